@@ -134,8 +134,10 @@ static enum advice_state see_expiry_lag(const struct look *l)
         return ADVICE_UNKNOWN;
     }
     duration_text(text, lag / 1e3);
-    tell(l, "99 %% are collected within %s; %.0f cycles reached their time limit", text,
-         expiry(l, "expire_time_cap_reached"));
+    tell(l,
+         "99 %% were collected within %s in the last minute; %.0f cycles reached their time "
+         "limit",
+         text, expiry(l, "expire_time_cap_reached"));
     return advise_if(lag > 1000);
 }
 

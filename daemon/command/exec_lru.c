@@ -324,7 +324,7 @@ static enum turn_stop hold_expired(struct turn *t, const struct request *r, stru
     if (num_u32(seconds, &n) != MF_OK || n > HOLD_MAX_S) {
         return turn_answer(t, r, REPLY_EXPIRE_HOLD_USAGE);
     }
-    engine_hold_expired(t->e, n > 0 ? t->now + (msec_t)n * 1000 : 0);
+    engine_hold_expired(t->e, n > 0 ? t->now + (msec_t)n * 1000 : t->now);
     crew_poke_all(t->w->crew); /* who sleeps until something is due sleeps until the end */
     log_notice("expiry, what has expired is kept for %u s", n);
     return turn_answer(t, r, REPLY_OK);

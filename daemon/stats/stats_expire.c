@@ -28,6 +28,23 @@ static void put_counters(struct stats_out *o, enum counter_shown where, const ui
     }
 }
 
+/* A name for the last minute, which is what is of interest in general, has no word for it. */
+static const char *const windows[LAG_WINDOWS] = {"", "10m_"};
+
+static void put_lag(struct stats_out *o, const struct shard_info *info, enum lag_window window)
+{
+    static const struct {
+        const char *name;
+        double pct;
+    } rows[] = {{"p50", 50}, {"p99", 99}, {"max", 100}};
+    char name[64];
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(name, sizeof(name), "expire_lag_%s%s_ms", windows[window], rows[i].name);
+        stats_put_u64(o, name, shard_info_lag_ms(info, window, rows[i].pct));
+    }
+}
+
 /* The expiry of a shard, or of all; `info` and `sum` are of the same set. */
 static void put_expiry(struct stats_out *o, const struct shard_info *info, const uint64_t *sum)
 {
@@ -39,11 +56,11 @@ static void put_expiry(struct stats_out *o, const struct shard_info *info, const
     stats_put_u64(o, "expire_debt_bytes", info->debt_bytes);
     stats_put_i64(o, "expire_debt_oldest_ms", info->debt_oldest_ms);
     put_counters(o, CTR_IN_EXPIRY, sum);
-    stats_putf(o, "expire_stale_estimate_pct", "%.2f", info->stale_pct);
-    stats_putf(o, "expire_avg_ttl_ms", "%.0f", info->avg_ttl_ms);
-    stats_put_u64(o, "expire_lag_p50_ms", info->lag_p50_ms);
-    stats_put_u64(o, "expire_lag_p99_ms", info->lag_p99_ms);
-    stats_put_u64(o, "expire_lag_max_ms", info->lag_max_ms);
+    stats_putf(o, "expire_stale_estimate_pct", "%.2f", shard_info_stale_pct(info));
+    stats_putf(o, "expire_avg_ttl_ms", "%.0f", shard_info_avg_ttl_ms(info));
+    for (i = 0; i < LAG_WINDOWS; i++) {
+        put_lag(o, info, i);
+    }
     for (i = 0; i < 4; i++) {
         snprintf(name, sizeof(name), "expire_forecast_%s_keys", horizons[i]);
         stats_put_u64(o, name, info->forecast_keys[i]);

@@ -101,7 +101,7 @@ static void disarm_tick(struct home *h)
 void home_arm(struct home *h)
 {
     struct worker *w = h->worker;
-    msec_t due = shard_next_due(h->shard);
+    msec_t due = shard_sleep_until(h->shard);
     msec_t now;
     uint64_t loop_now;
     uint64_t at;

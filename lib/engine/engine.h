@@ -162,8 +162,9 @@ bool engine_try_grace(struct engine *e);
 void engine_options_changed(struct engine *e);
 
 /*
- * Keep what expires from now on, and has expired, until then; see shard_holds(). 0: no longer.
- * Whoever sleeps until something is due has to be woken by the caller. Context: any thread.
+ * Keep what expires from now on, and has expired, until then; see shard_holds(). The present
+ * time ends it. Workers that sleep until something is due have to be woken by the caller.
+ * Context: any thread.
  */
 void engine_hold_expired(struct engine *e, msec_t until);
 

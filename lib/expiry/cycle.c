@@ -14,10 +14,6 @@
 
 #define US_PER_SEC 1000000
 
-/* The weight of one cycle in the stale share, and of one loop in the average TTL. */
-#define STALE_WEIGHT 0.05
-#define TTL_WEIGHT   0.02
-
 static uint32_t clamp(uint32_t v, uint32_t min, uint32_t max)
 {
     return v < min ? min : v > max ? max : v;
@@ -121,48 +117,17 @@ static void open_cycle(struct cycle *c, enum cycle_kind kind, usec_t now_us)
     c->kind = kind;
     c->spent_us = 0;
     c->timed_out = false;
-    c->cycle_sampled = 0;
-    c->cycle_expired = 0;
     if (kind == CYCLE_FAST) {
         c->fast_started_us = now_us;
     }
 }
 
-/*
- * Fold the cycle into the estimate; one that sampled nothing counts as 0. If no volatile key is
- * left, nothing is stale.
- */
-static void close_cycle(struct cycle *c, bool by_time, bool is_empty)
+static void close_cycle(struct cycle *c, bool by_time)
 {
-    double share = 0;
-
-    if (c->cycle_sampled != 0) {
-        share = 100.0 * (double)c->cycle_expired / (double)c->cycle_sampled;
-    }
-    c->stale_pct = is_empty ? 0 : c->stale_pct + (share - c->stale_pct) * STALE_WEIGHT;
     c->timed_out = by_time;
     c->is_running = false;
     if (c->kind == CYCLE_FAST) {
         c->fast_took_us = c->spent_us;
-    }
-}
-
-static void fold_ttl(struct cycle *c, const struct cycle_loop *loop)
-{
-    double mean;
-
-    if (loop->is_empty) {
-        c->avg_ttl_ms = 0;
-        return;
-    }
-    if (loop->sampled <= loop->expired) {
-        return;
-    }
-    mean = (double)loop->ttl_sum_ms / (double)(loop->sampled - loop->expired);
-    if (c->avg_ttl_ms == 0) {
-        c->avg_ttl_ms = mean;
-    } else {
-        c->avg_ttl_ms += (mean - c->avg_ttl_ms) * TTL_WEIGHT;
     }
 }
 
@@ -179,8 +144,8 @@ static bool wants_more(const struct cycle_loop *loop, uint32_t stop_pct)
 }
 
 /* Run one sampling loop and count what it did. */
-static void run_loop(struct cycle *c, const struct cycle_ops *ops, unsigned keys,
-                     struct cycle_loop *loop, struct cycle_result *res)
+static void run_loop(const struct cycle_ops *ops, unsigned keys, struct cycle_loop *loop,
+                     struct cycle_result *res)
 {
     memset(loop, 0, sizeof(*loop));
     ops->loop(ops->arg, keys, loop);
@@ -188,9 +153,6 @@ static void run_loop(struct cycle *c, const struct cycle_ops *ops, unsigned keys
     res->loops++;
     res->sampled += loop->sampled;
     res->expired += loop->expired;
-    c->cycle_sampled += loop->sampled;
-    c->cycle_expired += loop->expired;
-    fold_ttl(c, loop);
 }
 
 /* Count the time since the last reading, in the cycle and in the window. */
@@ -228,7 +190,7 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
     do {
         usec_t now;
 
-        run_loop(c, ops, limits.keys_per_loop, &loop, res);
+        run_loop(ops, limits.keys_per_loop, &loop, res);
         now = ops->now_us(ops->arg);
         spend(c, now - last, res);
         last = now;
@@ -240,6 +202,6 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
         }
     } while (!res->is_ended && res->time_us < cfg->slice_us);
     if (res->is_ended) {
-        close_cycle(c, res->hit_time_limit, loop.is_empty);
+        close_cycle(c, res->hit_time_limit);
     }
 }

@@ -56,10 +56,8 @@ struct cycle_limits {
 struct cycle_loop {
     unsigned sampled;
     unsigned expired;
-    uint64_t ttl_sum_ms;  /* remaining time of the sampled keys that were alive */
     uint64_t debt_keys;   /* still due after the loop */
     uint64_t behind_keys; /* wheel_behind(); the cycle continues while there are any */
-    bool is_empty;        /* no volatile key is left: the average starts over */
 };
 
 struct cycle_ops {
@@ -86,10 +84,6 @@ struct cycle {
     usec_t fast_started_us; /* INT64_MIN: never */
     usec_t fast_took_us;    /* the last fast cycle that ended */
     bool timed_out;         /* the last cycle hit its limit */
-    double stale_pct;       /* estimate; each cycle weighs 5 % */
-    double avg_ttl_ms;      /* estimate; each loop that saw a live key weighs 2 % */
-    uint64_t cycle_sampled;
-    uint64_t cycle_expired;
     usec_t window_start_us; /* of the CPU cap; INT64_MIN: none yet */
     usec_t window_spent_us;
 };

@@ -1,21 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The histogram of lag.h.
+ * The histograms of lag.h.
  */
 #include "lib/expiry/lag.h"
 
-#include "lib/base/histogram.h"
+#include <string.h>
 
-void lag_add(struct lag *l, uint64_t ms)
+/* The length of a slot. */
+static const msec_t slot_ms[LAG_WINDOWS] = {6000, 60000};
+
+static uint64_t larger(uint64_t a, uint64_t b)
 {
-    l->count++;
-    l->bin[histogram_bin(ms, LAG_BINS, LAG_STEPS_LOG2)]++;
-    if (ms > l->max_ms) {
-        l->max_ms = ms;
+    return a > b ? a : b;
+}
+
+void lag_add(struct lag *l, msec_t now, uint64_t ms)
+{
+    unsigned bin = histogram_bin(ms, LAG_BINS, LAG_STEPS_LOG2);
+
+    for (unsigned w = 0; w < LAG_WINDOWS; w++) {
+        int64_t number = now / slot_ms[w];
+        struct lag_slot *slot = &l->slot[w][(uint64_t)number % LAG_SLOTS];
+
+        if (slot->number != number) {
+            memset(slot, 0, sizeof(*slot));
+            slot->number = number;
+        }
+        slot->bin[bin]++;
+        slot->max_ms = larger(slot->max_ms, ms);
     }
 }
 
-uint64_t lag_percentile(const struct lag *l, double pct)
+void lag_reset(struct lag *l)
 {
-    return histogram_percentile(l->bin, LAG_BINS, LAG_STEPS_LOG2, l->count, l->max_ms, pct);
+    memset(l, 0, sizeof(*l));
+}
+
+void lag_collect(const struct lag *l, enum lag_window window, msec_t now, struct lag_sum *sum)
+{
+    int64_t first = now / slot_ms[window] - (LAG_SLOTS - 1);
+
+    for (unsigned i = 0; i < LAG_SLOTS; i++) {
+        const struct lag_slot *slot = &l->slot[window][i];
+
+        if (slot->number < first) {
+            continue;
+        }
+        sum->max_ms = larger(sum->max_ms, slot->max_ms);
+        for (unsigned bin = 0; bin < LAG_BINS; bin++) {
+            sum->count += slot->bin[bin];
+            sum->bin[bin] += slot->bin[bin];
+        }
+    }
+}
+
+void lag_merge(struct lag_sum *sum, const struct lag_sum *other)
+{
+    sum->count += other->count;
+    sum->max_ms = larger(sum->max_ms, other->max_ms);
+    for (unsigned bin = 0; bin < LAG_BINS; bin++) {
+        sum->bin[bin] += other->bin[bin];
+    }
+}
+
+uint64_t lag_percentile(const struct lag_sum *sum, double pct)
+{
+    return histogram_percentile(sum->bin, LAG_BINS, LAG_STEPS_LOG2, sum->count, sum->max_ms,
+                                pct);
 }

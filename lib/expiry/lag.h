@@ -1,30 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How late items were expired: a log-linear histogram of milliseconds, with eight steps per
- * octave, in constant space.
+ * How late items were expired recently: log-linear histograms of milliseconds, with eight steps
+ * per octave, over the last minute and the last ten minutes. A window is a ring of slots, each
+ * a tenth of it; the slot of the present is counted in addition, so a window covers up to a
+ * tenth more. Constant space.
  */
 #ifndef MAYFLY_LIB_EXPIRY_LAG_H
 #define MAYFLY_LIB_EXPIRY_LAG_H
 
 #include <stdint.h>
 
-#define LAG_BINS       256u
-#define LAG_STEPS_LOG2 3u
+#include "lib/base/clock.h"
+#include "lib/base/histogram.h"
 
+#define LAG_STEPS_LOG2 3u
+#define LAG_BINS       HISTOGRAM_BINS(24u, LAG_STEPS_LOG2) /* up to 4.6 hours */
+#define LAG_SLOTS      11u
+
+enum lag_window { LAG_1M, LAG_10M, LAG_WINDOWS };
+
+struct lag_slot {
+    int64_t number; /* of the slot's length of time since the clock began */
+    uint64_t max_ms;
+    uint32_t bin[LAG_BINS];
+};
+
+/* Zeroed: nothing was expired. */
 struct lag {
     /* [lock] of the shard that it is in */
+    struct lag_slot slot[LAG_WINDOWS][LAG_SLOTS];
+};
+
+/* What a window says, of one shard or of several. */
+struct lag_sum {
     uint64_t count;
     uint64_t max_ms;
     uint64_t bin[LAG_BINS];
 };
 
-/* Count an item that was expired so late. Context: in shard. */
-void lag_add(struct lag *l, uint64_t ms);
+/* Count an item that was expired at `now`, `ms` milliseconds late. Context: in shard. */
+void lag_add(struct lag *l, msec_t now, uint64_t ms);
+
+/* Forget everything. Context: in shard. */
+void lag_reset(struct lag *l);
+
+/* Add what a window says as of now. Context: in shard. */
+void lag_collect(const struct lag *l, enum lag_window window, msec_t now, struct lag_sum *sum);
+
+/* Add another shard's sum. Context: any thread. */
+void lag_merge(struct lag_sum *sum, const struct lag_sum *other);
 
 /*
- * The value that pct per cent are below: the upper end of its bin, at most the maximum.
- * Context: in shard.
+ * The value that pct per cent are below: the upper end of its bin, at most the maximum; 0 when
+ * nothing was expired. Context: any thread.
  */
-uint64_t lag_percentile(const struct lag *l, double pct);
+uint64_t lag_percentile(const struct lag_sum *sum, double pct);
 
 #endif

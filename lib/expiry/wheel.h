@@ -91,13 +91,14 @@ void wheel_spare_release(struct wheel_spare *spare);
 /*
  * Add an item by its deadline field (not MSEC_NEVER; it may have passed) and set its position.
  * Needs a reserve. Debt and forecast count the item by item_bytes(), which must not change
- * while it is in the wheel. Context: in shard.
+ * while it is in the wheel, as its deadline must not except by wheel_retime(). Context: in
+ * shard.
  */
 void wheel_add(struct wheel *w, handle_t handle);
 
 /*
- * Remove an item and clear its position; an item without a position is ignored. The deadline
- * may be changed before or after, but not while the item is in the wheel. Context: in shard.
+ * Remove an item and clear its position; an item without a position is ignored. Context: in
+ * shard.
  */
 void wheel_remove(struct wheel *w, handle_t handle);
 
@@ -149,12 +150,6 @@ unsigned wheel_draw(struct wheel *w, uint64_t *random, handle_t *out, unsigned m
 unsigned wheel_soonest(struct wheel *w, handle_t *out, unsigned max);
 
 /*
- * The remaining time to live, summed over the items that the last sample found alive (*sampled
- * less the due ones). Context: in shard.
- */
-uint64_t wheel_sampled_ttl_ms(const struct wheel *w);
-
-/*
  * The number of due keys, as far as it is known without reading an item: all but those in a
  * bucket that is partly due (see wheel_behind()). O(1) when no time has passed.
  * Context: in shard.
@@ -172,6 +167,9 @@ uint64_t wheel_behind(struct wheel *w, msec_t now);
  * for it. Then a bucket that is partly due counts by its share of the time, and debt_oldest_ms
  * may be too large.
  *
+ * ttl_sum_ms is exact but for the live items of a bucket that is partly due and too large to be
+ * read, which count with the mean of its remaining time.
+ *
  * The forecast counts what is not due yet. It counts the bucket that straddles its end by its
  * share of the time: that is half a second of deadlines up to 65 s ahead, and 66 s of them
  * beyond (also nearer, for keys whose bucket is still being refined).
@@ -181,6 +179,8 @@ struct wheel_info {
     uint64_t debt_keys; /* due, and still in the wheel */
     uint64_t debt_bytes;
     msec_t debt_oldest_ms; /* how long the oldest has been due; 0 without debt */
+    uint64_t alive_keys;   /* those that are not due, and in ttl_sum_ms */
+    uint64_t ttl_sum_ms;   /* their remaining time to live; at most 34 years each */
     uint64_t bytes;        /* memory of the wheel itself */
     /* falling due within 1 s, 10 s, 60 s, 600 s from now */
     uint64_t forecast_keys[4];

@@ -59,10 +59,15 @@ static void visit_due(struct survey *s, msec_t deadline, uint32_t bytes)
     note_oldest(s, deadline);
 }
 
-/* Add keys that fall due within [first, last], evenly spread. */
-static void add_forecast(struct survey *s, msec_t first, msec_t last, uint64_t keys,
-                         uint64_t bytes)
+/*
+ * Add keys that fall due within [first, last], evenly spread; `deadlines` is the sum of their
+ * deadlines.
+ */
+static void add_alive(struct survey *s, msec_t first, msec_t last, uint64_t keys,
+                      uint64_t bytes, uint64_t deadlines)
 {
+    s->info->alive_keys += keys;
+    s->info->ttl_sum_ms += deadlines - keys * (uint64_t)s->now;
     for (unsigned i = 0; i < FORECASTS; i++) {
         msec_t end = s->now + forecast_ms[i];
 
@@ -90,7 +95,7 @@ static void visit_mixed(struct survey *s, msec_t deadline, uint32_t bytes)
     if (deadline <= s->now) {
         add_debt(s, deadline, 1, bytes);
     } else {
-        add_forecast(s, deadline, deadline, 1, bytes);
+        add_alive(s, deadline, deadline, 1, bytes, wheel_summand(deadline));
     }
 }
 
@@ -104,7 +109,9 @@ static void survey_partly_due(struct survey *s, unsigned id, msec_t first, msec_
 
     if (!walk_bucket(s, id, visit_mixed)) {
         add_debt(s, first, keys, bytes);
-        add_forecast(s, s->now + 1, last, b->count - keys, b->bytes - bytes);
+        keys = b->count - keys;
+        add_alive(s, s->now + 1, last, keys, b->bytes - bytes,
+                  keys * (uint64_t)((s->now + 1 + last) / 2));
     }
 }
 
@@ -121,7 +128,7 @@ static void survey_bucket(struct survey *s, unsigned l, unsigned id)
     } else if (first <= s->now) {
         survey_partly_due(s, id, first, last);
     } else {
-        add_forecast(s, first, last, b->count, b->bytes);
+        add_alive(s, first, last, b->count, b->bytes, b->deadlines);
     }
 }
 
@@ -137,20 +144,26 @@ static void survey_level(struct survey *s, unsigned l)
 }
 
 /*
- * Far items matter only after the clock has jumped by weeks. If there are too many to read
- * them, they are missing from the figures until they have been sorted.
+ * Far items matter for debt and forecast only after the clock has jumped by weeks. If there
+ * are too many to read them, they are missing from the figures until they have been sorted.
  */
+static void survey_far_bucket(struct survey *s, unsigned id, msec_t start)
+{
+    const struct wheel_bucket *b = &s->w->bucket[id];
+
+    if (start > s->now + forecast_ms[FORECASTS - 1]) {
+        add_alive(s, start, MSEC_NEVER - 1, b->count, b->bytes, b->deadlines);
+    } else {
+        walk_bucket(s, id, visit_mixed);
+    }
+}
+
 static void survey_far(struct survey *s)
 {
     const struct wheel *w = s->w;
-    msec_t soon = s->now + forecast_ms[FORECASTS - 1];
 
-    if (w->pace[WHEEL_LEVELS].start <= soon) {
-        walk_bucket(s, wheel_far_sorted(w), visit_mixed);
-    }
-    if (w->horizon[WHEEL_LEVELS - 1] <= soon) {
-        walk_bucket(s, w->far, visit_mixed);
-    }
+    survey_far_bucket(s, wheel_far_sorted(w), w->pace[WHEEL_LEVELS].start);
+    survey_far_bucket(s, w->far, w->horizon[WHEEL_LEVELS - 1]);
 }
 
 uint64_t wheel_bytes(const struct wheel *w)
@@ -215,7 +228,8 @@ static struct range range_of(const struct wheel *w, unsigned id)
     return r;
 }
 
-static bool verify_item(const struct wheel *w, uint32_t pos, struct range r, uint64_t *bytes)
+static bool verify_item(const struct wheel *w, uint32_t pos, struct range r,
+                        struct wheel_bucket *sum)
 {
     const struct item *it = item_at(w->base, *wheel_handle_at(&w->pool, pos));
 
@@ -223,18 +237,20 @@ static bool verify_item(const struct wheel *w, uint32_t pos, struct range r, uin
         atomic_load_explicit(&item_ttl(it)->wheel_pos, memory_order_relaxed) != pos) {
         return false;
     }
-    *bytes += item_bytes(it);
+    sum->bytes += item_bytes(it);
+    sum->deadlines += wheel_summand(item_deadline(it));
     return item_deadline(it) >= r.first && item_deadline(it) <= r.last;
 }
 
-static bool verify_bucket(const struct wheel *w, unsigned id, uint64_t *bytes, uint32_t *nodes)
+/* *sum becomes what its items say. */
+static bool verify_bucket(const struct wheel *w, unsigned id, struct wheel_bucket *sum,
+                          uint32_t *nodes)
 {
     const struct wheel_bucket *b = &w->bucket[id];
     struct range r = range_of(w, id);
     uint32_t above = 0;
-    uint32_t count = 0;
 
-    *bytes = 0;
+    *sum = (struct wheel_bucket){0};
     for (uint32_t pos = b->top; pos;) {
         uint32_t number = pos / NODE_WORDS;
         const struct wheel_node *n = wheel_node_at(&w->pool, number);
@@ -243,7 +259,7 @@ static bool verify_bucket(const struct wheel *w, unsigned id, uint64_t *bytes, u
             return false;
         }
         for (; pos / NODE_WORDS == number && pos % NODE_WORDS >= NODE_WORD_FIRST; pos--) {
-            if (!verify_item(w, pos, r, bytes) || ++count > b->count) {
+            if (!verify_item(w, pos, r, sum) || ++sum->count > b->count) {
                 return false;
             }
         }
@@ -251,9 +267,9 @@ static bool verify_bucket(const struct wheel *w, unsigned id, uint64_t *bytes, u
         above = number;
         pos = n->next ? n->next * NODE_WORDS + NODE_WORD_LAST : 0;
     }
-    return count == b->count &&
+    return sum->count == b->count &&
            ((w->occupied[id / 64] >> (id % 64) & 1) != 0) == (b->count != 0) &&
-           (b->count != 0 || (b->bytes == 0 && b->top == 0));
+           (b->count != 0 || (b->bytes == 0 && b->deadlines == 0 && b->top == 0));
 }
 
 static bool verify_bitmaps(const struct wheel *w)
@@ -277,16 +293,17 @@ bool wheel_verify(const struct wheel *w)
 
     wheel_must_be_entered(w);
     for (unsigned id = 0; id < WHEEL_BUCKETS; id++) {
-        uint64_t bytes;
+        struct wheel_bucket sum;
 
-        if (!verify_bucket(w, id, &bytes, &nodes)) {
+        if (!verify_bucket(w, id, &sum, &nodes)) {
             return false;
         }
         count += w->bucket[id].count;
         if (wheel_is_due(w, id)) {
             due_keys += w->bucket[id].count;
-            due_bytes += bytes;
-        } else if (bytes != w->bucket[id].bytes) {
+            due_bytes += sum.bytes;
+        } else if (sum.bytes != w->bucket[id].bytes ||
+                   sum.deadlines != w->bucket[id].deadlines) {
             return false;
         }
     }

@@ -67,8 +67,16 @@ static const struct wheel_level wheel_levels[WHEEL_LEVELS] = {
 struct wheel_bucket {
     uint32_t top; /* position of the last handle, 0: empty */
     uint32_t count;
-    uint64_t bytes; /* not updated any more once the bucket is due */
+    /* Sums over its items. Not updated any more once the bucket is due. */
+    uint64_t bytes;
+    uint64_t deadlines; /* wheel_summand() of each */
 };
+
+/* Far deadlines count as one in 2^40 ms, 34 years, so that sums do not overflow. */
+static inline uint64_t wheel_summand(msec_t deadline)
+{
+    return deadline < (msec_t)1 << 40 ? (uint64_t)deadline : UINT64_C(1) << 40;
+}
 
 /* How far the refinement of the bucket that was begun last should have come. */
 struct wheel_pace {
@@ -91,7 +99,6 @@ struct wheel {
     msec_t due_oldest;       /* no deadline in WHEEL_DUE is earlier */
     uint32_t soonest_node;   /* where wheel_soonest() left off, in a large bucket */
     unsigned far;            /* the bucket for what lies beyond the last horizon */
-    uint64_t sampled_ttl_ms; /* of those the last sample found alive */
     struct wheel_pace pace[WHEEL_LEVELS + 1]; /* by coarse level; the last one is of far */
     uint64_t occupied[WHEEL_BITMAP];          /* buckets that are not empty */
     uint64_t due[WHEEL_BITMAP];               /* those of them that are due as a whole */
@@ -176,7 +183,7 @@ void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes
 void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t oldest);
 
 /* Take out the item at a position. Context: in shard. */
-void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes);
+void wheel_pull(struct wheel *w, uint32_t pos, msec_t deadline, uint32_t bytes);
 
 /* Note that the last node of a bucket was taken away. Context: in shard. */
 void wheel_bucket_emptied(struct wheel *w, unsigned id);

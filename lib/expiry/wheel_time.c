@@ -80,7 +80,7 @@ static void merge_items(struct wheel *w, unsigned id, msec_t start)
         handle_t handle = *wheel_handle_at(&w->pool, b->top);
         uint32_t bytes = item_bytes(item_at(w->base, handle));
 
-        wheel_pull(w, b->top, bytes);
+        wheel_pull(w, b->top, start, bytes); /* sums of a due bucket do not count */
         wheel_put_due(w, handle, bytes, start);
     }
 }
@@ -286,7 +286,6 @@ struct sample {
     unsigned due;   /* handles in out */
     unsigned alive; /* read and moved */
     unsigned max;
-    uint64_t ttl_ms;
 };
 
 static unsigned sample_left(const struct sample *s)
@@ -303,14 +302,13 @@ static void refine_item(struct wheel *w, struct sample *s, uint32_t pos)
     uint32_t bytes = item_bytes(it);
 
     debug_must(deadline != MSEC_NEVER);
-    wheel_pull(w, pos, bytes);
+    wheel_pull(w, pos, deadline, bytes);
     if (deadline < w->tick) {
         wheel_put_due(w, handle, bytes, deadline);
         s->out[s->due++] = handle;
         return;
     }
     wheel_put(w, handle, deadline, bytes);
-    s->ttl_ms += (uint64_t)(deadline - w->tick) + 1;
     s->alive++;
 }
 
@@ -420,15 +418,8 @@ unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
     if (wheel_wants_shrink(w)) {
         wheel_shrink_step(w);
     }
-    w->sampled_ttl_ms = s.ttl_ms;
     *sampled = s.due + s.alive;
     return s.due;
-}
-
-uint64_t wheel_sampled_ttl_ms(const struct wheel *w)
-{
-    wheel_must_be_entered(w);
-    return w->sampled_ttl_ms;
 }
 
 uint64_t wheel_debt(struct wheel *w, msec_t now)

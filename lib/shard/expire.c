@@ -15,6 +15,7 @@
 struct loop_arg {
     struct shard *shard;
     msec_t now;
+    msec_t since; /* active expiry could not do anything before */
 };
 
 static usec_t mono_us(void *arg)
@@ -23,15 +24,17 @@ static usec_t mono_us(void *arg)
     return clock_mono_us();
 }
 
-static void expire_one(struct shard *s, handle_t h, msec_t now)
+static void expire_one(const struct loop_arg *a, handle_t h)
 {
-    msec_t deadline = item_deadline(shard_item(s, h));
+    struct shard *s = a->shard;
+    msec_t due = item_deadline(shard_item(s, h));
     uint64_t hash;
     _Atomic handle_t *slot = keyspace_slot_of(s, h, &hash);
 
+    due = due > a->since ? due : a->since;
     /* Another thread may have shown the wheel a clock a moment ahead of ours. */
-    lag_add(&s->lag, now > deadline ? (uint64_t)(now - deadline) : 0);
-    keyspace_expire(s, hash, slot, SHARD_EXPIRED_ACTIVE, now);
+    lag_add(&s->lag, a->now, a->now > due ? (uint64_t)(a->now - due) : 0);
+    keyspace_expire(s, hash, slot, SHARD_EXPIRED_ACTIVE, a->now);
 }
 
 /* One sampling loop: the lock is held for this long and no longer. */
@@ -52,14 +55,12 @@ static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
         table_prefetch_bucket(&s->table, shard_hash(s, it));
     }
     for (unsigned i = 0; i < n; i++) {
-        expire_one(s, due[i], a->now);
+        expire_one(a, due[i]);
     }
     ctr_add(&s->counters, CTR_expire_checked, out->sampled);
     out->expired = n;
-    out->ttl_sum_ms = wheel_sampled_ttl_ms(s->wheel);
     out->debt_keys = wheel_debt(s->wheel, a->now);
     out->behind_keys = wheel_behind(s->wheel, a->now);
-    out->is_empty = wheel_count(s->wheel) == 0;
     keyspace_note_due(s);
     blocks_ripen(&s->memory, max);
     shard_leave(s);
@@ -72,9 +73,20 @@ static bool is_held(const struct shard *s)
            atomic_load_explicit(&s->is_held, memory_order_relaxed);
 }
 
+/* Note when the sampler rests, and when it goes on. */
+static void note_rest(struct shard *s)
+{
+    bool rests = is_held(s);
+
+    if (MF_UNLIKELY(rests != s->is_resting)) {
+        s->is_resting = rests;
+        s->rest_end_ms = clock_now(s->group->clock);
+    }
+}
+
 bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg)
 {
-    struct loop_arg arg = {s, clock_now(s->group->clock)};
+    struct loop_arg arg = {.shard = s, .now = clock_now(s->group->clock)};
     struct cycle_ops ops = {mono_us, sampling_loop, &arg};
     struct cycle_result res;
     usec_t cpu_us;
@@ -83,6 +95,9 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
     if (is_held(s) || shard_holds(s, arg.now)) {
         return false;
     }
+    note_rest(s);
+    arg.since = atomic_load_explicit(&s->group->hold_until, memory_order_relaxed);
+    arg.since = arg.since > s->rest_end_ms ? arg.since : s->rest_end_ms;
     cpu_us = clock_thread_us();
     cycle_slice(&s->cycle, kind, cfg, &ops, &res);
     cpu_us = clock_thread_us() - cpu_us;
@@ -106,8 +121,6 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
         ctr_add(&s->counters, CTR_expire_time_cap_reached, 1);
     }
     shard_leave(s);
-    atomic_store_explicit(&s->stale_pct, s->cycle.stale_pct, memory_order_relaxed);
-    atomic_store_explicit(&s->avg_ttl_ms, s->cycle.avg_ttl_ms, memory_order_relaxed);
     return !res.is_ended;
 }
 
@@ -134,7 +147,14 @@ void shard_hold_sampler(struct shard *s, bool held)
     atomic_store_explicit(&s->is_held, held, memory_order_relaxed);
 }
 
-msec_t shard_next_due(struct shard *s)
+msec_t shard_sleep_until(struct shard *s)
+{
+    must_be_home(s);
+    note_rest(s);
+    return shard_next_due(s);
+}
+
+msec_t shard_next_due(const struct shard *s)
 {
     msec_t next = atomic_load_explicit(&s->next_due, memory_order_relaxed);
     msec_t flush = atomic_load_explicit(&s->flush_at, memory_order_relaxed);

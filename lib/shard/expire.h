@@ -34,7 +34,13 @@ unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg)
  * When the next background work falls due (deadline, refinement, delayed flush); MSEC_NEVER:
  * none. Context: any thread.
  */
-msec_t shard_next_due(struct shard *s);
+msec_t shard_next_due(const struct shard *s);
+
+/*
+ * The same, for a home worker that is about to sleep: if active expiry is off, what falls due
+ * meanwhile is not late until it is on again. Context: home worker.
+ */
+msec_t shard_sleep_until(struct shard *s);
 
 /*
  * Are expired items kept now? They are not found, but nobody unlinks them: neither the sampler

@@ -71,9 +71,11 @@ static void expire_info(struct shard *s, msec_t now, struct shard_info *info)
     info->debt_oldest_ms = e.debt_oldest_ms;
     memcpy(info->forecast_keys, e.forecast_keys, sizeof(info->forecast_keys));
     memcpy(info->forecast_bytes, e.forecast_bytes, sizeof(info->forecast_bytes));
-    info->lag_p50_ms = lag_percentile(&s->lag, 50);
-    info->lag_p99_ms = lag_percentile(&s->lag, 99);
-    info->lag_max_ms = s->lag.max_ms;
+    info->alive_keys = e.alive_keys;
+    info->ttl_sum_ms = e.ttl_sum_ms;
+    for (unsigned i = 0; i < LAG_WINDOWS; i++) {
+        lag_collect(&s->lag, i, now, &info->lag[i]);
+    }
 }
 
 void shard_info(struct shard *s, msec_t now, struct shard_info *info)
@@ -88,10 +90,63 @@ void shard_info(struct shard *s, msec_t now, struct shard_info *info)
     info->is_resizing = s->table.phase != TABLE_STEADY;
     info->oldest_access_s = oldest_access(s);
     shard_leave(s);
-    if (info->volatile_keys != 0) { /* else the last cycle may have seen some */
-        info->stale_pct = atomic_load_explicit(&s->stale_pct, memory_order_relaxed);
-        info->avg_ttl_ms = atomic_load_explicit(&s->avg_ttl_ms, memory_order_relaxed);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void shard_info_add(struct shard_info *sum, const struct shard_info *one)
+{
+    unsigned i;
+
+    sum->items += one->items;
+    sum->item_bytes += one->item_bytes;
+    sum->hash_buckets += one->hash_buckets;
+    sum->hash_bytes += one->hash_bytes;
+    sum->is_resizing = sum->is_resizing || one->is_resizing;
+    sum->segment_bytes = one->segment_bytes;
+    sum->segments_used += one->segments_used;
+    sum->segments_free += one->segments_free;
+    sum->segments_quarantined += one->segments_quarantined;
+    sum->dead_bytes += one->dead_bytes;
+    sum->hole_bytes += one->hole_bytes;
+    sum->resident_bytes += one->resident_bytes;
+    sum->small_segments += one->small_segments;
+    sum->main_segments += one->main_segments;
+    sum->big_segments += one->big_segments;
+    sum->large_segments += one->large_segments;
+    if (one->oldest_access_s != 0 &&
+        (sum->oldest_access_s == 0 || one->oldest_access_s < sum->oldest_access_s)) {
+        sum->oldest_access_s = one->oldest_access_s;
     }
+    sum->volatile_keys += one->volatile_keys;
+    sum->debt_keys += one->debt_keys;
+    sum->debt_bytes += one->debt_bytes;
+    sum->debt_oldest_ms =
+        (msec_t)larger((uint64_t)sum->debt_oldest_ms, (uint64_t)one->debt_oldest_ms);
+    for (i = 0; i < 4; i++) {
+        sum->forecast_keys[i] += one->forecast_keys[i];
+        sum->forecast_bytes[i] += one->forecast_bytes[i];
+    }
+    sum->alive_keys += one->alive_keys;
+    sum->ttl_sum_ms += one->ttl_sum_ms;
+    for (i = 0; i < LAG_WINDOWS; i++) {
+        lag_merge(&sum->lag[i], &one->lag[i]);
+    }
+}
+
+uint64_t shard_info_lag_ms(const struct shard_info *info, enum lag_window window, double pct)
+{
+    return lag_percentile(&info->lag[window], pct);
+}
+
+void shard_reset_lag(struct shard *s)
+{
+    shard_enter(s);
+    lag_reset(&s->lag);
+    shard_leave(s);
 }
 
 struct walk_arg {

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
+#include "lib/expiry/lag.h"
 #include "lib/memory/item.h"
 
 struct shard;
@@ -24,15 +25,42 @@ struct shard_info {
     uint64_t volatile_keys, debt_keys, debt_bytes;
     msec_t debt_oldest_ms;
     uint64_t forecast_keys[4], forecast_bytes[4];
-    double stale_pct, avg_ttl_ms;
-    uint64_t lag_p50_ms, lag_p99_ms, lag_max_ms; /* of active expiry */
+    uint64_t alive_keys;             /* volatile ones that are not due */
+    uint64_t ttl_sum_ms;             /* their remaining time to live */
+    struct lag_sum lag[LAG_WINDOWS]; /* how late active expiry was */
 };
+
+/* Share of the volatile keys that are due, in per cent. */
+static inline double shard_info_stale_pct(const struct shard_info *info)
+{
+    return info->volatile_keys != 0
+               ? 100.0 * (double)info->debt_keys / (double)info->volatile_keys
+               : 0;
+}
+
+/* Mean time to live of those that are not due, in milliseconds; 0: there are none. */
+static inline double shard_info_avg_ttl_ms(const struct shard_info *info)
+{
+    return info->alive_keys != 0 ? (double)info->ttl_sum_ms / (double)info->alive_keys : 0;
+}
 
 /* The counters of the shard. Context: any thread. */
 const struct counters *shard_counters(const struct shard *s);
 
 /* The figures as of now. Context: any thread, outside a shard. */
 void shard_info(struct shard *s, msec_t now, struct shard_info *info);
+
+/* Add the figures of another shard. Context: any thread. */
+void shard_info_add(struct shard_info *sum, const struct shard_info *one);
+
+/*
+ * How late active expiry was recently, in milliseconds: pct per cent of the keys were not
+ * later, to an eighth; 100: none was. Context: any thread.
+ */
+uint64_t shard_info_lag_ms(const struct shard_info *info, enum lag_window window, double pct);
+
+/* Forget how late active expiry was. Context: any thread, outside a shard. */
+void shard_reset_lag(struct shard *s);
 
 /*
  * Walk over live items for dumps and sizes: calls fn for the items of one position and returns

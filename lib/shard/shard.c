@@ -90,6 +90,7 @@ struct shard *shard_create(struct shard_group *group, uint32_t id)
     atomic_init(&s->next_due, MSEC_NEVER);
     lock_init(&s->lock);
     cycle_init(&s->cycle);
+    s->rest_end_ms = clock_now(group->clock);
     s->items_at_start = items_at_start(group);
     if (!init_parts(s)) {
         shard_destroy(&s);

@@ -73,7 +73,6 @@ struct shard {
     _Atomic bool is_held;      /* the sampler is held */
     _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */
     _Atomic uint64_t flushes;  /* carried out so far (release) */
-    _Atomic double stale_pct, avg_ttl_ms; /* estimates of the cycle, for statistics */
 
     struct lock lock MF_LINE_ALIGNED;
 
@@ -96,6 +95,8 @@ struct shard {
 
     /* [home] */
     struct cycle cycle;
+    bool is_resting;    /* active expiry was off when the home worker last looked */
+    msec_t rest_end_ms; /* when it went on: what had fallen due before was not late yet */
 
     /* [atomic] written inside the lock, read by anyone */
     struct counters counters MF_LINE_ALIGNED;

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The policy of active expiry, with a simulated clock and keyspace: the limits of every effort,
- * loops, stops and cap hits as the table of efforts has them, slices, the CPU cap, and the
- * estimates.
+ * loops, stops and cap hits as the table of efforts has them, slices, and the CPU cap.
  */
 #include "lib/expiry/cycle.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "tests/common/unit.h"
@@ -20,9 +18,7 @@ struct sim {
     usec_t between_us; /* how long the worker serves its sockets between slices */
     uint64_t debt;     /* keys due */
     unsigned due_pct;  /* share of the sampled keys */
-    uint64_t alive_ttl_ms;
-    uint64_t behind; /* keys to refine */
-    bool is_empty;
+    uint64_t behind;   /* keys to refine */
     uint64_t loops;
     unsigned max_seen;
 };
@@ -51,10 +47,8 @@ static void sim_loop(void *arg, unsigned max, struct cycle_loop *out)
         out->sampled = refined;
         out->expired = 0;
     }
-    out->ttl_sum_ms = (out->sampled - out->expired) * s->alive_ttl_ms;
     out->debt_keys = s->debt;
     out->behind_keys = s->behind;
-    out->is_empty = s->is_empty;
 }
 
 static struct cycle_ops ops_of(struct sim *s)
@@ -450,55 +444,4 @@ TEST(other_work_counts_in_the_cap)
     ck_assert(!cycle_has_time(&t.c, &t.cfg, t.s.now_us + 10000));
     check_nothing_runs(&t);
     ck_assert(cycle_has_time(&t.c, &t.cfg, t.s.now_us + 1000000));
-}
-
-/* ---- estimates --------------------------------------------------------------------------- */
-
-TEST(the_stale_estimate_has_a_weight_of_five_percent)
-{
-    struct cycle_config cfg = config(1, 10);
-    struct sim s = {.now_us = 1, .loop_us = 1, .debt = 1ULL << 40, .due_pct = 10};
-    struct cycle c;
-    unsigned slices;
-    double want = 0;
-
-    cycle_init(&c);
-    for (unsigned i = 0; i < 60; i++) {
-        run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-        want = want * 0.95 + 10 * 0.05;
-        ck_assert(fabs(c.stale_pct - want) < 1e-9);
-    }
-    /* Cycles that sample nothing fold in 0. */
-    s = (struct sim){.now_us = s.now_us, .loop_us = 1, .due_pct = 100};
-    for (unsigned i = 0; i < 30; i++) {
-        run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-        want *= 0.95;
-        ck_assert(fabs(c.stale_pct - want) < 1e-9);
-    }
-}
-
-TEST(the_average_ttl_has_a_weight_of_two_percent)
-{
-    struct cycle_config cfg = config(1, 10);
-    struct sim s = {.now_us = 1, .loop_us = 1, .alive_ttl_ms = 5000};
-    struct cycle c;
-    unsigned slices;
-    double want = 5000;
-
-    cycle_init(&c);
-    run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-    ck_assert(fabs(c.avg_ttl_ms - want) < 1e-9); /* the first one counts fully */
-    s.alive_ttl_ms = 100;
-    for (unsigned i = 0; i < 100; i++) {
-        run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-        want = 100 + (want - 100) * 0.98;
-        ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);
-    }
-    s.due_pct = 100; /* loops that see no live key change nothing */
-    s.debt = 200;
-    run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-    ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);
-    s.is_empty = true;
-    run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-    ck_assert(c.avg_ttl_ms == 0);
 }

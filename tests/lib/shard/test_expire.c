@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is counted of active expiry: the longest slice, and what the estimates say when no key
- * has a deadline any more.
+ * What is counted of active expiry: the longest slice, the stale share, the average time to
+ * live, how late it was; and when a home worker that sleeps is woken.
  */
 #include "lib/shard/expire.h"
 
@@ -174,31 +174,175 @@ static struct shard_info info_now(void)
     return info;
 }
 
-/* Many expire, so the estimate rises; it falls to 0 with the last of them, however it went. */
-TEST_LOOP(nothing_is_stale_where_nothing_has_a_deadline, 3)
+/* The share of keys that are due and still there, whatever cycles saw before. */
+TEST(the_stale_share_is_that_of_the_debt)
+{
+    struct shard_info info;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10,
+                          fixture_now(&f) + (i < 200 ? 10 : 99999));
+    }
+    info = info_now();
+    ck_assert(shard_info_stale_pct(&info) == 0);
+    clock_advance(&f.engine.clock, 10);
+    info = info_now();
+    ck_assert(shard_info_stale_pct(&info) == 20);
+    fixture_expire(&f);
+    info = info_now();
+    ck_assert(shard_info_stale_pct(&info) == 0);
+    fixture_flush(&f, fixture_now(&f));
+    info = info_now();
+    ck_assert(shard_info_stale_pct(&info) == 0 && shard_info_avg_ttl_ms(&info) == 0);
+    fixture_stop(&f);
+}
+
+static void assert_average(uint64_t ttl)
+{
+    struct shard_info info = info_now();
+    double avg = shard_info_avg_ttl_ms(&info);
+
+    ck_assert_msg(avg >= (double)ttl * 0.999 && avg <= (double)ttl * 1.001,
+                  "average TTL %f instead of %llu", avg, (unsigned long long)ttl);
+}
+
+/* However far: nothing has to be sampled for it, and what is due does not count. */
+TEST(the_average_time_to_live_is_exact)
+{
+    static const msec_t ttls[] = {50, 3000, 100000, 86400000, 3000000000};
+
+    for (unsigned t = 0; t < sizeof(ttls) / sizeof(ttls[0]); t++) {
+        fixture_start(&f, NULL);
+        for (unsigned i = 0; i < 10000; i++) {
+            fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + ttls[t]);
+        }
+        assert_average((uint64_t)ttls[t]);
+        for (unsigned i = 0; i < 5000; i++) {
+            fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 20);
+            (void)fixture_touch(&f, fixture_key("k", 5000 + i),
+                                fixture_now(&f) + ttls[t] + 1000);
+        }
+        clock_advance(&f.engine.clock, 20);
+        assert_average((uint64_t)(ttls[t] + 1000 - 20));
+        fixture_expire(&f);
+        assert_average((uint64_t)(ttls[t] + 1000 - 20));
+        fixture_stop(&f);
+    }
+}
+
+static uint64_t lag_max(enum lag_window window)
+{
+    return info_now().lag[window].max_ms;
+}
+
+static void expire_late(const char *key, msec_t ms)
+{
+    fixture_set_until(&f, key, 10, fixture_now(&f) + 10);
+    clock_advance(&f.engine.clock, 10 + ms);
+    fixture_expire(&f);
+}
+
+TEST(the_lag_is_that_of_recent_minutes)
 {
     fixture_start(&f, NULL);
-    for (unsigned round = 0; round < 30; round++) {
-        for (unsigned i = 0; i < 100; i++) {
-            fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
-        }
-        fixture_set_until(&f, "late", 10, fixture_now(&f) + 100000);
-        clock_advance(&f.engine.clock, 10);
-        fixture_expire(&f);
-    }
-    ck_assert(info_now().stale_pct > 1);
-    if (_i == 0) {
-        ck_assert_int_eq(fixture_delete(&f, "late"), OUT_DELETED);
-    } else if (_i == 1) {
-        fixture_flush(&f, fixture_now(&f));
+    expire_late("k", 300);
+    ck_assert_uint_eq(lag_max(LAG_1M), 300);
+    clock_advance(&f.engine.clock, 70000);
+    ck_assert_uint_eq(lag_max(LAG_1M), 0);
+    ck_assert_uint_eq(lag_max(LAG_10M), 300);
+    clock_advance(&f.engine.clock, 660000);
+    ck_assert_uint_eq(lag_max(LAG_10M), 0);
+    expire_late("k", 7);
+    ck_assert_uint_eq(lag_max(LAG_10M), 7);
+    shard_reset_lag(f.shard);
+    ck_assert_uint_eq(lag_max(LAG_1M), 0);
+    ck_assert_uint_eq(lag_max(LAG_10M), 0);
+    fixture_stop(&f);
+}
+
+/* Only what passes after the end of a hold, and after the search was turned on again. */
+TEST_LOOP(the_time_of_a_hold_is_no_lag, 4)
+{
+    fixture_start(&f, NULL);
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
+    if (_i < 2) {
+        engine_hold_expired(&f.engine, fixture_now(&f) + 3000);
+    } else if (_i == 2) {
+        shard_hold_sampler(f.shard, true);
     } else {
-        clock_advance(&f.engine.clock, 100000);
-        fixture_expire(&f);
+        fixture_options.active_expire = false;
     }
-    ck_assert_uint_eq(info_now().volatile_keys, 0);
-    ck_assert(info_now().stale_pct == 0 && info_now().avg_ttl_ms == 0);
-    if (_i == 2) {
-        ck_assert(f.shard->cycle.stale_pct == 0); /* a new key does not bring it back */
+    (void)shard_sleep_until(f.shard);
+    clock_advance(&f.engine.clock, 3000);
+    if (_i == 1) {
+        engine_hold_expired(&f.engine, fixture_now(&f) + 100000);
+        clock_advance(&f.engine.clock, 3000);
+        engine_hold_expired(&f.engine, fixture_now(&f));
     }
+    shard_hold_sampler(f.shard, false);
+    fixture_options.active_expire = true;
+    clock_advance(&f.engine.clock, _i < 2 ? 4 : 0);
+    fixture_expire(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
+    ck_assert_uint_eq(lag_max(LAG_1M), _i < 2 ? 4 : 0);
+    expire_late("k", 6);
+    ck_assert_uint_eq(lag_max(LAG_1M), 6);
+    fixture_stop(&f);
+}
+
+/* ---- the home worker is woken ------------------------------------------------------------ */
+
+static unsigned woken;
+
+static void note_woken(void *arg, uint32_t shard)
+{
+    ck_assert(arg == &f && shard == 0);
+    woken++;
+}
+
+static void assert_woken(const char *what, unsigned times)
+{
+    ck_assert_msg(woken == times, "%s: woken %u times", what, woken);
+    woken = 0;
+}
+
+/* Once by each deadline that becomes the nearest, and by no other change. */
+TEST(a_nearer_deadline_wakes_the_home_worker)
+{
+    struct fetch get = {.vivifies = true};
+    struct arith a = {.vivifies = true};
+    struct erase mark = {.marks_stale = true, .touches = true};
+    msec_t now;
+
+    fixture_start(&f, NULL);
+    now = fixture_now(&f);
+    fixture_set_until(&f, "a", 10, now + 9000);
+    fixture_settle(&f);
+    engine_wake_homes(&f.engine, note_woken, &f);
+    fixture_set(&f, "far", 10);
+    assert_woken("no deadline", 0);
+    fixture_set_until(&f, "a", 10, now + 5000);
+    assert_woken("a nearer one", 1);
+    fixture_set_until(&f, "b", 10, now + 6000);
+    fixture_set_until(&f, "a", 10, now + 5000);
+    (void)fixture_delete(&f, "b");
+    assert_woken("none that is nearer", 0);
+    get.vivify_deadline = now + 400;
+    (void)fixture_fetch(&f, "c", &get);
+    assert_woken("a fetch that creates", 1);
+    a.vivify_deadline = now + 300;
+    (void)fixture_arith_as(&f, "d", &a);
+    assert_woken("arithmetic that creates", 1);
+    (void)fixture_touch(&f, "far", now + 200);
+    assert_woken("a touch", 1);
+    mark.deadline = now + 100;
+    (void)fixture_erase(&f, "a", &mark);
+    assert_woken("a mark", 1);
+    fixture_flush(&f, now + 50);
+    assert_woken("a flush that is to come", 1);
+    engine_wake_homes(&f.engine, NULL, NULL);
+    fixture_set_until(&f, "e", 10, now + 10);
+    assert_woken("nobody is at home any more", 0);
     fixture_stop(&f);
 }
