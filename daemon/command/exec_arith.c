@@ -120,15 +120,15 @@ static MF_NOINLINE enum turn_stop touch_failed(struct turn *t, const struct requ
     return answer_outcome(t, r, outcome);
 }
 
-static MF_INLINE enum turn_stop touch_and_answer(struct turn *t, const struct request *r)
+static MF_INLINE enum turn_stop touch_and_answer(struct turn *t, const struct request *r,
+                                                 msec_t deadline, enum outcome *outcome)
 {
     struct counters *c = &t->w->counters;
     struct found f;
-    enum outcome outcome = engine_touch(t->e, r->hash, r->key, turn_deadline(t, r->exptime),
-                                        t->now, t->may_wait, &f);
 
-    if (MF_UNLIKELY(outcome != OUT_TOUCHED)) {
-        return touch_failed(t, r, outcome);
+    *outcome = engine_touch(t->e, r->hash, r->key, deadline, t->now, t->may_wait, &f);
+    if (MF_UNLIKELY(*outcome != OUT_TOUCHED)) {
+        return touch_failed(t, r, *outcome);
     }
     item_mark_used(f.item, t->now_s, &t->w->heat);
     ctr_add(c, CTR_cmd_touch, 1);
@@ -138,21 +138,29 @@ static MF_INLINE enum turn_stop touch_and_answer(struct turn *t, const struct re
 }
 
 /* The same while commands are observed. */
-static enum turn_stop touch_observed(struct turn *t, const struct request *r)
+static enum turn_stop touch_observed(struct turn *t, const struct request *r, msec_t deadline)
 {
     struct before before;
+    enum outcome outcome;
     enum turn_stop stop;
 
     observe_before(t, r->hash, r->key, &before);
-    stop = touch_and_answer(t, r);
+    stop = touch_and_answer(t, r, deadline, &outcome);
     if (stop == TURN_GOES_ON) {
         observe_fetch(t, r->key, &before);
+        if (outcome == OUT_TOUCHED) {
+            observe_deadline(t, &before, r->key, "touch", deadline);
+        }
     }
     return stop;
 }
 
 enum turn_stop exec_touch(struct turn *t, const struct request *r)
 {
+    msec_t deadline = turn_deadline(t, r->exptime);
+    enum outcome outcome;
+
     must_be_in_turn(t);
-    return MF_UNLIKELY(t->observed != 0) ? touch_observed(t, r) : touch_and_answer(t, r);
+    return MF_UNLIKELY(t->observed != 0) ? touch_observed(t, r, deadline)
+                                         : touch_and_answer(t, r, deadline, &outcome);
 }

@@ -98,11 +98,15 @@ static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     msec_t deadline = turn_deadline(t, r->exptime);
+    struct before before;
     struct found f;
     enum outcome outcome;
 
     if (!turn_has_room_for_value(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
         return TURN_BLOCKED;
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_touch(t->e, r->hash, r->key, deadline, t->now, t->may_wait, &f);
     if (outcome == OUT_WAIT) {
@@ -122,6 +126,10 @@ static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
     }
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_get(t, r->key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
+        if (outcome == OUT_TOUCHED) {
+            observe_deadline(t, &before, r->key, r->command == CMD_GAT ? "gat" : "touch",
+                             deadline);
+        }
     }
     return TURN_GOES_ON;
 }

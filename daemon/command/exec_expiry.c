@@ -38,13 +38,19 @@ static msec_t deadline_of(const struct turn *t, const struct request *r)
     }
 }
 
+/* Redis has one event for all commands that set a deadline, and a delete if it has passed. */
 static void observe_change(struct turn *t, const struct request *r, const struct before *before,
-                           bool is_deleted)
+                           const struct deadline_change *change, bool is_changed)
 {
-    if (is_deleted) {
-        observe_delete(t, before, r->key, "expire", true);
-    } else {
-        observe_fetch(t, r->key, before);
+    const char *command = r->command == CMD_PERSIST ? "persist" : "expire";
+
+    if (is_changed && change->deadline <= t->now) {
+        observe_delete(t, before, r->key, command, true);
+        return;
+    }
+    observe_fetch(t, r->key, before);
+    if (is_changed) {
+        observe_deadline(t, before, r->key, command, change->deadline);
     }
 }
 
@@ -81,7 +87,7 @@ enum turn_stop exec_deadline(struct turn *t, const struct request *r)
         item_mark_used(f.item, t->now_s, &t->w->heat);
     }
     if (MF_UNLIKELY(t->observed != 0)) {
-        observe_change(t, r, &before, out == OUT_TOUCHED && change.deadline <= t->now);
+        observe_change(t, r, &before, &change, out == OUT_TOUCHED);
     }
     return answer_number(t, r, out == OUT_TOUCHED);
 }

@@ -96,11 +96,15 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
 {
     struct counters *c = &t->w->counters;
     msec_t deadline = turn_deadline(t, r->exptime);
+    struct before before;
     struct found f;
     enum outcome outcome;
 
     if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
         return TURN_BLOCKED;
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, hash, key, &before);
     }
     outcome = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, &f);
     if (outcome == OUT_WAIT) {
@@ -124,6 +128,9 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
     ctr_add(c, CTR_cmd_touch, 1);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_get(t, key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
+        if (outcome == OUT_TOUCHED) {
+            observe_deadline(t, &before, key, "gat", deadline);
+        }
     }
     return TURN_GOES_ON;
 }

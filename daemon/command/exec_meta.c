@@ -255,6 +255,12 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
         t->tally.hits++;
     }
     observe_mg(t, r, f.is_created ? NULL : f.found.item, MISS_ABSENT);
+    if (MF_UNLIKELY(t->observed != 0) && f.touches && !f.is_created) {
+        const struct before before = {.size = f.found.item->value_len,
+                                      .deadline = f.deadline_before};
+
+        observe_deadline(t, &before, r->key, "mg", f.touch_deadline);
+    }
     return TURN_GOES_ON;
 }
 

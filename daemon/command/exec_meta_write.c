@@ -254,6 +254,9 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     }
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_delete(t, &before, r->key, "md", outcome == OUT_DELETED && !stays);
+        if (outcome == OUT_DELETED && (d.touches || d.drops_value)) {
+            observe_deadline(t, &before, r->key, "md", d.touches ? d.deadline : MSEC_NEVER);
+        }
     }
     if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
@@ -329,6 +332,9 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
         observe_fetch(t, r->key, &before);
         if (outcome == OUT_NUMBER && a.is_created) {
             observe_made(t, r->key, a.deadline_now, a.digit_count);
+        } else if (outcome == OUT_NUMBER && a.touches) {
+            before.deadline = a.deadline_before;
+            observe_deadline(t, &before, r->key, "ma", a.deadline);
         }
     }
     if (outcome != OUT_NUMBER) {

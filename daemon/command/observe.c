@@ -48,13 +48,16 @@ static void log_fetch(struct turn *t, struct span key, const struct before *b)
 void observe_before(struct turn *t, uint64_t hash, struct span key, struct before *b)
 {
     must_be_in_turn(t);
-    *b = (struct before){.miss = MISS_ABSENT};
-    if ((t->observed & (WATCH_FETCHERS | WATCH_DELETIONS)) != 0) {
+    *b = (struct before){.miss = MISS_ABSENT, .deadline = MSEC_NEVER};
+    if ((t->observed & (WATCH_FETCHERS | WATCH_MUTATIONS | WATCH_DELETIONS)) != 0) {
         struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
 
         b->is_found = f.item != NULL;
         b->miss = (uint8_t)f.miss;
-        b->size = f.item != NULL ? f.item->value_len : 0;
+        if (f.item != NULL) {
+            b->size = f.item->value_len;
+            b->deadline = item_deadline(f.item);
+        }
     }
 }
 
@@ -95,6 +98,15 @@ static const char *store_status(enum outcome outcome)
     }
 }
 
+/* As lines of stores show it. */
+static int64_t ttl_ms(const struct turn *t, msec_t deadline)
+{
+    if (deadline == MSEC_NEVER) {
+        return 0;
+    }
+    return deadline > t->now ? turn_ms_left(t, deadline) : -1;
+}
+
 static void log_store(struct turn *t, const struct observed_store *s, bool has_failed)
 {
     static const char *const names[] = {
@@ -113,9 +125,7 @@ static void log_store(struct turn *t, const struct observed_store *s, bool has_f
     if ((t->observed & WATCH_MUTATIONS) == 0) {
         return;
     }
-    if (s->deadline != MSEC_NEVER) {
-        e.ttl_s = s->deadline > t->now ? (s->deadline - t->now) / 1000 : -1;
-    }
+    e.ttl_ms = ttl_ms(t, s->deadline);
     watch_log(t->w, &e, s->key);
 }
 
@@ -147,8 +157,8 @@ void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size)
     log_store(t, &made, false);
 }
 
-void observe_delete(struct turn *t, const struct before *b, struct span key,
-                    const char *command, bool is_deleted)
+static void log_deleted(struct turn *t, const struct before *b, struct span key,
+                        const char *command)
 {
     struct watch_event e = {
         .kind = WATCH_DELETED,
@@ -158,10 +168,39 @@ void observe_delete(struct turn *t, const struct before *b, struct span key,
         .size = b->size,
     };
 
+    if ((t->observed & WATCH_DELETIONS) != 0) {
+        watch_log(t->w, &e, key);
+    }
+}
+
+void observe_deadline(struct turn *t, const struct before *b, struct span key,
+                      const char *command, msec_t deadline)
+{
+    struct watch_event e = {
+        .kind = deadline == MSEC_NEVER ? WATCH_PERSIST : WATCH_EXPIRE,
+        .command = command,
+        .class_id = SLAB_CLASS_OURS,
+        .fd = turn_fd(t),
+        .size = b->size,
+        .ttl_ms = ttl_ms(t, deadline),
+    };
+    bool is_same = deadline == MSEC_NEVER && b->deadline == MSEC_NEVER;
+
+    must_be_in_turn(t);
+    if (deadline <= t->now) {
+        log_deleted(t, b, key, command);
+    } else if (!is_same && (t->observed & WATCH_MUTATIONS) != 0) {
+        watch_log(t->w, &e, key);
+    }
+}
+
+void observe_delete(struct turn *t, const struct before *b, struct span key,
+                    const char *command, bool is_deleted)
+{
     must_be_in_turn(t);
     log_fetch(t, key, b);
-    if (is_deleted && (t->observed & WATCH_DELETIONS) != 0) {
-        watch_log(t->w, &e, key);
+    if (is_deleted) {
+        log_deleted(t, b, key, command);
     }
     count_by_prefix(t, STATS_DETAIL_DELETE, key);
 }

@@ -34,6 +34,7 @@ struct before {
     bool is_found;
     uint8_t miss; /* enum miss */
     uint32_t size;
+    msec_t deadline;
 };
 
 /* Look, if that will be reported. Context: worker, read side. */
@@ -59,6 +60,13 @@ void observe_store(struct turn *t, const struct before *b, const struct observed
 
 /* A command that is not a store created the item it did not find. Context: as above. */
 void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size);
+
+/*
+ * An item that was there was given a deadline (MSEC_NEVER: it lost the one it had; one that has
+ * passed: it is gone). Context: worker, read side.
+ */
+void observe_deadline(struct turn *t, const struct before *b, struct span key,
+                      const char *command, msec_t deadline);
 
 /* A delete; command: delete or md. Context: worker, read side. */
 void observe_delete(struct turn *t, const struct before *b, struct span key,

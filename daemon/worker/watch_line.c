@@ -30,12 +30,19 @@ uint32_t watch_kind_stream(enum watch_kind kind)
 {
     static const uint32_t stream_of[] = {
         [WATCH_ITEM_GET] = WATCH_FETCHERS,     [WATCH_ITEM_STORE] = WATCH_MUTATIONS,
+        [WATCH_EXPIRE] = WATCH_MUTATIONS,      [WATCH_PERSIST] = WATCH_MUTATIONS,
         [WATCH_DELETED] = WATCH_DELETIONS,     [WATCH_EVICTED] = WATCH_EVICTIONS,
         [WATCH_EXPIRED] = WATCH_EXPIRATIONS,   [WATCH_CONN_NEW] = WATCH_CONNEVENTS,
         [WATCH_CONN_CLOSE] = WATCH_CONNEVENTS,
     };
 
     return stream_of[kind];
+}
+
+/* A time to live in seconds, as memcached shows it; what there is of a second counts. */
+static int64_t seconds(int64_t ms)
+{
+    return ms > 0 ? ms / 1000 + (ms % 1000 != 0) : ms;
 }
 
 static const char *transport(const struct watch_event *e)
@@ -57,16 +64,28 @@ static int put_event(char *p, size_t size, const struct watch_event *e, const ch
     case WATCH_ITEM_STORE:
         return snprintf(p, size,
                         "type=item_store key=%s status=%s cmd=%s ttl=%" PRId64
-                        " clsid=%u cfd=%" PRId32 " size=%" PRIu32 "\n",
-                        key, e->status, e->command, e->ttl_s, e->class_id, e->fd, e->size);
+                        " clsid=%u cfd=%" PRId32 " size=%" PRIu32 " ttl_ms=%" PRId64 "\n",
+                        key, e->status, e->command, seconds(e->ttl_ms), e->class_id, e->fd,
+                        e->size, e->ttl_ms);
+    case WATCH_EXPIRE:
+        return snprintf(p, size,
+                        "type=expire key=%s cmd=%s ttl=%" PRId64 " clsid=%u cfd=%" PRId32
+                        " size=%" PRIu32 " ttl_ms=%" PRId64 "\n",
+                        key, e->command, seconds(e->ttl_ms), e->class_id, e->fd, e->size,
+                        e->ttl_ms);
+    case WATCH_PERSIST:
+        return snprintf(
+            p, size, "type=persist key=%s cmd=%s clsid=%u cfd=%" PRId32 " size=%" PRIu32 "\n",
+            key, e->command, e->class_id, e->fd, e->size);
     case WATCH_DELETED:
         return snprintf(p, size, "type=deleted key=%s cmd=%s clsid=%u size=%" PRIu32 "\n", key,
                         e->command, e->class_id, e->size);
     case WATCH_EVICTED:
         return snprintf(p, size,
                         "type=eviction key=%s fetch=%s ttl=%" PRId64 " la=%" PRIu32
-                        " clsid=%u size=%" PRIu32 "\n",
-                        key, fetch, e->ttl_s, e->idle_s, e->class_id, e->size);
+                        " clsid=%u size=%" PRIu32 " ttl_ms=%" PRId64 "\n",
+                        key, fetch, seconds(e->ttl_ms), e->idle_s, e->class_id, e->size,
+                        e->ttl_ms);
     case WATCH_EXPIRED:
         return snprintf(p, size,
                         "type=expired key=%s late_ms=%" PRId64 " fetch=%s size=%" PRIu32

@@ -32,6 +32,8 @@ uint32_t watch_stream_of(struct span word);
 enum watch_kind {
     WATCH_ITEM_GET,   /* key status class fd size */
     WATCH_ITEM_STORE, /* key status command ttl class fd size */
+    WATCH_EXPIRE,     /* an item was given a deadline: key command ttl class fd size */
+    WATCH_PERSIST,    /* it lost its deadline: key command class fd size */
     WATCH_DELETED,    /* key command class size */
     WATCH_EVICTED,    /* key was_fetched ttl idle class size */
     WATCH_EXPIRED,    /* key late was_fetched size, how it was found as command */
@@ -48,7 +50,7 @@ struct watch_event {
     int64_t time_us;     /* unix time */
     const char *status;  /* [borrowed] constants */
     const char *command; /* likewise */
-    int64_t ttl_s;       /* stores: 0 none, -1 past; evictions: -1 none */
+    int64_t ttl_ms;      /* stores: 0 none, -1 past; evictions: -1 none */
     int64_t late_ms;
     uint32_t size; /* bytes of value */
     uint32_t idle_s;

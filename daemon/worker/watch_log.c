@@ -82,7 +82,7 @@ void watch_on_engine_event(void *arg, const struct shard_event *ev)
         return;
     }
     if (e.kind == WATCH_EVICTED) {
-        e.ttl_s = deadline == MSEC_NEVER ? -1 : (deadline - ev->now) / 1000;
+        e.ttl_ms = deadline == MSEC_NEVER ? -1 : deadline - ev->now;
         e.idle_s = now_s > access_s ? now_s - access_s : 0;
     } else {
         e.command = found_by(ev->kind);

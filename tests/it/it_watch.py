@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import binary                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
 from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
 
@@ -117,7 +119,8 @@ def told(watcher, client):
             assert client.line()
         else:
             client.get_reply()
-    return [re.sub(rb"cfd=\d+", b"cfd=N", line) for line in watcher.lines_until(rb"key=last ")]
+    lines = [re.sub(rb"cfd=\d+", b"cfd=N", line) for line in watcher.lines_until(rb"key=last ")]
+    return [re.sub(rb" ttl_ms=-?\d+$", b"", line) for line in lines if not line.startswith(b"type=expire ")]
 
 
 def test_fetchers_and_mutations():
@@ -241,6 +244,63 @@ def test_times_to_live():
             assert re.search(rb" ttl=%s " % ttl, w.line()), exptime
 
 
+# How a deadline is changed or removed, or takes the item away at once, and the command that is named.
+DEADLINES = [
+    (b"touch k %d", b"touch"), (b"gat %d k", b"gat"), (b"gats %d k", b"gat"), (b"mg k T%d", b"mg"),
+    (b"mg k v T%d", b"mg"), (b"ma k T%d", b"ma"), (b"md k I T%d", b"md"), (b"md k x T%d", b"md"),
+    (b"expire k %d", b"expire"), (b"pexpire k %d000", b"expire"), (b"binary touch", b"touch"),
+    (b"binary gat", b"gat"),
+]
+
+
+def change(d, c, form, seconds):
+    if form.startswith(b"binary"):
+        opcode = binary.TOUCH if form == b"binary touch" else binary.GAT
+        with d.client() as b:
+            exptime = seconds if seconds >= 0 else 10000000     # in 1970: it has no sign
+            b.send(binary.pack(opcode, b"k", struct.pack(">I", exptime)) + binary.pack(binary.NOOP))
+            b.exactly(binary.HEADER)
+    else:
+        c.send(form % seconds + b"\r\nmn\r\n")
+        while c.line() != b"MN":
+            pass
+
+
+def test_deadlines_that_change():
+    with Daemon("-m", "64") as d, d.client() as c, Watcher(d, b"mutations deletions") as w:
+        for form, command in DEADLINES:
+            assert c.set(b"k", b"1234", exptime=1000) == b"STORED"
+            assert w.line().startswith(b"type=item_store key=k ")
+            change(d, c, form, 100)
+            assert re.match(rb"type=expire key=k cmd=%s ttl=100 clsid=1 cfd=\d+ size=\d ttl_ms=100000$"
+                            % command, w.line()), form
+            if b"expire" not in form:       # there 0 is in the past
+                change(d, c, form, 0)
+                assert re.match(rb"type=persist key=k cmd=%s clsid=1 cfd=\d+ size=\d$" % command,
+                                w.line()), form
+                change(d, c, form, 0)       # it has none by now
+            change(d, c, form, -1)
+            assert re.match(rb"type=deleted key=k cmd=%s clsid=1 size=\d$" % command, w.line()), form
+            change(d, c, form, 100)         # it is not there
+        assert c.ask(b"persist k") == b"0"
+        assert c.set(b"k", b"x", exptime=1000) == b"STORED" and c.ask(b"expire k 100 NX") == b"0"
+        assert c.ask(b"persist k") == b"1"
+        assert w.line().startswith(b"type=item_store key=k ")
+        assert w.line().startswith(b"type=persist key=k cmd=persist ")
+        c.close()
+        assert d.client().set(b"last", b"x") == b"STORED"
+        assert b"key=last" in w.line(), "nothing else was reported"
+
+
+def test_times_to_live_in_milliseconds():
+    with Daemon("-m", "64") as d, d.client() as c, Watcher(d, b"mutations") as w:
+        for flag, want in ((b"p400", b"1 400"), (b"p1500", b"2 1500"), (b"T2", b"2 2000"), (b"", b"0 0"),
+                           (b"T-1", b"-1 -1")):
+            assert c.ask(b"ms k 1 %s\r\nx" % flag) == b"HD"
+            match = re.search(rb" ttl=(-?\d+) .* ttl_ms=(-?\d+)$", w.line())
+            assert match and b" ".join(match.groups()) == want, (flag, want, match)
+
+
 def test_connevents():
     with Daemon("-m", "64", tcp=True) as d, Watcher(d, b"connevents") as w:
         for end, reason in (("quit", b"normal"), ("close", b"normal"), ("reset", b"error")):
@@ -318,8 +378,9 @@ def test_evictions():
             seen = set()
             for _ in range(evicted):
                 match = re.match(rb"type=eviction key=k%3A(\d+) fetch=no ttl=(-1|\d+) la=\d+ "
-                                 rb"clsid=1 size=5000$", w.line())
+                                 rb"clsid=1 size=5000 ttl_ms=(-1|\d+)$", w.line())
                 assert match
+                assert (match.group(3) == b"-1") == (match.group(2) == b"-1")
                 assert (match.group(2) == b"-1") == (int(match.group(1)) % 2 == 0)
                 seen.add(match.group(1))
             assert len(seen) == evicted, "each is reported once"

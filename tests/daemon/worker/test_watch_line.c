@@ -40,17 +40,18 @@ TEST(lines_are_memcacheds)
     e = event(WATCH_ITEM_STORE);
     e.status = "stored";
     e.command = "set";
-    e.ttl_s = 100;
+    e.ttl_ms = 100000;
     line_is(&e, "a:b",
             HEAD "type=item_store key=a%3Ab status=stored cmd=set ttl=100 clsid=1 cfd=11 "
-                 "size=3\n");
+                 "size=3 ttl_ms=100000\n");
     e = event(WATCH_DELETED);
     e.command = "md";
     line_is(&e, "foo", HEAD "type=deleted key=foo cmd=md clsid=1 size=3\n");
     e = event(WATCH_EVICTED);
-    e.ttl_s = -1;
+    e.ttl_ms = -1;
     e.idle_s = 7;
-    line_is(&e, "foo", HEAD "type=eviction key=foo fetch=no ttl=-1 la=7 clsid=1 size=3\n");
+    line_is(&e, "foo",
+            HEAD "type=eviction key=foo fetch=no ttl=-1 la=7 clsid=1 size=3 ttl_ms=-1\n");
 }
 
 TEST(lines_of_connections)
@@ -77,6 +78,14 @@ TEST(lines_of_our_own)
     e.late_ms = 12;
     e.was_fetched = true;
     line_is(&e, "foo", HEAD "type=expired key=foo late_ms=12 fetch=yes size=3 by=active\n");
+    e = event(WATCH_EXPIRE);
+    e.command = "gat";
+    e.ttl_ms = 400;
+    line_is(&e, "foo",
+            HEAD "type=expire key=foo cmd=gat ttl=1 clsid=1 cfd=11 size=3 ttl_ms=400\n");
+    e = event(WATCH_PERSIST);
+    e.command = "touch";
+    line_is(&e, "foo", HEAD "type=persist key=foo cmd=touch clsid=1 cfd=11 size=3\n");
 }
 
 TEST(longest_line_fits)
@@ -92,7 +101,7 @@ TEST(longest_line_fits)
             .kind = (uint8_t)kind,
             .status = "not_stored",
             .command = "prepend",
-            .ttl_s = INT64_MIN,
+            .ttl_ms = INT64_MIN,
             .late_ms = INT64_MAX,
             .size = UINT32_MAX,
             .idle_s = UINT32_MAX,
