@@ -102,6 +102,12 @@ def test_a_batch_is_one_entry():
         batches = [e for e in entries(c) if e["command"] == "mg"]
         assert sum(int(e["requests"]) for e in batches) == 50, batches
         assert batches[-1]["key"] == "k0"
+        assert c.ask(b"slowlog reset") == b"OK"
+        c.send(b"".join(b"touch k%d 1\r\nmd k%d\r\n" % (i, i) for i in range(50)))     # of two kinds
+        for i in range(50):
+            assert (c.line(), c.line()) == (b"NOT_FOUND", b"NF")
+        batches = [e for e in entries(c) if e["command"] in ("touch", "md")]
+        assert sum(int(e["requests"]) for e in batches) == 100, batches
 
 
 def test_a_slow_reader():
