@@ -152,3 +152,28 @@ TEST_LOOP(a_long_time_without_a_period_foresees_little, 2)
     ck_assert_uint_ge(m->blocks.put_peak, m->blocks.put_per_grace);
     fixture_stop(&f);
 }
+
+/* While nobody stores nothing is foreseen, and what a burst took is kept less and less. */
+TEST(what_is_kept_for_a_burst_fades)
+{
+    const uint64_t segment = 32 * KIB;
+    struct memory *m;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    for (unsigned i = 0; i < 4000; i++) {
+        fixture_set(&f, fixture_key("k", i), LEN);
+    }
+    fixture_flush(&f, fixture_now(&f));
+    fixture_settle(&f);
+    m->blocks.put_peak = 16 * segment;
+    for (unsigned i = 0; i < 100 && m->blocks.put_peak == 16 * segment; i++) {
+        m->blocks.put_per_grace = 5 * segment;
+        clock_advance(&f.engine.clock,
+                      (msec_t)atomic_load(&fixture_options.idle_trim_ms) + 1000);
+        fixture_grace(&f);
+    }
+    ck_assert_uint_eq(m->blocks.put_per_grace, 0);
+    ck_assert_uint_eq(m->blocks.put_peak, 8 * segment);
+    fixture_stop(&f);
+}

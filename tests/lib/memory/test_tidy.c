@@ -173,3 +173,44 @@ TEST(nothing_is_cleaned_when_the_share_of_the_cpu_is_spent)
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_cleaned), 0);
     fixture_stop(&f);
 }
+
+/* What is put within ten seconds at the pace of the last look may go into what is dead. */
+TEST(the_pace_of_puts_is_measured)
+{
+    struct memory *m;
+    uint64_t put;
+
+    start_full();
+    m = &f.shard->memory;
+    (void)look(); /* begins to measure */
+    put = m->blocks.put_bytes;
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set(&f, fixture_key("new", i), BYTES);
+    }
+    put = m->blocks.put_bytes - put;
+    shard_enter(f.shard);
+    m->tidy.is_measured = true;
+    (void)tidy_look(m, fixture_now(&f) + 2000);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(m->tidy.spare_bytes, put * 5);
+    fixture_stop(&f);
+}
+
+/* When there is nothing to do the home worker is told again by the next that dies. */
+TEST(the_end_is_not_the_last)
+{
+    start_full();
+    for (unsigned round = 1; round <= 3; round++) {
+        delete_but(8 << round);
+        ck_assert(shard_wants_tidy(f.shard));
+        ck_assert(f.shard->memory.tidy.is_watched);
+        tidy_to_the_end();
+        ck_assert(!shard_wants_tidy(f.shard));
+        ck_assert(!f.shard->memory.tidy.is_watched);
+        ck_assert(!f.shard->memory.tidy.is_measured);
+        for (unsigned i = 0; i < ITEMS; i++) {
+            fixture_set(&f, fixture_key("k", i), BYTES);
+        }
+    }
+    fixture_stop(&f);
+}
