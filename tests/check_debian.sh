@@ -114,6 +114,20 @@ expect_after enabled image server ''
 expect_after neither image memcached-enabled ''
 verdict "an installation takes no port from another server"
 
+# debhelper makes no stop for a service that it does not start.
+grep -q 'no-start --restart-after-upgrade mayflyd.service' debian/rules || complain "an upgrade restarts nothing"
+after_installation run itself 0.1.0-1
+: >"$root/calls"
+for why in upgrade remove; do
+    DPKG_ROOT=$root PATH=$root/bin:$PATH sh debian/mayfly.prerm "$why" || complain "mayfly.prerm $why fails"
+    stops=$(grep -c '^deb-systemd-invoke stop .*mayflyd.service' "$root/calls") || true
+    case $why:$stops in
+        upgrade:0 | remove:1) ;;
+        *) complain "mayfly.prerm $why: $stops stops of the service" ;;
+    esac
+done
+verdict "a removal stops the service, an upgrade restarts it"
+
 mkdir -p "$root/var/lib/mayfly/memory"
 : >"$root/var/lib/mayfly/mayfly.snapshot"
 DPKG_ROOT=$root sh debian/mayfly.postrm remove || complain "the removal fails"
