@@ -18,21 +18,31 @@
 
 static const struct conn_origin origin = {.transport = CONN_UNIX, .rights = RIGHTS_OPERATOR};
 
-static void setup(void)
+static void start(void)
 {
-    settings_init(&solo.settings);
-    solo.settings.idle_timeout_s = IDLE_S;
     solo_start_with(64 * (uint64_t)MIB, 1, true);
     passed_conns_init(&solo.crew.passed);
     atomic_store(&solo.crew.passes_conns, true);
 }
 
+/* What is still open is closed, and goes nowhere. */
+static void stop(void)
+{
+    atomic_store(&solo.crew.passes_conns, false);
+    solo_stop();
+    passed_conns_fini(&solo.crew.passed);
+}
+
+static void setup(void)
+{
+    settings_init(&solo.settings);
+    solo.settings.idle_timeout_s = IDLE_S;
+    start();
+}
+
 static void teardown(void)
 {
-    passed_conns_fini(&solo.crew.passed);
-    if (solo.worker != NULL) {
-        solo_stop();
-    }
+    stop();
     solo.settings.auth_file = NULL; /* it is not to be released */
     settings_fini(&solo.settings);
 }
@@ -322,11 +332,9 @@ TEST_LOOP(a_pinned_value_is_copied_up_to_a_bound, 2)
     char line[64];
     int fd;
 
-    solo_stop();
+    stop();
     solo.settings.item_size_max = 8 * MIB;
-    solo_start_with(64 * (uint64_t)MIB, 1, true);
-    atomic_store(&solo.crew.passes_conns, true);
-    passed_conns_init(&solo.crew.passed);
+    start();
     fd = wire_dial(SMALL_SOCKET);
     wire_store(fd, "k", v, len);
     wire_say(fd, "get k\r\n");
