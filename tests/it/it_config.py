@@ -271,14 +271,14 @@ def test_memory_limit_holds_the_largest_item():
         change(c, memory_limit=10)
         change(c, memory_limit="1g")
         assert c.stats(b"settings")["maxbytes"] == str(1 << 30)
-        assert "options, memory_limit is 1024 now (config set 1g)" in d.log()
+        wait_for(lambda: "options, memory_limit is 1024 now (config set 1g)" in d.log(), "the log has the value")
 
 
 def test_a_value_that_is_moved_is_told():
     with Daemon("-t", "1") as d, d.operator() as c:
         change(c, hz=501)
         assert c.stats(b"settings")["hz"] == "500"
-        assert "options, hz is 500 now (config set 501)" in d.log()
+        wait_for(lambda: "options, hz is 500 now (config set 501)" in d.log(), "the log has the value")
 
 
 def test_evictions_are_shown_as_they_are():
