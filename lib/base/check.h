@@ -15,9 +15,9 @@
  * This header has the assertions and the attributes of functions. must() stays in release
  * builds: it is for cheap checks of structure whose failure would corrupt data. debug_must() is
  * for hot paths and expensive walks, and is compiled in only by --enable-debug. Neither checks
- * what a client sent or what the system may return. A bound of a copy, an index or a length that
- * depends on input is never a debug_must(): it is a branch that refuses the input, and where an
- * earlier branch has refused it, a must().
+ * what a client sent or what the system may return. A bound of a copy, an index or a length
+ * that depends on input is never a debug_must(): it is a branch that refuses the input, and
+ * where an earlier branch has refused it, a must().
  */
 #ifndef MAYFLY_LIB_BASE_CHECK_H
 #define MAYFLY_LIB_BASE_CHECK_H

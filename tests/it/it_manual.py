@@ -105,7 +105,7 @@ def test_what_is_turned_off_is_described_so():
             word = shown[name]
             word = word.decode() if isinstance(word, bytes) else word
             assert word in ("no", "off"), (name, word)
-            assert told[name].startswith(word.capitalize() + ": "), (name, told[name])
+            assert told[name].startswith((word.capitalize() + ": ", word + " where ")), (name, told[name])
         assert not told["detail_enabled"].lower().startswith(("no", "off")), told["detail_enabled"]
 
 

@@ -74,6 +74,11 @@ def values(*args, **kw):
 
 # ---- precedence -----------------------------------------------------------------------------------
 
+def test_very_many_threads_are_warned_of():
+    done = subprocess.run([PROGRAM, "--check-config", "-u", "root", "-t", "65"], capture_output=True, check=True)
+    assert b"-t: 65 worker threads are more than is recommended" in done.stderr, done.stderr
+
+
 def test_the_command_line_overrides_the_file_wherever_it_is_named():
     with folder(a__conf="threads = 2\nhz = 20\nverbose = 2\nlisten = 127.0.0.1\nmaxconns-fast = no\n",
                 b__conf="-t 1\n-R 5\n-l ::1\n"):

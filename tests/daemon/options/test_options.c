@@ -675,16 +675,6 @@ TEST(memcached_command_lines_are_accepted)
 }
 
 /* It is accepted, but not silently. */
-TEST(very_many_threads_are_warned_of)
-{
-    struct run r;
-
-    run_begin(&r, "-t 65");
-    ck_assert_int_eq(r.result, OPTIONS_RUN);
-    ck_assert_ptr_nonnull(strstr(r.errors, "high number of worker threads"));
-    run_end(&r);
-}
-
 TEST(a_higher_source_wins_whatever_the_order)
 {
     struct settings s;
