@@ -10,7 +10,8 @@
 #include "tests/common/unit.h"
 
 static struct moves m;
-static _Atomic bool is_stopped;
+static _Atomic bool is_stopped; /* stops the thread's wait */
+static _Atomic bool gives_up;   /* stops waits of the test itself at once */
 static _Atomic bool may_end; /* of the thread */
 static bool has_begun;       /* what the thread was told */
 
@@ -56,6 +57,7 @@ static void begin(void)
 {
     moves_init(&m);
     atomic_store(&is_stopped, false);
+    atomic_store(&gives_up, true);
     atomic_store(&may_end, false);
     has_begun = false;
 }
@@ -80,13 +82,12 @@ TEST(walks_run_together)
 
 TEST(a_wait_can_be_stopped)
 {
-    atomic_store(&is_stopped, true);
-    ck_assert(moves_begin_move(&m, &is_stopped)); /* nothing to wait for */
-    ck_assert(!moves_begin_move(&m, &is_stopped));
-    ck_assert(!moves_begin_walk(&m, &is_stopped));
+    ck_assert(moves_begin_move(&m, &gives_up)); /* nothing to wait for */
+    ck_assert(!moves_begin_move(&m, &gives_up));
+    ck_assert(!moves_begin_walk(&m, &gives_up));
     moves_end_move(&m);
-    ck_assert(moves_begin_walk(&m, &is_stopped));
-    ck_assert(!moves_begin_move(&m, &is_stopped));
+    ck_assert(moves_begin_walk(&m, &gives_up));
+    ck_assert(!moves_begin_move(&m, &gives_up));
     moves_end_walk(&m);
     ck_assert_uint_eq(info().walks_waiting + info().moves_waiting, 0);
 }
@@ -101,9 +102,7 @@ TEST(a_move_that_waits_goes_before_walks_that_come_later)
     while (info().moves_waiting == 0) {
         sched_yield();
     }
-    atomic_store(&is_stopped, true);
-    ck_assert(!moves_begin_walk(&m, &is_stopped));
-    atomic_store(&is_stopped, false);
+    ck_assert(!moves_begin_walk(&m, &gives_up));
     moves_end_walk(&m);
     while (info().moves == 0) {
         sched_yield();
@@ -155,8 +154,7 @@ TEST(a_move_gives_way_to_walks_that_wait_and_goes_on)
     ck_assert_uint_eq(info().moves, 1);
     ck_assert_uint_eq(info().walks, 0);
     /* Another move does not slip in meanwhile. */
-    atomic_store(&is_stopped, true);
-    ck_assert(!moves_begin_move(&m, &is_stopped));
+    ck_assert(!moves_begin_move(&m, &gives_up));
     moves_end_move(&m);
 }
 
