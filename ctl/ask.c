@@ -13,6 +13,11 @@
 
 /* ---- the connection ---------------------------------------------------------------------- */
 
+void ask_disconnect(struct ctl *c)
+{
+    link_close(&c->link);
+}
+
 /* Something happened to the connection: it is of no use any more. */
 static enum ctl_status lose(struct ctl *c, enum link_result result)
 {
@@ -24,7 +29,7 @@ static enum ctl_status lose(struct ctl *c, enum link_result result)
         status = CTL_SYSTEM;
     }
     (void)ctl_fail(c, status, "%s", link_why(c->link));
-    ctl_disconnect(c);
+    ask_disconnect(c);
     return status;
 }
 
@@ -54,7 +59,7 @@ enum ctl_status ask_connect(struct ctl *c)
     }
     status = o->user != NULL ? login(c) : CTL_OK;
     if (status != CTL_OK) {
-        ctl_disconnect(c);
+        ask_disconnect(c);
     }
     return status;
 }
@@ -168,7 +173,7 @@ enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value)
     enum link_result result;
 
     if (n > ASK_VALUE_MAX) {
-        ctl_disconnect(c);
+        ask_disconnect(c);
         return ctl_fail(c, CTL_GARBLED, "the server announces a value of %zu bytes", n);
     }
     result = link_bytes(c->link, n, value);
@@ -181,7 +186,7 @@ enum ctl_status ask_end(struct ctl *c)
     enum link_result result = link_line(c->link, &line);
 
     if (result == LINK_CLOSED) {
-        ctl_disconnect(c);
+        ask_disconnect(c);
         return CTL_OK;
     }
     return result == LINK_OK && !answer_is_error(line) ? ask_garbled(c, line)
@@ -193,7 +198,7 @@ enum ctl_status ask_garbled(struct ctl *c, struct span line)
     enum ctl_status status = ctl_fail(c, CTL_GARBLED, "not an answer of the protocol: %.*s",
                                       line.len > 200 ? 200 : (int)line.len, line.ptr);
 
-    ctl_disconnect(c);
+    ask_disconnect(c);
     return status;
 }
 

@@ -14,6 +14,9 @@
 /* Connect and log in, unless that is done. */
 enum ctl_status ask_connect(struct ctl *c);
 
+/* Close the connection, if there is one; the next question opens another. */
+void ask_disconnect(struct ctl *c);
+
 /* Send bytes as they are; or a line, "\r\n" is added. */
 enum ctl_status ask_bytes(struct ctl *c, struct span bytes);
 enum ctl_status ask_line(struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);

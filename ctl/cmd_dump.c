@@ -168,7 +168,7 @@ int cmd_dump(struct ctl *c, const struct words *args)
         }
     }
     if (is_over) {
-        ctl_disconnect(c); /* the rest is not wanted */
+        ask_disconnect(c); /* the rest is not wanted */
     }
     if (o->json && d.json.depth > 0) {
         json_end(&d.json, '[');

@@ -419,7 +419,7 @@ int cmd_load(struct ctl *c, const struct words *args)
     }
     progress_end(&l.progress);
     if (status != CTL_OK) {
-        ctl_disconnect(c); /* which ends what was begun */
+        ask_disconnect(c); /* which ends what was begun */
     }
     if (l.fd > STDERR_FILENO) {
         close(l.fd);

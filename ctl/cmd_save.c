@@ -144,7 +144,7 @@ int cmd_save(struct ctl *c, const struct words *args)
         }
     }
     if (status != CTL_OK && !is_over) {
-        ctl_disconnect(c); /* portions may still come */
+        ask_disconnect(c); /* portions may still come */
     }
     return status;
 }

@@ -194,7 +194,7 @@ int cmd_watch(struct ctl *c, const struct words *args)
             break;
         }
     }
-    ctl_disconnect(c); /* a connection that watches does nothing else */
+    ask_disconnect(c); /* a connection that watches does nothing else */
     if (ctl_is_interrupted()) {
         c->why[0] = '\0';
         return CTL_OK;

@@ -45,7 +45,7 @@ static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
                                     : ctl_fail(c, CTL_LINK, "no end of it after two minutes");
         }
         if (is_gone(status)) {
-            ctl_disconnect(c);
+            ask_disconnect(c);
             c->why[0] = '\0';
         }
         (void)ctl_sleep(PAUSE_S);

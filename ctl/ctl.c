@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "ctl/link.h"
 #include "ctl/show.h"
 #include "lib/base/clock.h"
 
@@ -31,11 +30,6 @@ void ctl_report(struct ctl *c)
         fputc('\n', stderr);
         c->why[0] = '\0';
     }
-}
-
-void ctl_disconnect(struct ctl *c)
-{
-    link_close(&c->link);
 }
 
 static void on_signal(int number)

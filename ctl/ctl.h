@@ -68,9 +68,6 @@ enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt,
 /* Print why the last command failed, if it said so, on standard error, and forget it. */
 void ctl_report(struct ctl *c);
 
-/* Close the connection, if there is one; the next question opens another. */
-void ctl_disconnect(struct ctl *c);
-
 /* Was the process told to stop (SIGINT, SIGTERM) where that does not end it by itself? */
 bool ctl_is_interrupted(void);
 /* From now on signals only interrupt; forget those that came. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/ctl.h"
 #include "ctl/describe.h"
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
     options_init(&c.options);
     status = run(&c, &line);
     ctl_report(&c);
-    ctl_disconnect(&c);
+    ask_disconnect(&c);
     if (fflush(stdout) != 0 && errno != EPIPE && status == CTL_OK) {
         status = CTL_SYSTEM;
     }

@@ -40,13 +40,13 @@ inspect: lib/base lib/snapshot ctl
 # FOLDER: how many of its files (a source and its header are one) are in circles of calls.
 # Folders that are not named have none. A number may only become smaller, and is lowered here.
 circles='
-ctl: 9
+ctl: 7
 daemon/command: 7
 daemon/conn: 19
 daemon/net: 5
 daemon/options: 2
 daemon/service: 6
-daemon/worker: 8
+daemon/worker: 6
 lib/shard: 5
 '
 

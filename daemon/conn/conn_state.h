@@ -183,7 +183,7 @@ static inline struct conn *turn_conn(const struct turn *t)
 /* The clock of waits for room: real time, also where a test holds the engine's clock. */
 static inline msec_t conn_wait_now(void)
 {
-    return clock_mono_us() / 1000;
+    return clock_mono_ms();
 }
 
 /* Does it wait for its next turn? Context: worker. */

@@ -30,7 +30,8 @@
 static int64_t patience_after(const struct exports *x, int64_t took_ms, size_t len)
 {
     int64_t most = atomic_load(&x->stall_ms);
-    int64_t left = x->patience_ms - took_ms + (int64_t)len * 1000 / x->least_bytes;
+    int64_t left =
+        x->patience_ms - took_ms + (int64_t)len * 1000 / atomic_load(&x->least_bytes);
 
     return left > most ? most : left > 0 ? left : 0;
 }
@@ -40,7 +41,7 @@ static bool hand_over(struct exports *x, const char *bytes, size_t len)
 {
     struct export *e = x->current;
     const struct timespec until = cond_after(x->patience_ms);
-    const msec_t began = clock_mono_us() / 1000;
+    const msec_t began = clock_mono_ms();
     int error = 0;
     bool is_taken;
 
@@ -54,7 +55,7 @@ static bool hand_over(struct exports *x, const char *bytes, size_t len)
     }
     is_taken = !x->is_handed && !x->is_gone;
     pthread_mutex_unlock(&x->mutex);
-    x->patience_ms = patience_after(x, clock_mono_us() / 1000 - began, len);
+    x->patience_ms = patience_after(x, clock_mono_ms() - began, len);
     return is_taken;
 }
 

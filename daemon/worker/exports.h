@@ -62,9 +62,9 @@ struct exports_info {
 struct exports {
     struct settings *settings; /* [const] [borrowed] */
     bool is_there;             /* [const] it was started */
-    _Atomic int64_t stall_ms;  /* how long a client may stall at most; changed by tests */
-    int64_t least_bytes;       /* that it has to take in a second, else it stalls; likewise */
-    bool is_joined;            /* [main] */
+    /* How long a client may stall, and what it takes in a second at least; tests change them. */
+    _Atomic int64_t stall_ms, least_bytes;
+    bool is_joined; /* [main] */
     struct thread thread;
     struct save save;    /* the thread's; its atomics for anyone */
     int64_t patience_ms; /* the thread's: how long the client may stall now */

@@ -35,29 +35,12 @@
 
 #define LINE_MAX_BYTES 128
 
-int64_t snapshots_now_ms(void)
-{
-    return clock_mono_us() / 1000;
-}
-
 /* Wait for a condition, a while at most. Under the mutex. */
 static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
 {
     const struct timespec until = cond_after(ms);
 
     pthread_cond_timedwait(cond, &s->mutex, &until);
-}
-
-uint64_t snapshots_changes(const struct snapshots *s)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < s->engine->shard_count; i++) {
-        const struct counters *c = shard_counters(s->engine->shards[i]);
-
-        sum += ctr_get(c, CTR_total_items) + ctr_get(c, CTR_deleted_items);
-    }
-    return sum;
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
@@ -177,7 +160,7 @@ static enum save_end save_anew(struct snapshots *s)
 static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, int64_t began)
 {
     s->last.was_good = end == SAVE_DONE || end == SAVE_STOPPED;
-    s->last.saved_ms = (uint64_t)(snapshots_now_ms() - began);
+    s->last.saved_ms = (uint64_t)(clock_mono_ms() - began);
     s->last.failures += end != SAVE_DONE && end != SAVE_STOPPED;
     s->last.flushed += end == SAVE_FLUSHED;
     if (end == SAVE_DONE) {
@@ -195,8 +178,8 @@ static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, i
 /* Save, and tell all who want to know. Under the mutex, which is given up meanwhile. */
 static void save_now(struct snapshots *s)
 {
-    uint64_t changes = snapshots_changes(s);
-    int64_t began = snapshots_now_ms();
+    uint64_t changes = engine_changes(s->engine);
+    int64_t began = clock_mono_ms();
     bool wanted_anew = s->wants_anew;
     enum save_end end;
 
@@ -233,7 +216,7 @@ static void save_now(struct snapshots *s)
 /* Has a rule been met? Under the mutex. */
 static bool is_due(const struct snapshots *s)
 {
-    int64_t now = snapshots_now_ms();
+    int64_t now = clock_mono_ms();
 
     if (s->is_incomplete || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
         return false;
@@ -244,7 +227,7 @@ static bool is_due(const struct snapshots *s)
     }
     return s->wants_anew || append_is_long(&s->append) ||
            save_rules_met(&s->rules, (uint64_t)(now - s->began_ms) / 1000,
-                          snapshots_changes(s) - s->changes_base);
+                          engine_changes(s->engine) - s->changes_base);
 }
 
 /* ---- the log, at the start and when options change --------------------------------------- */
@@ -475,7 +458,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->save.before_naming = before_naming;
     s->save.after_naming = after_naming;
     s->save.arg = s;
-    s->began_ms = snapshots_now_ms();
+    s->began_ms = clock_mono_ms();
     snapshots_prepare_load(s);
     pthread_mutex_init(&s->mutex, NULL);
     cond_init(&s->wake);
@@ -625,7 +608,7 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     is_walking = s->is_saving;
     info->is_loading = s->is_loading;
     info->is_scheduled = s->is_saving && s->wants_save;
-    info->changes = snapshots_changes(s) - s->changes_base;
+    info->changes = engine_changes(s->engine) - s->changes_base;
     pthread_mutex_unlock(&s->mutex);
     info->is_void = snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_VOID;
     info->items = is_walking ? atomic_load(&s->save.items) : 0;

@@ -214,7 +214,7 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
 
 void snapshots_load_now(struct snapshots *s)
 {
-    int64_t began = snapshots_now_ms();
+    int64_t began = clock_mono_ms();
     enum snapshots_load load = SNAPSHOTS_BAD;
     enum load_end end = append_read(&s->append, &s->file.header, &s->load);
     bool is_kept;
@@ -236,8 +236,8 @@ void snapshots_load_now(struct snapshots *s)
     s->is_loading = false;
     s->is_incomplete = end == LOAD_STOPPED || is_kept;
     s->last.load = load;
-    s->last.load_ms = (uint64_t)(snapshots_now_ms() - began);
-    s->changes_base = snapshots_changes(s);
+    s->last.load_ms = (uint64_t)(clock_mono_ms() - began);
+    s->changes_base = engine_changes(s->engine);
     pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->mutex);
 }

@@ -26,10 +26,4 @@ bool snapshots_keep_as_bad(const struct snapshots *s);
  */
 void snapshots_on_gap(void *arg);
 
-/* By the monotonic clock, in milliseconds. */
-int64_t snapshots_now_ms(void);
-
-/* Items that were stored, deleted or flushed since the engine started. Context: any thread. */
-uint64_t snapshots_changes(const struct snapshots *s);
-
 #endif

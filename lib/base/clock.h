@@ -87,6 +87,12 @@ void clock_freeze(struct clock *c);
  */
 usec_t clock_mono_us(void);
 
+/* The same in milliseconds. */
+static inline msec_t clock_mono_ms(void)
+{
+    return clock_mono_us() / 1000;
+}
+
 /* The same in nanoseconds; never 0. Context: any thread. */
 uint64_t clock_mono_ns(void);
 

@@ -16,6 +16,7 @@
 #include "lib/memory/room.h"
 #include "lib/memory/trim.h"
 #include "lib/shard/expire.h"
+#include "lib/shard/info.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
@@ -456,6 +457,18 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
         return STEAL_LATER;
     }
     return STEAL_NOTHING;
+}
+
+uint64_t engine_changes(const struct engine *e)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        const struct counters *c = shard_counters(e->shards[i]);
+
+        sum += ctr_get(c, CTR_total_items) + ctr_get(c, CTR_deleted_items);
+    }
+    return sum;
 }
 
 /* Nothing to drop, and nothing dead. Context: in shard. */

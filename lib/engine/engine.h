@@ -209,4 +209,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy);
  */
 bool engine_is_barren(struct engine *e);
 
+/* Items that were stored, deleted or flushed since the start. Context: any thread. */
+uint64_t engine_changes(const struct engine *e);
+
 #endif

@@ -113,7 +113,7 @@ static void set_behind(struct keylog *l, bool is_behind)
 static void note_fullness(struct keylog *l)
 {
     uint64_t parts = stream_fullness(&l->fill.stream);
-    bool is_stuck = l->waits_ms != 0 && keylog_mono_ms() - l->waits_ms > PATIENCE_MS;
+    bool is_stuck = l->waits_ms != 0 && clock_mono_ms() - l->waits_ms > PATIENCE_MS;
 
     l->is_fast = atomic_load(&l->sync) == KEYLOG_SYNC_ALWAYS || parts > FAST;
     set_behind(l, atomic_load(&l->mode) == KEYLOG_FULL && !is_stuck &&
@@ -130,7 +130,7 @@ static void wait_for_room(void *arg)
     uint64_t taken = logfill_taken(&l->fill);
 
     must_not_be_reading();
-    l->waits_ms = l->waits_ms != 0 ? l->waits_ms : keylog_mono_ms();
+    l->waits_ms = l->waits_ms != 0 ? l->waits_ms : clock_mono_ms();
     note_fullness(l);
     pthread_mutex_lock(&l->mutex);
     atomic_store(&l->is_short, true);
@@ -197,10 +197,10 @@ static bool read_rings(struct keylog *l)
         if (!logfill_has_begun(&l->fill)) {
             began_ms = 0;
         } else if (began_ms == 0) {
-            began_ms = keylog_mono_ms();
+            began_ms = clock_mono_ms();
         }
         if (handed != asked || ends ||
-            (began_ms != 0 && (!is_new || keylog_mono_ms() - began_ms >= GATHER_MS))) {
+            (began_ms != 0 && (!is_new || clock_mono_ms() - began_ms >= GATHER_MS))) {
             hand_over(l, asked, state == STREAM_IDLE, ends);
             handed = state == STREAM_IDLE ? asked : handed;
             began_ms = 0;

@@ -63,11 +63,6 @@ struct keylog {
     struct keylog_info info;
 };
 
-static inline int64_t keylog_mono_ms(void)
-{
-    return clock_mono_us() / 1000;
-}
-
 static inline bool keylog_flag(const _Atomic bool *flag)
 {
     return atomic_load_explicit(flag, memory_order_acquire);

@@ -17,7 +17,7 @@
 /* Count what took long. */
 static void note_time(struct keylog *l, int64_t began_ms)
 {
-    int64_t ms = keylog_mono_ms() - began_ms;
+    int64_t ms = clock_mono_ms() - began_ms;
 
     if (ms > KEYLOG_SLOW_MS) {
         pthread_mutex_lock(&l->mutex);
@@ -42,7 +42,7 @@ static void note_file(struct keylog *l, uint64_t keys)
 /* Write the blocks that are there. False: there was a gap. */
 static bool write_pending(struct keylog *l)
 {
-    int64_t began = keylog_mono_ms();
+    int64_t began = clock_mono_ms();
     bool is_good = true;
     bool has_written = false;
     struct logfill_block *block;
@@ -69,7 +69,7 @@ static bool write_pending(struct keylog *l)
 /* Have what was written made durable while the writer goes on. */
 static void begin_sync(struct keylog *l)
 {
-    l->synced_ms = keylog_mono_ms();
+    l->synced_ms = clock_mono_ms();
     if (l->out.is_open && l->out.synced != l->out.file.bytes) {
         logfile_sync_begin(&l->out, l->syncer);
     }
@@ -92,14 +92,14 @@ static bool end_sync(struct keylog *l)
 static bool sync_file(struct keylog *l)
 {
     bool is_good = end_sync(l);
-    int64_t began = keylog_mono_ms();
+    int64_t began = clock_mono_ms();
 
     if (is_good && l->out.is_open && l->out.synced != l->out.file.bytes) {
         is_good = logfile_sync(&l->out);
         note_file(l, 0);
         note_time(l, began);
     }
-    l->synced_ms = keylog_mono_ms();
+    l->synced_ms = clock_mono_ms();
     return is_good;
 }
 
@@ -156,7 +156,7 @@ static int64_t idle_ms(struct keylog *l)
     }
     if (l->out.is_open && l->out.synced != l->out.file.bytes &&
         atomic_load(&l->sync) != KEYLOG_SYNC_NO) {
-        left = l->synced_ms + SYNC_MS - keylog_mono_ms();
+        left = l->synced_ms + SYNC_MS - clock_mono_ms();
     } else if (l->out.is_open && l->out.synced == l->out.file.bytes) {
         left = INT64_MAX;
     }
@@ -201,7 +201,7 @@ static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket
         is_good = sync_file(l);
     } else if (is_good && (l->out.syncer == NULL || syncer_is_over(l->syncer))) {
         is_good = end_sync(l);
-        if (is_good && sync != KEYLOG_SYNC_NO && keylog_mono_ms() - l->synced_ms >= SYNC_MS) {
+        if (is_good && sync != KEYLOG_SYNC_NO && clock_mono_ms() - l->synced_ms >= SYNC_MS) {
             begin_sync(l);
         }
     }
@@ -223,7 +223,7 @@ static void keylog_write(void *arg)
 
         if (ms >= 0) {
             if (ms == INT64_MAX) {
-                l->synced_ms = keylog_mono_ms();
+                l->synced_ms = clock_mono_ms();
                 pthread_cond_wait(&l->changed, &l->mutex);
             } else {
                 keylog_wait_ms(l, ms);

@@ -674,7 +674,6 @@ TEST(memcached_command_lines_are_accepted)
     }
 }
 
-/* It is accepted, but not silently. */
 TEST(a_higher_source_wins_whatever_the_order)
 {
     struct settings s;

@@ -81,13 +81,13 @@ TEST(a_client_that_takes_nothing_is_closed)
     int next = wire_dial(0);
     bool has_end;
 
-    x->stall_ms = 20;
+    atomic_store(&x->stall_ms, 20);
     wire_say(fd, "save -\r\n");
     wait_for_end(0, 1);
     ck_assert_uint_lt(read_all(fd, &has_end), (size_t)VALUES * LEN / 2);
     ck_assert(!has_end);
     close(fd);
-    x->stall_ms = 100000;
+    atomic_store(&x->stall_ms, 100000);
     wire_say(next, "save -\r\n");
     ck_assert_uint_gt(read_all(next, &has_end), (size_t)VALUES * LEN);
     ck_assert(has_end);
@@ -105,8 +105,8 @@ TEST(a_client_that_takes_little_at_a_time_is_closed)
     struct exports_info info = {0};
     int fd = wire_dial(SMALL_SOCKET);
 
-    x->stall_ms = 400;
-    x->least_bytes = INT64_MAX; /* whatever it takes, it stalls */
+    atomic_store(&x->stall_ms, 400);
+    atomic_store(&x->least_bytes, INT64_MAX); /* whatever it takes, it stalls */
     wire_say(fd, "save -\r\n");
     while (info.failed + info.done == 0 && recv(fd, bytes, sizeof(bytes), 0) > 0) {
         (void)nanosleep(&pause, NULL);
