@@ -24,6 +24,7 @@
 #include "lib/base/context.h"
 #include "lib/base/siphash.h"
 #include "lib/base/span.h"
+#include "lib/shard/position.h"
 
 struct client;
 struct exchange;
@@ -38,10 +39,9 @@ enum dump_format {
     DUMP_CACHE, /* ITEM <key> [<bytes> b; <unix time> s] */
 };
 
-/* A dump under way: a position in the walk over all shards, and how much may still come. */
+/* A dump under way: where its walk over all shards is, and how much may still come. */
 struct dump {
-    uint64_t cursor; /* of shard_walk() */
-    uint32_t shard;
+    struct position at;
     uint32_t items_left; /* DUMP_CACHE */
     uint32_t bytes_left; /* DUMP_CACHE: lines, the last one included */
     uint8_t format;      /* enum dump_format */

@@ -18,13 +18,11 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
-#include "lib/shard/info.h"
+#include "lib/shard/position.h"
 #include "proto/encode.h"
 
 /* So much of each dump may wait for a client that does not read. */
 #define SLICE_BYTES (16u * 1024)
-
-#define POSITIONS_A_LOOK 16 /* the clock is read after this many positions of the index */
 
 /* Longest line: seven numbers and the words between them, about 60 bytes. */
 #define LINE_MAX_BYTES (ENCODE_URI_BYTES(ITEM_KEY_MAX) + 7 * NUM_DIGITS_MAX + 96)
@@ -159,12 +157,11 @@ static bool walk(struct turn *t, struct dump *d)
     };
 
     do {
-        for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_over(t); n++) {
-            if (d->is_over || d->shard == e->shard_count) {
+        for (unsigned n = 0; n < POSITION_STEPS_A_LOOK && !is_over(t); n++) {
+            if (d->is_over || d->at.shard == e->shard_count) {
                 return true;
             }
-            d->cursor = shard_walk(e->shards[d->shard], d->cursor, t->now, on_item, &k);
-            d->shard += d->cursor == 0;
+            position_step(&d->at, e->shards[d->at.shard], t->now, on_item, &k);
         }
     } while (!is_over(t) && !tasks_slice_is_over(t->w));
     return false;

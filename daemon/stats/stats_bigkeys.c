@@ -16,7 +16,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/find.h"
-#include "lib/shard/info.h"
+#include "lib/shard/position.h"
 #include "proto/encode.h"
 
 /* Items that are kept; fewer may be left at the end. */
@@ -24,8 +24,6 @@
 
 /* Items that are shown. */
 #define SHOWN 20u
-
-#define POSITIONS_A_LOOK 16u /* the clock is read after this many positions of the index */
 
 struct big_item {
     size_t bytes; /* as in the walk, and then as looked up; 0: gone */
@@ -36,8 +34,7 @@ struct big_item {
 
 struct big_gather {
     struct stats_gather gather; /* stands first */
-    uint32_t home;              /* of the worker that is visited: which of its shards */
-    uint64_t cursor;            /* of the walk over that shard */
+    struct position at;         /* in the home shards of the worker that is visited */
     uint32_t used;
     struct big_item items[KEPT]; /* the largest first */
 };
@@ -86,22 +83,21 @@ static bool visit(struct stats_gather *g, struct worker *w)
 
     must_be_worker(w);
     must_not_be_reading();
-    if (g->next == 0 && b->home == 0 && b->cursor == 0) {
+    if (g->next == 0 && b->at.shard == 0 && b->at.cursor == 0) {
         ctr_add(&w->counters, CTR_size_walks, 1);
     }
     rcu_begin();
-    while (b->home < w->home_count && !pauses) {
-        for (unsigned n = 0; n < POSITIONS_A_LOOK && b->home < w->home_count; n++) {
-            b->cursor = shard_walk(w->homes[b->home].shard, b->cursor, now, meet, b);
-            b->home += b->cursor == 0;
+    while (b->at.shard < w->home_count && !pauses) {
+        for (unsigned n = 0; n < POSITION_STEPS_A_LOOK && b->at.shard < w->home_count; n++) {
+            position_step(&b->at, w->homes[b->at.shard].shard, now, meet, b);
         }
         pauses = stats_gather_pauses(g, w);
     }
     rcu_end();
-    if (b->home < w->home_count) {
+    if (b->at.shard < w->home_count) {
         return false;
     }
-    b->home = 0;
+    b->at.shard = 0;
     return true;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_sizes.h. A walk visits shard after shard by shard_walk()'s cursor. A slice of it
+ * See stats_sizes.h. A walk visits shard after shard (position.h). A slice of it
  * opens one read-side section and closes it. The cursor visits an item at least once, and
  * perhaps twice while its shard's index is being resized: a histogram is then a little too
  * high.
@@ -18,12 +18,11 @@
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/base/rcu.h"
-#include "lib/shard/info.h"
+#include "lib/shard/position.h"
 
-#define POSITIONS_A_LOOK 16u /* the clock is read after this many positions of the index */
-#define LINES_A_LOOK     64u /* and lines of the answer */
-#define SIZE_STEP        32u
-#define FIRST_PLACES     256u
+#define LINES_A_LOOK 64u /* the clock is read after this many lines of the answer */
+#define SIZE_STEP    32u
+#define FIRST_PLACES 256u
 
 /* A count; step 0 is an empty place. */
 struct size_count {
@@ -50,8 +49,7 @@ enum phase { COUNTING, SORTING, COMPOSING, GIVING };
 struct stats_sizes {
     struct task task;
     enum phase phase;
-    uint32_t shard;
-    uint64_t cursor;
+    struct position at;
     msec_t now;                /* of the slice */
     struct size_count *places; /* owned; a hash table by step, at most three quarters full */
     uint32_t mask;
@@ -166,12 +164,11 @@ static bool count(struct stats_sizes *z, struct worker *w)
     z->now = worker_now(w);
     rcu_begin();
     do {
-        for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_done; n++) {
-            if (z->shard < e->shard_count) {
-                z->cursor = shard_walk(e->shards[z->shard], z->cursor, z->now, count_size, z);
-                z->shard += z->cursor == 0;
+        for (unsigned n = 0; n < POSITION_STEPS_A_LOOK && !is_done; n++) {
+            if (z->at.shard < e->shard_count) {
+                position_step(&z->at, e->shards[z->at.shard], z->now, count_size, z);
             }
-            is_done = z->out.is_short || z->shard >= e->shard_count;
+            is_done = z->out.is_short || z->at.shard >= e->shard_count;
         }
     } while (!is_done && !tasks_slice_is_over(w));
     rcu_end();
@@ -277,8 +274,7 @@ static void begin_walk(struct stats_sizes *z, struct worker *w)
     buf_clear(&z->text);
     z->out = stats_out_to(&z->text);
     z->phase = COUNTING;
-    z->shard = 0;
-    z->cursor = 0;
+    z->at = (struct position){0};
     z->used = 0;
     z->composed = 0;
     ctr_add(&w->counters, CTR_size_walks, 1);

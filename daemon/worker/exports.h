@@ -62,7 +62,7 @@ struct exports_info {
 struct exports {
     struct settings *settings; /* [const] [borrowed] */
     bool is_there;             /* [const] it was started */
-    /* How long a client may stall, and what it takes in a second at least; tests change them. */
+    /* How long a client may stall, and the least it takes in a second; tests change them. */
     _Atomic int64_t stall_ms, least_bytes;
     bool is_joined; /* [main] */
     struct thread thread;

@@ -28,6 +28,7 @@
 #include "lib/engine/share.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/attach.h"
+#include "lib/shard/position.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
@@ -565,20 +566,17 @@ static void look_for_another(void *arg, handle_t h)
 static bool are_in_one_shard(struct attach *a, const struct engine *e)
 {
     struct search x = {.head = a->head, .engine = e};
+    struct position p = {0};
     uint32_t slot = 0;
-    uint64_t cursor = 0;
 
     while (slot < ROUTE_SLOTS && !is_between(a->head, slot)) {
         slot++;
     }
-    for (uint32_t i = 0; slot < ROUTE_SLOTS && i < e->shard_count; i++) {
-        x.shard = e->shards[i];
-        do {
-            rcu_begin();
-            cursor = table_walk(&x.shard->table, x.shard->memory.arena.base, cursor,
-                                look_for_another, &x);
-            rcu_end();
-        } while (cursor != 0);
+    while (slot < ROUTE_SLOTS && p.shard < e->shard_count) {
+        x.shard = e->shards[p.shard];
+        rcu_begin();
+        position_step_all(&p, x.shard, look_for_another, &x);
+        rcu_end();
     }
     return !x.has_twice || no(a, "two shards have the same key");
 }

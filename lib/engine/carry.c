@@ -21,6 +21,7 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room_make.h"
+#include "lib/shard/position.h"
 #include "lib/shard/upkeep.h"
 
 /* Bytes of blocks that one search looks at. */
@@ -480,12 +481,11 @@ static void see(void *arg, handle_t h)
 /* Nothing that leaves is left. Context: in shard. */
 static void must_be_done(struct carry *c)
 {
-    const struct shard *s = c->from;
-    uint64_t cursor = 0;
+    struct position p = {0};
 
-    do {
-        cursor = table_walk(&s->table, s->memory.arena.base, cursor, see, c);
-    } while (cursor != 0);
+    while (p.shard == 0) {
+        position_step_all(&p, c->from, see, c);
+    }
 }
 #endif
 

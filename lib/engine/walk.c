@@ -113,8 +113,7 @@ bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
     must_not_be_reading();
     w->engine = e;
     w->state = WALK_GOES_ON;
-    w->shard = 0;
-    w->cursor = 0;
+    w->at = (struct position){0};
     w->resume = 0;
     w->positions = 0;
     w->pass = PASS_ALL;
@@ -147,13 +146,13 @@ bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash)
 {
     must_be_reading();
     if ((w->state != WALK_GOES_ON && w->state != WALK_PAUSED) || w->pass != PASS_ALL ||
-        shard < w->shard ||
+        shard < w->at.shard ||
         route_is_moving(&router_read(&w->engine->router)->slot[slot_of(hash)])) {
         return true;
     }
     /* Where a position was left in the middle: perhaps. */
-    return shard == w->shard &&
-           (w->resume != 0 || (w->cursor != 0 && table_walk_passed(w->cursor, hash)));
+    return shard == w->at.shard &&
+           (w->resume != 0 || (w->at.cursor != 0 && table_walk_passed(w->at.cursor, hash)));
 }
 
 /* ---- one position ------------------------------------------------------------------------ */
@@ -182,8 +181,8 @@ static void pick(void *arg, handle_t h, uint64_t hash)
     struct picks *p = arg;
     unsigned i;
 
-    if (hash < p->from ||
-        (p->route != NULL && !is_of_pass(p->walk, p->route, slot_of(hash), p->walk->shard))) {
+    if (hash < p->from || (p->route != NULL &&
+                           !is_of_pass(p->walk, p->route, slot_of(hash), p->walk->at.shard))) {
         return;
     }
     if (p->n == PICKS_MAX) {
@@ -275,14 +274,14 @@ static void skip_idle(struct walk *w)
     rcu_begin();
     rt = router_read(&w->engine->router);
     while (w->pass < PASSES) {
-        while (w->shard < w->engine->shard_count && !has_any(w, rt, w->shard)) {
-            w->shard++;
+        while (w->at.shard < w->engine->shard_count && !has_any(w, rt, w->at.shard)) {
+            position_go(&w->at, 0);
         }
-        if (w->shard < w->engine->shard_count) {
+        if (w->at.shard < w->engine->shard_count) {
             break;
         }
         w->pass++;
-        w->shard = 0;
+        w->at.shard = 0;
     }
     rcu_end();
     if (w->pass == PASSES) {
@@ -293,9 +292,7 @@ static void skip_idle(struct walk *w)
 /* A shard is done. Before the last passes a move gets its turn, and not again. */
 static void next_shard(struct walk *w)
 {
-    w->cursor = 0;
     w->resume = 0;
-    w->shard++;
     if (w->pass == PASS_ALL && moves_pause_walk(&w->engine->moves)) {
         w->state = WALK_PAUSED;
     } else {
@@ -303,26 +300,27 @@ static void next_shard(struct walk *w)
     }
 }
 
-/* Positions in one section, until the sink is full. Sets *is_over at the end of the shard. */
-static enum shipped walk_positions(struct walk *w, bool *is_over)
+/* Positions in one section, until the sink is full or the shard is done. */
+static enum shipped walk_positions(struct walk *w)
 {
-    const struct shard *s = w->engine->shards[w->shard];
+    const uint32_t shard = w->at.shard;
+    const struct shard *s = w->engine->shards[shard];
     msec_t now = clock_now(&w->engine->clock);
     enum shipped out = SHIP_DONE;
     struct picks p = {.shard = s, .walk = w};
 
     must_be_reading();
     p.route = w->pass != PASS_ALL ? router_read(&w->engine->router) : NULL;
-    /* What a flush hides is not shipped: it is carried out soon. */
-    *is_over = now >= atomic_load_explicit(&s->flush_at, memory_order_acquire);
-    for (unsigned i = 0; i < SLICE_POSITIONS && !*is_over && out == SHIP_DONE; i++) {
+    if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
+        position_go(&w->at, 0); /* what a flush hides is not shipped: it is carried out soon */
+    }
+    for (unsigned i = 0; i < SLICE_POSITIONS && w->at.shard == shard && out == SHIP_DONE; i++) {
         uint64_t positions;
         uint64_t next;
 
         p.from = w->resume;
         p.n = 0;
-        next =
-            table_walk_ahead(&s->table, s->memory.arena.base, w->cursor, pick, &p, &positions);
+        next = position_look(&w->at, s, pick, &p, &positions);
         if (w->resume != 0 && positions < w->positions) {
             w->resume = 0;
             continue;
@@ -330,8 +328,7 @@ static enum shipped walk_positions(struct walk *w, bool *is_over)
         w->positions = positions;
         out = ship_picks(w, &p, now);
         if (w->resume == 0) {
-            w->cursor = next;
-            *is_over = next == 0;
+            position_go(&w->at, next);
         }
     }
     return out;
@@ -339,9 +336,9 @@ static enum shipped walk_positions(struct walk *w, bool *is_over)
 
 bool walk_slice(struct walk *w)
 {
+    const uint32_t shard = w->at.shard;
     enum shipped out;
     bool is_wanted = true;
-    bool is_over;
 
     must_not_be_reading();
     if (w->state == WALK_PAUSED) {
@@ -355,14 +352,14 @@ bool walk_slice(struct walk *w)
         return false;
     }
     rcu_begin();
-    out = walk_positions(w, &is_over);
+    out = walk_positions(w);
     rcu_end();
     if (out == SHIP_LARGE) {
         is_wanted = ship_large(&w->ship);
     }
     if (!is_wanted || !ship_rest(&w->ship)) {
         w->state = WALK_REFUSED;
-    } else if (is_over) {
+    } else if (w->at.shard != shard) {
         next_shard(w);
     }
     return w->state == WALK_GOES_ON || w->state == WALK_PAUSED;

@@ -32,6 +32,7 @@
 
 #include "lib/engine/engine.h"
 #include "lib/engine/ship.h"
+#include "lib/shard/position.h"
 
 enum walk_state {
     WALK_GOES_ON,
@@ -45,8 +46,7 @@ struct walk {
     struct ship ship;      /* .left_out: large values that are missing */
     enum walk_state state;
     /* where it is */
-    uint32_t shard;
-    uint64_t cursor;    /* of the shard's index */
+    struct position at;
     uint64_t resume;    /* of the position: what has a lower hash was shipped */
     uint64_t positions; /* of the index, when the position was last looked at */
     unsigned pass;      /* enum walk_pass: see walk.c */

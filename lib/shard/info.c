@@ -148,32 +148,3 @@ void shard_reset_lag(struct shard *s)
     lag_reset(&s->lag);
     shard_leave(s);
 }
-
-struct walk_arg {
-    const struct shard *shard;
-    msec_t now;
-    shard_walk_fn fn;
-    void *arg;
-};
-
-static void walk_one(void *arg, handle_t h)
-{
-    struct walk_arg *w = arg;
-    const struct item *it = shard_item(w->shard, h);
-
-    if (!item_is_due(it, w->now)) {
-        w->fn(w->arg, w->shard, it);
-    }
-}
-
-uint64_t shard_walk(const struct shard *s, uint64_t cursor, msec_t now, shard_walk_fn fn,
-                    void *arg)
-{
-    struct walk_arg w = {s, now, fn, arg};
-
-    must_be_reading();
-    if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
-        return 0;
-    }
-    return table_walk(&s->table, s->memory.arena.base, cursor, walk_one, &w);
-}

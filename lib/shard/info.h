@@ -62,12 +62,4 @@ uint64_t shard_info_lag_ms(const struct shard_info *info, enum lag_window window
 /* Forget how late active expiry was. Context: any thread, outside a shard. */
 void shard_reset_lag(struct shard *s);
 
-/*
- * Walk over live items for dumps and sizes: calls fn for the items of one position and returns
- * the next cursor, 0 at the end. Context: worker, inside a read-side section of its own.
- */
-typedef void (*shard_walk_fn)(void *arg, const struct shard *s, const struct item *it);
-uint64_t shard_walk(const struct shard *s, uint64_t cursor, msec_t now, shard_walk_fn fn,
-                    void *arg);
-
 #endif

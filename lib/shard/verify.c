@@ -11,6 +11,7 @@
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
+#include "lib/shard/position.h"
 #include "lib/shard/shard.h"
 
 struct tally {
@@ -384,7 +385,7 @@ static void check_totals(struct tally *t)
 bool shard_verify(struct shard *s, char *why, size_t why_size)
 {
     struct tally t = {.shard = s, .why = why, .why_size = why_size};
-    uint64_t cursor = 0;
+    struct position p = {0};
 
     shard_enter(s);
     for (int id = 0; id < CHAINS; id++) {
@@ -395,8 +396,8 @@ bool shard_verify(struct shard *s, char *why, size_t why_size)
         check_bins(&t);
         check_arena(&t);
         do {
-            cursor = table_walk(&s->table, s->memory.arena.base, cursor, count_linked, &t);
-        } while (cursor != 0 && !t.is_wrong);
+            position_step_all(&p, s, count_linked, &t);
+        } while (p.shard == 0 && !t.is_wrong);
         check_totals(&t);
     }
     shard_leave(s);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
-#include "lib/shard/info.h"
+#include "lib/shard/position.h"
 
 static bool is_exact(const struct world *world)
 {
@@ -184,18 +184,15 @@ static void audit_walk(struct world *world)
 {
     const struct scenario *sc = world->scenario;
     size_t bits = (size_t)world->worker_count * sc->keys[KIND_STAY];
+    struct position p = {0};
     struct walk walk = {.world = world,
                         .marks = mem_zalloc((bits / 64 + 1) * sizeof(uint64_t))};
 
-    for (uint32_t i = 0; i < world->engine.shard_count; i++) {
-        uint64_t cursor = 0;
-
-        do {
-            rcu_begin();
-            cursor = shard_walk(world->engine.shards[i], cursor,
-                                clock_now(&world->engine.clock), walk_item, &walk);
-            rcu_end();
-        } while (cursor != 0);
+    while (p.shard < world->engine.shard_count) {
+        rcu_begin();
+        position_step(&p, world->engine.shards[p.shard], clock_now(&world->engine.clock),
+                      walk_item, &walk);
+        rcu_end();
     }
     for (size_t bit = 0; bit < bits && is_exact(world); bit++) {
         if ((walk.marks[bit / 64] >> bit % 64 & 1) == 0) {

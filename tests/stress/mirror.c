@@ -14,7 +14,7 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/feed.h"
 #include "lib/shard/flush.h"
-#include "lib/shard/info.h"
+#include "lib/shard/position.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/value.h"
 #include "tests/stress/world.h"
@@ -270,15 +270,12 @@ void mirror_wait(struct mirror *m)
 void mirror_audit(struct mirror *m, msec_t now)
 {
     struct engine *e = &m->world->engine;
+    struct position p = {0};
 
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        uint64_t cursor = 0;
-
-        do {
-            rcu_begin();
-            cursor = shard_walk(e->shards[i], cursor, now, compare, m);
-            rcu_end();
-        } while (cursor != 0);
+    while (p.shard < e->shard_count) {
+        rcu_begin();
+        position_step(&p, e->shards[p.shard], now, compare, m);
+        rcu_end();
     }
     for (size_t i = 0; i < 1u << CHAINS_LOG2; i++) {
         for (struct copy *c = m->chains[i]; c != NULL; c = c->next) {

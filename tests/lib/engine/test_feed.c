@@ -375,7 +375,7 @@ TEST(what_is_gone_before_the_walk_meets_it_is_told)
 
         rcu_begin();
         early += told_at(key, '+') >= 0 &&
-                 !walk_passed(&w, w.shard, engine_hash(&f.engine, key, strlen(key)));
+                 !walk_passed(&w, w.at.shard, engine_hash(&f.engine, key, strlen(key)));
         rcu_end();
         ck_assert_int_eq(fixture_delete(&f, key), OUT_DELETED);
     }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A place in a walk over items: which of a row of shards, and where in its index. Everybody
+ * who goes over items has one and takes steps: dumps, sizes, large keys, snapshots, exports,
+ * moves of slots, and checks. What a step meets, and what is met twice, table_walk() says.
+ *
+ *     struct position p = {0};
+ *
+ *     while (p.shard < shard_count) {
+ *         rcu_begin();
+ *         position_step(&p, shards[p.shard], now, fn, arg);
+ *         rcu_end();
+ *     }
+ */
+#ifndef MAYFLY_LIB_SHARD_POSITION_H
+#define MAYFLY_LIB_SHARD_POSITION_H
+
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/index/table.h"
+#include "lib/memory/item.h"
+
+struct shard;
+
+struct position {
+    uint64_t cursor : 48; /* of the shard's index, as of table_walk(); 0: its beginning */
+    uint64_t shard : 16;  /* of those that the walker goes over; their number: the end */
+};
+
+/* Steps of a walk in a worker before it looks at the clock of its slice. */
+#define POSITION_STEPS_A_LOOK 16u
+
+/* Go on to a cursor of the same shard; 0: that was all of it, and the next shard begins. */
+static inline void position_go(struct position *p, uint64_t cursor)
+{
+    p->cursor = cursor;
+    p->shard += cursor == 0;
+}
+
+/*
+ * Call fn for the items of this position that are alive at a time, and go on to the next. A
+ * shard that a flush hides is passed over. Context: read side.
+ */
+typedef void (*position_fn)(void *arg, const struct shard *s, const struct item *it);
+void position_step(struct position *p, const struct shard *s, msec_t now, position_fn fn,
+                   void *arg);
+
+/* The same for handles of all that is linked, alive or not. Context: in shard, or read side. */
+void position_step_all(struct position *p, const struct shard *s, table_walk_fn fn, void *arg);
+
+/*
+ * The handles of all that is linked here with their hashes, for who may stay and come back: the
+ * cursor to position_go() to. *positions: see table_walk_ahead(). Context: read side.
+ */
+uint64_t position_look(const struct position *p, const struct shard *s, table_walk_ahead_fn fn,
+                       void *arg, uint64_t *positions);
+
+#endif
