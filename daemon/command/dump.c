@@ -16,6 +16,7 @@
 #include "daemon/base/slab_class.h"
 #include "daemon/command/turn.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
 #include "lib/shard/position.h"
@@ -157,7 +158,7 @@ static bool walk(struct turn *t, struct dump *d)
     };
 
     do {
-        for (unsigned n = 0; n < POSITION_STEPS_A_LOOK && !is_over(t); n++) {
+        for (unsigned n = 0; n < STEPS_A_LOOK && !is_over(t); n++) {
             if (d->is_over || d->at.shard == e->shard_count) {
                 return true;
             }

@@ -20,13 +20,11 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/rcu.h"
 #include "lib/shard/changes.h"
-
-/* A turn is cut after -R times this many units of work, if others are ready. */
-#define TURN_UNITS 20u
 
 /* Times up to this many seconds are counted from now, later ones are unix time. */
 #define RELATIVE_MAX_S INT64_C(2592000) /* 30 days */
@@ -113,15 +111,15 @@ void turn_take(struct turn *t, struct client *c)
     t->is_placeable = false;
     t->requests = 0;
     t->units = 0;
-    t->unit_limit = MF_LIKELY(t->w->loop_units < WORKER_LOOP_UNITS) ? turn_share_units(t->w)
-                                                                    : WORKER_LIGHT_UNITS;
+    t->unit_limit = MF_LIKELY(t->w->loop_units < BUDGET_loop_units) ? turn_share_units(t->w)
+                                                                    : BUDGET_light_units;
     t->rest = span_of(NULL, 0);
 }
 
 uint64_t turn_share_units(const struct worker *w)
 {
     must_be_worker(w);
-    return (uint64_t)setting_get(w->settings, reqs_per_event) * TURN_UNITS;
+    return (uint64_t)setting_get(w->settings, reqs_per_event) * BUDGET_share_units;
 }
 
 /* Count each time the limit of -R was reached with input left. */
@@ -398,7 +396,7 @@ static MF_INLINE void send_output(struct turn *t)
         }
     }
     out_clear(&t->out);
-    t->units += written / WORKER_UNIT_BYTES;
+    t->units += written / COST_UNIT_BYTES;
     ctr_add(&t->w->counters, CTR_bytes_written, written);
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/conn/conn_ready.h"
 #include "daemon/net/sockets.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
@@ -24,7 +25,7 @@ static void adopt_next(struct conn_arrivals *b, struct worker *w)
     }
     b->adopted++;
     w->adopted_count++;
-    w->loop_units += READY_EVENT_UNITS;
+    w->loop_units += COST_EVENT_UNITS;
 }
 
 static void on_batch(struct message *m, void *receiver)

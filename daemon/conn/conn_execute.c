@@ -24,6 +24,7 @@
 #include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
@@ -446,9 +447,9 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
     if (is_timed) {
         timing_sent(t);
     }
-    units = (uint32_t)t->units + (uint32_t)(lot->len / WORKER_UNIT_BYTES);
-    t->w->loop_units += units + READY_EVENT_UNITS;
-    c->is_light = units < WORKER_LIGHT_UNITS;
+    units = (uint32_t)t->units + (uint32_t)(lot->len / COST_UNIT_BYTES);
+    t->w->loop_units += units + COST_EVENT_UNITS;
+    c->is_light = units < BUDGET_light_units;
     c->reads_little = t->is_bulk || c->upload != NULL;
     if (MF_UNLIKELY(t->is_placeable)) {
         c->reads_little |= conn_upload_expects_place(c);

@@ -10,6 +10,7 @@
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_tls.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
@@ -91,8 +92,8 @@ void conn_ready_serve(struct worker *w)
 {
     must_be_worker(w);
     must_not_be_reading();
-    serve_some(w, &w->ready_light, w->ready_count, w->loop_units + WORKER_LOOP_UNITS);
+    serve_some(w, &w->ready_light, w->ready_count, w->loop_units + BUDGET_loop_units);
     w->loop_units = 0;
     /* Those that yield again queue up behind the others, and wait for the loop's next turn. */
-    serve_some(w, &w->ready, w->ready_count, WORKER_LOOP_UNITS);
+    serve_some(w, &w->ready, w->ready_count, BUDGET_loop_units);
 }

@@ -14,12 +14,7 @@
 
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/worker.h"
-
-/* Those that need little are served whatever others need, up to so many units in all. */
-#define READY_LIGHT_ALL_UNITS (4 * WORKER_LOOP_UNITS)
-
-/* An event of a connection costs so much beside what is done for it: two system calls. */
-#define READY_EVENT_UNITS 4u
+#include "lib/base/budgets.h"
 
 /*
  * Count bytes read or sent without a turn, and the event that caused it, as work of this turn
@@ -28,7 +23,7 @@
 static inline void conn_ready_count(struct conn *c, size_t bytes)
 {
     must_be_worker(c->worker);
-    c->worker->loop_units += (uint32_t)(bytes / WORKER_UNIT_BYTES) + READY_EVENT_UNITS;
+    c->worker->loop_units += (uint32_t)(bytes / COST_UNIT_BYTES) + COST_EVENT_UNITS;
 }
 
 /*
@@ -39,8 +34,8 @@ static inline bool conn_ready_must_wait(const struct conn *c)
     uint32_t units = c->worker->loop_units;
 
     must_be_worker(c->worker);
-    return MF_UNLIKELY(units >= WORKER_LOOP_UNITS) &&
-           (!c->is_light || units >= READY_LIGHT_ALL_UNITS);
+    return MF_UNLIKELY(units >= BUDGET_loop_units) &&
+           (!c->is_light || units >= BUDGET_light_all_units);
 }
 
 /* It yielded: its next turn comes after those of all others that did. Context: worker. */
@@ -53,7 +48,7 @@ void conn_ready_defer(struct conn *c);
 void conn_ready_remove(struct conn *c);
 
 /*
- * Serve those that wait, up to WORKER_LOOP_UNITS of work for those that need little and as much
+ * Serve those that wait, up to BUDGET_loop_units of work for those that need little and as much
  * for the others. Context: worker, outside a section.
  */
 void conn_ready_serve(struct worker *w);

@@ -5,15 +5,9 @@
 #include "daemon/conn/conn_round.h"
 
 #include "daemon/conn/conn_state.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-
-/*
- * After so many units of work (a unit for each key and each 4 KiB of output) a new section is
- * opened and the clock read again: then a round of many connections holds back memory, and
- * knows the time, about as one connection that pipelines.
- */
-#define RENEW_UNITS 64u
 
 struct round *round_create(void)
 {
@@ -82,7 +76,8 @@ static void serve_lots(struct worker *w, struct round *r)
     for (unsigned i = 0; i < r->n; i++) {
         struct lot *lot = &r->lot[i];
 
-        if (units >= RENEW_UNITS) {
+        /* It holds back memory, and knows the time, about as one connection that pipelines. */
+        if (units >= BUDGET_light_units) {
             turn_renew(&t);
             units = 0;
         }

@@ -5,9 +5,9 @@
  * from the worker's ready list while there may be some.
  *
  * The signing of a handshake takes up to milliseconds, and a storm of connections brings
- * hundreds of them at once. They queue in the ready list too and share TLS_SLICE_US between two
- * checks of the sockets, so that a request of an open connection waits for no more than that
- * and one step of a handshake.
+ * hundreds of them at once. They queue in the ready list too and share BUDGET_run_us between
+ * two checks of the sockets, so that a request of an open connection waits for no more than
+ * that and one step of a handshake.
  */
 #include "daemon/conn/conn_tls.h"
 
@@ -16,11 +16,9 @@
 #include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
-
-/* Time for handshakes between two turns of the loop, microseconds. */
-#define TLS_SLICE_US 1000
 
 /* One step of the handshake. */
 static void shake(struct conn *c)
@@ -61,7 +59,7 @@ void conn_tls_serve(struct conn *c, usec_t *slice_end)
     must_be_worker(c->worker);
     if (c->is_shaking) {
         if (*slice_end == 0) {
-            *slice_end = clock_mono_us() + TLS_SLICE_US;
+            *slice_end = clock_mono_us() + BUDGET_run_us;
         }
         if (clock_mono_us() < *slice_end) {
             shake(c);

@@ -23,6 +23,7 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/insight.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
@@ -36,20 +37,6 @@
 /* Longest datagram there is. Those of one call are side by side in the worker's buffer. */
 #define SLOT_BYTES (64u * 1024)
 #define SLOTS      (WORKER_RBUF_BYTES / SLOT_BYTES)
-
-/*
- * So many calls before other sockets get their turn; fewer when the datagrams have taken the
- * share of a client in units of work before.
- */
-#define READS_PER_TURN 8u
-
-/*
- * Work that one datagram may ask for: a unit for each request and each key, and SEND_UNITS for
- * each datagram of its replies, which takes about as long. It is enough for all that fits into
- * a datagram which networks pass unfragmented; one of 64 KiB could name 30 000 keys.
- */
-#define DATAGRAM_UNITS 1024u
-#define SEND_UNITS     2u
 
 /* Most datagrams of a reply: what the output buffer of a worker holds. */
 #define PARTS_MAX (WORKER_OBUF_BYTES / UDP_PAYLOAD_MAX + 1)
@@ -286,10 +273,10 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
 /* One more request: is there work left for it? */
 static bool is_within_share(const struct datagram *d, struct turn *t)
 {
-    uint64_t spent = t->units + (uint64_t)d->sent * SEND_UNITS;
+    uint64_t spent = t->units + (uint64_t)d->sent * COST_DATAGRAM_UNITS;
 
     t->units++;
-    return spent < DATAGRAM_UNITS;
+    return spent < BUDGET_loop_units;
 }
 
 /* The parser refused it. */
@@ -430,18 +417,18 @@ static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *
     d.left = replies_max(&d);
     if (d.frame.total > 1) {
         send_error(&d, REPLY_UDP_MULTI_PACKET);
-        return SEND_UNITS;
+        return COST_DATAGRAM_UNITS;
     }
     turn_begin(&t, u->worker);
     turn_take(&t, NULL);
     if (t.insight != 0) {
         timing_begin(&t);
     }
-    t.unit_limit = DATAGRAM_UNITS;
+    t.unit_limit = BUDGET_loop_units;
     run_payload(&d, &t, payload);
     turn_pass(&t, false);
     turn_end(&t);
-    return t.units + (uint64_t)d.sent * SEND_UNITS;
+    return t.units + (uint64_t)d.sent * COST_DATAGRAM_UNITS;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -461,10 +448,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     insight_note_event(u->worker);
     conn_round_run(u->worker); /* its input is in the buffer */
     worker_now(u->worker);
-    for (unsigned round = 0; round < READS_PER_TURN && got == SLOTS; round++) {
-        if (units >= turn_share_units(u->worker)) {
-            break; /* the loop comes back: the rest stays readable */
-        }
+    /* As much as a client gets; the loop comes back: the rest stays readable. */
+    while (got == SLOTS && units < turn_share_units(u->worker)) {
         for (unsigned i = 0; i < SLOTS; i++) {
             iov[i] = (struct iovec){u->worker->rbuf + (size_t)i * SLOT_BYTES, SLOT_BYTES};
             message[i].msg_hdr = (struct msghdr){.msg_name = &from[i],

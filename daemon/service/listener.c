@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Accepting, on the main thread. When a socket is readable, connections are accepted until
- * there are no more or ACCEPT_PER_TURN came. They are handed to the workers in batches, one
+ * there are no more or CONN_ARRIVALS_MAX came. They are handed to the workers in batches, one
  * message for each worker and turn.
  *
  * Some connections over the unix socket do not count (-o admin_conns), if there is TCP too:
@@ -41,8 +41,7 @@
 #include "lib/base/mem.h"
 #include "proto/reply.h"
 
-#define ACCEPT_PER_TURN 64u
-#define RETRY_MS        100u
+#define RETRY_MS 100u
 
 /* Accepted of one socket before it is closed: what the kernel lets wait by default. */
 #define ACCEPT_LAST_MAX 4096u
@@ -52,8 +51,6 @@ struct udp_handover {
     struct message message;
     int fd;
 };
-
-_Static_assert(ACCEPT_PER_TURN <= CONN_ARRIVALS_MAX, "what comes in a turn fits a batch");
 
 struct acceptor {
     struct socket_open *socket; /* [borrowed] of the list */
@@ -434,7 +431,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         pause_starved(a->all, &a->socket->origin, -status);
         return;
     }
-    for (n = 0; n < ACCEPT_PER_TURN && accept_one(a); n++) {
+    for (n = 0; n < CONN_ARRIVALS_MAX && accept_one(a); n++) {
     }
     post_batches(a->all);
 }
@@ -447,7 +444,7 @@ static void accept_waiting(struct listeners *l)
 {
     for (uint32_t i = 0; i < l->list.count && !l->is_paused; i++) {
         for (unsigned n = 0; n < ACCEPT_LAST_MAX && accept_one(&l->acceptors[i]); n++) {
-            if (n % ACCEPT_PER_TURN == ACCEPT_PER_TURN - 1) {
+            if (n % CONN_ARRIVALS_MAX == CONN_ARRIVALS_MAX - 1) {
                 post_batches(l);
             }
         }

@@ -16,6 +16,7 @@
 #include "daemon/stats/stats_sizes.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "proto/reply.h"
 #include "proto/request.h"
@@ -123,6 +124,18 @@ static enum stats_result do_settings(const struct ask *a)
     return section(a, stats_settings);
 }
 
+static void put_budgets(struct worker *w, struct stats_out *o)
+{
+    (void)w;
+#define BUDGET(name, value, unit, text) stats_put_u64(o, #name, BUDGET_##name);
+#include "lib/base/budgets.def"
+}
+
+static enum stats_result do_budgets(const struct ask *a)
+{
+    return section(a, put_budgets);
+}
+
 static enum stats_result do_items(const struct ask *a)
 {
     return section(a, stats_items);
@@ -221,6 +234,7 @@ static const struct {
     {"persistence", do_persistence, NEED_READ},
     {"hotkeys", do_hotkeys, NEED_READ | SHOWS_KEYS},
     {"bigkeys", do_bigkeys, NEED_ADMIN}, /* a walk over all keys, as a dump */
+    {"budgets", do_budgets, NEED_READ},
 };
 
 #define HANDLERS (sizeof(handlers) / sizeof(handlers[0]))

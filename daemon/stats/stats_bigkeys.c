@@ -12,6 +12,7 @@
 
 #include "daemon/stats/stats_gather.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
@@ -88,7 +89,7 @@ static bool visit(struct stats_gather *g, struct worker *w)
     }
     rcu_begin();
     while (b->at.shard < w->home_count && !pauses) {
-        for (unsigned n = 0; n < POSITION_STEPS_A_LOOK && b->at.shard < w->home_count; n++) {
+        for (unsigned n = 0; n < STEPS_A_LOOK && b->at.shard < w->home_count; n++) {
             position_step(&b->at, w->homes[b->at.shard].shard, now, meet, b);
         }
         pauses = stats_gather_pauses(g, w);

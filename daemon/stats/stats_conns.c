@@ -8,11 +8,9 @@
 
 #include "daemon/stats/stats_gather.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-
-/* The clock is read after so many connections: about 2 us each. */
-#define CONNS_A_LOOK 8u
 
 struct conns_gather {
     struct stats_gather gather;      /* stands first */
@@ -65,7 +63,7 @@ static bool visit_conns(struct stats_gather *g, struct worker *w)
         from->each_datagram(w, put_socket, &l);
     }
     do {
-        cg->is_amid = from->each_conn(w, &cg->cursor, CONNS_A_LOOK, put_socket, &l);
+        cg->is_amid = from->each_conn(w, &cg->cursor, STEPS_A_LOOK, put_socket, &l);
     } while (cg->is_amid && !stats_gather_pauses(g, w));
     return !cg->is_amid;
 }

@@ -17,13 +17,13 @@
 
 #include "daemon/stats/stats_gather.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "proto/encode.h"
 
-#define FIRST_ROWS  64u
-#define ROWS_A_LOOK 64u /* the clock is read after so many */
+#define FIRST_ROWS 64u
 
 /* Of a range in a dump: rows, and bytes of their lines at most. */
 #define RANGE_ROWS  128u
@@ -260,7 +260,7 @@ static void add_counts(uint64_t *to, const uint64_t *from)
 /* Where the clock is read next, of `used` rows. */
 static uint32_t look_at(uint32_t next, uint32_t used)
 {
-    return used - next < ROWS_A_LOOK ? used : next + ROWS_A_LOOK;
+    return used - next < STEPS_A_LOOK ? used : next + STEPS_A_LOOK;
 }
 
 /* As many as may have a row were shown: the others are added up. */

@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "daemon/stats/stats_out.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/base/rcu.h"
 #include "lib/shard/position.h"
 
-#define LINES_A_LOOK 64u /* the clock is read after this many lines of the answer */
 #define SIZE_STEP    32u
 #define FIRST_PLACES 256u
 
@@ -164,7 +164,7 @@ static bool count(struct stats_sizes *z, struct worker *w)
     z->now = worker_now(w);
     rcu_begin();
     do {
-        for (unsigned n = 0; n < POSITION_STEPS_A_LOOK && !is_done; n++) {
+        for (unsigned n = 0; n < STEPS_A_LOOK && !is_done; n++) {
             if (z->at.shard < e->shard_count) {
                 position_step(&z->at, e->shards[z->at.shard], z->now, count_size, z);
             }
@@ -209,7 +209,7 @@ static void put_line(struct stats_sizes *z, const struct size_count *count)
 static bool compose(struct stats_sizes *z, struct worker *w)
 {
     while (z->composed < z->used) {
-        for (unsigned n = 0; n < LINES_A_LOOK && z->composed < z->used; n++) {
+        for (unsigned n = 0; n < STEPS_A_LOOK && z->composed < z->used; n++) {
             put_line(z, &z->places[z->composed++]);
         }
         if (z->composed < z->used && tasks_slice_is_over(w)) {

@@ -6,14 +6,14 @@
 
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
 
-#define MAINTAIN_SLICE_US 200
-#define RETRY_FIRST_MS    1u
-#define RETRY_LAST_MS     64u
+#define RETRY_FIRST_MS 1u
+#define RETRY_LAST_MS  64u
 
 /* ---- expiry ------------------------------------------------------------------------------ */
 
@@ -67,7 +67,7 @@ static void on_tick(uv_timer_t *timer)
 
     h->tick_at = 0;
     /* A delayed flush whose time has come is due work too. */
-    h->has_upkeep = shard_maintain(h->shard, worker_now(w), MAINTAIN_SLICE_US);
+    h->has_upkeep = shard_maintain(h->shard, worker_now(w), BUDGET_task_us);
     if (setting_get(w->settings, engine.active_expire) && !h->is_cycling && has_debt(h) &&
         uv_now(&w->loop) >= slow_not_before(h)) {
         begin_expiry(h, CYCLE_SLOW);
@@ -148,7 +148,7 @@ static bool upkeep(struct home *h)
         h->retry_ms = RETRY_FIRST_MS;
         return false;
     }
-    h->has_upkeep = shard_maintain(h->shard, worker_now(h->worker), MAINTAIN_SLICE_US);
+    h->has_upkeep = shard_maintain(h->shard, worker_now(h->worker), BUDGET_task_us);
     if (h->has_upkeep) {
         h->retry_ms = RETRY_FIRST_MS;
     } else if (wants_upkeep(h)) {

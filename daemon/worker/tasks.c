@@ -5,15 +5,10 @@
 #include "daemon/worker/tasks.h"
 
 #include "daemon/worker/worker.h"
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
-
-/* In a turn of the loop. What comes on top of it: the last slice, as far as it is too long. */
-#define BUDGET_US 250
-
-/* Long beside what it costs to begin one, short beside the budget. */
-#define SLICE_US 50
 
 void task_add(struct worker *w, struct task *task)
 {
@@ -33,7 +28,7 @@ void task_remove(const struct worker *w, struct task *task)
 static void set_slice(struct tasks *q, usec_t now, usec_t left)
 {
     q->slice_begin = now;
-    q->slice_end = now + (left < SLICE_US ? left : SLICE_US);
+    q->slice_end = now + (left < BUDGET_slice_us ? left : BUDGET_slice_us);
 }
 
 /* May it begin on the spot, or go on in the slice that runs? */
@@ -48,10 +43,10 @@ static bool may_begin(struct worker *w)
         q->is_fresh = false;
         return may;
     }
-    if (!list_is_empty(&q->waiting) || q->spent_us >= BUDGET_US) {
+    if (!list_is_empty(&q->waiting) || q->spent_us >= BUDGET_task_us) {
         return false;
     }
-    set_slice(q, clock_mono_us(), BUDGET_US - q->spent_us);
+    set_slice(q, clock_mono_us(), BUDGET_task_us - q->spent_us);
     return true;
 }
 
@@ -85,7 +80,8 @@ void tasks_run(struct worker *w)
 {
     struct tasks *q = &w->tasks;
     usec_t now = clock_mono_us();
-    usec_t end = now + BUDGET_US - (q->spent_us < BUDGET_US ? q->spent_us : BUDGET_US);
+    usec_t end =
+        now + BUDGET_task_us - (q->spent_us < BUDGET_task_us ? q->spent_us : BUDGET_task_us);
 
     must_be_worker(w);
     must_not_be_reading();
@@ -94,7 +90,7 @@ void tasks_run(struct worker *w)
         struct task *task = LIST_MEMBER(list_first(&q->waiting), struct task, link);
 
         task_remove(w, task);
-        set_slice(q, now, SLICE_US);
+        set_slice(q, now, BUDGET_slice_us);
         q->is_fresh = true;
         task->run(task, w);
         now = clock_mono_us();

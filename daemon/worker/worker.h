@@ -49,22 +49,6 @@ struct watcher;
 #define WORKER_OBUF_BYTES (128u * 1024)
 
 /*
- * After so many units of work for connections (see turn.h) in a turn of the loop, those that
- * need much wait for the next one: so others wait a millisecond or some for them, however many
- * they are.
- */
-#define WORKER_LOOP_UNITS 1024u
-
-/*
- * Those that need less in a turn of theirs do not wait for it; but whoever needs more by now
- * is cut off there.
- */
-#define WORKER_LIGHT_UNITS 64u
-
-/* Bytes that are read or sent and make a unit of work. */
-#define WORKER_UNIT_BYTES 4096u
-
-/*
  * A grace period is tried after this many bytes read, and again after so many when another
  * worker was inside a section.
  */

@@ -19,7 +19,7 @@ _mayflyctl() {
     done
     case $command in
         '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave flush shutdown raw help' ;;
-        stats) words='bigkeys conns detail expire hotkeys items latency persistence reset settings shards sizes slabs' options=' --watch --explain --count' ;;
+        stats) words='bigkeys budgets conns detail expire hotkeys items latency persistence reset settings shards sizes slabs' options=' --watch --explain --count' ;;
         config) words='get set reset reload rewrite' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
         dump) words='' options=' --count --match --min-size --within --never --unread --keys' ;;

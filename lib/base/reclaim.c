@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
@@ -34,8 +35,7 @@
 _Atomic int rcu_tsan_word;
 #endif
 
-#define PACE_US  4000 /* from the end of a period to the next one, unless that is in a hurry */
-#define BURST_US 100  /* of releasing, before the loop checks again what is due */
+#define PACE_US 4000 /* from the end of a period to the next one, unless that is in a hurry */
 
 /*
  * After a burst the thread rests for so many times as long as it took of a CPU, unless a period
@@ -253,7 +253,7 @@ static void reclaim_main(void *arg)
             run_period(r);
             now = clock_mono_us();
         }
-        bool has_more = release_burst(r, now + BURST_US);
+        bool has_more = release_burst(r, now + BUDGET_reclaim_us);
         if (r->hook_at <= now && call_hook(r)) {
             has_more = true;
         }

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/carry_large.h"
@@ -29,9 +30,6 @@
 
 /* Bytes that are asked for ahead. */
 #define AHEAD_BYTES 512
-
-/* Work of the cursor with the shard entered, to empty a segment. */
-#define EMPTY_WORK 256
 
 /*
  * What stays closes ranks if at least so much of the shard leaves; and from the second share on
@@ -187,7 +185,7 @@ static void leave_segment(struct carry *c)
     }
     /* Whoever stores in between may go on with it, but with no other one before. */
     while (empties && g->generation == generation && c->state == CARRY_GOES_ON) {
-        int64_t work = EMPTY_WORK;
+        int64_t work = BUDGET_home_work;
         bool has_place = cursor_clean(m, c->at, &work, clock_now(&c->engine->clock));
 
         empties = m->cursor.segment == c->at;

@@ -11,15 +11,13 @@
 
 #include <time.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 #include "lib/shard/upkeep.h"
-
-/* Work of the cursor with the shard entered, to begin with some room. */
-#define BEGIN_WORK 512
 
 /* Slices and grace periods at most to make room for one batch. */
 #define MAKE_TRIES 1000
@@ -46,10 +44,6 @@
 #define FRUITLESS_MAX 200
 #define REST_NS       1000000L
 
-/* The CPU that it takes is looked at once in so many turns; it rests after so much of it. */
-#define TURNS_A_LOOK 8
-#define RUN_US       1000
-
 static void rest(long ns)
 {
     const struct timespec t = {ns / 1000000000L, ns % 1000000000L};
@@ -64,10 +58,10 @@ bool carry_turn(struct carry *c)
         c->state = CARRY_STOPPED;
         return false;
     }
-    if (c->cpu_pct < 100 && ++c->turns % TURNS_A_LOOK == 0) {
+    if (c->cpu_pct < 100 && ++c->turns % STEPS_A_LOOK == 0) {
         usec_t used = clock_thread_us() - c->used;
 
-        if (used >= RUN_US) {
+        if (used >= BUDGET_run_us) {
             rest((long)(used * 1000 * (100 - c->cpu_pct) / c->cpu_pct));
             c->used = clock_thread_us();
         }
@@ -142,7 +136,7 @@ static bool begin_room(struct carry *c)
 
     shard_enter(s);
     before = ctr_get(&s->counters, CTR_evictions);
-    goes_on = cursor_slice_beyond(&s->memory, BEGIN_WORK, clock_now(&c->engine->clock),
+    goes_on = cursor_slice_beyond(&s->memory, BUDGET_press_work, clock_now(&c->engine->clock),
                                   headroom(c)) &&
               arena_waiting(&s->memory.arena) < headroom(c);
     after = ctr_get(&s->counters, CTR_evictions);

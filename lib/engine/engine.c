@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/attach.h"
@@ -363,9 +364,6 @@ void engine_hold_sampler(struct engine *e, bool held)
 /* Segments taken from another shard at once. */
 #define STEAL_SEGMENTS 4
 
-/* Work of the cursor in the other shard for them. */
-#define STEAL_WORK 512
-
 /*
  * So many shards are looked at in one search for the fullest; the next search goes on with
  * those after them. Who finds none comes again a millisecond later, so all have their turn.
@@ -440,7 +438,8 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     room_release(&s->memory);
     if (s->memory.arena.free_count + arena_waiting(&s->memory.arena) <=
         room_wanted(&s->memory) + STEAL_SEGMENTS) {
-        cursor_slice_beyond(&s->memory, STEAL_WORK, clock_now(&e->clock), STEAL_SEGMENTS);
+        cursor_slice_beyond(&s->memory, BUDGET_press_work, clock_now(&e->clock),
+                            STEAL_SEGMENTS);
         room_release(&s->memory);
     }
     spare = s->memory.arena.free_count > room_wanted(&s->memory)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/thread.h"
 #include "lib/engine/carry.h"
@@ -21,10 +22,9 @@
  * An index that is resized: old buckets moved with its shard entered; how often it is waited
  * for, and then for the release of the old one.
  */
-#define RESIZE_BUCKETS 32
-#define RESIZE_TRIES   1000
-#define RELEASE_TRIES  100
-#define REST_NS        1000000L
+#define RESIZE_TRIES  1000
+#define RELEASE_TRIES 100
+#define REST_NS       1000000L
 
 struct move {
     struct engine *engine; /* [borrowed] */
@@ -158,7 +158,7 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
         bool is_moving;
 
         shard_enter(s);
-        (void)shard_resize_step(s, RESIZE_BUCKETS);
+        (void)shard_resize_step(s, COST_HOME_BUCKETS);
         is_moving = s->table.phase == TABLE_MOVING;
         goes_on = shard_resize_goes_on(s);
         shard_leave(s);

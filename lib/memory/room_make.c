@@ -5,14 +5,12 @@
  */
 #include "lib/memory/room_make.h"
 
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 
-/* One slice of the cursor: for a put, and for one that finds nothing free. */
-#define SLICE_WORK  64
-#define PRESS_WORK  512
 #define PRESS_TRIES 8 /* at a tenacity of 10 */
 
 /*
@@ -43,7 +41,7 @@ void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
         (!memory_evicts(m) || arena_avail(&m->arena) > ROOM_RESERVE)) {
         return; /* a hole may do; see room_pressed() */
     }
-    cursor_slice(m, SLICE_WORK + (int64_t)(bytes / ITEM_UNIT), now);
+    cursor_slice(m, BUDGET_put_work + (int64_t)(bytes / ITEM_UNIT), now);
     room_release(m);
 
     /* Only when nothing at all is left, and nothing is on its way, one put does more. */
@@ -53,7 +51,7 @@ void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
                          memory_waiting(m) < room_wanted(m);
          i++) {
         ctr_add(m->counters, CTR_direct_reclaims, 1);
-        if (!cursor_slice(m, PRESS_WORK, now)) {
+        if (!cursor_slice(m, BUDGET_press_work, now)) {
             break;
         }
         room_release(m);
@@ -69,14 +67,15 @@ enum outcome room_pressed(struct memory *m, msec_t now)
      * Cleaning goes on if there was something dead enough. If not, the slice may have dropped
      * items, also the one that the put replaces: its writer has to find again.
      */
-    if (memory_is_in_place(m) &&
-        (cursor_slice(m, PRESS_WORK, now) || ctr_get(m->counters, CTR_curr_items) != items)) {
+    if (memory_is_in_place(m) && (cursor_slice(m, BUDGET_press_work, now) ||
+                                  ctr_get(m->counters, CTR_curr_items) != items)) {
         grace_ask(m->arena.grace, GRACE_HURRY);
         return OUT_WAIT;
     }
     if (room_coming(m) == 0 && !blocks_has_deaths(m)) {
         /* Perhaps all that was looked at was worth keeping: then the cursor goes on. */
-        return memory_evicts(m) && cursor_slice(m, PRESS_WORK, now) ? OUT_WAIT : OUT_NO_MEMORY;
+        return memory_evicts(m) && cursor_slice(m, BUDGET_press_work, now) ? OUT_WAIT
+                                                                           : OUT_NO_MEMORY;
     }
     grace_ask(m->arena.grace, GRACE_HURRY);
     /* The overdraft is for what is on its way out. */
@@ -99,7 +98,7 @@ static bool make_whole(struct memory *m, msec_t now)
 
     if (arena_avail(&m->arena) + room_coming(m) <= room_wanted(m) || room_is_pressed(m) ||
         !line_is_provided(m)) {
-        can_go_on = cursor_slice(m, PRESS_WORK, now);
+        can_go_on = cursor_slice(m, BUDGET_press_work, now);
         room_release(m);
     }
     return can_go_on;

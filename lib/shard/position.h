@@ -28,9 +28,6 @@ struct position {
     uint64_t shard : 16;  /* of those that the walker goes over; their number: the end */
 };
 
-/* Steps of a walk in a worker before it looks at the clock of its slice. */
-#define POSITION_STEPS_A_LOOK 16u
-
 /* Go on to a cursor of the same shard; 0: that was all of it, and the next shard begins. */
 static inline void position_go(struct position *p, uint64_t cursor)
 {

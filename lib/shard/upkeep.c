@@ -4,6 +4,7 @@
  */
 #include "lib/shard/upkeep.h"
 
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/cursor.h"
@@ -344,9 +345,6 @@ static void fit_lowered(struct shard *s)
     }
 }
 
-/* Work of the cursor per round of the home worker. */
-#define HOME_WORK 256
-
 /* One round. True when another should follow at once. */
 static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
 {
@@ -357,7 +355,7 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     room_release(&s->memory);
     blocks_ripen(&s->memory, 64);
     if (room_is_short(&s->memory) && ctr_get(&s->counters, CTR_curr_items) > 0) {
-        more = cursor_slice(&s->memory, HOME_WORK, now) || more;
+        more = cursor_slice(&s->memory, BUDGET_home_work, now) || more;
         room_release(&s->memory);
     }
     fit_lowered(s);
@@ -366,9 +364,6 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     shard_after_leave(s);
     return more;
 }
-
-/* Buckets moved per round of the home worker: about ten microseconds. */
-#define HOME_BUCKETS 32
 
 bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
 {
@@ -382,7 +377,7 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
     }
     start = clock_mono_us();
     do {
-        more = maintain_once(s, HOME_BUCKETS, now);
+        more = maintain_once(s, COST_HOME_BUCKETS, now);
     } while (more && clock_mono_us() - start < max_us);
     return more;
 }
@@ -421,7 +416,7 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
     }
     do {
         shard_enter(s);
-        more = tidy_slice(m, HOME_WORK, due);
+        more = tidy_slice(m, BUDGET_home_work, due);
         room_release(m);
         shard_leave(s);
     } while (more && clock_mono_us() - start < (usec_t)cfg->slice_us);

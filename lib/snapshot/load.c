@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
@@ -28,9 +29,6 @@
 
 /* So long an item waits for room, while the reclaimer makes some. */
 #define WAIT_MAX_MS 5000
-
-/* Of upkeep in one go. */
-#define UPKEEP_US 1000
 
 /*
  * A cas from here on was chosen by a client who wants to see what happens: no others follow it.
@@ -125,7 +123,7 @@ static void keep_up(struct loader *l)
     }
     for (uint32_t i = 0; i < e->shard_count; i++) {
         if (shard_wants_work(e->shards[i])) {
-            shard_maintain(e->shards[i], l->now, UPKEEP_US);
+            shard_maintain(e->shards[i], l->now, BUDGET_run_us);
         }
     }
     pthread_mutex_unlock(&l->load->upkeep);

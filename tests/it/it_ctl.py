@@ -1059,7 +1059,7 @@ def test_bash_completes():
     assert complete("ping", "--wa") == []
     assert complete("--js") == ["--json"]
     assert complete("-t", "") == []
-    assert complete("stats", "") == ["bigkeys", "conns", "detail", "expire", "hotkeys", "items", "latency", "persistence",
+    assert complete("stats", "") == ["bigkeys", "budgets", "conns", "detail", "expire", "hotkeys", "items", "latency", "persistence",
                                      "reset", "settings", "shards", "sizes", "slabs"]
     with Daemon("-t", "1", control=True) as d:
         done = subprocess.run([bash, "-c", COMPLETE, "-", script, PROGRAM, *of(d), "config", "set", "active"],

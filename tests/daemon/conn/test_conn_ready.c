@@ -12,6 +12,7 @@
 #include "daemon/conn/conn_arrivals.h"
 #include "daemon/conn/conn_ready.h"
 #include "daemon/net/sockets.h"
+#include "lib/base/budgets.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
@@ -108,7 +109,7 @@ TEST(many_floods_hold_a_quiet_neighbour_up_no_longer_than_some)
         floods[i] = wire_dial(0);
     }
     before = executed_before(floods, FLOODS, quiet);
-    ck_assert_uint_lt(before, 3 * WORKER_LOOP_UNITS);
+    ck_assert_uint_lt(before, 3 * BUDGET_loop_units);
     ck_assert_uint_gt(solo_counter(CTR_conn_deferrals), 0);
     for (unsigned i = 0; i < FLOODS; i++) {
         close(floods[i]);
@@ -127,7 +128,7 @@ TEST(floods_of_those_that_were_quiet_are_bounded_too)
         floods[i] = dial_quiet();
     }
     before = executed_before(floods, FLOODS, quiet);
-    ck_assert_uint_lt(before, READY_LIGHT_ALL_UNITS + 2 * WORKER_LOOP_UNITS);
+    ck_assert_uint_lt(before, BUDGET_light_all_units + 2 * BUDGET_loop_units);
     ck_assert_uint_gt(solo_counter(CTR_conn_deferrals), 0);
     for (unsigned i = 0; i < FLOODS; i++) {
         close(floods[i]);
@@ -149,7 +150,7 @@ TEST(floods_that_go_on_are_bounded_like_new_ones)
         expect_version(floods[i]);
     }
     before = executed_before(floods, FLOODS, quiet);
-    ck_assert_uint_lt(before, 3 * WORKER_LOOP_UNITS);
+    ck_assert_uint_lt(before, 3 * BUDGET_loop_units);
     for (unsigned i = 0; i < FLOODS; i++) {
         close(floods[i]);
     }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Budgets: BUDGET_loop_units and the others of budgets.def, and what costs how much of them
+ * beside what that file says.
+ */
+#ifndef MAYFLY_LIB_BASE_BUDGETS_H
+#define MAYFLY_LIB_BASE_BUDGETS_H
+
+enum {
+#define BUDGET(name, value, unit, text) BUDGET_##name = (value),
+#include "lib/base/budgets.def"
+};
+
+/* Bytes that are read or sent and make a unit. */
+#define COST_UNIT_BYTES 4096u
+
+/* Units of an event of a connection, beside what is done for it: two system calls. */
+#define COST_EVENT_UNITS 4u
+
+/* Units of a datagram of a reply, as it takes about as long as two requests. */
+#define COST_DATAGRAM_UNITS 2u
+
+/* Of the index, where buckets are moved as it changes its size, for each BUDGET_home_work. */
+#define COST_HOME_BUCKETS 32
+
+/* Steps, of what takes little beside a slice, between two looks at its clock. */
+#define STEPS_A_LOOK 16u
+
+#endif
