@@ -72,7 +72,9 @@ void keylog_on_gap(struct keylog *l, int error)
 
     pthread_mutex_lock(&l->mutex);
     was_on = keylog_is_open(l);
-    l->is_attached = l->is_attached && error != 0;
+    if (error == 0) {
+        l->is_attached = false; /* the reader is here, and leaves the rings */
+    }
     if (was_on) {
         keylog_set_state(l, KEYLOG_STATE_VOID);
     }
@@ -174,13 +176,13 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* Until there is nothing to be read any more. False: overrun. Context: the reader, attached. */
+/* Until there is nothing to be read any more. False: a gap. Context: the reader, attached. */
 static bool read_rings(struct keylog *l)
 {
     uint64_t handed = 0;  /* up to this ticket */
     int64_t began_ms = 0; /* when the block was begun that is not on its way; 0: none */
 
-    while (keylog_flag(&l->is_read)) {
+    while (keylog_flag(&l->is_read) && l->is_attached) {
         bool ends = keylog_flag(&l->is_stopping);
         uint64_t asked = atomic_load(&l->asked);
         uint64_t records = stream_records(&l->fill.stream);
@@ -213,7 +215,7 @@ static bool read_rings(struct keylog *l)
             doze(l, asked);
         }
     }
-    return true;
+    return l->is_attached;
 }
 
 /* The rings are there: read them, until they are not wanted any more. Under the mutex. */
@@ -296,12 +298,13 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
     }
     l->is_refused = false;
     atomic_store(&l->mode, (uint32_t)mode); /* the end of a log may be as the next one is */
-    keylog_set_flag(&l->is_read, true);
-    pthread_cond_broadcast(&l->changed);
     while (!l->is_attached && !l->is_refused) {
-        keylog_set_flag(&l->is_read, true); /* perhaps it was about to end */
-        keylog_wait_ms(l, 1);
+        /* Whoever takes that back meanwhile says so: a log that ends, or a gap. */
+        keylog_set_flag(&l->is_read, true);
+        pthread_cond_broadcast(&l->changed);
+        pthread_cond_wait(&l->changed, &l->mutex);
     }
+    keylog_set_flag(&l->is_read, true);
     if (l->is_refused) {
         pthread_mutex_unlock(&l->mutex);
         return ENOMEM;
@@ -322,6 +325,7 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
     error = l->rotation_error;
     if (error != 0 && !keylog_is_open(l)) {
         keylog_set_flag(&l->is_read, false);
+        pthread_cond_broadcast(&l->changed);
     }
     pthread_mutex_unlock(&l->mutex);
     return error;

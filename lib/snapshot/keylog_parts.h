@@ -52,7 +52,7 @@ struct keylog {
     _Atomic bool is_stopping; /* all that was changed is in the rings */
     pthread_mutex_t mutex;    /* a leaf; the rest is under it */
     pthread_cond_t changed;
-    bool is_attached;    /* the rings are there */
+    bool is_attached;    /* the rings are there; written by the reader */
     bool is_refused;     /* there was no memory for them */
     bool is_all_read;    /* and was put */
     bool wants_rotation; /* to these: */
