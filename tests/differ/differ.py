@@ -188,7 +188,7 @@ def test_random_streams():
     seed = int(os.environ.get("MAYFLY_SEED", "20240607"))
     with comparison() as c:
         streams.leave_out(c.recorded, recorded.is_reference(c.peer))
-        for number in range(int(os.environ.get("MAYFLY_DIFFER_STREAMS", "60"))):
+        for number in range(int(os.environ.get("MAYFLY_DIFFER_STREAMS", "40"))):
             for kind, make in (("text", streams), ("binary", binary_streams)):
                 rng = random.Random(seed + number)
                 stream = make.cut(rng, make.random_stream(rng))
