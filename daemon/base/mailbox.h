@@ -6,6 +6,8 @@
 #ifndef MAYFLY_DAEMON_BASE_MAILBOX_H
 #define MAYFLY_DAEMON_BASE_MAILBOX_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <uv.h>
 
 #include "lib/base/mpsc.h"
@@ -16,6 +18,17 @@
 struct message {
     struct mpsc_node node;
     void (*fn)(struct message *m, void *receiver);
+};
+
+/*
+ * A message that may be wanted again while it is on its way: then it comes once for all. Both
+ * sides exchange the flag. Of two exchanges one comes first, and the second sees what the other
+ * side wrote before: so either the receiver finds what was left for it, or the message comes
+ * again. With only a load or a store on one side both could miss the other's.
+ */
+struct notice {
+    struct message message;
+    _Atomic bool is_posted;
 };
 
 struct mailbox {
@@ -45,6 +58,39 @@ static inline void mailbox_run_before(struct mailbox *m, void (*fn)(void *receiv
  * sender. Context: any thread.
  */
 void mailbox_post(struct mailbox *m, struct message *msg);
+
+/* Set the function of a notice. Context: before others post it. */
+static inline void notice_init(struct notice *n, void (*fn)(struct message *m, void *receiver))
+{
+    n->message.fn = fn;
+    atomic_init(&n->is_posted, false);
+}
+
+/*
+ * Is it on its way now because of this call? Then the caller posts n->message, after it has
+ * written what goes with it. Context: any thread.
+ */
+static inline bool notice_claim(struct notice *n)
+{
+    return !atomic_exchange(&n->is_posted, true);
+}
+
+/* Send it, unless it is on its way. Context: any thread. */
+static inline void notice_post(struct notice *n, struct mailbox *to)
+{
+    if (notice_claim(n)) {
+        mailbox_post(to, &n->message);
+    }
+}
+
+/*
+ * It has come: who wants it from here on sends it again. So this comes before the receiver
+ * looks at what was left for it. Context: the receiving thread.
+ */
+static inline void notice_taken(struct notice *n)
+{
+    (void)atomic_exchange(&n->is_posted, false);
+}
 
 /*
  * Run the messages that wait, then close the handle; no thread may post any more. The caller

@@ -127,7 +127,7 @@ static void on_stop_message(struct message *m, void *receiver)
     struct server *s = server_of(receiver);
 
     (void)m;
-    atomic_store(&s->crew.is_stop_posted, false);
+    notice_taken(&s->crew.stop);
     upgrade_give_up(s);
     begin_stop(s, (enum crew_stop)atomic_load(&s->crew.stop_wanted));
 }
@@ -138,7 +138,7 @@ static void on_upgrade_message(struct message *m, void *receiver)
 
     (void)m;
     upgrade_begin(s, s->crew.upgrade_program);
-    atomic_store(&s->crew.is_upgrade_posted, false);
+    notice_taken(&s->crew.upgrade);
 }
 
 static void on_room_message(struct message *m, void *receiver)
@@ -147,7 +147,7 @@ static void on_room_message(struct message *m, void *receiver)
 
     must_be_main();
     (void)m;
-    atomic_store(&s->crew.is_room_posted, false);
+    notice_taken(&s->crew.room);
     if (s->stopping == CREW_STOP_GRACEFUL) {
         stop_if_empty(s);
     } else if (s->stopping == CREW_STOP_NONE) {
@@ -233,9 +233,9 @@ static int open_loop(struct server *s)
         uv_loop_close(&s->loop);
         return err;
     }
-    s->crew.stop_message.fn = on_stop_message;
-    s->crew.upgrade_message.fn = on_upgrade_message;
-    s->crew.room_message.fn = on_room_message;
+    notice_init(&s->crew.stop, on_stop_message);
+    notice_init(&s->crew.upgrade, on_upgrade_message);
+    notice_init(&s->crew.room, on_room_message);
     s->crew.on_certs_ask = renewal_on_ask;
     s->crew.on_config_ask = reconfigure_on_ask;
     s->crew.prepare_option = prepare_option;

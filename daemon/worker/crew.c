@@ -132,25 +132,23 @@ void crew_request_stop(struct crew *crew, enum crew_stop how)
     while (wanted < (uint32_t)how &&
            !atomic_compare_exchange_weak(&crew->stop_wanted, &wanted, (uint32_t)how)) {
     }
-    if (!atomic_exchange(&crew->is_stop_posted, true)) {
-        mailbox_post(&crew->main_mailbox, &crew->stop_message);
-    }
+    notice_post(&crew->stop, &crew->main_mailbox);
 }
 
 void crew_request_upgrade(struct crew *crew, struct span program)
 {
     must(program.len < sizeof(crew->upgrade_program));
-    if (!atomic_exchange(&crew->is_upgrade_posted, true)) {
+    if (notice_claim(&crew->upgrade)) {
         memcpy(crew->upgrade_program, program.ptr, program.len);
         crew->upgrade_program[program.len] = '\0';
-        mailbox_post(&crew->main_mailbox, &crew->upgrade_message);
+        mailbox_post(&crew->main_mailbox, &crew->upgrade.message);
     }
 }
 
 enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_BYTES])
 {
     /* In this order: what is posted is told before it is taken. */
-    const bool is_posted = atomic_load(&crew->is_upgrade_posted);
+    const bool is_posted = atomic_load(&crew->upgrade.is_posted);
     const enum handover_state state = handover_look(&crew->handover, why);
 
     return is_posted ? HANDOVER_ASKED : state;
@@ -203,9 +201,8 @@ void crew_conn_closed(struct crew *crew, const struct conn_origin *origin)
 
     must_be_a_worker();
     must(before > 0);
-    if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false) &&
-        !atomic_exchange(&crew->is_room_posted, true)) {
-        mailbox_post(&crew->main_mailbox, &crew->room_message);
+    if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false)) {
+        notice_post(&crew->room, &crew->main_mailbox);
     }
 }
 
@@ -214,8 +211,8 @@ void crew_options_changed(struct crew *crew)
     crew_poke_all(crew);
     engine_options_changed(&crew->engine);
     snapshots_options_changed(&crew->snapshots);
-    if (crew->room_message.fn != NULL && !atomic_exchange(&crew->is_room_posted, true)) {
-        mailbox_post(&crew->main_mailbox, &crew->room_message); /* -c may be higher */
+    if (crew->room.message.fn != NULL) {
+        notice_post(&crew->room, &crew->main_mailbox); /* -c may be higher */
     }
 }
 
@@ -225,11 +222,7 @@ void crew_doubt_logins(struct crew *crew)
 {
     must_be_main();
     for (uint32_t i = 0; i < crew->worker_count; i++) {
-        struct worker *w = &crew->workers[i];
-
-        if (!atomic_exchange(&w->is_doubt_posted, true)) {
-            mailbox_post(&w->mailbox, &w->doubt_message);
-        }
+        notice_post(&crew->workers[i].doubt, &crew->workers[i].mailbox);
     }
 }
 

@@ -163,13 +163,13 @@ struct crew {
     struct snapshots snapshots; /* its functions are for any thread */
     struct attach attach;       /* with memory_file: [const] while the workers run */
 
-    /* any thread posts, main takes; fn of the two messages is the server's */
+    /* any thread posts, main takes; fn of the notices is the server's */
     struct mailbox main_mailbox;
-    struct message stop_message;
-    struct message upgrade_message;
+    struct notice stop;
+    struct notice upgrade;
     struct handover handover;       /* its functions are for any thread */
-    char upgrade_program[PATH_MAX]; /* whose is_upgrade_posted is; empty: that of this one */
-    struct message room_message;
+    char upgrade_program[PATH_MAX]; /* of who claimed the notice; empty: that of this one */
+    struct notice room;
     crew_prepare_fn prepare_option;                          /* [const] the server's, or NULL */
     struct live live;                                        /* who changes options */
     void (*on_certs_ask)(struct message *m, void *receiver); /* [const] the server's */
@@ -186,11 +186,8 @@ struct crew {
     _Atomic int64_t upload_bytes;   /* what large values on their way in hold (conn_upload.c) */
     struct upload_line uploads;     /* those that met the bound of it */
     _Atomic bool wants_room;        /* main waits for a close (seq_cst, with conns_open) */
-    _Atomic bool is_room_posted;    /* acq_rel: room_message is on its way */
     _Atomic uint32_t stop_wanted;   /* enum crew_stop */
     _Atomic uint32_t save_wanted;   /* enum crew_save */
-    _Atomic bool is_stop_posted;    /* acq_rel: stop_message is on its way */
-    _Atomic bool is_upgrade_posted; /* acq_rel: upgrade_message is on its way */
     _Atomic bool is_accepting;
     _Atomic bool passes_conns;      /* what can of them goes to the program that takes over */
     _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */

@@ -3,7 +3,7 @@
  * The registry of watchers, on any worker, and the making of lines, on main; see watch.h.
  *
  * Waking. A worker that has logged an event posts one message to main before it blocks. Main
- * clears is_awake before it reads the rings, so no event is left behind. It takes a bounded
+ * takes the notice before it reads the rings, so no event is left behind. It takes a bounded
  * number of events in a turn, so that accepting goes on, and pokes the workers whose watchers
  * got lines.
  *
@@ -235,16 +235,10 @@ static unsigned take_events(struct watch *watch, struct worker *w, unsigned max)
     return n;
 }
 
-/*
- * Both sides exchange: of two exchanges one comes first, and the second sees what the other
- * side wrote before. So either main finds the events, or it is woken for them. With only a load
- * or a store on one side, both could miss the other's.
- */
+/* Either main finds the events, or it is woken for them. */
 static void wake_main(struct watch *watch)
 {
-    if (!atomic_exchange_explicit(&watch->is_awake, true, memory_order_acq_rel)) {
-        mailbox_post(&watch->crew->main_mailbox, &watch->wake_message);
-    }
+    notice_post(&watch->wake, &watch->crew->main_mailbox);
 }
 
 /* Poke the workers of watchers that got lines in this turn. */
@@ -264,14 +258,14 @@ static void poke_fresh(struct watch *watch)
 static void on_wake(struct message *m, void *receiver)
 {
     struct watch *watch =
-        (struct watch *)(void *)((char *)m - offsetof(struct watch, wake_message));
+        (struct watch *)(void *)((char *)m - offsetof(struct watch, wake.message));
     struct crew *crew = watch->crew;
     unsigned total = 0;
     unsigned n;
 
     must_be_main();
     (void)receiver;
-    (void)atomic_exchange_explicit(&watch->is_awake, false, memory_order_acq_rel);
+    notice_taken(&watch->wake);
     do {
         n = 0;
         for (uint32_t i = 0; i < crew->worker_count; i++) {
@@ -301,7 +295,7 @@ void watch_init(struct watch *watch, struct crew *crew)
 {
     must_be_main();
     watch->crew = crew;
-    watch->wake_message.fn = on_wake;
+    notice_init(&watch->wake, on_wake);
     pthread_mutex_init(&watch->lock, NULL);
 }
 

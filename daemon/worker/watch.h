@@ -56,12 +56,11 @@ struct watch {
     /* [atomic] */
     alignas(64) _Atomic uint32_t streams;           /* those that any client watches */
     alignas(64) _Atomic uint64_t gid;               /* of the last event */
-    _Atomic bool is_awake;                          /* acq_rel: wake_message is on its way */
     _Atomic uint32_t count;                         /* of watchers */
     _Atomic(struct watcher *) slots[WATCHER_SLOTS]; /* set under lock, cleared by main */
     /* [const] */
-    struct crew *crew; /* [borrowed] */
-    struct message wake_message;
+    struct crew *crew;  /* [borrowed] */
+    struct notice wake; /* of main, for events */
     /* a leaf: protects slots, and what is derived from them */
     pthread_mutex_t lock;
 };

@@ -163,7 +163,7 @@ static void on_doubt(struct message *m, void *receiver)
     struct worker *w = worker_of(receiver);
 
     (void)m;
-    atomic_store(&w->is_doubt_posted, false); /* first: users that come now bring another */
+    notice_taken(&w->doubt);
     w->crew->duties->doubt_logins(w);
 }
 
@@ -172,8 +172,7 @@ static void on_retry(struct message *m, void *receiver)
     struct worker *w = worker_of(receiver);
 
     (void)m;
-    /* First: room that is made from here on brings another message. */
-    atomic_exchange_explicit(&w->is_retry_posted, false, memory_order_acq_rel);
+    notice_taken(&w->retry);
     w->crew->duties->retry_waiting(w, false);
 }
 
@@ -182,16 +181,14 @@ static void on_logged(struct message *m, void *receiver)
     struct worker *w = worker_of(receiver);
 
     (void)m;
-    /* First: what is done from here on brings another message. */
-    atomic_exchange_explicit(&w->is_logged_posted, false, memory_order_acq_rel);
+    notice_taken(&w->logged);
     w->crew->duties->release_held(w);
 }
 
 void worker_tell_logged(struct worker *w)
 {
-    if (atomic_load(&w->awaits_log) &&
-        !atomic_exchange_explicit(&w->is_logged_posted, true, memory_order_acq_rel)) {
-        mailbox_post(&w->mailbox, &w->logged_message);
+    if (atomic_load(&w->awaits_log)) {
+        notice_post(&w->logged, &w->mailbox);
     }
 }
 
@@ -207,8 +204,7 @@ static void on_poke(struct message *m, void *receiver)
     struct worker *w = worker_of(receiver);
 
     (void)m;
-    /* First, so that a change made from here on brings another poke. */
-    atomic_store_explicit(&w->is_poked, false, memory_order_seq_cst);
+    notice_taken(&w->poke);
     cron_poked(w);
     w->crew->duties->shed(w);
     w->crew->duties->serve_watchers(w);
@@ -397,11 +393,11 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->drain_message.fn = on_drain;
     w->hurry_message.fn = on_hurry;
     w->end_message.fn = on_end;
-    w->poke_message.fn = on_poke;
-    w->doubt_message.fn = on_doubt;
+    notice_init(&w->poke, on_poke);
+    notice_init(&w->doubt, on_doubt);
     list_init(&w->held);
-    w->retry_message.fn = on_retry;
-    w->logged_message.fn = on_logged;
+    notice_init(&w->retry, on_retry);
+    notice_init(&w->logged, on_logged);
     w->copy_waiter.wake = wake_copy;
     pulse_init(&w->pulse);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);

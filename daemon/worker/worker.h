@@ -180,15 +180,11 @@ struct worker {
     struct message drain_message;
     struct message hurry_message;
     struct message end_message;
-    struct message poke_message;
-    struct message doubt_message;
-    struct message retry_message;
-    struct message logged_message;
-    _Atomic bool is_doubt_posted;  /* [atomic] acq_rel: doubt_message is on its way */
-    _Atomic bool is_poked;         /* [atomic] seq_cst: poke_message is on its way */
-    _Atomic bool is_retry_posted;  /* [atomic] acq_rel: retry_message is on its way */
-    _Atomic bool is_logged_posted; /* [atomic] acq_rel: logged_message is on its way */
-    _Atomic bool awaits_log;       /* [atomic] seq_cst: replies wait for the log */
+    struct notice poke;
+    struct notice doubt;
+    struct notice retry;
+    struct notice logged;
+    _Atomic bool awaits_log; /* [atomic] seq_cst: replies wait for the log */
     struct pulse pulse;
 
     /* [atomic] events for watchers: made by the first watch command; owned */
@@ -230,9 +226,8 @@ void worker_release(struct worker *w);
  */
 static inline void worker_poke(struct worker *w)
 {
-    if (!atomic_load_explicit(&w->is_poked, memory_order_seq_cst) &&
-        !atomic_exchange_explicit(&w->is_poked, true, memory_order_seq_cst)) {
-        mailbox_post(&w->mailbox, &w->poke_message);
+    if (!atomic_load(&w->poke.is_posted)) {
+        notice_post(&w->poke, &w->mailbox);
     }
 }
 
@@ -242,9 +237,7 @@ static inline void worker_poke(struct worker *w)
  */
 static inline void worker_retry(struct worker *w)
 {
-    if (!atomic_exchange_explicit(&w->is_retry_posted, true, memory_order_acq_rel)) {
-        mailbox_post(&w->mailbox, &w->retry_message);
-    }
+    notice_post(&w->retry, &w->mailbox);
 }
 
 /* The worker a loop belongs to. Context: worker. */

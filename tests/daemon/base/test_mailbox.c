@@ -186,3 +186,71 @@ TEST(message_may_be_posted_again_after_it_ran)
     ck_assert_uint_eq(seen.count, 3);
     mailbox_close(&box);
 }
+
+/* ---- notices ----------------------------------------------------------------------------- */
+
+static struct notice notice;
+static _Atomic uint32_t wishes; /* left for the receiver */
+static _Atomic uint32_t ended;  /* threads that post no more */
+static uint32_t granted, came;
+
+static void grant(struct message *m, void *receiver)
+{
+    (void)m;
+    (void)receiver;
+    notice_taken(&notice);
+    came++;
+    granted += atomic_exchange_explicit(&wishes, 0, memory_order_relaxed);
+}
+
+static void *wish(void *arg)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < EACH; i++) {
+        atomic_fetch_add_explicit(&wishes, 1, memory_order_relaxed);
+        notice_post(&notice, &box);
+    }
+    atomic_fetch_add(&ended, 1);
+    return NULL;
+}
+
+static void begin_notices(void)
+{
+    notice_init(&notice, grant);
+    atomic_store(&wishes, 0);
+    atomic_store(&ended, 0);
+    granted = came = 0;
+}
+
+TEST(a_notice_that_is_on_its_way_comes_once)
+{
+    begin_notices();
+    for (unsigned i = 0; i < 3; i++) {
+        notice_post(&notice, &box);
+    }
+    ck_assert(!notice_claim(&notice));
+    uv_run(&loop, UV_RUN_ONCE);
+    ck_assert_uint_eq(came, 1);
+    notice_post(&notice, &box); /* it has come: now it is another */
+    mailbox_close(&box);
+    ck_assert_uint_eq(came, 2);
+}
+
+/* Whatever was written before a notice is found, by that one or by an earlier one. */
+TEST(what_is_left_before_a_notice_is_found)
+{
+    pthread_t threads[POSTERS];
+
+    begin_notices();
+    for (uint32_t p = 0; p < POSTERS; p++) {
+        ck_assert_int_eq(pthread_create(&threads[p], NULL, wish, NULL), 0);
+    }
+    while (atomic_load(&ended) < POSTERS) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    for (uint32_t p = 0; p < POSTERS; p++) {
+        pthread_join(threads[p], NULL);
+    }
+    mailbox_close(&box);
+    ck_assert_uint_eq(granted, POSTERS * EACH);
+}

@@ -19,7 +19,7 @@ static void setup(void)
     memset(places, 0, sizeof(places));
     memset(&worker, 0, sizeof(worker));
     /* Its mailbox has no loop: messages are on their way already. */
-    atomic_store(&worker.is_retry_posted, true);
+    atomic_store(&worker.retry.is_posted, true);
 }
 
 static void teardown(void)
