@@ -98,7 +98,7 @@ static struct wheel_info check_sum(void)
 /* Together they are more than 64 bits hold. */
 TEST(any_deadlines_can_be_added_up)
 {
-    static const msec_t odd[] = {INT64_MIN, INT64_MIN + 1, MSEC_NEVER - 1, -1, 0};
+    static const msec_t odd[] = {INT64_MIN / 2, INT64_MIN / 2 + 1, MSEC_NEVER - 1, -1, 0};
 
     start(5 * DAY);
     for (uint32_t i = 0; i < 5000; i++) {
