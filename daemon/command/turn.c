@@ -30,8 +30,9 @@
 #define RELATIVE_MAX_S INT64_C(2592000) /* 30 days */
 
 /*
- * Times are rounded down to milliseconds: the item of a request that came late in one would
- * expire up to a millisecond early. One is added, so that nothing is dropped before its time.
+ * Times are rounded down to milliseconds: an item stored late in one would expire up to a
+ * millisecond before its time to live is over. One is added to relative times to prevent that.
+ * Unix times are exact: the clock's milliseconds begin with those of the wall clock.
  */
 #define ROUNDING_MS 1
 
@@ -231,10 +232,10 @@ msec_t turn_deadline_after(const struct turn *t, int64_t ms)
 
 msec_t turn_deadline_at(const struct turn *t, int64_t unix_ms)
 {
-    int64_t offset_ms = clock_unix_offset_ms(&t->e->clock);
+    msec_t deadline = clock_add_ms(unix_ms, -clock_unix_offset_ms(&t->e->clock));
 
     must_be_worker(t->w);
-    return unix_ms <= offset_ms ? t->now : turn_deadline_after(t, unix_ms - offset_ms - t->now);
+    return deadline > t->now ? deadline : t->now;
 }
 
 msec_t turn_deadline_ms(const struct turn *t, int64_t exptime_ms)
@@ -289,8 +290,9 @@ msec_t turn_store_deadline(const struct turn *t, uint64_t hash, int64_t exptime)
 }
 
 /*
- * The millisecond that turn_deadline_after() adds is not shown, except as the last one of an
- * item that is still there.
+ * Milliseconds that are left in full: the one that has begun is not counted, except as the last
+ * one of an item that is still there. So a new item shows the time to live it was given, and
+ * none shows more.
  */
 int64_t turn_ms_left(const struct turn *t, msec_t deadline)
 {
@@ -308,7 +310,7 @@ int64_t turn_ms_left(const struct turn *t, msec_t deadline)
 int64_t turn_unix_ms(const struct turn *t, msec_t deadline)
 {
     must_be_worker(t->w);
-    return clock_to_unix_ms(&t->e->clock, deadline - ROUNDING_MS);
+    return clock_to_unix_ms(&t->e->clock, deadline);
 }
 
 /* ---- output ------------------------------------------------------------------------------ */

@@ -48,13 +48,19 @@ struct pair {
     int64_t wall_ns;
 };
 
-/* The looks of a pair are this close together, unless the thread loses the CPU in each try. */
-#define PAIR_NS    NS_PER_MS
+/* The two reads around a pair are at most this far apart, unless each try loses the CPU. */
+#define PAIR_NS    (10 * NS_PER_US)
 #define PAIR_TRIES 20
 
 /*
- * The wall clock is read between two looks at the other one, whose difference is the most that
- * the pair is wrong. The later look counts, so a time made of the pair is never early.
+ * Two pairs that differ by no more than this tell the same time: the difference of the clocks
+ * changes only when the wall clock is set, so less is an error of measurement.
+ */
+#define SAME_NS (2 * PAIR_NS)
+
+/*
+ * The wall clock is read between two reads of the other one, and paired with the middle of
+ * these: it is wrong by at most half of their difference.
  */
 static struct pair read_pair(void)
 {
@@ -68,7 +74,7 @@ static struct pair read_pair(void)
 
         if (after_ns - before_ns < best_ns) {
             best_ns = after_ns - before_ns;
-            best = (struct pair){.boot_ns = after_ns, .wall_ns = wall_ns};
+            best = (struct pair){.boot_ns = before_ns + best_ns / 2, .wall_ns = wall_ns};
         }
     }
     return best;
@@ -78,7 +84,8 @@ void clock_init(struct clock *c)
 {
     struct pair start = read_pair();
 
-    c->start_ns = start.boot_ns;
+    /* Milliseconds of this clock begin with those of the wall clock. */
+    c->start_ns = start.boot_ns - start.wall_ns % NS_PER_MS;
     c->start_unix_ms = start.wall_ns / NS_PER_MS;
     atomic_init(&c->offset_ms, 0);
     atomic_init(&c->step_ms, 0);
@@ -88,17 +95,30 @@ void clock_init(struct clock *c)
 void clock_init_at(struct clock *c, int64_t zero_ns)
 {
     int64_t since_ns;
+    int64_t since_ms;
+    int64_t early_ns;
 
     clock_init(c);
     since_ns = c->start_ns - zero_ns - CLOCK_FIRST_MS * NS_PER_MS;
+    since_ms = since_ns / NS_PER_MS - (since_ns % NS_PER_MS < 0);
+    early_ns = since_ns - since_ms * NS_PER_MS;
+    if (early_ns > SAME_NS) {
+        since_ms++; /* the wall clock was set: go ahead to its next millisecond */
+    }
+    if (early_ns > SAME_NS && early_ns < NS_PER_MS - SAME_NS) {
+        since_ns = since_ms * NS_PER_MS;
+    }
     c->start_ns -= since_ns;
-    c->start_unix_ms -= since_ns / NS_PER_MS;
+    c->start_unix_ms -= since_ms;
 }
 
 int64_t clock_zero_ns(const struct clock *c)
 {
-    int64_t start_ns = is_frozen(c) ? read_ns(CLOCK_BOOTTIME) : c->start_ns;
+    int64_t start_ns = c->start_ns;
 
+    if (is_frozen(c)) {
+        start_ns += elapsed_ms(c) * NS_PER_MS;
+    }
     return start_ns - (CLOCK_FIRST_MS + offset_ms(c)) * NS_PER_MS;
 }
 
@@ -127,8 +147,9 @@ int64_t clock_unix_offset_ms(const struct clock *c)
 
     if (MF_LIKELY(!is_frozen(c))) {
         struct pair now = read_pair();
+        int64_t start_wall_ns = now.wall_ns - (now.boot_ns - c->start_ns);
 
-        start_unix_ms = (now.wall_ns - (now.boot_ns - c->start_ns)) / NS_PER_MS;
+        start_unix_ms = (start_wall_ns - SAME_NS + NS_PER_MS - 1) / NS_PER_MS;
     }
     return start_unix_ms + atomic_load_explicit(&c->step_ms, memory_order_relaxed) -
            CLOCK_FIRST_MS;

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Time. msec_t counts milliseconds since the clock was made, by CLOCK_BOOTTIME, which never
- * steps and goes on while the machine is suspended. Callers read it once per batch of requests
- * and once per background slice. Tests move it by clock_advance(); a frozen clock moves only
- * by that.
+ * steps and goes on while the machine is suspended. Each millisecond begins with one of the
+ * wall clock, so that a Unix time in milliseconds has an exact equivalent. Callers read the
+ * clock once per batch of requests and once per background slice. Tests move it by
+ * clock_advance(); a frozen clock moves only by that.
+ *
+ * After the wall clock was set, milliseconds no longer begin together: the equivalent of a Unix
+ * time is then the millisecond of this clock in which it begins, so it is up to a millisecond
+ * early and never late. The next clock_init() or clock_init_at() aligns them again.
  */
 #ifndef MAYFLY_LIB_BASE_CLOCK_H
 #define MAYFLY_LIB_BASE_CLOCK_H
@@ -20,8 +25,8 @@ typedef int64_t usec_t;
 
 struct clock {
     /* [const] */
-    int64_t start_ns;      /* CLOCK_BOOTTIME at clock_init() */
-    int64_t start_unix_ms; /* wall clock at clock_init(): a frozen clock counts from it */
+    int64_t start_ns;      /* CLOCK_BOOTTIME when CLOCK_FIRST_MS began */
+    int64_t start_unix_ms; /* the wall clock then: a frozen clock counts from it */
     /* [atomic] */
     _Atomic int64_t offset_ms; /* how far tests moved the clock */
     _Atomic int64_t step_ms;   /* how far tests stepped the wall clock */
@@ -32,9 +37,10 @@ struct clock {
 void clock_init(struct clock *c);
 
 /*
- * Start a clock that goes on with the time of another, of an earlier process: it reads 0 at
- * this value of CLOCK_BOOTTIME, which clock_zero_ns() has told of the other, in nanoseconds; it
- * may be negative. Context: before start.
+ * Start a clock that continues the time of another, of an earlier process: it reads 0 at this
+ * value of CLOCK_BOOTTIME, the result of clock_zero_ns() for the other, in nanoseconds; it may
+ * be negative. If the wall clock was set since, the new clock is ahead of the other one by less
+ * than a millisecond. Context: before start.
  */
 void clock_init_at(struct clock *c, int64_t zero_ns);
 int64_t clock_zero_ns(const struct clock *c);
@@ -62,8 +68,9 @@ static inline int64_t clock_add_ms(int64_t t, int64_t ms)
 }
 
 /*
- * What to add to a time to have it in Unix milliseconds, by the wall clock as it is now.
- * Rounded down, so a Unix time minus this is never early. Context: any thread.
+ * What to add to a time to have it in Unix milliseconds, by the wall clock as it is now. A
+ * Unix time minus this is the time at which that millisecond of the wall clock begins, or up to
+ * a millisecond earlier if the wall clock was set since the start. Context: any thread.
  */
 int64_t clock_unix_offset_ms(const struct clock *c);
 

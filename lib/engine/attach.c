@@ -304,6 +304,7 @@ static bool tell_away(struct attach *a)
     struct clock c;
     char boot_id[BOOT_ID_BYTES];
     int64_t away_ms;
+    msec_t now;
 
     read_boot_id(boot_id);
     if (boot_id[0] != '\0' && memcmp(boot_id, h->boot_id, BOOT_ID_BYTES) == 0) {
@@ -313,12 +314,12 @@ static bool tell_away(struct attach *a)
         }
     } else {
         clock_init(&c);
-        /* One more, so that no item lives longer than it should. */
-        if (__builtin_sub_overflow(clock_unix_ms(&c) + 1, h->unix_ms, &away_ms) ||
-            away_ms <= 0) {
+        now = clock_now(&c);
+        if (__builtin_sub_overflow(clock_to_unix_ms(&c, now), h->unix_ms, &away_ms) ||
+            away_ms < 0) {
             return no(a, "the wall clock is before the stop");
         }
-        a->head->zero_ns = boot_ns - (h->now + away_ms) * NS_PER_MS;
+        a->head->zero_ns = clock_zero_ns(&c) - (h->now + away_ms - now) * NS_PER_MS;
     }
     a->away_ms = (uint64_t)away_ms;
     return a->max_age_s == 0 || a->away_ms <= (uint64_t)a->max_age_s * 1000 ||
@@ -735,8 +736,8 @@ void attach_leave(struct attach *a, struct engine *e)
     read_boot_id(h->boot_id);
     h->zero_ns = clock_zero_ns(&e->clock);
     h->boot_ns = clock_boot_ns();
-    h->unix_ms = clock_unix_ms(&e->clock);
     h->now = clock_now(&e->clock);
+    h->unix_ms = clock_to_unix_ms(&e->clock, h->now);
     h->companion = a->companion;
     h->state = STATE_CLEAN;
     h->sum = head_sum(h);

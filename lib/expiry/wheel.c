@@ -40,7 +40,6 @@ void wheel_bucket_emptied(struct wheel *w, unsigned id)
     must(b->count == 0);
     b->top = 0;
     b->bytes = 0;
-    b->deadlines = 0;
     w->occupied[id / 64] &= ~(1ULL << (id % 64));
     if (w->occupied[id / 64] == 0) {
         w->occupied_words &= ~(1ULL << (id / 64));
@@ -117,34 +116,30 @@ static inline void store_handle(struct wheel *w, struct wheel_bucket *b, uint32_
 
 /* Append an item to a bucket of a ring, or a far one, that needs another node for it. */
 static MF_NOINLINE void attach_in_new_node(struct wheel *w, unsigned id, handle_t handle,
-                                           msec_t deadline, uint32_t bytes)
+                                           uint32_t bytes)
 {
     struct wheel_bucket *b = &w->bucket[id];
 
     store_handle(w, b, push_node(w, id) + 1, handle);
     b->bytes += bytes;
-    b->deadlines += wheel_summand(deadline);
 }
 
 /* Append an item to a bucket of a ring, or a far one. */
-static inline void attach(struct wheel *w, unsigned id, handle_t handle, msec_t deadline,
-                          uint32_t bytes)
+static inline void attach(struct wheel *w, unsigned id, handle_t handle, uint32_t bytes)
 {
     struct wheel_bucket *b = &w->bucket[id];
     uint32_t pos = b->top;
 
     if (MF_UNLIKELY(needs_node(pos))) {
-        attach_in_new_node(w, id, handle, deadline, bytes);
+        attach_in_new_node(w, id, handle, bytes);
         return;
     }
     store_handle(w, b, pos + 1, handle);
     b->bytes += bytes;
-    b->deadlines += wheel_summand(deadline);
 }
 
 /* Close the gap at a position with the last handle of the bucket, and count one item less. */
-static inline struct wheel_bucket *fill_gap(struct wheel *w, uint32_t pos, msec_t deadline,
-                                            uint32_t bytes)
+static inline struct wheel_bucket *fill_gap(struct wheel *w, uint32_t pos, uint32_t bytes)
 {
     unsigned id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
     struct wheel_bucket *b = &w->bucket[id];
@@ -162,7 +157,6 @@ static inline struct wheel_bucket *fill_gap(struct wheel *w, uint32_t pos, msec_
         w->due_bytes -= bytes;
     } else {
         b->bytes -= bytes;
-        b->deadlines -= wheel_summand(deadline);
     }
     set_count(w, wheel_size(w) - 1);
     return b;
@@ -191,10 +185,10 @@ void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes
 {
     wheel_must_be_entered(w);
     debug_must(deadline >= w->tick);
-    attach(w, place(w, deadline), handle, deadline, bytes);
+    attach(w, place(w, deadline), handle, bytes);
 }
 
-void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t oldest)
+void wheel_put_due(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes)
 {
     struct wheel_bucket *b = &w->bucket[WHEEL_DUE];
 
@@ -202,14 +196,15 @@ void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t olde
     store_handle(w, b, (needs_node(b->top) ? push_node(w, WHEEL_DUE) : b->top) + 1, handle);
     w->due_keys++;
     w->due_bytes += bytes;
-    if (oldest < w->due_oldest) {
-        w->due_oldest = oldest;
+    w->due_deadlines += wheel_summand(deadline);
+    if (deadline < w->due_oldest) {
+        w->due_oldest = deadline;
     }
 }
 
-void wheel_pull(struct wheel *w, uint32_t pos, msec_t deadline, uint32_t bytes)
+void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes)
 {
-    struct wheel_bucket *b = fill_gap(w, pos, deadline, bytes);
+    struct wheel_bucket *b = fill_gap(w, pos, bytes);
 
     wheel_must_be_entered(w);
     if (empties_node(b)) {
@@ -313,12 +308,13 @@ void wheel_add(struct wheel *w, handle_t handle)
 
     wheel_must_be_entered(w);
     debug_must(item_has_ttl(it) && deadline != MSEC_NEVER && wheel_size(w) < w->pool.room);
+    w->deadlines += wheel_summand(deadline);
     /* Check for the past first: no bucket of a ring's past is ever visited again. */
     if (MF_UNLIKELY(deadline < w->tick)) {
-        wheel_put_due(w, handle, bytes, deadline);
+        wheel_put_due(w, handle, deadline, bytes);
         return;
     }
-    attach(w, place(w, deadline), handle, deadline, bytes);
+    attach(w, place(w, deadline), handle, bytes);
 }
 
 static MF_NOINLINE void free_node(struct wheel *w, unsigned id)
@@ -335,6 +331,7 @@ void wheel_remove(struct wheel *w, handle_t handle)
     struct wheel_bucket *b;
     struct item_ttl *ttl;
     uint32_t pos;
+    msec_t summand;
 
     wheel_must_be_entered(w);
     if (!item_has_ttl(it)) {
@@ -347,8 +344,12 @@ void wheel_remove(struct wheel *w, handle_t handle)
     }
     debug_must(*wheel_handle_at(&w->pool, pos) == handle);
     atomic_store_explicit(&ttl->wheel_pos, 0, memory_order_relaxed);
-    b = fill_gap(w, pos, atomic_load_explicit(&ttl->deadline, memory_order_relaxed),
-                 item_bytes(it));
+    summand = wheel_summand(atomic_load_explicit(&ttl->deadline, memory_order_relaxed));
+    w->deadlines -= summand;
+    b = fill_gap(w, pos, item_bytes(it));
+    if (MF_UNLIKELY(b == &w->bucket[WHEEL_DUE])) {
+        w->due_deadlines -= summand;
+    }
     if (MF_UNLIKELY(empties_node(b))) {
         free_node(w, (unsigned)(b - w->bucket));
         return;
@@ -388,7 +389,7 @@ bool wheel_replace(struct wheel *w, handle_t old, handle_t handle)
     debug_must(*wheel_handle_at(&w->pool, pos) == old && !wheel_is_due(w, id));
     *wheel_handle_at(&w->pool, pos) = handle;
     w->bucket[id].bytes += (uint64_t)item_bytes(is) - item_bytes(was);
-    w->bucket[id].deadlines += wheel_summand(deadline) - wheel_summand(item_deadline(was));
+    w->deadlines += wheel_summand(deadline) - wheel_summand(item_deadline(was));
     atomic_store_explicit(&item_ttl(is)->wheel_pos, pos, memory_order_relaxed);
     atomic_store_explicit(&item_ttl(was)->wheel_pos, 0, memory_order_relaxed);
     return true;
@@ -406,9 +407,8 @@ bool wheel_retime(struct wheel *w, handle_t handle, msec_t deadline)
         return false;
     }
     debug_must(*wheel_handle_at(&w->pool, pos) == handle && !wheel_is_due(w, id));
-    w->bucket[id].deadlines +=
-        wheel_summand(deadline) -
-        wheel_summand(atomic_load_explicit(&ttl->deadline, memory_order_relaxed));
+    w->deadlines += wheel_summand(deadline) -
+                    wheel_summand(atomic_load_explicit(&ttl->deadline, memory_order_relaxed));
     atomic_store_explicit(&ttl->deadline, deadline, memory_order_relaxed);
     return true;
 }

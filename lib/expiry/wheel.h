@@ -167,8 +167,9 @@ uint64_t wheel_behind(struct wheel *w, msec_t now);
  * for it. Then a bucket that is partly due counts by its share of the time, and debt_oldest_ms
  * may be too large.
  *
- * ttl_sum_ms is exact but for the live items of a bucket that is partly due and too large to be
- * read, which count with the mean of its remaining time.
+ * ttl_sum_ms is exact, from one sum of all deadlines, unless that many items would have to be
+ * read. Then those that are due in coarse buckets are taken as evenly spread over them, and the
+ * result is within what the buckets of the live items allow.
  *
  * The forecast counts what is not due yet. It counts the bucket that straddles its end by its
  * share of the time: that is half a second of deadlines up to 65 s ahead, and 66 s of them
@@ -178,10 +179,10 @@ struct wheel_info {
     uint64_t keys;      /* volatile items */
     uint64_t debt_keys; /* due, and still in the wheel */
     uint64_t debt_bytes;
-    msec_t debt_oldest_ms; /* how long the oldest has been due; 0 without debt */
-    uint64_t alive_keys;   /* those that are not due, and in ttl_sum_ms */
-    uint64_t ttl_sum_ms;   /* their remaining time to live; at most 34 years each */
-    uint64_t bytes;        /* memory of the wheel itself */
+    msec_t debt_oldest_ms;        /* how long the oldest has been due; 0 without debt */
+    uint64_t alive_keys;          /* those that are not due, and in ttl_sum_ms */
+    unsigned __int128 ttl_sum_ms; /* their remaining time to live; at most 34 years each */
+    uint64_t bytes;               /* memory of the wheel itself */
     /* falling due within 1 s, 10 s, 60 s, 600 s from now */
     uint64_t forecast_keys[4];
     uint64_t forecast_bytes[4];

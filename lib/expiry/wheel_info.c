@@ -22,6 +22,10 @@ struct survey {
     msec_t now;
     msec_t oldest; /* the earliest deadline that is due */
     uint64_t walk; /* how many more items may be read */
+    __int128 due;  /* the sum of the deadlines that are due; estimated where no item was read */
+    /* What the times to live of all that are alive add up to, by the bounds of their buckets */
+    __int128 ttl_min;
+    __int128 ttl_max;
 };
 
 /* Called by a walk for each item. */
@@ -53,21 +57,33 @@ static void note_oldest(struct survey *s, msec_t deadline)
     }
 }
 
-static void visit_due(struct survey *s, msec_t deadline, uint32_t bytes)
+static void visit_oldest(struct survey *s, msec_t deadline, uint32_t bytes)
 {
     (void)bytes;
     note_oldest(s, deadline);
 }
 
-/*
- * Add keys that fall due within [first, last], evenly spread; `deadlines` is the sum of their
- * deadlines.
- */
+static void visit_due(struct survey *s, msec_t deadline, uint32_t bytes)
+{
+    (void)bytes;
+    note_oldest(s, deadline);
+    s->due += wheel_summand(deadline);
+}
+
+/* Add the deadlines of keys that have come within [first, last], as if evenly spread. */
+static void add_due(struct survey *s, msec_t first, msec_t last, uint64_t keys)
+{
+    note_oldest(s, first);
+    s->due += ((__int128)wheel_summand(first) + wheel_summand(last)) * keys / 2;
+}
+
+/* Add keys that fall due within [first, last], evenly spread. */
 static void add_alive(struct survey *s, msec_t first, msec_t last, uint64_t keys,
-                      uint64_t bytes, uint64_t deadlines)
+                      uint64_t bytes)
 {
     s->info->alive_keys += keys;
-    s->info->ttl_sum_ms += deadlines - keys * (uint64_t)s->now;
+    s->ttl_min += ((__int128)wheel_summand(first) - s->now) * keys;
+    s->ttl_max += ((__int128)wheel_summand(last) - s->now) * keys;
     for (unsigned i = 0; i < FORECASTS; i++) {
         msec_t end = s->now + forecast_ms[i];
 
@@ -83,19 +99,19 @@ static void add_alive(struct survey *s, msec_t first, msec_t last, uint64_t keys
     }
 }
 
-static void add_debt(struct survey *s, msec_t oldest, uint64_t keys, uint64_t bytes)
+static void add_debt(struct survey *s, msec_t first, msec_t last, uint64_t keys, uint64_t bytes)
 {
     s->info->debt_keys += keys;
     s->info->debt_bytes += bytes;
-    note_oldest(s, oldest);
+    add_due(s, first, last, keys);
 }
 
 static void visit_mixed(struct survey *s, msec_t deadline, uint32_t bytes)
 {
     if (deadline <= s->now) {
-        add_debt(s, deadline, 1, bytes);
+        add_debt(s, deadline, deadline, 1, bytes);
     } else {
-        add_alive(s, deadline, deadline, 1, bytes, wheel_summand(deadline));
+        add_alive(s, deadline, deadline, 1, bytes);
     }
 }
 
@@ -108,10 +124,8 @@ static void survey_partly_due(struct survey *s, unsigned id, msec_t first, msec_
     uint64_t bytes = (uint64_t)(share * (double)b->bytes);
 
     if (!walk_bucket(s, id, visit_mixed)) {
-        add_debt(s, first, keys, bytes);
-        keys = b->count - keys;
-        add_alive(s, s->now + 1, last, keys, b->bytes - bytes,
-                  keys * (uint64_t)((s->now + 1 + last) / 2));
+        add_debt(s, first, s->now, keys, bytes);
+        add_alive(s, s->now + 1, last, b->count - keys, b->bytes - bytes);
     }
 }
 
@@ -123,12 +137,12 @@ static void survey_bucket(struct survey *s, unsigned l, unsigned id)
 
     if (wheel_is_due(s->w, id)) {
         if (l == 0 || !walk_bucket(s, id, visit_due)) {
-            note_oldest(s, first);
+            add_due(s, first, last, b->count);
         }
     } else if (first <= s->now) {
         survey_partly_due(s, id, first, last);
     } else {
-        add_alive(s, first, last, b->count, b->bytes, b->deadlines);
+        add_alive(s, first, last, b->count, b->bytes);
     }
 }
 
@@ -145,16 +159,15 @@ static void survey_level(struct survey *s, unsigned l)
 
 /*
  * Far items matter for debt and forecast only after the clock has jumped by weeks. If there
- * are too many to read them, they are missing from the figures until they have been sorted.
+ * are too many to read them, they count as far until they have been sorted.
  */
 static void survey_far_bucket(struct survey *s, unsigned id, msec_t start)
 {
     const struct wheel_bucket *b = &s->w->bucket[id];
+    msec_t end = s->now + forecast_ms[FORECASTS - 1];
 
-    if (start > s->now + forecast_ms[FORECASTS - 1]) {
-        add_alive(s, start, MSEC_NEVER - 1, b->count, b->bytes, b->deadlines);
-    } else {
-        walk_bucket(s, id, visit_mixed);
+    if (start > end || !walk_bucket(s, id, visit_mixed)) {
+        add_alive(s, start > end ? start : end + 1, MSEC_NEVER - 1, b->count, b->bytes);
     }
 }
 
@@ -166,6 +179,18 @@ static void survey_far(struct survey *s)
     survey_far_bucket(s, w->far, w->horizon[WHEEL_LEVELS - 1]);
 }
 
+/*
+ * The sum of all deadlines, less those that are due, says it exactly, unless the latter were
+ * estimated. Then the buckets of those that are alive bound it.
+ */
+static unsigned __int128 ttl_sum(const struct survey *s)
+{
+    __int128 sum = s->w->deadlines - s->due - (__int128)s->now * s->info->alive_keys;
+
+    sum = sum < s->ttl_min ? s->ttl_min : sum > s->ttl_max ? s->ttl_max : sum;
+    return sum > 0 ? (unsigned __int128)sum : 0;
+}
+
 uint64_t wheel_bytes(const struct wheel *w)
 {
     return sizeof(*w) + wheel_pool_bytes(&w->pool);
@@ -173,8 +198,12 @@ uint64_t wheel_bytes(const struct wheel *w)
 
 void wheel_info(struct wheel *w, msec_t now, struct wheel_info *info)
 {
-    struct survey s = {
-        .w = w, .info = info, .now = now, .oldest = MSEC_NEVER, .walk = WALK_KEYS};
+    struct survey s = {.w = w,
+                       .info = info,
+                       .now = now,
+                       .oldest = MSEC_NEVER,
+                       .walk = WALK_KEYS,
+                       .due = w->due_deadlines};
 
     wheel_must_be_entered(w);
     wheel_advance(w, now);
@@ -185,7 +214,7 @@ void wheel_info(struct wheel *w, msec_t now, struct wheel_info *info)
                                 .debt_keys = w->due_keys,
                                 .debt_bytes = w->due_bytes,
                                 .bytes = wheel_bytes(w)};
-    if (w->bucket[WHEEL_DUE].count && !walk_bucket(&s, WHEEL_DUE, visit_due)) {
+    if (w->bucket[WHEEL_DUE].count && !walk_bucket(&s, WHEEL_DUE, visit_oldest)) {
         note_oldest(&s, w->due_oldest);
     }
     for (unsigned l = 0; l < WHEEL_LEVELS; l++) {
@@ -193,6 +222,7 @@ void wheel_info(struct wheel *w, msec_t now, struct wheel_info *info)
     }
     survey_far(&s);
     info->debt_oldest_ms = info->debt_keys ? s.now - s.oldest : 0;
+    info->ttl_sum_ms = ttl_sum(&s);
 }
 
 /* ---- verify ------------------------------------------------------------------------------ */
@@ -228,8 +258,15 @@ static struct range range_of(const struct wheel *w, unsigned id)
     return r;
 }
 
+/* What the items of a bucket say. */
+struct bucket_sum {
+    uint32_t count;
+    uint64_t bytes;
+    __int128 deadlines;
+};
+
 static bool verify_item(const struct wheel *w, uint32_t pos, struct range r,
-                        struct wheel_bucket *sum)
+                        struct bucket_sum *sum)
 {
     const struct item *it = item_at(w->base, *wheel_handle_at(&w->pool, pos));
 
@@ -242,15 +279,14 @@ static bool verify_item(const struct wheel *w, uint32_t pos, struct range r,
     return item_deadline(it) >= r.first && item_deadline(it) <= r.last;
 }
 
-/* *sum becomes what its items say. */
-static bool verify_bucket(const struct wheel *w, unsigned id, struct wheel_bucket *sum,
+static bool verify_bucket(const struct wheel *w, unsigned id, struct bucket_sum *sum,
                           uint32_t *nodes)
 {
     const struct wheel_bucket *b = &w->bucket[id];
     struct range r = range_of(w, id);
     uint32_t above = 0;
 
-    *sum = (struct wheel_bucket){0};
+    *sum = (struct bucket_sum){0};
     for (uint32_t pos = b->top; pos;) {
         uint32_t number = pos / NODE_WORDS;
         const struct wheel_node *n = wheel_node_at(&w->pool, number);
@@ -269,7 +305,7 @@ static bool verify_bucket(const struct wheel *w, unsigned id, struct wheel_bucke
     }
     return sum->count == b->count &&
            ((w->occupied[id / 64] >> (id % 64) & 1) != 0) == (b->count != 0) &&
-           (b->count != 0 || (b->bytes == 0 && b->deadlines == 0 && b->top == 0));
+           (b->count != 0 || (b->bytes == 0 && b->top == 0));
 }
 
 static bool verify_bitmaps(const struct wheel *w)
@@ -289,11 +325,12 @@ bool wheel_verify(const struct wheel *w)
     uint64_t count = 0;
     uint64_t due_keys = 0;
     uint64_t due_bytes = 0;
+    __int128 deadlines = 0;
     uint32_t nodes = 0;
 
     wheel_must_be_entered(w);
     for (unsigned id = 0; id < WHEEL_BUCKETS; id++) {
-        struct wheel_bucket sum;
+        struct bucket_sum sum;
 
         if (!verify_bucket(w, id, &sum, &nodes)) {
             return false;
@@ -302,12 +339,15 @@ bool wheel_verify(const struct wheel *w)
         if (wheel_is_due(w, id)) {
             due_keys += w->bucket[id].count;
             due_bytes += sum.bytes;
-        } else if (sum.bytes != w->bucket[id].bytes ||
-                   sum.deadlines != w->bucket[id].deadlines) {
+        } else if (sum.bytes != w->bucket[id].bytes) {
+            return false;
+        }
+        deadlines += sum.deadlines;
+        if (id == WHEEL_DUE && sum.deadlines != w->due_deadlines) {
             return false;
         }
     }
     return count == wheel_size(w) && due_keys == w->due_keys && due_bytes == w->due_bytes &&
-           nodes == w->pool.used && count <= w->pool.room && verify_bitmaps(w) &&
-           wheel_pool_verify(&w->pool);
+           deadlines == w->deadlines && nodes == w->pool.used && count <= w->pool.room &&
+           verify_bitmaps(w) && wheel_pool_verify(&w->pool);
 }

@@ -23,7 +23,8 @@
  * *partly due*: only there are items read one by one to see whether they are due.
  *
  * When the sampler is so late that the ring needs the place of buckets that are due, their
- * nodes are moved to DUE as they are: no item is touched.
+ * nodes are moved to DUE as they are: no item is touched. Those of coarse buckets are read, for
+ * the sum of deadlines in DUE.
  */
 #ifndef MAYFLY_LIB_EXPIRY_WHEEL_SHAPE_H
 #define MAYFLY_LIB_EXPIRY_WHEEL_SHAPE_H
@@ -67,15 +68,16 @@ static const struct wheel_level wheel_levels[WHEEL_LEVELS] = {
 struct wheel_bucket {
     uint32_t top; /* position of the last handle, 0: empty */
     uint32_t count;
-    /* Sums over its items. Not updated any more once the bucket is due. */
-    uint64_t bytes;
-    uint64_t deadlines; /* wheel_summand() of each */
+    uint64_t bytes; /* of its items; not updated any more once the bucket is due */
 };
 
-/* Far deadlines count as one in 2^40 ms, 34 years, so that sums do not overflow. */
-static inline uint64_t wheel_summand(msec_t deadline)
+/* Far deadlines count as one in 2^40 ms, 34 years, or one of them would decide the average. */
+#define WHEEL_SUMMAND_MAX ((msec_t)1 << 40)
+
+/* What a deadline adds to a sum. Any 2^32 of them fit into 128 bits. */
+static inline msec_t wheel_summand(msec_t deadline)
 {
-    return deadline < (msec_t)1 << 40 ? (uint64_t)deadline : UINT64_C(1) << 40;
+    return deadline < WHEEL_SUMMAND_MAX ? deadline : WHEEL_SUMMAND_MAX;
 }
 
 /* How far the refinement of the bucket that was begun last should have come. */
@@ -97,6 +99,8 @@ struct wheel {
     uint64_t due_words;      /* a bit for each word of due that is not 0 */
     uint64_t occupied_words; /* the same for occupied */
     msec_t due_oldest;       /* no deadline in WHEEL_DUE is earlier */
+    __int128 deadlines;      /* the sum of wheel_summand() of all items */
+    __int128 due_deadlines;  /* the same of those in WHEEL_DUE */
     uint32_t soonest_node;   /* where wheel_soonest() left off, in a large bucket */
     unsigned far;            /* the bucket for what lies beyond the last horizon */
     struct wheel_pace pace[WHEEL_LEVELS + 1]; /* by coarse level; the last one is of far */
@@ -177,13 +181,14 @@ static inline uint32_t wheel_pos_below(const struct wheel *w, uint32_t pos)
 /* Put an item where its deadline belongs, which has not come yet. Context: in shard. */
 void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes);
 
-/*
- * Put an item that is due into DUE. Its deadline is not before `oldest`. Context: in shard.
- */
-void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t oldest);
+/* Put an item that is due into DUE. Context: in shard. */
+void wheel_put_due(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes);
 
-/* Take out the item at a position. Context: in shard. */
-void wheel_pull(struct wheel *w, uint32_t pos, msec_t deadline, uint32_t bytes);
+/*
+ * Take out the item at a position, which is not in DUE, to put it elsewhere: the sum of
+ * deadlines stays. Context: in shard.
+ */
+void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes);
 
 /* Note that the last node of a bucket was taken away. Context: in shard. */
 void wheel_bucket_emptied(struct wheel *w, unsigned id);

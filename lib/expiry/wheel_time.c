@@ -3,8 +3,8 @@
  * The timing wheel: time passes, coarse buckets are refined, and items that are due are handed
  * out. See wheel_shape.h for the terms. A sample reads no more items than it is asked for. On
  * top of that it reads the bitmap of buckets (33 words) when time has passed, and moves up to
- * MERGE_NODES nodes when due items are in the way. So a clock that jumps by days costs no more
- * than one that ticks.
+ * MERGE_NODES nodes when due items are in the way; of coarse buckets it reads their items, too.
+ * So a clock that jumps by days costs little more than one that ticks.
  */
 #include "lib/expiry/wheel.h"
 
@@ -71,23 +71,42 @@ void wheel_advance(struct wheel *w, msec_t now)
 /* ---- the horizons move ------------------------------------------------------------------- */
 
 /* Move the items in the top node of a due bucket to WHEEL_DUE, one by one. */
-static void merge_items(struct wheel *w, unsigned id, msec_t start)
+static void merge_items(struct wheel *w, unsigned id)
 {
     struct wheel_bucket *b = &w->bucket[id];
     uint32_t number = b->top / NODE_WORDS;
 
     while (b->top / NODE_WORDS == number) {
         handle_t handle = *wheel_handle_at(&w->pool, b->top);
-        uint32_t bytes = item_bytes(item_at(w->base, handle));
+        const struct item *it = item_at(w->base, handle);
+        uint32_t bytes = item_bytes(it);
 
-        wheel_pull(w, b->top, start, bytes); /* sums of a due bucket do not count */
-        wheel_put_due(w, handle, bytes, start);
+        wheel_pull(w, b->top, bytes);
+        wheel_put_due(w, handle, item_deadline(it), bytes);
     }
+}
+
+/* The sum of the deadlines in a full node of a due bucket; in the finest all are the same. */
+static __int128 node_deadlines(const struct wheel *w, const struct wheel_node *n, unsigned id,
+                               msec_t start)
+{
+    __int128 sum = 0;
+
+    if (id < wheel_levels[1].first) {
+        return (__int128)wheel_summand(start) * NODE_HANDLES;
+    }
+    for (unsigned i = 0; i < NODE_HANDLES; i++) {
+        __builtin_prefetch(item_ttl(item_at(w->base, n->handle[i])));
+    }
+    for (unsigned i = 0; i < NODE_HANDLES; i++) {
+        sum += wheel_summand(item_deadline(item_at(w->base, n->handle[i])));
+    }
+    return sum;
 }
 
 /*
  * Move the full top node of a due bucket to WHEEL_DUE as it is, below the top node there, which
- * may be partly filled. The totals do not change, and no item is touched.
+ * may be partly filled. The totals do not change, and items are read only in a coarse bucket.
  */
 static void merge_node(struct wheel *w, unsigned id, msec_t start)
 {
@@ -98,6 +117,7 @@ static void merge_node(struct wheel *w, unsigned id, msec_t start)
     struct wheel_node *n = wheel_node_at(&w->pool, number);
 
     must(b->count >= NODE_HANDLES && above != 0);
+    w->due_deadlines += node_deadlines(w, n, id, start);
     b->count -= NODE_HANDLES;
     due->count += NODE_HANDLES;
     if (n->next) {
@@ -126,7 +146,7 @@ static void merge_bucket(struct wheel *w, unsigned id, msec_t start, unsigned *n
     must(wheel_is_due(w, id));
     for (; b->top && *nodes; --*nodes) {
         if (b->top % NODE_WORDS != NODE_WORD_LAST || w->bucket[WHEEL_DUE].top == 0) {
-            merge_items(w, id, start);
+            merge_items(w, id);
         } else {
             merge_node(w, id, start);
         }
@@ -302,9 +322,9 @@ static void refine_item(struct wheel *w, struct sample *s, uint32_t pos)
     uint32_t bytes = item_bytes(it);
 
     debug_must(deadline != MSEC_NEVER);
-    wheel_pull(w, pos, deadline, bytes);
+    wheel_pull(w, pos, bytes);
     if (deadline < w->tick) {
-        wheel_put_due(w, handle, bytes, deadline);
+        wheel_put_due(w, handle, deadline, bytes);
         s->out[s->due++] = handle;
         return;
     }

@@ -26,7 +26,7 @@ struct shard_info {
     msec_t debt_oldest_ms;
     uint64_t forecast_keys[4], forecast_bytes[4];
     uint64_t alive_keys;             /* volatile ones that are not due */
-    uint64_t ttl_sum_ms;             /* their remaining time to live */
+    unsigned __int128 ttl_sum_ms;    /* their remaining time to live */
     struct lag_sum lag[LAG_WINDOWS]; /* how late active expiry was */
 };
 

@@ -49,8 +49,7 @@ TEST(exptimes_are_read_as_memcached_does)
     ck_assert_int_eq(turn_deadline(&turn, MONTH), NOW + 1 + MONTH * 1000);
     /* One second more is a date that is long past. */
     ck_assert_int_le(turn_deadline(&turn, MONTH + 1), NOW);
-    ck_assert_int_eq(turn_deadline(&turn, unix_s + 100),
-                     NOW + 1 + (unix_s + 100) * 1000 - unix_ms);
+    ck_assert_int_eq(turn_deadline(&turn, unix_s + 100), NOW + (unix_s + 100) * 1000 - unix_ms);
     /* Dates after 2038, and absurdly late ones. */
     ck_assert_int_gt(turn_deadline(&turn, INT64_C(1) << 32), NOW + INT64_C(1000) * 86400);
     ck_assert_int_lt(turn_deadline(&turn, INT64_C(1) << 32), MSEC_NEVER);
@@ -68,7 +67,7 @@ TEST(exptimes_in_milliseconds_follow_the_same_rules)
     ck_assert_int_eq(turn_deadline_ms(&turn, 1500), NOW + 1501);
     ck_assert_int_eq(turn_deadline_ms(&turn, MONTH * 1000), NOW + 1 + MONTH * 1000);
     ck_assert_int_eq(turn_deadline_ms(&turn, MONTH * 1000 + 1), NOW);
-    ck_assert_int_eq(turn_deadline_ms(&turn, unix_ms + 7), NOW + 8);
+    ck_assert_int_eq(turn_deadline_ms(&turn, unix_ms + 7), NOW + 7);
     ck_assert_int_eq(turn_deadline_ms(&turn, unix_ms), NOW);
     ck_assert_int_gt(turn_deadline_ms(&turn, INT64_MAX), NOW + (INT64_C(1) << 60));
 }
@@ -83,9 +82,12 @@ TEST(deadlines_after_a_while_and_at_a_date)
     ck_assert_int_eq(turn_deadline_after(&turn, INT64_MAX), MSEC_NEVER);
     ck_assert_int_eq(turn_deadline_at(&turn, INT64_MIN), NOW);
     ck_assert_int_eq(turn_deadline_at(&turn, 0), NOW);
-    ck_assert_int_eq(turn_deadline_at(&turn, unix_ms + 1), NOW + 2);
+    ck_assert_int_eq(turn_deadline_at(&turn, unix_ms + 1), NOW + 1);
     ck_assert_int_eq(turn_unix_ms(&turn, turn_deadline_at(&turn, unix_ms + 1)), unix_ms + 1);
-    ck_assert_int_eq(turn_unix_ms(&turn, turn_deadline_after(&turn, 250)), unix_ms + 250);
+    /* The end of the millisecond that has begun, so that no time to live is cut. */
+    ck_assert_int_eq(turn_unix_ms(&turn, turn_deadline_after(&turn, 250)), unix_ms + 251);
+    ck_assert_int_eq(turn_deadline_at(&turn, unix_ms), NOW);
+    ck_assert_int_eq(turn_deadline_at(&turn, INT64_MAX / 4), INT64_MAX / 4 - unix_ms + NOW);
 }
 
 TEST(milliseconds_left_are_those_that_were_asked_for)
@@ -96,6 +98,10 @@ TEST(milliseconds_left_are_those_that_were_asked_for)
     ck_assert_int_eq(turn_ms_left(&turn, NOW + 1), 1);
     ck_assert_int_eq(turn_ms_left(&turn, turn_deadline_ms(&turn, 1)), 1);
     ck_assert_int_eq(turn_ms_left(&turn, turn_deadline_ms(&turn, 12345)), 12345);
+    /* To a date it is a part of the millisecond less. */
+    int64_t unix_ms = clock_unix_ms(&engine.clock);
+    ck_assert_int_eq(turn_ms_left(&turn, turn_deadline_at(&turn, unix_ms + 1000)), 999);
+    ck_assert_int_eq(turn_ms_left(&turn, turn_deadline_at(&turn, unix_ms + 1)), 1);
 }
 
 /* Hashes from 1 up: they are not even random. */

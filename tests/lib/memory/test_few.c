@@ -63,7 +63,7 @@ static const struct {
     size_t len;
     unsigned pct; /* what may be copied, of what is stored */
 } copies[] = {{1000, 5},  {4000, 5},   {12000, 10}, {16000, 5},
-              {20000, 6}, {24000, 15}, {40000, 10}, {60000, 20}};
+              {20000, 5}, {24000, 15}, {40000, 10}, {60000, 20}};
 
 /*
  * Nobody asks for anything, so an eviction has nothing to keep. Of a value in pieces it copies

@@ -236,6 +236,20 @@ TEST(the_average_time_to_live_is_exact)
     }
 }
 
+/* Together they are more than 64 bits hold. */
+TEST(the_average_of_many_shards_is_exact)
+{
+    const uint64_t ttl = UINT64_C(1) << 40; /* the most that one key counts */
+    struct shard_info one = {.alive_keys = UINT32_MAX,
+                             .ttl_sum_ms = (unsigned __int128)ttl * UINT32_MAX};
+    struct shard_info sum = {0};
+
+    for (unsigned i = 0; i < 64; i++) {
+        shard_info_add(&sum, &one);
+    }
+    ck_assert(shard_info_avg_ttl_ms(&sum) == (double)ttl);
+}
+
 static uint64_t lag_max(enum lag_window window)
 {
     return info_now().lag[window].max_ms;

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Absolute deadlines beside the wall clock. A key is never served at or after the millisecond of its
+deadline, and never gone before it; pttl never answers more than was asked for; a deadline stays the same
+over a restart. All verdicts compare the wall clock as read before a request or after its answer with the
+deadline, so a process that loses the CPU makes a try say less, and fails none. The phase of the clock at
+the start of the daemon matters: each test starts several."""
+import contextlib
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import kept                                                             # noqa: E402
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Inapplicable                                 # noqa: E402
+
+MS = 1000000            # ns
+STARTS = 4              # daemons
+TRIES = 100             # keys of each
+SET_NS = 100 * 1000     # the wall clock was set if it moved by more, in comparison with the other clock
+
+
+def wall_ns():
+    return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+
+def wall_ahead_ns():
+    """How far the wall clock is ahead of the other: the best of some looks at both."""
+    best = None
+    for _ in range(20):
+        before = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        wall = wall_ns()
+        taken = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - before
+        if best is None or taken < best[0]:
+            best = taken, wall - before
+    return best[1]
+
+
+@contextlib.contextmanager
+def wall_clock_that_is_not_set():
+    """What happens when the wall clock is set is another matter (tests/lib/base/test_clock.c)."""
+    ahead = wall_ahead_ns()
+    try:
+        yield
+    finally:
+        if abs(wall_ahead_ns() - ahead) > SET_NS:
+            raise Inapplicable("somebody set the wall clock meanwhile")
+
+
+def spin_until(ns):
+    """Wait for a moment of the wall clock; the last milliseconds without a wake-up that may be late."""
+    time.sleep(max(0, (ns - wall_ns() - 5 * MS) / 1e9))
+    while wall_ns() < ns:
+        pass
+
+
+def in_phase(i, n):
+    """Wait for a part of a millisecond: the i-th of n."""
+    spin_until((wall_ns() // MS + 1) * MS + i * MS // n)
+
+
+def test_pttl_answers_no_more_than_was_asked():
+    for _ in range(STARTS):
+        with wall_clock_that_is_not_set(), Daemon("-t", "1") as d, d.client() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+            for i in range(TRIES):
+                in_phase(i, TRIES)
+                before_ms = wall_ns() // MS
+                until_ms = before_ms + 1000
+                answer = c.ask(b"pexpireat k %d" % until_ms)
+                left = int(c.ask(b"pttl k"))
+                until = int(c.ask(b"pexpiretime k"))
+                after_ms = wall_ns() // MS
+                if after_ms >= until_ms:    # a second was lost
+                    c.set(b"k", b"v")
+                    continue
+                assert answer == b"1", answer
+                assert until == until_ms, (until, until_ms)
+                # The rest of a millisecond that has begun is not counted.
+                assert until_ms - after_ms - 1 <= left <= until_ms - before_ms - 1, (left, until_ms, before_ms, after_ms)
+
+
+def check_get(c, key, until_ns):
+    """Ask, and compare what came with the clock."""
+    before_ns = wall_ns()
+    value = c.get(key)
+    after_ns = wall_ns()
+    if value is not None:
+        assert before_ns < until_ns, "served %d us after its deadline" % ((before_ns - until_ns) // 1000)
+    else:
+        assert after_ns >= until_ns, "gone %d us before its deadline" % ((until_ns - after_ns) // 1000)
+
+
+def check_end(c, key, until_ms):
+    """Ask just before the deadline, and at it."""
+    for lead_us in (1200, 700, 200, 0):
+        spin_until(until_ms * MS - lead_us * 1000)
+        check_get(c, key, until_ms * MS)
+
+
+def give_by_meta(c, key, until_ms):
+    return c.ask(b"ms %s 1 p%d\r\nv" % (key, until_ms)) == b"HD"
+
+
+def give_by_word(c, key, until_ms):
+    assert c.set(key, b"v") == b"STORED"
+    return c.ask(b"pexpireat %s %d" % (key, until_ms)) == b"1"
+
+
+def check_milliseconds(give):
+    for _ in range(STARTS):
+        with wall_clock_that_is_not_set(), Daemon("-t", "1") as d, d.client() as c:
+            for i in range(TRIES):
+                in_phase(i, TRIES)
+                until_ms = wall_ns() // MS + 2
+                assert give(c, b"k", until_ms)
+                check_end(c, b"k", until_ms)
+
+
+def test_a_key_goes_with_the_millisecond_of_pexpireat():
+    check_milliseconds(give_by_word)
+
+
+def test_a_key_goes_with_the_millisecond_of_the_meta_flag():
+    check_milliseconds(give_by_meta)
+
+
+def test_a_key_goes_with_the_second_of_an_exptime():
+    keys = b"a", b"b", b"c"
+    with wall_clock_that_is_not_set(), contextlib.ExitStack() as stack:
+        daemons = [stack.enter_context(Daemon("-t", "1")) for _ in range(STARTS)]
+        clients = [stack.enter_context(d.client()) for d in daemons]
+        until_s = wall_ns() // (1000 * MS) + 2
+        for c in clients:
+            assert c.set(b"a", b"v", exptime=until_s) == b"STORED"
+            assert c.ask(b"ms b 1 T%d\r\nv" % until_s) == b"HD"
+            assert c.set(b"c", b"v") == b"STORED"
+            assert c.ask(b"expireat c %d" % until_s) == b"1"
+            for key in keys:
+                check_get(c, key, until_s * 1000 * MS)
+                shown = c.ask(b"pexpiretime " + key)
+                assert shown in (b"%d" % (until_s * 1000), b"-2"), (key, shown, until_s)
+        for lead_us in range(3000, -1, -100):
+            spin_until(until_s * 1000 * MS - lead_us * 1000)
+            for c in clients:
+                for key in keys:
+                    check_get(c, key, until_s * 1000 * MS)
+
+
+def check_kept(start):
+    """The daemons of start() have the same data, one after the other."""
+    until_ms = wall_ns() // MS + 3600 * 1000 + 123
+    with start() as d, d.operator() as o:
+        for i in range(20):
+            assert give_by_word(o, b"k%d" % i, until_ms + i)
+    for _ in range(4):
+        with start() as d, d.operator() as o:
+            shown = [int(o.ask(b"pexpiretime k%d" % i)) for i in range(20)]
+            assert shown == [until_ms + i for i in range(20)], (until_ms, shown)
+
+
+def test_a_snapshot_keeps_deadlines_to_the_millisecond():
+    with wall_clock_that_is_not_set(), kept.kept() as k:
+        check_kept(k.daemon)
+
+
+def test_a_memory_file_keeps_deadlines_to_the_millisecond():
+    with wall_clock_that_is_not_set(), kept.kept() as k:
+        memory = os.path.join(k.folder, "memory")
+        check_kept(lambda: Daemon("-e", memory, "-m", "64", "-t", "2", control=True))
+
+
+mayfly.main(globals())
