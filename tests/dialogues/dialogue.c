@@ -138,6 +138,12 @@ static size_t unread(const struct peer *p)
     return p->in_len - p->in_at;
 }
 
+/* Where they are; NULL as long as nothing was read. */
+static char *unread_at(const struct peer *p)
+{
+    return MF_AT(p->in, p->in_at);
+}
+
 /* Room to read into: whole blocks, after what is unread was moved to the front. */
 static void make_room(struct dialogue *d, struct peer *p)
 {
@@ -165,7 +171,7 @@ static bool receive(struct dialogue *d, struct peer *p)
     }
     if (poll(&poll_fd, 1, WAIT_MS) == 0) {
         fail(d, "no answer comes; unread: \"%.*s\"", (int)(unread(p) < 200 ? unread(p) : 200),
-             p->in + p->in_at);
+             unread_at(p));
     }
     make_room(d, p);
     ssize_t n = recv(p->fd, p->in + p->in_len, p->in_cap - p->in_len, 0);
@@ -187,7 +193,7 @@ static char *next_line(struct dialogue *d, size_t *len)
     size_t scanned = 0;
 
     for (;;) {
-        char *from = p->in + p->in_at;
+        char *from = unread_at(p);
         char *nl =
             unread(p) > scanned ? memchr(from + scanned, '\n', unread(p) - scanned) : NULL;
 
@@ -502,7 +508,7 @@ static void expect_closed(struct dialogue *d)
     }
     if (unread(p) != 0) {
         fail(d, "expected the end, got \"%.*s\"", (int)(unread(p) < 200 ? unread(p) : 200),
-             p->in + p->in_at);
+             unread_at(p));
     }
 }
 

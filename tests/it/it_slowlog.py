@@ -117,7 +117,7 @@ def test_a_slow_reader():
         assert c.ask(b"slowlog reset") == b"OK"
         with d.client(rcvbuf=4096) as slow:
             slow.send(b"gets large\r\n")
-            wait_for(lambda: int(c.stat("bytes_written")) > 0, "it begins to answer")
+            wait_for(lambda: int(c.stat("get_hits")) > 0, "it begins to answer")
             time.sleep(0.2)
             assert len(slow.get_reply()[b"large"]) == 6 * MIB
             wait_for(lambda: "gets" in [e["command"] for e in entries(c)], "it is kept")
@@ -134,7 +134,7 @@ def test_requests_from_before_the_log():
             assert c.set(b"large", mayfly.pattern(b"large", 6 * MIB)) == b"STORED"
             with d.client(rcvbuf=4096) as slow:
                 slow.send(b"gets large\r\n")
-                wait_for(lambda: int(c.stat("bytes_written")) > 0, "it begins to answer")
+                wait_for(lambda: int(c.stat("get_hits")) > 0, "it begins to answer")
                 assert operator.ask(b"config set slowlog_us 1") == b"OK"
                 assert c.ask(b"mn") == b"MN"
                 assert len(slow.get_reply()[b"large"]) == 6 * MIB

@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_info.h"
+#include "daemon/conn/udp.h"
+#include "lib/base/check.h"
 #include "lib/base/mem.h"
 
 #define PATIENCE_S 100 /* a socket that is silent this long fails the test */
@@ -40,6 +43,27 @@ static const struct worker_duties *duties_frozen(void)
 
 /* ---- a server without listeners ---------------------------------------------------------- */
 
+static void no_listener(const struct crew *crew, stats_socket_fn fn, void *arg)
+{
+    (void)crew;
+    (void)fn;
+    (void)arg;
+}
+
+static uint32_t no_listeners(const struct crew *crew)
+{
+    (void)crew;
+    return 0;
+}
+
+static const struct stats_sources sources = {
+    .each_listener = no_listener,
+    .count_listeners = no_listeners,
+    .each_datagram = udp_each,
+    .each_conn = conn_each,
+    .leave_conns = conn_each_end,
+};
+
 void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
 {
     struct engine_config cfg;
@@ -50,19 +74,22 @@ void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
     solo.settings.threads = shards;
     cfg.limit_bytes = limit_bytes;
     cfg.item_size_max = solo.settings.item_size_max;
-    ck_assert_int_eq(engine_start(&solo.crew.engine, &cfg), MF_OK);
+    must(engine_start(&solo.crew.engine, &cfg) == MF_OK);
     if (is_frozen) {
         clock_freeze(&solo.crew.engine.clock);
     }
     solo.crew.settings = &solo.settings;
     solo.crew.duties = is_frozen ? duties_frozen() : &conn_duties;
     solo.crew.stats = &solo.shared;
+    solo.shared.sources = sources;
+    watch_init(&solo.crew.watch, &solo.crew);
+    slowlog_init(&solo.crew.slowlog);
     live_init(&solo.crew);
     solo.worker = mem_alloc_aligned(sizeof(*solo.worker), 64);
     memset(solo.worker, 0, sizeof(*solo.worker));
     solo.crew.workers = solo.worker;
     solo.crew.worker_count = 1;
-    ck_assert_int_eq(worker_start(solo.worker, &solo.crew, 0), 0);
+    must(worker_start(solo.worker, &solo.crew, 0) == 0);
 }
 
 void solo_start(uint64_t limit_bytes)
@@ -88,16 +115,18 @@ void solo_end(void)
     worker_end(solo.worker);
     worker_join(solo.worker);
     worker_release(solo.worker);
-    ck_assert_ptr_null(solo.worker->conns);
-    ck_assert(list_is_empty(&solo.worker->waiting));
-    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_curr_connections), 0);
-    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_out_pending_bytes), 0);
-    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_in_pending_bytes), 0);
-    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_body_pending_bytes), 0);
-    ck_assert_int_eq(atomic_load(&solo.crew.held_bytes), 0);
+    must(solo.worker->conns == NULL);
+    must(list_is_empty(&solo.worker->waiting));
+    must(solo_counter(CTR_curr_connections) == 0);
+    must(solo_counter(CTR_out_pending_bytes) == 0);
+    must(solo_counter(CTR_in_pending_bytes) == 0);
+    must(solo_counter(CTR_body_pending_bytes) == 0);
+    must(atomic_load(&solo.crew.held_bytes) == 0);
     mem_free(solo.worker);
     solo.worker = NULL;
     engine_stop(&solo.crew.engine);
+    watch_fini(&solo.crew.watch);
+    slowlog_fini(&solo.crew.slowlog);
 }
 
 void solo_teardown(void)
@@ -108,19 +137,19 @@ void solo_teardown(void)
     settings_fini(&solo.settings);
 }
 
+static const struct conn_origin operators = {.transport = CONN_UNIX, .rights = RIGHTS_OPERATOR};
+
 struct adoption {
     struct message m;
     int fd;
+    const struct conn_origin *origin;
 };
 
 static void on_adopt(struct message *m, void *receiver)
 {
     struct adoption *a = (struct adoption *)m;
 
-    static const struct conn_origin origin = {.transport = CONN_UNIX,
-                                              .rights = RIGHTS_OPERATOR};
-
-    conn_adopt(receiver, a->fd, &origin);
+    conn_adopt(receiver, a->fd, a->origin);
     free(a);
 }
 
@@ -137,6 +166,7 @@ static int hand_over(const int fds[2], int sndbuf)
     }
     a->m.fn = on_adopt;
     a->fd = fds[1];
+    a->origin = solo.origin != NULL ? solo.origin : &operators;
     atomic_fetch_add(&solo.crew.conns_open, 1);
     atomic_fetch_add(&solo.crew.conns_local, 1);
     mailbox_post(&solo.worker->mailbox, &a->m);
@@ -147,7 +177,7 @@ int wire_dial(int sndbuf)
 {
     int fds[2];
 
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
     return hand_over(fds, sndbuf);
 }
 

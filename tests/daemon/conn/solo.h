@@ -2,7 +2,8 @@
 /*
  * One worker whose clients are socket pairs, for tests of connections: built from an engine and
  * a worker, without a listener. A function that cannot do its work fails the running test
- * instead of returning an error.
+ * instead of returning an error. Those that start and end the worker, and wire_dial(), end the
+ * process instead, so that a program without Check's tests can call them.
  */
 #ifndef MAYFLY_TESTS_DAEMON_CONN_SOLO_H
 #define MAYFLY_TESTS_DAEMON_CONN_SOLO_H
@@ -11,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/net/origin.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
@@ -24,6 +26,8 @@ extern struct solo {
     struct crew crew;
     struct stats_shared shared;
     struct worker *worker; /* owned; NULL: it was released */
+    /* [borrowed] of connections that are dialled from now on; NULL: an operator's */
+    const struct conn_origin *origin;
 } solo;
 
 /* The fixture of each test: default settings, 64 MiB. */

@@ -170,11 +170,8 @@ TEST(nothing_is_taken_from_a_step_that_is_not_committed)
 
 TEST(where_the_system_refuses_the_range_ends)
 {
-    uint32_t taken = 0;
-
     start(LIMIT, LIMIT);
     while (arena_take(&a, SEG_OPEN, 0) != 0) {
-        taken++;
     }
     grow(false);
     ck_assert(!arena_needs_range(&a));
