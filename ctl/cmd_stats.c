@@ -299,6 +299,7 @@ int cmd_stats(struct ctl *c, const struct words *args)
 {
     struct stats s;
     char section[512];
+    char near[EDITS_NAME_MAX + 1];
     enum ctl_status status;
     bool has_lines = args->count > 1 &&
                      (span_is(args->word[1], "detail") || span_is(args->word[1], "cachedump") ||
@@ -327,6 +328,10 @@ int cmd_stats(struct ctl *c, const struct words *args)
         put_json(c, &j, &s);
     } else if (status == CTL_OK) {
         put_rows(c, &s);
+    } else if (status == CTL_REFUSED && args->count > 1 &&
+               ctl_word_near(COMMAND_stats, args->word[1], near)) {
+        status = ctl_fail(c, CTL_REFUSED, "the server has no stats %.100s (did you mean %s?)",
+                          args->word[1].ptr, near);
     }
     stats_fini(&s);
     return status;

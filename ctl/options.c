@@ -8,7 +8,6 @@
 
 #include "ctl/commands.h"
 #include "ctl/show.h"
-#include "lib/base/edits.h"
 #include "lib/base/num.h"
 
 const struct command_row ctl_commands[COMMAND_COUNT] = {
@@ -200,6 +199,29 @@ const char *ctl_command_near(const char *name)
         guess_at(&best, name, strlen(name), ctl_commands[id].name);
     }
     return best.name;
+}
+
+bool ctl_word_near(enum command_id id, struct span given, char near[EDITS_NAME_MAX + 1])
+{
+    unsigned best = edits_allowed(given.len) + 1;
+
+    near[0] = '\0';
+    for (const char *at = ctl_commands[id].words; *at != '\0';) {
+        const size_t len = strcspn(at, " ");
+        char word[EDITS_NAME_MAX + 1];
+        unsigned edits;
+
+        must(len <= EDITS_NAME_MAX);
+        memcpy(word, at, len);
+        word[len] = '\0';
+        edits = edits_between(given.ptr, given.len, word);
+        if (edits < best) {
+            best = edits;
+            memcpy(near, word, len + 1);
+        }
+        at += len + strspn(at + len, " ");
+    }
+    return best > 0 && near[0] != '\0';
 }
 
 static void refuse_long(struct reading *r, const char *name, size_t len)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/edits.h"
 #include "lib/base/span.h"
 
 #define CONTROL_PATH "/run/mayfly/control"
@@ -41,6 +42,12 @@ enum command_id ctl_command_find(const char *name);
 
 /* The name of the command that may have been meant by an unknown one; NULL: none is near. */
 const char *ctl_command_near(const char *name);
+
+/*
+ * The first word of a command's arguments (the row's `words`) that may have been meant by an
+ * unknown one, written to near. False: none is near, or given is such a word.
+ */
+bool ctl_word_near(enum command_id id, struct span given, char near[EDITS_NAME_MAX + 1]);
 
 enum option_kind { KIND_FLAG, KIND_TEXT, KIND_SECONDS, KIND_COUNT, KIND_BYTES };
 

@@ -56,6 +56,12 @@ values --config "$dir/all" >"$dir/got"
 diff "$dir/defaults" "$dir/got" || complain "all lines together are not the defaults"
 verdict "etc/mayfly.conf has the defaults"
 
+# The five minutes are recorded answers: those of the tree as it is.
+rules=$(grep -c '^ *- \(alert\|record\):' "$src/etc/prometheus/mayfly.rules.yml")
+grep -q "SUCCESS: $rules rules found" "$src/docs/five-minutes.md" ||
+    complain "docs/five-minutes.md has another number of rules than $rules: run tests/bench/five-minutes"
+verdict "docs/five-minutes.md"
+
 # After the line with the version comes COPYING, word for word.
 "$mayflyd" -i | sed -e '1,/^Copyright/{/^Copyright/!d}' >"$dir/licence"
 if ! diff -u "$src/COPYING" "$dir/licence"; then

@@ -152,6 +152,10 @@ def test_stats():
         assert ask(d, "stats", "reset") == ["RESET"]
         assert c.stat("cmd_set") == 0
         assert "ERROR" in complaint(*of(d), "stats", "nonsense", status=REFUSED)
+        for section, meant in (("expir", "expire"), ("setings", "settings"), ("shard", "shards")):
+            assert "no stats %s (did you mean %s?)" % (section, meant) in complaint(*of(d), "stats", section, status=REFUSED)
+        # What it knows is refused for another reason.
+        assert "did you mean" not in complaint(*of(d), "stats", "detail", "x", status=REFUSED)
 
 
 def test_stats_watched():
