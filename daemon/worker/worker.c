@@ -242,7 +242,6 @@ static int thread_begin(struct worker *w)
     if (err != 0) {
         return err;
     }
-    w->loop.data = w;
     if (!w->crew->duties->begin(w)) {
         err = UV_ENOMEM;
         goto fail_loop;

@@ -240,16 +240,6 @@ static inline void worker_retry(struct worker *w)
     notice_post(&w->retry, &w->mailbox);
 }
 
-/* The worker a loop belongs to. Context: worker. */
-static inline struct worker *worker_from_loop(const uv_loop_t *loop)
-{
-    struct worker *w = loop->data;
-
-    must_be_worker(w);
-    must(w->magic == WORKER_MAGIC);
-    return w;
-}
-
 /* Read the clock for the turn that begins. Context: worker. */
 static inline msec_t worker_now(struct worker *w)
 {

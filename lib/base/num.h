@@ -105,10 +105,4 @@ static inline uint64_t num_random(uint64_t *state)
     return x ^ (x >> 31);
 }
 
-/* Add two sizes; true when the sum does not fit. Context: any thread. */
-static inline bool add_overflows(size_t a, size_t b, size_t *sum)
-{
-    return __builtin_add_overflow(a, b, sum);
-}
-
 #endif

@@ -141,12 +141,6 @@ static inline bool shape_is_winnable(uint16_t shape)
     return (shape & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
 }
 
-/* Context: read side. */
-static inline bool item_is_winnable(const struct item *it)
-{
-    return shape_is_winnable(item_shape(it));
-}
-
 static inline uint32_t item_units(const struct item *it)
 {
     return item_shape(it) & SHAPE_SIZE;

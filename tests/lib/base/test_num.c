@@ -268,15 +268,6 @@ TEST(put_short_writes_the_same)
     }
 }
 
-TEST(add_overflows_at_the_edge)
-{
-    size_t sum = 0;
-
-    ck_assert(!add_overflows(SIZE_MAX - 1, 1, &sum));
-    ck_assert_uint_eq(sum, SIZE_MAX);
-    ck_assert(add_overflows(SIZE_MAX, 1, &sum));
-}
-
 TEST(fractions_have_digits_and_one_point)
 {
     static const struct {

@@ -223,9 +223,9 @@ TEST_LOOP(readers_of_the_old_block_read_on, LENS)
     ck_assert_mem_eq(read, want, len);
     found =
         engine_find(&f.engine, router_read(&f.engine.router), d.hash, "k", 1, fixture_now(&f));
-    ck_assert(item_is_winnable(found.item));
+    ck_assert(shape_is_winnable(item_shape(found.item)));
     engine_delete(&f.engine, d.hash, d.key, 0, fixture_now(&f));
-    ck_assert(!item_is_stale(found.item) && !item_is_winnable(found.item));
+    ck_assert(!item_is_stale(found.item) && !shape_is_winnable(item_shape(found.item)));
     value_copy(found.shard, found.item, read);
     ck_assert_mem_eq(read, want, len);
     rcu_end();
