@@ -21,6 +21,12 @@ static const struct {
     {"cas", "set"}, {"ms", "set"},  {"watch", "watch"}, {"save", "save"},  {"restore", "load"},
 };
 
+/* What is asked for first on a terminal, as by the commands of mayflyctl that do it. */
+static const struct {
+    const char *word;
+    const char *what;
+} final[] = {{"flush_all", "Drop all items"}, {"shutdown", "Stop the server"}};
+
 /* The bytes of a value that follows "VALUE key flags bytes" or "VA bytes"; false: none does. */
 static bool value_follows(struct span line, uint64_t *bytes)
 {
@@ -88,6 +94,11 @@ int cmd_raw(struct ctl *c, const struct words *args)
         if (span_is(args->word[1], unfit[i].word)) {
             return ctl_fail(c, CTL_USAGE, "raw sends one line, and %s is more: use %s",
                             unfit[i].word, unfit[i].instead);
+        }
+    }
+    for (size_t i = 0; i < sizeof(final) / sizeof(final[0]); i++) {
+        if (span_is(args->word[1], final[i].word) && !confirm(c, final[i].what)) {
+            return CTL_NO;
         }
     }
     for (unsigned i = 1; i < args->count; i++) {

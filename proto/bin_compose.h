@@ -83,7 +83,7 @@ static inline size_t bin_compose_value(char *out, const struct request *req, uin
         .cas = cas,
     };
 
-    debug_must(key_len <= REQUEST_KEY_MAX && value_len <= INT32_MAX);
+    must(key_len <= REQUEST_KEY_MAX && value_len <= INT32_MAX);
     bin_compose_head(out, req, head);
     memcpy(out + BIN_HEADER_BYTES, &be_flags, sizeof(be_flags));
     memcpy(out + BIN_VALUE_HEAD_MAX, req->key.ptr, key_len);

@@ -13,7 +13,7 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
 {
     char *p = out;
 
-    debug_must(key_len <= REQUEST_KEY_MAX);
+    must(key_len <= REQUEST_KEY_MAX);
     memcpy(p, "VALUE ", 6);
     p += 6;
     span_copy_short(p, key, key_len);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <pwd.h>
 #include <stddef.h>
 #include <string.h>
@@ -137,16 +138,23 @@ static int adopt_file(const struct settings *settings, struct socket_open *s, co
     return s->path != NULL ? 0 : EX_OSERR;
 }
 
+/* Can a socket be made there, by its length and by its folder? */
 static int check_path(const struct settings *settings, const char *path)
 {
     struct sockaddr_un addr;
+    char folder[sizeof(addr.sun_path)];
     socklen_t len;
 
     if (!unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
         return unix_failed(settings, path, "bind()");
     }
-    return 0;
+    if (path[0] == '@') {
+        return 0;
+    }
+    strcpy(folder, path);
+    return access(dirname(folder), W_OK | X_OK) != 0 ? unix_failed(settings, path, "bind()")
+                                                     : 0;
 }
 
 int sockets_check_unix(const struct settings *settings)

@@ -10,26 +10,57 @@
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
+#include "lib/snapshot/keychain.h"
 #include "lib/snapshot/newfile.h"
+
+/* Files that are kept aside beside one another, at most. */
+#define BAD_MAX 99u
 
 /* ---- files that are not loaded ----------------------------------------------------------- */
 
+/* A name that no file has: NAME.bad, NAME.2.bad and so on. False: there are BAD_MAX. */
+static bool choose_bad(const struct snapshots *s, char bad[PATH_MAX])
+{
+    char path[2 * PATH_MAX];
+
+    for (unsigned i = 1; i <= BAD_MAX; i++) {
+        if (i == 1) {
+            snprintf(bad, PATH_MAX, "%s.bad", s->name);
+        } else {
+            snprintf(bad, PATH_MAX, "%s.%u.bad", s->name, i);
+        }
+        snprintf(path, sizeof(path), "%s/%s", s->settings->dir, bad);
+        if (access(path, F_OK) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool snapshots_keep_as_bad(const struct snapshots *s)
 {
-    char bad[PATH_MAX + 8];
-    int error;
+    const char *dir = s->settings->dir;
+    char bad[PATH_MAX];
+    int error = EEXIST;
 
-    snprintf(bad, sizeof(bad), "%s.bad", s->name);
-    error = newfile_rename(&io_system, s->settings->dir, s->name, bad);
+    if (choose_bad(s, bad)) {
+        /* Its logs first: if that is interrupted, the next start goes on with it. */
+        error = keychain_rename(&io_system, dir, s->name, bad);
+        error = error == 0 ? newfile_rename(&io_system, dir, s->name, bad) : error;
+        if (error != 0) {
+            (void)keychain_rename(&io_system, dir, bad, s->name);
+        }
+    }
     if (error != 0) {
         log_error("snapshot, cannot rename %s (%s)", s->path, strerror(error));
     } else {
-        log_notice("snapshot, kept the file as %s.bad", s->path);
+        log_notice("snapshot, kept the file and its logs as %s/%s", dir, bad);
     }
     return error == 0;
 }

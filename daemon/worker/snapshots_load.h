@@ -15,7 +15,8 @@ void snapshots_prepare_load(struct snapshots *s);
 void snapshots_load_now(struct snapshots *s);
 
 /*
- * Rename a file that cannot be used to NAME.bad. False: it has kept its name; that was logged.
+ * Rename a file that cannot be used, with its logs, to NAME.bad, or to NAME.2.bad and so on if
+ * that is there. False: it has kept its name; that was logged.
  * Context: the thread, or main before it.
  */
 bool snapshots_keep_as_bad(const struct snapshots *s);

@@ -636,7 +636,7 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     if (a->state != ATTACH_WARM) {
         return MF_OK;
     }
-    if (used > (int64_t)e->config.limit_bytes + budget_overdraw(&e->budget)) {
+    if (used > (int64_t)(e->config.limit_bytes + e->config.limit_bytes / 64)) {
         a->over_bytes = (uint64_t)used - e->config.limit_bytes;
     }
     /* Only now can anything be stored. */

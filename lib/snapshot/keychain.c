@@ -114,6 +114,38 @@ int keychain_remove(const struct io_calls *io, const char *dir, const char *base
     return error;
 }
 
+int keychain_rename(const struct io_calls *io, const char *dir, const char *base,
+                    const char *to)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *entry;
+    bool is_changed = false;
+    int error = 0;
+
+    if (d == NULL) {
+        return errno;
+    }
+    while (error == 0 && (entry = readdir(d)) != NULL) {
+        const uint64_t number = number_of(entry->d_name, base);
+        char name[KEYCHAIN_NAME_MAX];
+
+        if (number == 0) {
+            continue;
+        }
+        if (!keychain_name(name, to, number)) {
+            error = ENAMETOOLONG;
+        } else if (io->rename_at(dirfd(d), entry->d_name, name) != 0) {
+            error = errno;
+        }
+        is_changed = true;
+    }
+    if (error == 0 && is_changed && io->fsync(dirfd(d)) != 0) {
+        error = errno;
+    }
+    closedir(d);
+    return error;
+}
+
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /* One log that is read. */

@@ -41,6 +41,13 @@ int keychain_find(const char *dir, const char *base, uint64_t *highest, uint64_t
 int keychain_remove(const struct io_calls *io, const char *dir, const char *base,
                     uint64_t below);
 
+/*
+ * Make all logs of a base those of another, durably; numbers stay. Not after a first failure.
+ * Returns 0 or an errno.
+ */
+int keychain_rename(const struct io_calls *io, const char *dir, const char *base,
+                    const char *to);
+
 enum keychain_end {
     KEYCHAIN_DONE,
     KEYCHAIN_MISSING, /* the log `number` is not there, as all others from it on */

@@ -30,4 +30,6 @@ def draw(script, title, text):
     svg = subprocess.run([gnuplot()], input=script.encode(), stdout=subprocess.PIPE, check=True).stdout.decode()
     svg, n = re.subn(r"<title>Gnuplot</title>\s*<desc>.*?</desc>", lambda _: words(title, text), svg, count=1, flags=re.S)
     assert n == 1, "gnuplot writes another title by now"
+    # Browsers show these when the pointer rests on a curve: its name, or nothing.
+    svg = re.sub(r"<title>[^<]*(?:gnuplot_plot|\$|using )[^<]*</title>", "", svg)
     return re.sub(r"<svg\b", "<svg role=\"img\" aria-labelledby=\"title desc\"", svg, count=1)

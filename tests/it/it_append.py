@@ -6,6 +6,7 @@ import ctypes
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -205,6 +206,44 @@ def test_full_does_not_start_with_damage():
         with k.daemon(*FULL, "-o", "load=salvage") as d, d.operator() as o:
             assert o.stats()["curr_items"] == "0"
             assert "mayfly.snapshot.bad" in k.names()
+
+
+def test_logs_are_kept_with_a_snapshot_that_is_put_aside():
+    """Damage of a log, and none that a start without logs would look for: nothing of it is replaced."""
+    with kept() as k:
+        with k.daemon(*FULL) as d, d.operator() as o:
+            o.set(b"a", b"1")
+            assert o.ask(b"save") == b"OK"
+            for n in range(100):
+                o.set(b"k%d" % n, b"1")
+            wait_for_log(o)
+            crash(d)
+        name = os.path.basename(log_path(k))
+        with open(log_path(k), "rb") as f:
+            good = f.read()
+        bad = bytearray(good)
+        bad[64 + 48] ^= 1
+        for number, more in enumerate(([], ["-o", "load=salvage"], [*FULL, "-o", "load=salvage"])):
+            aside = "mayfly.snapshot.bad" if number == 0 else "mayfly.snapshot.%d.bad" % (number + 1)
+            snapshot = k.bytes()
+            with open(os.path.join(k.folder, name), "wb") as f:
+                f.write(bad)
+            with k.daemon(*more) as d, d.operator() as o:
+                assert o.stats()["curr_items"] == "0", more
+            with open(os.path.join(k.folder, aside + name[len("mayfly.snapshot"):]), "rb") as f:
+                assert f.read() == bad, (more, k.names())
+            with open(os.path.join(k.folder, aside), "rb") as f:
+                assert f.read() == snapshot, more
+            # The operator has repaired it, and puts it back.
+            for path in [k.file] + [os.path.join(k.folder, n) for n in log_names(k) if ".bad." not in n]:
+                os.unlink(path)
+            shutil.copy(os.path.join(k.folder, aside), k.file)
+            with open(os.path.join(k.folder, name), "wb") as f:
+                f.write(good)
+        with k.daemon(*FULL) as d, d.operator() as o:
+            assert o.stats()["curr_items"] == "101"
+            assert [n for n in k.names() if n.endswith(".bad")] == ["mayfly.snapshot.2.bad", "mayfly.snapshot.3.bad",
+                                                                    "mayfly.snapshot.bad"], k.names()
 
 
 def mode_is(c, mode):

@@ -5,6 +5,7 @@ figures is what the report makes of the recorded runs. No figure of a run is jud
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -265,6 +266,8 @@ def test_every_picture_has_a_title_and_a_text_alternative():
             first = root.find("{http://www.w3.org/2000/svg}" + tag)
             assert first is not None and first.get("id") == tag, (name, tag)
             assert len(first.text) > 20 and "gnuplot" not in first.text.lower(), (name, first.text)
+        for other in root.iter("{http://www.w3.org/2000/svg}title"):
+            assert not re.search(r"gnuplot|\$|using ", other.text.lower()), (name, other.text)
         assert root.get("role") == "img" and root.get("aria-labelledby") == "title desc", name
 
 

@@ -852,10 +852,12 @@ def test_an_interrupt_clears_the_line():
 
 def test_what_cannot_be_undone_is_asked_on_a_terminal():
     with Daemon("-t", "1", "-A") as d, d.client() as c, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        for command, question in (("flush", b"Drop all items of "), ("shutdown", b"Stop the server of ")):
+        for command, question in ((["flush"], b"Drop all items of "), (["shutdown"], b"Stop the server of "),
+                                  (["raw", "flush_all"], b"Drop all items of "),
+                                  (["raw", "shutdown"], b"Stop the server of ")):
             for answer in (b"\n", b"n\n", b"\x04"):
                 assert c.set(b"k", b"v") == b"STORED"
-                with Terminal(PROGRAM, *of(d), command, env={"HOME": folder}) as t:
+                with Terminal(PROGRAM, *of(d), *command, env={"HOME": folder}) as t:
                     t.expect(question + d.path.encode() + b"? [y/N] ")
                     t.send(answer)
                     t.expect(b"nothing was done")

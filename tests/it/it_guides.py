@@ -212,7 +212,7 @@ def test_the_first_commands_need_bash_alone():
             assert done.returncode == 0, (script, done.stdout)
             return done.stdout.replace("\r", "")
         got = said_to("\n".join(commands))
-        assert re.sub(r"after [\d.]+ \w+", "after 0.1 ms", got).splitlines() == expected, got
+        assert re.sub(r"after [\d.]+ \w+", "after 125 us", got).splitlines() == expected, got
         got = said_to("build=build control=build/control\n" + printed.replace("$build/ctl", "build/ctl"))
         assert "VALUE a 0 5" in got and "expired_active" in got and "curr_items" in got, got
 

@@ -226,6 +226,8 @@ def test_check_says_what_a_start_would_say():
                 (["-l", "[::1"], 71, "Invalid IPV6 address"),
                 (["-l", "127.0.0.1:99999"], 71, "Invalid port number"),
                 (["-s", "/" + "x" * 200], 71, "File name too long"),
+                (["-s", "/nonexistent/s"], 71, "No such file or directory"),
+                (["--control", "users/c"], 71, "Not a directory"),
                 (["-m", "8388608", "-t", "1"], 64, "mayflyd: -t: -m 8388608 needs"),
                 (["-e", "/nonexistent/x"], 73, "mayflyd: -e: cannot use /nonexistent/x (No such file or directory)"),
                 (["-e", "bad/x"], 73, "mayflyd: -e: cannot use bad/x (Not a directory)"),

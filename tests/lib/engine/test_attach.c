@@ -617,6 +617,12 @@ TEST(a_lower_limit_evicts_and_a_higher_one_does_not)
     limit = 64 * MIB;
     start_warm();
     ck_assert_uint_eq(a.items, items);
+    ck_assert_uint_eq(a.over_bytes, 0);
+    limit = (uint64_t)fixture_used(&f) - MIB; /* less than what may be overdrawn */
+    stop();
+    start_warm();
+    ck_assert_uint_gt(a.over_bytes, 0);
+    ck_assert_uint_le(a.over_bytes, MIB);
     stop();
     limit = 16 * MIB;
     start();
