@@ -12,6 +12,7 @@
 #include <libgen.h>
 #include <pwd.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -142,7 +143,8 @@ static int adopt_file(const struct settings *settings, struct socket_open *s, co
 static int check_path(const struct settings *settings, const char *path)
 {
     struct sockaddr_un addr;
-    char folder[sizeof(addr.sun_path)];
+    char copy[sizeof(addr.sun_path)];
+    char folder[sizeof(addr.sun_path) + 2];
     socklen_t len;
 
     if (!unix_address(path, &addr, &len)) {
@@ -152,9 +154,9 @@ static int check_path(const struct settings *settings, const char *path)
     if (path[0] == '@') {
         return 0;
     }
-    strcpy(folder, path);
-    return access(dirname(folder), W_OK | X_OK) != 0 ? unix_failed(settings, path, "bind()")
-                                                     : 0;
+    strcpy(copy, path);
+    snprintf(folder, sizeof(folder), "%s/.", dirname(copy)); /* not if it is a file */
+    return access(folder, W_OK | X_OK) != 0 ? unix_failed(settings, path, "bind()") : 0;
 }
 
 int sockets_check_unix(const struct settings *settings)

@@ -289,7 +289,8 @@ void memory_file_tell(struct server *s)
     if (a->over_bytes != 0) {
         log_warn("memory, holds %" PRIu64 " megabytes more than the limit of %" PRIu64
                  " (memory-limit), and evicts as much",
-                 a->over_bytes >> 20, setting_get(s->crew.settings, memory_limit_bytes) >> 20);
+                 (a->over_bytes + (1 << 20) - 1) >> 20,
+                 setting_get(s->crew.settings, memory_limit_bytes) >> 20);
     }
 }
 

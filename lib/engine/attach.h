@@ -61,7 +61,7 @@ struct attach {
     enum attach_state state;
     uint64_t items, expired, flushed; /* taken over, due by now, gone by a flush since */
     uint32_t moving;                  /* slots that are on their way to another shard */
-    uint64_t over_bytes;              /* beyond the limit, if more than a 64th of it: to be evicted */
+    uint64_t over_bytes;              /* to be evicted; 0: less than a 64th of the limit */
     uint64_t us;                      /* how long it took, in microseconds */
     uint64_t away_ms;                 /* how long nobody was there */
     char why[ATTACH_WHY_BYTES];       /* why not, or what was wrong; "": nothing to say */

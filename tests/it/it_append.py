@@ -210,8 +210,9 @@ def test_full_does_not_start_with_damage():
 
 def test_logs_are_kept_with_a_snapshot_that_is_put_aside():
     """Damage of a log, and none that a start without logs would look for: nothing of it is replaced."""
+    always = ("-o", "appendonly=full,appendfsync=always")
     with kept() as k:
-        with k.daemon(*FULL) as d, d.operator() as o:
+        with k.daemon(*always) as d, d.operator() as o:
             o.set(b"a", b"1")
             assert o.ask(b"save") == b"OK"
             for n in range(100):
@@ -223,7 +224,7 @@ def test_logs_are_kept_with_a_snapshot_that_is_put_aside():
             good = f.read()
         bad = bytearray(good)
         bad[64 + 48] ^= 1
-        for number, more in enumerate(([], ["-o", "load=salvage"], [*FULL, "-o", "load=salvage"])):
+        for number, more in enumerate(([], ["-o", "load=salvage"], [*always, "-o", "load=salvage"])):
             aside = "mayfly.snapshot.bad" if number == 0 else "mayfly.snapshot.%d.bad" % (number + 1)
             snapshot = k.bytes()
             with open(os.path.join(k.folder, name), "wb") as f:
@@ -240,7 +241,7 @@ def test_logs_are_kept_with_a_snapshot_that_is_put_aside():
             shutil.copy(os.path.join(k.folder, aside), k.file)
             with open(os.path.join(k.folder, name), "wb") as f:
                 f.write(good)
-        with k.daemon(*FULL) as d, d.operator() as o:
+        with k.daemon(*always) as d, d.operator() as o:
             assert o.stats()["curr_items"] == "101"
             assert [n for n in k.names() if n.endswith(".bad")] == ["mayfly.snapshot.2.bad", "mayfly.snapshot.3.bad",
                                                                     "mayfly.snapshot.bad"], k.names()
