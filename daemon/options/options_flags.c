@@ -298,20 +298,17 @@ static int refuse_flag(struct option_giver *g, const struct flags *f, const char
                            option_hint(word + 2, len - 2, hint));
 }
 
-/* A flag without the argument that it needs. */
-static int refuse_without_value(struct option_giver *g, const struct flags *f)
+/* A flag without the argument that it needs, in this word. */
+static int refuse_without_value(struct option_giver *g, const char *word)
 {
     const bool has_row = optopt != 'o' && !is_about_options(optopt) && !is_question(optopt);
 
     if (has_row) {
         return optopt < LONG_ROW ? apply_letter(g, optopt, NULL) : apply_long(g, optopt, NULL);
     }
-    for (const struct option *o = f->longs; o->name != NULL; o++) {
-        if (o->val == optopt) {
-            return option_complain(g, EXIT_FAILURE, "--%s: a value is missing", o->name);
-        }
-    }
-    unreachable(); /* getopt_long() knows only the flags of the tables */
+    return strncmp(word, "--", 2) == 0
+               ? option_complain(g, EXIT_FAILURE, "%s: a value is missing", word)
+               : option_complain(g, EXIT_FAILURE, "-%c: a value is missing", optopt);
 }
 
 static int refuse_word(struct option_giver *g, const char *word)
@@ -390,7 +387,7 @@ enum flags_result flags_apply(struct option_giver *g, int argc, char **argv)
         if (code == '?') {
             status = refuse_flag(g, &flags, argv[optind - 1]);
         } else if (code == ':') {
-            status = refuse_without_value(g, &flags);
+            status = refuse_without_value(g, argv[optind - 1]);
         } else if (!is_about_options(code)) {
             status = apply_flag(g, code);
         }
@@ -408,7 +405,7 @@ static void apply_word(struct option_giver *g, const struct flags *f, int code,
                        const char *word)
 {
     if (code == ':') {
-        refuse_without_value(g, f);
+        refuse_without_value(g, word);
     } else if (code == '?') {
         refuse_flag(g, f, word);
     } else if (is_question(code) || is_about_options(code)) {
