@@ -102,7 +102,8 @@ def test_lfu_keeps_what_is_fetched_often():
     for policy in ("allkeys-lfu", "volatile-lfu"):
         with Controlled("-m", "8", "-t", "1", "-o", NO_DECAY,
                         "-o", "maxmemory_samples=32,maxmemory_policy=" + policy) as d, d.operator() as c:
-            for prefix, times in ((b"most", 100), (b"often", 10), (b"once", 1)):
+            # Of equal counters the older one goes first, so few of those fetched often may have that of the others.
+            for prefix, times in ((b"most", 100), (b"often", 40), (b"once", 1)):
                 assert store(c, prefix, PERSISTENT, 100000) == PERSISTENT
                 fetch(c, prefix, PERSISTENT, times)
             push_out(c, b"new", 2000)

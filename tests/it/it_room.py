@@ -217,10 +217,15 @@ def test_no_thread_is_behind_the_others():
     without a lock."""
     with Daemon("-t", "2", is_visible=True) as d:
         nice = {}
-        for task in os.listdir("/proc/%d/task" % d.pid):
-            with open("/proc/%d/task/%s/stat" % (d.pid, task)) as f:
-                name, fields = f.read().rsplit(")", 1)
-                nice[name.split("(", 1)[1]] = int(fields.split()[16])
+
+        def look():
+            nice.clear()
+            for task in os.listdir("/proc/%d/task" % d.pid):
+                with open("/proc/%d/task/%s/stat" % (d.pid, task)) as f:
+                    name, fields = f.read().rsplit(")", 1)
+                    nice[name.split("(", 1)[1]] = int(fields.split()[16])
+            return "export" in nice
+        wait_for(look, "each thread has begun, and has its name")
         assert nice.pop("export") >= nice["mayfly-w0"], nice
         assert "reclaimer" in nice and len(set(nice.values())) == 1, nice
 
