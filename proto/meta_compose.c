@@ -34,11 +34,13 @@ static inline char *put_bytes(char *out, const char *bytes, size_t len)
 /* A negative number is not a time but has a meaning of its own. */
 static inline char *put_time(char *out, int64_t time)
 {
+    uint64_t number = (uint64_t)time;
+
     if (time < 0) {
         *out++ = '-';
-        return num_put_short(out, -(uint64_t)time);
+        number = -number;
     }
-    return num_put_short(out, (uint64_t)time);
+    return num_put_short(out, number);
 }
 
 /* A key that came as base64 is returned as base64, followed by the flag b. */
