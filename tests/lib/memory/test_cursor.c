@@ -471,6 +471,122 @@ TEST_LOOP(a_head_apart_from_its_pieces_is_reached, 2)
     fixture_stop(&f);
 }
 
+static segment_t segment_at(const struct item *it)
+{
+    const struct arena *a = &f.shard->memory.arena;
+
+    return segment_of(a, (handle_t)(((uintptr_t)it - (uintptr_t)a->base) / ITEM_UNIT));
+}
+
+static segment_t segment_of_piece(const struct item *it, unsigned number)
+{
+    return segment_of(&f.shard->memory.arena, atomic_load(&item_large(it)->piece[number]));
+}
+
+/* What is cleaned keeps its place among the others, pieces as well as what has a key. */
+TEST(pieces_that_are_cleaned_keep_their_place)
+{
+    struct memory *m;
+    const struct item *wide;
+    segment_t compact;
+    int64_t work = 1000;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    set_kilobytes("dead", 0, 10);
+    fixture_set(&f, "wide", 3 * m->piece_max);
+    set_kilobytes("k", 0, 100);
+    for (unsigned i = 0; i < 10; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("dead", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    ck_assert_uint_eq(cursor_emptiest(m), m->blocks.chain[CHAIN_SMALL].head);
+    ck_assert(cursor_clean(m, m->blocks.chain[CHAIN_SMALL].head, &work, fixture_now(&f)));
+    shard_leave(f.shard);
+    compact = m->blocks.chain[CHAIN_SMALL].compact;
+    ck_assert_uint_ne(compact, 0);
+    wide = fixture_get(&f, "wide").item;
+    ck_assert_uint_eq(segment_at(wide), compact);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(segment_of_piece(wide, i), compact);
+    }
+    fixture_check(&f, "wide", 3 * m->piece_max);
+    fixture_stop(&f);
+}
+
+static enum verdict keep_all(const struct evict_pass *pass, const struct item *it,
+                             uint8_t *heat)
+{
+    (void)pass;
+    *heat = it->heat;
+    return VERDICT_KEEP;
+}
+
+static segment_t pick_small(struct memory *m)
+{
+    return chains_oldest(m, CHAIN_SMALL);
+}
+
+/* The rest of the last segment is for small blocks: a head does not go there. */
+TEST(a_head_that_is_kept_stands_by_its_pieces)
+{
+    struct evict_policy policy = evict_density;
+    const struct evict_policy *const policies[] = {&policy};
+    struct memory *m;
+    const struct item *wide;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    set_kilobytes("k", 0, segment_bytes(&m->arena) / KIB - 1);
+    fixture_set(&f, "wide1", 3 * m->piece_max);
+    fixture_set(&f, "wide2", 3 * m->piece_max);
+    (void)fill("other", 1900, MSEC_NEVER, 1);
+    policy.pick = pick_small;
+    policy.judge = keep_all;
+    shard_enter(f.shard);
+    m->evict.policies = policies;
+    while (fixture_counter(&f, CTR_moves_within) < segment_bytes(&m->arena) / KIB + 2) {
+        ck_assert(cursor_slice(m, 1, fixture_now(&f)));
+    }
+    m->evict.policies = evict_policies;
+    shard_leave(f.shard);
+    ck_assert_uint_ne(m->blocks.rest[CHAIN_MAIN], 0);
+    wide = fixture_get(&f, "wide2").item;
+    ck_assert_uint_eq(segment_at(wide), m->blocks.chain[CHAIN_MAIN].open);
+    ck_assert_uint_eq(segment_of_piece(wide, 0), m->blocks.chain[CHAIN_MAIN].open);
+    fixture_stop(&f);
+}
+
+/*
+ * While more is due than one slice drops, what is half dead is cleaned, however little is dead
+ * in all.
+ */
+TEST(while_items_are_due_what_is_half_dead_is_cleaned)
+{
+    struct memory *m;
+    segment_t first;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    set_kilobytes("first", 0, segment_bytes(&m->arena) / KIB);
+    (void)fill("k", 200, fixture_now(&f) + 1000, 1);
+    for (unsigned i = 0; i < segment_bytes(&m->arena) / KIB * 3 / 4; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("first", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    clock_advance(&f.engine.clock, 1000);
+    first = m->blocks.chain[CHAIN_SMALL].head;
+    shard_enter(f.shard);
+    ck_assert(cursor_slice(m, 100, fixture_now(&f)));
+    ck_assert_uint_eq(m->cursor.segment, first);
+    ck_assert_int_eq(m->cursor.mode, CURSOR_CLEAN);
+    ck_assert(m->cursor.is_due_left);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    fixture_stop(&f);
+}
+
 /* ---- an eviction is interrupted ---------------------------------------------------------- */
 
 static segment_t oldest(void)
