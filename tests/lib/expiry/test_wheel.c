@@ -475,6 +475,101 @@ TEST(the_oldest_of_many_that_are_due_is_one_of_them)
     world_stop();
 }
 
+/* So it is when whole nodes of an old bucket are put below what came late. */
+TEST(the_oldest_is_found_among_what_was_in_the_way)
+{
+    const uint32_t n = 14 * 400; /* full nodes, and more than are read */
+    struct wheel_info info;
+
+    world_start(n + 1, 5 * DAY);
+    for (uint32_t i = 0; i < n; i++) {
+        add(i, w.now + 10);
+    }
+    w.now += 5000;
+    ck_assert_uint_eq(wheel_debt(w.set, w.now), n);
+    add(n, w.now - 100);
+    for (unsigned i = 0; i < 100; i++) {
+        (void)wheel_behind(w.set, w.now);
+    }
+    wheel_info(w.set, w.now, &info);
+    ck_assert_uint_eq(info.debt_keys, n + 1);
+    ck_assert_int_eq(info.debt_oldest_ms, 4990);
+    ck_assert(wheel_verify(w.set));
+    world_stop();
+}
+
+/* Buckets of half a second and more are partly due: the millisecond decides. */
+TEST(a_deadline_is_due_in_its_millisecond)
+{
+    static const msec_t ttls[] = {1, 2 * SECOND, 100 * SECOND, 10 * HOUR};
+    struct wheel_info info;
+
+    for (unsigned t = 0; t < sizeof(ttls) / sizeof(ttls[0]); t++) {
+        world_start(1, 5 * DAY);
+        add(0, w.now + ttls[t]);
+        w.now += ttls[t] - 1;
+        check_debt(&info);
+        ck_assert_uint_eq(info.debt_keys, 0);
+        w.now += 1;
+        check_debt(&info);
+        ck_assert_uint_eq(info.debt_keys, 1);
+        world_stop();
+    }
+}
+
+/* Wherever in the ring of milliseconds it begins. */
+TEST(what_was_due_first_goes_first)
+{
+    for (msec_t at = 0; at < 1024; at += 64) {
+        handle_t out[1];
+        unsigned sampled;
+
+        world_start(2, CLOCK_FIRST_MS + at);
+        add(0, w.now + 505);
+        add(1, w.now + 5);
+        w.now += 506;
+        ck_assert_uint_eq(wheel_sample(w.set, w.now, out, 1, &sampled), 1);
+        ck_assert_uint_eq(out[0], w.items[1].handle);
+        world_stop();
+    }
+}
+
+/* A copy may be larger or smaller: the bytes that are due, and will be, follow. */
+TEST_LOOP(a_block_of_another_size_is_counted, 4)
+{
+    uint32_t units;
+    struct model_item *m;
+    struct wheel_info info;
+    handle_t to;
+
+    world_start(2, CLOCK_FIRST_MS);
+    m = &w.items[0];
+    add(0, w.now + 5 * SECOND);
+    to = w.items[1].handle;
+    if (_i >= 2) {
+        w.now += 6 * SECOND;
+        ck_assert_uint_eq(wheel_debt(w.set, w.now), 1);
+    }
+    check_debt(&info);
+    memcpy(item_at(w.base, to), item_at(w.base, m->handle), FAKE_BYTES);
+    units = item_units(item_at(w.base, to));
+    units = _i % 2 == 0 ? units + 9 : units - 3;
+    atomic_store(&item_at(w.base, to)->shape, (uint16_t)(units | SHAPE_TTL));
+    wheel_moved(w.set, m->handle, to);
+    w.items[1].handle = m->handle;
+    m->handle = to;
+    m->bytes = units * ITEM_UNIT;
+    check_debt(&info);
+    if (_i < 2) {
+        ck_assert_uint_eq(info.forecast_bytes[1], m->bytes);
+    }
+    remove_item(0);
+    wheel_info(w.set, w.now, &info);
+    ck_assert_uint_eq(info.debt_bytes + info.forecast_bytes[3], 0);
+    ck_assert(wheel_verify(w.set));
+    world_stop();
+}
+
 /* While keys are due half of what is sampled is refined, or all would be late in the end. */
 TEST(debt_does_not_stop_refinement)
 {

@@ -587,6 +587,113 @@ TEST(while_items_are_due_what_is_half_dead_is_cleaned)
     fixture_stop(&f);
 }
 
+/*
+ * What is due goes first: by a policy that evicts items however pressed a store is, by one that
+ * empties segments unless it is.
+ */
+TEST_LOOP(due_items_spread_over_all_go_before_live_ones, 2)
+{
+    struct engine_config cfg;
+    struct memory *m;
+    segment_t taken[64];
+    unsigned n = 0;
+
+    fixture_config(&cfg);
+    cfg.limit_bytes = 28 * MIB;
+    fixture_policy(_i == 0 ? CHOICE_DENSITY : CHOICE_ALLKEYS_RANDOM);
+    fixture_start(&f, &cfg);
+    m = &f.shard->memory;
+    for (unsigned i = 0; fixture_avail(&f) > 16; i++) {
+        fixture_set_until(&f, name("k", i), 1000,
+                          i % 2 == 0 ? fixture_now(&f) + 1000 : MSEC_NEVER);
+    }
+    clock_advance(&f.engine.clock, 1000);
+    shard_enter(f.shard);
+    while (_i == 1 && arena_avail(&m->arena) > ROOM_RESERVE) {
+        ck_assert_uint_lt(n, 64);
+        taken[n++] = arena_take(&m->arena, SEG_WHOLE, 0);
+    }
+    (void)cursor_slice_beyond(m, 400, fixture_now(&f), 1000);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 100);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_eq(m->cursor.segment, 0);
+    while (n > 0) {
+        n--;
+        arena_give_whole(&m->arena, taken[n], taken[n], 1);
+    }
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+/* A policy of single items evicts no more of them than are needed. */
+TEST(no_item_is_evicted_once_there_is_room)
+{
+    struct engine_config cfg;
+    struct memory *m;
+
+    fixture_config(&cfg);
+    fixture_policy(CHOICE_ALLKEYS_RANDOM);
+    fixture_start(&f, &cfg);
+    (void)fill("k", 200, MSEC_NEVER, 1);
+    m = &f.shard->memory;
+    m->blocks.put_per_grace = 0;
+    shard_enter(f.shard);
+    ck_assert(!room_is_short(m));
+    ck_assert(cursor_slice(m, 1000, fixture_now(&f)));
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 1);
+    fixture_stop(&f);
+}
+
+static enum verdict promote_all(const struct evict_pass *pass, const struct item *it,
+                                uint8_t *heat)
+{
+    (void)pass;
+    *heat = it->heat;
+    return VERDICT_PROMOTE;
+}
+
+/*
+ * When too much was promoted an item that would be goes, but for one that came late to its
+ * segment, and so had no time for a hit.
+ */
+TEST(what_is_not_promoted_goes_unless_it_had_no_time)
+{
+    struct evict_policy policy = evict_density;
+    const struct evict_policy *const policies[] = {&policy};
+    struct memory *m;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    (void)fill("k", 200, MSEC_NEVER, 1);
+    clock_advance(&f.engine.clock, 5000);
+    for (unsigned i = 0; i < 20; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    fixture_grace(&f);
+    for (unsigned i = 0; i < 20; i++) {
+        fixture_set(&f, name("n", i), 200);
+        (void)fixture_use(&f, name("n", i), i % 2);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 20);
+    policy.pick = pick_small;
+    policy.judge = promote_all;
+    shard_enter(f.shard);
+    m->evict.policies = policies;
+    m->cursor.promoted = 1 << 22;
+    while (fixture_counter(&f, CTR_cursor_evicted) == 0) {
+        ck_assert(cursor_slice_beyond(m, 10, fixture_now(&f), 1000));
+    }
+    m->evict.policies = evict_policies;
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_moves_to_main), 0);
+    ck_assert(!fixture_has(&f, name("k", 20)));
+    for (unsigned i = 0; i < 20; i++) {
+        ck_assert(fixture_has(&f, name("n", i)) == (i % 2 == 0));
+    }
+    fixture_stop(&f);
+}
+
 /* ---- an eviction is interrupted ---------------------------------------------------------- */
 
 static segment_t oldest(void)
@@ -617,6 +724,41 @@ TEST(cleaning_keeps_the_rest_of_an_eviction)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), evicted);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
     fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* An eviction goes on as such, unless enough has died meanwhile. */
+TEST(an_eviction_becomes_a_cleaning_when_enough_is_dead)
+{
+    struct memory *m;
+    unsigned keys;
+    segment_t n;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    keys = fill("k", 200, MSEC_NEVER, 1);
+    fixture_set_until(&f, "soon", 200, fixture_now(&f) + 1000);
+    fixture_set_until(&f, "later", 200, fixture_now(&f) + 2000);
+    n = oldest();
+    shard_enter(f.shard);
+    (void)cursor_slice(m, 40, fixture_now(&f));
+    ck_assert_uint_eq(m->cursor.segment, n);
+    clock_advance(&f.engine.clock, 1000);
+    (void)cursor_slice(m, 10, fixture_now(&f));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 1);
+    ck_assert_uint_eq(m->cursor.segment, n);
+    ck_assert_int_eq(m->cursor.mode, CURSOR_EVICT);
+    shard_leave(f.shard);
+    for (unsigned i = keys / 2; i < keys; i += 2) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    clock_advance(&f.engine.clock, 1000);
+    shard_enter(f.shard);
+    (void)cursor_slice(m, 10, fixture_now(&f));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 2);
+    ck_assert_uint_eq(m->cursor.segment, n);
+    ck_assert_int_eq(m->cursor.mode, CURSOR_CLEAN);
+    shard_leave(f.shard);
     fixture_stop(&f);
 }
 
