@@ -448,8 +448,8 @@ TEST_LOOP(a_first_filling_that_is_worth_keeping_makes_room, 2)
 
 /*
  * An item that was stored in a hole of an old segment has not had its time yet: it is moved,
- * not evicted. Also when the segment was sealed within the same second, or by a clock that was a
- * second ahead.
+ * not evicted. Also when the segment was sealed within the same second, or by a clock that was
+ * a second ahead.
  */
 TEST_LOOP(the_young_in_old_segments_are_spared, 3)
 {
