@@ -432,6 +432,21 @@ TEST(a_clock_that_goes_back_opens_a_window)
     ck_assert(cycle_has_time(&t.c, &t.cfg, 9999999));
 }
 
+/* Nor does it say when the last fast cycle was. */
+TEST(a_clock_that_goes_back_lets_a_fast_cycle_begin)
+{
+    struct cycle_config cfg = config(1, 10);
+    struct sim s = {.now_us = 10000000, .loop_us = 50, .debt = 1ULL << 40, .due_pct = 100};
+    struct cycle c;
+    unsigned slices;
+
+    cycle_init(&c);
+    run_cycle(&c, CYCLE_FAST, &cfg, &s, &slices);
+    ck_assert_int_eq(cycle_fast_from(&c, &cfg, 10000000), 10000000 + 2 * 1000);
+    ck_assert_int_eq(cycle_fast_from(&c, &cfg, 9999999), 9999999);
+    ck_assert(cycle_may_begin(&c, CYCLE_FAST, &cfg, 1, 9999999));
+}
+
 TEST(other_work_counts_in_the_cap)
 {
     struct capped t;

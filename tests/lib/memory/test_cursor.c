@@ -10,7 +10,6 @@
 
 #include "lib/base/rcu.h"
 #include "lib/memory/chains.h"
-#include "lib/memory/chunks.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 #include "lib/shard/info.h"
@@ -427,47 +426,110 @@ TEST(a_reader_that_comes_during_the_verdict_is_remembered)
     fixture_stop(&f);
 }
 
-/* Items in blocks of a kilobyte, from `first` on. */
-static void set_kilobytes(const char *kind, unsigned first, unsigned count)
-{
-    for (unsigned i = first; i < first + count; i++) {
-        fixture_set(&f, name(kind, i), KIB - sizeof(struct item) - strlen(name(kind, i)));
-    }
-}
-
 /*
- * Pieces are in one segment and their head in another, which is cleaned: the cleaner has the
- * head in its open segment, the pieces come to the other one when theirs is evicted.
+ * While more is due than one slice drops, what is half dead is cleaned, however little is dead
+ * in all.
  */
-TEST_LOOP(a_head_apart_from_its_pieces_is_reached, 2)
+TEST(while_items_are_due_what_is_half_dead_is_cleaned)
 {
-    int64_t work = 1000;
-    const unsigned pieces = _i == 0 ? 5 : 8; /* a part of a segment, and one full */
-    unsigned per_segment;
-    size_t piece, rest;
     struct memory *m;
+    segment_t first;
 
     fixture_start(&f, NULL);
     m = &f.shard->memory;
-    per_segment = segment_bytes(&m->arena) / KIB;
-    piece = m->piece_max;
-    rest = segment_bytes(&m->arena) - pieces * (sizeof(struct item) + piece);
-    set_kilobytes("old", 0, (unsigned)(rest / KIB));
-    fixture_set(&f, "last", rest % KIB - sizeof(struct item) - strlen("last"));
-    fixture_set(&f, "wide", pieces * piece);
-    set_kilobytes("dead", 0, per_segment);
-    for (unsigned i = 0; i + 1 < per_segment; i++) {
-        ck_assert_int_eq(fixture_delete(&f, name("dead", i)), OUT_DELETED);
+    for (unsigned i = 0; i < 32; i++) {
+        fixture_set(&f, name("first", i), 950);
+    }
+    (void)fill("k", 200, fixture_now(&f) + 1000, 1);
+    for (unsigned i = 0; i < 24; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("first", i)), OUT_DELETED);
     }
     fixture_settle(&f);
+    clock_advance(&f.engine.clock, 1000);
+    first = m->blocks.chain[CHAIN_SMALL].head;
     shard_enter(f.shard);
-    (void)cursor_clean(m, cursor_emptiest(m), &work, fixture_now(&f));
-    ck_assert_uint_ne(m->blocks.chain[CHAIN_SMALL].compact, 0);
-    for (int i = 0; i < 100 && fixture_counter(&f, CTR_curr_items) > 0; i++) {
-        (void)cursor_slice_beyond(m, 100, fixture_now(&f), 1000);
+    ck_assert(cursor_slice(m, 100, fixture_now(&f)));
+    ck_assert_uint_eq(m->cursor.segment, first);
+    ck_assert_int_eq(m->cursor.mode, CURSOR_CLEAN);
+    ck_assert(m->cursor.is_due_left);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    fixture_stop(&f);
+}
+
+/*
+ * What is due goes first: by a policy that evicts items however pressed a store is, by one that
+ * empties segments unless it is.
+ */
+TEST_LOOP(due_items_spread_over_all_go_before_live_ones, 2)
+{
+    struct engine_config cfg;
+    struct memory *m;
+    segment_t taken[64];
+    unsigned n = 0;
+
+    fixture_config(&cfg);
+    cfg.limit_bytes = 28 * MIB;
+    fixture_policy(_i == 0 ? CHOICE_DENSITY : CHOICE_ALLKEYS_RANDOM);
+    fixture_start(&f, &cfg);
+    m = &f.shard->memory;
+    for (unsigned i = 0; fixture_avail(&f) > 16; i++) {
+        fixture_set_until(&f, name("k", i), 1000,
+                          i % 2 == 0 ? fixture_now(&f) + 1000 : MSEC_NEVER);
+    }
+    clock_advance(&f.engine.clock, 1000);
+    shard_enter(f.shard);
+    while (_i == 1 && arena_avail(&m->arena) > ROOM_RESERVE) {
+        ck_assert_uint_lt(n, 64);
+        taken[n++] = arena_take(&m->arena, SEG_WHOLE, 0);
+    }
+    (void)cursor_slice_beyond(m, 400, fixture_now(&f), 1000);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 100);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_eq(m->cursor.segment, 0);
+    while (n > 0) {
+        n--;
+        arena_give_whole(&m->arena, taken[n], taken[n], 1);
     }
     shard_leave(f.shard);
-    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+
+/* As many segments as are asked for beyond what the shard wants for itself, and no more. */
+TEST(it_makes_as_much_room_as_is_asked_for)
+{
+    struct memory *m;
+    uint32_t more;
+
+    fixture_start(&f, NULL);
+    (void)fill("k", 200, MSEC_NEVER, 1);
+    m = &f.shard->memory;
+    m->blocks.put_per_grace = 0;
+    shard_enter(f.shard);
+    more = arena_avail(&m->arena) + 3 - room_wanted(m);
+    ck_assert(cursor_slice_beyond(m, 1000000, fixture_now(&f), more));
+    ck_assert_uint_eq(arena_avail(&m->arena) + memory_waiting(m), room_wanted(m) + more);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+/* A policy of single items evicts no more of them than are needed. */
+TEST(no_item_is_evicted_once_there_is_room)
+{
+    struct engine_config cfg;
+    struct memory *m;
+
+    fixture_config(&cfg);
+    fixture_policy(CHOICE_ALLKEYS_RANDOM);
+    fixture_start(&f, &cfg);
+    (void)fill("k", 200, MSEC_NEVER, 1);
+    m = &f.shard->memory;
+    m->blocks.put_per_grace = 0;
+    shard_enter(f.shard);
+    ck_assert(!room_is_short(m));
+    ck_assert(cursor_slice(m, 1000, fixture_now(&f)));
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 1);
     fixture_stop(&f);
 }
 
@@ -501,6 +563,41 @@ TEST(cleaning_keeps_the_rest_of_an_eviction)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), evicted);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
     fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* An eviction goes on as such, unless enough has died meanwhile. */
+TEST(an_eviction_becomes_a_cleaning_when_enough_is_dead)
+{
+    struct memory *m;
+    unsigned keys;
+    segment_t n;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    keys = fill("k", 200, MSEC_NEVER, 1);
+    fixture_set_until(&f, "soon", 200, fixture_now(&f) + 1000);
+    fixture_set_until(&f, "later", 200, fixture_now(&f) + 2000);
+    n = oldest();
+    shard_enter(f.shard);
+    (void)cursor_slice(m, 40, fixture_now(&f));
+    ck_assert_uint_eq(m->cursor.segment, n);
+    clock_advance(&f.engine.clock, 1000);
+    (void)cursor_slice(m, 10, fixture_now(&f));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 1);
+    ck_assert_uint_eq(m->cursor.segment, n);
+    ck_assert_int_eq(m->cursor.mode, CURSOR_EVICT);
+    shard_leave(f.shard);
+    for (unsigned i = keys / 2; i < keys; i += 2) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    clock_advance(&f.engine.clock, 1000);
+    shard_enter(f.shard);
+    (void)cursor_slice(m, 10, fixture_now(&f));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 2);
+    ck_assert_uint_eq(m->cursor.segment, n);
+    ck_assert_int_eq(m->cursor.mode, CURSOR_CLEAN);
+    shard_leave(f.shard);
     fixture_stop(&f);
 }
 
@@ -550,25 +647,5 @@ TEST(cleaning_sorts_what_another_policy_left)
     ck_assert_int_eq(fixture_get(&f, name("k", 0)).chain, CHAIN_SMALL);
     ck_assert_int_eq(fixture_get(&f, name("k", 1)).chain, CHAIN_MAIN);
     fixture_verify(&f);
-    fixture_stop(&f);
-}
-
-/* A large value frees as much as many small ones, so a slice drops few of them. */
-TEST_LOOP(a_slice_drops_few_large_values, 2)
-{
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    fixture_policy(_i == 0 ? CHOICE_DENSITY : CHOICE_ALLKEYS_RANDOM);
-    fixture_start(&f, &cfg);
-    for (unsigned i = 0; fixture_avail(&f) > 16; i++) {
-        fixture_set(&f, name("k", i), 8 * 32 * KIB);
-    }
-    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
-    shard_enter(f.shard);
-    (void)cursor_slice_beyond(&f.shard->memory, 1500, fixture_now(&f), 1000);
-    shard_leave(f.shard);
-    ck_assert_uint_ge(fixture_counter(&f, CTR_evictions), 1);
-    ck_assert_uint_le(fixture_counter(&f, CTR_evictions), 2); /* of 1024 each */
     fixture_stop(&f);
 }

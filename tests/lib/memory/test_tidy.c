@@ -5,6 +5,8 @@
  */
 #include "lib/shard/shard.h"
 
+#include "lib/memory/cursor.h"
+#include "lib/memory/room.h"
 #include "lib/memory/tidy.h"
 #include "lib/shard/upkeep.h"
 #include "tests/common/unit.h"
@@ -212,5 +214,158 @@ TEST(the_end_is_not_the_last)
             fixture_set(&f, fixture_key("k", i), BYTES);
         }
     }
+    fixture_stop(&f);
+}
+
+/* ---- what a look finds ------------------------------------------------------------------- */
+
+/* A full shard, and the pace of its puts is known: so many bytes are likely to be reused. */
+static struct memory *start_measured(uint64_t spare)
+{
+    struct memory *m;
+
+    start_full();
+    m = &f.shard->memory;
+    m->tidy = (struct tidy){.is_measured = true,
+                            .looked = fixture_now(&f),
+                            .put_bytes_seen = m->blocks.put_bytes,
+                            .spare_bytes = spare};
+    return m;
+}
+
+static enum tidy_next look_now(void)
+{
+    enum tidy_next next;
+
+    shard_enter(f.shard);
+    next = tidy_look(&f.shard->memory, fixture_now(&f));
+    shard_leave(f.shard);
+    return next;
+}
+
+static void delete_first(unsigned items)
+{
+    for (unsigned i = 0; i < items; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+    }
+}
+
+/* They may be reused when their period is over, so they are waited for. */
+TEST(what_has_just_died_is_no_work_yet)
+{
+    const struct memory *m = start_measured(0);
+
+    delete_first(1000);
+    ck_assert_uint_gt(m->blocks.ring_bytes, 0);
+    ck_assert_int_eq(look_now(), TIDY_LATER);
+    fixture_grace(&f);
+    ck_assert_int_eq(look_now(), TIDY_NOW);
+    fixture_stop(&f);
+}
+
+TEST(a_single_death_is_waited_for)
+{
+    (void)start_measured(0);
+    delete_first(1);
+    ck_assert_int_eq(look_now(), TIDY_LATER);
+    fixture_settle(&f);
+    ck_assert_int_eq(look_now(), TIDY_DONE);
+    fixture_stop(&f);
+}
+
+/* However much is put: three quarters are dead, and no more than one is spared. */
+TEST(puts_spare_a_quarter_at_most)
+{
+    struct memory *m = start_measured(0);
+
+    delete_but(4);
+    fixture_settle(&f);
+    m->tidy.spare_bytes = UINT64_MAX / 2;
+    ck_assert_int_eq(look_now(), TIDY_NOW);
+    fixture_stop(&f);
+}
+
+/* Of two segments without anything alive, puts are likely to take one and a half. */
+TEST(less_than_a_segment_is_spared)
+{
+    struct memory *m = start_measured(0);
+    uint64_t segment = segment_bytes(&m->arena);
+
+    delete_first((unsigned)(3 * segment / BYTES));
+    fixture_settle(&f);
+    ck_assert_uint_gt(m->blocks.dead_bytes, 2 * segment);
+    m->tidy.spare_bytes = m->blocks.dead_bytes - segment / 2;
+    ck_assert_int_eq(look_now(), TIDY_LATER);
+    m->tidy.spare_bytes = m->blocks.dead_bytes - 3 * segment / 2;
+    ck_assert_int_eq(look_now(), TIDY_NOW);
+    fixture_stop(&f);
+}
+
+/* What was begun is brought to its end, though nothing would be begun for it. */
+TEST(a_cleaning_that_was_begun_is_work)
+{
+    struct memory *m = start_measured(0);
+    int64_t work = 5;
+
+    delete_first(40);
+    fixture_settle(&f);
+    m->tidy.is_measured = true;
+    ck_assert_int_eq(look_now(), TIDY_DONE);
+    m->tidy.is_measured = true;
+    shard_enter(f.shard);
+    ck_assert(cursor_clean(m, m->blocks.chain[CHAIN_SMALL].head, &work, fixture_now(&f)));
+    ck_assert(cursor_is_cleaning(m));
+    shard_leave(f.shard);
+    ck_assert_int_eq(look_now(), TIDY_NOW);
+    shard_enter(f.shard);
+    ck_assert(!tidy_slice(m, 100000, fixture_now(&f)));
+    ck_assert_uint_eq(m->cursor.segment, 0);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+TEST(a_clock_that_goes_back_is_measured_anew)
+{
+    struct memory *m = start_measured(7);
+
+    m->tidy.looked = fixture_now(&f) + 100000;
+    (void)look_now();
+    ck_assert_int_eq(m->tidy.looked, fixture_now(&f));
+    ck_assert_uint_eq(m->tidy.spare_bytes, 0);
+    fixture_stop(&f);
+}
+
+/* Then the cursor has other work; the end is not known before it is done. */
+TEST(where_room_is_short_it_looks_again)
+{
+    struct memory *m;
+
+    start_full();
+    for (unsigned i = 0; fixture_avail(&f) > 20; i++) {
+        fixture_set(&f, fixture_key("more", i), BYTES);
+    }
+    m = &f.shard->memory;
+    m->tidy = (struct tidy){
+        .is_measured = true, .looked = fixture_now(&f), .put_bytes_seen = m->blocks.put_bytes};
+    m->line.wanted = LINE_MOST;
+    ck_assert_int_eq(look_now(), TIDY_LATER);
+    m->line.wanted = 0;
+    ck_assert_int_eq(look_now(), TIDY_DONE);
+    fixture_stop(&f);
+}
+
+TEST(a_ring_in_use_keeps_its_pages)
+{
+    const struct memory *m = start_measured(0);
+
+    delete_first(2000);
+    ck_assert_uint_ge(m->blocks.ring_tail, 1024);
+    shard_enter(f.shard);
+    ck_assert(!tidy_wants_ring(m));
+    shard_leave(f.shard);
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    ck_assert(tidy_wants_ring(m));
+    shard_leave(f.shard);
     fixture_stop(&f);
 }

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "lib/base/rcu.h"
+#include "lib/base/reclaim.h"
 #include "lib/shard/info.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -133,6 +135,101 @@ TEST(a_slice_leaves_the_next_deadline)
     fixture_stop(&f);
 }
 
+/* All that a loop reads counts as checked: what is due, and what it only sorts by time. */
+TEST(what_is_sorted_counts_as_checked)
+{
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 20; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 2000);
+    }
+    clock_advance(&f.engine.clock, 1900);
+    (void)shard_expire_slice(f.shard, CYCLE_SLOW, &cfg);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expire_checked), 20);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 0);
+    clock_advance(&f.engine.clock, 100);
+    fixture_expire(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expire_checked), 40);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 20);
+    fixture_stop(&f);
+}
+
+/* A cycle that ends by itself is not cut; one that uses up the share of the CPU is. */
+TEST(a_cycle_that_is_cut_is_counted)
+{
+    const struct cycle_config capped = {
+        .effort = 1, .hz = 1, .slice_us = 1000000, .cpu_pct = 1};
+    usec_t began;
+
+    do {
+        fixture_start(&f, NULL);
+        for (unsigned i = 0; i < 401; i++) {
+            fixture_set_until(&f, fixture_key("k", i), 10,
+                              fixture_now(&f) + (i == 0 ? 10 : 20));
+        }
+        clock_advance(&f.engine.clock, 10);
+        (void)shard_expire_slice(f.shard, CYCLE_SLOW, &cfg);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_expire_time_cap_reached), 0);
+        clock_advance(&f.engine.clock, 10);
+        cycle_init(&f.shard->cycle);
+        began = clock_mono_us();
+        cycle_spend(&f.shard->cycle, 9999, began); /* of 10000 */
+        (void)shard_expire_slice(f.shard, CYCLE_SLOW, &capped);
+        began = clock_mono_us() - began;
+        if (began < 900000) { /* else the window of a second may have ended */
+            ck_assert_uint_lt(fixture_counter(&f, CTR_expired_active), 401);
+            ck_assert_uint_eq(fixture_counter(&f, CTR_expire_time_cap_reached), 1);
+        }
+        fixture_stop(&f);
+    } while (began >= 900000);
+}
+
+/* Rounded up: a worker that wakes a moment too early would find that it may not begin. */
+TEST(the_wait_for_a_fast_cycle_is_rounded_up)
+{
+    fixture_start(&f, NULL);
+    ck_assert_uint_eq(shard_fast_in_ms(f.shard, &cfg), 0);
+    /* It took half an hour: the next may begin an hour after it began. */
+    f.shard->cycle.fast_started_us = clock_mono_us();
+    f.shard->cycle.fast_took_us = (usec_t)1800 * 1000000;
+    for (unsigned i = 0; i < 100; i++) {
+        usec_t from = f.shard->cycle.fast_started_us + 2 * f.shard->cycle.fast_took_us;
+        usec_t before = from - clock_mono_us();
+        unsigned ms = shard_fast_in_ms(f.shard, &cfg);
+        usec_t after = from - clock_mono_us();
+
+        ck_assert_int_ge((int64_t)ms * 1000, after);
+        ck_assert_int_lt((int64_t)ms * 1000, before + 1000);
+    }
+    fixture_stop(&f);
+}
+
+/* What died when its grace period began is a hole as soon as a loop comes by after it. */
+TEST(a_loop_makes_holes_of_what_has_died)
+{
+    struct grace *g;
+    uint32_t number;
+    const struct blocks *b;
+
+    fixture_start(&f, NULL);
+    b = &f.shard->memory.blocks;
+    for (unsigned i = 0; i < 21; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + (i == 0 ? 20 : 10));
+    }
+    clock_advance(&f.engine.clock, 10);
+    fixture_expire(&f);
+    ck_assert_uint_gt(b->dead_bytes, 0);
+    ck_assert_uint_eq(b->hole_bytes, 0);
+    g = reclaim_grace(f.engine.reclaimer);
+    number = grace_begin(g);
+    rcu_wait();
+    grace_complete(g, number);
+    clock_advance(&f.engine.clock, 10);
+    (void)shard_expire_slice(f.shard, CYCLE_SLOW, &cfg);
+    ck_assert_uint_gt(b->hole_bytes, 0);
+    fixture_stop(&f);
+}
+
 /* Another thread may have shown the wheel a later time: then nothing is late. */
 TEST(what_is_early_is_not_late)
 {
@@ -168,6 +265,22 @@ TEST(the_sampler_can_be_turned_off)
     ck_assert(shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
     (void)shard_expire_slice(f.shard, CYCLE_FAST, &cfg);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+
+/* Then a flush that is to come is all that the home worker wakes for. */
+TEST(a_flush_is_awaited_without_the_sampler)
+{
+    msec_t at;
+
+    fixture_start(&f, NULL);
+    at = fixture_now(&f) + 500;
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
+    fixture_flush(&f, at);
+    ck_assert_int_le(shard_next_due(f.shard), fixture_now(&f) + 10);
+    shard_hold_sampler(f.shard, true);
+    ck_assert_int_eq(shard_next_due(f.shard), at);
+    ck_assert_int_eq(shard_sleep_until(f.shard), at);
     fixture_stop(&f);
 }
 
