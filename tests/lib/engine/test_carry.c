@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "lib/engine/migrate.h"
+#include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
+#include "lib/memory/draw.h"
 #include "lib/shard/info.h"
 #include "lib/shard/value.h"
 #include "tests/common/unit.h"
@@ -103,6 +105,7 @@ TEST(a_full_cache_is_kept)
 {
     struct move_plan plan;
     struct move_info info;
+    uint64_t evicted;
     unsigned keys;
     unsigned had;
     unsigned has;
@@ -114,7 +117,9 @@ TEST(a_full_cache_is_kept)
     had = check(keys, len_of);
     ck_assert_uint_eq(items_in(2) + items_in(3), 0);
     move_plan_even(&plan, &f.engine, 4);
+    evicted = fixture_counter(&f, CTR_evictions);
     info = move(&plan);
+    ck_assert_uint_le(info.evicted, fixture_counter(&f, CTR_evictions) - evicted);
     has = check(keys, len_of);
     ck_assert_uint_le(had - has, had * LOSS_PCT / 100);
     ck_assert_uint_gt(info.items, had * 2 / 5);
@@ -229,6 +234,13 @@ static unsigned fill_and_get_stuck(size_t len)
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_ENOMEM);
     for (unsigned i = 0; i < n; i++) {
         fixture_check(&f, fixture_key("key-", i), len);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        const struct arena *a = &f.engine.shards[i]->memory.arena;
+
+        for (segment_t k = 1; k < a->fresh; k++) {
+            ck_assert_uint_eq(a->segments[k].busy, 0); /* nothing is kept from the cursor */
+        }
     }
     return n;
 }
@@ -368,6 +380,99 @@ TEST(what_comes_where_the_search_was_is_not_left)
     for (unsigned batches = 1; batches <= 8; batches++) {
         touch_behind(batches);
     }
+}
+
+static unsigned strays;
+
+/* In the search: the last item is put into a chain that was searched, as the cursor may. */
+static void put_behind(void *arg, const struct shard_event *ev)
+{
+    static const char key[] = "key-2999";
+    struct shard *s = f.engine.shards[0];
+    struct memory *m = &s->memory;
+    const struct item *it =
+        table_find(&s->table, m->arena.base, fixture_hash(&f, key), key, strlen(key));
+    handle_t from, to;
+
+    (void)arg;
+    (void)ev;
+    ck_assert_ptr_nonnull(it);
+    from = (handle_t)(((uintptr_t)it - (uintptr_t)m->arena.base) / ITEM_UNIT);
+    to = draw_block(m, CHAIN_SMALL, item_units(it), 0, DRAW_CURSOR);
+    ck_assert_uint_ne(to, 0);
+    blocks_copy(memory_item(m, to), it);
+    m->ops->moved(m->owner, from, to);
+    blocks_kill(m, from);
+    strays++;
+}
+
+/* The chain was empty when its turn came, or lost its only segment by the search. */
+TEST_LOOP(what_is_put_behind_the_search_is_searched_for, 2)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 64 * MIB;
+    cfg.observer = put_behind;
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    fixture_start_threaded(&f, &cfg);
+    engine_observe(&f.engine, 1u << SHARD_EXPIRED_LAZY);
+    engine_hold_sampler(&f.engine, true);
+    move_all(0);
+    if (_i == 1) {
+        fixture_set_until(&f, "first", 100, fixture_now(&f) + 100000);
+    }
+    /* Without a deadline it goes to main, and what takes its place stays there. */
+    fixture_set(&f, "key-0", 100);
+    fixture_policy(CHOICE_DENSITY);
+    fixture_set_until(&f, "key-0", 100, fixture_now(&f) + 100);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    for (unsigned i = 1; i < 3000; i++) {
+        fixture_set(&f, fixture_key("key-", i), 100);
+    }
+    ck_assert_int_eq(fixture_get(&f, "key-0").chain, CHAIN_MAIN);
+    ck_assert(has_chain(CHAIN_SMALL) == (_i == 1));
+    clock_advance(&f.engine.clock, 100);
+    strays = 0;
+    move_all(1);
+    ck_assert_uint_eq(strays, 1);
+    ck_assert_uint_eq(items_in(0), 0);
+    ck_assert_uint_eq(items_in(1), _i == 0 ? 2999 : 3000);
+    fixture_check(&f, "key-2999", 100);
+    fixture_stop(&f);
+}
+
+/* Of little that leaves nothing closes ranks, but what has nothing left in it is freed. */
+TEST(a_segment_that_leaves_as_a_whole_is_freed)
+{
+    const uint32_t slots = ROUTE_SLOTS / 16;
+    const struct memory *m;
+    uint32_t generation;
+    segment_t first;
+    unsigned n = 0;
+
+    start(2, 32 * MIB, CHOICE_DENSITY);
+    move_all(0);
+    m = &f.engine.shards[0]->memory;
+    for (unsigned i = 0; n < 2 * segment_bytes(&m->arena) / 1000; i++) {
+        const char *key = fixture_key("key-", i);
+
+        if (fixture_hash(&f, key) >> (64 - ROUTE_SLOT_BITS) < slots) {
+            fixture_set(&f, key, 1000);
+            n++;
+        }
+    }
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set(&f, fixture_key("other-", i), 1000);
+    }
+    first = m->blocks.chain[CHAIN_SMALL].head;
+    generation = m->arena.segments[first].generation;
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, slots, 1), MF_OK);
+    ck_assert_uint_ge(items_in(1), n);
+    ck_assert_uint_ne(m->blocks.chain[CHAIN_SMALL].head, first);
+    ck_assert_uint_ne(m->arena.segments[first].generation, generation);
+    fixture_stop(&f);
 }
 
 #define PINNED_LEN 1000000

@@ -369,3 +369,27 @@ TEST(a_ring_in_use_keeps_its_pages)
     shard_leave(f.shard);
     fixture_stop(&f);
 }
+
+/* What is free then is for the cursor, which cleans by itself what is worth it. */
+TEST(where_room_is_short_nothing_is_tidied)
+{
+    struct memory *m;
+
+    start_full();
+    for (unsigned i = 0; fixture_avail(&f) > 20; i++) {
+        fixture_set(&f, fixture_key("more", i), BYTES);
+    }
+    delete_but(4);
+    fixture_settle(&f);
+    m = &f.shard->memory;
+    m->line.wanted = LINE_MOST;
+    shard_enter(f.shard);
+    ck_assert(room_is_short(m));
+    ck_assert(!tidy_slice(m, 1000, fixture_now(&f)));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    m->line.wanted = 0;
+    (void)tidy_slice(m, 1000, fixture_now(&f));
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}

@@ -13,11 +13,12 @@
 static struct fixture f;
 
 /* Segments that are free and held: a megabyte each of so many values that were deleted. */
-static void start_with_free(unsigned values)
+static void start_with_free(uint32_t shards, unsigned values)
 {
     struct engine_config cfg;
 
     fixture_config(&cfg);
+    cfg.shards = shards;
     cfg.limit_bytes = 16 * MIB;
     cfg.item_size_max = 2 * MIB;
     fixture_start(&f, &cfg);
@@ -33,7 +34,7 @@ static void start_with_free(unsigned values)
 /* Until the lower limit is reached, what is free goes back at once: the clock stands still. */
 TEST(an_overdraft_of_a_lower_limit_is_paid_at_once)
 {
-    start_with_free(12);
+    start_with_free(1, 12);
     ck_assert_int_gt(fixture_used(&f), 12 * (int64_t)MIB);
     ck_assert(engine_set_limit(&f.engine, 8 * MIB));
     clock_advance(&f.engine.clock, 2 * TRIM_HASTY_MS);
@@ -42,6 +43,34 @@ TEST(an_overdraft_of_a_lower_limit_is_paid_at_once)
         fixture_grace(&f);
     }
     ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
+    fixture_stop(&f);
+}
+
+/* Otherwise with what stayed free for a while, and by all shards in equal parts. */
+TEST(an_overdraft_is_paid_in_equal_parts)
+{
+    struct budget *b;
+    int64_t added;
+
+    start_with_free(2, 12);
+    b = &f.engine.budget;
+    for (unsigned i = 0; i < 2; i++) {
+        struct memory *m = &f.engine.shards[i]->memory;
+
+        ck_assert_uint_gt(m->arena.free_count, 40);
+        m->trim.hasty_until = 0;
+        m->trim.looked = fixture_now(&f);
+        m->arena.free_low = m->arena.free_count;
+    }
+    added = budget_left(b) + ((int64_t)8 << f.shard->memory.arena.shift);
+    budget_add(b, added);
+    clock_advance(&f.engine.clock, 50);
+    fixture_grace(&f);
+    ck_assert_uint_ge(fixture_counter(&f, CTR_segments_discarded), 5);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_uint_le(ctr_get(&f.engine.shards[i]->counters, CTR_segments_discarded), 5);
+    }
+    budget_add(b, -added);
     fixture_stop(&f);
 }
 
@@ -117,7 +146,7 @@ TEST(what_a_burst_took_is_kept_at_first)
     const uint32_t peak = 64;
     struct memory *m;
 
-    start_with_free(12);
+    start_with_free(1, 12);
     m = &f.shard->memory;
     for (unsigned i = 0; i < 100; i++) {
         m->blocks.put_peak = (uint64_t)peak << m->arena.shift;
