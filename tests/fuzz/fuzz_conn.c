@@ -133,7 +133,6 @@ static void stop(void)
         uv_run(&main_loop, UV_RUN_NOWAIT);
     }
     solo_stop();
-    mailbox_close(&solo.crew.main_mailbox);
     uv_run(&main_loop, UV_RUN_DEFAULT);
     require(uv_loop_close(&main_loop) == 0);
     settings_fini(&solo.settings);

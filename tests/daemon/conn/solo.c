@@ -125,6 +125,10 @@ void solo_end(void)
     mem_free(solo.worker);
     solo.worker = NULL;
     engine_stop(&solo.crew.engine);
+    if (solo.crew.main_mailbox.async.data != NULL) {
+        mailbox_close(
+            &solo.crew.main_mailbox); /* a test made it; its last messages are the watch's */
+    }
     watch_fini(&solo.crew.watch);
     slowlog_fini(&solo.crew.slowlog);
 }
