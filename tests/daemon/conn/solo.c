@@ -124,6 +124,8 @@ void solo_end(void)
     must(atomic_load(&solo.crew.held_bytes) == 0);
     mem_free(solo.worker);
     solo.worker = NULL;
+    solo.crew.workers = NULL;
+    solo.crew.worker_count = 0; /* a notice that comes late finds nobody, as in crew_stop() */
     engine_stop(&solo.crew.engine);
     if (solo.crew.main_mailbox.async.data != NULL) {
         mailbox_close(
