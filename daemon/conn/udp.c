@@ -424,6 +424,7 @@ static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *
     if (t.insight != 0) {
         timing_begin(&t);
     }
+    /* Enough for what networks pass unfragmented; one of 64 KiB could name 30 000 keys. */
     t.unit_limit = BUDGET_loop_units;
     run_payload(&d, &t, payload);
     turn_pass(&t, false);
@@ -449,7 +450,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     conn_round_run(u->worker); /* its input is in the buffer */
     worker_now(u->worker);
     /* As much as a client gets; the loop comes back: the rest stays readable. */
-    while (got == SLOTS && units < turn_share_units(u->worker)) {
+    while (got == SLOTS && units < turn_share_units(u->worker) && units < BUDGET_loop_units) {
         for (unsigned i = 0; i < SLOTS; i++) {
             iov[i] = (struct iovec){u->worker->rbuf + (size_t)i * SLOT_BYTES, SLOT_BYTES};
             message[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
@@ -459,8 +460,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         }
         got = recvmmsg(u->fd, message, SLOTS, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++) {
+            /* One that asks for nothing is work, too: it has to be received. */
             units +=
-                serve_datagram(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
+                1 + serve_datagram(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
         }
     }
 }
