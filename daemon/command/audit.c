@@ -48,8 +48,7 @@ static bool is_on(const struct worker *w)
     return setting_get(w->settings, audit_log);
 }
 
-void audit_login(const struct client *c, const struct worker *w, struct span user,
-                 const char *method, bool is_good)
+void audit_login(const struct client *c, const struct worker *w, struct span user, bool is_good)
 {
     char name[AUDIT_NAME_MAX + 1];
     char peer[CLIENT_PEER_MAX];
@@ -64,7 +63,8 @@ void audit_login(const struct client *c, const struct worker *w, struct span use
     log_write_about(&limits[is_good ? KIND_GOOD : KIND_BAD], LOG_LEVEL_NOTICE,
                     &(struct log_about){.peer = peer, .user = name},
                     "audit, login user=\"%s\" peer=%s listener=%.*s method=%s outcome=%s", name,
-                    peer, (int)listener.len, listener.ptr, method,
+                    peer, (int)listener.len, listener.ptr,
+                    w->settings->auth_file != NULL ? "text" : "sasl",
                     is_good ? "accepted" : "failed");
 }
 

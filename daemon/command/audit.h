@@ -21,11 +21,11 @@
 void audit_put_name(struct span name, char out[AUDIT_NAME_MAX + 1]);
 
 /*
- * A login has ended. user: what the client called itself, empty if that is not known; method: a
- * word. Context: worker.
+ * A login has ended. user: what the client called itself, empty if that is not known. Context:
+ * worker.
  */
 void audit_login(const struct client *c, const struct worker *w, struct span user,
-                 const char *method, bool is_good);
+                 bool is_good);
 
 /* A command of operators was executed, or refused. Context: worker. */
 void audit_command(const struct turn *t, const struct request *r, bool is_allowed);

@@ -14,33 +14,91 @@
 #include "lib/base/mem.h"
 #include "lib/engine/guarding.h"
 
-/* It keeps so much of both now. */
-static bool count(struct client *c, struct worker *w, size_t in_bytes, size_t out_bytes)
+struct kept *client_keep(struct client *c)
 {
-    size_t before = c->holder.bytes;
+    struct kept *k = c->kept;
 
-    c->out_bytes = out_bytes;
-    holder_set(w, &c->holder, in_bytes, out_bytes);
-    return c->holder.bytes <= before || !holder_has_too_much(w, &c->holder);
+    must_be_a_worker();
+    if (k == NULL && (k = mem_zalloc(sizeof(*k))) != NULL) {
+        k->client = c;
+        outq_init(&k->outq);
+        holder_init(&k->holder, &c->io);
+        c->kept = k;
+    }
+    return k;
+}
+
+void client_drop_kept(struct client *c)
+{
+    struct kept *k = c->kept;
+
+    must_be_a_worker();
+    if (k != NULL && outq_is_empty(&k->outq) && k->holder.bytes == 0 && !k->dump.is_active &&
+        !k->rest.is_active && !pace_is_listed(&k->pin.pace)) {
+        mem_free(k);
+        c->kept = NULL;
+    }
+}
+
+bool client_append(struct client *c, const char *bytes, size_t n)
+{
+    struct kept *k = client_keep(c);
+
+    must_be_a_worker();
+    return k != NULL && outq_append(&k->outq, bytes, n);
+}
+
+/* It keeps so much of both now. */
+static bool count(struct kept *k, struct worker *w, size_t in_bytes, size_t out_bytes)
+{
+    size_t before = k->holder.bytes;
+
+    k->out_bytes = out_bytes;
+    holder_set(w, &k->holder, in_bytes, out_bytes);
+    return k->holder.bytes <= before || !holder_has_too_much(w, &k->holder);
 }
 
 bool client_count_output(struct client *c, struct worker *w)
 {
-    size_t in_bytes = c->holder.bytes - c->out_bytes;
-    size_t held = outq_held_bytes(&c->outq);
+    struct kept *k = c->kept;
+    size_t in_bytes;
+    size_t held;
 
     must_be_worker(w);
-    ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)held - (uint64_t)c->out_bytes);
-    return count(c, w, in_bytes, held);
+    if (k == NULL) {
+        return true;
+    }
+    in_bytes = k->holder.bytes - k->out_bytes;
+    held = outq_held_bytes(&k->outq);
+    ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)held - (uint64_t)k->out_bytes);
+    return count(k, w, in_bytes, held);
 }
 
 bool client_count_input(struct client *c, struct worker *w, size_t bytes)
 {
-    size_t before = c->holder.bytes - c->out_bytes;
+    struct kept *k = bytes > 0 ? client_keep(c) : c->kept;
+    size_t before;
 
     must_be_worker(w);
+    if (k == NULL) {
+        return bytes == 0;
+    }
+    before = k->holder.bytes - k->out_bytes;
     ctr_add(&w->counters, CTR_in_pending_bytes, (uint64_t)bytes - (uint64_t)before);
-    return count(c, w, bytes, c->out_bytes);
+    return count(k, w, bytes, k->out_bytes);
+}
+
+/* Its connection closes: forget what is kept. */
+static void drop_all(struct client *c, struct worker *w)
+{
+    if (c->kept != NULL) {
+        pace_end(&c->kept->pin.pace);
+        outq_fini(&c->kept->outq);
+        (void)client_count_output(c, w);
+        (void)client_count_input(c, w, 0);
+        mem_free(c->kept);
+        c->kept = NULL;
+    }
 }
 
 bool client_restores(const struct client *c, const struct worker *w)
@@ -64,9 +122,7 @@ void client_fini(struct client *c, struct worker *w)
     watch_remove(&c->watcher);
     client_end_restore(c, w);
     io_close(&c->io);
-    outq_fini(&c->outq);
-    (void)client_count_output(c, w);
-    (void)client_count_input(c, w, 0);
+    drop_all(c, w);
     mem_free(c->timed);
     c->timed = NULL;
     exchange_destroy(c->exchange);

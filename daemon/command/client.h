@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/pace.h"
 #include "daemon/net/conn_io.h"
 #include "daemon/net/origin.h"
 #include "daemon/net/outq.h"
@@ -47,6 +48,40 @@ struct dump {
     uint8_t format;      /* enum dump_format */
     bool is_over;        /* no more items are wanted: the last line alone is left */
     bool is_active;
+};
+
+/* The rest of a get line that was interrupted; its keys are at the front of the input. */
+struct get_rest {
+    size_t keys_bytes;
+    size_t line_bytes; /* keys and line end */
+    int64_t exptime;
+    uint8_t command;
+    bool wants_cas;
+    bool is_active;
+};
+
+/* How fast a large value is taken that is pinned for its client, see conn_pin.h. */
+struct pin_pace {
+    struct pace pace;   /* in a list of its worker while there is such a value */
+    uint64_t sent;      /* bytes written since that began */
+    msec_t seen;        /* when it was first looked at how many of them the peer had taken */
+    int64_t seen_bytes; /* and how many those were */
+};
+
+/*
+ * What is kept of a client between two turns. Most clients wait for their next request and keep
+ * nothing: so it is made when there is something (client_keep()), and released when there is
+ * nothing any more.
+ */
+struct kept {
+    struct client *client; /* [const] [borrowed] */
+    struct outq outq;      /* output that the socket did not take */
+    struct holder holder;  /* how much is kept of input and output */
+    size_t out_bytes;      /* of that, in outq; the rest is input */
+    struct dump dump;
+    struct get_rest rest;
+    struct pin_pace pin;
+    uint64_t hold_ticket; /* what the log has to have before outq is sent: conn_hold.c */
 };
 
 /*
@@ -90,32 +125,41 @@ struct client_duties {
     uint64_t (*peer_id)(const struct client *c); /* auth_peers_id() of its address */
 };
 
+/* Does a client have to log in before anything else? */
+enum login_state {
+    LOGIN_NONE,    /* no; nothing is known of it that could be looked at again */
+    LOGIN_GOOD,    /* it has */
+    LOGIN_NEEDED,  /* yes */
+    LOGIN_DOUBTED, /* it has, but users were read again since: is it still good? */
+};
+
+/* What of the changes that a client was told of, or will be, has to be in the log first? */
+enum log_state {
+    LOG_CLEAN,   /* nothing */
+    LOG_CHANGED, /* it has changed something quietly: its next reply waits */
+    LOG_HELD,    /* what is queued for it waits: see conn_hold.h */
+};
+
 struct client {
     struct io io;
     const struct conn_origin *origin;   /* [const] [borrowed] where it came in */
-    struct outq outq;                   /* output that the socket did not take */
-    struct holder holder;               /* what it keeps of input and output */
-    size_t out_bytes;                   /* of that, in outq; the rest is input */
+    struct kept *kept;                  /* owned; NULL: nothing is kept between turns */
     const struct client_duties *duties; /* [const] [borrowed] */
     struct late_answer *late;  /* [borrowed] released by its owner when it comes; NULL: none */
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
-    struct dump dump;
     uint64_t since_ns;   /* since when what it has sent waits to be executed; 0: nothing does */
     struct timed *timed; /* owned: requests whose replies it has not got; NULL: none */
-    struct siphash_digest login; /* if has_login: what it authenticated with */
-    bool has_login;
-    bool is_doubted : 1;    /* needs_auth until its login is found to be still good */
-    bool is_held : 1;       /* its queue waits for the log: see conn_hold.h */
-    bool has_changed : 1;   /* quietly: its next reply has to wait for the log */
-    uint8_t login_failures; /* of this connection */
-    bool is_logging_in;     /* the answer it waits for is that of a login */
-    bool needs_auth;        /* has to authenticate before anything else */
-    bool has_extensions;    /* [const] may use what memcached does not have */
-    uint8_t rights;         /* RIGHT_READ and others, see daemon/access/rights.h */
-    bool is_guarded;        /* each of its requests is looked at; or what it may is not known */
-    uint32_t rule : 31;     /* whose prefixes limit its keys; RULES_NONE: none */
-    uint32_t is_granted : 1;   /* a rule grants its rights */
+    struct siphash_digest login; /* if client_has_login(): what it authenticated with */
+    uint8_t login_state;         /* enum login_state */
+    uint8_t log_state;           /* enum log_state */
+    uint8_t login_failures;      /* of this connection */
+    uint8_t rights;              /* RIGHT_READ and others, see daemon/access/rights.h */
+    /* A bit each: who sets it. */
+    bool has_extensions : 1; /* may use what memcached does not have: its connection, once */
+    bool is_guarded : 1; /* its requests are looked at, or what it may is not known: guard.c */
+    bool is_granted : 1; /* a rule grants its rights: guard.c */
+    uint32_t rule;       /* whose prefixes limit its keys; RULES_NONE: none */
     uint32_t rules_generation; /* of the rules that all of these are of; 0: not known */
     char *user;                /* owned; what it has logged in as; NULL: as nobody */
 };
@@ -125,8 +169,6 @@ static inline void client_init(struct client *c, int fd, const struct client_dut
 {
     must_be_a_worker();
     io_init(&c->io, fd);
-    outq_init(&c->outq);
-    holder_init(&c->holder, &c->io);
     c->duties = duties;
 }
 
@@ -154,6 +196,51 @@ static inline bool client_is_local(const struct client *c)
 static inline bool client_is_control(const struct client *c)
 {
     return c->origin->is_control;
+}
+
+/*
+ * What is kept of it, made if it is not there. NULL: no memory. It stays until
+ * client_drop_kept(). Context: worker.
+ */
+struct kept *client_keep(struct client *c);
+
+/* Release it, if nothing is kept any more. Context: worker. */
+void client_drop_kept(struct client *c);
+
+/*
+ * Put bytes behind what its socket did not take. False: no memory; nothing has changed.
+ * Context: worker.
+ */
+bool client_append(struct client *c, const char *bytes, size_t n);
+
+/* Is there output that its socket did not take? */
+static inline bool client_has_output(const struct client *c)
+{
+    return c->kept != NULL && !outq_is_empty(&c->kept->outq);
+}
+
+/* Is a dump for it under way? */
+static inline bool client_dumps(const struct client *c)
+{
+    return c->kept != NULL && c->kept->dump.is_active;
+}
+
+/* Is there the rest of a get line? */
+static inline bool client_has_rest(const struct client *c)
+{
+    return c->kept != NULL && c->kept->rest.is_active;
+}
+
+/* Does it have to log in, or its login to be looked at, before anything else? */
+static inline bool client_needs_login(const struct client *c)
+{
+    return c->login_state >= LOGIN_NEEDED;
+}
+
+/* Is it known what it has logged in with? */
+static inline bool client_has_login(const struct client *c)
+{
+    return c->login_state == LOGIN_GOOD || c->login_state == LOGIN_DOUBTED;
 }
 
 /* Does it wait for an answer? Then nothing of it may be read or executed. */
@@ -227,7 +314,10 @@ static inline bool client_answer(struct late_answer *l, struct span reply, bool 
  */
 bool client_count_output(struct client *c, struct worker *w);
 
-/* The same of input: what is kept of it takes so many bytes now. Context: worker. */
+/*
+ * The same of input: what is kept of it takes so many bytes now. False also when there is no
+ * memory to keep any. Context: worker.
+ */
 bool client_count_input(struct client *c, struct worker *w, size_t bytes);
 
 #endif

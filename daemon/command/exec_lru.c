@@ -259,6 +259,7 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
 {
     enum reply reply = REPLY_OK;
     bool has_ours = true;
+    struct kept *k;
 
     if (!setting_get(t->w->settings, engine.active_expire)) {
         return turn_answer(t, r, REPLY_CRAWLER_OFF);
@@ -276,9 +277,12 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
     if (reply != REPLY_OK) {
         return turn_answer(t, r, reply);
     }
+    k = client_keep(t->client);
+    if (k == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
     turn_reply(t, REPLY_OK);
-    t->client->dump =
-        (struct dump){.format = (uint8_t)format, .is_over = !has_ours, .is_active = true};
+    k->dump = (struct dump){.format = (uint8_t)format, .is_over = !has_ours, .is_active = true};
     return TURN_LASTS;
 }
 

@@ -87,9 +87,7 @@ static void forget_ask(struct pool_job *job)
 static void forget_login(struct client *c, struct worker *w)
 {
     guard_logout(c, w);
-    c->needs_auth = true;
-    c->is_doubted = false;
-    c->has_login = false;
+    c->login_state = LOGIN_NEEDED;
 }
 
 static void count_failure(struct client *c, struct worker *w, struct span user)
@@ -107,15 +105,14 @@ static bool let_in(struct client *c, struct worker *w, const struct exchange *x)
 {
     const struct siphash_digest *login = exchange_login(x);
 
-    if (!guard_login(c, w, exchange_name(x), "sasl")) {
+    if (!guard_login(c, w, exchange_name(x))) {
         return false;
     }
-    c->has_login = login != NULL;
+    c->login_state = LOGIN_NONE;
     if (login != NULL) {
         c->login = *login;
+        c->login_state = LOGIN_DOUBTED;
     }
-    c->needs_auth = c->has_login;
-    c->is_doubted = c->has_login;
     return true;
 }
 
@@ -157,7 +154,6 @@ static void on_back(struct message *m, void *receiver)
     if (a->late.client != NULL) {
         size_t len = compose_answer(a, receiver, out);
 
-        a->late.client->is_logging_in = false;
         (void)client_answer(&a->late, span_of(out, len), true);
     }
     ask_destroy(a);
@@ -223,8 +219,7 @@ static enum turn_stop post_step(struct turn *t, const struct request *r)
     if (!pool_post(t->w->crew->access.pool, &a->job)) {
         return refuse_step(t, a);
     }
-    c->is_logging_in = true;
-    return TURN_ASKED;
+    return TURN_LOGS_IN;
 }
 
 /* An answer that is nothing but a value. */

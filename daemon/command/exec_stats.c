@@ -279,6 +279,7 @@ static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, s
     struct span limit_word;
     uint32_t id;
     uint32_t limit;
+    struct kept *k;
 
     if (t->w->settings->no_dump) {
         return turn_answer(t, r, REPLY_CACHEDUMP_OFF);
@@ -292,7 +293,11 @@ static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, s
     if (id > SLAB_CLASS_MAX) {
         return turn_answer(t, r, REPLY_CACHEDUMP_CLASS);
     }
-    t->client->dump = (struct dump){
+    k = client_keep(t->client);
+    if (k == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    k->dump = (struct dump){
         .items_left = limit > 0 ? limit : UINT32_MAX,
         .bytes_left = CACHEDUMP_BYTES,
         .format = DUMP_CACHE,

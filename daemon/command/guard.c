@@ -53,7 +53,7 @@ void guard_begin(struct client *c, const struct worker *w)
     mark(c, w);
 }
 
-bool guard_login(struct client *c, struct worker *w, struct span user, const char *method)
+bool guard_login(struct client *c, struct worker *w, struct span user)
 {
     char *name = mem_alloc(user.len + 1);
 
@@ -66,7 +66,7 @@ bool guard_login(struct client *c, struct worker *w, struct span user, const cha
     mem_free(c->user);
     c->user = name;
     mark(c, w);
-    audit_login(c, w, user, method, true);
+    audit_login(c, w, user, true);
     ctr_add(&w->counters, CTR_auth_cmds, 1);
     return true;
 }
@@ -139,7 +139,7 @@ bool guard_doubt(struct client *c, const struct worker *w)
 
     must_be_worker(w);
     mark(c, w);
-    if (c->is_guarded && (c->watcher != NULL || c->dump.is_active || client_restores(c, w))) {
+    if (c->is_guarded && (c->watcher != NULL || client_dumps(c) || client_restores(c, w))) {
         rcu_begin();
         settle(c, w);
         may_stay = (c->rights & RIGHT_ADMIN) != 0;

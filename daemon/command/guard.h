@@ -28,10 +28,10 @@ struct worker;
 void guard_begin(struct client *c, const struct worker *w);
 
 /*
- * It has logged in as this user, by this method (a word): that is counted and audited. False:
- * no memory for that; it must not be let in. Context: worker.
+ * It has logged in as this user: that is counted and audited. False: no memory for that, and it
+ * must not be let in. Context: worker.
  */
-bool guard_login(struct client *c, struct worker *w, struct span user, const char *method);
+bool guard_login(struct client *c, struct worker *w, struct span user);
 
 /* It is nobody in particular any more. Context: worker. */
 void guard_logout(struct client *c, const struct worker *w);

@@ -19,7 +19,7 @@ _Static_assert(SLOWLOG_PEER_BYTES >= CLIENT_PEER_MAX, "an entry has room for eve
 /* Does nothing more have to reach the client? */
 static bool has_all(const struct client *c)
 {
-    return outq_is_empty(&c->outq) && !client_is_waiting(c) && !c->dump.is_active;
+    return !client_has_output(c) && !client_is_waiting(c) && !client_dumps(c);
 }
 
 /* Keep what is known of them in the slow log. c NULL: they came in a datagram. */
@@ -192,7 +192,7 @@ void timing_sent(struct turn *t)
     }
     if (MF_UNLIKELY(t->is_broken)) {
         /* They have no replies. */
-    } else if (MF_LIKELY(c == NULL || outq_is_empty(&c->outq))) {
+    } else if (MF_LIKELY(c == NULL || !client_has_output(c))) {
         t->timed.reply_bytes =
             ctr_get(&t->w->counters, CTR_bytes_written) - t->timed.reply_bytes;
         count(t->w, c, &t->timed, clock_mono_ns() - t->timed.since_ns);

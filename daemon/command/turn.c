@@ -328,8 +328,10 @@ static inline void must_be_able_to_send(const struct turn *t)
 /* The socket did not take all: what is left goes to the queue. */
 static void keep_output(struct turn *t)
 {
+    struct kept *k = client_keep(t->client);
+
     t->is_halted = true;
-    if (!outq_keep(&t->client->outq, &t->out)) {
+    if (k == NULL || !outq_keep(&k->outq, &t->out)) {
         ctr_add(&t->w->counters, CTR_response_obj_oom, 1);
         t->is_broken = true;
     } else if (!client_count_output(t->client, t->w)) {
@@ -343,7 +345,9 @@ static MF_NOINLINE void note_changes(struct turn *t)
 {
     uint64_t made = changes_made();
 
-    t->client->has_changed |= made != t->w->changes_seen;
+    if (made != t->w->changes_seen) {
+        t->client->log_state = LOG_CHANGED;
+    }
     t->w->changes_seen = made;
 }
 
@@ -353,13 +357,12 @@ static MF_NOINLINE bool hold_output(struct turn *t)
     uint64_t ticket = 0;
 
     note_changes(t);
-    if (t->client->has_changed) {
+    if (t->client->log_state == LOG_CHANGED) {
         ticket = snapshots_ask_logged(&t->w->crew->snapshots);
-        t->client->has_changed = false;
+        t->client->log_state = ticket != 0 ? LOG_HELD : LOG_CLEAN;
     }
     if (ticket != 0) {
         t->w->hold_ticket = ticket;
-        t->client->is_held = true;
     }
     return ticket != 0;
 }
@@ -385,7 +388,7 @@ static MF_INLINE void send_output(struct turn *t)
     }
     if (!t->is_broken) {
         if ((MF_UNLIKELY(t->w->hold != APPEND_HOLD_NONE) && hold_output(t)) ||
-            !outq_is_empty(&t->client->outq)) {
+            client_has_output(t->client)) {
             keep_output(t);
         } else {
             status = out_send(&t->out, &t->client->io, &written);

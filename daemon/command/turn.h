@@ -41,6 +41,7 @@ enum turn_stop {
     TURN_WAITS,   /* a store found no room, or flushes come too fast: try again in 1 ms */
     TURN_YIELDS,  /* others are ready and this client had its share */
     TURN_ASKED,   /* the answer comes later (client_expect()) */
+    TURN_LOGS_IN, /* the same, and it is that of a login */
     TURN_LASTS,   /* the answer has begun, and goes on as a task */
     TURN_QUEUES,  /* more work than a request's, which has to wait for its turn as a task */
     TURN_STREAMS, /* the client watches from now on: what it sent after that is dropped */

@@ -28,6 +28,7 @@
 #include "daemon/conn/conn_proxied.h"
 #include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_stream.h"
@@ -65,11 +66,11 @@ static void conns_add(struct conn *c)
     struct worker *w = c->worker;
 
     c->prev = NULL;
-    c->next = w->conns;
+    c->next = w->conns->first;
     if (c->next != NULL) {
         c->next->prev = c;
     }
-    w->conns = c;
+    w->conns->first = c;
     w->conn_count++;
 }
 
@@ -77,7 +78,7 @@ static void conns_remove(struct conn *c)
 {
     struct worker *w = c->worker;
 
-    for (struct stats_conn_cursor *at = w->conn_cursors; at != NULL; at = at->next) {
+    for (struct stats_conn_cursor *at = w->conns->cursors; at != NULL; at = at->next) {
         if (at->next_conn == c) {
             at->next_conn = c->next;
         }
@@ -85,8 +86,8 @@ static void conns_remove(struct conn *c)
     if (c->prev != NULL) {
         c->prev->next = c->next;
     } else {
-        must(w->conns == c);
-        w->conns = c->next;
+        must(w->conns->first == c);
+        w->conns->first = c->next;
     }
     if (c->next != NULL) {
         c->next->prev = c->prev;
@@ -109,22 +110,19 @@ void conn_close(struct conn *c)
     struct worker *w = c->worker;
 
     must_be_worker(c->worker);
-    if (c->is_closing) {
+    if (conn_is_closed(c)) {
         return;
     }
-    must(!c->is_queued); /* every way to here has run the round */
-    c->is_closing = true;
+    must(c->state != CONN_ROUND); /* every way to here has run the round */
     conn_log(c, WATCH_CONN_CLOSE);
-    conn_ready_remove(c);
     conn_wait_end(c);
-    conn_deadline_clear_all(c);
+    conn_enter(c, CONN_CLOSED);
+    conn_deadline_clear(c);
     conn_idle_end(c);
-    task_remove(w, &c->task);
     conns_remove(c);
     /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
     conn_upload_drop(c);
-    conn_pin_end(c);
     if (c->has_place) {
         addresses_leave(&w->crew->access.addresses, conn_peer_id(&c->client));
     }
@@ -143,14 +141,15 @@ void conn_end(struct conn *c)
 {
     must_be_worker(c->worker);
     if (c->worker->is_stopping) {
-        conn_ready_remove(c);
         conn_drain_end(c);
         return;
     }
     (void)io_send_end(&c->client.io);
     /* Not into the buffer for reading: other connections may have input there. */
     (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
-    c->close_reason = c->is_refused ? CLOSE_ERROR : CLOSE_NORMAL;
+    if (c->close_reason != CLOSE_REFUSED) {
+        c->close_reason = CLOSE_NORMAL;
+    }
     conn_close(c);
 }
 
@@ -159,27 +158,10 @@ void conn_end(struct conn *c)
 static void on_poll(uv_poll_t *handle, int status, int events);
 static void on_poll_draining(uv_poll_t *handle, int status, int events);
 
-void conn_arm(struct conn *c, int events)
+uv_poll_cb conn_poll_fn(const struct worker *w)
 {
-    must_be_worker(c->worker);
-    if (events == c->events) {
-        return;
-    }
-    c->events = (uint8_t)events;
-    if (events == 0) {
-        uv_poll_stop(&c->poll);
-    } else {
-        uv_poll_start(&c->poll, events, c->worker->is_stopping ? on_poll_draining : on_poll);
-    }
-}
-
-/*
- * Nothing is read of one that waits for an answer. A login may take long, though: if its client
- * is gone meanwhile, nobody else has to wait for it.
- */
-static int waiting_events(const struct conn *c)
-{
-    return c->client.is_logging_in && !c->is_half_closed ? UV_DISCONNECT : 0;
+    must_be_worker(w);
+    return w->is_stopping ? on_poll_draining : on_poll;
 }
 
 /* The peer sent its end while it waited. It may want the answer all the same, or be gone. */
@@ -190,42 +172,8 @@ static void on_peer_end(struct conn *c)
     if (poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0) {
         conn_close(c);
     } else {
-        c->is_half_closed = true;
-        conn_arm(c, 0);
-    }
-}
-
-void conn_settle(struct conn *c)
-{
-    must_be_worker(c->worker);
-    if (c->is_closing) {
-        return;
-    }
-    if (!outq_is_empty(&c->client.outq)) {
-        if (MF_UNLIKELY(c->worker->is_stopping) && conn_pass_on(c)) {
-            return;
-        }
-        conn_arm(c, conn_hold(c) ? 0 : io_write_events(&c->client.io));
-        if (c->client.outq.is_pinned) {
-            conn_pin_begin(c);
-        }
-    } else if (c->is_finishing) {
-        conn_end(c);
-    } else if (client_is_waiting(&c->client)) {
-        conn_arm(c, waiting_events(c));
-        conn_auth_note(c);
-    } else if (conn_is_waiting(c)) {
-        conn_arm(c, 0);
-        conn_wait_settle(c);
-    } else if (task_is_waiting(&c->task)) {
-        conn_arm(c, 0);
-    } else if (!c->worker->is_stopping || !conn_drain_settle(c)) {
-        /* One that is in the ready list stays armed: re-arming twice would cost more. */
-        conn_arm(c, io_read_events(&c->client.io));
-        if (io_has_more(&c->client.io)) {
-            timing_defer(&c->client, c->worker);
-            conn_ready_add(c);
-        }
+        c->then = CONN_ANSWER;
+        conn_settle(c);
     }
 }
 
@@ -233,21 +181,20 @@ void conn_write(struct conn *c)
 {
     uint64_t written = 0;
     enum send_status status;
+    struct kept *k;
 
     must_be_worker(c->worker);
-    if (MF_UNLIKELY(c->client.is_held) && conn_hold(c)) {
+    if (conn_hold(c)) {
         conn_settle(c);
         return;
     }
-    status = outq_send(&c->client.outq, &c->client.io, &written);
+    k = c->client.kept;
+    status = outq_send(&k->outq, &c->client.io, &written);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
     conn_ready_count(c, written);
     c->is_light = false;
-    holder_wrote(c->worker, &c->client.holder, written);
-    c->pin_sent += written;
-    if (!c->client.outq.is_pinned) {
-        conn_pin_end(c);
-    }
+    holder_wrote(c->worker, &k->holder, written);
+    conn_pin_wrote(k, written);
     (void)client_count_output(&c->client, c->worker);
     if (status == SEND_BROKEN) {
         conn_close(c);
@@ -259,8 +206,7 @@ void conn_write(struct conn *c)
     if (c->client.timed != NULL) {
         timing_client_sent(&c->client, c->worker, written);
     }
-    if (status == SEND_ALL && c->is_kept && !conn_is_waiting(c) &&
-        !client_is_waiting(&c->client)) {
+    if (status == SEND_ALL && (c->then == CONN_TURN || c->then == CONN_TASK)) {
         if (MF_LIKELY(!c->worker->is_stopping) || !conn_pass_on(c)) {
             conn_execute_kept(c);
         }
@@ -277,9 +223,12 @@ static void on_answer(struct client *client, struct span reply, bool is_composed
 {
     struct conn *c = conn_of_client(client);
     struct worker *w = c->worker;
-    bool is_kept = is_composed && outq_append(&c->client.outq, reply.ptr, reply.len);
+    bool is_kept = is_composed && client_append(client, reply.ptr, reply.len);
 
     c->last_active = worker_now(w);
+    if (!client_is_waiting(client)) {
+        c->then = CONN_TURN; /* what came behind its request */
+    }
     conn_auth_note(c);
     if (!is_kept || !client_count_output(&c->client, w)) {
         ctr_add(&w->counters, is_kept ? CTR_slow_drops : CTR_response_obj_oom, 1);
@@ -303,30 +252,26 @@ void conn_input(struct conn *c)
     }
 }
 
-static inline void take_event(struct conn *c)
+void conn_take_event(struct conn *c)
 {
-    if (!outq_is_empty(&c->client.outq)) {
+    must_be_worker(c->worker);
+    if (client_has_output(&c->client)) {
         conn_round_run(c->worker); /* it came first, and conn_write() may execute much */
         conn_write(c);
         if (c->client.watcher != NULL) {
             conn_stream(c);
         }
-    } else if (conn_is_waiting(c) || client_is_waiting(&c->client)) {
-        /* It has its turn elsewhere. */
-        if (c->events == UV_DISCONNECT) {
-            on_peer_end(c);
+    } else if (MF_UNLIKELY(c->state == CONN_SHAKES)) {
+        conn_park(c, PARK_READY);
+    } else if (MF_LIKELY(c->then == CONN_INPUT)) {
+        if (MF_UNLIKELY(c->client.io.tls != NULL)) {
+            conn_tls_input(c);
+        } else {
+            conn_input(c);
         }
-    } else if (MF_UNLIKELY(c->client.io.tls != NULL)) {
-        conn_tls_event(c);
-    } else {
-        conn_input(c);
+    } else if (c->then == CONN_LOGIN) {
+        on_peer_end(c);
     }
-}
-
-void conn_take_event(struct conn *c)
-{
-    must_be_worker(c->worker);
-    take_event(c);
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events)
@@ -334,11 +279,11 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     struct conn *c = conn_from_poll(handle);
 
     conn_shed_if_crowded(c->worker);
-    if (MF_UNLIKELY(c->is_queued)) {
+    if (MF_UNLIKELY(c->state == CONN_ROUND)) {
         /* Another event came after its input, in the same turn of the loop. */
         conn_round_run(c->worker);
     }
-    if (MF_UNLIKELY(c->is_closing)) {
+    if (MF_UNLIKELY(conn_is_closed(c))) {
         return;
     }
     if (status < 0) {
@@ -346,14 +291,14 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         conn_close(c);
         return;
     }
-    if (conn_is_ready(c) || (events & c->events) == 0) {
+    if (conn_is_parked(c) || (events & c->events) == 0) {
         return; /* it has its turn elsewhere, or waits for something else by now */
     }
     if (conn_ready_must_wait(c) && !c->worker->is_stopping) {
         conn_ready_defer(c);
         return;
     }
-    take_event(c);
+    conn_take_event(c);
 }
 
 /* The same while the server stops; then there are no rounds of several connections. */
@@ -363,13 +308,13 @@ static void on_poll_draining(uv_poll_t *handle, int status, int events)
     struct counters *ctr = &c->worker->counters;
     uint64_t before = ctr_get(ctr, CTR_bytes_read);
 
-    if (status >= 0 && c->ending != ENDING_NOT) {
+    if (status >= 0 && (c->state == CONN_ANNOUNCES || c->state == CONN_LINGERS)) {
         conn_drain_event(c);
         return;
     }
     on_poll(handle, status, events);
     conn_round_run(c->worker);
-    if (!c->is_closing) {
+    if (!conn_is_closed(c)) {
         conn_drain_count(c, ctr_get(ctr, CTR_bytes_read) - before);
         conn_settle(c);
     }
@@ -389,7 +334,7 @@ static void refuse(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_address_refused, 1);
     /* Not into the middle of an answer, of one that has gone along (conn_pass.h). */
-    if (c->client.io.tls == NULL && outq_is_empty(&c->client.outq)) {
+    if (c->client.io.tls == NULL && !client_has_output(&c->client)) {
         (void)send(c->client.io.fd, REPLY_BYTES(TOO_MANY_OF_ADDRESS),
                    REPLY_LEN(TOO_MANY_OF_ADDRESS), MSG_DONTWAIT | MSG_NOSIGNAL);
     }
@@ -438,7 +383,6 @@ void conn_begin(struct conn *c)
             conn_close(c);
             return;
         }
-        c->is_shaking = true;
     }
     conn_log(c, WATCH_CONN_NEW);
     if (!take_place(c)) {
@@ -448,13 +392,12 @@ void conn_begin(struct conn *c)
         conn_drain(c);
         return;
     }
-    if (c->is_shaking) {
-        conn_deadline_set(c, DEADLINE_HANDSHAKE);
+    if (c->client.io.tls != NULL) {
+        conn_tls_begin(c);
+    } else {
+        conn_auth_note(c);
+        conn_settle(c);
     }
-    if (c->client.needs_auth && !c->client.is_doubted) {
-        conn_deadline_set(c, DEADLINE_LOGIN);
-    }
-    conn_settle(c);
 }
 
 struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *origin)
@@ -473,6 +416,7 @@ struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *ori
     c->client.origin = origin;
     guard_begin(&c->client, w);
     c->protocol = origin->protocol;
+    c->then = CONN_INPUT;
     c->last_active = worker_now(w);
     c->task.run = conn_execute_task;
     conn_auth_begin(c);
@@ -509,28 +453,71 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     return true;
 }
 
+static struct conns *conns_create(void)
+{
+    struct conns *all = mem_zalloc(sizeof(*all));
+
+    if (all == NULL) {
+        return NULL;
+    }
+    all->round = round_create();
+    if (all->round == NULL) {
+        mem_free(all);
+        return NULL;
+    }
+    for (unsigned i = 0; i < PARKS; i++) {
+        list_init(&all->parked[i]);
+    }
+    for (unsigned i = 0; i < DEADLINES; i++) {
+        list_init(&all->deadlines[i]);
+    }
+    for (unsigned i = 0; i < IDLE_SLOTS; i++) {
+        list_init(&all->idle.slot[i]);
+    }
+    all->idle.pass = 1;
+    list_init(&all->pins_new);
+    list_init(&all->pins);
+    list_init(&all->uploads);
+    return all;
+}
+
+static void conns_destroy(struct conns **all)
+{
+    if (*all != NULL) {
+        must((*all)->first == NULL && list_is_empty(&(*all)->parked[PARK_ROOM]));
+        round_destroy((*all)->round);
+        mem_free(*all);
+        *all = NULL;
+    }
+}
+
 /* ---- on a worker ------------------------------------------------------------------------- */
 
 static bool begin_on_worker(struct worker *w)
 {
     must_be_worker(w);
-    w->round = round_create();
+    w->conns = conns_create();
+    if (w->conns == NULL) {
+        return false;
+    }
     conn_idle_changed(w);
-    return w->round != NULL;
+    return true;
 }
 
 static void on_options_changed(struct worker *w)
 {
     must_be_worker(w);
     conn_idle_changed(w);
+    if (w->conns->idle.count > 0) {
+        cron_check_idle_ms(w, 0); /* the clock may have been set */
+    }
     conn_deadline_check(w);
 }
 
 static void end_on_worker(struct worker *w)
 {
     must_be_worker(w);
-    round_destroy(w->round);
-    w->round = NULL;
+    conns_destroy(&w->conns);
     detail_table_destroy(&w->detail);
 }
 

@@ -47,8 +47,8 @@ void conn_begin(struct conn *c);
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
 
-/* Poll for these events, UV_READABLE or UV_WRITABLE; 0: none. Context: worker. */
-void conn_arm(struct conn *c, int events);
+/* What its poll handle calls. Context: worker. */
+uv_poll_cb conn_poll_fn(const struct worker *w);
 
 /* Its input may have come, for a line or for a large value: read it. Context: worker. */
 void conn_input(struct conn *c);
@@ -58,9 +58,6 @@ void conn_input(struct conn *c);
  * Context: worker.
  */
 void conn_end(struct conn *c);
-
-/* After anything happened: wait for the right thing next, or close. Context: worker. */
-void conn_settle(struct conn *c);
 
 /* Its socket has input, or takes replies that wait: go on. Context: worker. */
 void conn_take_event(struct conn *c);

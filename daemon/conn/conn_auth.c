@@ -44,7 +44,9 @@ void conn_auth_begin(struct conn *c)
     const struct settings *s = c->worker->settings;
 
     must_be_worker(c->worker);
-    c->client.needs_auth = (s->auth_file != NULL || s->sasl) && !c->client.origin->is_control;
+    c->client.login_state = (s->auth_file != NULL || s->sasl) && !c->client.origin->is_control
+                                ? LOGIN_NEEDED
+                                : LOGIN_NONE;
 }
 
 bool conn_auth_resume(struct conn *c, const struct passed_conn *p)
@@ -52,7 +54,7 @@ bool conn_auth_resume(struct conn *c, const struct passed_conn *p)
     struct client *client = &c->client;
 
     must_be_worker(c->worker);
-    if (!client->needs_auth || p->user.ptr == NULL) {
+    if (!client_needs_login(client) || p->user.ptr == NULL) {
         return true;
     }
     client->user = mem_alloc(p->user.len + 1);
@@ -62,16 +64,13 @@ bool conn_auth_resume(struct conn *c, const struct passed_conn *p)
     memcpy(client->user, p->user.ptr, p->user.len);
     client->user[p->user.len] = '\0';
     client->login = p->login;
-    client->has_login = p->has_login;
-    client->is_doubted = p->has_login;
-    /* The SASL library is not asked again, as it is not by a reload. */
-    client->needs_auth = p->has_login || !c->worker->settings->sasl;
+    if (p->has_login) {
+        client->login_state = LOGIN_DOUBTED;
+    } else if (c->worker->settings->sasl) {
+        client->login_state =
+            LOGIN_NONE; /* the SASL library is not asked again, as by a reload */
+    }
     return true;
-}
-
-const char *conn_auth_method(const struct worker *w)
-{
-    return w->settings->auth_file != NULL ? "text" : "sasl";
 }
 
 /* ---- failures ---------------------------------------------------------------------------- */
@@ -105,7 +104,7 @@ bool conn_auth_failed(struct client *client, struct span user)
     if (failures > 0) {
         warn_of_guesses(c, user, failures);
     }
-    audit_login(client, w, user, conn_auth_method(w), false);
+    audit_login(client, w, user, false);
     client->login_failures++;
     if (client->login_failures == CONN_AUTH_FAILURES_MAX) {
         ctr_add(&w->counters, CTR_auth_kicks, 1);
@@ -118,14 +117,13 @@ void conn_auth_note(struct conn *c)
     struct client *client = &c->client;
 
     must_be_worker(c->worker);
-    if ((client->needs_auth && !client->is_doubted) || client->is_logging_in) {
+    if (client->login_state == LOGIN_NEEDED || c->then == CONN_LOGIN) {
         conn_deadline_set(c, DEADLINE_LOGIN);
     } else {
-        conn_deadline_clear(c, DEADLINE_LOGIN);
+        conn_deadline_clear(c);
     }
     if (client->login_failures >= CONN_AUTH_FAILURES_MAX) {
-        c->is_finishing = true;
-        c->is_kept = false;
+        c->then = CONN_ENDS;
     }
 }
 
@@ -144,7 +142,7 @@ void conn_auth_doubt_all(struct worker *w)
     struct conn *next;
 
     must_be_worker(w);
-    for (struct conn *c = w->conns; c != NULL; c = next) {
+    for (struct conn *c = w->conns->first; c != NULL; c = next) {
         struct client *client = &c->client;
         bool is_good = true;
 
@@ -153,11 +151,10 @@ void conn_auth_doubt_all(struct worker *w)
             conn_close(c);
             continue;
         }
-        if (!client->has_login) {
+        if (!client_has_login(client)) {
             continue;
         }
-        client->needs_auth = true;
-        client->is_doubted = true;
+        client->login_state = LOGIN_DOUBTED;
         if (client->watcher != NULL) {
             rcu_begin();
             is_good = auth_knows(users_of(w), &client->login);
@@ -177,12 +174,11 @@ static bool dispel_doubt(struct turn *t)
     const struct auth *users = users_of(t->w);
 
     t->units += auth_count(users) / ENTRIES_PER_UNIT;
-    client->is_doubted = false;
     if (auth_knows(users, &client->login)) {
-        client->needs_auth = false;
+        client->login_state = LOGIN_GOOD;
         return true;
     }
-    client->has_login = false;
+    client->login_state = LOGIN_NEEDED;
     guard_logout(client, t->w);
     ctr_add(&t->w->counters, CTR_auth_revoked, 1);
     log_info("auth, ended a session whose user or password is gone");
@@ -209,12 +205,11 @@ static bool is_barred(const struct turn *t)
 /* The client is who it says. False: no memory to know that. */
 static bool let_in(struct turn *t, struct span user)
 {
-    if (!guard_login(t->client, t->w, user, conn_auth_method(t->w))) {
+    if (!guard_login(t->client, t->w, user)) {
         return false;
     }
-    t->client->needs_auth = false;
-    t->client->has_login = true;
-    conn_deadline_clear(turn_conn(t), DEADLINE_LOGIN);
+    t->client->login_state = LOGIN_GOOD;
+    conn_deadline_clear(turn_conn(t));
     return true;
 }
 
@@ -348,7 +343,7 @@ enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t 
     enum turn_stop stop;
 
     must_be_in_turn(t);
-    if (t->client->is_doubted) {
+    if (t->client->login_state == LOGIN_DOUBTED) {
         bool is_good = dispel_doubt(t);
 
         if (is_good || is_text) {

@@ -33,9 +33,6 @@ bool conn_auth_resume(struct conn *c, const struct passed_conn *p);
  */
 enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used);
 
-/* How clients log in, as a word. Context: any thread. */
-const char *conn_auth_method(const struct worker *w);
-
 /* A login failed; a client_login_failed_fn. Context: worker. */
 bool conn_auth_failed(struct client *client, struct span user);
 

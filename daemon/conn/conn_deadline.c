@@ -17,52 +17,51 @@
 /* Milliseconds; 0: no limit. */
 static msec_t limit_of(const struct worker *w, enum conn_deadline which)
 {
-    return which == DEADLINE_HANDSHAKE
-               ? TLS_HANDSHAKE_MS
-               : (msec_t)setting_get(w->settings, auth_timeout_s) * 1000;
+    msec_t login = (msec_t)setting_get(w->settings, auth_timeout_s) * 1000;
+
+    if (which == DEADLINE_LOGIN) {
+        return login;
+    }
+    /* Who has to log in gets no more time because it speaks TLS. */
+    return (w->settings->auth_file != NULL || w->settings->sasl) && login > 0 &&
+                   login < TLS_HANDSHAKE_MS
+               ? login
+               : TLS_HANDSHAKE_MS;
 }
 
 void conn_deadline_set(struct conn *c, enum conn_deadline which)
 {
     struct worker *w = c->worker;
-    struct list *list = &w->deadlines[which];
-    struct conn_place *place = &c->deadlines[which];
+    struct list *list = &w->conns->deadlines[which];
     msec_t limit = limit_of(w, which);
 
     must_be_worker(w);
-    if (list_has_link(&place->link)) {
+    if (list_has_link(&c->deadline_link)) {
         return;
     }
-    place->since = conn_wait_now();
+    c->deadline_since = conn_wait_now();
     if (list_is_empty(list) && limit > 0) {
         cron_check_deadlines_in(w, (uint64_t)limit);
     }
-    list_append(list, &place->link);
+    list_append(list, &c->deadline_link);
 }
 
-void conn_deadline_clear(struct conn *c, enum conn_deadline which)
+void conn_deadline_clear(struct conn *c)
 {
     must_be_worker(c->worker);
-    list_remove(&c->deadlines[which].link);
-}
-
-void conn_deadline_clear_all(struct conn *c)
-{
-    for (unsigned which = 0; which < DEADLINES; which++) {
-        conn_deadline_clear(c, (enum conn_deadline)which);
-    }
+    list_remove(&c->deadline_link);
 }
 
 static void close_late(struct conn *c, enum conn_deadline which)
 {
-    if (c->is_shaking) {
+    if (c->state == CONN_SHAKES) {
         tls_handshake_failed(c->client.io.tls, "too slow");
     }
     if (which == DEADLINE_LOGIN) {
         ctr_add(&c->worker->counters, CTR_auth_timeouts, 1);
         log_info("auth, connection closed (did not authenticate in time)");
     }
-    if (c->awaits_header) {
+    if (c->state == CONN_HEADER) {
         conn_proxied_failed(c, "its header is late");
         return;
     }
@@ -73,9 +72,9 @@ static void close_late(struct conn *c, enum conn_deadline which)
 /* The one that began first; NULL: there is none. */
 static struct conn *find_first(const struct worker *w, enum conn_deadline which)
 {
-    struct list_link *link = list_first(&w->deadlines[which]);
+    struct list_link *link = list_first(&w->conns->deadlines[which]);
 
-    return link != NULL ? LIST_MEMBER(link, struct conn, deadlines[which].link) : NULL;
+    return link != NULL ? LIST_MEMBER(link, struct conn, deadline_link) : NULL;
 }
 
 void conn_deadline_check(struct worker *w)
@@ -89,12 +88,12 @@ void conn_deadline_check(struct worker *w)
         msec_t limit = limit_of(w, which);
         struct conn *c = find_first(w, which);
 
-        while (c != NULL && limit > 0 && now - c->deadlines[i].since >= limit) {
+        while (c != NULL && limit > 0 && now - c->deadline_since >= limit) {
             close_late(c, which);
             c = find_first(w, which);
         }
         if (c != NULL && limit > 0) {
-            cron_check_deadlines_in(w, (uint64_t)(c->deadlines[i].since + limit - now));
+            cron_check_deadlines_in(w, (uint64_t)(c->deadline_since + limit - now));
         }
     }
 }

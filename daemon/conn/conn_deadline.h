@@ -19,10 +19,7 @@ struct worker;
 void conn_deadline_set(struct conn *c, enum conn_deadline which);
 
 /* It is done, or need not be any more; nothing happens if that was so. Context: worker. */
-void conn_deadline_clear(struct conn *c, enum conn_deadline which);
-
-/* Clear all; for a connection that closes. Context: worker. */
-void conn_deadline_clear_all(struct conn *c);
+void conn_deadline_clear(struct conn *c);
 
 /* Close those that are late. Context: worker, outside a section. */
 void conn_deadline_check(struct worker *w);

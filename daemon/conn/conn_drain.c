@@ -8,6 +8,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_pass.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_stream.h"
 #include "daemon/conn/conn_upload.h"
@@ -30,8 +31,8 @@
 static bool is_idle(const struct conn *c)
 {
     return c->worker->now - c->last_active >= IDLE_MS && c->drain_bytes == 0 &&
-           outq_is_empty(&c->client.outq) && !c->is_kept && !client_is_waiting(&c->client) &&
-           c->client.watcher == NULL && io_unsent(&c->client.io) == 0;
+           !client_has_output(&c->client) && !conn_is_kept(c) && c->client.watcher == NULL &&
+           io_unsent(&c->client.io) == 0;
 }
 
 static void close_overdue(struct conn *c)
@@ -53,11 +54,11 @@ void conn_drain(struct conn *c)
     if (conn_pass_on(c)) {
         return;
     }
-    if (c->is_shaking || c->awaits_header) {
+    if (c->state == CONN_SHAKES || c->state == CONN_HEADER) {
         conn_close(c);
         return;
     }
-    if (c->ending != ENDING_NOT) {
+    if (c->state >= CONN_ANNOUNCES) {
         return;
     }
     c->drain_bytes = io_unread(&c->client.io);
@@ -75,7 +76,7 @@ void conn_drain_all(struct worker *w)
 
     must_be_worker(w);
     worker_now(w);
-    for (struct conn *c = w->conns; c != NULL; c = next) {
+    for (struct conn *c = w->conns->first; c != NULL; c = next) {
         next = c->next;
         conn_drain(c);
     }
@@ -84,7 +85,7 @@ void conn_drain_all(struct worker *w)
 /* Has a reply been begun that is composed in more than one turn? */
 static bool is_in_reply(const struct conn *c)
 {
-    return c->rest.is_active || c->client.dump.is_active;
+    return client_has_rest(&c->client) || client_dumps(&c->client);
 }
 
 /*
@@ -93,7 +94,7 @@ static bool is_in_reply(const struct conn *c)
  */
 static void finish_reply(struct conn *c)
 {
-    size_t kept = c->rest.is_active ? c->rest.line_bytes : 0;
+    size_t kept = client_has_rest(&c->client) ? c->client.kept->rest.line_bytes : 0;
 
     if (conn_is_waiting(c) || conn_pass_on(c) || conn_passes_later(c)) {
         return;
@@ -103,7 +104,9 @@ static void finish_reply(struct conn *c)
         return;
     }
     c->drain_bytes = 0;
-    c->is_kept = is_in_reply(c);
+    if ((c->then == CONN_TURN || c->then == CONN_TASK) && !is_in_reply(c)) {
+        c->then = CONN_INPUT;
+    }
     if (buf_len(&c->in) > kept) {
         c->in.end = c->in.begin + kept;
     }
@@ -136,13 +139,13 @@ void conn_drain_check(struct worker *w)
     struct conn *next;
 
     must_be_worker(w);
-    for (struct conn *c = w->conns; c != NULL; c = next) {
+    for (struct conn *c = w->conns->first; c != NULL; c = next) {
         next = c->next;
-        if (c->ending == ENDING_LINGERS) {
+        if (c->state == CONN_LINGERS) {
             check_lingering(c);
-        } else if (c->ending == ENDING_NOT && w->phase == WORKER_FINISHING) {
+        } else if (c->state < CONN_ANNOUNCES && w->phase == WORKER_FINISHING) {
             finish_reply(c);
-        } else if (c->ending == ENDING_NOT && conn_holds_others_up(c)) {
+        } else if (c->state < CONN_ANNOUNCES && conn_holds_others_up(c)) {
             end_stuck(c);
         }
     }
@@ -163,7 +166,7 @@ bool conn_drain_settle(struct conn *c)
     if (conn_pass_on(c)) {
         return true;
     }
-    if (c->is_kept || conn_drain_has_input(c) || conn_passes_later(c)) {
+    if (conn_is_kept(c) || conn_drain_has_input(c) || conn_passes_later(c)) {
         return false;
     }
     conn_end(c);
@@ -180,17 +183,17 @@ void conn_drain_end(struct conn *c)
 {
     must_be_worker(c->worker);
     must_not_be_reading();
-    if (c->ending == ENDING_LINGERS) {
+    if (c->state == CONN_LINGERS) {
         return;
     }
     if (!io_send_end(&c->client.io)) {
-        c->ending = ENDING_ANNOUNCES;
+        conn_enter(c, CONN_ANNOUNCES);
         conn_arm(c, UV_WRITABLE);
         return;
     }
-    c->ending = ENDING_LINGERS;
-    c->is_kept = false;
-    conn_deadline_clear_all(c);
+    conn_enter(c, CONN_LINGERS);
+    c->then = CONN_ENDS;
+    conn_deadline_clear(c);
     watch_remove(&c->client.watcher);
     conn_upload_drop(c);
     buf_fini(&c->in);
@@ -204,7 +207,7 @@ void conn_drain_end(struct conn *c)
 void conn_drain_event(struct conn *c)
 {
     must_be_worker(c->worker);
-    if (c->ending == ENDING_ANNOUNCES) {
+    if (c->state == CONN_ANNOUNCES) {
         conn_drain_end(c);
     } else if (io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS)) {
         c->quiet_checks = 0;

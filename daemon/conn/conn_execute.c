@@ -18,8 +18,8 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_input.h"
-#include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_wait.h"
@@ -34,15 +34,21 @@
 static size_t remember_rest(struct turn *t, const struct request *r, const char *p,
                             size_t line_end)
 {
-    struct get_rest *rest = &turn_conn(t)->rest;
+    struct kept *k = client_keep(t->client);
     size_t at = (size_t)(t->rest.ptr - p);
 
-    rest->keys_bytes = t->rest.len;
-    rest->line_bytes = line_end - at;
-    rest->exptime = r->exptime;
-    rest->command = r->command;
-    rest->wants_cas = r->wants_cas;
-    rest->is_active = true;
+    if (k == NULL) {
+        t->is_broken = true; /* its keys that were answered may not be answered again */
+        return at;
+    }
+    k->rest = (struct get_rest){
+        .keys_bytes = t->rest.len,
+        .line_bytes = line_end - at,
+        .exptime = r->exptime,
+        .command = r->command,
+        .wants_cas = r->wants_cas,
+        .is_active = true,
+    };
     return at;
 }
 
@@ -53,8 +59,8 @@ static size_t remember_rest(struct turn *t, const struct request *r, const char 
 static size_t stopped_at(struct turn *t, const struct step *s, const char *p, const char *begin,
                          enum turn_stop stop)
 {
-    if (stop == TURN_CLOSES || stop == TURN_ASKED || stop == TURN_LASTS ||
-        stop == TURN_STREAMS) {
+    if (stop == TURN_CLOSES || stop == TURN_ASKED || stop == TURN_LOGS_IN ||
+        stop == TURN_LASTS || stop == TURN_STREAMS) {
         return (size_t)(s->end - p);
     }
     if (s->req.cls == CLASS_GET) {
@@ -66,7 +72,7 @@ static size_t stopped_at(struct turn *t, const struct step *s, const char *p, co
 /* Its answer may come later. */
 static void note_stopped(struct turn *t, const struct step *s, enum turn_stop stop)
 {
-    if (stop == TURN_ASKED || stop == TURN_LASTS) {
+    if (stop == TURN_ASKED || stop == TURN_LOGS_IN || stop == TURN_LASTS) {
         timing_late(t, &s->req);
     }
 }
@@ -233,7 +239,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
         break;
     case PARSE_CLOSE:
         answer_last(t, b);
-        c->is_refused = true;
+        c->close_reason = CLOSE_REFUSED;
         *used = len;
         return TURN_CLOSES;
     }
@@ -243,7 +249,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
 /* Go on with the rest of a get line; its keys are at p. */
 static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
 {
-    struct get_rest *rest = &turn_conn(t)->rest;
+    struct get_rest *rest = &t->client->kept->rest;
     struct request r = {
         .exptime = rest->exptime,
         .command = rest->command,
@@ -272,11 +278,11 @@ static enum turn_stop run_pending(struct turn *t, struct lot *lot, const char *p
     struct conn *c = turn_conn(t);
 
     *used = 0;
-    if (c->rest.is_active) {
+    if (client_has_rest(&c->client)) {
         return run_rest(t, p, used);
     }
-    if (c->client.dump.is_active) {
-        return dump_go_on(t, &c->client.dump);
+    if (client_dumps(&c->client)) {
+        return dump_go_on(t, &c->client.kept->dump);
     }
     if (c->upload != NULL) {
         return conn_upload_take(t, lot, p, len, used);
@@ -391,25 +397,22 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
 
 /* ---- turns ------------------------------------------------------------------------------- */
 
+/* What a turn that stopped so has its connection wait for. */
+static const uint8_t state_after[] = {
+    [TURN_DRY] = CONN_INPUT,   [TURN_BLOCKED] = CONN_TURN, [TURN_WAITS] = CONN_ROOM,
+    [TURN_YIELDS] = CONN_TURN, [TURN_ASKED] = CONN_ANSWER, [TURN_LOGS_IN] = CONN_LOGIN,
+    [TURN_LASTS] = CONN_TASK,  [TURN_QUEUES] = CONN_TASK,  [TURN_STREAMS] = CONN_INPUT,
+    [TURN_CLOSES] = CONN_ENDS,
+};
+
 static void note_stop(struct conn *c, enum turn_stop stop)
 {
-    c->is_kept = stop != TURN_DRY && stop != TURN_CLOSES && stop != TURN_STREAMS;
     if (MF_UNLIKELY(stop == TURN_WAITS)) {
         conn_wait_begin(c);
     } else if (MF_UNLIKELY(conn_is_waiting(c))) {
         conn_wait_end(c);
     }
-    if (stop == TURN_CLOSES) {
-        c->is_finishing = true;
-    }
-    if (!outq_is_empty(&c->client.outq)) {
-        return; /* it goes on when its replies are sent */
-    }
-    if (stop == TURN_YIELDS) {
-        conn_ready_add(c);
-    } else if (stop == TURN_LASTS || stop == TURN_QUEUES) {
-        task_add(c->worker, &c->task);
-    }
+    c->then = state_after[stop];
 }
 
 static inline bool keep_input(struct conn *c, const struct lot *lot, size_t used)
@@ -428,7 +431,7 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
     uint32_t units;
     size_t used;
 
-    debug_must(!c->is_closing && outq_is_empty(&c->client.outq));
+    debug_must(!conn_is_closed(c) && !client_has_output(&c->client));
     turn_take(t, &c->client);
     t->input = lot->p;
     t->may_wait = conn_may_wait(c);
@@ -463,7 +466,7 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
         note_stop(c, stop);
     }
     if (is_timed) {
-        timing_end(t, c->is_kept, c->upload != NULL);
+        timing_end(t, conn_is_kept(c), c->upload != NULL);
     }
 }
 
@@ -529,7 +532,7 @@ void conn_execute_task(struct task *task, struct worker *w)
 
     must_be_worker(w);
     must_not_be_reading();
-    if (c->is_kept) {
+    if (conn_is_kept(c)) {
         conn_execute_kept(c);
     } else {
         conn_settle(c); /* the server stops, and what it waited with was dropped */

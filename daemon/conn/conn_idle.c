@@ -14,6 +14,9 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
+/* While there is an idle timeout, connections are checked so often. */
+#define CHECK_MS 1000u
+
 /* So many are looked at in a turn of the loop, or a sixteenth of that closed. */
 #define LOOKS_MAX   256u
 #define CLOSE_LOOKS 16u
@@ -31,7 +34,7 @@ static struct list *slot_of(struct idle *idle, msec_t second)
 /* What the slots were filled by; the option may have changed since. */
 static msec_t timeout_ms(const struct worker *w)
 {
-    return w->idle.timeout_ms;
+    return w->conns->idle.timeout_ms;
 }
 
 /*
@@ -41,13 +44,13 @@ static msec_t timeout_ms(const struct worker *w)
 static bool may_be_idle(const struct conn *c)
 {
     return c->client.watcher == NULL && !conn_is_waiting(c) &&
-           (!client_is_waiting(&c->client) || !outq_is_empty(&c->client.outq));
+           (!client_is_waiting(&c->client) || client_has_output(&c->client));
 }
 
 /* Look at it again when it is due, which is in `second` at the earliest. */
 static void wait_until(struct conn *c, msec_t due, msec_t second)
 {
-    struct idle *idle = &c->worker->idle;
+    struct idle *idle = &c->worker->conns->idle;
     msec_t last = idle->second + IDLE_SLOTS - 1;
     msec_t at = second_of(due);
 
@@ -58,7 +61,7 @@ static void wait_until(struct conn *c, msec_t due, msec_t second)
 void conn_idle_begin(struct conn *c)
 {
     struct worker *w = c->worker;
-    struct idle *idle = &w->idle;
+    struct idle *idle = &w->conns->idle;
 
     must_be_worker(w);
     if (timeout_ms(w) == 0) {
@@ -66,6 +69,7 @@ void conn_idle_begin(struct conn *c)
     }
     if (idle->count == 0) {
         idle->second = second_of(worker_now(w));
+        cron_check_idle_ms(w, CHECK_MS);
     }
     idle->count++;
     wait_until(c, c->last_active + timeout_ms(w) + 1, idle->second);
@@ -79,11 +83,11 @@ void conn_idle_changed(struct worker *w)
     if (wanted == timeout_ms(w)) {
         return;
     }
-    for (struct conn *c = w->conns; c != NULL; c = c->next) {
+    for (struct conn *c = w->conns->first; c != NULL; c = c->next) {
         conn_idle_end(c);
     }
-    w->idle.timeout_ms = wanted;
-    for (struct conn *c = w->conns; c != NULL; c = c->next) {
+    w->conns->idle.timeout_ms = wanted;
+    for (struct conn *c = w->conns->first; c != NULL; c = c->next) {
         conn_idle_begin(c);
     }
 }
@@ -93,7 +97,7 @@ void conn_idle_end(struct conn *c)
     must_be_worker(c->worker);
     if (list_has_link(&c->idle_link)) {
         list_remove(&c->idle_link);
-        c->worker->idle.count--;
+        c->worker->conns->idle.count--;
     }
 }
 
@@ -103,7 +107,7 @@ static unsigned look_at(struct conn *c, msec_t now)
     struct worker *w = c->worker;
     msec_t due = c->last_active + timeout_ms(w) + 1;
 
-    c->idle_pass = w->idle.pass;
+    c->idle_pass = w->conns->idle.pass;
     if (!may_be_idle(c)) {
         wait_until(c, now, second_of(now) + 1);
         return 1;
@@ -140,7 +144,7 @@ static bool check_slot(struct idle *idle, msec_t now, unsigned *looks)
 
 void conn_idle_check(struct worker *w, msec_t now)
 {
-    struct idle *idle = &w->idle;
+    struct idle *idle = &w->conns->idle;
     msec_t last = second_of(now);
     unsigned looks = 0;
 
@@ -152,6 +156,9 @@ void conn_idle_check(struct worker *w, msec_t now)
     while (check_slot(idle, now, &looks)) {
         if (idle->second >= last) {
             idle->pass++;
+            if (idle->count > 0) {
+                cron_check_idle_ms(w, CHECK_MS);
+            }
             return;
         }
         idle->second++;

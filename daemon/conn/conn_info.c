@@ -105,10 +105,8 @@ uint64_t conn_peer_id(const struct client *client)
 void conn_log(const struct conn *c, enum watch_kind kind)
 {
     static const char *const reasons[] = {
-        [CLOSE_ERROR] = "error",
-        [CLOSE_NORMAL] = "normal",
-        [CLOSE_IDLE] = "idle_timeout",
-        [CLOSE_SHUTDOWN] = "shutdown",
+        [CLOSE_ERROR] = "error",       [CLOSE_REFUSED] = "error",     [CLOSE_NORMAL] = "normal",
+        [CLOSE_IDLE] = "idle_timeout", [CLOSE_SHUTDOWN] = "shutdown",
     };
     struct worker *w = c->worker;
     struct watch_event e = {
@@ -178,10 +176,10 @@ static void put_client(const struct conn *c, char *out, size_t size)
 
 static const char *state_name(const struct conn *c)
 {
-    if (!outq_is_empty(&c->client.outq)) {
+    if (client_has_output(&c->client)) {
         return "conn_mwrite";
     }
-    if (c->is_finishing) {
+    if (c->then == CONN_ENDS) {
         return "conn_closing";
     }
     if (c->swallow > 0) {
@@ -193,8 +191,7 @@ static const char *state_name(const struct conn *c)
     if (c->client.watcher != NULL) {
         return "conn_watch";
     }
-    if (client_is_waiting(&c->client) || conn_is_waiting(c) || conn_is_ready(c) ||
-        task_is_waiting(&c->task)) {
+    if (conn_is_kept(c) || conn_is_parked(c)) {
         return "conn_parse_cmd";
     }
     return "conn_read";
@@ -214,7 +211,7 @@ static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
         .tag = c->client.origin->tag,
         .state = state_name(c),
         .last_cmd = c->last_active,
-        .resps_waiting = !outq_is_empty(&c->client.outq),
+        .resps_waiting = client_has_output(&c->client),
     };
 
     if (c->is_proxied) {
@@ -231,13 +228,13 @@ static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
 
 static void cursor_begin(struct stats_conn_cursor *cursor, struct worker *w)
 {
-    cursor->next_conn = w->conns;
-    cursor->next = w->conn_cursors;
-    cursor->link = &w->conn_cursors;
+    cursor->next_conn = w->conns->first;
+    cursor->next = w->conns->cursors;
+    cursor->link = &w->conns->cursors;
     if (cursor->next != NULL) {
         cursor->next->link = &cursor->next;
     }
-    w->conn_cursors = cursor;
+    w->conns->cursors = cursor;
 }
 
 void conn_each_end(struct stats_conn_cursor *cursor)

@@ -19,6 +19,7 @@
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/worker/insight.h"
@@ -80,7 +81,7 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
     if (c->need > 0) {
         return total >= c->need;
     }
-    if (tail == 0 || c->upload != NULL || c->swallow > 0 || c->client.needs_auth ||
+    if (tail == 0 || c->upload != NULL || c->swallow > 0 || client_needs_login(&c->client) ||
         c->protocol == PROTOCOL_BINARY) {
         return true;
     }
@@ -95,7 +96,9 @@ static bool count_kept(struct conn *c, size_t n)
 {
     bool is_good = client_count_input(&c->client, c->worker, c->in.cap);
 
-    holder_sent(c->worker, &c->client.holder, n);
+    if (c->client.kept != NULL) {
+        holder_sent(c->worker, &c->client.kept->holder, n);
+    }
     return is_good;
 }
 
@@ -146,7 +149,7 @@ static void read_long(struct conn *c)
     }
     c->in.end += (size_t)n;
     conn_ready_count(c, (size_t)n);
-    holder_sent(c->worker, &c->client.holder, (size_t)n);
+    holder_sent(c->worker, &c->client.kept->holder, (size_t)n);
     if (is_worth_parsing(c, tail, buf_end(&c->in) - n, (size_t)n)) {
         conn_execute_kept(c);
     } else {
@@ -158,7 +161,7 @@ void conn_read(struct conn *c)
 {
     struct worker *w = c->worker;
     size_t tail = buf_len(&c->in);
-    struct round *r = w->round;
+    struct round *r = w->conns->round;
     char *p;
     size_t room;
     ssize_t n;
@@ -174,7 +177,7 @@ void conn_read(struct conn *c)
     }
     p = w->rbuf + r->filled;
     room = read_most(c, tail, WORKER_RBUF_BYTES - r->filled - tail);
-    if (MF_UNLIKELY(c->client.needs_auth)) {
+    if (MF_UNLIKELY(client_needs_login(&c->client))) {
         room = room < CONN_AUTH_READ_BYTES ? room : CONN_AUTH_READ_BYTES;
     }
     n = read_some(c, p + tail, room);
@@ -199,7 +202,7 @@ void conn_read(struct conn *c)
     round_add(c, p, tail + (size_t)n);
     if (tail + (size_t)n >= AT_ONCE_BYTES || c->reads_little || c->is_saturated) {
         conn_round_run(w);
-        if (!c->is_closing && c->is_saturated && conn_upload_wants_read(c)) {
+        if (!conn_is_closed(c) && c->is_saturated && conn_upload_wants_read(c)) {
             conn_upload_read(c);
         }
     }

@@ -12,7 +12,6 @@
 
 #include "daemon/base/pool.h"
 #include "daemon/command/guard.h"
-#include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_state.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -75,12 +74,11 @@ static void forget_ask(struct pool_job *job)
  */
 static bool let_in(struct client *c, struct worker *w, const struct login_ask *a)
 {
-    if (!guard_login(c, w, user_of(a), conn_auth_method(w))) {
+    if (!guard_login(c, w, user_of(a))) {
         return false;
     }
     c->login = a->login;
-    c->has_login = true;
-    c->is_doubted = true;
+    c->login_state = LOGIN_DOUBTED;
     return true;
 }
 
@@ -103,7 +101,6 @@ static void on_back(struct message *m, void *receiver)
     must_be_worker(w);
     ctr_add(&w->counters, CTR_auth_hashes, a->hashes);
     if (c != NULL) {
-        c->is_logging_in = false;
         (void)client_answer(&a->late, reply_text(settle(c, w, a)), true);
     }
     ask_destroy(a);
@@ -150,6 +147,5 @@ enum turn_stop conn_login_begin(struct turn *t, const struct text_auth *offer)
         turn_reply(t, REPLY_AUTH_BUSY);
         return TURN_CLOSES;
     }
-    c->is_logging_in = true;
-    return TURN_ASKED;
+    return TURN_LOGS_IN;
 }

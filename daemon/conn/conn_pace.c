@@ -15,8 +15,8 @@ void conn_pace_check(struct worker *w)
 
     must_be_worker(w);
     must_not_be_reading();
-    if (now - w->pins_checked >= CONN_PACE_PINS_MS) {
-        w->pins_checked = now;
+    if (now - w->conns->pins_checked >= CONN_PACE_PINS_MS) {
+        w->conns->pins_checked = now;
         conn_pin_check(w, now);
     }
     if (conn_upload_check(w, now)) {

@@ -36,8 +36,8 @@ static bool is_passable(const struct conn *c)
 
     return atomic_load_explicit(&crew->passes_conns, memory_order_relaxed) &&
            client->origin->transport != CONN_TLS && client->io.tls == NULL &&
-           client->watcher == NULL && client->exchange == NULL && !c->is_finishing &&
-           !c->is_closing && c->ending == ENDING_NOT && !client_restores(client, c->worker);
+           client->watcher == NULL && client->exchange == NULL && c->then != CONN_ENDS &&
+           c->state < CONN_ANNOUNCES && !client_restores(client, c->worker);
 }
 
 bool conn_holds_others_up(const struct conn *c)
@@ -55,23 +55,27 @@ bool conn_holds_others_up(const struct conn *c)
  */
 static bool has_bytes_only(const struct conn *c)
 {
-    const struct outq *q = &c->client.outq;
+    const struct kept *k = c->client.kept;
     struct passed_conns *passed = &c->worker->crew->passed;
 
-    return !q->is_pinned ||
+    return k == NULL || !k->outq.is_pinned ||
            ((c->worker->phase >= WORKER_FINISHING || conn_holds_others_up(c)) &&
-            out_left(&q->out) <= COPY_MAX_BYTES &&
-            (int64_t)(passed_conns_bytes(passed) + out_left(&q->out)) <=
+            out_left(&k->outq.out) <= COPY_MAX_BYTES &&
+            (int64_t)(passed_conns_bytes(passed) + out_left(&k->outq.out)) <=
                 holders_limit_bytes(c->worker));
 }
 
 /* Of a get line that was interrupted nothing is left but blanks: that would be no line. */
 static bool has_blank_rest(const struct conn *c)
 {
-    struct span keys = span_of(buf_begin(&c->in), c->rest.keys_bytes);
+    struct span keys;
     struct span key;
 
-    return c->rest.is_active && !text_next_key(&keys, &key);
+    if (!client_has_rest(&c->client)) {
+        return false;
+    }
+    keys = span_of(buf_begin(&c->in), c->client.kept->rest.keys_bytes);
+    return !text_next_key(&keys, &key);
 }
 
 /*
@@ -82,8 +86,8 @@ static bool is_between(const struct conn *c)
 {
     const struct client *client = &c->client;
 
-    return !c->is_queued && !client->dump.is_active && c->upload == NULL &&
-           !client_is_waiting(client) && !client->is_held && has_bytes_only(c) &&
+    return c->state != CONN_ROUND && !client_dumps(client) && c->upload == NULL &&
+           !client_is_waiting(client) && client->log_state != LOG_HELD && has_bytes_only(c) &&
            !has_blank_rest(c);
 }
 
@@ -120,19 +124,24 @@ struct copies {
 /* Fill in the bytes of p, which borrows them. False: no memory. */
 static bool put_bytes(const struct conn *c, struct copies *copies, struct passed_conn *p)
 {
-    const struct out *out = &c->client.outq.out;
+    const struct kept *k = c->client.kept;
+    const struct out *out;
 
     p->input = buf_span(&c->in);
+    if (k == NULL) {
+        return true;
+    }
+    out = &k->outq.out;
     p->output = span_of(MF_AT(out->base, out->sent), out->len - out->sent);
-    if (c->rest.is_active) {
-        if (!put_get(&c->rest, &copies->input) ||
+    if (k->rest.is_active) {
+        if (!put_get(&k->rest, &copies->input) ||
             !buf_append(&copies->input, buf_begin(&c->in), buf_len(&c->in))) {
             return false;
         }
         p->input = buf_span(&copies->input);
     }
-    if (c->client.outq.is_pinned) {
-        if (!outq_copy(&c->client.outq, &copies->output)) {
+    if (k->outq.is_pinned) {
+        if (!outq_copy(&k->outq, &copies->output)) {
             return false;
         }
         p->output = buf_span(&copies->output);
@@ -152,8 +161,8 @@ static bool give(struct conn *c, int fd)
         .login_failures = client->login_failures,
         .is_control = client->origin->is_control,
         .is_proxied = c->is_proxied,
-        .awaits_header = c->awaits_header,
-        .has_login = client->has_login,
+        .awaits_header = c->state == CONN_HEADER,
+        .has_login = client_has_login(client),
         .family = c->peer.family,
         .port = c->peer.port,
         .idle_ms = idle_ms(c),
@@ -228,10 +237,10 @@ static bool restore(struct conn *c, const struct passed_conn *p)
     c->last_active = worker_now(c->worker) - (msec_t)p->idle_ms;
     conn_idle_begin(c);
     if (!conn_auth_resume(c, p) || !buf_append(&c->in, p->input.ptr, p->input.len) ||
-        !outq_append(&client->outq, p->output.ptr, p->output.len)) {
+        (p->output.len > 0 && !client_append(client, p->output.ptr, p->output.len))) {
         return false;
     }
-    c->is_kept = p->input.len > 0 && !p->awaits_header;
+    c->then = p->input.len > 0 && !p->awaits_header ? CONN_TURN : CONN_INPUT;
     return client_count_input(client, c->worker, c->in.cap) &&
            client_count_output(client, c->worker);
 }
@@ -252,14 +261,6 @@ static void resume(struct conn *c, const struct passed_conn *p)
         return;
     }
     conn_begin(c);
-    if (c->is_closing) {
-        return;
-    }
-    if (!outq_is_empty(&c->client.outq)) {
-        conn_write(c);
-    } else if (c->is_kept) {
-        conn_execute_kept(c);
-    }
 }
 
 static void on_heirs(struct message *m, void *receiver)

@@ -33,84 +33,85 @@
 
 /* A reader that has stalled, and the bytes in a millisecond that it took before. */
 struct stalled {
-    struct conn *conn;
+    struct kept *kept;
     double rate;
 };
 
-static struct conn *conn_of_pin(struct pace *p)
+static struct kept *kept_of(struct pace *p)
 {
-    struct conn *c = (struct conn *)(void *)((char *)p - offsetof(struct conn, pin));
-
-    must(c->magic == CONN_MAGIC);
-    return c;
+    return (struct kept *)(void *)((char *)p - offsetof(struct kept, pin.pace));
 }
 
 void conn_pin_begin(struct conn *c)
 {
     struct worker *w = c->worker;
+    struct pin_pace *pin = &c->client.kept->pin;
 
     must_be_worker(w);
-    if (!pace_is_listed(&c->pin)) {
-        c->pin_sent = 0;
-        pace_note(&w->pins_new, &c->pin, w->now, 0);
+    if (!pace_is_listed(&pin->pace)) {
+        pin->sent = 0;
+        pace_note(&w->conns->pins_new, &pin->pace, w->now, 0);
         cron_pace_ms(w, CONN_PACE_PINS_MS);
     }
 }
 
-void conn_pin_end(struct conn *c)
+void conn_pin_wrote(struct kept *k, uint64_t bytes)
 {
-    must_be_worker(c->worker);
-    pace_end(&c->pin);
+    must_be_a_worker();
+    k->pin.sent += bytes;
+    if (!k->outq.is_pinned) {
+        pace_end(&k->pin.pace);
+    }
 }
 
 /*
  * Bytes that the peer has taken since the pin began, less what the socket held then. *is_all:
  * it holds nothing any more, so the peer waits for us.
  */
-static int64_t taken(const struct conn *c, bool *is_all)
+static int64_t taken(const struct kept *k, bool *is_all)
 {
     int queued = 0;
 
-    *is_all = ioctl(c->client.io.fd, SIOCOUTQ, &queued) == 0 && queued == 0;
-    return (int64_t)c->pin_sent - queued;
+    *is_all = ioctl(k->client->io.fd, SIOCOUTQ, &queued) == 0 && queued == 0;
+    return (int64_t)k->pin.sent - queued;
 }
 
 /* See how far the readers are that have come since the last check. */
 static void look_at_new(struct worker *w, msec_t now)
 {
     for (unsigned n = 0; n < LOOKS_MAX; n++) {
-        struct pace *p = pace_slowest(&w->pins_new);
-        struct conn *c;
+        struct pace *p = pace_slowest(&w->conns->pins_new);
+        struct kept *k;
         bool is_all;
 
         if (p == NULL) {
             break;
         }
-        c = conn_of_pin(p);
-        c->pin_seen = now;
-        c->pin_seen_at = taken(c, &is_all);
-        pace_note(&w->pins, p, now, c->pin_seen_at);
+        k = kept_of(p);
+        k->pin.seen = now;
+        k->pin.seen_bytes = taken(k, &is_all);
+        pace_note(&w->conns->pins, p, now, k->pin.seen_bytes);
     }
 }
 
 /* Fill in who has stalled over dead memory; the others go to the end of the list. */
 static unsigned find_stalled(struct worker *w, msec_t now, struct stalled out[LOOKS_MAX])
 {
-    struct pace *p = pace_slowest(&w->pins);
+    struct pace *p = pace_slowest(&w->conns->pins);
     struct pace *next;
     unsigned n = 0;
 
     for (unsigned i = 0; i < LOOKS_MAX && p != NULL && now - p->since >= STALLED_MS; i++) {
-        struct conn *c = conn_of_pin(p);
+        struct kept *k = kept_of(p);
         bool is_all;
-        int64_t at = taken(c, &is_all);
+        int64_t at = taken(k, &is_all);
 
-        next = pace_next(&w->pins, p);
-        if (is_all || at > p->bytes || !value_pin_is_dead(&c->client.outq.pin)) {
-            pace_note(&w->pins, p, now, at);
+        next = pace_next(&w->conns->pins, p);
+        if (is_all || at > p->bytes || !value_pin_is_dead(&k->outq.pin)) {
+            pace_note(&w->conns->pins, p, now, at);
         } else {
-            out[n++] = (struct stalled){c, (double)(at - c->pin_seen_at) /
-                                               (double)(now - c->pin_seen)};
+            out[n++] = (struct stalled){k, (double)(at - k->pin.seen_bytes) /
+                                               (double)(now - k->pin.seen)};
         }
         p = next;
     }
@@ -123,7 +124,7 @@ static struct stalled *find_slowest(struct stalled *s, unsigned n)
     struct stalled *least = NULL;
 
     for (unsigned i = 0; i < n; i++) {
-        if (s[i].conn != NULL && (least == NULL || s[i].rate < least->rate)) {
+        if (s[i].kept != NULL && (least == NULL || s[i].rate < least->rate)) {
             least = &s[i];
         }
     }
@@ -133,7 +134,7 @@ static struct stalled *find_slowest(struct stalled *s, unsigned n)
 bool conn_pin_has_any(const struct worker *w)
 {
     must_be_worker(w);
-    return pace_slowest(&w->pins) != NULL || pace_slowest(&w->pins_new) != NULL;
+    return pace_slowest(&w->conns->pins) != NULL || pace_slowest(&w->conns->pins_new) != NULL;
 }
 
 void conn_pin_check(struct worker *w, msec_t now)
@@ -152,10 +153,10 @@ void conn_pin_check(struct worker *w, msec_t now)
         for (uint64_t gone = 0; cuts > 0 && gone < excess; cuts--) {
             struct stalled *s = find_slowest(stalled, n);
 
-            gone += (uint64_t)s->conn->client.outq.pin.bytes;
+            gone += (uint64_t)s->kept->outq.pin.bytes;
             ctr_add(&w->counters, CTR_slow_drops, 1);
-            conn_close(s->conn);
-            s->conn = NULL;
+            conn_close(conn_of_client(s->kept->client));
+            s->kept = NULL;
         }
     }
 }

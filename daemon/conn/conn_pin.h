@@ -13,8 +13,8 @@ struct worker;
 /* Its queue begins with a pinned value: watch its pace. Context: worker. */
 void conn_pin_begin(struct conn *c);
 
-/* It has pinned nothing any more; nothing happens if it did not. Context: worker. */
-void conn_pin_end(struct conn *c);
+/* So many bytes of its queue were written, pinned or not. Context: worker. */
+void conn_pin_wrote(struct kept *k, uint64_t bytes);
 
 /* Are there such connections? Context: worker. */
 bool conn_pin_has_any(const struct worker *w);

@@ -15,6 +15,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/net/passed_conns.h"
 #include "lib/base/buf.h"
@@ -47,8 +48,7 @@ void conn_proxied_failed(struct conn *c, const char *why)
 static void take_header(struct conn *c, const struct proxy_header *h)
 {
     buf_fini(&c->in);
-    c->awaits_header = false;
-    conn_deadline_clear(c, DEADLINE_HANDSHAKE);
+    conn_deadline_clear(c);
     if (h->family != PROXY_NONE) {
         conn_set_peer(c, h->family == PROXY_INET ? AF_INET : AF_INET6, h->address, h->port);
         c->is_proxied = true;
@@ -107,7 +107,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
     (void)events;
     must(c->magic == CONN_MAGIC);
-    if (c->is_closing || !c->awaits_header) {
+    if (c->state != CONN_HEADER) {
         return;
     }
     worker_now(c->worker);
@@ -121,7 +121,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 void conn_proxied_begin(struct conn *c)
 {
     must_be_worker(c->worker);
-    c->awaits_header = true;
+    conn_enter(c, CONN_HEADER);
     conn_deadline_set(c, DEADLINE_HANDSHAKE);
     /* Its own callback, so that those that are served pay nothing for it. */
     c->events = CONN_EVENTS_OLD;

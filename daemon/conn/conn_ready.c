@@ -8,48 +8,30 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_tls.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-void conn_ready_add(struct conn *c)
-{
-    must_be_worker(c->worker);
-    if (!conn_is_ready(c)) {
-        list_append(&c->worker->ready, &c->ready_link);
-        c->worker->ready_count++;
-    }
-}
-
 void conn_ready_defer(struct conn *c)
 {
     struct worker *w = c->worker;
 
     must_be_worker(c->worker);
-    debug_must(!conn_is_ready(c));
-    list_append(c->is_light ? &w->ready_light : &w->ready, &c->ready_link);
-    w->ready_count++;
-    c->is_deferred = true;
+    conn_enter(c, CONN_EVENT);
+    if (c->is_light) {
+        conn_park(c, PARK_LIGHT);
+    }
     timing_defer(&c->client, w);
     ctr_add(&w->counters, CTR_conn_deferrals, 1);
-}
-
-void conn_ready_remove(struct conn *c)
-{
-    must_be_worker(c->worker);
-    if (conn_is_ready(c)) {
-        list_remove(&c->ready_link);
-        c->worker->ready_count--;
-        c->is_deferred = false;
-    }
 }
 
 /* Its event had to wait. The handle stayed armed, so the event comes again if it must. */
 static void serve_deferred(struct conn *c)
 {
-    if (c->worker->is_stopping) {
+    if (c->worker->is_stopping && !io_has_more(&c->client.io)) {
         conn_settle(c); /* what is read then is counted with its event */
     } else {
         conn_take_event(c);
@@ -58,24 +40,23 @@ static void serve_deferred(struct conn *c)
 
 static void serve(struct conn *c, usec_t *slice_end)
 {
-    bool was_deferred = c->is_deferred;
-
-    conn_ready_remove(c);
-    if (was_deferred) {
+    conn_unpark(c);
+    if (c->state == CONN_EVENT) {
         serve_deferred(c);
         return;
     }
     conn_round_run(c->worker); /* its input is in the buffer that this one may need */
-    if (MF_UNLIKELY(c->client.io.tls != NULL)) {
-        conn_tls_serve(c, slice_end);
+    if (MF_UNLIKELY(c->state == CONN_SHAKES)) {
+        conn_tls_shake(c, slice_end);
     } else {
         conn_execute_kept(c);
     }
 }
 
 /* Serve n of a list at most, until so many units of work are done in this turn of the loop. */
-static void serve_some(struct worker *w, struct list *list, uint32_t n, uint32_t end)
+static void serve_some(struct worker *w, enum conn_park where, uint32_t n, uint32_t end)
 {
+    struct list *list = &w->conns->parked[where];
     usec_t slice_end = 0;
 
     for (; n > 0 && w->loop_units < end; n--) {
@@ -83,7 +64,7 @@ static void serve_some(struct worker *w, struct list *list, uint32_t n, uint32_t
         if (list_is_empty(list)) {
             break;
         }
-        serve(LIST_MEMBER(list_first(list), struct conn, ready_link), &slice_end);
+        serve(LIST_MEMBER(list_first(list), struct conn, park), &slice_end);
     }
     conn_round_run(w);
 }
@@ -92,8 +73,8 @@ void conn_ready_serve(struct worker *w)
 {
     must_be_worker(w);
     must_not_be_reading();
-    serve_some(w, &w->ready_light, w->ready_count, w->loop_units + BUDGET_loop_units);
+    serve_some(w, PARK_LIGHT, w->ready_count, w->loop_units + BUDGET_loop_units);
     w->loop_units = 0;
     /* Those that yield again queue up behind the others, and wait for the loop's next turn. */
-    serve_some(w, &w->ready, w->ready_count, BUDGET_loop_units);
+    serve_some(w, PARK_READY, w->ready_count, BUDGET_loop_units);
 }

@@ -38,14 +38,8 @@ static inline bool conn_ready_must_wait(const struct conn *c)
            (!c->is_light || units >= BUDGET_light_all_units);
 }
 
-/* It yielded: its next turn comes after those of all others that did. Context: worker. */
-void conn_ready_add(struct conn *c);
-
-/* Its event has to wait: the same. Context: worker. */
+/* Its event has to wait: its turn comes after those of others. Context: worker. */
 void conn_ready_defer(struct conn *c);
-
-/* It waits no more; nothing happens if it does not wait. Context: worker. */
-void conn_ready_remove(struct conn *c);
 
 /*
  * Serve those that wait, up to BUDGET_loop_units of work for those that need little and as much

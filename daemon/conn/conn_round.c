@@ -28,14 +28,14 @@ void round_destroy(struct round *r)
 void round_add(struct conn *c, char *p, size_t len)
 {
     struct worker *w = c->worker;
-    struct round *r = w->round;
+    struct round *r = w->conns->round;
     struct lot *lot = &r->lot[r->n++];
 
     must_be_worker(c->worker);
     must(r->n <= ROUND_LOTS);
-    debug_must(p == w->rbuf + r->filled && !c->is_queued);
+    debug_must(p == w->rbuf + r->filled && c->state != CONN_ROUND);
     r->filled += len;
-    c->is_queued = true;
+    c->state = CONN_ROUND;
     lot->conn = c;
     lot->p = p;
     lot->len = len;
@@ -84,7 +84,7 @@ static void serve_lots(struct worker *w, struct round *r)
         if (i == parsed) {
             parsed = parse_some(&t, r, i);
         }
-        lot->conn->is_queued = false;
+        lot->conn->state = CONN_INPUT;
         t.is_followed = i + 1 < r->n;
         lot_execute(&t, lot);
         units += t.units;
@@ -94,7 +94,7 @@ static void serve_lots(struct worker *w, struct round *r)
 
 void conn_round_run(struct worker *w)
 {
-    struct round *r = w->round;
+    struct round *r = w->conns->round;
     unsigned n = r->n;
 
     must_be_worker(w);
@@ -108,7 +108,7 @@ void conn_round_run(struct worker *w)
 
         r->n = 0;
         r->filled = 0;
-        lot->conn->is_queued = false;
+        lot->conn->state = CONN_INPUT;
         conn_execute(lot->conn, INPUT_READ, lot->p, lot->len);
         return;
     }

@@ -19,8 +19,9 @@
 
 static struct conn *conn_of_holder(struct holder *x)
 {
-    return conn_of_client(
-        (struct client *)(void *)((char *)x - offsetof(struct client, holder)));
+    struct kept *k = (struct kept *)(void *)((char *)x - offsetof(struct kept, holder));
+
+    return conn_of_client(k->client);
 }
 
 void conn_shed_quietly(struct worker *w)

@@ -3,7 +3,8 @@
  * A connection from the inside: for conn*.c only. A connection is a poll handle and what is
  * kept between turns; while it is idle that is nothing but this struct.
  *
- *     conn          adopt, close, events, what to wait for next
+ *     conn          adopt, close, events
+ *     conn_settle   what to wait for next
  *     conn_arrivals those that were accepted and have not begun
  *     conn_input    reading: one read a turn, the tail that is kept
  *     conn_round    several connections served in one turn
@@ -51,6 +52,9 @@
 #include "lib/base/context.h"
 #include "proto/request.h"
 
+struct round;
+struct stats_conn_cursor;
+struct udp;
 struct upload;
 
 #define CONN_MAGIC 0x636f6e6eu
@@ -64,30 +68,79 @@ struct upload;
  */
 #define CONN_READ_LITTLE_BYTES 512u
 
-/* The rest of a get line that was interrupted; its keys are at the front of conn.in. */
-struct get_rest {
-    size_t keys_bytes;
-    size_t line_bytes; /* keys and line end */
-    int64_t exptime;
-    uint8_t command;
-    bool wants_cas;
-    bool is_active;
-};
-
-/* A connection's place in one of the lists of conn_deadline.h. */
-struct conn_place {
-    struct list_link link;
-    msec_t since; /* by conn_wait_now() */
-};
-
 /* Why a connection closes, as it is reported to watchers. */
-enum close_reason { CLOSE_ERROR, CLOSE_NORMAL, CLOSE_IDLE, CLOSE_SHUTDOWN };
+enum close_reason {
+    CLOSE_ERROR,
+    CLOSE_REFUSED, /* what it sent last is no request; reported as an error */
+    CLOSE_NORMAL,
+    CLOSE_IDLE,
+    CLOSE_SHUTDOWN,
+};
 
-/* How far the end of a connection has come while the server stops. */
-enum conn_ending {
-    ENDING_NOT,       /* what was received is answered */
-    ENDING_ANNOUNCES, /* the end waits for room in the socket */
-    ENDING_LINGERS,   /* it was announced; input is dropped until the peer closes */
+/*
+ * What a connection waits for: one thing at a time. conn_enter() alone sets it, but for a round
+ * (conn_round.c). Until they begin to end, connections go from any state to any other.
+ */
+enum conn_state {
+    CONN_BEGINS, /* nothing yet: it was accepted just now */
+    CONN_HEADER, /* a balancer has to say for whom it is; conn.in has what came of that */
+    CONN_SHAKES, /* its TLS handshake; parked: a step of that is due */
+    CONN_INPUT,  /* input */
+    CONN_ROUND,  /* its input is in the worker's round */
+    CONN_EVENT,  /* parked: an event came, and nothing was read for it yet */
+    CONN_TURN,   /* parked: what is kept can be executed */
+    CONN_TASK,   /* a slice as a task, to execute what is kept */
+    CONN_ROOM,   /* parked: room for its store */
+    CONN_ANSWER, /* an answer of others; nothing of it is read or executed */
+    CONN_LOGIN,  /* the same, to its login: nobody waits for one whose client has gone */
+    CONN_OUTPUT, /* room in its socket */
+    CONN_LOG,    /* parked: its replies tell of changes that the log has to have first */
+    CONN_ENDS,   /* it closes as soon as its replies are sent */
+    /* The server stops. */
+    CONN_ANNOUNCES, /* the end waits for room in the socket */
+    CONN_LINGERS,   /* it was announced; input is dropped until the peer closes */
+    CONN_CLOSED, /* conn_close() was called: it refuses work, and its memory is about to go */
+};
+
+/* Where connections are parked, each list in the order in which they came. */
+enum conn_park {
+    PARK_LIGHT, /* ready: those whose last turn was little work, and who are first */
+    PARK_READY, /* ready: the others */
+    PARK_ROOM,
+    PARK_LOG,
+    PARKS,
+};
+
+/* What connections must get done in time, see conn_deadline.h. */
+enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
+
+/* Seconds ahead that idle connections are sorted by, see conn_idle.h. */
+#define IDLE_SLOTS 64
+
+/* Connections by the second in which they will have been idle for too long. */
+struct idle {
+    struct list slot[IDLE_SLOTS];
+    msec_t timeout_ms; /* that the slots were filled by; 0: none, and they are empty */
+    msec_t second;     /* the first that is not done */
+    uint32_t count;    /* of the connections in all slots */
+    uint32_t pass;     /* of the check that runs, or of the next one */
+};
+
+/* The connections of a worker, and its datagram sockets. [worker] */
+struct conns {
+    struct conn *first;                /* doubly linked list of all that are open */
+    struct stats_conn_cursor *cursors; /* list of positions in that */
+    struct udp *udp;                   /* list */
+    struct round *round;               /* owned; those that were read and not yet served */
+    struct list parked[PARKS];
+    struct list deadlines[DEADLINES]; /* those that have to, the oldest first */
+    struct idle idle;
+    struct list pins_new; /* those that have pinned a value since the last check */
+    struct list pins;     /* and those that had before */
+    struct list uploads;  /* large values on their way in */
+    msec_t pins_checked;  /* when these were last checked */
+    msec_t uploads_checked;
+    msec_t held_ms; /* when the last one that waited for the log went on, by conn_wait_now() */
 };
 
 /* In conn.events: nothing that may be armed for, so the next time counts. */
@@ -108,52 +161,39 @@ struct conn {
 
     /* [worker] */
     struct client client; /* socket, output, and what commands have begun */
+    uint8_t state;        /* enum conn_state: what it waits for */
+    uint8_t then;         /* the same, when its replies are sent: see conn_settle() */
     uint8_t events;       /* what the poll handle is armed for */
-    bool is_shaking;      /* its TLS handshake is not over */
     uint8_t protocol;     /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
-    bool is_closing;      /* conn_close() was called: refuses work */
-    bool is_finishing;    /* closes when its output is sent; executes nothing more */
-    bool is_refused;      /* what it sent last is no request: it closes for that */
-    bool is_kept;         /* `in` has requests that can be executed without reading */
-    bool is_queued;       /* is in the worker's round: its input waits there */
-    bool is_deferred;     /* is ready with an event to be taken: nothing was read for it yet */
-    bool is_light;        /* its last turn was little work */
-    bool reads_little;    /* large values are expected */
-    bool is_saturated;    /* the last read got all that was asked for */
-    bool is_half_closed;  /* it sent its end while it waited for its login */
     uint8_t place_rest;   /* so many large values until one is read into its place again */
     uint8_t close_reason; /* enum close_reason, when it closes now */
-    uint8_t ending;       /* enum conn_ending */
     uint8_t quiet_checks; /* while it lingers: since the peer last sent something */
-    bool was_idle;        /* when the server was told to stop */
-    /* Seldom asked, so they share a byte. */
-    bool has_place : 1;     /* it counts as one of its address */
-    bool is_proxied : 1;    /* its peer is who a balancer said */
-    bool awaits_header : 1; /* a balancer has to say who it is; `in` has what came of that */
-    uint32_t idle_pass;     /* the last check that looked at it */
-    size_t drain_bytes;     /* received before the stop and not read yet */
-    struct conn *next;      /* worker's list */
+    /* What is known of it, a bit each: who sets it. */
+    bool is_light : 1;     /* its last turn was little work: lot_execute() */
+    bool reads_little : 1; /* large values are expected: lot_execute() */
+    bool is_saturated : 1; /* its last read got all that was asked for: those who read */
+    bool was_idle : 1;     /* when the server was told to stop: conn_drain() */
+    bool has_place : 1;    /* it counts as one of its address: conn_begin() */
+    bool is_proxied : 1;   /* its peer is who a balancer said: conn_proxied.c, conn_pass.c */
+    uint32_t idle_pass;    /* the last check that looked at it */
+    size_t drain_bytes;    /* received before the stop and not read yet */
+    struct conn *next;     /* worker's list */
     struct conn *prev;
-    struct list_link ready_link; /* in the worker's list of those that are ready */
-    struct list_link wait_link;  /* and of those that wait for room: conn_wait_retry() */
-    struct list_link idle_link;  /* in a slot of the worker's struct idle */
-    struct conn_place deadlines[DEADLINES];
-    struct buf in;    /* input not consumed; no memory when there is none */
+    struct list_link park;          /* in the list of its state, if that has one */
+    struct list_link idle_link;     /* in a slot of the worker's struct idle */
+    struct list_link deadline_link; /* see conn_deadline.h */
+    msec_t deadline_since;          /* by conn_wait_now() */
+    struct buf in;                  /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */
     uint64_t swallow; /* bytes of input to be dropped unread */
-    struct get_rest rest;
-    struct task task;      /* to go on with `in` and the dump: more work than a request's */
+    struct task task; /* to go on with `in` and the dump: more work than a request's */
     struct upload *upload; /* owned, or NULL */
-    struct pace pin;       /* how fast its pinned value is read, while there is one */
-    uint64_t pin_sent;     /* bytes written since that began */
-    msec_t pin_seen;       /* when it was first looked at how many of them the peer had taken */
-    int64_t pin_seen_at;   /* and how many those were */
     msec_t wait_since;     /* when it began to wait for room, by conn_wait_now() */
     msec_t last_active;    /* when the last bytes came or went */
     uv_poll_t poll;
 };
 
-_Static_assert(sizeof(struct conn) <= 896, "an idle connection stays well below 1 KiB");
+_Static_assert(sizeof(struct conn) <= 512, "a connection that waits takes one small block");
 
 /* The connection that a client is part of. Context: any thread. */
 static inline struct conn *conn_of_client(struct client *client)
@@ -186,18 +226,32 @@ static inline msec_t conn_wait_now(void)
     return clock_mono_ms();
 }
 
-/* Does it wait for its next turn? Context: worker. */
-static inline bool conn_is_ready(const struct conn *c)
+/* Was it closed? Then nothing may be done with it any more. Context: worker. */
+static inline bool conn_is_closed(const struct conn *c)
 {
     must_be_worker(c->worker);
-    return list_has_link(&c->ready_link);
+    return c->state == CONN_CLOSED;
 }
 
-/* Does it wait for room? Context: worker. */
+/* Does it wait for a turn, a slice, room or the log, and not for an event? Context: worker. */
+static inline bool conn_is_parked(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return list_has_link(&c->park);
+}
+
+/* Does a store of it wait for room, now or when its replies are sent? Context: worker. */
 static inline bool conn_is_waiting(const struct conn *c)
 {
     must_be_worker(c->worker);
-    return list_has_link(&c->wait_link);
+    return c->then == CONN_ROOM;
+}
+
+/* Is there input that can be executed without reading, now or later? Context: worker. */
+static inline bool conn_is_kept(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return c->then >= CONN_TURN && c->then <= CONN_LOGIN;
 }
 
 /* May stores of it still ask for time to wait for room? Context: worker. */
@@ -211,8 +265,8 @@ static inline bool conn_may_wait(const struct conn *c)
 static inline bool conn_has_pending(const struct conn *c)
 {
     must_be_worker(c->worker);
-    return c->rest.is_active || c->client.dump.is_active || c->upload != NULL ||
-           c->swallow > 0 || c->client.needs_auth;
+    return client_has_rest(&c->client) || client_dumps(&c->client) || c->upload != NULL ||
+           c->swallow > 0 || client_needs_login(&c->client);
 }
 
 #endif

@@ -19,7 +19,7 @@
 void conn_stream(struct conn *c)
 {
     must_be_worker(c->worker);
-    while (!c->is_closing && c->client.watcher != NULL && outq_is_empty(&c->client.outq)) {
+    while (!conn_is_closed(c) && c->client.watcher != NULL && !client_has_output(&c->client)) {
         struct byte_ring *ring = &c->client.watcher->text;
         struct span text = byte_ring_front(ring);
         size_t n = text.len < PORTION_BYTES ? text.len : PORTION_BYTES;
@@ -27,7 +27,7 @@ void conn_stream(struct conn *c)
         if (n == 0) {
             return;
         }
-        if (!outq_append(&c->client.outq, text.ptr, n)) {
+        if (!client_append(&c->client, text.ptr, n)) {
             ctr_add(&c->worker->counters, CTR_response_obj_oom, 1);
             conn_close(c);
             return;

@@ -12,9 +12,10 @@
 #include "daemon/conn/conn_tls.h"
 
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
@@ -25,9 +26,9 @@ static void shake(struct conn *c)
 {
     switch (tls_handshake(c->client.io.tls)) {
     case TLS_OPEN:
-        c->is_shaking = false;
-        conn_deadline_clear(c, DEADLINE_HANDSHAKE);
+        conn_deadline_clear(c);
         c->last_active = worker_now(c->worker);
+        conn_auth_note(c);
         conn_settle(c);
         break;
     case TLS_WANTS_READ:
@@ -42,37 +43,31 @@ static void shake(struct conn *c)
     }
 }
 
-void conn_tls_event(struct conn *c)
+void conn_tls_begin(struct conn *c)
 {
     must_be_worker(c->worker);
-    if (c->is_shaking) {
-        conn_ready_add(c);
-    } else {
-        conn_input(c);
-        conn_round_run(c->worker);
-        conn_settle(c); /* not every way through reading settles it */
-    }
+    conn_deadline_set(c, DEADLINE_HANDSHAKE);
+    conn_enter(c, CONN_SHAKES);
+    conn_arm(c, UV_READABLE);
 }
 
-void conn_tls_serve(struct conn *c, usec_t *slice_end)
+void conn_tls_input(struct conn *c)
 {
     must_be_worker(c->worker);
-    if (c->is_shaking) {
-        if (*slice_end == 0) {
-            *slice_end = clock_mono_us() + BUDGET_run_us;
-        }
-        if (clock_mono_us() < *slice_end) {
-            shake(c);
-        } else {
-            conn_ready_add(c);
-        }
-    } else if (!outq_is_empty(&c->client.outq) || conn_is_waiting(c) ||
-               client_is_waiting(&c->client)) {
-        /* It was served in between, and waits for something else now. */
-        conn_settle(c);
-    } else if (c->is_kept) {
-        conn_execute_kept(c);
+    conn_input(c);
+    conn_round_run(c->worker);
+    conn_settle(c); /* not every way through reading settles it */
+}
+
+void conn_tls_shake(struct conn *c, usec_t *slice_end)
+{
+    must_be_worker(c->worker);
+    if (*slice_end == 0) {
+        *slice_end = clock_mono_us() + BUDGET_run_us;
+    }
+    if (clock_mono_us() < *slice_end) {
+        shake(c);
     } else {
-        conn_tls_event(c);
+        conn_park(c, PARK_READY);
     }
 }

@@ -14,13 +14,16 @@ struct conn;
 /* A handshake that takes longer is given up, milliseconds. */
 #define TLS_HANDSHAKE_MS 10000
 
-/* What it waits for may have come; it is in no list. Context: worker. */
-void conn_tls_event(struct conn *c);
+/* It was accepted: its handshake begins. Context: worker. */
+void conn_tls_begin(struct conn *c);
+
+/* Its input may have come, or be there. Context: worker. */
+void conn_tls_input(struct conn *c);
 
 /*
- * It left the ready list. *slice_end is 0 before the first connection of a turn of the loop.
- * Context: worker.
+ * It was parked for a step of its handshake. *slice_end is 0 before the first connection of a
+ * turn of the loop. Context: worker.
  */
-void conn_tls_serve(struct conn *c, usec_t *slice_end);
+void conn_tls_shake(struct conn *c, usec_t *slice_end);
 
 #endif

@@ -22,6 +22,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_ready.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
@@ -298,7 +299,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
     }
     body_wait_in_line(u->body, &u->waiter, false);
     u->pace = (struct pace){.bytes = 0}; /* in no list */
-    pace_note(&t->w->uploads, &u->pace, t->now, 0);
+    pace_note(&t->w->conns->uploads, &u->pace, t->now, 0);
     cron_pace_ms(t->w, CONN_PACE_UPLOADS_MS);
     return u;
 }
@@ -345,7 +346,7 @@ static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, s
     }
     if (u->pace.bytes == 0) {
         /* What came with the line is no sign of pace. */
-        pace_note(&t->w->uploads, &u->pace, t->now, received(u));
+        pace_note(&t->w->conns->uploads, &u->pace, t->now, received(u));
     }
     *used = pos;
     return TURN_GOES_ON;
@@ -499,7 +500,7 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
 static void shed(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_bodies_shed, 1);
-    if (!outq_is_empty(&c->client.outq)) {
+    if (client_has_output(&c->client)) {
         conn_close(c);
         return;
     }
@@ -525,10 +526,10 @@ static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t
 {
     struct conn *c = u->conn;
     /* Then it is the server that it waits for. */
-    bool is_held_up = conn_is_waiting(c) || (c->is_kept && outq_is_empty(&c->client.outq));
+    bool is_held_up = conn_is_waiting(c) || (conn_is_kept(c) && !client_has_output(&c->client));
 
     if (is_held_up || !is_too_slow(u, patience)) {
-        pace_note(&w->uploads, &u->pace, now, received(u));
+        pace_note(&w->conns->uploads, &u->pace, now, received(u));
     } else {
         shed(c);
     }
@@ -538,20 +539,20 @@ bool conn_upload_check(struct worker *w, msec_t now)
 {
     uint64_t max = held_max(w);
     msec_t patience = held_by_all(w) > max - max / 8 ? HURRY_MS : PATIENCE_MS;
-    bool was_away = now - w->uploads_checked > AWAY_MS;
+    bool was_away = now - w->conns->uploads_checked > AWAY_MS;
 
     must_be_worker(w);
     must_not_be_reading();
-    w->uploads_checked = now;
+    w->conns->uploads_checked = now;
     for (unsigned n = 0; n < SHED_MAX && !was_away; n++) {
-        struct pace *p = pace_slowest(&w->uploads);
+        struct pace *p = pace_slowest(&w->conns->uploads);
 
         if (p == NULL || held_by_all(w) <= max / 2 || now - p->since < patience) {
             break;
         }
         check_slowest(w, upload_of_pace(p), now, patience);
     }
-    return pace_slowest(&w->uploads) != NULL;
+    return pace_slowest(&w->conns->uploads) != NULL;
 }
 
 const struct waiter *conn_upload_waiter(const struct conn *c)
@@ -569,7 +570,7 @@ bool conn_upload_has_place(const struct conn *c)
 bool conn_upload_wants_read(const struct conn *c)
 {
     must_be_worker(c->worker);
-    return c->upload != NULL && buf_len(&c->in) == 0 && outq_is_empty(&c->client.outq) &&
+    return c->upload != NULL && buf_len(&c->in) == 0 && !client_has_output(&c->client) &&
            body_missing(c->upload->body) > 0;
 }
 
@@ -603,10 +604,11 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         return false;
     }
     if (conn_is_waiting(c)) {
-        pace_note(&w->uploads, &u->pace, worker_now(w), received(u)); /* it counts from now */
+        pace_note(&w->conns->uploads, &u->pace, worker_now(w),
+                  received(u)); /* it counts from now */
         conn_wait_end(c);
     }
-    c->is_kept = false;
+    c->then = CONN_INPUT;
     iov[0] = (struct iovec){to, room < missing ? room : missing};
     iov[1] = (struct iovec){w->rbuf, WORKER_RBUF_BYTES};
     if (c->reads_little) {
@@ -658,7 +660,7 @@ void conn_upload_read(struct conn *c)
            before - body_missing(c->upload->body) < READ_TURN_BYTES) {
         goes_on = read_once(c, may_wait, &past);
         may_wait = true;
-        if (c->is_closing || c->upload == NULL) {
+        if (conn_is_closed(c) || c->upload == NULL) {
             return;
         }
         if (goes_on && may_place_rest(c)) {

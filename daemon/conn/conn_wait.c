@@ -29,8 +29,7 @@ void conn_wait_begin(struct conn *c)
     }
     if (!conn_is_waiting(c)) {
         c->wait_since = conn_wait_now();
-        list_append(&w->waiting, &c->wait_link);
-        w->waiting_count++;
+        c->then = CONN_ROOM;
         ctr_add(&w->counters, CTR_room_waits, 1);
     }
 }
@@ -41,8 +40,7 @@ void conn_wait_end(struct conn *c)
 
     must_be_worker(w);
     if (conn_is_waiting(c)) {
-        list_remove(&c->wait_link);
-        w->waiting_count--;
+        c->then = CONN_INPUT;
         if (w->copy_owner == &c->client) {
             line_leave(&w->copy_waiter);
             w->copy_owner = NULL;
@@ -72,9 +70,6 @@ void conn_wait_settle(struct conn *c)
 
 static void retry(struct conn *c)
 {
-    if (!outq_is_empty(&c->client.outq)) {
-        return; /* it goes on when its replies are sent */
-    }
     if (conn_upload_wants_read(c)) {
         conn_upload_read(c);
     } else {
@@ -92,19 +87,24 @@ static bool is_in_vain(const struct conn *c)
 
 void conn_wait_retry(struct worker *w, bool all)
 {
+    struct list *waiting = &w->conns->parked[PARK_ROOM];
+    struct list round;
+    struct list_link *link;
+
     must_be_worker(w);
     must_not_be_reading();
-    if (list_is_empty(&w->waiting)) {
+    if (list_is_empty(waiting)) {
         return;
     }
     /* Most wait for a period, and the reclaimer may not have the CPU. */
     (void)engine_try_grace(w->engine);
-    /* Each goes to the end before it is looked at: so those that still wait stay in order. */
-    for (uint32_t n = w->waiting_count; n > 0 && !list_is_empty(&w->waiting); n--) {
-        struct list_link *link = list_first(&w->waiting);
-        struct conn *c = LIST_MEMBER(link, struct conn, wait_link);
+    /* Each waits again before it is looked at: so those that still wait stay in order. */
+    list_init(&round);
+    list_take_all(&round, waiting);
+    while ((link = list_first(&round)) != NULL) {
+        struct conn *c = LIST_MEMBER(link, struct conn, park);
 
-        list_append(&w->waiting, link);
+        list_append(waiting, link);
         if (all || !is_in_vain(c)) {
             retry(c);
             conn_shed_if_crowded(w);

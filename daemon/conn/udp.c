@@ -20,6 +20,7 @@
 #include "daemon/command/exec.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/insight.h"
 #include "daemon/worker/worker.h"
@@ -489,8 +490,8 @@ bool udp_adopt(struct worker *w, int fd)
     u->worker = w;
     u->poll.data = u;
     socket_name(fd, u->name);
-    u->next = w->udp;
-    w->udp = u;
+    u->next = w->conns->udp;
+    w->conns->udp = u;
     uv_poll_start(&u->poll, UV_READABLE, on_readable);
     return true;
 }
@@ -506,11 +507,11 @@ static void on_closed(uv_handle_t *handle)
 void udp_close_all(struct worker *w)
 {
     must_be_worker(w);
-    while (w->udp != NULL) {
-        struct udp *u = w->udp;
+    while (w->conns->udp != NULL) {
+        struct udp *u = w->conns->udp;
 
         on_readable(&u->poll, 0, UV_READABLE); /* what came before the stop is answered */
-        w->udp = u->next;
+        w->conns->udp = u->next;
         uv_close((uv_handle_t *)&u->poll, on_closed);
         close(u->fd);
     }
@@ -519,7 +520,7 @@ void udp_close_all(struct worker *w)
 void udp_each(struct worker *w, stats_socket_fn fn, void *arg)
 {
     must_be_worker(w);
-    for (const struct udp *u = w->udp; u != NULL; u = u->next) {
+    for (const struct udp *u = w->conns->udp; u != NULL; u = u->next) {
         struct stats_socket shown = {
             .fd = u->fd,
             .takes_datagrams = true,

@@ -17,7 +17,6 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-#define IDLE_MS          1000u
 #define HZ_MAX           500u
 #define CLIENTS_PER_TICK 200u /* dynamic_hz: above this, hz doubles; the figure is Redis's */
 
@@ -133,9 +132,6 @@ void cron_poked(struct worker *w)
         home_poked(&w->homes[i]);
     }
     w->crew->duties->options_changed(w);
-    if (w->idle.timeout_ms != 0 && w->conn_count > 0) {
-        cron_check_idle_ms(w, 0);
-    }
 }
 
 void cron_after_events(struct worker *w)
@@ -170,9 +166,6 @@ bool cron_before_block(struct worker *w)
     }
     for (uint32_t i = 0; i < w->home_count; i++) {
         home_arm(&w->homes[i]);
-    }
-    if (w->idle.timeout_ms != 0 && w->conn_count > 0) {
-        cron_check_idle_ms(w, IDLE_MS);
     }
     return false;
 }

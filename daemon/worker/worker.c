@@ -374,19 +374,6 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     heat_user_init(&w->heat, &crew->engine.heat, w->id);
     w->settings = crew->settings;
     w->grace_step = WORKER_GRACE_STEP_BYTES;
-    list_init(&w->ready_light);
-    list_init(&w->ready);
-    list_init(&w->waiting);
-    for (unsigned i = 0; i < DEADLINES; i++) {
-        list_init(&w->deadlines[i]);
-    }
-    for (unsigned i = 0; i < IDLE_SLOTS; i++) {
-        list_init(&w->idle.slot[i]);
-    }
-    w->idle.pass = 1;
-    list_init(&w->pins_new);
-    list_init(&w->pins);
-    list_init(&w->uploads);
     list_init(&w->tasks.waiting);
     holders_init(&w->holders);
     w->drain_message.fn = on_drain;
@@ -394,7 +381,6 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->end_message.fn = on_end;
     notice_init(&w->poke, on_poke);
     notice_init(&w->doubt, on_doubt);
-    list_init(&w->held);
     notice_init(&w->retry, on_retry);
     notice_init(&w->logged, on_logged);
     w->copy_waiter.wake = wake_copy;

@@ -29,17 +29,14 @@
 
 struct byte_ring;
 struct client;
-struct conn;
+struct conns;
 struct crew;
 struct cron;
 struct detail_table;
 struct hotkeys;
 struct latency;
-struct round;
 struct settings;
-struct stats_conn_cursor;
 struct stats_sizes;
-struct udp;
 struct watcher;
 
 #define WORKER_MAGIC 0x776f726bu
@@ -68,21 +65,6 @@ struct watcher;
  * it has sent or taken something in so many milliseconds.
  */
 #define WORKER_STALL_MS 300u
-
-/* What connections must get done in time, see daemon/conn/conn_deadline.h. */
-enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
-
-/* Seconds ahead that idle connections are sorted by, see daemon/conn/conn_idle.h. */
-#define IDLE_SLOTS 64
-
-/* Connections by the second in which they will have been idle for too long. */
-struct idle {
-    struct list slot[IDLE_SLOTS];
-    msec_t timeout_ms; /* that the slots were filled by; 0: none, and they are empty */
-    msec_t second;     /* the first that is not done */
-    uint32_t count;    /* of the connections in all slots */
-    uint32_t pass;     /* of the check that runs, or of the next one */
-};
 
 /* What a worker measures of the requests that it serves; see insight.h. */
 struct insight {
@@ -133,41 +115,25 @@ struct worker {
     struct detail_table *detail; /* of stats detail; NULL until first used */
     char *rbuf;                  /* what a turn reads lands here first */
     char *obuf;                  /* replies of a turn are composed here */
-    struct round *round;         /* owned; connections that were read and not yet served */
     struct tls_worker tls;       /* shared by its TLS sessions */
-    struct conn *conns;          /* doubly linked list of all open connections */
+    struct conns *conns;         /* owned: its connections and where they wait */
     uint32_t conn_count;
-    struct holders holders;                 /* what its connections keep */
-    struct stats_conn_cursor *conn_cursors; /* list of positions in conns */
-    struct udp *udp;                        /* list of its datagram sockets */
-    struct watcher *watchers;               /* list of those of its connections that watch */
+    struct holders holders;    /* what its connections keep */
+    struct watcher *watchers;  /* list of those of its connections that watch */
     uint32_t loop_units;       /* of work for connections, in this turn of the loop */
     uint32_t adopted_count;    /* connections that began in this turn of the loop */
     uint32_t deferred_batches; /* of accepted sockets, until the next one */
-    uint32_t ready_count;      /* connections that wait for their next turn, in two lists */
-    struct list ready_light;   /* those that needed little in their last one, and are first */
-    struct list ready;         /* the others */
-    uint32_t waiting_count;    /* connections whose stores wait for room */
-    struct list waiting;       /* those, the oldest first */
+    uint32_t ready_count;      /* connections that wait for their next turn */
     /* For appends that copy: one at a time has a place in the line for segments. */
     struct waiter copy_waiter;
-    struct client *copy_owner;        /* [borrowed] whose append it is; NULL: none waits */
-    struct list deadlines[DEADLINES]; /* connections that have to, the oldest first */
-    struct idle idle;
-    uint32_t whole_count; /* long answers of statistics that are composed as a whole */
-    struct tasks tasks;   /* work that is more than a request's */
-    struct list pins_new; /* connections that have pinned a value since the last check */
-    struct list pins;     /* and those that had before */
-    struct list uploads;  /* large values on their way in */
-    msec_t pins_checked;  /* when these were last checked */
-    msec_t uploads_checked;
-    struct list held;      /* connections whose replies wait for the log */
-    uint64_t hold_ticket;  /* the newest that was drawn for one of them */
-    msec_t held_ms;        /* when the last of them went on, by the clock of conn_hold.c */
-    uint64_t changes_seen; /* changes_made() when a reply was last looked at */
-    uint32_t later_count;  /* answers begun here that other workers still contribute to */
-    msec_t now;            /* of the turn that runs */
-    struct heat_user heat; /* notes hits */
+    struct client *copy_owner; /* [borrowed] whose append it is; NULL: none waits */
+    uint32_t whole_count;      /* long answers of statistics that are composed as a whole */
+    struct tasks tasks;        /* work that is more than a request's */
+    uint64_t hold_ticket;      /* the newest that was drawn for one of them */
+    uint64_t changes_seen;     /* changes_made() when a reply was last looked at */
+    uint32_t later_count;      /* answers begun here that other workers still contribute to */
+    msec_t now;                /* of the turn that runs */
+    struct heat_user heat;     /* notes hits */
     struct insight insight;
     uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
     uint32_t grace_step;  /* bytes to be read until the next try */

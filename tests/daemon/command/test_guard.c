@@ -94,7 +94,7 @@ TEST(a_client_is_judged_by_one_table)
     tables[1] = make(after);
     put(tables[0]);
     guard_begin(&client, &worker);
-    ck_assert(guard_login(&client, &worker, span_str("c"), "text"));
+    ck_assert(guard_login(&client, &worker, span_str("c")));
     guard_settle(&turn);
     ck_assert(client.is_guarded);
     ck_assert_int_eq(guard_ask(&turn, &old_key, true), REPLY_NONE);

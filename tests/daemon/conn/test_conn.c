@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/conn/conn_state.h"
 #include "lib/base/mem.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
@@ -311,6 +312,41 @@ static void expect_open(struct worker *w)
 static void expect_closed(struct worker *w)
 {
     ck_assert_uint_eq(w->conn_count, 0);
+}
+
+/* What is seen of the only connection, on its worker. */
+static enum conn_state state_seen;
+static bool keeps_anything;
+
+static void see(struct worker *w)
+{
+    const struct conn *c = w->conns->first;
+
+    state_seen = (enum conn_state)c->state;
+    keeps_anything = c->client.kept != NULL;
+}
+
+/* Only what is not done yet takes memory beyond the connection itself. */
+TEST(one_that_waits_keeps_nothing)
+{
+    int fd = wire_dial(0);
+
+    wire_say(fd, "mn\r\n");
+    wire_expect(fd, "MN\r\n");
+    solo_run(see);
+    ck_assert_int_eq(state_seen, CONN_INPUT);
+    ck_assert(!keeps_anything);
+    wire_say(fd, "mn\r\nset k 0 0 ");
+    wire_expect(fd, "MN\r\n");
+    solo_run(see);
+    ck_assert_int_eq(state_seen, CONN_INPUT);
+    ck_assert(keeps_anything);
+    wire_say(fd, "1\r\nv\r\n");
+    wire_expect(fd, "STORED\r\n");
+    solo_run(see);
+    ck_assert_int_eq(state_seen, CONN_INPUT);
+    ck_assert(!keeps_anything);
+    close(fd);
 }
 
 TEST(stop_is_no_reset)

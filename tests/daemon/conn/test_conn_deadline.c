@@ -37,7 +37,7 @@ static msec_t seconds;
 
 static void check_after(struct worker *w)
 {
-    w->conns->deadlines[DEADLINE_LOGIN].since = conn_wait_now() - seconds * 1000;
+    w->conns->first->deadline_since = conn_wait_now() - seconds * 1000;
     conn_deadline_check(w);
 }
 
@@ -58,12 +58,12 @@ TEST(who_does_not_log_in_is_closed)
 
 static void begin_again(struct worker *w)
 {
-    struct conn *c = w->conns;
+    struct conn *c = w->conns->first;
     const msec_t since = conn_wait_now() - SLACK_S * 1000;
 
-    c->deadlines[DEADLINE_LOGIN].since = since;
+    c->deadline_since = since;
     conn_deadline_set(c, DEADLINE_LOGIN);
-    seconds = since == c->deadlines[DEADLINE_LOGIN].since;
+    seconds = since == c->deadline_since;
 }
 
 /* Else a client that says something now and then could stay for ever. */
@@ -99,7 +99,7 @@ TEST(without_a_limit_it_stays)
 
 static void await_header(struct worker *w)
 {
-    w->conns->awaits_header = true;
+    w->conns->first->state = CONN_HEADER;
     seconds = LIMIT_S;
     check_after(w);
 }

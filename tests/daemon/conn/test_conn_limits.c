@@ -469,7 +469,7 @@ static void allow_seconds(struct worker *w)
 {
     setting_set(w->crew->settings, idle_timeout_s, seconds_allowed);
     conn_idle_changed(w);
-    idle_count = w->idle.count;
+    idle_count = w->conns->idle.count;
 }
 
 /* Also for connections that are there, each of which is looked at once. */
@@ -504,8 +504,8 @@ static uint32_t looked_at; /* connections that the last check for idle ones look
 static void count_looks(struct worker *w)
 {
     looked_at = 0;
-    for (const struct conn *c = w->conns; c != NULL; c = c->next) {
-        looked_at += c->idle_pass == w->idle.pass - 1;
+    for (const struct conn *c = w->conns->first; c != NULL; c = c->next) {
+        looked_at += c->idle_pass == w->conns->idle.pass - 1;
     }
 }
 

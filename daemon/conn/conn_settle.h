@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a connection waits for next. Its state (enum conn_state) is set here, with all that
+ * follows from it: the events that its poll handle is armed for, and the list that it is parked
+ * in. So what it waits for and where it waits cannot differ.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_SETTLE_H
+#define MAYFLY_DAEMON_CONN_CONN_SETTLE_H
+
+#include "daemon/conn/conn_state.h"
+
+/*
+ * After anything happened: wait for its replies to be sent, and then for what its last turn has
+ * left (conn.then); or close. Context: worker.
+ */
+void conn_settle(struct conn *c);
+
+/*
+ * Wait for this. One that is parked for the same already keeps its place; any other leaves its
+ * list. Context: worker.
+ */
+void conn_enter(struct conn *c, enum conn_state state);
+
+/* Leave the list that it is parked in, to be served; nothing happens if it is in none. */
+void conn_unpark(struct conn *c);
+
+/* Be the last of a list; of those that wait for a turn, or of its state. Context: worker. */
+void conn_park(struct conn *c, enum conn_park where);
+
+/* Poll for these events, UV_READABLE or UV_WRITABLE; 0: none. Context: worker. */
+void conn_arm(struct conn *c, int events);
+
+#endif
