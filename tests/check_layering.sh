@@ -42,7 +42,6 @@ inspect: lib/base lib/snapshot ctl
 circles='
 ctl: 7
 daemon/command: 7
-daemon/conn: 19
 daemon/net: 5
 daemon/options: 2
 daemon/service: 6

@@ -23,13 +23,6 @@ struct worker;
 /* What connections and datagrams do on a worker's thread. */
 extern const struct worker_duties conn_duties;
 
-/*
- * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on failure
- * (false: no memory; it is closed). Borrows the origin for the connection's life. Context:
- * worker.
- */
-bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
-
 /* ---- for conn*.c ------------------------------------------------------------------------- */
 
 /*
@@ -43,26 +36,5 @@ struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *ori
  * Context: worker.
  */
 void conn_begin(struct conn *c);
-
-/* Begin to close; it is released in the close callback. Context: worker. */
-void conn_close(struct conn *c);
-
-/* What its poll handle calls. Context: worker. */
-uv_poll_cb conn_poll_fn(const struct worker *w);
-
-/* Its input may have come, for a line or for a large value: read it. Context: worker. */
-void conn_input(struct conn *c);
-
-/*
- * End a connection whose replies are all with the kernel, in such a way that they arrive.
- * Context: worker.
- */
-void conn_end(struct conn *c);
-
-/* Its socket has input, or takes replies that wait: go on. Context: worker. */
-void conn_take_event(struct conn *c);
-
-/* Send what waits; when all is sent go on with what is kept. Context: worker. */
-void conn_write(struct conn *c);
 
 #endif

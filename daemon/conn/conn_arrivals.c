@@ -6,13 +6,32 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_proxied.h"
 #include "daemon/conn/conn_ready.h"
-#include "daemon/net/sockets.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
+
+bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
+{
+    struct conn *c = conn_create(w, fd, origin);
+
+    must_be_worker(w);
+    if (c == NULL) {
+        return false;
+    }
+    if (MF_LIKELY(!conn_proxied_is_due(c))) {
+        conn_begin(c);
+    } else if (w->is_stopping) {
+        conn_close(c);
+    } else {
+        conn_proxied_begin(c);
+    }
+    return true;
+}
 
 /* On the worker: the next descriptor becomes a connection, or is closed. */
 static void adopt_next(struct conn_arrivals *b, struct worker *w)

@@ -29,6 +29,13 @@ struct conn_arrivals {
     } items[CONN_ARRIVALS_MAX];
 };
 
+/*
+ * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on failure
+ * (false: no memory; it is closed). Borrows the origin for the connection's life. Context:
+ * worker.
+ */
+bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
+
 /* An empty one; NULL: no memory. Context: any thread. */
 struct conn_arrivals *conn_arrivals_create(void);
 

@@ -14,10 +14,10 @@
 #include "daemon/base/log.h"
 #include "daemon/command/audit.h"
 #include "daemon/command/exec.h"
-#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_login.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/net/passed_conns.h"
 #include "daemon/options/settings.h"
@@ -110,21 +110,6 @@ bool conn_auth_failed(struct client *client, struct span user)
         ctr_add(&w->counters, CTR_auth_kicks, 1);
     }
     return client->login_failures >= CONN_AUTH_FAILURES_MAX;
-}
-
-void conn_auth_note(struct conn *c)
-{
-    struct client *client = &c->client;
-
-    must_be_worker(c->worker);
-    if (client->login_state == LOGIN_NEEDED || c->then == CONN_LOGIN) {
-        conn_deadline_set(c, DEADLINE_LOGIN);
-    } else {
-        conn_deadline_clear(c);
-    }
-    if (client->login_failures >= CONN_AUTH_FAILURES_MAX) {
-        c->then = CONN_ENDS;
-    }
 }
 
 /* ---- users that are gone ----------------------------------------------------------------- */

@@ -42,10 +42,4 @@ bool conn_auth_failed(struct client *client, struct span user);
  */
 void conn_auth_doubt_all(struct worker *w);
 
-/*
- * Its login has begun or ended: give it a time limit, or take that away, and end it when it has
- * failed too often. Context: worker.
- */
-void conn_auth_note(struct conn *c);
-
 #endif

@@ -21,7 +21,7 @@ void conn_deadline_set(struct conn *c, enum conn_deadline which);
 /* It is done, or need not be any more; nothing happens if that was so. Context: worker. */
 void conn_deadline_clear(struct conn *c);
 
-/* Close those that are late. Context: worker, outside a section. */
-void conn_deadline_check(struct worker *w);
+/* How long one has for it, milliseconds; 0: no limit. Context: worker. */
+msec_t conn_deadline_limit(const struct worker *w, enum conn_deadline which);
 
 #endif

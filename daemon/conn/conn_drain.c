@@ -5,7 +5,6 @@
  */
 #include "daemon/conn/conn_drain.h"
 
-#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_pass.h"
 #include "daemon/conn/conn_settle.h"
@@ -63,11 +62,33 @@ void conn_drain(struct conn *c)
     }
     c->drain_bytes = io_unread(&c->client.io);
     c->was_idle = is_idle(c);
-    c->events = CONN_EVENTS_OLD;
     if (c->client.watcher != NULL) {
         conn_stream(c);
     }
     conn_settle(c);
+}
+
+/* conns.drains: it is about to wait for something. */
+static bool settle(struct conn *c)
+{
+    if (client_has_output(&c->client)) {
+        return conn_pass_on(c);
+    }
+    if (c->then == CONN_ENDS) {
+        conn_drain_end(c);
+        return true;
+    }
+    if (c->then != CONN_INPUT && c->then != CONN_TURN) {
+        return false;
+    }
+    if (conn_pass_on(c)) {
+        return true;
+    }
+    if (conn_is_kept(c) || conn_pass_has_input(c) || conn_passes_later(c)) {
+        return false;
+    }
+    conn_drain_end(c);
+    return true;
 }
 
 void conn_drain_all(struct worker *w)
@@ -76,6 +97,7 @@ void conn_drain_all(struct worker *w)
 
     must_be_worker(w);
     worker_now(w);
+    w->conns->drains = settle;
     for (struct conn *c = w->conns->first; c != NULL; c = next) {
         next = c->next;
         conn_drain(c);
@@ -149,28 +171,6 @@ void conn_drain_check(struct worker *w)
             end_stuck(c);
         }
     }
-}
-
-bool conn_drain_has_input(const struct conn *c)
-{
-    must_be_worker(c->worker);
-    if (c->client.watcher != NULL) {
-        return byte_ring_len(&c->client.watcher->text) > 0;
-    }
-    return c->drain_bytes > 0 && io_unread(&c->client.io) > 0;
-}
-
-bool conn_drain_settle(struct conn *c)
-{
-    must_be_worker(c->worker);
-    if (conn_pass_on(c)) {
-        return true;
-    }
-    if (conn_is_kept(c) || conn_drain_has_input(c) || conn_passes_later(c)) {
-        return false;
-    }
-    conn_end(c);
-    return true;
 }
 
 void conn_drain_count(struct conn *c, uint64_t bytes)

@@ -30,16 +30,6 @@ void conn_drain_all(struct worker *w);
  */
 void conn_drain_check(struct worker *w);
 
-/* Is there more to read, of what came before the stop, or to stream? Context: worker. */
-bool conn_drain_has_input(const struct conn *c);
-
-/*
- * It has nothing to do but to wait for input: if it goes along with another program
- * (conn_pass.h), or if no more is read of it, it is gone from here (true). Context: worker,
- * outside a section.
- */
-bool conn_drain_settle(struct conn *c);
-
 /* So many bytes were read since the stop. Context: worker. */
 void conn_drain_count(struct conn *c, uint64_t bytes);
 

@@ -16,10 +16,10 @@
 /* Must what is in its queue wait? If so it is called when it need not. Context: worker. */
 bool conn_hold(struct conn *c);
 
-/* More is on the disk: let go of those whose replies waited for that. Context: worker. */
-void conn_hold_release(struct worker *w);
+/* The one of those that wait that is to go on first; NULL: none waits. Context: worker. */
+struct conn *conn_hold_first(const struct worker *w);
 
-/* Close those that wait although nothing is done any more. Context: worker. */
-void conn_hold_check(struct worker *w);
+/* Does the log have what one that waits has to wait for? Context: worker. */
+bool conn_hold_is_done(const struct conn *c);
 
 #endif

@@ -8,7 +8,7 @@
  */
 #include "daemon/conn/conn_idle.h"
 
-#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
@@ -84,20 +84,11 @@ void conn_idle_changed(struct worker *w)
         return;
     }
     for (struct conn *c = w->conns->first; c != NULL; c = c->next) {
-        conn_idle_end(c);
+        conn_leave_idle(c);
     }
     w->conns->idle.timeout_ms = wanted;
     for (struct conn *c = w->conns->first; c != NULL; c = c->next) {
         conn_idle_begin(c);
-    }
-}
-
-void conn_idle_end(struct conn *c)
-{
-    must_be_worker(c->worker);
-    if (list_has_link(&c->idle_link)) {
-        list_remove(&c->idle_link);
-        c->worker->conns->idle.count--;
     }
 }
 

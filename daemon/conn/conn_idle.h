@@ -20,9 +20,6 @@ void conn_idle_begin(struct conn *c);
 /* The timeout may have changed: begin with all connections again. Context: worker. */
 void conn_idle_changed(struct worker *w);
 
-/* It closes. Context: worker. */
-void conn_idle_end(struct conn *c);
-
 /*
  * Once a second or so: close those that were idle for too long. If there are very many, some of
  * them; then it will be called again in the next turn of the loop. Context: worker, outside a

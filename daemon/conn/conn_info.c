@@ -125,6 +125,44 @@ void conn_log(const struct conn *c, enum watch_kind kind)
     watch_log(w, &e, span_str(address));
 }
 
+/* ---- all of a worker --------------------------------------------------------------------- */
+
+void conn_list_add(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    must_be_worker(w);
+    c->prev = NULL;
+    c->next = w->conns->first;
+    if (c->next != NULL) {
+        c->next->prev = c;
+    }
+    w->conns->first = c;
+    w->conn_count++;
+}
+
+void conn_list_remove(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    must_be_worker(w);
+    for (struct stats_conn_cursor *at = w->conns->cursors; at != NULL; at = at->next) {
+        if (at->next_conn == c) {
+            at->next_conn = c->next;
+        }
+    }
+    if (c->prev != NULL) {
+        c->prev->next = c->next;
+    } else {
+        must(w->conns->first == c);
+        w->conns->first = c->next;
+    }
+    if (c->next != NULL) {
+        c->next->prev = c->prev;
+    }
+    w->conn_count--;
+}
+
 /* ---- stats conns ------------------------------------------------------------------------- */
 
 static void put_unix(const struct sockaddr_un *un, socklen_t len, char *out, size_t size)

@@ -49,4 +49,8 @@ bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
 /* struct stats_sources: leave_conns(). */
 void conn_each_end(struct stats_conn_cursor *cursor);
 
+/* It is one of its worker's, or not any more. Context: worker. */
+void conn_list_add(struct conn *c);
+void conn_list_remove(struct conn *c);
+
 #endif

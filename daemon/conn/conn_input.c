@@ -15,13 +15,14 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_auth.h"
-#include "daemon/conn/conn_ready.h"
+#include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_keep.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
+#include "daemon/conn/conn_upload_read.h"
 #include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -35,9 +36,6 @@
 
 /* Room after a value for what the client sends next. */
 #define NEXT_LINE_BYTES 4096u
-
-/* A larger buffer of which little is used is replaced. */
-#define SHRINK_BYTES (16u * 1024)
 
 /* What is read at once after a long tail. */
 #define LONG_READ_BYTES (64u * 1024)
@@ -64,13 +62,13 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
     return got;
 }
 
-void conn_discard(struct conn *c)
+static void discard(struct conn *c)
 {
     ssize_t n;
 
     must_be_worker(c->worker);
     n = read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
-    conn_ready_count(c, n > 0 ? (size_t)n : 0);
+    conn_count_work(c, n > 0 ? (size_t)n : 0);
 }
 
 /* Can parsing have a result now, with n new bytes after a tail that had none? */
@@ -89,17 +87,6 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
         return true;
     }
     return c->reads_little || memchr(fresh, '\n', n) != NULL;
-}
-
-/* What is kept of its input has changed, or n bytes of it came. False: it is too much. */
-static bool count_kept(struct conn *c, size_t n)
-{
-    bool is_good = client_count_input(&c->client, c->worker, c->in.cap);
-
-    if (c->client.kept != NULL) {
-        holder_sent(c->worker, &c->client.kept->holder, n);
-    }
-    return is_good;
 }
 
 static void close_out_of_memory(struct conn *c)
@@ -139,7 +126,7 @@ static void read_long(struct conn *c)
     size_t room = read_most(c, tail, most < LONG_READ_BYTES ? most : LONG_READ_BYTES);
     ssize_t n;
 
-    if (!reserve(c, room) || !count_kept(c, 0)) {
+    if (!reserve(c, room) || !conn_count_kept(c, 0)) {
         close_out_of_memory(c);
         return;
     }
@@ -148,7 +135,7 @@ static void read_long(struct conn *c)
         return;
     }
     c->in.end += (size_t)n;
-    conn_ready_count(c, (size_t)n);
+    conn_count_work(c, (size_t)n);
     holder_sent(c->worker, &c->client.kept->holder, (size_t)n);
     if (is_worth_parsing(c, tail, buf_end(&c->in) - n, (size_t)n)) {
         conn_execute_kept(c);
@@ -157,7 +144,7 @@ static void read_long(struct conn *c)
     }
 }
 
-void conn_read(struct conn *c)
+static void read_requests(struct conn *c)
 {
     struct worker *w = c->worker;
     size_t tail = buf_len(&c->in);
@@ -189,9 +176,9 @@ void conn_read(struct conn *c)
         if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
             c->client.since_ns = 0; /* its time begins with its last bytes */
             c->last_active = worker_now(w);
-            conn_ready_count(c, (size_t)n);
+            conn_count_work(c, (size_t)n);
             if (!reserve(c, (size_t)n) || !buf_append(&c->in, p + tail, (size_t)n) ||
-                !count_kept(c, (size_t)n)) {
+                !conn_count_kept(c, (size_t)n)) {
                 close_out_of_memory(c);
             }
             return;
@@ -208,38 +195,16 @@ void conn_read(struct conn *c)
     }
 }
 
-/* Little is left of much: give the rest of the memory back. */
-static void shrink(struct buf *b)
-{
-    struct buf small;
-
-    if (b->cap <= SHRINK_BYTES || buf_len(b) >= b->cap / 4) {
-        return;
-    }
-    buf_init(&small);
-    if (buf_append(&small, buf_begin(b), buf_len(b))) {
-        buf_fini(b);
-        *b = small;
-    }
-}
-
-bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
-                     size_t used)
+void conn_input(struct conn *c)
 {
     must_be_worker(c->worker);
-    if (kind == INPUT_KEPT) {
-        buf_consume(&c->in, used);
-        shrink(&c->in);
-    } else if (used < len && !buf_append(&c->in, p + used, len - used)) {
-        ctr_add(&c->worker->counters, CTR_read_buf_oom, 1);
-        return false;
+    if (MF_UNLIKELY(c->client.watcher != NULL)) {
+        conn_round_run(c->worker); /* its input is in the buffer */
+        discard(c);
+    } else if (conn_upload_wants_read(c)) {
+        conn_round_run(c->worker);
+        conn_upload_read(c);
+    } else {
+        read_requests(c);
     }
-    if (buf_len(&c->in) == 0 && c->in.cap > 0) {
-        buf_fini(&c->in);
-    }
-    if (!count_kept(c, kind == INPUT_READ ? len - used : 0)) {
-        ctr_add(&c->worker->counters, CTR_read_buf_oom, 1);
-        return false;
-    }
-    return true;
 }

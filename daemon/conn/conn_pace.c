@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The regular check for clients that are too slow; see conn_pace.h. On their worker.
+ * Checks of clients that are too slow, or wait for too long; see conn_pace.h. On their worker.
  */
 #include "daemon/conn/conn_pace.h"
 
+#include "daemon/base/log.h"
+#include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_hold.h"
+#include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_pin.h"
-#include "daemon/conn/conn_upload.h"
+#include "daemon/conn/conn_proxied.h"
+#include "daemon/conn/conn_settle.h"
+#include "daemon/conn/conn_upload_read.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
+#include "lib/base/counters.h"
 
 void conn_pace_check(struct worker *w)
 {
@@ -24,4 +31,82 @@ void conn_pace_check(struct worker *w)
     } else if (conn_pin_has_any(w)) {
         cron_pace_ms(w, CONN_PACE_PINS_MS);
     }
+}
+
+/* ---- deadlines --------------------------------------------------------------------------- */
+
+static void close_late(struct conn *c, enum conn_deadline which)
+{
+    if (c->state == CONN_SHAKES) {
+        tls_handshake_failed(c->client.io.tls, "too slow");
+    }
+    if (which == DEADLINE_LOGIN) {
+        ctr_add(&c->worker->counters, CTR_auth_timeouts, 1);
+        log_info("auth, connection closed (did not authenticate in time)");
+    }
+    if (c->state == CONN_HEADER) {
+        conn_proxied_failed(c, "its header is late");
+        return;
+    }
+    c->close_reason = CLOSE_IDLE;
+    conn_close(c);
+}
+
+/* The one that began first; NULL: there is none. */
+static struct conn *find_first(const struct worker *w, enum conn_deadline which)
+{
+    struct list_link *link = list_first(&w->conns->deadlines[which]);
+
+    return link != NULL ? LIST_MEMBER(link, struct conn, deadline_link) : NULL;
+}
+
+/* Close those that wait for the log although nothing is done any more. */
+static void check_held(struct worker *w)
+{
+    if (list_is_empty(&w->conns->parked[PARK_LOG])) {
+        return;
+    }
+    msec_t left = w->conns->held_ms + CONN_HOLD_MS - conn_wait_now();
+
+    if (left > 0) {
+        cron_check_deadlines_in(w, (uint64_t)left);
+        return;
+    }
+    log_warn("append, connections are closed: the disk does not take the log");
+    for (struct conn *c = conn_hold_first(w); c != NULL; c = conn_hold_first(w)) {
+        ctr_add(&w->counters, CTR_log_timeouts, 1);
+        c->close_reason = CLOSE_ERROR;
+        conn_close(c);
+    }
+}
+
+void conn_pace_check_deadlines(struct worker *w)
+{
+    msec_t now = conn_wait_now();
+
+    must_be_worker(w);
+    check_held(w);
+    for (unsigned i = 0; i < DEADLINES; i++) {
+        enum conn_deadline which = (enum conn_deadline)i;
+        msec_t limit = conn_deadline_limit(w, which);
+        struct conn *c = find_first(w, which);
+
+        while (c != NULL && limit > 0 && now - c->deadline_since >= limit) {
+            close_late(c, which);
+            c = find_first(w, which);
+        }
+        if (c != NULL && limit > 0) {
+            cron_check_deadlines_in(w, (uint64_t)(c->deadline_since + limit - now));
+        }
+    }
+}
+
+void conn_pace_options_changed(struct worker *w)
+{
+    must_be_worker(w);
+    conn_idle_changed(w);
+    if (w->conns->idle.count > 0) {
+        cron_check_idle_ms(w, 0); /* the clock may have been set */
+    }
+    conn_pace_check_deadlines(w);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The regular check for clients that hold memory and are too slow.
+ * Regular checks for clients that hold memory and are too slow, or wait for too long.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_PACE_H
 #define MAYFLY_DAEMON_CONN_CONN_PACE_H
@@ -16,5 +16,14 @@ struct worker;
  * memory, and at a bounded number of them. Context: worker, outside a section.
  */
 void conn_pace_check(struct worker *w);
+
+/*
+ * Close those whose handshake, login or header is late, and, if the disk does not take the log,
+ * those whose replies wait for it. Context: worker, outside a section.
+ */
+void conn_pace_check_deadlines(struct worker *w);
+
+/* Options may have changed: look again at what was done by the old ones. Context: as above. */
+void conn_pace_options_changed(struct worker *w);
 
 #endif

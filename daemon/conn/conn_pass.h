@@ -15,17 +15,16 @@
 #include "daemon/net/passed_conns.h"
 
 struct conn;
-struct conn_heirs;
-struct conn_origin;
 struct worker;
-
-/* ---- for conn*.c, while the server stops ------------------------------------------------- */
 
 /*
  * If connections go along, and this one can now: give it away and close it here (true).
  * Context: worker, outside a section; it stands in no round.
  */
 bool conn_pass_on(struct conn *c);
+
+/* Is there more to read, of what came before the stop, or to stream? Context: worker. */
+bool conn_pass_has_input(const struct conn *c);
 
 /* Will it go along when it is through with what it has begun? Context: worker. */
 bool conn_passes_later(const struct conn *c);
@@ -35,23 +34,5 @@ bool conn_passes_later(const struct conn *c);
  * wait. Context: worker.
  */
 bool conn_holds_others_up(const struct conn *c);
-
-/* ---- in the program that they come to ---------------------------------------------------- */
-
-/* Room for so many on their way to one worker. NULL: no memory. Context: any thread. */
-struct conn_heirs *conn_heirs_create(uint32_t max);
-
-/*
- * Add one, which came by this origin; takes the descriptor if it returns true, and copies the
- * rest. False: no memory. Context: the thread that has them.
- */
-bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
-                    const struct conn_origin *origin);
-
-/*
- * Give them to a worker, which serves them; takes the address and nulls it; accepts NULL. They
- * count as opened (crew_conn_opened()) already. Context: any thread.
- */
-void conn_heirs_post(struct conn_heirs **h, struct worker *w);
 
 #endif

@@ -19,9 +19,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
-#include "daemon/conn/conn.h"
-#include "daemon/conn/conn_pace.h"
-#include "daemon/worker/cron.h"
+#include "daemon/conn/conn_settle.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
@@ -40,19 +38,6 @@ struct stalled {
 static struct kept *kept_of(struct pace *p)
 {
     return (struct kept *)(void *)((char *)p - offsetof(struct kept, pin.pace));
-}
-
-void conn_pin_begin(struct conn *c)
-{
-    struct worker *w = c->worker;
-    struct pin_pace *pin = &c->client.kept->pin;
-
-    must_be_worker(w);
-    if (!pace_is_listed(&pin->pace)) {
-        pin->sent = 0;
-        pace_note(&w->conns->pins_new, &pin->pace, w->now, 0);
-        cron_pace_ms(w, CONN_PACE_PINS_MS);
-    }
 }
 
 void conn_pin_wrote(struct kept *k, uint64_t bytes)

@@ -10,9 +10,6 @@
 
 struct worker;
 
-/* Its queue begins with a pinned value: watch its pace. Context: worker. */
-void conn_pin_begin(struct conn *c);
-
 /* So many bytes of its queue were written, pinned or not. Context: worker. */
 void conn_pin_wrote(struct kept *k, uint64_t bytes);
 

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that are ready and wait; see conn_ready.h. On their worker.
+ * Connections that are served, or wait for that; see conn_ready.h. On their worker.
  */
 #include "daemon/conn/conn_ready.h"
 
+#include <poll.h>
+
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_hold.h"
+#include "daemon/conn/conn_input.h"
+#include "daemon/conn/conn_output.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_shed.h"
+#include "daemon/conn/conn_stream.h"
 #include "daemon/conn/conn_tls.h"
-#include "lib/base/budgets.h"
+#include "daemon/conn/conn_upload.h"
+#include "daemon/conn/conn_upload_read.h"
+#include "daemon/conn/conn_wait.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
@@ -26,6 +33,41 @@ void conn_ready_defer(struct conn *c)
     }
     timing_defer(&c->client, w);
     ctr_add(&w->counters, CTR_conn_deferrals, 1);
+}
+
+/* The peer sent its end while it waited. It may want the answer all the same, or be gone. */
+static void on_peer_end(struct conn *c)
+{
+    struct pollfd p = {.fd = c->client.io.fd};
+
+    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0) {
+        conn_close(c);
+    } else {
+        c->then = CONN_ANSWER;
+        conn_settle(c);
+    }
+}
+
+void conn_take_event(struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (client_has_output(&c->client)) {
+        conn_round_run(c->worker); /* it came first, and conn_write() may execute much */
+        conn_write(c);
+        if (c->client.watcher != NULL) {
+            conn_stream(c);
+        }
+    } else if (MF_UNLIKELY(c->state == CONN_SHAKES)) {
+        conn_park(c, PARK_READY);
+    } else if (MF_LIKELY(c->then == CONN_INPUT)) {
+        if (MF_UNLIKELY(c->client.io.tls != NULL)) {
+            conn_tls_input(c);
+        } else {
+            conn_input(c);
+        }
+    } else if (c->then == CONN_LOGIN) {
+        on_peer_end(c);
+    }
 }
 
 /* Its event had to wait. The handle stayed armed, so the event comes again if it must. */
@@ -77,4 +119,57 @@ void conn_ready_serve(struct worker *w)
     w->loop_units = 0;
     /* Those that yield again queue up behind the others, and wait for the loop's next turn. */
     serve_some(w, PARK_READY, w->ready_count, BUDGET_loop_units);
+}
+
+/* ---- those that wait for room, or for the log -------------------------------------------- */
+
+static void retry(struct conn *c)
+{
+    if (conn_upload_wants_read(c)) {
+        conn_upload_read(c);
+    } else {
+        conn_execute_kept(c);
+    }
+}
+
+void conn_ready_retry(struct worker *w, bool all)
+{
+    struct list *waiting = &w->conns->parked[PARK_ROOM];
+    struct list round;
+    struct list_link *link;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    if (list_is_empty(waiting)) {
+        return;
+    }
+    /* Most wait for a period, and the reclaimer may not have the CPU. */
+    (void)engine_try_grace(w->engine);
+    /* Each waits again before it is looked at: so those that still wait stay in order. */
+    list_init(&round);
+    list_take_all(&round, waiting);
+    while ((link = list_first(&round)) != NULL) {
+        struct conn *c = LIST_MEMBER(link, struct conn, park);
+
+        list_append(waiting, link);
+        if (all || !conn_wait_is_in_vain(c)) {
+            retry(c);
+            conn_shed_if_crowded(w);
+        }
+    }
+}
+
+void conn_ready_release(struct worker *w)
+{
+    struct conn *c = conn_hold_first(w);
+
+    must_be_worker(w);
+    must_not_be_reading();
+    atomic_store(&w->awaits_log, c != NULL);
+    for (; c != NULL && conn_hold_is_done(c); c = conn_hold_first(w)) {
+        w->conns->held_ms = conn_wait_now();
+        conn_unpark(c);
+        c->client.log_state = LOG_CLEAN;
+        conn_write(c); /* it may execute more, and be the last that waits */
+    }
 }

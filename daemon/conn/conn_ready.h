@@ -3,7 +3,8 @@
  * Connections that are ready and wait for their next turn: those that were cut off because they
  * had their share, and those whose event came when the turn of the loop had done enough. They
  * are served in the order in which they came, but those whose last turn was little work before
- * the others. For conn*.c and the worker.
+ * the others. Here they are served, as are those that wait for room or for the log, and those
+ * whose event has come.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_READY_H
 #define MAYFLY_DAEMON_CONN_CONN_READY_H
@@ -15,16 +16,6 @@
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/budgets.h"
-
-/*
- * Count bytes read or sent without a turn, and the event that caused it, as work of this turn
- * of the loop; turns are counted by lot_execute(). Context: worker.
- */
-static inline void conn_ready_count(struct conn *c, size_t bytes)
-{
-    must_be_worker(c->worker);
-    c->worker->loop_units += (uint32_t)(bytes / COST_UNIT_BYTES) + COST_EVENT_UNITS;
-}
 
 /*
  * Must an event wait, because others have had enough in this turn of the loop? Context: worker.
@@ -46,5 +37,17 @@ void conn_ready_defer(struct conn *c);
  * for the others. Context: worker, outside a section.
  */
 void conn_ready_serve(struct worker *w);
+
+/* Its socket has input, or takes replies that wait: go on. Context: worker. */
+void conn_take_event(struct conn *c);
+
+/*
+ * Try those that wait for room once more, in their order; all of them, or those whose turn has
+ * come. Context: worker, outside a section.
+ */
+void conn_ready_retry(struct worker *w, bool all);
+
+/* More is on the disk: let go of those whose replies waited for that. Context: worker. */
+void conn_ready_release(struct worker *w);
 
 #endif

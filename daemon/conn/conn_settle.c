@@ -5,14 +5,23 @@
 #include "daemon/conn/conn_settle.h"
 
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_auth.h"
-#include "daemon/conn/conn_drain.h"
+#include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_hold.h"
-#include "daemon/conn/conn_pass.h"
-#include "daemon/conn/conn_pin.h"
+#include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_pace.h"
+#include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_wait.h"
+#include "daemon/worker/cron.h"
 #include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/base/mem.h"
+
+/*
+ * When the server ends one connection it discards at most this much input, in reads of the size
+ * of the worker's output buffer.
+ */
+#define DISCARD_READS 8
 
 /* ---- lists ------------------------------------------------------------------------------- */
 
@@ -52,11 +61,79 @@ void conn_arm(struct conn *c, int events)
     if (events == 0) {
         uv_poll_stop(&c->poll);
     } else {
-        uv_poll_start(&c->poll, events, conn_poll_fn(c->worker));
+        uv_poll_start(&c->poll, events, c->worker->conns->on_event);
     }
 }
 
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct conn *c = handle->data;
+
+    c->magic = 0;
+    mem_free(c);
+}
+
+void conn_close(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    must_be_worker(c->worker);
+    if (conn_is_closed(c)) {
+        return;
+    }
+    must(c->state != CONN_ROUND); /* every way to here has run the round */
+    conn_log(c, WATCH_CONN_CLOSE);
+    conn_wait_end(c);
+    conn_enter(c, CONN_CLOSED);
+    conn_deadline_clear(c);
+    conn_leave_idle(c);
+    conn_list_remove(c);
+    /* It leaves the poll set before its number can be given to another socket. */
+    uv_close((uv_handle_t *)&c->poll, on_closed);
+    conn_upload_drop(c);
+    if (c->has_place) {
+        addresses_leave(&w->crew->access.addresses, conn_peer_id(&c->client));
+    }
+    client_fini(&c->client, w);
+    buf_fini(&c->in);
+    ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
+    crew_conn_closed(w->crew, c->client.origin);
+}
+
+/*
+ * End a connection whose replies are all with the kernel. Unread input would make the kernel
+ * answer the close with a reset, and the peer might lose the replies before it: so the sending
+ * side is shut first, and the input that is there is discarded.
+ */
+static void end(struct conn *c)
+{
+    (void)io_send_end(&c->client.io);
+    /* Not into the buffer for reading: other connections may have input there. */
+    (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+    if (c->close_reason != CLOSE_REFUSED) {
+        c->close_reason = CLOSE_NORMAL;
+    }
+    conn_close(c);
+}
+
 /* ---- states ------------------------------------------------------------------------------ */
+
+void conn_note_login(struct conn *c)
+{
+    struct client *client = &c->client;
+
+    must_be_worker(c->worker);
+    if (client->login_state == LOGIN_NEEDED || c->then == CONN_LOGIN) {
+        conn_deadline_set(c, DEADLINE_LOGIN);
+    } else {
+        conn_deadline_clear(c);
+    }
+    if (client->login_failures >= CONN_AUTH_FAILURES_MAX) {
+        c->then = CONN_ENDS;
+    }
+}
 
 /* It has entered its state: poll for what that waits for, and park it. */
 static void begin_waiting(struct conn *c, bool is_parked)
@@ -88,11 +165,11 @@ static void begin_waiting(struct conn *c, bool is_parked)
         break;
     case CONN_ANSWER:
         conn_arm(c, 0);
-        conn_auth_note(c);
+        conn_note_login(c);
         break;
     case CONN_LOGIN:
         conn_arm(c, UV_DISCONNECT);
-        conn_auth_note(c);
+        conn_note_login(c);
         break;
     case CONN_OUTPUT:
         conn_arm(c, io_write_events(&c->client.io));
@@ -129,33 +206,47 @@ void conn_enter(struct conn *c, enum conn_state state)
     begin_waiting(c, stays);
 }
 
+/* Watch the pace of one whose queue begins with a pinned value: see conn_pin.c. */
+static void watch_pin(struct conn *c)
+{
+    struct worker *w = c->worker;
+    struct pin_pace *pin = &c->client.kept->pin;
+
+    if (!pace_is_listed(&pin->pace)) {
+        pin->sent = 0;
+        pace_note(&w->conns->pins_new, &pin->pace, w->now, 0);
+        cron_pace_ms(w, CONN_PACE_PINS_MS);
+    }
+}
+
 /* Replies of it wait. */
 static void settle_output(struct conn *c)
 {
-    if (MF_UNLIKELY(c->worker->is_stopping) && conn_pass_on(c)) {
-        return;
-    }
     conn_enter(c, conn_hold(c) ? CONN_LOG : CONN_OUTPUT);
     if (c->client.kept->outq.is_pinned) {
-        conn_pin_begin(c);
+        watch_pin(c);
     }
+}
+
+/* While the server stops it may be gone from here instead. */
+static bool is_drained(struct conn *c)
+{
+    bool (*drains)(struct conn * c) = c->worker->conns->drains;
+
+    return drains != NULL && drains(c);
 }
 
 /* The other cases: replies wait, or it waits for something else. */
 static MF_NOINLINE void settle(struct conn *c)
 {
-    if (c->state >= CONN_ANNOUNCES) {
+    if (c->state >= CONN_ANNOUNCES || is_drained(c)) {
         return;
     }
     if (client_has_output(&c->client)) {
         settle_output(c);
     } else if (c->then == CONN_ENDS) {
-        conn_end(c);
-    } else if (c->then != CONN_INPUT && c->then != CONN_TURN) {
-        conn_enter(c, (enum conn_state)c->then);
-    } else if (MF_UNLIKELY(c->worker->is_stopping) && conn_drain_settle(c)) {
-        return;
-    } else if (c->then == CONN_INPUT && MF_UNLIKELY(io_has_more(&c->client.io))) {
+        end(c);
+    } else if (c->then == CONN_INPUT && io_has_more(&c->client.io)) {
         /* No event announces what TLS has read already. */
         conn_arm(c, io_read_events(&c->client.io));
         timing_defer(&c->client, c->worker);

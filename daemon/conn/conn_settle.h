@@ -27,6 +27,15 @@ void conn_unpark(struct conn *c);
 /* Be the last of a list; of those that wait for a turn, or of its state. Context: worker. */
 void conn_park(struct conn *c, enum conn_park where);
 
+/* Begin to close; it is released in the close callback. Context: worker. */
+void conn_close(struct conn *c);
+
+/*
+ * Its login has begun or ended: give it a time limit, or take that away, and end it when it has
+ * failed too often. Context: worker.
+ */
+void conn_note_login(struct conn *c);
+
 /* Poll for these events, UV_READABLE or UV_WRITABLE; 0: none. Context: worker. */
 void conn_arm(struct conn *c, int events);
 

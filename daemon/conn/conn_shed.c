@@ -4,8 +4,8 @@
  */
 #include "daemon/conn/conn_shed.h"
 
-#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"

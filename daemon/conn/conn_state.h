@@ -3,33 +3,36 @@
  * A connection from the inside: for conn*.c only. A connection is a poll handle and what is
  * kept between turns; while it is idle that is nothing but this struct.
  *
- *     conn          adopt, close, events
- *     conn_settle   what to wait for next
- *     conn_arrivals those that were accepted and have not begun
- *     conn_input    reading: one read a turn, the tail that is kept
- *     conn_round    several connections served in one turn
- *     conn_ready    connections that wait for their next turn
- *     conn_batch    requests parsed ahead
- *     conn_execute  input to turns: parse, execute, flush, keep
- *     conn_upload   large values straight into their segments
- *     conn_auth     before a client has authenticated
- *     conn_login    logins that take a hash of the password
- *     conn_tls      handshakes, and what TLS has read ahead
- *     conn_proxied  connections of balancers, until they say for whom
- *     conn_stream   a connection that watches
- *     conn_info     connections as watchers and `stats conns` see them
- *     conn_wait     connections whose stores wait for room
- *     conn_hold     and those whose replies wait for the log
- *     conn_deadline handshakes and logins that take too long
- *     conn_drain    the end of all connections when the server stops
- *     conn_pass     those that go along with the program that takes over
- *     conn_shed     those that keep too much between turns
- *     conn_pace     the regular check for those that are too slow:
- *     conn_pin      readers of large values; uploads are in conn_upload
- *     conn_idle     those that say nothing
+ * Each file calls only those below it:
  *
- * These files call each other in circles: each event may lead to any next step of a connection,
- * and a step that is done asks conn.c what to wait for (conn_settle()).
+ *     conn_pace        the regular checks for those that are too slow, or late
+ *     conn_heirs       those that came along from the program before
+ *     conn_arrivals    those that were accepted and have not begun
+ *     conn_proxied     connections of balancers, until they say for whom
+ *     conn             made, begun, polled
+ *     conn_ready       those that are parked, or have an event, are served
+ *     conn_tls         handshakes, and what TLS has read ahead
+ *     conn_shed        those that keep too much between turns
+ *     conn_input       reading: one read a turn, the tail that is kept
+ *     conn_upload_read large values straight into their segments
+ *     conn_round       several connections served in one turn
+ *     conn_idle        those that say nothing
+ *     conn_drain       the end of all connections when the server stops
+ *     conn_stream      a connection that watches
+ *     conn_output      replies that wait are sent
+ *     conn_pin         readers of large values
+ *     conn_execute     input to turns: parse, execute, flush, keep
+ *     conn_keep        input that is kept
+ *     conn_batch       requests parsed ahead
+ *     conn_pass        those that go along with the program that takes over
+ *     conn_auth        before a client has authenticated
+ *     conn_settle      what a connection waits for next, or its end
+ *     conn_wait        connections whose stores wait for room
+ *     conn_upload      large values on their way in, as requests meet them
+ *     conn_hold        and those whose replies wait for the log
+ *     conn_login       logins that take a hash of the password
+ *     conn_info        connections as watchers and `stats conns` see them
+ *     conn_deadline    handshakes and logins that have to be done in time
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_STATE_H
 #define MAYFLY_DAEMON_CONN_CONN_STATE_H
@@ -46,6 +49,8 @@
 #include "daemon/net/origin.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/tasks.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/budgets.h"
 #include "lib/base/buf.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -132,6 +137,12 @@ struct conns {
     struct stats_conn_cursor *cursors; /* list of positions in that */
     struct udp *udp;                   /* list */
     struct round *round;               /* owned; those that were read and not yet served */
+    uv_poll_cb on_event;               /* [const] of all poll handles */
+    /*
+     * While the server stops; else NULL. It is asked before a connection waits for anything;
+     * true: it is gone from here.
+     */
+    bool (*drains)(struct conn *c);
     struct list parked[PARKS];
     struct list deadlines[DEADLINES]; /* those that have to, the oldest first */
     struct idle idle;
@@ -267,6 +278,26 @@ static inline bool conn_has_pending(const struct conn *c)
     must_be_worker(c->worker);
     return client_has_rest(&c->client) || client_dumps(&c->client) || c->upload != NULL ||
            c->swallow > 0 || client_needs_login(&c->client);
+}
+
+/*
+ * Count bytes read or sent without a turn, and the event that caused it, as work of this turn
+ * of the loop; turns are counted by lot_execute(). Context: worker.
+ */
+static inline void conn_count_work(struct conn *c, size_t bytes)
+{
+    must_be_worker(c->worker);
+    c->worker->loop_units += (uint32_t)(bytes / COST_UNIT_BYTES) + COST_EVENT_UNITS;
+}
+
+/* It has no timeout of idle connections to keep any more. Context: worker. */
+static inline void conn_leave_idle(struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (list_has_link(&c->idle_link)) {
+        list_remove(&c->idle_link);
+        c->worker->conns->idle.count--;
+    }
 }
 
 #endif

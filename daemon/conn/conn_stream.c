@@ -7,7 +7,8 @@
  */
 #include "daemon/conn/conn_stream.h"
 
-#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_output.h"
+#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/watch.h"
 #include "lib/base/context.h"

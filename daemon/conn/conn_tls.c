@@ -11,13 +11,11 @@
  */
 #include "daemon/conn/conn_tls.h"
 
-#include "daemon/conn/conn.h"
-#include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
-#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
@@ -28,7 +26,7 @@ static void shake(struct conn *c)
     case TLS_OPEN:
         conn_deadline_clear(c);
         c->last_active = worker_now(c->worker);
-        conn_auth_note(c);
+        conn_note_login(c);
         conn_settle(c);
         break;
     case TLS_WANTS_READ:
@@ -38,7 +36,9 @@ static void shake(struct conn *c)
         conn_arm(c, UV_WRITABLE);
         break;
     case TLS_FAILED:
-        conn_end(c); /* not with a reset, or the alert that says why may be lost */
+        /* Not with a reset, or the alert that says why may be lost. */
+        c->then = CONN_ENDS;
+        conn_settle(c);
         break;
     }
 }

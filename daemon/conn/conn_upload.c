@@ -19,12 +19,10 @@
 #include "daemon/base/prefetch.h"
 #include "daemon/command/exec.h"
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_ready.h"
-#include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_wait.h"
+#include "daemon/conn/conn_upload_parts.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
 #include "daemon/worker/insight.h"
@@ -33,59 +31,17 @@
 #include "lib/base/mem.h"
 #include "lib/engine/body.h"
 
-/* A large value on its way in. */
-struct upload {
-    struct request req;        /* its key points to `key`, its args to `args` */
-    struct body *body;         /* owned */
-    struct conn *conn;         /* [borrowed] */
-    struct pace pace;          /* in the worker's list */
-    size_t len;                /* announced bytes */
-    size_t held;               /* by the body, as counted in body_pending_bytes */
-    struct waiter waiter;      /* among those that wait for segments of the shard */
-    struct upload_place place; /* among those that met the bound of what they hold */
-    uint32_t moves; /* of their line, when it was last looked at for an end of waiting */
-    bool may_place; /* to be tried in the next turn: read it into its place */
-    bool is_shed;   /* it has to give way to others */
-    char key[ITEM_KEY_MAX];
-    char args[]; /* of ms: the flags */
-};
-
-/* At most this much is read before other connections get their turn. */
-#define READ_TURN_BYTES (1u << 20)
-
-/*
- * This much of a segment is prefetched before bytes are read into it: that takes a hundredth
- * off a set of 1 MB, and more does not help.
- */
-#define SEGMENT_AHEAD (32u << 10)
-
-/*
- * While uploads hold more than half of what they may, each has to bring in this part of its
- * value, and no more than so many bytes, in a second. Who does not is shed after a second, or
- * sooner when there is hardly any room left.
- */
-#define LEAST_SHARE     16
-#define LEAST_MAX_BYTES (64 << 10)
-#define PATIENCE_MS     1000
-#define HURRY_MS        250
-
-/* So many are shed in one check. */
-#define SHED_MAX 64
-
 /* What memcached takes in one piece. */
 #define EARLY_MAX_BYTES (512u << 10)
 
-/* Checks that lie further apart say more about the server than about its clients. */
-#define AWAY_MS 500
-
-static uint64_t held_by_all(const struct worker *w)
+uint64_t upload_held_by_all(const struct worker *w)
 {
     int64_t held = atomic_load_explicit(&w->crew->upload_bytes, memory_order_relaxed);
 
     return held > 0 ? (uint64_t)held : 0;
 }
 
-static uint64_t held_max(const struct worker *w)
+uint64_t upload_held_max(const struct worker *w)
 {
     int64_t limit = atomic_load_explicit(&w->engine->budget.limit_bytes, memory_order_relaxed);
     uint64_t quarter = (uint64_t)limit / 4;
@@ -97,7 +53,7 @@ static uint64_t held_max(const struct worker *w)
 /* Do uploads hold all they may? */
 static bool is_full(const struct worker *w)
 {
-    return held_by_all(w) > held_max(w);
+    return upload_held_by_all(w) > upload_held_max(w);
 }
 
 /* Count what the body holds by now; after it is gone: nothing. */
@@ -136,7 +92,7 @@ static enum outcome wait_in_line(struct conn *c, bool may_wait)
 }
 
 /* As body_room(), within what uploads may hold. */
-static enum outcome find_room(struct conn *c, bool may_wait, char **to, size_t *room)
+enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *room)
 {
     struct upload *u = c->upload;
     struct worker *w = c->worker;
@@ -154,7 +110,7 @@ static enum outcome find_room(struct conn *c, bool may_wait, char **to, size_t *
 }
 
 /* n bytes have come. What is waited for next may take a second of its own. */
-static void note_filled(struct conn *c, size_t n)
+void upload_note_filled(struct conn *c, size_t n)
 {
     body_filled(c->upload->body, n);
     count_held(c);
@@ -163,7 +119,7 @@ static void note_filled(struct conn *c, size_t n)
     }
 }
 
-static int64_t received(const struct upload *u)
+int64_t upload_received(const struct upload *u)
 {
     return (int64_t)(u->len - (u->body != NULL ? body_missing(u->body) : 0));
 }
@@ -327,7 +283,7 @@ static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, s
     while (pos < len && body_missing(u->body) > 0) {
         char *to;
         size_t room;
-        enum outcome outcome = find_room(turn_conn(t), t->may_wait, &to, &room);
+        enum outcome outcome = upload_find_room(turn_conn(t), t->may_wait, &to, &room);
 
         if (outcome == OUT_WAIT) {
             *used = pos;
@@ -340,13 +296,13 @@ static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, s
         }
         room = room < len - pos ? room : len - pos;
         memcpy(to, p + pos, room);
-        note_filled(turn_conn(t), room);
+        upload_note_filled(turn_conn(t), room);
         pos += room;
         t->may_wait = true;
     }
     if (u->pace.bytes == 0) {
         /* What came with the line is no sign of pace. */
-        pace_note(&t->w->conns->uploads, &u->pace, t->now, received(u));
+        pace_note(&t->w->conns->uploads, &u->pace, t->now, upload_received(u));
     }
     *used = pos;
     return TURN_GOES_ON;
@@ -381,14 +337,14 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
         return; /* the next read finds the same */
     }
     ctr_add(&t->w->counters, CTR_bytes_read, (uint64_t)n);
-    conn_ready_count(c, (size_t)n);
+    conn_count_work(c, (size_t)n);
     c->is_saturated = (size_t)n == asked;
     if ((size_t)n > missing) {
         lot->grown = (size_t)n - missing;
         lot->behind -= lot->grown;
         turn_read_clock(t);
     }
-    note_filled(c, (size_t)n - lot->grown);
+    upload_note_filled(c, (size_t)n - lot->grown);
 }
 
 /* The section is about to end before the body is whole: so it cannot stay in its place. */
@@ -432,7 +388,7 @@ static enum turn_stop wait_for_room(struct turn *t, struct upload *u)
     char *to;
 
     if (!u->is_shed && body_missing(u->body) > 0) {
-        outcome = find_room(turn_conn(t), t->may_wait, &to, &room);
+        outcome = upload_find_room(turn_conn(t), t->may_wait, &to, &room);
     }
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
@@ -496,65 +452,6 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
     return stop;
 }
 
-/* Give it up with an error; who does not even take replies is closed. */
-static void shed(struct conn *c)
-{
-    ctr_add(&c->worker->counters, CTR_bodies_shed, 1);
-    if (client_has_output(&c->client)) {
-        conn_close(c);
-        return;
-    }
-    c->upload->is_shed = true;
-    conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
-}
-
-/* Has it brought in too little since its mark, in `patience` milliseconds or more? */
-static bool is_too_slow(const struct upload *u, msec_t patience)
-{
-    int64_t least = (int64_t)u->len / LEAST_SHARE;
-
-    least = least < LEAST_MAX_BYTES ? least : LEAST_MAX_BYTES;
-    return (received(u) - u->pace.bytes) * 1000 < least * patience;
-}
-
-static struct upload *upload_of_pace(struct pace *p)
-{
-    return (struct upload *)(void *)((char *)p - offsetof(struct upload, pace));
-}
-
-static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t patience)
-{
-    struct conn *c = u->conn;
-    /* Then it is the server that it waits for. */
-    bool is_held_up = conn_is_waiting(c) || (conn_is_kept(c) && !client_has_output(&c->client));
-
-    if (is_held_up || !is_too_slow(u, patience)) {
-        pace_note(&w->conns->uploads, &u->pace, now, received(u));
-    } else {
-        shed(c);
-    }
-}
-
-bool conn_upload_check(struct worker *w, msec_t now)
-{
-    uint64_t max = held_max(w);
-    msec_t patience = held_by_all(w) > max - max / 8 ? HURRY_MS : PATIENCE_MS;
-    bool was_away = now - w->conns->uploads_checked > AWAY_MS;
-
-    must_be_worker(w);
-    must_not_be_reading();
-    w->conns->uploads_checked = now;
-    for (unsigned n = 0; n < SHED_MAX && !was_away; n++) {
-        struct pace *p = pace_slowest(&w->conns->uploads);
-
-        if (p == NULL || held_by_all(w) <= max / 2 || now - p->since < patience) {
-            break;
-        }
-        check_slowest(w, upload_of_pace(p), now, patience);
-    }
-    return pace_slowest(&w->conns->uploads) != NULL;
-}
-
 const struct waiter *conn_upload_waiter(const struct conn *c)
 {
     must_be_worker(c->worker);
@@ -572,106 +469,4 @@ bool conn_upload_wants_read(const struct conn *c)
     must_be_worker(c->worker);
     return c->upload != NULL && buf_len(&c->in) == 0 && !client_has_output(&c->client) &&
            body_missing(c->upload->body) > 0;
-}
-
-/* Is there nothing more to be read before it is stored? */
-static bool is_whole(const struct conn *c)
-{
-    return body_missing(c->upload->body) == 0 && request_value_end(&c->upload->req) == 0;
-}
-
-/*
- * One read into the body's room, and then into the worker's buffer. False: that was all that
- * can be read in this turn.
- */
-static bool read_once(struct conn *c, bool may_wait, size_t *past)
-{
-    struct worker *w = c->worker;
-    struct upload *u = c->upload;
-    struct iovec iov[2];
-    size_t missing = body_missing(u->body);
-    size_t asked;
-    size_t room;
-    ssize_t n;
-    char *to;
-    enum outcome outcome = find_room(c, may_wait, &to, &room);
-
-    *past = 0;
-    insight_note_event(w);
-    if (outcome != OUT_OK) {
-        /* Nothing was read. An empty turn finds the same, and waits or answers. */
-        conn_execute(c, INPUT_READ, w->rbuf, 0);
-        return false;
-    }
-    if (conn_is_waiting(c)) {
-        pace_note(&w->conns->uploads, &u->pace, worker_now(w),
-                  received(u)); /* it counts from now */
-        conn_wait_end(c);
-    }
-    c->then = CONN_INPUT;
-    iov[0] = (struct iovec){to, room < missing ? room : missing};
-    iov[1] = (struct iovec){w->rbuf, WORKER_RBUF_BYTES};
-    if (c->reads_little) {
-        iov[1].iov_len = CONN_READ_LITTLE_BYTES;
-    }
-    prefetch_to_write(to, iov[0].iov_len < SEGMENT_AHEAD ? iov[0].iov_len : SEGMENT_AHEAD);
-    asked = iov[0].iov_len + (room >= missing ? iov[1].iov_len : 0);
-    do {
-        n = io_readv(&c->client.io, iov, room >= missing ? 2 : 1);
-    } while (n < 0 && errno == EINTR);
-    if (n <= 0) {
-        if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
-            c->close_reason = n == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
-            conn_close(c);
-        }
-        return false;
-    }
-    ctr_add(&w->counters, CTR_bytes_read, (uint64_t)n);
-    conn_ready_count(c, (size_t)n);
-    c->is_light = false;
-    c->last_active = worker_now(w);
-    if ((size_t)n > iov[0].iov_len) {
-        *past = (size_t)n - iov[0].iov_len;
-    }
-    note_filled(c, (size_t)n - *past);
-    return (size_t)n == asked;
-}
-
-/*
- * Are its segments full, and may what goes into pieces be there? Then that is read in a turn,
- * straight into them.
- */
-static bool may_place_rest(const struct conn *c)
-{
-    return c->place_rest == 0 && c->client.io.tls == NULL && body_is_at_pieces(c->upload->body);
-}
-
-void conn_upload_read(struct conn *c)
-{
-    struct worker *w = c->worker;
-    bool may_wait = conn_may_wait(c);
-    size_t before = body_missing(c->upload->body);
-    bool goes_on = true;
-    size_t past = 0;
-
-    must_be_worker(c->worker);
-    must_not_be_reading();
-    while (goes_on && conn_upload_wants_read(c) &&
-           before - body_missing(c->upload->body) < READ_TURN_BYTES) {
-        goes_on = read_once(c, may_wait, &past);
-        may_wait = true;
-        if (conn_is_closed(c) || c->upload == NULL) {
-            return;
-        }
-        if (goes_on && may_place_rest(c)) {
-            c->upload->may_place = true;
-            conn_execute(c, INPUT_READ, w->rbuf, 0);
-            return;
-        }
-    }
-    if (past > 0 || is_whole(c)) {
-        conn_execute(c, INPUT_READ, w->rbuf, past);
-    } else {
-        conn_settle(c);
-    }
 }

@@ -47,15 +47,6 @@ bool conn_upload_has_place(const struct conn *c);
 /* Are bytes missing that can be read directly into its room? Context: worker. */
 bool conn_upload_wants_read(const struct conn *c);
 
-/* Read them. Context: worker, outside a section. */
-void conn_upload_read(struct conn *c);
-
-/*
- * While uploads hold too much memory, shed those that come too slowly, with an error to their
- * clients. True: there are uploads, check again. Context: worker, outside a section.
- */
-bool conn_upload_check(struct worker *w, msec_t now);
-
 /* Release it without a reply. Context: worker. */
 void conn_upload_drop(struct conn *c);
 

@@ -4,8 +4,6 @@
  */
 #include "daemon/conn/conn_wait.h"
 
-#include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
@@ -68,46 +66,10 @@ void conn_wait_settle(struct conn *c)
     cron_retry_in(c->worker, is_woken ? PLACE_MS : OTHERS_MS);
 }
 
-static void retry(struct conn *c)
-{
-    if (conn_upload_wants_read(c)) {
-        conn_upload_read(c);
-    } else {
-        conn_execute_kept(c);
-    }
-}
-
-/* In a line, and not called: it would find nothing. */
-static bool is_in_vain(const struct conn *c)
+bool conn_wait_is_in_vain(const struct conn *c)
 {
     const struct waiter *place = place_of(c);
 
+    must_be_worker(c->worker);
     return place != NULL && !atomic_load_explicit(&place->is_called, memory_order_relaxed);
-}
-
-void conn_wait_retry(struct worker *w, bool all)
-{
-    struct list *waiting = &w->conns->parked[PARK_ROOM];
-    struct list round;
-    struct list_link *link;
-
-    must_be_worker(w);
-    must_not_be_reading();
-    if (list_is_empty(waiting)) {
-        return;
-    }
-    /* Most wait for a period, and the reclaimer may not have the CPU. */
-    (void)engine_try_grace(w->engine);
-    /* Each waits again before it is looked at: so those that still wait stay in order. */
-    list_init(&round);
-    list_take_all(&round, waiting);
-    while ((link = list_first(&round)) != NULL) {
-        struct conn *c = LIST_MEMBER(link, struct conn, park);
-
-        list_append(waiting, link);
-        if (all || !is_in_vain(c)) {
-            retry(c);
-            conn_shed_if_crowded(w);
-        }
-    }
 }

@@ -18,11 +18,8 @@ void conn_wait_begin(struct conn *c);
 /* It does not wait any more; nothing happens if it did not. Context: worker. */
 void conn_wait_end(struct conn *c);
 
-/*
- * Try those that wait once more, in their order; all of them, or those whose turn has come.
- * Context: worker, outside a section.
- */
-void conn_wait_retry(struct worker *w, bool all);
+/* Does it stand in a line, and is not called? Then it would find nothing. Context: worker. */
+bool conn_wait_is_in_vain(const struct conn *c);
 
 /* It has been told to wait: when it is tried again if nobody wakes it. Context: worker. */
 void conn_wait_settle(struct conn *c);

@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn_pass.h"
+#include "daemon/conn/conn_heirs.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/socket_list.h"
 #include "daemon/service/listener.h"

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "daemon/conn/conn_idle.h"
-#include "daemon/conn/conn_wait.h"
+#include "daemon/conn/conn_ready.h"
 #include "daemon/options/options.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
@@ -172,7 +172,7 @@ static void on_settle(struct message *m, void *receiver)
         }
     }
     cron_poked(w);
-    conn_wait_retry(w, true);
+    conn_ready_retry(w, true);
     conn_idle_check(w, now);
     m->fn = on_settled;
     mailbox_post(&w->crew->main_mailbox, m);

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_state.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
@@ -38,7 +39,7 @@ static msec_t seconds;
 static void check_after(struct worker *w)
 {
     w->conns->first->deadline_since = conn_wait_now() - seconds * 1000;
-    conn_deadline_check(w);
+    conn_pace_check_deadlines(w);
 }
 
 TEST(who_does_not_log_in_is_closed)

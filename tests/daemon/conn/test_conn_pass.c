@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/conn/conn_heirs.h"
 #include "daemon/conn/conn_state.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

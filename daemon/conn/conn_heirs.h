@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that came along from the program before (conn_pass.h), on their way to the worker
+ * that goes on with them.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_HEIRS_H
+#define MAYFLY_DAEMON_CONN_CONN_HEIRS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/net/passed_conns.h"
+
+struct conn_heirs;
+struct conn_origin;
+struct worker;
+
+/* Room for so many on their way to one worker. NULL: no memory. Context: any thread. */
+struct conn_heirs *conn_heirs_create(uint32_t max);
+
+/*
+ * Add one, which came by this origin; takes the descriptor if it returns true, and copies the
+ * rest. False: no memory. Context: the thread that has them.
+ */
+bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
+                    const struct conn_origin *origin);
+
+/*
+ * Give them to a worker, which serves them; takes the address and nulls it; accepts NULL. They
+ * count as opened (crew_conn_opened()) already. Context: any thread.
+ */
+void conn_heirs_post(struct conn_heirs **h, struct worker *w);
+
+#endif

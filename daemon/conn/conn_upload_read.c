@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See conn_upload_read.h. On the worker of the connection.
+ */
+#include "daemon/conn/conn_upload_read.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+
+#include "daemon/base/prefetch.h"
+#include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_settle.h"
+#include "daemon/conn/conn_upload.h"
+#include "daemon/conn/conn_upload_parts.h"
+#include "daemon/conn/conn_wait.h"
+#include "daemon/worker/insight.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+
+/* At most this much is read before other connections get their turn. */
+#define READ_TURN_BYTES (1u << 20)
+
+/*
+ * This much of a segment is prefetched before bytes are read into it: that takes a hundredth
+ * off a set of 1 MB, and more does not help.
+ */
+#define SEGMENT_AHEAD (32u << 10)
+
+/*
+ * While uploads hold more than half of what they may, each has to bring in this part of its
+ * value, and no more than so many bytes, in a second. Who does not is shed after a second, or
+ * sooner when there is hardly any room left.
+ */
+#define LEAST_SHARE     16
+#define LEAST_MAX_BYTES (64 << 10)
+#define PATIENCE_MS     1000
+#define HURRY_MS        250
+
+/* So many are shed in one check. */
+#define SHED_MAX 64
+
+/* Checks that lie further apart say more about the server than about its clients. */
+#define AWAY_MS 500
+
+/* Give it up with an error; who does not even take replies is closed. */
+static void shed(struct conn *c)
+{
+    ctr_add(&c->worker->counters, CTR_bodies_shed, 1);
+    if (client_has_output(&c->client)) {
+        conn_close(c);
+        return;
+    }
+    c->upload->is_shed = true;
+    conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
+}
+
+/* Has it brought in too little since its mark, in `patience` milliseconds or more? */
+static bool is_too_slow(const struct upload *u, msec_t patience)
+{
+    int64_t least = (int64_t)u->len / LEAST_SHARE;
+
+    least = least < LEAST_MAX_BYTES ? least : LEAST_MAX_BYTES;
+    return (upload_received(u) - u->pace.bytes) * 1000 < least * patience;
+}
+
+static struct upload *upload_of_pace(struct pace *p)
+{
+    return (struct upload *)(void *)((char *)p - offsetof(struct upload, pace));
+}
+
+static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t patience)
+{
+    struct conn *c = u->conn;
+    /* Then it is the server that it waits for. */
+    bool is_held_up = conn_is_waiting(c) || (conn_is_kept(c) && !client_has_output(&c->client));
+
+    if (is_held_up || !is_too_slow(u, patience)) {
+        pace_note(&w->conns->uploads, &u->pace, now, upload_received(u));
+    } else {
+        shed(c);
+    }
+}
+
+bool conn_upload_check(struct worker *w, msec_t now)
+{
+    uint64_t max = upload_held_max(w);
+    msec_t patience = upload_held_by_all(w) > max - max / 8 ? HURRY_MS : PATIENCE_MS;
+    bool was_away = now - w->conns->uploads_checked > AWAY_MS;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    w->conns->uploads_checked = now;
+    for (unsigned n = 0; n < SHED_MAX && !was_away; n++) {
+        struct pace *p = pace_slowest(&w->conns->uploads);
+
+        if (p == NULL || upload_held_by_all(w) <= max / 2 || now - p->since < patience) {
+            break;
+        }
+        check_slowest(w, upload_of_pace(p), now, patience);
+    }
+    return pace_slowest(&w->conns->uploads) != NULL;
+}
+
+/* Is there nothing more to be read before it is stored? */
+static bool is_whole(const struct conn *c)
+{
+    return body_missing(c->upload->body) == 0 && request_value_end(&c->upload->req) == 0;
+}
+
+/*
+ * One read into the body's room, and then into the worker's buffer. False: that was all that
+ * can be read in this turn.
+ */
+static bool read_once(struct conn *c, bool may_wait, size_t *past)
+{
+    struct worker *w = c->worker;
+    struct upload *u = c->upload;
+    struct iovec iov[2];
+    size_t missing = body_missing(u->body);
+    size_t asked;
+    size_t room;
+    ssize_t n;
+    char *to;
+    enum outcome outcome = upload_find_room(c, may_wait, &to, &room);
+
+    *past = 0;
+    insight_note_event(w);
+    if (outcome != OUT_OK) {
+        /* Nothing was read. An empty turn finds the same, and waits or answers. */
+        conn_execute(c, INPUT_READ, w->rbuf, 0);
+        return false;
+    }
+    if (conn_is_waiting(c)) {
+        pace_note(&w->conns->uploads, &u->pace, worker_now(w),
+                  upload_received(u)); /* it counts from now */
+        conn_wait_end(c);
+    }
+    c->then = CONN_INPUT;
+    iov[0] = (struct iovec){to, room < missing ? room : missing};
+    iov[1] = (struct iovec){w->rbuf, WORKER_RBUF_BYTES};
+    if (c->reads_little) {
+        iov[1].iov_len = CONN_READ_LITTLE_BYTES;
+    }
+    prefetch_to_write(to, iov[0].iov_len < SEGMENT_AHEAD ? iov[0].iov_len : SEGMENT_AHEAD);
+    asked = iov[0].iov_len + (room >= missing ? iov[1].iov_len : 0);
+    do {
+        n = io_readv(&c->client.io, iov, room >= missing ? 2 : 1);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
+            c->close_reason = n == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
+            conn_close(c);
+        }
+        return false;
+    }
+    ctr_add(&w->counters, CTR_bytes_read, (uint64_t)n);
+    conn_count_work(c, (size_t)n);
+    c->is_light = false;
+    c->last_active = worker_now(w);
+    if ((size_t)n > iov[0].iov_len) {
+        *past = (size_t)n - iov[0].iov_len;
+    }
+    upload_note_filled(c, (size_t)n - *past);
+    return (size_t)n == asked;
+}
+
+/*
+ * Are its segments full, and may what goes into pieces be there? Then that is read in a turn,
+ * straight into them.
+ */
+static bool may_place_rest(const struct conn *c)
+{
+    return c->place_rest == 0 && c->client.io.tls == NULL && body_is_at_pieces(c->upload->body);
+}
+
+void conn_upload_read(struct conn *c)
+{
+    struct worker *w = c->worker;
+    bool may_wait = conn_may_wait(c);
+    size_t before = body_missing(c->upload->body);
+    bool goes_on = true;
+    size_t past = 0;
+
+    must_be_worker(c->worker);
+    must_not_be_reading();
+    while (goes_on && conn_upload_wants_read(c) &&
+           before - body_missing(c->upload->body) < READ_TURN_BYTES) {
+        goes_on = read_once(c, may_wait, &past);
+        may_wait = true;
+        if (conn_is_closed(c) || c->upload == NULL) {
+            return;
+        }
+        if (goes_on && may_place_rest(c)) {
+            c->upload->may_place = true;
+            conn_execute(c, INPUT_READ, w->rbuf, 0);
+            return;
+        }
+    }
+    if (past > 0 || is_whole(c)) {
+        conn_execute(c, INPUT_READ, w->rbuf, past);
+    } else {
+        conn_settle(c);
+    }
+}
