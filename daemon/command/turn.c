@@ -376,7 +376,12 @@ static MF_INLINE void send_output(struct turn *t)
     turn_tally(t); /* whoever has the reply finds it counted, on whatever connection it asks */
     if (out_left(&t->out) == 0) {
         if (MF_UNLIKELY(t->w->hold != APPEND_HOLD_NONE) && t->client != NULL) {
-            note_changes(t); /* a later reply may tell that all before it was done */
+            /* A later reply may tell that all before it was done. */
+            if (t->client->log_state == LOG_HELD) {
+                (void)hold_output(t);
+            } else {
+                note_changes(t);
+            }
         }
         return;
     }

@@ -168,6 +168,7 @@ void conn_begin(struct conn *c)
             conn_close(c);
             return;
         }
+        conn_enter(c, CONN_SHAKES); /* also for a stop, which ends it */
     }
     conn_log(c, WATCH_CONN_NEW);
     if (!take_place(c)) {

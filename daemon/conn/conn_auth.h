@@ -28,8 +28,8 @@ void conn_auth_begin(struct conn *c);
 bool conn_auth_resume(struct conn *c, const struct passed_conn *p);
 
 /*
- * While needs_auth: take one authentication command from p and answer it; *used is what was
- * consumed. Context: worker, in a turn.
+ * While client_needs_login(): take one authentication command from p and answer it; *used is
+ * what was consumed. Context: worker, in a turn.
  */
 enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used);
 

@@ -237,7 +237,9 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
         break;
     case PARSE_CLOSE:
         answer_last(t, b);
-        c->close_reason = CLOSE_REFUSED;
+        if (c->close_reason != CLOSE_SHUTDOWN) {
+            c->close_reason = CLOSE_REFUSED;
+        }
         *used = len;
         return TURN_CLOSES;
     }
@@ -530,9 +532,6 @@ void conn_execute_task(struct task *task, struct worker *w)
 
     must_be_worker(w);
     must_not_be_reading();
-    if (conn_is_kept(c)) {
-        conn_execute_kept(c);
-    } else {
-        conn_settle(c); /* the server stops, and what it waited with was dropped */
-    }
+    debug_must(conn_is_kept(c));
+    conn_execute_kept(c);
 }

@@ -10,8 +10,8 @@
 #include "proto/text_auth.h"
 
 /*
- * Have it checked and answered: TURN_ASKED. If too many logins wait, the client is told so and
- * may come again: TURN_CLOSES. Context: worker, in a turn.
+ * Have it checked and answered: TURN_LOGS_IN. If too many logins wait, the client is told so
+ * and may come again: TURN_CLOSES. Context: worker, in a turn.
  */
 enum turn_stop conn_login_begin(struct turn *t, const struct text_auth *offer);
 

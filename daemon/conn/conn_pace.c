@@ -37,10 +37,12 @@ void conn_pace_check(struct worker *w)
 
 static void close_late(struct conn *c, enum conn_deadline which)
 {
-    if (c->state == CONN_SHAKES) {
+    bool is_shaking = c->state == CONN_SHAKES;
+
+    if (is_shaking) {
         tls_handshake_failed(c->client.io.tls, "too slow");
     }
-    if (which == DEADLINE_LOGIN) {
+    if (which == DEADLINE_LOGIN || (is_shaking && client_needs_login(&c->client))) {
         ctr_add(&c->worker->counters, CTR_auth_timeouts, 1);
         log_info("auth, connection closed (did not authenticate in time)");
     }

@@ -48,6 +48,7 @@ void conn_proxied_failed(struct conn *c, const char *why)
 static void take_header(struct conn *c, const struct proxy_header *h)
 {
     buf_fini(&c->in);
+    (void)client_count_input(&c->client, c->worker, 0); /* one that came along was counted */
     conn_deadline_clear(c);
     if (h->family != PROXY_NONE) {
         conn_set_peer(c, h->family == PROXY_INET ? AF_INET : AF_INET6, h->address, h->port);

@@ -27,11 +27,15 @@ void conn_ready_defer(struct conn *c)
     struct worker *w = c->worker;
 
     must_be_worker(c->worker);
-    conn_enter(c, CONN_EVENT);
-    if (c->is_light) {
-        conn_park(c, PARK_LIGHT);
+    if (c->state == CONN_SHAKES) {
+        conn_park(c, PARK_READY); /* its event would do no more */
+    } else {
+        conn_enter(c, CONN_EVENT);
+        if (c->is_light) {
+            conn_park(c, PARK_LIGHT);
+        }
+        timing_defer(&c->client, w);
     }
-    timing_defer(&c->client, w);
     ctr_add(&w->counters, CTR_conn_deferrals, 1);
 }
 

@@ -32,7 +32,7 @@ void round_add(struct conn *c, char *p, size_t len)
 
     must_be_worker(c->worker);
     must(r->n <= ROUND_LOTS);
-    debug_must(p == w->rbuf + r->filled && c->state != CONN_ROUND);
+    debug_must(p == w->rbuf + r->filled && c->state != CONN_ROUND && !conn_is_parked(c));
     r->filled += len;
     c->state = CONN_ROUND;
     lot->conn = c;

@@ -165,7 +165,6 @@ static void begin_waiting(struct conn *c, bool is_parked)
         break;
     case CONN_ANSWER:
         conn_arm(c, 0);
-        conn_note_login(c);
         break;
     case CONN_LOGIN:
         conn_arm(c, UV_DISCONNECT);
@@ -201,7 +200,9 @@ void conn_enter(struct conn *c, enum conn_state state)
     if (!stays) {
         conn_unpark(c);
     }
-    task_remove(c->worker, &c->task);
+    if (state != CONN_TASK) {
+        task_remove(c->worker, &c->task);
+    }
     c->state = (uint8_t)state;
     begin_waiting(c, stays);
 }

@@ -36,7 +36,7 @@ void conn_close(struct conn *c);
  */
 void conn_note_login(struct conn *c);
 
-/* Poll for these events, UV_READABLE or UV_WRITABLE; 0: none. Context: worker. */
+/* Poll for these events of libuv; 0: none. Context: worker. */
 void conn_arm(struct conn *c, int events);
 
 #endif

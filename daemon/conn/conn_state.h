@@ -92,7 +92,7 @@ enum conn_state {
     CONN_SHAKES, /* its TLS handshake; parked: a step of that is due */
     CONN_INPUT,  /* input */
     CONN_ROUND,  /* its input is in the worker's round */
-    CONN_EVENT,  /* parked: an event came, and nothing was read for it yet */
+    CONN_EVENT,  /* parked, then served: an event came, and nothing was read for it yet */
     CONN_TURN,   /* parked: what is kept can be executed */
     CONN_TASK,   /* a slice as a task, to execute what is kept */
     CONN_ROOM,   /* parked: room for its store */
@@ -100,7 +100,7 @@ enum conn_state {
     CONN_LOGIN,  /* the same, to its login: nobody waits for one whose client has gone */
     CONN_OUTPUT, /* room in its socket */
     CONN_LOG,    /* parked: its replies tell of changes that the log has to have first */
-    CONN_ENDS,   /* it closes as soon as its replies are sent */
+    CONN_ENDS,   /* only as `then`: it closes as soon as its replies are sent */
     /* The server stops. */
     CONN_ANNOUNCES, /* the end waits for room in the socket */
     CONN_LINGERS,   /* it was announced; input is dropped until the peer closes */
@@ -244,7 +244,7 @@ static inline bool conn_is_closed(const struct conn *c)
     return c->state == CONN_CLOSED;
 }
 
-/* Does it wait for a turn, a slice, room or the log, and not for an event? Context: worker. */
+/* Does it wait for a turn, room or the log in a list, and not for an event? Context: worker. */
 static inline bool conn_is_parked(const struct conn *c)
 {
     must_be_worker(c->worker);

@@ -47,7 +47,6 @@ void conn_tls_begin(struct conn *c)
 {
     must_be_worker(c->worker);
     conn_deadline_set(c, DEADLINE_HANDSHAKE);
-    conn_enter(c, CONN_SHAKES);
     conn_arm(c, UV_READABLE);
 }
 

@@ -129,7 +129,7 @@ struct worker {
     struct client *copy_owner; /* [borrowed] whose append it is; NULL: none waits */
     uint32_t whole_count;      /* long answers of statistics that are composed as a whole */
     struct tasks tasks;        /* work that is more than a request's */
-    uint64_t hold_ticket;      /* the newest that was drawn for one of them */
+    uint64_t hold_ticket;      /* the newest that was drawn for replies that wait for the log */
     uint64_t changes_seen;     /* changes_made() when a reply was last looked at */
     uint32_t later_count;      /* answers begun here that other workers still contribute to */
     msec_t now;                /* of the turn that runs */
