@@ -5,106 +5,64 @@
 #include "lib/snapshot/syncer.h"
 
 #include <errno.h>
-#include <pthread.h>
 
 #include "lib/base/check.h"
-#include "lib/base/context.h"
+#include "lib/base/handoff.h"
 #include "lib/base/mem.h"
 #include "lib/base/thread.h"
 
 struct syncer {
     const struct io_calls *io; /* [borrowed] */
-    void (*on_end)(void *arg);
-    void *arg; /* [borrowed] */
     struct thread thread;
-    pthread_mutex_t mutex; /* a leaf; the rest is under it */
-    pthread_cond_t changed;
-    int fd;        /* to be made durable; -1: none */
-    int error;     /* of the last one */
-    bool has_file; /* between begin and end; the owner's */
-    bool is_ending;
+    struct handoff file; /* to the thread: */
+    int fd;
 };
 
 static void run(void *arg)
 {
     struct syncer *s = arg;
 
-    pthread_mutex_lock(&s->mutex);
-    while (!s->is_ending) {
-        int error;
+    while (handoff_take(&s->file) >= 0) {
+        bool is_good = s->io->fsync(s->fd) == 0;
 
-        if (s->fd < 0) {
-            pthread_cond_wait(&s->changed, &s->mutex);
-            continue;
-        }
-        pthread_mutex_unlock(&s->mutex);
-        error = s->io->fsync(s->fd) == 0 ? 0 : errno != 0 ? errno : EIO;
-        pthread_mutex_lock(&s->mutex);
-        s->error = error;
-        s->fd = -1;
-        pthread_cond_broadcast(&s->changed);
-        pthread_mutex_unlock(&s->mutex);
-        s->on_end(s->arg);
-        pthread_mutex_lock(&s->mutex);
+        handoff_done(&s->file, is_good ? 0 : errno != 0 ? errno : EIO);
     }
-    pthread_mutex_unlock(&s->mutex);
 }
 
 static const struct thread_kind syncer_kind = {.name = "log sync", .run = run};
 
 void syncer_begin(struct syncer *s, int fd)
 {
-    must(!s->has_file && fd >= 0);
-    s->has_file = true;
-    pthread_mutex_lock(&s->mutex);
+    must(fd >= 0);
     s->fd = fd;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->mutex);
+    must(handoff_give(&s->file));
 }
 
-bool syncer_is_over(struct syncer *s)
+bool syncer_is_over(const struct syncer *s)
 {
-    bool is_over;
-
-    pthread_mutex_lock(&s->mutex);
-    is_over = s->fd < 0;
-    pthread_mutex_unlock(&s->mutex);
-    return is_over;
+    return handoff_is_idle(&s->file);
 }
 
 int syncer_end(struct syncer *s)
 {
-    int error;
-
-    must_not_be_reading();
-    must(s->has_file);
-    pthread_mutex_lock(&s->mutex);
-    while (s->fd >= 0) {
-        pthread_cond_wait(&s->changed, &s->mutex);
-    }
-    error = s->error;
-    pthread_mutex_unlock(&s->mutex);
-    s->has_file = false;
-    return error;
+    return handoff_wait(&s->file, 0, HANDOFF_EVER);
 }
 
 static void release(struct syncer *s)
 {
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->mutex);
+    handoff_fini(&s->file);
     mem_free(s);
 }
 
-struct syncer *syncer_create(const struct io_calls *io, void (*on_end)(void *arg), void *arg)
+struct syncer *syncer_create(const struct io_calls *io, void (*tell)(void *arg), void *arg)
 {
     struct syncer *s = mem_alloc(sizeof(*s));
 
     if (s == NULL) {
         return NULL;
     }
-    *s = (struct syncer){.io = io, .on_end = on_end, .arg = arg, .fd = -1};
-    pthread_mutex_init(&s->mutex, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    *s = (struct syncer){.io = io};
+    handoff_init(&s->file, 1, tell, arg);
     if (thread_start(&s->thread, &syncer_kind, s) != 0) {
         release(s);
         return NULL;
@@ -117,11 +75,8 @@ void syncer_destroy(struct syncer **sp)
     struct syncer *s = *sp;
 
     if (s != NULL) {
-        must(!s->has_file);
-        pthread_mutex_lock(&s->mutex);
-        s->is_ending = true;
-        pthread_cond_broadcast(&s->changed);
-        pthread_mutex_unlock(&s->mutex);
+        must(handoff_is_idle(&s->file));
+        handoff_close(&s->file, 0);
         thread_join(&s->thread);
         release(s);
         *sp = NULL;

@@ -13,10 +13,11 @@
 struct syncer;
 
 /*
- * Make the thread. on_end is called by it whenever an fsync is over, and may wait a little; io
- * and arg are borrowed. NULL: no memory, or no thread. Context: any thread.
+ * Make the thread. tell is called when an fsync begins, by the owner, and when it is over, by
+ * the thread (see handoff_init()); it may wait a little. io and arg are borrowed. NULL: no
+ * memory, or no thread. Context: any thread.
  */
-struct syncer *syncer_create(const struct io_calls *io, void (*on_end)(void *arg), void *arg);
+struct syncer *syncer_create(const struct io_calls *io, void (*tell)(void *arg), void *arg);
 
 /*
  * Takes the address and nulls it; accepts NULL. Context: the owner, after syncer_end() if there
@@ -31,7 +32,7 @@ void syncer_destroy(struct syncer **s);
 void syncer_begin(struct syncer *s, int fd);
 
 /* Does syncer_end() not have to wait? */
-bool syncer_is_over(struct syncer *s);
+bool syncer_is_over(const struct syncer *s);
 
 /* Wait until it is over. Returns 0, or the errno. Context: outside a section. */
 int syncer_end(struct syncer *s);

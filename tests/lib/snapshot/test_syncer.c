@@ -10,7 +10,7 @@
 
 #include "tests/common/unit.h"
 
-static _Atomic int asked, ended, error_of_call;
+static _Atomic int asked, begun, ended, error_of_call;
 static _Atomic bool is_held;
 static pthread_t owner;
 
@@ -25,10 +25,14 @@ static int count_sync(int fd)
     return error_of_call != 0 ? -1 : 0;
 }
 
-static void on_end(void *arg)
+static void on_change(void *arg)
 {
     ck_assert(arg == &ended);
-    ended++;
+    if (pthread_equal(pthread_self(), owner)) {
+        begun++;
+    } else {
+        ended++;
+    }
 }
 
 TEST(what_is_given_is_synced_and_errors_are_told)
@@ -39,7 +43,7 @@ TEST(what_is_given_is_synced_and_errors_are_told)
     io.fsync = count_sync;
     owner = pthread_self();
     is_held = false;
-    s = syncer_create(&io, on_end, (void *)&ended);
+    s = syncer_create(&io, on_change, (void *)&ended);
     ck_assert_ptr_nonnull(s);
     for (int i = 0; i < 1000; i++) {
         error_of_call = i % 3 == 0 ? EIO : 0;
@@ -54,6 +58,7 @@ TEST(what_is_given_is_synced_and_errors_are_told)
         ck_assert(syncer_is_over(s));
         ck_assert_int_eq(asked, 1000 + i);
     }
+    ck_assert_int_eq(begun, 1000);
     syncer_destroy(&s);
     ck_assert_ptr_null(s);
     ck_assert_int_eq(ended, 1000);
@@ -62,7 +67,7 @@ TEST(what_is_given_is_synced_and_errors_are_told)
 
 TEST(one_that_was_given_nothing_ends)
 {
-    struct syncer *s = syncer_create(&io_system, on_end, NULL);
+    struct syncer *s = syncer_create(&io_system, on_change, (void *)&ended);
 
     ck_assert_ptr_nonnull(s);
     syncer_destroy(&s);
