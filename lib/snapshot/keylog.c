@@ -130,14 +130,11 @@ static void wait_for_room(void *arg)
 {
     struct keylog *l = arg;
     uint64_t taken = logfill_taken(&l->fill);
+    unsigned waiting = (unsigned)(logfill_put(&l->fill) - taken);
 
-    must_not_be_reading();
     l->waits_ms = l->waits_ms != 0 ? l->waits_ms : clock_mono_ms();
     note_fullness(l);
-    pthread_mutex_lock(&l->mutex);
-    atomic_store(&l->is_short, true);
-    keylog_wait_ms(l, 1);
-    pthread_mutex_unlock(&l->mutex);
+    (void)handoff_wait(&l->fill.full, waiting - 1, 1);
     l->waits_ms = taken == logfill_taken(&l->fill) ? l->waits_ms : 0;
 }
 

@@ -44,7 +44,6 @@ struct keylog {
     _Atomic uint64_t asked;                /* tickets handed out */
     _Atomic uint32_t urgent;               /* those who wait for the disk in any case */
     _Atomic uint64_t done;
-    _Atomic bool is_short;    /* the reader waits until a block is taken */
     _Atomic bool is_behind;   /* written by the reader */
     _Atomic uint32_t state;   /* enum keylog_state */
     _Atomic bool is_read;     /* the rings are to be read */

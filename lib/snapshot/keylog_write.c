@@ -55,10 +55,6 @@ static bool write_pending(struct keylog *l)
         }
         l->is_in_value = block->is_more;
         logfill_took(&l->fill);
-        if (atomic_load(&l->is_short)) {
-            atomic_store(&l->is_short, false);
-            keylog_tell(l);
-        }
     }
     if (has_written) {
         note_time(l, began);

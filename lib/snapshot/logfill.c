@@ -22,11 +22,6 @@ static int64_t unix_now(const struct logfill *f)
     return clock_unix_ms(&f->engine->clock);
 }
 
-static struct logfill_block *block_at(struct logfill *f, uint64_t n)
-{
-    return &f->blocks[n % LOGFILL_BLOCKS];
-}
-
 static void note_filled(struct logfill *f)
 {
     atomic_store_explicit(&f->filled, f->handed + f->filler.used, memory_order_relaxed);
@@ -44,16 +39,14 @@ static void wait_free(struct logfill *f, unsigned free)
 static char *on_block(void *arg, const struct snap_block *b, bool is_more)
 {
     struct logfill *f = arg;
-    uint64_t put = logfill_put(f);
-    struct logfill_block *block = block_at(f, put);
+    struct logfill_block *block = &f->blocks[handoff_next(&f->full)];
 
     block->b = *b;
     block->is_more = is_more;
     f->handed += b->stored;
-    atomic_store_explicit(&f->put, put + 1, memory_order_release);
-    f->wake(f->arg);
+    must(handoff_give(&f->full));
     wait_free(f, 0);
-    return block_at(f, put + 1)->bytes;
+    return f->blocks[handoff_next(&f->full)].bytes;
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */
@@ -192,11 +185,11 @@ void logfill_send(struct logfill *f)
 bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
                   void (*wait)(void *arg), void *arg)
 {
-    *f = (struct logfill){.engine = e, .wake = wake, .wait = wait, .arg = arg};
+    *f = (struct logfill){.engine = e, .wait = wait, .arg = arg};
+    handoff_init(&f->full, LOGFILL_BLOCKS, wake, arg);
     f->rooms = mem_alloc_aligned(LOGFILL_BLOCKS * LOGFILE_ROOM_BYTES, NEWFILE_ALIGN);
     f->lately = mem_zalloc(LATELY * sizeof(*f->lately));
     if (f->rooms == NULL || f->lately == NULL) {
-        logfill_fini(f);
         return false;
     }
     for (unsigned i = 0; i < LOGFILL_BLOCKS; i++) {
@@ -208,10 +201,9 @@ bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
 
 void logfill_fini(struct logfill *f)
 {
+    handoff_fini(&f->full);
     mem_free(f->rooms);
     mem_free(f->lately);
-    f->rooms = NULL;
-    f->lately = NULL;
 }
 
 enum mf_err logfill_begin(struct logfill *f, uint64_t ring_bytes)
@@ -220,7 +212,7 @@ enum mf_err logfill_begin(struct logfill *f, uint64_t ring_bytes)
 
     if (err == MF_OK) {
         /* What was begun before it, and not sent, is of no log. */
-        snap_filler_begin(&f->filler, on_block, f, block_at(f, logfill_put(f))->bytes);
+        snap_filler_begin(&f->filler, on_block, f, f->blocks[handoff_next(&f->full)].bytes);
         wait_free(f, 0);
         note_filled(f);
         ship_init(&f->ship, &ops, f);
@@ -235,21 +227,22 @@ void logfill_end(struct logfill *f)
 
 /* ---- the writer -------------------------------------------------------------------------- */
 
+static struct logfill_block *oldest(struct logfill *f)
+{
+    return &f->blocks[logfill_taken(f) % LOGFILL_BLOCKS];
+}
+
 struct logfill_block *logfill_next(struct logfill *f)
 {
-    uint64_t taken = logfill_taken(f);
-
-    return taken != logfill_put(f) ? block_at(f, taken) : NULL;
+    return handoff_is_idle(&f->full) ? NULL : oldest(f);
 }
 
 void logfill_took(struct logfill *f)
 {
-    uint64_t taken = logfill_taken(f);
     uint64_t written = atomic_load_explicit(&f->written, memory_order_relaxed);
 
-    atomic_store_explicit(&f->written, written + block_at(f, taken)->b.stored,
-                          memory_order_release);
-    atomic_store_explicit(&f->taken, taken + 1, memory_order_release);
+    atomic_store_explicit(&f->written, written + oldest(f)->b.stored, memory_order_release);
+    handoff_done(&f->full, 0);
 }
 
 void logfill_rotate(struct logfill *f, uint64_t chain)

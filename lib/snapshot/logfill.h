@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "lib/base/err.h"
+#include "lib/base/handoff.h"
 #include "lib/engine/stream.h"
 #include "lib/snapshot/logfile.h"
 #include "lib/snapshot/shipping.h"
@@ -34,7 +35,6 @@ struct logfill_block {
 struct logfill {
     /* [const] */
     struct engine *engine; /* [borrowed] */
-    void (*wake)(void *arg);
     void (*wait)(void *arg);
     void *arg; /* [borrowed] */
     char *rooms;
@@ -47,19 +47,20 @@ struct logfill {
     uint64_t lately_of; /* the generation that they belong to */
     uint64_t handed;    /* bytes of the blocks that are on their way or gone */
     int64_t unix_ms;    /* when the pass that goes on began */
-    /* [atomic] for both */
-    struct logfill_block blocks[LOGFILL_BLOCKS]; /* by `put` and `taken` */
-    _Atomic uint64_t chain;                      /* seed of the hashes of keys */
-    _Atomic uint64_t generation;                 /* logs begun */
-    _Atomic uint64_t put MF_LINE_ALIGNED;        /* blocks so far (release) */
-    _Atomic uint64_t filled;                     /* bytes so far, with those of a block begun */
-    _Atomic uint64_t taken MF_LINE_ALIGNED;      /* blocks that are free again (release) */
-    _Atomic uint64_t written;                    /* bytes of them */
+    /* for both */
+    struct logfill_block blocks[LOGFILL_BLOCKS];
+    struct handoff full; /* of the blocks: to the writer */
+    /* [atomic] */
+    _Atomic uint64_t chain;                   /* seed of the hashes of keys */
+    _Atomic uint64_t generation;              /* logs begun */
+    _Atomic uint64_t filled MF_LINE_ALIGNED;  /* bytes so far, with those of a block begun */
+    _Atomic uint64_t written MF_LINE_ALIGNED; /* bytes of those blocks that were taken */
 };
 
 /*
- * wake is called when there is a block to be taken, wait to wait a little until one was taken,
- * both outside sections. False: no memory. Context: any thread; logfill_fini() likewise.
+ * wake is called when there is a block to be taken, or one was taken (see handoff_init()), wait
+ * to wait a little for the latter, both outside sections. False: no memory; logfill_fini() is
+ * due all the same. Context: any thread; logfill_fini() likewise.
  */
 bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
                   void (*wait)(void *arg), void *arg);
@@ -102,12 +103,12 @@ void logfill_rotate(struct logfill *f, uint64_t chain);
 /* Blocks that were put. Context: any thread, as for the rest. */
 static inline uint64_t logfill_put(const struct logfill *f)
 {
-    return atomic_load_explicit(&f->put, memory_order_acquire);
+    return handoff_given(&f->full);
 }
 
 static inline uint64_t logfill_taken(const struct logfill *f)
 {
-    return atomic_load_explicit(&f->taken, memory_order_acquire);
+    return handoff_finished(&f->full);
 }
 
 /* Does the reader wait for a block to be taken, or is about to? Context: any thread. */
