@@ -93,7 +93,7 @@ void keylog_on_gap(struct keylog *l, int error)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* A block is there to be written, or an fsync over. Context: the reader; the syncer. */
+/* There is something to be written, or an fsync is over. Context: any thread. */
 static void wake_writer(void *arg)
 {
     keylog_tell(arg);
@@ -311,15 +311,13 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
     while (l->is_attached && l->mark_ticket < ticket) {
         pthread_cond_wait(&l->changed, &l->mutex);
     }
+    pthread_mutex_unlock(&l->mutex);
     l->next_chain = chain;
     l->next_number = number;
     l->next_epoch = epoch;
-    l->wants_rotation = true;
-    pthread_cond_broadcast(&l->changed);
-    while (l->wants_rotation) {
-        pthread_cond_wait(&l->changed, &l->mutex);
-    }
-    error = l->rotation_error;
+    must(handoff_give(&l->rotation));
+    error = handoff_wait(&l->rotation, 0, HANDOFF_EVER);
+    pthread_mutex_lock(&l->mutex);
     if (error != 0 && !keylog_is_open(l)) {
         keylog_set_flag(&l->is_read, false);
         pthread_cond_broadcast(&l->changed);
@@ -432,6 +430,7 @@ void keylog_look(struct keylog *l, struct keylog_info *info)
 static void release(struct keylog *l)
 {
     syncer_destroy(&l->syncer); /* it may be waking the writer yet */
+    handoff_fini(&l->rotation);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->mutex);
     logfill_fini(&l->fill);
@@ -445,6 +444,7 @@ static void init_locks(struct keylog *l)
 {
     pthread_mutex_init(&l->mutex, NULL);
     cond_init(&l->changed);
+    handoff_init(&l->rotation, 1, wake_writer, l);
 }
 
 /* Tell those of the threads that were made to end, and wait for it. */

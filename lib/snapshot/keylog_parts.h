@@ -38,6 +38,8 @@ struct keylog {
     bool is_in_value;  /* the next block must be in the same file */
     /* between the two */
     struct logfill fill;
+    struct handoff rotation; /* to the writer: a new log, with these */
+    uint64_t next_chain, next_number, next_epoch;
     /* [atomic] */
     _Atomic uint32_t mode MF_LINE_ALIGNED; /* enum keylog_mode */
     _Atomic uint32_t sync;                 /* enum keylog_sync */
@@ -51,12 +53,9 @@ struct keylog {
     _Atomic bool is_stopping; /* all that was changed is in the rings */
     pthread_mutex_t mutex;    /* a leaf; the rest is under it */
     pthread_cond_t changed;
-    bool is_attached;    /* the rings are there; written by the reader */
-    bool is_refused;     /* there was no memory for them */
-    bool is_all_read;    /* and was put */
-    bool wants_rotation; /* to these: */
-    uint64_t next_chain, next_number, next_epoch;
-    int rotation_error;
+    bool is_attached; /* the rings are there; written by the reader */
+    bool is_refused;  /* there was no memory for them */
+    bool is_all_read; /* and was put */
     uint64_t epoch;
     uint64_t mark_put, mark_ticket; /* once so many blocks are in it, so are these tickets */
     struct keylog_info info;

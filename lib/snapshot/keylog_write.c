@@ -100,7 +100,7 @@ static bool sync_file(struct keylog *l)
 }
 
 /* The file that was open, whole; then the new one in its place. Returns 0 or an errno. */
-static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t epoch)
+static int rotate(struct keylog *l)
 {
     struct logfile next;
     int error;
@@ -117,7 +117,7 @@ static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
         return EAGAIN;
     }
     error = logfile_open(&next, l->cfg.io, l->cfg.dir, l->cfg.base,
-                         clock_unix_ms(&l->cfg.engine->clock), chain, number);
+                         clock_unix_ms(&l->cfg.engine->clock), l->next_chain, l->next_number);
     if (error != 0) {
         return error;
     }
@@ -127,12 +127,12 @@ static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
     if (!l->is_attached || keylog_state(l) == KEYLOG_STATE_VOID) {
         error = ENOBUFS; /* there was a gap meanwhile */
     } else {
-        l->epoch = epoch;
-        l->info.number = number;
+        l->epoch = l->next_epoch;
+        l->info.number = l->next_number;
         keylog_set_state(l, KEYLOG_STATE_OPEN);
     }
     pthread_mutex_unlock(&l->mutex);
-    logfill_rotate(&l->fill, chain);
+    logfill_rotate(&l->fill, l->next_chain);
     note_file(l, 0);
     return error;
 }
@@ -142,7 +142,7 @@ static int64_t idle_ms(struct keylog *l)
 {
     int64_t left = SYNC_MS;
 
-    if ((l->wants_rotation && !l->is_in_value) || logfill_next(&l->fill) != NULL ||
+    if ((!handoff_is_idle(&l->rotation) && !l->is_in_value) || logfill_next(&l->fill) != NULL ||
         l->is_all_read || (keylog_may_finish(l) && l->mark_ticket > keylog_get(&l->done)) ||
         (l->out.is_open && !keylog_is_open(l))) {
         return -1;
@@ -162,17 +162,14 @@ static int64_t idle_ms(struct keylog *l)
 /* Rotate, as somebody waits for it. Under the mutex, which is given up meanwhile. */
 static void answer_rotation(struct keylog *l)
 {
-    uint64_t chain = l->next_chain;
-    uint64_t number = l->next_number;
-    uint64_t epoch = l->next_epoch;
     int error;
 
     pthread_mutex_unlock(&l->mutex);
-    error = rotate(l, chain, number, epoch);
+    error = rotate(l);
+    if (error != EAGAIN) {
+        handoff_done(&l->rotation, error);
+    }
     pthread_mutex_lock(&l->mutex);
-    l->wants_rotation = error == EAGAIN;
-    l->rotation_error = error;
-    pthread_cond_broadcast(&l->changed);
 }
 
 /* Does somebody wait for the disk? */
@@ -226,7 +223,7 @@ static void keylog_write(void *arg)
             }
             continue;
         }
-        if (l->wants_rotation && !l->is_in_value) {
+        if (!handoff_is_idle(&l->rotation) && !l->is_in_value) {
             answer_rotation(l);
             continue;
         }
