@@ -12,7 +12,6 @@
  *     keylog       what has changed since, in files beside a snapshot: keys, or states
  *     logfill      its reading half: changes to blocks
  *     logfile      a file of it that is written
- *     syncer       makes it durable while it is written
  *     keyset       those keys, when they are read again
  *     keychain     all such files of a snapshot, read into a set
  *     torn         the end of the last one, after a loss of power

@@ -429,7 +429,7 @@ void keylog_look(struct keylog *l, struct keylog_info *info)
 
 static void release(struct keylog *l)
 {
-    syncer_destroy(&l->syncer); /* it may be waking the writer yet */
+    handoff_fini(&l->syncing);
     handoff_fini(&l->rotation);
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->mutex);
@@ -444,6 +444,7 @@ static void init_locks(struct keylog *l)
 {
     pthread_mutex_init(&l->mutex, NULL);
     cond_init(&l->changed);
+    handoff_init(&l->syncing, 1, wake_writer, l);
     handoff_init(&l->rotation, 1, wake_writer, l);
 }
 
@@ -457,6 +458,8 @@ static void end_threads(struct keylog *l)
     bell_ring(&l->cfg.engine->bell);
     thread_join(&l->reader);
     thread_join(&l->writer);
+    handoff_close(&l->syncing, 0);
+    thread_join(&l->syncer);
 }
 
 enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
@@ -475,9 +478,9 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
         release(l);
         return MF_ENOMEM;
     }
-    l->syncer = syncer_create(cfg->io, wake_writer, l);
-    if (l->syncer == NULL || thread_start(&l->reader, &reader_kind, l) != 0 ||
-        thread_start(&l->writer, &keylog_writer, l) != 0) {
+    if (thread_start(&l->reader, &reader_kind, l) != 0 ||
+        thread_start(&l->writer, &keylog_writer, l) != 0 ||
+        thread_start(&l->syncer, &keylog_syncer, l) != 0) {
         end_threads(l);
         release(l);
         return MF_ESYS;

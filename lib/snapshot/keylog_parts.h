@@ -16,7 +16,6 @@
 #include "lib/snapshot/keylog.h"
 #include "lib/snapshot/logfile.h"
 #include "lib/snapshot/logfill.h"
-#include "lib/snapshot/syncer.h"
 
 enum keylog_state {
     KEYLOG_STATE_CLOSED, /* nothing is logged, nor has to be */
@@ -26,18 +25,18 @@ enum keylog_state {
 
 struct keylog {
     struct keylog_config cfg; /* [const] */
-    struct thread reader, writer;
+    struct thread reader, writer, syncer;
     /* the reader's */
     unsigned polls;   /* in vain */
     bool is_fast;     /* rests are short */
     int64_t waits_ms; /* since when for room; 0: it does not */
     /* the writer's */
     struct logfile out;
-    struct syncer *syncer;
     int64_t synced_ms; /* when an fsync began, or there was nothing left for one */
     bool is_in_value;  /* the next block must be in the same file */
-    /* between the two */
+    /* between them */
     struct logfill fill;
+    struct handoff syncing;  /* from the writer to the syncer: an fsync of the file */
     struct handoff rotation; /* to the writer: a new log, with these */
     uint64_t next_chain, next_number, next_epoch;
     /* [atomic] */
@@ -112,7 +111,7 @@ void keylog_finish(struct keylog *l, uint64_t ticket);
  */
 void keylog_on_gap(struct keylog *l, int error);
 
-/* The writer; arg: the log. */
-extern const struct thread_kind keylog_writer;
+/* The writer, and what it has call fsync; arg: the log. */
+extern const struct thread_kind keylog_writer, keylog_syncer;
 
 #endif

@@ -67,7 +67,7 @@ static void begin_sync(struct keylog *l)
 {
     l->synced_ms = clock_mono_ms();
     if (l->out.is_open && l->out.synced != l->out.file.bytes) {
-        logfile_sync_begin(&l->out, l->syncer);
+        logfile_sync_begin(&l->out, &l->syncing);
     }
 }
 
@@ -76,7 +76,7 @@ static bool end_sync(struct keylog *l)
 {
     bool is_good = true;
 
-    if (l->out.syncer != NULL) {
+    if (l->out.sync != NULL) {
         is_good = logfile_sync_end(&l->out);
         note_file(l, 0);
         note_time(l, l->synced_ms);
@@ -147,8 +147,8 @@ static int64_t idle_ms(struct keylog *l)
         (l->out.is_open && !keylog_is_open(l))) {
         return -1;
     }
-    if (l->out.syncer != NULL) {
-        return syncer_is_over(l->syncer) ? -1 : SYNC_MS;
+    if (l->out.sync != NULL) {
+        return handoff_is_idle(&l->syncing) ? -1 : SYNC_MS;
     }
     if (l->out.is_open && l->out.synced != l->out.file.bytes &&
         atomic_load(&l->sync) != KEYLOG_SYNC_NO) {
@@ -192,7 +192,7 @@ static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket
     is_good = write_pending(l);
     if (is_good && (is_last || is_awaited(l, sync, mark_ticket))) {
         is_good = sync_file(l);
-    } else if (is_good && (l->out.syncer == NULL || syncer_is_over(l->syncer))) {
+    } else if (is_good && handoff_is_idle(&l->syncing)) {
         is_good = end_sync(l);
         if (is_good && sync != KEYLOG_SYNC_NO && clock_mono_ms() - l->synced_ms >= SYNC_MS) {
             begin_sync(l);
@@ -242,4 +242,17 @@ static void keylog_write(void *arg)
     logfile_close(&l->out);
 }
 
+/* Calls fsync while the writer goes on, which closes the file only when this is done. */
+static void keylog_sync(void *arg)
+{
+    struct keylog *l = arg;
+
+    while (handoff_take(&l->syncing) >= 0) {
+        bool is_good = l->cfg.io->fsync(l->out.file.fd) == 0;
+
+        handoff_done(&l->syncing, is_good ? 0 : errno != 0 ? errno : EIO);
+    }
+}
+
 const struct thread_kind keylog_writer = {.name = "log writer", .run = keylog_write};
+const struct thread_kind keylog_syncer = {.name = "log sync", .run = keylog_sync};

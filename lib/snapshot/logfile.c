@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#include "lib/base/check.h"
+
 /* For shorter blocks a wait for the disk is not worth it. */
 #define LONG_BYTES (64u * 1024)
 
@@ -25,20 +27,20 @@ bool logfile_sync(struct logfile *f)
     return true;
 }
 
-void logfile_sync_begin(struct logfile *f, struct syncer *s)
+void logfile_sync_begin(struct logfile *f, struct handoff *to)
 {
     f->syncing = f->file.bytes;
-    f->syncer = s;
-    syncer_begin(s, f->file.fd);
+    f->sync = to;
+    must(handoff_give(to));
 }
 
 bool logfile_sync_end(struct logfile *f)
 {
-    if (f->syncer != NULL) {
-        if (newfile_flushed(&f->file, syncer_end(f->syncer))) {
+    if (f->sync != NULL) {
+        if (newfile_flushed(&f->file, handoff_wait(f->sync, 0, HANDOFF_EVER))) {
             f->synced = f->syncing;
         }
-        f->syncer = NULL;
+        f->sync = NULL;
     }
     return f->file.error == 0;
 }

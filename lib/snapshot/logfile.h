@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/handoff.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/newfile.h"
-#include "lib/snapshot/syncer.h"
 
 /* Of memory for a block that is to be appended, aligned by NEWFILE_ALIGN. */
 #define LOGFILE_ROOM_BYTES                                                                     \
@@ -24,11 +24,11 @@ struct logfile {
     struct snap_encoder encoder;
     char name[KEYCHAIN_NAME_MAX];
     bool is_open;
-    bool is_buffered;      /* by the system, as it has to be */
-    uint64_t synced;       /* bytes that are durable: whole blocks */
-    uint64_t syncing;      /* bytes that will be, when this is over: */
-    struct syncer *syncer; /* [borrowed] NULL: nothing goes on */
-    uint64_t counted;      /* bytes that the owner has counted */
+    bool is_buffered;     /* by the system, as it has to be */
+    uint64_t synced;      /* bytes that are durable: whole blocks */
+    uint64_t syncing;     /* bytes that will be, when this is done: */
+    struct handoff *sync; /* [borrowed] NULL: nothing goes on */
+    uint64_t counted;     /* bytes that the owner has counted */
 };
 
 /*
@@ -56,11 +56,12 @@ void logfile_seal(struct logfile *f, int64_t unix_ms);
 void logfile_move(struct logfile *to, const struct logfile *from);
 
 /*
- * Make durable what was written. False: file.error. The file may be written to between begin
- * and end; end waits, and does nothing if there was no begin.
+ * Make durable what was written. False: file.error. Between begin and end another thread takes
+ * the slot of `to`, calls fsync, and is done with its errno. The file may be written to
+ * meanwhile; end waits, and does nothing if there was no begin.
  */
 bool logfile_sync(struct logfile *f);
-void logfile_sync_begin(struct logfile *f, struct syncer *s);
+void logfile_sync_begin(struct logfile *f, struct handoff *to);
 bool logfile_sync_end(struct logfile *f);
 
 /* Nothing is done if it is not open. */
