@@ -15,12 +15,12 @@
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/log_journal.h"
 #include "daemon/base/log_ring.h"
 #include "lib/base/check.h"
+#include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/thread.h"
 
@@ -173,11 +173,9 @@ static const struct thread_kind writer_kind = {
 /* Wait until everything put so far is written; false when PATIENCE_MS have passed. */
 static bool wait_until_drained(void)
 {
-    struct timespec until;
+    const struct timespec until = cond_after(PATIENCE_MS);
     int err;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += PATIENCE_MS / 1000;
     atomic_store_explicit(&is_awaited, true, memory_order_release);
     ring_bell();
     do {

@@ -5,18 +5,14 @@
  */
 #include "daemon/base/pool.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "lib/base/check.h"
-#include "lib/base/clock.h"
+#include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "lib/base/rcu.h"
 #include "lib/base/thread.h"
 
 /* Jobs of some sources. */
@@ -182,7 +178,6 @@ static void start_threads(struct pool *p, const char *pool_name, unsigned thread
 struct pool *pool_start(const char *name, unsigned threads)
 {
     struct pool *p = mem_zalloc(sizeof(*p) + threads * sizeof(p->members[0]));
-    pthread_condattr_t attr;
     bool has_threads;
 
     must_be_main();
@@ -191,10 +186,7 @@ struct pool *pool_start(const char *name, unsigned threads)
     }
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wanted, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&p->ended, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&p->ended);
     p->running_max = threads > 1 ? threads - 1 : 1;
     start_threads(p, name, threads);
     pthread_mutex_lock(&p->lock);
@@ -260,16 +252,9 @@ static struct pool_job *take_waiting(struct pool *p)
 /* Wait until all threads have ended, or for POOL_STOP_MS. Context: under the lock. */
 static void wait_for_threads(struct pool *p)
 {
-    struct timespec until;
+    const struct timespec until = cond_after(POOL_STOP_MS);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += POOL_STOP_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    while (p->threads > 0) {
-        if (pthread_cond_timedwait(&p->ended, &p->lock, &until) == ETIMEDOUT) {
-            return;
-        }
+    while (p->threads > 0 && pthread_cond_timedwait(&p->ended, &p->lock, &until) == 0) {
     }
 }
 
