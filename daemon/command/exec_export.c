@@ -18,7 +18,6 @@
 /* A client that is sent a snapshot. */
 struct sending {
     struct late_answer late; /* stands first */
-    struct worker *worker;   /* [borrowed] */
     bool is_handed;          /* it has a portion that its socket did not take yet */
     bool is_over;            /* the thread is done with it */
     struct export export;
@@ -29,6 +28,12 @@ static struct sending *of_message(struct message *m, size_t offset)
     return (struct sending *)(void *)((char *)m - offset);
 }
 
+static void release(struct sending *s)
+{
+    export_fini(&s->export);
+    mem_free(s);
+}
+
 /* The client has taken a portion, or is gone. */
 static void on_taken(struct late_answer *late)
 {
@@ -36,9 +41,9 @@ static void on_taken(struct late_answer *late)
 
     s->is_handed = false;
     if (s->is_over) {
-        mem_free(s); /* it was shut down, and has closed */
+        release(s); /* it was shut down, and has closed */
     } else {
-        export_taken(&s->worker->crew->exports, &s->export, late->client != NULL);
+        export_taken(&s->export, late->client != NULL);
     }
 }
 
@@ -59,7 +64,7 @@ static void on_portion(struct message *m, void *receiver)
 
     must_be_worker(receiver);
     if (s->late.client == NULL) {
-        export_taken(&s->worker->crew->exports, &s->export, false);
+        export_taken(&s->export, false);
         return;
     }
     s->is_handed = true;
@@ -96,7 +101,7 @@ static void on_over(struct message *m, void *receiver)
         return;
     }
     (void)client_answer(&s->late, last_line(&s->export, line), true);
-    mem_free(s);
+    release(s);
 }
 
 enum turn_stop exec_export(struct turn *t, const struct request *r)
@@ -111,7 +116,6 @@ enum turn_stop exec_export(struct turn *t, const struct request *r)
     if (s == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
-    s->worker = t->w;
     s->export.portion.fn = on_portion;
     s->export.over.fn = on_over;
     s->export.to = &t->w->mailbox;

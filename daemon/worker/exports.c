@@ -40,23 +40,16 @@ static int64_t patience_after(const struct exports *x, int64_t took_ms, size_t l
 static bool hand_over(struct exports *x, const char *bytes, size_t len)
 {
     struct export *e = x->current;
-    const struct timespec until = cond_after(x->patience_ms);
     const msec_t began = clock_mono_ms();
-    int error = 0;
-    bool is_taken;
 
     memcpy(e->buffer + EXPORT_HEAD_MAX, bytes, len);
     e->len = len;
-    pthread_mutex_lock(&x->mutex);
-    x->is_handed = true;
-    mailbox_post(e->to, &e->portion);
-    while (x->is_handed && !x->is_stopping && error == 0) {
-        error = pthread_cond_timedwait(&x->wake, &x->mutex, &until);
+    if (handoff_give(&e->handed)) {
+        mailbox_post(e->to, &e->portion);
     }
-    is_taken = !x->is_handed && !x->is_gone;
-    pthread_mutex_unlock(&x->mutex);
+    x->error = handoff_wait(&e->handed, 0, x->patience_ms);
     x->patience_ms = patience_after(x, clock_mono_ms() - began, len);
-    return is_taken;
+    return x->error == 0;
 }
 
 /* snap_write_fn of an export. */
@@ -76,14 +69,10 @@ static bool write_bytes(void *arg, const void *bytes, size_t n)
     return true;
 }
 
-/* Under the mutex. */
-static enum export_end how_ended(const struct exports *x, enum save_end end)
+static enum export_end how_ended(int error, enum save_end end)
 {
-    if (x->is_stopping && end != SAVE_DONE) {
-        return EXPORT_STOPPED;
-    }
-    if (x->is_gone || x->is_handed) {
-        return EXPORT_STALLED;
+    if (error != 0) {
+        return error == ECANCELED ? EXPORT_STOPPED : EXPORT_STALLED;
     }
     switch (end) {
     case SAVE_DONE:
@@ -106,15 +95,14 @@ static void export_now(struct exports *x)
     enum save_end end;
 
     x->is_begun = true;
-    x->is_gone = false;
-    x->is_handed = false;
+    x->error = 0;
     x->patience_ms = atomic_load(&x->stall_ms);
     atomic_store(&x->save.is_to_stop, x->is_stopping);
     atomic_store(&x->save.rate_max, (uint64_t)setting_get(x->settings, save_rate) << 20);
     pthread_mutex_unlock(&x->mutex);
     end = save_run(&x->save);
     pthread_mutex_lock(&x->mutex);
-    e->end = how_ended(x, end);
+    e->end = how_ended(x->error, end);
     e->items = atomic_load(&x->save.items);
     x->done += e->end == EXPORT_DONE;
     x->failed += e->end != EXPORT_DONE;
@@ -173,6 +161,9 @@ void exports_stop(struct exports *x)
     pthread_mutex_lock(&x->mutex);
     x->is_stopping = true;
     save_stop(&x->save);
+    if (x->current != NULL) {
+        handoff_close(&x->current->handed, ECANCELED);
+    }
     pthread_cond_broadcast(&x->wake);
     pthread_mutex_unlock(&x->mutex);
     thread_join(&x->thread);
@@ -189,6 +180,7 @@ bool exports_begin(struct exports *x, struct export *e)
     pthread_mutex_lock(&x->mutex);
     is_free = x->current == NULL && !x->is_stopping;
     if (is_free) {
+        handoff_init(&e->handed, 1, NULL, NULL);
         x->current = e;
         pthread_cond_broadcast(&x->wake);
     }
@@ -196,15 +188,9 @@ bool exports_begin(struct exports *x, struct export *e)
     return is_free;
 }
 
-void export_taken(struct exports *x, const struct export *e, bool is_there)
+void export_taken(struct export *e, bool is_there)
 {
-    pthread_mutex_lock(&x->mutex);
-    if (x->current == e) {
-        x->is_handed = false;
-        x->is_gone = !is_there;
-        pthread_cond_broadcast(&x->wake);
-    }
-    pthread_mutex_unlock(&x->mutex);
+    handoff_done(&e->handed, is_there ? 0 : EPIPE);
 }
 
 void exports_look(struct exports *x, struct exports_info *info)

@@ -16,6 +16,7 @@
 
 #include "daemon/base/mailbox.h"
 #include "daemon/options/settings.h"
+#include "lib/base/handoff.h"
 #include "lib/base/thread.h"
 #include "lib/snapshot/save.h"
 
@@ -43,8 +44,9 @@ enum export_end {
 struct export
 {
     struct message portion; /* len bytes are there; export_taken() is due */
-    struct message over;    /* the thread knows the export no more: the asker releases it */
+    struct message over;    /* the thread knows the export no more: export_fini() is due */
     struct mailbox *to;     /* [borrowed] */
+    struct handoff handed;  /* the portion, to the worker */
     enum export_end end;    /* with over */
     uint64_t items;         /* with over: written */
     size_t len;
@@ -68,12 +70,11 @@ struct exports {
     struct thread thread;
     struct save save;    /* the thread's; its atomics for anyone */
     int64_t patience_ms; /* the thread's: how long the client may stall now */
+    int error;           /* the thread's: why the last portion was not taken; 0: it was */
     pthread_mutex_t mutex;
-    pthread_cond_t wake;    /* the thread has something to do, or need not wait */
+    pthread_cond_t wake;    /* the thread has something to do */
     struct export *current; /* under the mutex, as the rest; NULL: none */
     bool is_begun, is_stopping;
-    bool is_handed; /* the client's worker has a portion */
-    bool is_gone;   /* the client is */
     uint64_t done, failed;
 };
 
@@ -96,7 +97,13 @@ bool exports_begin(struct exports *x, struct export *e);
  * The portion was taken; or the client is gone. Also when it is too late. Context: the worker
  * of the client, before it has run the message over.
  */
-void export_taken(struct exports *x, const struct export *e, bool is_there);
+void export_taken(struct export *e, bool is_there);
+
+/* Context: the same, after the message over. */
+static inline void export_fini(struct export *e)
+{
+    handoff_fini(&e->handed);
+}
 
 /* Context: any thread. */
 void exports_look(struct exports *x, struct exports_info *info);
