@@ -128,3 +128,21 @@ TEST(a_client_that_goes_meanwhile_ends_it)
     close(fd);
     wait_for_end(0, 1);
 }
+
+/* However long the client may stall. */
+TEST(a_stop_does_not_wait_for_a_client)
+{
+    int fd = wire_dial(SMALL_SOCKET);
+    char line[5];
+    bool has_end;
+
+    atomic_store(&x->stall_ms, INT64_MAX / 2);
+    wire_say(fd, "save -\r\n");
+    wire_get(fd, line, sizeof(line));
+    ck_assert_int_eq(memcmp(line, "PART ", 5), 0);
+    exports_stop(x);
+    wait_for_end(0, 1);
+    (void)read_all(fd, &has_end);
+    ck_assert(!has_end);
+    close(fd);
+}
