@@ -27,11 +27,12 @@
 #define LOGS_MAX 16
 
 void append_init(struct append *a, struct settings *settings, const char *dir, const char *name,
-                 void (*on_gap)(void *arg), void *arg)
+                 struct base_file *base, void (*on_gap)(void *arg), void *arg)
 {
     *a = (struct append){.settings = settings,
                          .dir = dir,
                          .name = name,
+                         .base = base,
                          .on_gap = on_gap,
                          .arg = arg,
                          .mode = setting_get(settings, appendonly)};
@@ -125,7 +126,6 @@ static void on_gap(void *arg, int error)
 {
     struct append *a = arg;
 
-    atomic_fetch_add(&a->gaps, 1);
     if (error != 0) {
         log_error("snapshot, cannot write its log (%s): to be removed, and made anew",
                   strerror(error));
@@ -143,8 +143,9 @@ static enum append_hold hold_of(const struct append *a)
     if (!append_is_used(a) || (!is_always && !atomic_load(&a->is_behind))) {
         return APPEND_HOLD_NONE;
     }
-    return is_always && atomic_load(&a->is_void) && !append_is_logging(a) ? APPEND_HOLD_REFUSES
-                                                                          : APPEND_HOLD_REPLIES;
+    return is_always && base_file_kind(a->base) == BASE_VOID && !append_is_logging(a)
+               ? APPEND_HOLD_REFUSES
+               : APPEND_HOLD_REPLIES;
 }
 
 /* It depends on several things, which change on several threads. */
@@ -265,9 +266,9 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
         return false;
     }
     a->next++;
-    atomic_store(&a->whole, atomic_load(&a->mode));
-    atomic_store(&a->base_bytes, base_bytes);
-    atomic_store(&a->written_base, -(int64_t)a->chain_read.bytes);
+    atomic_store(&a->base->logged, atomic_load(&a->mode));
+    atomic_store(&a->base->bytes, base_bytes);
+    atomic_store(&a->base->log_mark, -(int64_t)a->chain_read.bytes);
     return logs < LOGS_MAX;
 }
 
@@ -313,10 +314,9 @@ uint32_t append_end(struct append *a)
         keylog_look(a->log, &info);
         left = number_of_end(a->chain, info.number);
     }
-    atomic_store(&a->gaps, 0);
-    keylog_stop(&a->log); /* where the last write may fail */
+    keylog_stop(&a->log); /* where the last write may fail: then the base goes */
     pthread_mutex_destroy(&a->telling);
-    return atomic_load(&a->gaps) == 0 ? left : 0;
+    return base_file_kind(a->base) == BASE_GOOD ? left : 0;
 }
 
 /* ---- saves ------------------------------------------------------------------------------- */
@@ -329,7 +329,7 @@ static uint64_t written(const struct append *a)
     return info.all_bytes;
 }
 
-int append_before_save(struct append *a, struct save *s, uint64_t epoch, bool has_base)
+int append_before_save(struct append *a, struct save *s, uint64_t epoch)
 {
     int error;
 
@@ -345,8 +345,8 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch, bool ha
     }
     if (!keylog_is_on(a->log)) {
         /* A base that is there has had changes that are in no log. */
-        atomic_store(&a->whole, APPEND_OFF);
-        if (!has_base) {
+        atomic_store(&a->base->logged, APPEND_OFF);
+        if (base_file_kind(a->base) == BASE_NONE) {
             /* Nothing is to be loaded with these, and their room may be needed. */
             (void)keychain_remove(&io_system, a->dir, a->name, a->next);
         }
@@ -365,9 +365,9 @@ void append_after_save(struct append *a, const struct save *s)
     if (error != 0) {
         log_error("snapshot, cannot remove old logs in %s (%s)", a->dir, strerror(error));
     }
-    atomic_store(&a->base_bytes, atomic_load(&s->bytes));
-    atomic_store(&a->written_base, (int64_t)a->written_mark);
-    atomic_store(&a->whole, atomic_load(&a->mode));
+    atomic_store(&a->base->bytes, atomic_load(&s->bytes));
+    atomic_store(&a->base->log_mark, (int64_t)a->written_mark);
+    atomic_store(&a->base->logged, atomic_load(&a->mode));
 }
 
 bool append_is_unwanted(const struct append *a)
@@ -378,8 +378,8 @@ bool append_is_unwanted(const struct append *a)
 /* What is flushed from now on is not taken for logged. */
 static void forget_flushes(struct append *a)
 {
-    if (atomic_load(&a->whole) == APPEND_FULL) {
-        atomic_store(&a->whole, APPEND_KEYS);
+    if (atomic_load(&a->base->logged) == APPEND_FULL) {
+        atomic_store(&a->base->logged, APPEND_KEYS);
     }
     (void)append_make_durable(a); /* with the flushes of those who had asked before */
 }
@@ -399,7 +399,7 @@ bool append_change(struct append *a)
     return true;
 }
 
-void append_end_use(struct append *a, bool has_base)
+void append_end_use(struct append *a)
 {
     forget_flushes(a);
     atomic_store(&a->mode, APPEND_OFF);
@@ -407,7 +407,7 @@ void append_end_use(struct append *a, bool has_base)
         keylog_forget(a->log, UINT64_MAX);
     }
     update_hold(a);
-    if (!has_base) {
+    if (base_file_kind(a->base) == BASE_NONE) {
         (void)keychain_remove(&io_system, a->dir, a->name, a->next);
     }
     log_notice("snapshot, no log is kept any more");
@@ -428,12 +428,13 @@ bool append_is_logging(const struct append *a)
 
 bool append_is_whole(const struct append *a)
 {
-    return atomic_load(&a->whole) != APPEND_OFF && a->log != NULL && keylog_is_on(a->log);
+    return atomic_load(&a->base->logged) != APPEND_OFF && a->log != NULL &&
+           keylog_is_on(a->log);
 }
 
 bool append_has_flushes(const struct append *a)
 {
-    return atomic_load(&a->whole) == APPEND_FULL && keylog_is_on(a->log);
+    return atomic_load(&a->base->logged) == APPEND_FULL && keylog_is_on(a->log);
 }
 
 bool append_make_durable(struct append *a)
@@ -444,7 +445,6 @@ bool append_make_durable(struct append *a)
 
 void append_forget(struct append *a, uint64_t epoch)
 {
-    atomic_store(&a->is_void, false);
     if (a->log != NULL) {
         update_hold(a); /* first: who waited for it may be answered by the next call */
         keylog_forget(a->log, epoch);
@@ -453,7 +453,6 @@ void append_forget(struct append *a, uint64_t epoch)
 
 void append_void(struct append *a)
 {
-    atomic_store(&a->is_void, true);
     if (a->log != NULL) {
         keylog_void(a->log);
         update_hold(a);
@@ -467,13 +466,13 @@ bool append_is_void(const struct append *a)
 
 static uint64_t log_bytes(const struct append *a)
 {
-    return (uint64_t)((int64_t)written(a) - atomic_load(&a->written_base));
+    return (uint64_t)((int64_t)written(a) - atomic_load(&a->base->log_mark));
 }
 
 bool append_is_long(const struct append *a)
 {
     uint64_t pct = setting_get(a->settings, auto_aof_rewrite_percentage);
-    uint64_t base = atomic_load(&a->base_bytes);
+    uint64_t base = atomic_load(&a->base->bytes);
     uint64_t bytes;
 
     if (a->log == NULL || pct == 0 || !keylog_is_on(a->log)) {
@@ -489,9 +488,9 @@ void append_look(const struct append *a, struct append_info *info)
     *info = (struct append_info){.log = {.was_good = true}};
     if (a->log != NULL && append_is_used(a)) {
         info->is_enabled = true;
-        info->is_whole = append_is_whole(a);
+        info->is_whole = append_is_whole(a) && base_file_kind(a->base) == BASE_GOOD;
         keylog_look(a->log, &info->log);
-        info->base_bytes = info->log.is_on ? atomic_load(&a->base_bytes) : 0;
+        info->base_bytes = info->log.is_on ? atomic_load(&a->base->bytes) : 0;
         info->log_bytes = info->log.is_on ? log_bytes(a) : 0;
     }
     info->load_keys = a->chain_read.keys;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/options/settings.h"
+#include "daemon/worker/base_file.h"
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/keylog.h"
 #include "lib/snapshot/load.h"
@@ -61,6 +62,7 @@ struct append {
     struct settings *settings;  /* [borrowed] */
     struct engine *engine;      /* [borrowed] */
     const char *dir, *name;     /* [borrowed] */
+    struct base_file *base;     /* [borrowed] what the log belongs to */
     struct keylog *log;         /* its threads; NULL: they could not be made */
     void (*on_gap)(void *arg);  /* the snapshot must never be loaded */
     void *arg;                  /* [borrowed] of on_gap */
@@ -73,24 +75,15 @@ struct append {
     uint64_t next;              /* number of the next log */
     uint64_t written_mark;      /* bytes of all logs when the snapshot under way began */
     /* [atomic] for whoever watches */
-    _Atomic uint64_t base_bytes;
-    _Atomic int64_t written_base; /* bytes of all logs when the snapshot there is began */
     _Atomic uint32_t
         mode; /* enum append_mode: what is kept; `appendonly` says what is wanted */
-    /*
-     * enum append_mode: what the log has had from where the snapshot begins; APPEND_OFF: it has
-     * begun later. Says nothing while no log is open.
-     */
-    _Atomic uint32_t whole;
     _Atomic uint32_t hold;  /* enum append_hold */
-    _Atomic uint32_t gaps;  /* so far */
     _Atomic bool is_behind; /* the log does not keep up */
-    _Atomic bool is_void;   /* a snapshot that must not be loaded could not be removed */
 };
 
-/* dir and name of the snapshot; on_gap is for any thread. */
+/* dir, name and record of the snapshot; on_gap is for any thread. */
 void append_init(struct append *a, struct settings *settings, const char *dir, const char *name,
-                 void (*on_gap)(void *arg), void *arg);
+                 struct base_file *base, void (*on_gap)(void *arg), void *arg);
 
 /*
  * When the newest log that may belong to a snapshot was written to last, in unix seconds: so
@@ -129,9 +122,9 @@ uint32_t append_end(struct append *a);
 
 /*
  * A snapshot is about to be saved, in this epoch of flushes: have it begin with a log of its
- * own. has_base: there is one already, which the log follows as well. Returns 0 or an errno.
+ * own, which follows the base that is there as well. Returns 0 or an errno.
  */
-int append_before_save(struct append *a, struct save *s, uint64_t epoch, bool has_base);
+int append_before_save(struct append *a, struct save *s, uint64_t epoch);
 
 /* It was saved, and has its name. */
 void append_after_save(struct append *a, const struct save *s);
@@ -150,10 +143,10 @@ bool append_change(struct append *a);
 
 /*
  * Is none to be kept any more? Then a snapshot with a whole log goes first, durably, and
- * append_end_use() is due. has_base: there is still one, which keeps the logs that it has.
+ * append_end_use() is due. A base that is still there keeps the logs that it has.
  */
 bool append_is_unwanted(const struct append *a);
-void append_end_use(struct append *a, bool has_base);
+void append_end_use(struct append *a);
 
 /* `appendfsync` may have changed. Context: any thread. */
 void append_set_sync(struct append *a);

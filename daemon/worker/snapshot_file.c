@@ -33,15 +33,15 @@ void snapshots_answer(struct snapshots_ask *asks, bool is_done)
 
 bool snapshot_file_name(struct snapshot_file *f, uint64_t epoch)
 {
-    uint32_t before = SNAPSHOT_FILE_NONE;
+    uint32_t before = BASE_NONE;
 
     must_not_be_reading();
-    pthread_mutex_lock(&f->naming);
+    pthread_mutex_lock(&f->base.naming);
     /* In this order: a flush that sees no file has begun an epoch that is seen here. */
-    atomic_compare_exchange_strong(&f->state, &before, SNAPSHOT_FILE_GOOD);
+    atomic_compare_exchange_strong(&f->base.kind, &before, BASE_GOOD);
     if (snapshot_file_is_void(f, epoch) || !append_is_logging(f->append)) {
-        atomic_store(&f->state, before);
-        pthread_mutex_unlock(&f->naming);
+        atomic_store(&f->base.kind, before);
+        pthread_mutex_unlock(&f->base.naming);
         return false;
     }
     return true;
@@ -50,13 +50,22 @@ bool snapshot_file_name(struct snapshot_file *f, uint64_t epoch)
 void snapshot_file_named(struct snapshot_file *f, uint64_t epoch, bool is_named)
 {
     if (is_named) {
-        f->file_epoch = epoch;
-        if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
-            atomic_store(&f->state, SNAPSHOT_FILE_GOOD); /* the void one was replaced */
+        f->base.epoch = epoch;
+        if (base_file_kind(&f->base) == BASE_VOID) {
+            atomic_store(&f->base.kind, BASE_GOOD); /* the void one was replaced */
             append_forget(f->append, epoch);
         }
     }
-    pthread_mutex_unlock(&f->naming);
+    pthread_mutex_unlock(&f->base.naming);
+}
+
+void snapshot_file_keep(struct snapshot_file *f)
+{
+    uint32_t before = BASE_GOOD;
+
+    pthread_mutex_lock(&f->base.naming);
+    atomic_compare_exchange_strong(&f->base.kind, &before, BASE_KEPT);
+    pthread_mutex_unlock(&f->base.naming);
 }
 
 /* ---- removals ---------------------------------------------------------------------------- */
@@ -67,17 +76,17 @@ static int remove_before(struct snapshot_file *f, uint64_t epoch)
     int error = 0;
 
     must_not_be_reading();
-    pthread_mutex_lock(&f->naming);
-    if (snapshot_file_state(f) != SNAPSHOT_FILE_NONE && f->file_epoch < epoch) {
+    pthread_mutex_lock(&f->base.naming);
+    if (base_file_kind(&f->base) != BASE_NONE && f->base.epoch < epoch) {
         error = newfile_remove(&io_system, f->dir, f->name);
-        atomic_store(&f->state, error != 0 ? SNAPSHOT_FILE_VOID : SNAPSHOT_FILE_NONE);
+        atomic_store(&f->base.kind, error != 0 ? BASE_VOID : BASE_NONE);
     }
-    if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+    if (base_file_kind(&f->base) == BASE_VOID) {
         append_void(f->append);
     } else {
         append_forget(f->append, epoch);
     }
-    pthread_mutex_unlock(&f->naming);
+    pthread_mutex_unlock(&f->base.naming);
     if (error != 0) {
         pthread_mutex_lock(&f->mutex);
         pthread_cond_broadcast(&f->changed); /* the thread is to try again */
@@ -88,7 +97,7 @@ static int remove_before(struct snapshot_file *f, uint64_t epoch)
 
 static uint64_t begin_epoch(struct snapshot_file *f)
 {
-    return atomic_fetch_add(&f->epoch, 1) + 1;
+    return atomic_fetch_add(&f->base.now, 1) + 1;
 }
 
 int snapshot_file_remove(struct snapshot_file *f)
@@ -98,7 +107,7 @@ int snapshot_file_remove(struct snapshot_file *f)
 
 int snapshot_file_clear(struct snapshot_file *f)
 {
-    if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID || append_is_void(f->append)) {
+    if (base_file_kind(&f->base) == BASE_VOID || append_is_void(f->append)) {
         return snapshot_file_remove(f);
     }
     return 0;
@@ -131,7 +140,7 @@ enum snapshots_removal snapshot_file_flush(struct snapshot_file *f, struct snaps
     uint64_t epoch = is_logged ? 0 : begin_epoch(f);
     bool is_later;
 
-    if (!is_logged && snapshot_file_state(f) == SNAPSHOT_FILE_NONE) {
+    if (!is_logged && base_file_kind(&f->base) == BASE_NONE) {
         append_forget(f->append, epoch);
         return SNAPSHOTS_REMOVED;
     }
@@ -186,7 +195,7 @@ static void wait_retrying(struct snapshot_file *f)
     const struct timespec until = cond_after(RETRY_MS);
 
     if (pthread_cond_timedwait(&f->changed, &f->mutex, &until) == ETIMEDOUT &&
-        !f->wants_removal && snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+        !f->wants_removal && base_file_kind(&f->base) == BASE_VOID) {
         pthread_mutex_unlock(&f->mutex);
         retry(f);
         pthread_mutex_lock(&f->mutex);
@@ -201,7 +210,7 @@ static void run(void *arg)
     while (f->wants_removal || !f->is_ending) {
         if (f->wants_removal) {
             remove_now(f);
-        } else if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+        } else if (base_file_kind(&f->base) == BASE_VOID) {
             wait_retrying(f);
         } else {
             pthread_cond_wait(&f->changed, &f->mutex);
@@ -219,8 +228,8 @@ void snapshot_file_init(struct snapshot_file *f, const char *dir, const char *na
 {
     must_be_main();
     *f = (struct snapshot_file){
-        .dir = dir, .name = name, .path = path, .append = append, .state = SNAPSHOT_FILE_GOOD};
-    pthread_mutex_init(&f->naming, NULL);
+        .dir = dir, .name = name, .path = path, .append = append, .base.kind = BASE_GOOD};
+    pthread_mutex_init(&f->base.naming, NULL);
     pthread_mutex_init(&f->mutex, NULL);
     cond_init(&f->changed);
 }
@@ -258,7 +267,7 @@ void snapshot_file_stop(struct snapshot_file *f)
         pthread_cond_broadcast(&f->changed);
         pthread_mutex_unlock(&f->mutex);
         thread_join(&f->thread);
-        if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+        if (base_file_kind(&f->base) == BASE_VOID) {
             retry(f);
         }
     }
@@ -269,5 +278,5 @@ void snapshot_file_fini(struct snapshot_file *f)
     must_be_main();
     pthread_cond_destroy(&f->changed);
     pthread_mutex_destroy(&f->mutex);
-    pthread_mutex_destroy(&f->naming);
+    pthread_mutex_destroy(&f->base.naming);
 }

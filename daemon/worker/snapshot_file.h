@@ -24,6 +24,7 @@
 
 #include "daemon/base/mailbox.h"
 #include "daemon/worker/append.h"
+#include "daemon/worker/base_file.h"
 #include "lib/base/thread.h"
 
 /* Who waits for a save, or a flush: on the heap, of the asker's; a thread posts it back. */
@@ -37,21 +38,11 @@ struct snapshots_ask {
 /* Post them all back. Context: whoever has them. */
 void snapshots_answer(struct snapshots_ask *asks, bool is_done);
 
-enum snapshot_file_state {
-    SNAPSHOT_FILE_NONE,
-    SNAPSHOT_FILE_GOOD, /* there may be one, and it may be loaded */
-    SNAPSHOT_FILE_VOID, /* there may be one, which must not be loaded */
-};
-
 struct snapshot_file {
     const char *dir, *name; /* [const] [borrowed] */
     const char *path;       /* [const] [borrowed] for messages */
     struct append *append;  /* [const] [borrowed] the log that belongs to it */
-
-    _Atomic uint64_t epoch;
-    pthread_mutex_t naming; /* whoever changes what the name stands for */
-    _Atomic uint32_t state; /* enum snapshot_file_state; written under naming */
-    uint64_t file_epoch;    /* under naming: that of the file, or an earlier one */
+    struct base_file base;
 
     struct thread thread;
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
@@ -88,7 +79,7 @@ void snapshot_file_fini(struct snapshot_file *f);
 /* The epoch it is; is what was begun in this one void? Context: any thread. */
 static inline uint64_t snapshot_file_epoch(struct snapshot_file *f)
 {
-    return atomic_load(&f->epoch);
+    return atomic_load(&f->base.now);
 }
 
 static inline bool snapshot_file_is_void(struct snapshot_file *f, uint64_t epoch)
@@ -103,10 +94,8 @@ static inline bool snapshot_file_is_void(struct snapshot_file *f, uint64_t epoch
 bool snapshot_file_name(struct snapshot_file *f, uint64_t epoch);
 void snapshot_file_named(struct snapshot_file *f, uint64_t epoch, bool is_named);
 
-static inline enum snapshot_file_state snapshot_file_state(const struct snapshot_file *f)
-{
-    return (enum snapshot_file_state)atomic_load(&f->state);
-}
+/* A file that is there was not loaded to its end: no save may replace it. Context: so. */
+void snapshot_file_keep(struct snapshot_file *f);
 
 /* ---- removals ---------------------------------------------------------------------------- */
 

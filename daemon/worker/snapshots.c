@@ -35,6 +35,11 @@
 
 #define LINE_MAX_BYTES 128
 
+static enum base_kind base_kind(const struct snapshots *s)
+{
+    return base_file_kind(&s->under_name.base);
+}
+
 /* Wait for a condition, a while at most. Under the mutex. */
 static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
 {
@@ -140,9 +145,7 @@ static enum save_end save_anew(struct snapshots *s)
         }
         s->save_epoch = snapshot_file_epoch(&s->under_name);
         if (error == 0) {
-            error =
-                append_before_save(&s->append, &s->save, s->save_epoch,
-                                   snapshot_file_state(&s->under_name) != SNAPSHOT_FILE_NONE);
+            error = append_before_save(&s->append, &s->save, s->save_epoch);
         }
         if (error != 0) {
             s->save.error = error;
@@ -218,11 +221,10 @@ static bool is_due(const struct snapshots *s)
 {
     int64_t now = clock_mono_ms();
 
-    if (s->is_incomplete || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
+    if (base_kind(s) == BASE_KEPT || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
         return false;
     }
-    if (append_is_used(&s->append) &&
-        snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_VOID) {
+    if (append_is_used(&s->append) && base_kind(s) == BASE_VOID) {
         return false; /* until it is removed no log can begin */
     }
     return s->wants_anew || append_is_long(&s->append) ||
@@ -328,22 +330,18 @@ static void want_log(struct snapshots *s)
  */
 static void end_log(struct snapshots *s)
 {
-    enum snapshot_file_state state = snapshot_file_state(&s->under_name);
-
-    if (append_is_whole(&s->append) || state == SNAPSHOT_FILE_VOID) {
+    if (append_is_whole(&s->append) || base_kind(s) == BASE_VOID) {
         snapshots_on_gap(s);
-        state = snapshot_file_state(&s->under_name);
     }
-    if (state != SNAPSHOT_FILE_VOID) {
-        append_end_use(&s->append, state != SNAPSHOT_FILE_NONE);
+    if (base_kind(s) != BASE_VOID) {
+        append_end_use(&s->append);
     }
 }
 
 /* Is there a log to be begun, or ended? That waits for a void file to go. Under the mutex. */
 static bool has_log_to_change(const struct snapshots *s)
 {
-    return s->options_changed || (append_is_unwanted(&s->append) &&
-                                  snapshot_file_state(&s->under_name) != SNAPSHOT_FILE_VOID);
+    return s->options_changed || (append_is_unwanted(&s->append) && base_kind(s) != BASE_VOID);
 }
 
 /* `appendonly` may have changed. Under the mutex, which is given up meanwhile. */
@@ -397,7 +395,7 @@ static void run(void *arg)
             pthread_cond_wait(&s->wake, &s->mutex);
         }
     }
-    if (s->saves_at_end && s->is_incomplete) {
+    if (s->saves_at_end && base_kind(s) == BASE_KEPT) {
         log_notice("snapshot, not saved: the file was not loaded to its end");
         if (s->load.is_beside) {
             /* Keys of it that were deleted since would come back. */
@@ -533,8 +531,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     pthread_mutex_unlock(&s->mutex);
     thread_join(&s->thread);
     snapshot_file_stop(&s->under_name);
-    left = append_end(&s->append); /* what it writes last may fail, and void the file */
-    left = snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_GOOD ? left : 0;
+    left = append_end(&s->append);
     snapshot_file_fini(&s->under_name);
     s->is_running = false;
     pthread_cond_destroy(&s->wake);
@@ -557,7 +554,7 @@ enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
     pthread_mutex_lock(&s->mutex);
     if (s->is_abandoned) {
         asked = SNAPSHOTS_OFF;
-    } else if (s->is_incomplete) {
+    } else if (base_kind(s) == BASE_KEPT) {
         asked = SNAPSHOTS_REFUSED;
     } else if (s->is_saving || s->wants_save) {
         asked = schedule ? SNAPSHOTS_SCHEDULED : SNAPSHOTS_BUSY;
@@ -610,7 +607,7 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->is_scheduled = s->is_saving && s->wants_save;
     info->changes = engine_changes(s->engine) - s->changes_base;
     pthread_mutex_unlock(&s->mutex);
-    info->is_void = snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_VOID;
+    info->is_void = base_kind(s) == BASE_VOID;
     info->items = is_walking ? atomic_load(&s->save.items) : 0;
     info->items_total = is_walking ? atomic_load(&s->save.items_total) : 0;
     info->load_items = atomic_load(&s->load.items);
@@ -621,8 +618,6 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
         info->log = (struct append_info){.log = {.was_good = true}}; /* it is being read */
     } else {
         append_look(&s->append, &info->log);
-        info->log.is_whole =
-            info->log.is_whole && snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_GOOD;
     }
     info->load_gone = atomic_load(&s->load.guard.turned);
     info->load_total = info->is_loading ? s->file.header.items : 0;

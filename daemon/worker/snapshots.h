@@ -87,15 +87,14 @@ struct snapshots {
     pthread_cond_t loaded;
     bool is_set_up; /* the thread has made all calls that it makes only once */
     bool is_loading, is_saving;
-    bool is_abandoned;    /* no save begins any more, but the last */
-    bool is_stopping;     /* the thread ends */
-    bool saves_at_end;    /* after that one */
-    bool is_done;         /* the thread has ended */
-    bool is_incomplete;   /* the file was not loaded to its end, and must not be replaced */
-    bool wants_save;      /* begin one when none is under way */
-    bool wants_anew;      /* likewise, but not too often: there is a log and no file */
-    bool options_changed; /* look at them */
-    struct snapshots_ask *asks;     /* answered after the save that begins next */
+    bool is_abandoned;          /* no save begins any more, but the last */
+    bool is_stopping;           /* the thread ends */
+    bool saves_at_end;          /* after that one */
+    bool is_done;               /* the thread has ended */
+    bool wants_save;            /* begin one when none is under way */
+    bool wants_anew;            /* likewise, but not too often: there is a log and no file */
+    bool options_changed;       /* look at them */
+    struct snapshots_ask *asks; /* answered after the save that begins next */
     struct snapshots_ask *asks_now; /* after the one under way */
     struct snapshots_info last;     /* figures of what has ended */
     uint64_t changes_base;          /* changes of the engine when the last good save began */

@@ -129,7 +129,8 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
         return 0;
     }
     save_rules_parse(settings->save_rules, &s->rules);
-    append_init(&s->append, settings, settings->dir, s->name, snapshots_on_gap, s);
+    append_init(&s->append, settings, settings->dir, s->name, &s->under_name.base,
+                snapshots_on_gap, s);
     snapshot_file_init(&s->under_name, settings->dir, s->name, s->path, &s->append);
     s->is_on = true;
     if (settings->load == LOAD_NO) {
@@ -258,6 +259,9 @@ void snapshots_load_now(struct snapshots *s)
     }
     load_close(&s->file);
     is_kept = (end == LOAD_BAD || end == LOAD_NO_MEMORY) && !put_aside(s, end);
+    if (end == LOAD_STOPPED || is_kept) {
+        snapshot_file_keep(&s->under_name);
+    }
     if (load == SNAPSHOTS_BAD) {
         /* All or nothing, unless it was asked for otherwise. */
         engine_flush(s->engine, clock_now(&s->engine->clock), clock_now(&s->engine->clock),
@@ -265,7 +269,6 @@ void snapshots_load_now(struct snapshots *s)
     }
     pthread_mutex_lock(&s->mutex);
     s->is_loading = false;
-    s->is_incomplete = end == LOAD_STOPPED || is_kept;
     s->last.load = load;
     s->last.load_ms = (uint64_t)(clock_mono_ms() - began);
     s->changes_base = engine_changes(s->engine);
