@@ -13,6 +13,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/worker/snapshots_load.h"
+#include "lib/base/check.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
@@ -40,12 +41,68 @@ static enum base_kind base_kind(const struct snapshots *s)
     return base_file_kind(&s->under_name.base);
 }
 
+/* ---- the state --------------------------------------------------------------------------- */
+
+#define MAY_BE(name) (1u << KEEPER_##name)
+
+/* The states that may follow each state. */
+static const uint16_t next_states[] = {
+    [KEEPER_OFF] = MAY_BE(LOADING) | MAY_BE(STARTING),
+    [KEEPER_LOADING] = MAY_BE(STARTING) | MAY_BE(OFF),
+    [KEEPER_STARTING] = MAY_BE(FIRST_SAVE) | MAY_BE(BESIDE) | MAY_BE(SERVING) | MAY_BE(OFF),
+    [KEEPER_FIRST_SAVE] = MAY_BE(STARTING),
+    [KEEPER_BESIDE] = MAY_BE(SERVING),
+    [KEEPER_SERVING] = MAY_BE(SAVING) | MAY_BE(ENDING) | MAY_BE(ENDED),
+    [KEEPER_SAVING] = MAY_BE(SERVING),
+    [KEEPER_ENDING] = MAY_BE(ENDED),
+    [KEEPER_ENDED] = MAY_BE(OFF),
+};
+
+static enum keeper_state state_of(const struct snapshots *s)
+{
+    return (enum keeper_state)atomic_load(&s->state);
+}
+
+static bool is_loading(const struct snapshots *s)
+{
+    return state_of(s) == KEEPER_LOADING || state_of(s) == KEEPER_BESIDE ||
+           (s->load.is_beside &&
+            (state_of(s) == KEEPER_STARTING || state_of(s) == KEEPER_FIRST_SAVE));
+}
+
+static bool is_saving(const struct snapshots *s)
+{
+    return state_of(s) == KEEPER_FIRST_SAVE || state_of(s) == KEEPER_SAVING ||
+           state_of(s) == KEEPER_ENDING;
+}
+
+/* Under the mutex, or while there is no thread. */
+static void keeper_move(struct snapshots *s, enum keeper_state to)
+{
+    debug_must((next_states[state_of(s)] & 1u << to) != 0);
+    atomic_store(&s->state, to);
+}
+
+static void check(struct snapshots *s)
+{
+    debug_must(s->is_on);
+    debug_must(s->is_loading == is_loading(s));
+    debug_must(s->is_saving == is_saving(s));
+    debug_must(s->is_set_up == (state_of(s) >= KEEPER_BESIDE));
+    debug_must(s->is_done == (state_of(s) == KEEPER_ENDED));
+    debug_must(s->is_abandoned == (s->order >= KEEPER_BEGINS_NO_SAVE));
+    debug_must(s->is_stopping == (s->order >= KEEPER_ENDS));
+    debug_must(s->saves_at_end == (s->order == KEEPER_SAVES_AND_ENDS));
+}
+
 /* Wait for a condition, a while at most. Under the mutex. */
 static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
 {
     const struct timespec until = cond_after(ms);
 
+    check(s);
     pthread_cond_timedwait(cond, &s->mutex, &until);
+    check(s);
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
@@ -179,7 +236,7 @@ static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, i
 }
 
 /* Save, and tell all who want to know. Under the mutex, which is given up meanwhile. */
-static void save_now(struct snapshots *s)
+static void save_now(struct snapshots *s, enum keeper_state during, enum keeper_state after)
 {
     uint64_t changes = engine_changes(s->engine);
     int64_t began = clock_mono_ms();
@@ -191,6 +248,10 @@ static void save_now(struct snapshots *s)
     s->wants_save = false;
     s->wants_anew = false;
     s->is_saving = true;
+    keeper_move(s, during);
+    if (during != KEEPER_ENDING) {
+        check(s);
+    }
     s->tried_ms = began;
     atomic_store(&s->save.is_to_stop, false);
     s->save.behind = s->behind;
@@ -199,6 +260,9 @@ static void save_now(struct snapshots *s)
     end = save_anew(s);
     pthread_mutex_lock(&s->mutex);
     s->is_saving = false;
+    s->is_done = after == KEEPER_ENDED;
+    keeper_move(s, after);
+    check(s);
     if (end != SAVE_DONE && (wanted_anew || !append_is_logging(&s->append))) {
         s->wants_anew = true;
     }
@@ -300,12 +364,12 @@ static void begin_log(struct snapshots *s)
  */
 static void save_first(struct snapshots *s)
 {
-    save_now(s);
+    save_now(s, KEEPER_FIRST_SAVE, KEEPER_STARTING);
     if (s->has_left_out && s->last.saves == 0 && !s->is_abandoned) {
         pthread_mutex_unlock(&s->mutex);
         snapshots_on_gap(s);
         pthread_mutex_lock(&s->mutex);
-        save_now(s); /* there may be room now */
+        save_now(s, KEEPER_FIRST_SAVE, KEEPER_STARTING); /* there may be room now */
     }
 }
 
@@ -369,6 +433,10 @@ static void run(void *arg)
     s->behind = behind_create();
     if (s->file.fd >= 0 && !s->load.is_beside) {
         snapshots_load_now(s);
+        pthread_mutex_lock(&s->mutex);
+        s->is_loading = false;
+        keeper_move(s, KEEPER_STARTING);
+        pthread_mutex_unlock(&s->mutex);
     }
     if (s->status == 0) {
         begin_log(s);
@@ -378,17 +446,21 @@ static void run(void *arg)
         save_first(s);
     }
     s->is_set_up = true;
+    keeper_move(s, s->load.is_beside ? KEEPER_BESIDE : KEEPER_SERVING);
+    check(s);
     pthread_cond_broadcast(&s->loaded);
     if (s->load.is_beside) {
         pthread_mutex_unlock(&s->mutex);
         snapshots_load_now(s);
         pthread_mutex_lock(&s->mutex);
+        s->is_loading = false;
+        keeper_move(s, KEEPER_SERVING);
     }
     while (!s->is_stopping) {
         if (has_log_to_change(s)) {
             change_log(s);
         } else if (!s->is_abandoned && (s->wants_save || is_due(s))) {
-            save_now(s);
+            save_now(s, KEEPER_SAVING, KEEPER_SERVING);
         } else if (s->rules.count != 0 || append_is_used(&s->append)) {
             wait_for(s, &s->wake, RULES_MS);
         } else {
@@ -403,9 +475,13 @@ static void run(void *arg)
         }
     } else if (s->saves_at_end) {
         s->save.is_direct = false; /* the next start reads it */
-        save_now(s);
+        save_now(s, KEEPER_ENDING, KEEPER_ENDED);
     }
     s->is_done = true;
+    if (state_of(s) != KEEPER_ENDED) {
+        keeper_move(s, KEEPER_ENDED);
+    }
+    check(s);
     pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->mutex);
     behind_destroy(&s->behind);
@@ -461,6 +537,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     pthread_mutex_init(&s->mutex, NULL);
     cond_init(&s->wake);
     cond_init(&s->loaded);
+    keeper_move(s, s->is_loading && !s->load.is_beside ? KEEPER_LOADING : KEEPER_STARTING);
     if (!snapshot_file_start(&s->under_name) ||
         thread_start(&s->thread, &snapshot_kind, s) != 0) {
         log_error("snapshot, cannot start its threads");
@@ -469,6 +546,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
         if (s->load.is_beside) {
             guarding_end(engine, &s->load.guard);
         }
+        keeper_move(s, KEEPER_OFF);
         return EX_OSERR;
     }
     s->is_running = true;
@@ -487,6 +565,10 @@ void snapshots_abandon(struct snapshots *s)
     }
     pthread_mutex_lock(&s->mutex);
     s->is_abandoned = true;
+    if (s->order < KEEPER_BEGINS_NO_SAVE) {
+        s->order = KEEPER_BEGINS_NO_SAVE;
+    }
+    check(s);
     s->wants_save = false;
     save_stop(&s->save);
     snapshots_answer(s->asks, false);
@@ -511,6 +593,8 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     pthread_mutex_lock(&s->mutex);
     s->saves_at_end = saves;
     s->is_stopping = true;
+    s->order = saves ? KEEPER_SAVES_AND_ENDS : KEEPER_ENDS;
+    check(s);
     if (!saves) {
         atomic_store(&s->load.is_to_stop, true);
     } /* otherwise what is to be saved is loaded to its end first */
@@ -537,6 +621,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     pthread_cond_destroy(&s->wake);
     pthread_cond_destroy(&s->loaded);
     pthread_mutex_destroy(&s->mutex);
+    keeper_move(s, KEEPER_OFF);
     s->is_on = false;
     return left;
 }
@@ -598,6 +683,7 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
         return;
     }
     pthread_mutex_lock(&s->mutex);
+    check(s);
     *info = s->last;
     info->is_on = true;
     /* A save that is about to begin counts, so that a client that polls does not stop early. */

@@ -37,7 +37,29 @@ enum snapshots_load {
     SNAPSHOTS_SALVAGED, /* what stood before the damage */
     SNAPSHOTS_BAD,      /* nothing was taken; it is kept as .bad */
     SNAPSHOTS_TOO_OLD,
-    SNAPSHOTS_FLUSHED, /* beside requests: everything was flushed before it was loaded */
+    SNAPSHOTS_FLUSHED,     /* beside requests: everything was flushed before it was loaded */
+    SNAPSHOTS_PASSED_OVER, /* the items were there */
+};
+
+/* What the thread does; in this order, from OFF to OFF. Set by keeper_move() only. */
+enum keeper_state {
+    KEEPER_OFF,        /* nothing is kept; or the thread is not there yet, or any more */
+    KEEPER_LOADING,    /* loads the file before anybody is served */
+    KEEPER_STARTING,   /* begins the log */
+    KEEPER_FIRST_SAVE, /* with a full log: makes a file of what is there by now */
+    KEEPER_BESIDE,     /* loads the file beside requests */
+    KEEPER_SERVING,    /* waits for something to do */
+    KEEPER_SAVING,
+    KEEPER_ENDING, /* saves for the last time */
+    KEEPER_ENDED,  /* does nothing any more */
+};
+
+/* What main has ordered; it only rises. */
+enum keeper_order {
+    KEEPER_GOES_ON,
+    KEEPER_BEGINS_NO_SAVE,
+    KEEPER_ENDS,
+    KEEPER_SAVES_AND_ENDS,
 };
 
 /* A look at it, for statistics. */
@@ -85,7 +107,9 @@ struct snapshots {
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t wake;   /* the thread has something to do */
     pthread_cond_t loaded;
-    bool is_set_up; /* the thread has made all calls that it makes only once */
+    _Atomic uint32_t state;  /* enum keeper_state; may be read without the mutex */
+    enum keeper_order order; /* main's */
+    bool is_set_up;          /* the thread has made all calls that it makes only once */
     bool is_loading, is_saving;
     bool is_abandoned;          /* no save begins any more, but the last */
     bool is_stopping;           /* the thread ends */

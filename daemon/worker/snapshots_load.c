@@ -156,6 +156,7 @@ void snapshots_pass_over(struct snapshots *s, uint32_t left)
     if (s->file.fd >= 0) {
         load_close(&s->file);
         s->is_passed_over = true;
+        s->last.load = SNAPSHOTS_PASSED_OVER;
         s->left = left;
         log_notice("snapshot, %s is not loaded: the items are there (memory_file)", s->path);
     }
@@ -268,7 +269,6 @@ void snapshots_load_now(struct snapshots *s)
                      false);
     }
     pthread_mutex_lock(&s->mutex);
-    s->is_loading = false;
     s->last.load = load;
     s->last.load_ms = (uint64_t)(clock_mono_ms() - began);
     s->changes_base = engine_changes(s->engine);

@@ -47,6 +47,7 @@ const char *snapshots_load_text(const struct snapshots_info *info)
     }
     switch (info->load) {
     case SNAPSHOTS_NOT_LOADED:
+    case SNAPSHOTS_PASSED_OVER:
         return "none";
     case SNAPSHOTS_NO_FILE:
         return "no-file";
