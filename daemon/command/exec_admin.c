@@ -105,7 +105,7 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
     if (t->w->settings->no_flush_all) {
         return answer_flush(t, r, REPLY_FLUSH_OFF, BIN_REPLY_AUTH_FAILURE);
     }
-    if (t->w->crew->snapshots.is_on) {
+    if (snapshots_is_on(&t->w->crew->snapshots)) {
         wait = mem_zalloc(sizeof(*wait));
         if (wait == NULL) {
             return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
@@ -170,7 +170,7 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
     if (saves != CREW_SAVE_AS_SET && !t->w->settings->extensions) {
         return turn_answer(t, r, REPLY_SHUTDOWN_MODE);
     }
-    if (saves == CREW_SAVE_YES && !t->w->crew->snapshots.is_on) {
+    if (saves == CREW_SAVE_YES && !snapshots_is_on(&t->w->crew->snapshots)) {
         return turn_answer(t, r, REPLY_SAVE_OFF);
     }
     if (saves != CREW_SAVE_AS_SET) {

@@ -52,9 +52,9 @@ static const uint16_t next_states[] = {
     [KEEPER_STARTING] = MAY_BE(FIRST_SAVE) | MAY_BE(BESIDE) | MAY_BE(SERVING) | MAY_BE(OFF),
     [KEEPER_FIRST_SAVE] = MAY_BE(STARTING),
     [KEEPER_BESIDE] = MAY_BE(SERVING),
-    [KEEPER_SERVING] = MAY_BE(SAVING) | MAY_BE(ENDING) | MAY_BE(ENDED),
+    [KEEPER_SERVING] = MAY_BE(SAVING) | MAY_BE(ENDING),
     [KEEPER_SAVING] = MAY_BE(SERVING),
-    [KEEPER_ENDING] = MAY_BE(ENDED),
+    [KEEPER_ENDING] = MAY_BE(ENDING) | MAY_BE(ENDED),
     [KEEPER_ENDED] = MAY_BE(OFF),
 };
 
@@ -65,15 +65,18 @@ static enum keeper_state state_of(const struct snapshots *s)
 
 static bool is_loading(const struct snapshots *s)
 {
-    return state_of(s) == KEEPER_LOADING || state_of(s) == KEEPER_BESIDE ||
-           (s->load.is_beside &&
-            (state_of(s) == KEEPER_STARTING || state_of(s) == KEEPER_FIRST_SAVE));
+    return state_of(s) == KEEPER_LOADING || state_of(s) == KEEPER_BESIDE;
 }
 
 static bool is_saving(const struct snapshots *s)
 {
     return state_of(s) == KEEPER_FIRST_SAVE || state_of(s) == KEEPER_SAVING ||
            state_of(s) == KEEPER_ENDING;
+}
+
+static bool wants(const struct snapshots *s, enum keeper_wants bit)
+{
+    return (s->wants & bit) != 0;
 }
 
 /* Under the mutex, or while there is no thread. */
@@ -83,26 +86,12 @@ static void keeper_move(struct snapshots *s, enum keeper_state to)
     atomic_store(&s->state, to);
 }
 
-static void check(struct snapshots *s)
-{
-    debug_must(s->is_on);
-    debug_must(s->is_loading == is_loading(s));
-    debug_must(s->is_saving == is_saving(s));
-    debug_must(s->is_set_up == (state_of(s) >= KEEPER_BESIDE));
-    debug_must(s->is_done == (state_of(s) == KEEPER_ENDED));
-    debug_must(s->is_abandoned == (s->order >= KEEPER_BEGINS_NO_SAVE));
-    debug_must(s->is_stopping == (s->order >= KEEPER_ENDS));
-    debug_must(s->saves_at_end == (s->order == KEEPER_SAVES_AND_ENDS));
-}
-
 /* Wait for a condition, a while at most. Under the mutex. */
 static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
 {
     const struct timespec until = cond_after(ms);
 
-    check(s);
     pthread_cond_timedwait(cond, &s->mutex, &until);
-    check(s);
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
@@ -138,7 +127,7 @@ static void want_anew(struct snapshots *s)
 {
     if (append_is_used(&s->append)) {
         pthread_mutex_lock(&s->mutex);
-        s->wants_anew = true; /* within a second: not for each flush of many */
+        s->wants |= KEEPER_WANTS_ANEW; /* within a second: not for each flush of many */
         pthread_mutex_unlock(&s->mutex);
     }
 }
@@ -148,7 +137,7 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
     enum snapshots_removal removal;
     bool is_logged;
 
-    if (!s->is_on) {
+    if (!snapshots_is_on(s)) {
         return SNAPSHOTS_REMOVED;
     }
     is_logged = append_has_flushes(&s->append);
@@ -235,23 +224,22 @@ static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, i
     }
 }
 
-/* Save, and tell all who want to know. Under the mutex, which is given up meanwhile. */
-static void save_now(struct snapshots *s, enum keeper_state during, enum keeper_state after)
+/*
+ * Save in the state `during`, and tell all who want to know. Under the mutex, which is given up
+ * meanwhile.
+ */
+static void save_now(struct snapshots *s, enum keeper_state during)
 {
     uint64_t changes = engine_changes(s->engine);
     int64_t began = clock_mono_ms();
-    bool wanted_anew = s->wants_anew;
+    enum keeper_state before = state_of(s);
+    bool wanted_anew = wants(s, KEEPER_WANTS_ANEW);
     enum save_end end;
 
     s->asks_now = s->asks;
     s->asks = NULL;
-    s->wants_save = false;
-    s->wants_anew = false;
-    s->is_saving = true;
+    s->wants &= ~(KEEPER_WANTS_SAVE | KEEPER_WANTS_ANEW);
     keeper_move(s, during);
-    if (during != KEEPER_ENDING) {
-        check(s);
-    }
     s->tried_ms = began;
     atomic_store(&s->save.is_to_stop, false);
     s->save.behind = s->behind;
@@ -259,12 +247,9 @@ static void save_now(struct snapshots *s, enum keeper_state during, enum keeper_
     pthread_mutex_unlock(&s->mutex);
     end = save_anew(s);
     pthread_mutex_lock(&s->mutex);
-    s->is_saving = false;
-    s->is_done = after == KEEPER_ENDED;
-    keeper_move(s, after);
-    check(s);
+    keeper_move(s, before);
     if (end != SAVE_DONE && (wanted_anew || !append_is_logging(&s->append))) {
-        s->wants_anew = true;
+        s->wants |= KEEPER_WANTS_ANEW;
     }
     note_end(s, end, changes, began);
     snapshots_answer(s->asks_now, end == SAVE_DONE);
@@ -280,6 +265,14 @@ static void save_now(struct snapshots *s, enum keeper_state during, enum keeper_
     }
 }
 
+/* Those who wait for the save that begins next are told that there is none. Under the mutex. */
+static void drop_asked(struct snapshots *s)
+{
+    s->wants &= ~KEEPER_WANTS_SAVE;
+    snapshots_answer(s->asks, false);
+    s->asks = NULL;
+}
+
 /* Has a rule been met? Under the mutex. */
 static bool is_due(const struct snapshots *s)
 {
@@ -291,7 +284,7 @@ static bool is_due(const struct snapshots *s)
     if (append_is_used(&s->append) && base_kind(s) == BASE_VOID) {
         return false; /* until it is removed no log can begin */
     }
-    return s->wants_anew || append_is_long(&s->append) ||
+    return wants(s, KEEPER_WANTS_ANEW) || append_is_long(&s->append) ||
            save_rules_met(&s->rules, (uint64_t)(now - s->began_ms) / 1000,
                           engine_changes(s->engine) - s->changes_base);
 }
@@ -321,55 +314,57 @@ static bool is_saved_first(const struct snapshots *s)
  */
 static bool is_as_left(struct snapshots *s)
 {
-    return s->is_passed_over && is_saved_first(s) &&
+    return s->last.load == SNAPSHOTS_PASSED_OVER && is_saved_first(s) &&
            append_is_left(&s->append, &s->file.header, s->left);
 }
 
 /*
  * Begin with the log. A file that it does not belong to goes; one of which something was left
  * out, or that is as what was not loaded, only when there is another, if nobody is served
- * before. Context: the thread.
+ * before. Returns whether the file does not say of all items what became of them. Context: the
+ * thread.
  */
-static void begin_log(struct snapshots *s)
+static bool begin_log(struct snapshots *s)
 {
     bool is_loaded = s->last.load == SNAPSHOTS_LOADED;
     bool stays = is_as_left(s);
-    bool is_begun;
+    bool is_partial, is_begun;
 
-    s->has_left_out = stays || (is_loaded && has_left_out(s));
-    stays = stays || (is_loaded && (!s->has_left_out || is_saved_first(s)));
+    is_partial = stays || (is_loaded && has_left_out(s));
+    stays = stays || (is_loaded && (!is_partial || is_saved_first(s)));
     is_begun = append_begin(&s->append, s->engine,
                             is_loaded || stays || s->load.is_beside ? &s->file.header : NULL,
                             stays, s->file.bytes);
     if (is_loaded && append_is_used(&s->append) && !load_flush_again(&s->load)) {
         is_begun = false; /* the log lacks a flush, so there has to be another snapshot */
     }
-    if (is_begun && (!s->has_left_out || !append_is_used(&s->append))) {
-        return;
+    if (is_begun && (!is_partial || !append_is_used(&s->append))) {
+        return is_partial;
     }
-    if (s->last.load != SNAPSHOTS_LOADED && !s->is_passed_over && access(s->path, F_OK) == 0 &&
-        !snapshots_keep_as_bad(s)) {
+    if (s->last.load != SNAPSHOTS_LOADED && s->last.load != SNAPSHOTS_PASSED_OVER &&
+        access(s->path, F_OK) == 0 && !snapshots_keep_as_bad(s)) {
         s->status = EX_CANTCREAT; /* it was not to be loaded, nor is it to be lost */
-        return;
+        return is_partial;
     }
     if (!append_is_logging(&s->append)) {
         snapshots_on_gap(s);
     }
     want_anew(s);
+    return is_partial;
 }
 
 /*
- * The first save, before the server serves. If there is none, a file that does not say of all
- * items what became of them cannot stay. Under the mutex, which is given up meanwhile.
+ * The first save, before the server serves. If there is none, a file that is partial (see
+ * begin_log()) cannot stay. Under the mutex, which is given up meanwhile.
  */
-static void save_first(struct snapshots *s)
+static void save_first(struct snapshots *s, bool is_partial)
 {
-    save_now(s, KEEPER_FIRST_SAVE, KEEPER_STARTING);
-    if (s->has_left_out && s->last.saves == 0 && !s->is_abandoned) {
+    save_now(s, KEEPER_FIRST_SAVE);
+    if (is_partial && s->last.saves == 0 && s->order == KEEPER_GOES_ON) {
         pthread_mutex_unlock(&s->mutex);
         snapshots_on_gap(s);
         pthread_mutex_lock(&s->mutex);
-        save_now(s, KEEPER_FIRST_SAVE, KEEPER_STARTING); /* there may be room now */
+        save_now(s, KEEPER_FIRST_SAVE); /* there may be room now */
     }
 }
 
@@ -405,13 +400,14 @@ static void end_log(struct snapshots *s)
 /* Is there a log to be begun, or ended? That waits for a void file to go. Under the mutex. */
 static bool has_log_to_change(const struct snapshots *s)
 {
-    return s->options_changed || (append_is_unwanted(&s->append) && base_kind(s) != BASE_VOID);
+    return wants(s, KEEPER_WANTS_OPTIONS) ||
+           (append_is_unwanted(&s->append) && base_kind(s) != BASE_VOID);
 }
 
 /* `appendonly` may have changed. Under the mutex, which is given up meanwhile. */
 static void change_log(struct snapshots *s)
 {
-    s->options_changed = false;
+    s->wants &= ~KEEPER_WANTS_OPTIONS;
     pthread_mutex_unlock(&s->mutex);
     if (append_change(&s->append)) {
         want_log(s);
@@ -426,62 +422,59 @@ static void change_log(struct snapshots *s)
 static void run(void *arg)
 {
     struct snapshots *s = arg;
+    bool is_partial = false;
 
     if (s->thread.nice_error != 0) {
         log_debug("snapshot, cannot be nice (%s)", strerror(s->thread.nice_error));
     }
     s->behind = behind_create();
-    if (s->file.fd >= 0 && !s->load.is_beside) {
+    if (state_of(s) == KEEPER_LOADING) {
         snapshots_load_now(s);
         pthread_mutex_lock(&s->mutex);
-        s->is_loading = false;
         keeper_move(s, KEEPER_STARTING);
         pthread_mutex_unlock(&s->mutex);
     }
     if (s->status == 0) {
-        begin_log(s);
+        is_partial = begin_log(s);
     }
     pthread_mutex_lock(&s->mutex);
-    if (s->wants_anew && is_saved_first(s)) {
-        save_first(s);
+    if (wants(s, KEEPER_WANTS_ANEW) && is_saved_first(s)) {
+        save_first(s, is_partial);
     }
-    s->is_set_up = true;
     keeper_move(s, s->load.is_beside ? KEEPER_BESIDE : KEEPER_SERVING);
-    check(s);
     pthread_cond_broadcast(&s->loaded);
-    if (s->load.is_beside) {
+    if (state_of(s) == KEEPER_BESIDE) {
         pthread_mutex_unlock(&s->mutex);
         snapshots_load_now(s);
         pthread_mutex_lock(&s->mutex);
-        s->is_loading = false;
         keeper_move(s, KEEPER_SERVING);
+        if (base_kind(s) == BASE_KEPT) {
+            drop_asked(s); /* by those who asked while it was loaded */
+        }
     }
-    while (!s->is_stopping) {
+    while (s->order < KEEPER_ENDS) {
         if (has_log_to_change(s)) {
             change_log(s);
-        } else if (!s->is_abandoned && (s->wants_save || is_due(s))) {
-            save_now(s, KEEPER_SAVING, KEEPER_SERVING);
+        } else if (s->order == KEEPER_GOES_ON && (wants(s, KEEPER_WANTS_SAVE) || is_due(s))) {
+            save_now(s, KEEPER_SAVING);
         } else if (s->rules.count != 0 || append_is_used(&s->append)) {
             wait_for(s, &s->wake, RULES_MS);
         } else {
             pthread_cond_wait(&s->wake, &s->mutex);
         }
     }
-    if (s->saves_at_end && base_kind(s) == BASE_KEPT) {
+    keeper_move(s, KEEPER_ENDING);
+    if (s->order == KEEPER_SAVES_AND_ENDS && base_kind(s) == BASE_KEPT) {
         log_notice("snapshot, not saved: the file was not loaded to its end");
         if (s->load.is_beside) {
             /* Keys of it that were deleted since would come back. */
             snapshots_keep_as_bad(s);
         }
-    } else if (s->saves_at_end) {
+    } else if (s->order == KEEPER_SAVES_AND_ENDS) {
         s->save.is_direct = false; /* the next start reads it */
-        save_now(s, KEEPER_ENDING, KEEPER_ENDED);
+        save_now(s, KEEPER_ENDING);
     }
-    s->is_done = true;
-    if (state_of(s) != KEEPER_ENDED) {
-        keeper_move(s, KEEPER_ENDED);
-    }
-    check(s);
+    keeper_move(s, KEEPER_ENDED);
     pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->mutex);
     behind_destroy(&s->behind);
@@ -503,11 +496,11 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
 {
     char line[LINE_MAX_BYTES];
 
-    while (!s->is_set_up) {
+    while (state_of(s) < KEEPER_BESIDE) {
         wait_for(s, &s->loaded, TELL_MS);
         put_loading(s, line);
         /* What is not loaded is not logged when it goes, so with a log all is loaded. */
-        if (s->is_loading && tell(line) && !append_is_used(&s->append)) {
+        if (is_loading(s) && tell(line) && !append_is_used(&s->append)) {
             atomic_store(&s->load.is_to_stop, true);
         }
     }
@@ -518,8 +511,8 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     int status;
 
     must_be_main();
-    if (!s->is_on) {
-        return 0;
+    if (s->name == NULL) {
+        return 0; /* without `dir` */
     }
     s->engine = engine;
     s->save.engine = engine;
@@ -537,7 +530,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     pthread_mutex_init(&s->mutex, NULL);
     cond_init(&s->wake);
     cond_init(&s->loaded);
-    keeper_move(s, s->is_loading && !s->load.is_beside ? KEEPER_LOADING : KEEPER_STARTING);
+    keeper_move(s, s->file.fd >= 0 && !s->load.is_beside ? KEEPER_LOADING : KEEPER_STARTING);
     if (!snapshot_file_start(&s->under_name) ||
         thread_start(&s->thread, &snapshot_kind, s) != 0) {
         log_error("snapshot, cannot start its threads");
@@ -549,7 +542,6 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
         keeper_move(s, KEEPER_OFF);
         return EX_OSERR;
     }
-    s->is_running = true;
     pthread_mutex_lock(&s->mutex);
     wait_loaded(s, tell);
     status = s->status;
@@ -560,20 +552,16 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
 void snapshots_abandon(struct snapshots *s)
 {
     must_be_main();
-    if (!s->is_running) {
+    if (!s->thread.is_running) {
         return;
     }
     pthread_mutex_lock(&s->mutex);
-    s->is_abandoned = true;
     if (s->order < KEEPER_BEGINS_NO_SAVE) {
         s->order = KEEPER_BEGINS_NO_SAVE;
     }
-    check(s);
-    s->wants_save = false;
     save_stop(&s->save);
-    snapshots_answer(s->asks, false);
+    drop_asked(s);
     snapshots_answer(s->asks_now, false);
-    s->asks = NULL;
     s->asks_now = NULL;
     pthread_mutex_unlock(&s->mutex);
     snapshot_file_abandon(&s->under_name);
@@ -585,29 +573,26 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     uint32_t left;
 
     must_be_main();
-    if (!s->is_running) {
+    if (!s->thread.is_running) {
         load_close(&s->file);
         return 0;
     }
     snapshots_abandon(s);
     pthread_mutex_lock(&s->mutex);
-    s->saves_at_end = saves;
-    s->is_stopping = true;
     s->order = saves ? KEEPER_SAVES_AND_ENDS : KEEPER_ENDS;
-    check(s);
     if (!saves) {
         atomic_store(&s->load.is_to_stop, true);
     } /* otherwise what is to be saved is loaded to its end first */
     pthread_cond_signal(&s->wake);
-    while (!s->is_done) {
+    while (state_of(s) != KEEPER_ENDED) {
         wait_for(s, &s->loaded, TELL_MS);
-        if (s->is_loading) {
+        if (is_loading(s)) {
             put_loading(s, line);
         } else {
             snprintf(line, sizeof(line), "saving a snapshot: %" PRIu64 " of %" PRIu64 " items",
                      atomic_load(&s->save.items), atomic_load(&s->save.items_total));
         }
-        if (!s->is_done && tell(line)) {
+        if (state_of(s) != KEEPER_ENDED && tell(line)) {
             atomic_store(&s->load.is_to_stop, true);
             save_stop(&s->save);
         }
@@ -617,12 +602,10 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     snapshot_file_stop(&s->under_name);
     left = append_end(&s->append);
     snapshot_file_fini(&s->under_name);
-    s->is_running = false;
     pthread_cond_destroy(&s->wake);
     pthread_cond_destroy(&s->loaded);
     pthread_mutex_destroy(&s->mutex);
     keeper_move(s, KEEPER_OFF);
-    s->is_on = false;
     return left;
 }
 
@@ -633,19 +616,19 @@ enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
 {
     enum snapshots_asked asked = SNAPSHOTS_STARTED;
 
-    if (!s->is_on) {
+    if (!snapshots_is_on(s)) {
         return SNAPSHOTS_OFF;
     }
     pthread_mutex_lock(&s->mutex);
-    if (s->is_abandoned) {
+    if (s->order != KEEPER_GOES_ON) {
         asked = SNAPSHOTS_OFF;
     } else if (base_kind(s) == BASE_KEPT) {
         asked = SNAPSHOTS_REFUSED;
-    } else if (s->is_saving || s->wants_save) {
+    } else if (is_saving(s) || wants(s, KEEPER_WANTS_SAVE)) {
         asked = schedule ? SNAPSHOTS_SCHEDULED : SNAPSHOTS_BUSY;
     }
     if (asked == SNAPSHOTS_STARTED || asked == SNAPSHOTS_SCHEDULED) {
-        s->wants_save = true;
+        s->wants |= KEEPER_WANTS_SAVE;
         if (ask != NULL) {
             ask->next = s->asks;
             s->asks = ask;
@@ -660,15 +643,13 @@ bool snapshots_cancel(struct snapshots *s)
 {
     bool is_any = false;
 
-    if (s->is_on) {
+    if (snapshots_is_on(s)) {
         pthread_mutex_lock(&s->mutex);
-        is_any = s->is_saving || s->wants_save;
-        s->wants_save = false;
-        if (s->is_saving) {
+        is_any = is_saving(s) || wants(s, KEEPER_WANTS_SAVE);
+        if (is_saving(s)) {
             save_stop(&s->save);
         }
-        snapshots_answer(s->asks, false);
-        s->asks = NULL;
+        drop_asked(s);
         pthread_mutex_unlock(&s->mutex);
     }
     return is_any;
@@ -676,26 +657,22 @@ bool snapshots_cancel(struct snapshots *s)
 
 void snapshots_look(struct snapshots *s, struct snapshots_info *info)
 {
-    bool is_walking;
-
-    if (!s->is_on) {
+    if (!snapshots_is_on(s)) {
         *info = (struct snapshots_info){.was_good = true, .log.log.was_good = true};
         return;
     }
     pthread_mutex_lock(&s->mutex);
-    check(s);
     *info = s->last;
     info->is_on = true;
     /* A save that is about to begin counts, so that a client that polls does not stop early. */
-    info->is_saving = s->is_saving || s->wants_save;
-    is_walking = s->is_saving;
-    info->is_loading = s->is_loading;
-    info->is_scheduled = s->is_saving && s->wants_save;
+    info->is_saving = is_saving(s) || wants(s, KEEPER_WANTS_SAVE);
+    info->items = is_saving(s) ? atomic_load(&s->save.items) : 0;
+    info->items_total = is_saving(s) ? atomic_load(&s->save.items_total) : 0;
+    info->is_loading = is_loading(s);
+    info->is_scheduled = is_saving(s) && wants(s, KEEPER_WANTS_SAVE);
     info->changes = engine_changes(s->engine) - s->changes_base;
     pthread_mutex_unlock(&s->mutex);
     info->is_void = base_kind(s) == BASE_VOID;
-    info->items = is_walking ? atomic_load(&s->save.items) : 0;
-    info->items_total = is_walking ? atomic_load(&s->save.items_total) : 0;
     info->load_items = atomic_load(&s->load.items);
     info->load_expired = atomic_load(&s->load.expired);
     info->load_refused = atomic_load(&s->load.refused);

@@ -50,7 +50,7 @@ enum keeper_state {
     KEEPER_BESIDE,     /* loads the file beside requests */
     KEEPER_SERVING,    /* waits for something to do */
     KEEPER_SAVING,
-    KEEPER_ENDING, /* saves for the last time */
+    KEEPER_ENDING, /* saves for the last time, if that was ordered */
     KEEPER_ENDED,  /* does nothing any more */
 };
 
@@ -60,6 +60,13 @@ enum keeper_order {
     KEEPER_BEGINS_NO_SAVE,
     KEEPER_ENDS,
     KEEPER_SAVES_AND_ENDS,
+};
+
+/* What the thread is to do next, by bits. */
+enum keeper_wants {
+    KEEPER_WANTS_SAVE = 1,    /* when none is under way; set by who asks for one */
+    KEEPER_WANTS_ANEW = 2,    /* likewise, but not too often: there is a log and no file */
+    KEEPER_WANTS_OPTIONS = 4, /* to look at them; set when they have changed */
 };
 
 /* A look at it, for statistics. */
@@ -87,13 +94,9 @@ struct snapshots {
     const char *name;          /* [borrowed] of the file */
     char path[PATH_MAX];       /* of the file; for messages too */
     struct save_rules rules;
-    int claim; /* nobody else has the file, until the process ends or is another program */
-    bool is_on;
-    bool is_running;     /* the thread was made; [main] */
-    bool is_passed_over; /* the file is not loaded: the items were there */
-    uint32_t left;       /* then: see snapshots_stop(), of who left them */
-    int status;        /* the thread's until is_set_up: why the start must end; 0: it goes on */
-    bool has_left_out; /* the thread's: not all of it found room, or was loaded */
+    int claim;     /* nobody else has the file, until the process ends or is another program */
+    uint32_t left; /* SNAPSHOTS_PASSED_OVER: see snapshots_stop(), of who left the items */
+    int status;    /* why the start must end; 0: it goes on. The thread's while it starts */
     struct thread thread;
 
     struct load_file file; /* [main], then the thread's */
@@ -107,18 +110,10 @@ struct snapshots {
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t wake;   /* the thread has something to do */
     pthread_cond_t loaded;
-    _Atomic uint32_t state;  /* enum keeper_state; may be read without the mutex */
-    enum keeper_order order; /* main's */
-    bool is_set_up;          /* the thread has made all calls that it makes only once */
-    bool is_loading, is_saving;
-    bool is_abandoned;          /* no save begins any more, but the last */
-    bool is_stopping;           /* the thread ends */
-    bool saves_at_end;          /* after that one */
-    bool is_done;               /* the thread has ended */
-    bool wants_save;            /* begin one when none is under way */
-    bool wants_anew;            /* likewise, but not too often: there is a log and no file */
-    bool options_changed;       /* look at them */
-    struct snapshots_ask *asks; /* answered after the save that begins next */
+    _Atomic uint32_t state;         /* enum keeper_state; may be read without the mutex */
+    enum keeper_order order;        /* main's */
+    uint32_t wants;                 /* bits of enum keeper_wants */
+    struct snapshots_ask *asks;     /* answered after the save that begins next */
     struct snapshots_ask *asks_now; /* after the one under way */
     struct snapshots_info last;     /* figures of what has ended */
     uint64_t changes_base;          /* changes of the engine when the last good save began */
@@ -184,6 +179,12 @@ void snapshots_abandon(struct snapshots *s);
  * main, after the workers.
  */
 uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line));
+
+/* Is anything kept? Context: any thread. */
+static inline bool snapshots_is_on(const struct snapshots *s)
+{
+    return atomic_load(&s->state) != KEEPER_OFF;
+}
 
 enum snapshots_asked {
     SNAPSHOTS_OFF,

@@ -132,7 +132,6 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     append_init(&s->append, settings, settings->dir, s->name, &s->under_name.base,
                 snapshots_on_gap, s);
     snapshot_file_init(&s->under_name, settings->dir, s->name, s->path, &s->append);
-    s->is_on = true;
     if (settings->load == LOAD_NO) {
         return 0;
     }
@@ -155,7 +154,6 @@ void snapshots_pass_over(struct snapshots *s, uint32_t left)
     must_be_main();
     if (s->file.fd >= 0) {
         load_close(&s->file);
-        s->is_passed_over = true;
         s->last.load = SNAPSHOTS_PASSED_OVER;
         s->left = left;
         log_notice("snapshot, %s is not loaded: the items are there (memory_file)", s->path);
@@ -175,19 +173,19 @@ static bool has_logs(const struct snapshots *s)
 
 void snapshots_prepare_load(struct snapshots *s)
 {
-    s->is_loading = s->file.fd >= 0;
     s->load.engine = s->engine;
     s->load.file = &s->file;
     s->load.threads = s->settings->threads;
     s->load.marks_stale = s->settings->load_stale;
-    if (s->is_loading && s->settings->load_async && has_logs(s)) {
+    if (s->file.fd < 0 || !s->settings->load_async) {
+        return;
+    }
+    if (has_logs(s)) {
         log_notice("snapshot, it has a log: loads it first (load_async)");
-    } else if (s->is_loading && s->settings->load_async) {
-        if (load_beside(&s->load)) {
-            s->load.threads = 1; /* requests go first */
-        } else {
-            log_notice("snapshot, no memory to load it beside requests: loads it first");
-        }
+    } else if (load_beside(&s->load)) {
+        s->load.threads = 1; /* requests go first */
+    } else {
+        log_notice("snapshot, no memory to load it beside requests: loads it first");
     }
 }
 
@@ -272,6 +270,5 @@ void snapshots_load_now(struct snapshots *s)
     s->last.load = load;
     s->last.load_ms = (uint64_t)(clock_mono_ms() - began);
     s->changes_base = engine_changes(s->engine);
-    pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->mutex);
 }

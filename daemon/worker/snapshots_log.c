@@ -19,22 +19,22 @@ bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket)
 
 void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg)
 {
-    if (s->is_on) {
+    if (snapshots_is_on(s)) {
         append_tell(&s->append, fn, arg);
     }
 }
 
 bool snapshots_may_log(const struct snapshots *s)
 {
-    return s->is_on && s->append.log != NULL;
+    return s->append.log != NULL;
 }
 
 void snapshots_options_changed(struct snapshots *s)
 {
-    if (s->is_on) {
+    if (snapshots_is_on(s)) {
         append_set_sync(&s->append);
         pthread_mutex_lock(&s->mutex);
-        s->options_changed = true;
+        s->wants |= KEEPER_WANTS_OPTIONS;
         pthread_cond_signal(&s->wake);
         pthread_mutex_unlock(&s->mutex);
     }

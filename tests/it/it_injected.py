@@ -506,6 +506,29 @@ def test_a_file_that_cannot_be_read_beside_requests():
         assert open(k.file + ".bad", "rb").read() == saved     # it could be renamed by then
 
 
+def test_a_save_asked_for_while_a_file_is_loaded_that_cannot_be_read():
+    """It does not replace the file either."""
+    with injected() as (k, i):
+        with k.daemon(env=i.env) as d, d.operator() as o:
+            fill(o, 3000, 1000)
+        saved = k.bytes()
+        i.arm(["read"], 0)
+        with k.daemon(env=i.env) as d, d.operator() as o:
+            count = i.get("seen")
+            end(d)
+        i.arm(["read"], count - 1, "hang")
+        with k.daemon("-o", "load_async,save_on_stop=no", env=i.env) as d, d.operator() as o, d.operator() as p:
+            wait_for(lambda: i.get("hanging") == 1, "it is being loaded")
+            p.send(b"save\r\n")
+            wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 1, "it is asked for")
+            i.arm(["read", "rename"], 1, "fail", errno.EIO, times=2)    # to read it, and to put it aside
+            assert p.line().startswith(b"SERVER_ERROR not saved")
+            assert figures(o)["rdb_last_load_status"] == "bad"
+            i.disarm()
+            assert k.names() == ["mayfly.snapshot"]
+        assert k.bytes() == saved
+
+
 def test_a_log_that_cannot_be_read():
     """The same: its snapshot would be replaced, and the log removed."""
     for mode in "keys", "full":
