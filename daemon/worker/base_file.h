@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The base: the file under the snapshot's name, which the next start loads, and what the log
- * that belongs to it has. One record for both; snapshot_file.c says when its kind changes.
+ * that belongs to it has. One record for both; snapshots_flush.c says when its kind changes.
  *
  * Each flush, and each gap of the log, begins an epoch. A file has the epoch in which its save
  * began; it must not be loaded in a later one.

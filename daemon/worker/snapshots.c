@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/worker/snapshots_load.h"
+#include "daemon/worker/snapshots_parts.h"
 #include "lib/base/check.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
@@ -36,9 +36,12 @@
 
 #define LINE_MAX_BYTES 128
 
+/* A stop waits so long for a flush, so that it can be answered. */
+#define STOP_WAIT_MS 400
+
 static enum base_kind base_kind(const struct snapshots *s)
 {
-    return base_file_kind(&s->under_name.base);
+    return base_file_kind(&s->base);
 }
 
 /* ---- the state --------------------------------------------------------------------------- */
@@ -58,20 +61,15 @@ static const uint16_t next_states[] = {
     [KEEPER_ENDED] = MAY_BE(OFF),
 };
 
-static enum keeper_state state_of(const struct snapshots *s)
-{
-    return (enum keeper_state)atomic_load(&s->state);
-}
-
 static bool is_loading(const struct snapshots *s)
 {
-    return state_of(s) == KEEPER_LOADING || state_of(s) == KEEPER_BESIDE;
+    return keeper_state(s) == KEEPER_LOADING || keeper_state(s) == KEEPER_BESIDE;
 }
 
 static bool is_saving(const struct snapshots *s)
 {
-    return state_of(s) == KEEPER_FIRST_SAVE || state_of(s) == KEEPER_SAVING ||
-           state_of(s) == KEEPER_ENDING;
+    return keeper_state(s) == KEEPER_FIRST_SAVE || keeper_state(s) == KEEPER_SAVING ||
+           keeper_state(s) == KEEPER_ENDING;
 }
 
 static bool wants(const struct snapshots *s, enum keeper_wants bit)
@@ -82,7 +80,7 @@ static bool wants(const struct snapshots *s, enum keeper_wants bit)
 /* Under the mutex, or while there is no thread. */
 static void keeper_move(struct snapshots *s, enum keeper_state to)
 {
-    debug_must((next_states[state_of(s)] & 1u << to) != 0);
+    debug_must((next_states[keeper_state(s)] & 1u << to) != 0);
     atomic_store(&s->state, to);
 }
 
@@ -95,71 +93,6 @@ static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
 }
 
 /* ---- saving ------------------------------------------------------------------------------ */
-
-static bool is_void(void *arg)
-{
-    struct snapshots *s = arg;
-
-    return snapshot_file_is_void(&s->under_name, s->save_epoch);
-}
-
-/*
- * The new file is about to get the name: not after a flush, or a gap of its log. It may have
- * states that the log has not yet, so that older ones would be loaded after them.
- */
-static bool before_naming(void *arg)
-{
-    struct snapshots *s = arg;
-
-    (void)append_make_durable(&s->append);
-    return snapshot_file_name(&s->under_name, s->save_epoch);
-}
-
-static void after_naming(void *arg, bool is_named)
-{
-    struct snapshots *s = arg;
-
-    snapshot_file_named(&s->under_name, s->save_epoch, is_named);
-}
-
-/* With a log there is to be a file again. */
-static void want_anew(struct snapshots *s)
-{
-    if (append_is_used(&s->append)) {
-        pthread_mutex_lock(&s->mutex);
-        s->wants |= KEEPER_WANTS_ANEW; /* within a second: not for each flush of many */
-        pthread_mutex_unlock(&s->mutex);
-    }
-}
-
-enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask)
-{
-    enum snapshots_removal removal;
-    bool is_logged;
-
-    if (!snapshots_is_on(s)) {
-        return SNAPSHOTS_REMOVED;
-    }
-    is_logged = append_has_flushes(&s->append);
-    removal = snapshot_file_flush(&s->under_name, ask);
-    if (!is_logged) {
-        want_anew(s);
-    }
-    return removal;
-}
-
-void snapshots_on_gap(void *arg)
-{
-    struct snapshots *s = arg;
-    int error = snapshot_file_remove(&s->under_name);
-
-    want_anew(s);
-    if (error != 0) {
-        log_error("snapshot, cannot remove %s, which must not be loaded (%s): tried again each "
-                  "second",
-                  s->path, strerror(error));
-    }
-}
 
 static const char *end_text(const struct snapshots *s, enum save_end end)
 {
@@ -187,9 +120,9 @@ static enum save_end save_anew(struct snapshots *s)
         int error = 0;
 
         if (append_is_used(&s->append)) {
-            error = snapshot_file_clear(&s->under_name);
+            error = snapshots_clear(s);
         }
-        s->save_epoch = snapshot_file_epoch(&s->under_name);
+        s->save_epoch = atomic_load(&s->base.now);
         if (error == 0) {
             error = append_before_save(&s->append, &s->save, s->save_epoch);
         }
@@ -232,7 +165,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
 {
     uint64_t changes = engine_changes(s->engine);
     int64_t began = clock_mono_ms();
-    enum keeper_state before = state_of(s);
+    enum keeper_state before = keeper_state(s);
     bool wanted_anew = wants(s, KEEPER_WANTS_ANEW);
     enum save_end end;
 
@@ -252,8 +185,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
         s->wants |= KEEPER_WANTS_ANEW;
     }
     note_end(s, end, changes, began);
-    snapshots_answer(s->asks_now, end == SAVE_DONE);
-    s->asks_now = NULL;
+    snapshots_answer(&s->asks_now, end == SAVE_DONE);
     if (end == SAVE_DONE) {
         log_notice("snapshot, saved %s: %" PRIu64 " items, %" PRIu64 " bytes, %" PRIu64 " ms",
                    s->path, s->last.saved_items, s->last.saved_bytes, s->last.saved_ms);
@@ -269,8 +201,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
 static void drop_asked(struct snapshots *s)
 {
     s->wants &= ~KEEPER_WANTS_SAVE;
-    snapshots_answer(s->asks, false);
-    s->asks = NULL;
+    snapshots_answer(&s->asks, false);
 }
 
 /* Has a rule been met? Under the mutex. */
@@ -349,7 +280,7 @@ static bool begin_log(struct snapshots *s)
     if (!append_is_logging(&s->append)) {
         snapshots_on_gap(s);
     }
-    want_anew(s);
+    snapshots_want_anew(s);
     return is_partial;
 }
 
@@ -380,7 +311,7 @@ static void want_log(struct snapshots *s)
     if (!is_known && access(s->path, F_OK) == 0) {
         (void)snapshots_keep_as_bad(s);
     }
-    want_anew(s);
+    snapshots_want_anew(s);
 }
 
 /*
@@ -428,7 +359,7 @@ static void run(void *arg)
         log_debug("snapshot, cannot be nice (%s)", strerror(s->thread.nice_error));
     }
     s->behind = behind_create();
-    if (state_of(s) == KEEPER_LOADING) {
+    if (keeper_state(s) == KEEPER_LOADING) {
         snapshots_load_now(s);
         pthread_mutex_lock(&s->mutex);
         keeper_move(s, KEEPER_STARTING);
@@ -442,8 +373,8 @@ static void run(void *arg)
         save_first(s, is_partial);
     }
     keeper_move(s, s->load.is_beside ? KEEPER_BESIDE : KEEPER_SERVING);
-    pthread_cond_broadcast(&s->loaded);
-    if (state_of(s) == KEEPER_BESIDE) {
+    pthread_cond_broadcast(&s->changed);
+    if (keeper_state(s) == KEEPER_BESIDE) {
         pthread_mutex_unlock(&s->mutex);
         snapshots_load_now(s);
         pthread_mutex_lock(&s->mutex);
@@ -475,7 +406,7 @@ static void run(void *arg)
         save_now(s, KEEPER_ENDING);
     }
     keeper_move(s, KEEPER_ENDED);
-    pthread_cond_broadcast(&s->loaded);
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
     behind_destroy(&s->behind);
 }
@@ -496,8 +427,8 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
 {
     char line[LINE_MAX_BYTES];
 
-    while (state_of(s) < KEEPER_BESIDE) {
-        wait_for(s, &s->loaded, TELL_MS);
+    while (keeper_state(s) < KEEPER_BESIDE) {
+        wait_for(s, &s->changed, TELL_MS);
         put_loading(s, line);
         /* What is not loaded is not logged when it goes, so with a log all is loaded. */
         if (is_loading(s) && tell(line) && !append_is_used(&s->append)) {
@@ -521,25 +452,28 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->save.name = s->name;
     s->save.is_direct = true;
     s->save.is_packed = s->settings->rdbcompression != 0;
-    s->save.is_void = is_void;
-    s->save.before_naming = before_naming;
-    s->save.after_naming = after_naming;
+    s->save.is_void = snapshots_is_outdated;
+    s->save.before_naming = snapshots_before_naming;
+    s->save.after_naming = snapshots_after_naming;
     s->save.arg = s;
     s->began_ms = clock_mono_ms();
     snapshots_prepare_load(s);
+    pthread_mutex_init(&s->base.naming, NULL);
     pthread_mutex_init(&s->mutex, NULL);
     cond_init(&s->wake);
-    cond_init(&s->loaded);
+    cond_init(&s->changed);
     keeper_move(s, s->file.fd >= 0 && !s->load.is_beside ? KEEPER_LOADING : KEEPER_STARTING);
-    if (!snapshot_file_start(&s->under_name) ||
+    if (thread_start(&s->flusher, &snapshots_flusher, s) != 0 ||
         thread_start(&s->thread, &snapshot_kind, s) != 0) {
         log_error("snapshot, cannot start its threads");
-        snapshot_file_stop(&s->under_name);
-        snapshot_file_fini(&s->under_name);
         if (s->load.is_beside) {
             guarding_end(engine, &s->load.guard);
         }
+        pthread_mutex_lock(&s->mutex);
         keeper_move(s, KEEPER_OFF);
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->mutex);
+        thread_join(&s->flusher);
         return EX_OSERR;
     }
     pthread_mutex_lock(&s->mutex);
@@ -551,6 +485,9 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
 
 void snapshots_abandon(struct snapshots *s)
 {
+    const struct timespec until = cond_after(STOP_WAIT_MS);
+    int error = 0;
+
     must_be_main();
     if (!s->thread.is_running) {
         return;
@@ -561,10 +498,13 @@ void snapshots_abandon(struct snapshots *s)
     }
     save_stop(&s->save);
     drop_asked(s);
-    snapshots_answer(s->asks_now, false);
-    s->asks_now = NULL;
+    snapshots_answer(&s->asks_now, false);
+    while ((s->flush_next != FLUSH_NONE || s->flush_now != FLUSH_NONE) && error == 0) {
+        error = pthread_cond_timedwait(&s->changed, &s->mutex, &until);
+    }
+    snapshots_answer(&s->flush_asks, false);
+    snapshots_answer(&s->flush_asks_now, false);
     pthread_mutex_unlock(&s->mutex);
-    snapshot_file_abandon(&s->under_name);
 }
 
 uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line))
@@ -584,26 +524,29 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
         atomic_store(&s->load.is_to_stop, true);
     } /* otherwise what is to be saved is loaded to its end first */
     pthread_cond_signal(&s->wake);
-    while (state_of(s) != KEEPER_ENDED) {
-        wait_for(s, &s->loaded, TELL_MS);
+    while (keeper_state(s) != KEEPER_ENDED) {
+        wait_for(s, &s->changed, TELL_MS);
         if (is_loading(s)) {
             put_loading(s, line);
         } else {
             snprintf(line, sizeof(line), "saving a snapshot: %" PRIu64 " of %" PRIu64 " items",
                      atomic_load(&s->save.items), atomic_load(&s->save.items_total));
         }
-        if (state_of(s) != KEEPER_ENDED && tell(line)) {
+        if (keeper_state(s) != KEEPER_ENDED && tell(line)) {
             atomic_store(&s->load.is_to_stop, true);
             save_stop(&s->save);
         }
     }
     pthread_mutex_unlock(&s->mutex);
     thread_join(&s->thread);
-    snapshot_file_stop(&s->under_name);
+    thread_join(&s->flusher);
+    if (base_kind(s) == BASE_VOID) {
+        snapshots_retry_removal(s);
+    }
     left = append_end(&s->append);
-    snapshot_file_fini(&s->under_name);
+    pthread_mutex_destroy(&s->base.naming);
     pthread_cond_destroy(&s->wake);
-    pthread_cond_destroy(&s->loaded);
+    pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
     keeper_move(s, KEEPER_OFF);
     return left;

@@ -6,8 +6,8 @@
  * and nothing is kept.
  *
  * What was flushed must not come back. So the file is removed before a flush command is
- * answered, and what is being written then begins anew: see snapshot_file.h. With `appendonly`
- * nor must what was deleted or overwritten: see append.h.
+ * answered, and what is being written then begins anew: see snapshots_flush.c. With
+ * `appendonly` nor must what was deleted or overwritten: see append.h.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
@@ -22,7 +22,7 @@
 #include "daemon/options/save_rules.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/append.h"
-#include "daemon/worker/snapshot_file.h"
+#include "daemon/worker/base_file.h"
 #include "lib/base/thread.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
@@ -41,9 +41,9 @@ enum snapshots_load {
     SNAPSHOTS_PASSED_OVER, /* the items were there */
 };
 
-/* What the thread does; in this order, from OFF to OFF. Set by keeper_move() only. */
+/* What the thread does, in the order of its life. Only keeper_move() sets it. */
 enum keeper_state {
-    KEEPER_OFF,        /* nothing is kept; or the thread is not there yet, or any more */
+    KEEPER_OFF,        /* there is no thread */
     KEEPER_LOADING,    /* loads the file before anybody is served */
     KEEPER_STARTING,   /* begins the log */
     KEEPER_FIRST_SAVE, /* with a full log: makes a file of what is there by now */
@@ -54,7 +54,7 @@ enum keeper_state {
     KEEPER_ENDED,  /* does nothing any more */
 };
 
-/* What main has ordered; it only rises. */
+/* What main has ordered; the value only rises. */
 enum keeper_order {
     KEEPER_GOES_ON,
     KEEPER_BEGINS_NO_SAVE,
@@ -62,11 +62,26 @@ enum keeper_order {
     KEEPER_SAVES_AND_ENDS,
 };
 
-/* What the thread is to do next, by bits. */
+/* What the thread is to do next, as bits of snapshots.wants. */
 enum keeper_wants {
-    KEEPER_WANTS_SAVE = 1,    /* when none is under way; set by who asks for one */
-    KEEPER_WANTS_ANEW = 2,    /* likewise, but not too often: there is a log and no file */
-    KEEPER_WANTS_OPTIONS = 4, /* to look at them; set when they have changed */
+    KEEPER_WANTS_SAVE = 1, /* save when no save runs; set by snapshots_begin() */
+    KEEPER_WANTS_ANEW = 2, /* the same by snapshots_want_anew(), with a pause after a failure */
+    KEEPER_WANTS_OPTIONS = 4, /* apply `appendonly`; set when options have changed */
+};
+
+/* What pending flushes require; the strongest of them counts. */
+enum flush_duty {
+    FLUSH_NONE,
+    FLUSH_IS_LOGGED, /* make the log durable, which has the flush */
+    FLUSH_REMOVES,   /* remove the file */
+};
+
+/* Who waits for a save, or a flush: on the heap, of the asker's; a thread posts it back. */
+struct snapshots_ask {
+    struct message answer; /* [const] its fn releases it */
+    struct mailbox *to;    /* [borrowed] */
+    struct snapshots_ask *next;
+    bool is_done; /* out */
 };
 
 /* A look at it, for statistics. */
@@ -98,6 +113,7 @@ struct snapshots {
     uint32_t left; /* SNAPSHOTS_PASSED_OVER: see snapshots_stop(), of who left the items */
     int status;    /* why the start must end; 0: it goes on. The thread's while it starts */
     struct thread thread;
+    struct thread flusher; /* removes the file after flushes */
 
     struct load_file file; /* [main], then the thread's */
     struct load load;      /* the thread's; its atomics for anyone */
@@ -105,19 +121,23 @@ struct snapshots {
     struct behind *behind; /* the thread's; writes what it saves. NULL: no memory for it */
     uint64_t save_epoch;   /* the thread's: the epoch in which the save began */
     struct append append;  /* the log beside the file */
-    struct snapshot_file under_name;
+    struct base_file base; /* the file itself */
 
-    pthread_mutex_t mutex; /* a leaf; the rest is under it */
-    pthread_cond_t wake;   /* the thread has something to do */
-    pthread_cond_t loaded;
-    _Atomic uint32_t state;         /* enum keeper_state; may be read without the mutex */
-    enum keeper_order order;        /* main's */
-    uint32_t wants;                 /* bits of enum keeper_wants */
-    struct snapshots_ask *asks;     /* answered after the save that begins next */
-    struct snapshots_ask *asks_now; /* after the one under way */
-    struct snapshots_info last;     /* figures of what has ended */
-    uint64_t changes_base;          /* changes of the engine when the last good save began */
-    int64_t began_ms, tried_ms;     /* last good save, last attempt: by the monotonic clock */
+    pthread_mutex_t mutex;      /* a leaf; the rest is under it */
+    pthread_cond_t wake;        /* the thread has something to do */
+    pthread_cond_t changed;     /* state or flushes have changed: for main and the flusher */
+    _Atomic uint32_t state;     /* enum keeper_state; may be read without the mutex */
+    enum keeper_order order;    /* main's */
+    uint32_t wants;             /* bits of enum keeper_wants */
+    struct snapshots_ask *asks; /* answered after the save that begins next */
+    struct snapshots_ask *asks_now;       /* after the one under way */
+    enum flush_duty flush_next;           /* of the flusher, for flush_asks */
+    enum flush_duty flush_now;            /* what it does, for flush_asks_now */
+    struct snapshots_ask *flush_asks;     /* answered after the flush that begins next */
+    struct snapshots_ask *flush_asks_now; /* after the one under way */
+    struct snapshots_info last;           /* figures of what has ended */
+    uint64_t changes_base;      /* changes of the engine when the last good save began */
+    int64_t began_ms, tried_ms; /* last good save, last attempt: by the monotonic clock */
 };
 
 /*
@@ -205,6 +225,12 @@ enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
  * Give up the save under way, and what is scheduled. False: there is none. Context: any thread.
  */
 bool snapshots_cancel(struct snapshots *s);
+
+enum snapshots_removal {
+    SNAPSHOTS_REMOVED, /* or the log has it */
+    SNAPSHOTS_LATER,   /* ask is posted back when it is */
+    SNAPSHOTS_KEPT,    /* it could not be removed; that was logged */
+};
 
 /*
  * Everything was flushed, or is to be: no file is to have what was there before. Only when it

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The snapshot's file at the start: opened, loaded, put aside: see snapshots_load.h.
+ * The snapshot's file at the start: opened, loaded, put aside: see snapshots_parts.h.
  */
-#include "daemon/worker/snapshots_load.h"
+#include "daemon/worker/snapshots_parts.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -129,9 +129,8 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
         return 0;
     }
     save_rules_parse(settings->save_rules, &s->rules);
-    append_init(&s->append, settings, settings->dir, s->name, &s->under_name.base,
-                snapshots_on_gap, s);
-    snapshot_file_init(&s->under_name, settings->dir, s->name, s->path, &s->append);
+    append_init(&s->append, settings, settings->dir, s->name, &s->base, snapshots_on_gap, s);
+    s->base.kind = BASE_GOOD; /* there may be one */
     if (settings->load == LOAD_NO) {
         return 0;
     }
@@ -259,7 +258,7 @@ void snapshots_load_now(struct snapshots *s)
     load_close(&s->file);
     is_kept = (end == LOAD_BAD || end == LOAD_NO_MEMORY) && !put_aside(s, end);
     if (end == LOAD_STOPPED || is_kept) {
-        snapshot_file_keep(&s->under_name);
+        snapshots_keep(s);
     }
     if (load == SNAPSHOTS_BAD) {
         /* All or nothing, unless it was asked for otherwise. */
