@@ -443,19 +443,17 @@ bool append_make_durable(struct append *a)
            keylog_make_durable(a->log);
 }
 
-void append_forget(struct append *a, uint64_t epoch)
+void append_base_changed(struct append *a, uint64_t epoch)
 {
-    if (a->log != NULL) {
-        update_hold(a); /* first: who waited for it may be answered by the next call */
-        keylog_forget(a->log, epoch);
+    if (a->log == NULL) {
+        return;
     }
-}
-
-void append_void(struct append *a)
-{
-    if (a->log != NULL) {
+    if (base_file_kind(a->base) == BASE_VOID) {
         keylog_void(a->log);
         update_hold(a);
+    } else {
+        update_hold(a); /* first, as the next call may answer those who waited */
+        keylog_forget(a->log, epoch);
     }
 }
 

@@ -167,12 +167,11 @@ bool append_has_flushes(const struct append *a);
 bool append_make_durable(struct append *a);
 
 /*
- * No snapshot of an epoch before this is there any more; or: there is one that must not be
- * loaded and cannot be removed yet, so that changes which the log lacks would be undone by a
- * crash. Context: any thread.
+ * The base has changed. If it is void, a crash would undo changes that the log lacks, so
+ * the log is as after a gap; otherwise no base of an epoch before this is there any more, and
+ * the log of one ends. Context: any thread, under base->naming or when there is no base.
  */
-void append_forget(struct append *a, uint64_t epoch);
-void append_void(struct append *a);
+void append_base_changed(struct append *a, uint64_t epoch);
 
 /* Has the log a gap, and its snapshot may be there yet? Context: any thread. */
 bool append_is_void(const struct append *a);

@@ -85,7 +85,7 @@ void snapshots_after_naming(void *arg, bool is_named)
         s->base.epoch = s->save_epoch;
         if (base_file_kind(&s->base) == BASE_VOID) {
             atomic_store(&s->base.kind, BASE_GOOD); /* the void one was replaced */
-            append_forget(&s->append, s->save_epoch);
+            append_base_changed(&s->append, s->save_epoch);
         }
     }
     pthread_mutex_unlock(&s->base.naming);
@@ -113,11 +113,7 @@ static int remove_before(struct snapshots *s, uint64_t epoch)
         error = newfile_remove(&io_system, s->settings->dir, s->name);
         atomic_store(&s->base.kind, error != 0 ? BASE_VOID : BASE_NONE);
     }
-    if (base_file_kind(&s->base) == BASE_VOID) {
-        append_void(&s->append);
-    } else {
-        append_forget(&s->append, epoch);
-    }
+    append_base_changed(&s->append, epoch);
     pthread_mutex_unlock(&s->base.naming);
     if (error != 0) {
         pthread_mutex_lock(&s->mutex);
@@ -191,7 +187,7 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
         epoch = begin_epoch(s);
         snapshots_want_anew(s);
         if (base_file_kind(&s->base) == BASE_NONE) {
-            append_forget(&s->append, epoch);
+            append_base_changed(&s->append, epoch);
             return SNAPSHOTS_REMOVED;
         }
     }
