@@ -19,6 +19,7 @@
 #include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_upload_read.h"
 #include "daemon/conn/conn_wait.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

@@ -225,7 +225,7 @@ static bool is_due(const struct snapshots *s)
 /* Has anything in the file found no room? The log does not tell when that is deleted. */
 static bool has_left_out(const struct snapshots *s)
 {
-    uint64_t n = atomic_load(&s->load.refused);
+    uint64_t n = atomic_load(&s->load.counts.refused);
 
     for (uint32_t i = 0; i < s->engine->shard_count; i++) {
         n += ctr_get(shard_counters(s->engine->shards[i]), CTR_evictions);
@@ -419,7 +419,7 @@ static const struct thread_kind snapshot_kind = {
 static void put_loading(const struct snapshots *s, char line[LINE_MAX_BYTES])
 {
     snprintf(line, LINE_MAX_BYTES, "loading a snapshot: %" PRIu64 " of %" PRIu64 " items",
-             atomic_load(&s->load.items), s->file.header.items);
+             atomic_load(&s->load.counts.items), s->file.header.items);
 }
 
 /* Wait until it is loaded. Under the mutex. */
@@ -616,10 +616,10 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->changes = engine_changes(s->engine) - s->changes_base;
     pthread_mutex_unlock(&s->mutex);
     info->is_void = base_kind(s) == BASE_VOID;
-    info->load_items = atomic_load(&s->load.items);
-    info->load_expired = atomic_load(&s->load.expired);
-    info->load_refused = atomic_load(&s->load.refused);
-    info->load_changed = atomic_load(&s->load.changed);
+    info->load_items = atomic_load(&s->load.counts.items);
+    info->load_expired = atomic_load(&s->load.counts.expired);
+    info->load_refused = atomic_load(&s->load.counts.refused);
+    info->load_changed = atomic_load(&s->load.counts.changed);
     if (info->is_loading) {
         info->log = (struct append_info){.log = {.was_good = true}}; /* it is being read */
     } else {

@@ -207,7 +207,7 @@ static bool put_aside(struct snapshots *s, enum load_end end)
 static enum snapshots_load judge(struct snapshots *s, enum load_end end)
 {
     char text[SNAP_FAULT_TEXT_MAX];
-    uint64_t items = atomic_load(&s->load.items);
+    uint64_t items = atomic_load(&s->load.counts.items);
 
     if (s->load.behind_ms >= 1000) {
         log_warn("snapshot, the clock is %" PRId64 " seconds behind %s: deadlines count from "
@@ -218,8 +218,8 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
     case LOAD_DONE:
         log_notice("snapshot, loaded %s: %" PRIu64 " items, %" PRIu64 " had expired, %" PRIu64
                    " found no room",
-                   s->path, items, atomic_load(&s->load.expired),
-                   atomic_load(&s->load.refused));
+                   s->path, items, atomic_load(&s->load.counts.expired),
+                   atomic_load(&s->load.counts.refused));
         return SNAPSHOTS_LOADED;
     case LOAD_FLUSHED:
         log_notice("snapshot, everything was flushed while %s was loaded", s->path);

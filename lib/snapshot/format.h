@@ -16,6 +16,7 @@
  *     keychain     all such files of a snapshot, read into a set
  *     torn         the end of the last one, after a loss of power
  *     io, newfile  a file that replaces another as a whole, whatever fails
+ *     apply        what was read is stored
  *     save, load   an engine to a file, and back
  *
  * This folder is above lib/engine: it may include all of lib. Nothing below knows files.

@@ -6,18 +6,14 @@
 #include "lib/snapshot/load.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/base/thread.h"
-#include "lib/engine/body.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/find.h"
+#include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
-#include "lib/engine/store.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
@@ -25,241 +21,61 @@
 #include "lib/snapshot/scan.h"
 
 #define THREADS_MAX 16
-#define BATCH       32
-
-/* So long an item waits for room, while the reclaimer makes some. */
-#define WAIT_MAX_MS 5000
-
-/*
- * A cas from here on was chosen by a client who wants to see what happens: no others follow it.
- */
-#define CAS_SANE_MAX ((uint64_t)1 << 62)
 
 struct loader {
+    struct apply apply; /* stands first: it is what the scan's callbacks get */
     struct load *load;
     struct scan *scan;
     struct snap_opener opener;
     struct thread thread;
-    msec_t now;
-    uint64_t cas_max;
     int64_t flush_at; /* the earliest that was met, unix ms; INT64_MAX: none */
-    /* a batch: spans lie in the block that is open */
-    unsigned n;
-    uint64_t hash[BATCH];
-    struct snap_item item[BATCH];
-    /* a value in parts */
-    struct body *body;
-    struct snap_item large;
-    char key[ITEM_KEY_MAX];
-    bool is_passed_over; /* its parts are read for nothing */
-    /* of a log */
-    bool is_log;
-    const struct keyset *dropped; /* [borrowed] keys that are not loaded; NULL: none */
 };
 
-/* ---- one item ---------------------------------------------------------------------------- */
+static struct loader *loader_of(void *arg)
+{
+    return (struct loader *)arg;
+}
+
+/* ---- for apply.h ------------------------------------------------------------------------- */
 
 static void count(_Atomic uint64_t *word, uint64_t n)
 {
     atomic_fetch_add_explicit(word, n, memory_order_relaxed);
 }
 
-/* Is it to be stored? If so *st and *kept are filled, but for the value. */
-static bool prepare(struct loader *l, const struct snap_item *it, uint64_t hash,
-                    struct store *st, struct store_kept *kept)
-{
-    const struct engine *e = l->load->engine;
-    const struct keyset *dropped = l->dropped;
-    msec_t deadline = MSEC_NEVER;
-
-    if (dropped != NULL && keyset_has(dropped, keyset_hash(dropped, it->key))) {
-        count(&l->load->changed, 1);
-        return false;
-    }
-    if (it->deadline != SNAP_DEADLINE_NEVER) {
-        /* Any number may stand in a file. */
-        if (__builtin_sub_overflow(it->deadline, l->load->to_unix_ms, &deadline) ||
-            deadline <= l->now || deadline == MSEC_NEVER) {
-            count(&l->load->expired, 1);
-            return false;
-        }
-    }
-    if (it->key.len + it->value_len > e->item_bytes_max) {
-        count(&l->load->refused, 1);
-        return false;
-    }
-    *kept = (struct store_kept){
-        .marks =
-            (uint16_t)((l->load->marks_stale || (it->marks & SNAP_STALE) != 0 ? SHAPE_STALE
-                                                                              : 0) |
-                       ((it->marks & SNAP_WON) != 0 && !l->load->marks_stale ? SHAPE_WON : 0)),
-        .heat = it->heat,
-        .access_s =
-            (uint32_t)(l->now / 1000) > it->idle_s ? (uint32_t)(l->now / 1000) - it->idle_s : 1,
-    };
-    *st = (struct store){
-        .mode = l->is_log ? STORE_SET : STORE_ADD,
-        .hash = hash,
-        .key = it->key,
-        .flags = it->client_flags,
-        .deadline = deadline,
-        .cas_new = it->cas != 0 ? it->cas : 1,
-        .kept = kept,
-        .may_wait = true,
-    };
-    if (it->cas > l->cas_max && it->cas < CAS_SANE_MAX) {
-        l->cas_max = it->cas;
-    }
-    return true;
-}
-
 /* Workers are not there yet: resize indexes in their place. Context: outside a section. */
-static void keep_up(struct loader *l)
+static void keep_up(void *arg, msec_t now)
 {
-    struct engine *e = l->load->engine;
+    struct load *load = arg;
+    struct engine *e = load->engine;
 
-    if (l->load->is_beside || pthread_mutex_trylock(&l->load->upkeep) != 0) {
+    if (load->is_beside || pthread_mutex_trylock(&load->upkeep) != 0) {
         return;
     }
     for (uint32_t i = 0; i < e->shard_count; i++) {
         if (shard_wants_work(e->shards[i])) {
-            shard_maintain(e->shards[i], l->now, BUDGET_run_us);
+            shard_maintain(e->shards[i], now, BUDGET_run_us);
         }
     }
-    pthread_mutex_unlock(&l->load->upkeep);
+    pthread_mutex_unlock(&load->upkeep);
 }
 
-static bool is_stopped(const struct loader *l)
+static bool is_stopped(void *arg)
 {
-    return atomic_load_explicit(&l->load->is_to_stop, memory_order_relaxed) ||
-           (l->load->is_beside &&
-            atomic_load_explicit(&l->load->guard.is_void, memory_order_relaxed));
+    const struct load *load = arg;
+
+    return atomic_load_explicit(&load->is_to_stop, memory_order_relaxed) ||
+           (load->is_beside &&
+            atomic_load_explicit(&load->guard.is_void, memory_order_relaxed));
 }
 
-/* Wait for the reclaimer. False: it has been long enough. Context: outside a section. */
-static bool wait_for_room(struct loader *l, unsigned *waits)
-{
-    const struct timespec ms = {.tv_nsec = 1000 * 1000};
-
-    if (++*waits > WAIT_MAX_MS || is_stopped(l)) {
-        return false;
-    }
-    grace_ask(reclaim_grace(l->load->engine->reclaimer), GRACE_HURRY);
-    nanosleep(&ms, NULL);
-    keep_up(l);
-    l->now = clock_now(&l->load->engine->clock);
-    return true;
-}
-
-/* The state that is read from a log is not stored: nor must an older one stay. Read side. */
-static void forget(struct loader *l, uint64_t hash, struct span key)
-{
-    if (l->is_log) {
-        (void)engine_delete(l->load->engine, hash, key, 0, l->now);
-    }
-}
-
-/* Context: read side. */
-static void note_stored(struct loader *l, enum outcome out, uint64_t hash, struct span key)
-{
-    if (out == OUT_STORED) {
-        count(l->is_log ? &l->load->states : &l->load->items, 1);
-    } else if (out != OUT_NOT_STORED) {
-        count(&l->load->refused, 1);
-        forget(l, hash, key);
-    }
-}
-
-/* ---- batches ----------------------------------------------------------------------------- */
-
-/* Store what was gathered from `from` on, in one section. Returns where it must wait, or n. */
-static unsigned store_some(struct loader *l, unsigned from)
-{
-    struct engine *e = l->load->engine;
-    const struct route *rt;
-    unsigned i;
-
-    rcu_begin();
-    rt = router_read(&e->router);
-    for (i = from; i < l->n; i++) {
-        engine_prefetch_bucket(rt, l->hash[i]);
-    }
-    for (i = from; i < l->n; i++) {
-        struct store_kept kept;
-        struct store st;
-        enum outcome out;
-
-        if ((l->item[i].marks & SNAP_GONE) != 0) {
-            count(&l->load->states, 1);
-            forget(l, l->hash[i], l->item[i].key);
-            continue;
-        }
-        if (!prepare(l, &l->item[i], l->hash[i], &st, &kept)) {
-            forget(l, l->hash[i], l->item[i].key);
-            continue;
-        }
-        st.value = l->item[i].value;
-        out = engine_store(e, &st, l->now);
-        if (out == OUT_WAIT) {
-            break;
-        }
-        note_stored(l, out, l->hash[i], l->item[i].key);
-    }
-    rcu_end();
-    return i;
-}
-
-/* There is no room for the next one. */
-static void refuse(struct loader *l, unsigned at)
-{
-    count(&l->load->refused, 1);
-    rcu_begin();
-    forget(l, l->hash[at], l->item[at].key);
-    rcu_end();
-}
-
-static void store_batch(struct loader *l)
-{
-    unsigned waits = 0;
-    unsigned at = 0;
-
-    l->now = clock_now(&l->load->engine->clock);
-    keep_up(l);
-    for (;;) {
-        unsigned next = store_some(l, at);
-
-        if (next == l->n) {
-            break;
-        }
-        waits = next != at ? 0 : waits;
-        at = next;
-        if (!wait_for_room(l, &waits)) {
-            refuse(l, at++);
-        }
-    }
-    l->n = 0;
-}
-
-static bool on_item(void *arg, const struct snap_block *b, const struct snap_item *it)
-{
-    struct loader *l = arg;
-
-    (void)b;
-    l->hash[l->n] = engine_hash(l->load->engine, it->key.ptr, it->key.len);
-    l->item[l->n++] = *it;
-    if (l->n == BATCH) {
-        store_batch(l);
-    }
-    return !is_stopped(l);
-}
+/* ---- blocks ------------------------------------------------------------------------------ */
 
 static void on_block(void *arg, const struct snap_block *b)
 {
-    struct loader *l = arg;
+    struct loader *l = loader_of(arg);
 
-    if (l->n != 0) {
-        store_batch(l);
-    }
+    apply_rest(&l->apply);
     count(&l->load->bytes, SNAP_BLOCK_BYTES + b->stored);
 }
 
@@ -279,7 +95,7 @@ static void flush(struct load *load, int64_t at_unix_ms)
     pthread_mutex_lock(&load->upkeep);
     if (at < load->flush_at) {
         if (at <= now) {
-            atomic_store_explicit(&load->items, 0, memory_order_relaxed);
+            atomic_store_explicit(&load->counts.items, 0, memory_order_relaxed);
         }
         engine_flush_old(e, at, load->flush_at, now);
         load->flush_at = at;
@@ -296,21 +112,8 @@ static void flush(struct load *load, int64_t at_unix_ms)
  */
 static bool on_logged_flush(struct loader *l, int64_t at_unix_ms)
 {
-    struct engine *e = l->load->engine;
-    unsigned waits = 0;
-
-    if (at_unix_ms != 0) {
-        l->load->flush_unix_ms = at_unix_ms;
-        return true;
-    }
-    l->load->flush_unix_ms = INT64_MAX;
-    l->now = clock_now(&e->clock);
-    while (engine_flush(e, l->now, l->now, true) != OUT_OK) {
-        if (!wait_for_room(l, &waits)) {
-            return false;
-        }
-    }
-    return true;
+    l->load->flush_unix_ms = at_unix_ms != 0 ? at_unix_ms : INT64_MAX;
+    return at_unix_ms != 0 || apply_flush(&l->apply);
 }
 
 /*
@@ -319,165 +122,27 @@ static bool on_logged_flush(struct loader *l, int64_t at_unix_ms)
  */
 static bool on_flush(void *arg, int64_t at_unix_ms)
 {
-    struct loader *l = arg;
+    struct loader *l = loader_of(arg);
 
-    if (l->is_log) {
+    if (l->apply.mode == APPLY_STATES) {
         return on_logged_flush(l, at_unix_ms);
     }
     if (l->load->is_beside) {
         flush(l->load, at_unix_ms);
-        return !is_stopped(l);
+        return !is_stopped(l->load);
     }
     l->flush_at = at_unix_ms < l->flush_at ? at_unix_ms : l->flush_at;
     return true;
-}
-
-/* ---- values in parts --------------------------------------------------------------------- */
-
-/* These bytes are the next of the body. False: there is no room for it. */
-static bool feed(struct loader *l, struct span bytes)
-{
-    unsigned waits = 0;
-
-    while (bytes.len != 0) {
-        enum outcome out;
-        size_t n = 0;
-        char *room;
-
-        out = body_room(l->body, true, &room, &n);
-        if (out == OUT_WAIT && wait_for_room(l, &waits)) {
-            continue;
-        }
-        if (out != OUT_OK) {
-            return false;
-        }
-        n = n < bytes.len ? n : bytes.len;
-        memcpy(room, bytes.ptr, n);
-        body_filled(l->body, n);
-        bytes = span_of(bytes.ptr + n, bytes.len - n);
-    }
-    return true;
-}
-
-static void pass_over(struct loader *l)
-{
-    body_abort(&l->body);
-    l->is_passed_over = true;
-}
-
-static bool on_value_part(void *arg, struct span bytes)
-{
-    struct loader *l = arg;
-
-    if (!l->is_passed_over && !feed(l, bytes)) {
-        count(&l->load->refused, 1);
-        pass_over(l);
-    }
-    return !is_stopped(l);
-}
-
-static bool on_value_begin(void *arg, const struct snap_block *b, const struct snap_item *it)
-{
-    struct loader *l = arg;
-    struct store_kept kept;
-    struct store st;
-
-    (void)b;
-    l->now = clock_now(&l->load->engine->clock);
-    l->large = *it;
-    memcpy(l->key, it->key.ptr, it->key.len);
-    l->large.key.ptr = l->key;
-    l->is_passed_over =
-        !prepare(l, it, engine_hash(l->load->engine, it->key.ptr, it->key.len), &st, &kept);
-    if (!l->is_passed_over && it->value_len <= ENGINE_SMALL_MAX) {
-        /* No encoder makes parts of so short a value. */
-        count(&l->load->refused, 1);
-        l->is_passed_over = true;
-    }
-    if (!l->is_passed_over) {
-        rcu_begin();
-        l->body = body_begin(l->load->engine, st.hash, it->value_len);
-        rcu_end();
-        if (l->body == NULL) {
-            count(&l->load->refused, 1);
-            l->is_passed_over = true;
-        }
-    }
-    return on_value_part(l, it->value);
-}
-
-/* The value in parts is not stored: as forget(). */
-static void forget_large(struct loader *l)
-{
-    rcu_begin();
-    forget(l, engine_hash(l->load->engine, l->key, l->large.key.len), l->large.key);
-    rcu_end();
-}
-
-static bool on_value_end(void *arg)
-{
-    struct loader *l = arg;
-    struct engine *e = l->load->engine;
-    enum outcome out = OUT_WAIT;
-    struct store_kept kept;
-    struct store st;
-    unsigned waits = 0;
-
-    if (l->is_passed_over) {
-        forget_large(l);
-        return true;
-    }
-    do {
-        l->now = clock_now(&e->clock);
-        if (!prepare(l, &l->large, engine_hash(e, l->key, l->large.key.len), &st, &kept)) {
-            out = OUT_NOT_STORED;
-            break;
-        }
-        st.body = &l->body;
-        rcu_begin();
-        out = engine_store(e, &st, l->now);
-        if (out != OUT_WAIT) {
-            note_stored(l, out, st.hash, st.key);
-            rcu_end();
-            break;
-        }
-        rcu_end();
-    } while (wait_for_room(l, &waits));
-    count(&l->load->refused, out == OUT_WAIT);
-    if (out != OUT_STORED) {
-        forget_large(l);
-    }
-    body_abort(&l->body);
-    return !is_stopped(l);
-}
-
-static void on_value_drop(void *arg)
-{
-    body_abort(&((struct loader *)arg)->body);
-}
-
-static void on_value_cut(void *arg)
-{
-    on_value_drop(arg);
-    forget_large(arg);
 }
 
 /* ---- threads ----------------------------------------------------------------------------- */
 
 static void work(struct loader *l)
 {
-    const struct scan_sink sink = {
-        .arg = l,
-        .item = on_item,
-        .value_begin = on_value_begin,
-        .value_part = on_value_part,
-        .value_end = on_value_end,
-        .value_drop = on_value_drop,
-        .value_cut = on_value_cut,
-        .flush = on_flush,
-        .block = on_block,
-    };
+    struct scan_sink sink = apply_sink(&l->apply);
 
+    sink.flush = on_flush;
+    sink.block = on_block;
     scan_run(l->scan, &l->opener, &sink);
 }
 
@@ -498,7 +163,16 @@ static bool start(struct loader *l, struct load *load, struct scan *scan)
     l->load = load;
     l->scan = scan;
     l->flush_at = INT64_MAX;
-    l->dropped = load->chain != NULL ? &load->chain->set : NULL;
+    l->apply = (struct apply){
+        .engine = load->engine,
+        .counts = &load->counts,
+        .marks_stale = load->marks_stale,
+        .to_unix_ms = load->to_unix_ms,
+        .dropped = load->chain != NULL ? &load->chain->set : NULL,
+        .is_stopped = is_stopped,
+        .keep_up = keep_up,
+        .arg = load,
+    };
     return snap_opener_init(&l->opener);
 }
 
@@ -593,7 +267,7 @@ static enum load_end load_all(struct load *load)
     for (unsigned i = 0; i < n; i++) {
         thread_join(&all[i].thread); /* the first is the caller */
         flush_at = all[i].flush_at < flush_at ? all[i].flush_at : flush_at;
-        cas_max = all[i].cas_max > cas_max ? all[i].cas_max : cas_max;
+        cas_max = all[i].apply.cas_max > cas_max ? all[i].apply.cas_max : cas_max;
         snap_opener_fini(&all[i].opener);
     }
     if (!load->is_beside) {
@@ -632,11 +306,13 @@ static enum load_end load_states(struct load *load, struct load_file *f, struct 
     } else if (!start(l, load, &scan)) {
         end = LOAD_NO_MEMORY;
     } else {
-        l->is_log = true;
-        l->dropped = f->header.log <= load->chain->last_keys ? l->dropped : NULL;
+        l->apply.mode = APPLY_STATES;
+        if (f->header.log > load->chain->last_keys) {
+            l->apply.dropped = NULL;
+        }
         work(l);
         snap_opener_fini(&l->opener);
-        raise_cas(load, l->cas_max);
+        raise_cas(load, l->apply.cas_max);
         if (scan.fault.kind != SNAP_FINE) {
             end = is_end_of_log(f, &scan.fault) ? LOAD_DONE : LOAD_BAD;
             load->fault = scan.fault;
@@ -680,7 +356,7 @@ static enum load_end load_later(struct load *load, enum load_end end)
     if (logs_end != LOAD_DONE) {
         msec_t now = clock_now(&load->engine->clock);
 
-        atomic_store_explicit(&load->items, 0, memory_order_relaxed);
+        atomic_store_explicit(&load->counts.items, 0, memory_order_relaxed);
         return engine_flush(load->engine, now, now, false) == OUT_OK ? logs_end
                                                                      : LOAD_NO_MEMORY;
     }

@@ -17,6 +17,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/engine/guarding.h"
+#include "lib/snapshot/apply.h"
 #include "lib/snapshot/load_file.h"
 
 struct engine;
@@ -41,12 +42,8 @@ struct load {
     const struct keychain *chain; /* [borrowed] its logs; not beside requests; NULL: none */
     int64_t unix_floor_ms;        /* it was this late already, as the logs say */
     /* [atomic] for whoever watches */
-    _Atomic uint64_t bytes;   /* of the file, done */
-    _Atomic uint64_t items;   /* loaded */
-    _Atomic uint64_t expired; /* not, because they are due */
-    _Atomic uint64_t refused; /* not, because they are too large or there is no room */
-    _Atomic uint64_t changed; /* not, because the logs say that they have changed */
-    _Atomic uint64_t states;  /* taken from the logs */
+    _Atomic uint64_t bytes; /* of the file, done */
+    struct apply_counts counts;
     _Atomic bool is_to_stop;
     /* out */
     struct snap_fault fault;

@@ -168,8 +168,8 @@ TEST(an_item_is_loaded_until_its_deadline)
         it.deadline = unix_now() + rows[i].after_ms;
         got = load_one(&it, &l);
         ck_assert_int_eq(got.is_hit, rows[i].is_loaded);
-        ck_assert_uint_eq(l.items, rows[i].is_loaded);
-        ck_assert_uint_eq(l.expired, !rows[i].is_loaded);
+        ck_assert_uint_eq(l.counts.items, rows[i].is_loaded);
+        ck_assert_uint_eq(l.counts.expired, !rows[i].is_loaded);
         if (got.is_hit) {
             ck_assert_int_eq(got.deadline, fixture_now(&f) + rows[i].after_ms);
             ck_assert_int_eq(fixture_delete(&f, "a"), OUT_DELETED);
@@ -232,8 +232,8 @@ TEST_LOOP(an_item_that_is_too_large_is_refused, 2)
     it.value_len = (uint32_t)(most - 1 + (unsigned)_i);
     it.value = span_of(value, it.value_len);
     ck_assert_int_eq(load_one(&it, &l).is_hit, _i == 0);
-    ck_assert_uint_eq(l.refused, _i);
-    ck_assert_uint_eq(l.items, 1 - _i);
+    ck_assert_uint_eq(l.counts.refused, _i);
+    ck_assert_uint_eq(l.counts.items, 1 - _i);
     mem_free(value);
 }
 
@@ -252,8 +252,8 @@ TEST(a_short_value_in_parts_is_refused)
     put(&it);
     end_file();
     load(&l);
-    ck_assert_uint_eq(l.refused, 1);
-    ck_assert_uint_eq(l.items, 1);
+    ck_assert_uint_eq(l.counts.refused, 1);
+    ck_assert_uint_eq(l.counts.items, 1);
     ck_assert(!fixture_has(&f, "a") && fixture_has(&f, "b"));
 }
 
@@ -318,7 +318,7 @@ TEST_LOOP(a_flush_counts_whichever_thread_reads_it, 8)
     }
     end_file();
     load(&l);
-    ck_assert_uint_eq(l.items, 60);
+    ck_assert_uint_eq(l.counts.items, 60);
     ck_assert_int_eq(l.flush_unix_ms, unix_now() + 5000);
     ck_assert(fixture_has(&f, "k3"));
     clock_advance(&f.engine.clock, 5000);
@@ -336,7 +336,7 @@ TEST(a_flush_that_has_come_takes_all)
     put(&it);
     end_file();
     load(&l);
-    ck_assert_uint_eq(l.items, 0);
+    ck_assert_uint_eq(l.counts.items, 0);
     ck_assert(!fixture_has(&f, "a"));
     ck_assert_uint_eq(next_cas() != 0, 1);
 }
@@ -370,7 +370,7 @@ TEST_LOOP(an_expired_item_is_not_replaced_by_a_load, 2)
     load_close(&file);
     ck_assert(!fixture_has(&f, "a"));
     ck_assert(fixture_has(&f, "b"));
-    ck_assert_uint_eq(l.items, 1);
+    ck_assert_uint_eq(l.counts.items, 1);
     clock_advance(&f.engine.clock, 60000);
     ck_assert(!fixture_has(&f, "a"));
 }

@@ -293,7 +293,7 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
     left = before.deadline - fixture_now(&f);
     stop(&f, &l);
     load_after(&f, 50, &load);
-    ck_assert_uint_ge(load.states, 2);
+    ck_assert_uint_ge(load.counts.states, 2);
     fixture_check(&f, "same", 10);
     fixture_check(&f, "stored", 30);
     fixture_check(&f, "grown", 3 * MIB);

@@ -109,7 +109,7 @@ TEST_LOOP(what_is_saved_is_loaded, 4)
 
     start(&f, 3, 96);
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
-    ck_assert_uint_eq(l.items, items);
+    ck_assert_uint_eq(l.counts.items, items);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), items);
     for (unsigned i = 0; i < 2000; i++) {
         fixture_check(&f, fixture_key("small", i), i % 700);
@@ -202,8 +202,8 @@ TEST(what_is_due_is_neither_saved_nor_loaded)
     start(&f, 1, 16);
     clock_advance(&f.engine.clock, 5000);
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
-    ck_assert_uint_eq(l.items, 1);
-    ck_assert_uint_eq(l.expired, 2);
+    ck_assert_uint_eq(l.counts.items, 1);
+    ck_assert_uint_eq(l.counts.expired, 2);
     ck_assert(fixture_has(&f, "later") && !fixture_has(&f, "soon"));
     fixture_stop(&f);
 }
@@ -252,7 +252,7 @@ TEST_LOOP(nothing_lives_longer_when_the_clock_has_gone_back, 2)
     ck_assert(_i == 0 || load_beside(&l));
     ck_assert_int_eq(load_run(&l), LOAD_DONE);
     load_close(&file);
-    ck_assert_uint_eq(l.items, 3);
+    ck_assert_uint_eq(l.counts.items, 3);
     ck_assert_int_gt(l.behind_ms, 3500000);
     ck_assert_uint_gt(f.engine.group.cas_next, next);
     ck_assert(fixture_has(&f, "short") && fixture_has(&f, "short-long"));
@@ -304,7 +304,7 @@ TEST(what_is_saved_may_go_elsewhere)
     close(fd);
     start(&f, 1, 64);
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
-    ck_assert_uint_eq(l.items, 3001);
+    ck_assert_uint_eq(l.counts.items, 3001);
     /* Whoever takes no more ends it. */
     out.limit = 500000;
     buf_clear(&out.bytes);
@@ -445,8 +445,8 @@ TEST_LOOP(what_was_deleted_meanwhile_is_not_loaded, 2)
     fixture_check(&f, "large", 400000);
     fixture_check(&f, "k1", 50);
     ck_assert_uint_ge(l.guard.turned, 1001);
-    ck_assert_uint_eq(l.items + l.guard.turned, 3001); /* k1 was there */
-    ck_assert_uint_gt(l.items, 1900);
+    ck_assert_uint_eq(l.counts.items + l.guard.turned, 3001); /* k1 was there */
+    ck_assert_uint_gt(l.counts.items, 1900);
     ck_assert_uint_eq(fixture_get(&f, "k7").cas, cas);
     /* The guard is gone: another load may come. */
     ck_assert(!f.engine.is_guarded);
@@ -668,7 +668,7 @@ TEST_LOOP(a_save_that_fails_anywhere_leaves_the_old_file, 2)
     fixture_stop(&f);
     start(&f, 1, 32);
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
-    ck_assert_uint_eq(l.items, 3);
+    ck_assert_uint_eq(l.counts.items, 3);
     fixture_check(&f, "large", 2 * MIB);
     fixture_stop(&f);
 }
@@ -696,8 +696,8 @@ TEST(a_damaged_file_gives_what_stands_before)
     start(&f, 1, 64);
     ck_assert_int_eq(load_as(&f, &l), LOAD_BAD);
     ck_assert_int_eq(l.fault.kind, SNAP_FAULT_SUM);
-    ck_assert_uint_gt(l.items, 10000);
-    ck_assert_uint_lt(l.items, 20000);
+    ck_assert_uint_gt(l.counts.items, 10000);
+    ck_assert_uint_lt(l.counts.items, 20000);
     fixture_stop(&f);
 }
 
@@ -718,7 +718,7 @@ TEST_LOOP(a_flush_to_come_is_in_what_is_left_of_a_file, 2)
     start(&f, 1, 64);
     clock_advance(&f.engine.clock, _i == 0 ? 1000 : 60000);
     ck_assert_int_eq(load_as(&f, &l), LOAD_BAD);
-    ck_assert_int_eq(l.items != 0, _i == 0);
+    ck_assert_int_eq(l.counts.items != 0, _i == 0);
     clock_advance(&f.engine.clock, 60000);
     for (unsigned i = 0; i < 10000; i++) {
         ck_assert(!fixture_has(&f, fixture_key("k", i)));
@@ -760,8 +760,8 @@ TEST(more_than_fits_is_loaded_as_far_as_it_fits)
         fixture_start_threaded(&f, &cfg);
     }
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
-    ck_assert_uint_eq(l.items + l.refused, 30001);
-    ck_assert_uint_ge(l.refused, 1); /* the large one */
+    ck_assert_uint_eq(l.counts.items + l.counts.refused, 30001);
+    ck_assert_uint_ge(l.counts.refused, 1); /* the large one */
     ck_assert_uint_gt(fixture_counter(&f, CTR_curr_items), 3000);
     fixture_stop(&f);
 }

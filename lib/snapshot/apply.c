@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Storing what was read: see apply.h.
+ */
+#include "lib/snapshot/apply.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/rcu.h"
+#include "lib/engine/body.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/erase.h"
+#include "lib/engine/find.h"
+#include "lib/engine/flush.h"
+#include "lib/engine/store.h"
+#include "lib/snapshot/keyset.h"
+
+/* So long an item waits for room, while the reclaimer makes some. */
+#define WAIT_MAX_MS 5000
+
+/*
+ * A cas from here on was chosen by a client who wants to see what happens: no others follow it.
+ */
+#define CAS_SANE_MAX ((uint64_t)1 << 62)
+
+/* ---- one item ---------------------------------------------------------------------------- */
+
+static void count(_Atomic uint64_t *word, uint64_t n)
+{
+    atomic_fetch_add_explicit(word, n, memory_order_relaxed);
+}
+
+static bool is_states(const struct apply *a)
+{
+    return a->mode == APPLY_STATES;
+}
+
+static bool is_stopped(const struct apply *a)
+{
+    return a->is_stopped(a->arg);
+}
+
+static void keep_up(const struct apply *a)
+{
+    if (a->keep_up != NULL) {
+        a->keep_up(a->arg, a->now);
+    }
+}
+
+/* Is it to be stored? If so *st and *kept are filled, but for the value. */
+static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
+                    struct store *st, struct store_kept *kept)
+{
+    const struct engine *e = a->engine;
+    const struct keyset *dropped = a->dropped;
+    msec_t deadline = MSEC_NEVER;
+
+    if (dropped != NULL && keyset_has(dropped, keyset_hash(dropped, it->key))) {
+        count(&a->counts->changed, 1);
+        return false;
+    }
+    if (it->deadline != SNAP_DEADLINE_NEVER) {
+        /* Any number may stand in a file. */
+        if (__builtin_sub_overflow(it->deadline, a->to_unix_ms, &deadline) ||
+            deadline <= a->now || deadline == MSEC_NEVER) {
+            count(&a->counts->expired, 1);
+            return false;
+        }
+    }
+    if (it->key.len + it->value_len > e->item_bytes_max) {
+        count(&a->counts->refused, 1);
+        return false;
+    }
+    *kept = (struct store_kept){
+        .marks =
+            (uint16_t)((a->marks_stale || (it->marks & SNAP_STALE) != 0 ? SHAPE_STALE : 0) |
+                       ((it->marks & SNAP_WON) != 0 && !a->marks_stale ? SHAPE_WON : 0)),
+        .heat = it->heat,
+        .access_s =
+            (uint32_t)(a->now / 1000) > it->idle_s ? (uint32_t)(a->now / 1000) - it->idle_s : 1,
+    };
+    *st = (struct store){
+        .mode = is_states(a) ? STORE_SET : STORE_ADD,
+        .hash = hash,
+        .key = it->key,
+        .flags = it->client_flags,
+        .deadline = deadline,
+        .cas_new = it->cas != 0 ? it->cas : 1,
+        .kept = kept,
+        .may_wait = true,
+    };
+    if (it->cas > a->cas_max && it->cas < CAS_SANE_MAX) {
+        a->cas_max = it->cas;
+    }
+    return true;
+}
+
+/* Wait for the reclaimer. False: it has been long enough. Context: outside a section. */
+static bool wait_for_room(struct apply *a, unsigned *waits)
+{
+    const struct timespec ms = {.tv_nsec = 1000 * 1000};
+
+    if (++*waits > WAIT_MAX_MS || is_stopped(a)) {
+        return false;
+    }
+    grace_ask(reclaim_grace(a->engine->reclaimer), GRACE_HURRY);
+    nanosleep(&ms, NULL);
+    keep_up(a);
+    a->now = clock_now(&a->engine->clock);
+    return true;
+}
+
+/* The state that is read from a log is not stored: nor must an older one stay. Read side. */
+static void forget(struct apply *a, uint64_t hash, struct span key)
+{
+    if (is_states(a)) {
+        (void)engine_delete(a->engine, hash, key, 0, a->now);
+    }
+}
+
+/* Context: read side. */
+static void note_stored(struct apply *a, enum outcome out, uint64_t hash, struct span key)
+{
+    if (out == OUT_STORED) {
+        count(is_states(a) ? &a->counts->states : &a->counts->items, 1);
+    } else if (out != OUT_NOT_STORED) {
+        count(&a->counts->refused, 1);
+        forget(a, hash, key);
+    }
+}
+
+/* ---- batches ----------------------------------------------------------------------------- */
+
+/* Store what was gathered from `from` on, in one section. Returns where it must wait, or n. */
+static unsigned store_some(struct apply *a, unsigned from)
+{
+    struct engine *e = a->engine;
+    const struct route *rt;
+    unsigned i;
+
+    rcu_begin();
+    rt = router_read(&e->router);
+    for (i = from; i < a->n; i++) {
+        engine_prefetch_bucket(rt, a->hash[i]);
+    }
+    for (i = from; i < a->n; i++) {
+        struct store_kept kept;
+        struct store st;
+        enum outcome out;
+
+        if ((a->item[i].marks & SNAP_GONE) != 0) {
+            count(&a->counts->states, 1);
+            forget(a, a->hash[i], a->item[i].key);
+            continue;
+        }
+        if (!prepare(a, &a->item[i], a->hash[i], &st, &kept)) {
+            forget(a, a->hash[i], a->item[i].key);
+            continue;
+        }
+        st.value = a->item[i].value;
+        out = engine_store(e, &st, a->now);
+        if (out == OUT_WAIT) {
+            break;
+        }
+        note_stored(a, out, a->hash[i], a->item[i].key);
+    }
+    rcu_end();
+    return i;
+}
+
+/* There is no room for the next one. */
+static void refuse(struct apply *a, unsigned at)
+{
+    count(&a->counts->refused, 1);
+    rcu_begin();
+    forget(a, a->hash[at], a->item[at].key);
+    rcu_end();
+}
+
+static void store_batch(struct apply *a)
+{
+    unsigned waits = 0;
+    unsigned at = 0;
+
+    a->now = clock_now(&a->engine->clock);
+    keep_up(a);
+    for (;;) {
+        unsigned next = store_some(a, at);
+
+        if (next == a->n) {
+            break;
+        }
+        waits = next != at ? 0 : waits;
+        at = next;
+        if (!wait_for_room(a, &waits)) {
+            refuse(a, at++);
+        }
+    }
+    a->n = 0;
+}
+
+static bool on_item(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    struct apply *a = arg;
+
+    (void)b;
+    a->hash[a->n] = engine_hash(a->engine, it->key.ptr, it->key.len);
+    a->item[a->n++] = *it;
+    if (a->n == APPLY_BATCH) {
+        store_batch(a);
+    }
+    return !is_stopped(a);
+}
+
+void apply_rest(struct apply *a)
+{
+    must_not_be_reading();
+    if (a->n != 0) {
+        store_batch(a);
+    }
+}
+
+bool apply_flush(struct apply *a)
+{
+    unsigned waits = 0;
+
+    must_not_be_reading();
+    a->now = clock_now(&a->engine->clock);
+    while (engine_flush(a->engine, a->now, a->now, true) != OUT_OK) {
+        if (!wait_for_room(a, &waits)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- values in parts --------------------------------------------------------------------- */
+
+/* These bytes are the next of the body. False: there is no room for it. */
+static bool feed(struct apply *a, struct span bytes)
+{
+    unsigned waits = 0;
+
+    while (bytes.len != 0) {
+        enum outcome out;
+        size_t n = 0;
+        char *room;
+
+        out = body_room(a->body, true, &room, &n);
+        if (out == OUT_WAIT && wait_for_room(a, &waits)) {
+            continue;
+        }
+        if (out != OUT_OK) {
+            return false;
+        }
+        n = n < bytes.len ? n : bytes.len;
+        memcpy(room, bytes.ptr, n);
+        body_filled(a->body, n);
+        bytes = span_of(bytes.ptr + n, bytes.len - n);
+    }
+    return true;
+}
+
+static void pass_over(struct apply *a)
+{
+    body_abort(&a->body);
+    a->is_passed_over = true;
+}
+
+static bool on_value_part(void *arg, struct span bytes)
+{
+    struct apply *a = arg;
+
+    if (!a->is_passed_over && !feed(a, bytes)) {
+        count(&a->counts->refused, 1);
+        pass_over(a);
+    }
+    return !is_stopped(a);
+}
+
+static bool on_value_begin(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    struct apply *a = arg;
+    struct store_kept kept;
+    struct store st;
+
+    (void)b;
+    a->now = clock_now(&a->engine->clock);
+    a->large = *it;
+    memcpy(a->key, it->key.ptr, it->key.len);
+    a->large.key.ptr = a->key;
+    a->is_passed_over =
+        !prepare(a, it, engine_hash(a->engine, it->key.ptr, it->key.len), &st, &kept);
+    if (!a->is_passed_over && it->value_len <= ENGINE_SMALL_MAX) {
+        /* No encoder makes parts of so short a value. */
+        count(&a->counts->refused, 1);
+        a->is_passed_over = true;
+    }
+    if (!a->is_passed_over) {
+        rcu_begin();
+        a->body = body_begin(a->engine, st.hash, it->value_len);
+        rcu_end();
+        if (a->body == NULL) {
+            count(&a->counts->refused, 1);
+            a->is_passed_over = true;
+        }
+    }
+    return on_value_part(a, it->value);
+}
+
+/* The value in parts is not stored: as forget(). */
+static void forget_large(struct apply *a)
+{
+    rcu_begin();
+    forget(a, engine_hash(a->engine, a->key, a->large.key.len), a->large.key);
+    rcu_end();
+}
+
+static bool on_value_end(void *arg)
+{
+    struct apply *a = arg;
+    struct engine *e = a->engine;
+    enum outcome out = OUT_WAIT;
+    struct store_kept kept;
+    struct store st;
+    unsigned waits = 0;
+
+    if (a->is_passed_over) {
+        forget_large(a);
+        return true;
+    }
+    do {
+        a->now = clock_now(&e->clock);
+        if (!prepare(a, &a->large, engine_hash(e, a->key, a->large.key.len), &st, &kept)) {
+            out = OUT_NOT_STORED;
+            break;
+        }
+        st.body = &a->body;
+        rcu_begin();
+        out = engine_store(e, &st, a->now);
+        if (out != OUT_WAIT) {
+            note_stored(a, out, st.hash, st.key);
+            rcu_end();
+            break;
+        }
+        rcu_end();
+    } while (wait_for_room(a, &waits));
+    count(&a->counts->refused, out == OUT_WAIT);
+    if (out != OUT_STORED) {
+        forget_large(a);
+    }
+    body_abort(&a->body);
+    return !is_stopped(a);
+}
+
+static void on_value_drop(void *arg)
+{
+    body_abort(&((struct apply *)arg)->body);
+}
+
+static void on_value_cut(void *arg)
+{
+    on_value_drop(arg);
+    forget_large(arg);
+}
+
+/* ---- the sink ---------------------------------------------------------------------------- */
+
+struct scan_sink apply_sink(struct apply *a)
+{
+    return (struct scan_sink){
+        .arg = a,
+        .item = on_item,
+        .value_begin = on_value_begin,
+        .value_part = on_value_part,
+        .value_end = on_value_end,
+        .value_drop = on_value_drop,
+        .value_cut = on_value_cut,
+    };
+}

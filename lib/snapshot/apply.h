@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Storing what was read, of a snapshot or of what has changed since: items in batches whose
+ * cache misses overlap, values in parts as their bytes come. What finds no room waits for the
+ * reclaimer. Each keeps its cas, flags, marks, heat and deadline; what is due is not stored.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_APPLY_H
+#define MAYFLY_LIB_SNAPSHOT_APPLY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/memory/item.h"
+#include "lib/snapshot/encode.h"
+#include "lib/snapshot/scan.h"
+
+struct body;
+struct engine;
+struct keyset;
+
+/* Items that are stored in one section. */
+#define APPLY_BATCH 32
+
+enum apply_mode {
+    APPLY_ITEMS,  /* a key that is there already stays as it is */
+    APPLY_STATES, /* each takes the place of the one before; what cannot be stored goes */
+};
+
+/* For whoever watches; several may share it. [atomic] */
+struct apply_counts {
+    _Atomic uint64_t items;   /* stored, of APPLY_ITEMS */
+    _Atomic uint64_t states;  /* stored, or gone, of APPLY_STATES */
+    _Atomic uint64_t expired; /* not, because they are due */
+    _Atomic uint64_t refused; /* not, because they are too large or there is no room */
+    _Atomic uint64_t changed; /* not, because their keys are in `dropped` */
+};
+
+struct apply {
+    /* set by the caller; the rest is zero */
+    struct engine *engine;       /* [borrowed] */
+    struct apply_counts *counts; /* [borrowed] */
+    enum apply_mode mode;
+    bool marks_stale;             /* all are stored as stale: whoever gets one may renew it */
+    int64_t to_unix_ms;           /* added to a time of the engine */
+    const struct keyset *dropped; /* [borrowed] keys that are not stored; NULL: none */
+    bool (*is_stopped)(void *arg);
+    /* Called now and then, where no workers do what shards want; NULL: they do. */
+    void (*keep_up)(void *arg, msec_t now);
+    void *arg; /* [borrowed] of both */
+    /* out */
+    uint64_t cas_max; /* of what was stored; unlikely ones, chosen by clients, do not count */
+    /* its own */
+    msec_t now;
+    /* a batch: spans lie in the block that is open */
+    unsigned n;
+    uint64_t hash[APPLY_BATCH];
+    struct snap_item item[APPLY_BATCH];
+    /* a value in parts */
+    struct body *body;
+    struct snap_item large;
+    char key[ITEM_KEY_MAX];
+    bool is_passed_over; /* its parts are read for nothing */
+};
+
+/*
+ * What takes items and values from a scan. The caller adds flush and block, and calls
+ * apply_rest() at the end of each block. Context: as scan_run().
+ */
+struct scan_sink apply_sink(struct apply *a);
+
+/* Store what was gathered. Context: a registered thread, outside a section; as the next. */
+void apply_rest(struct apply *a);
+
+/* A flush took place here. False: no room for what it leaves behind, for too long. */
+bool apply_flush(struct apply *a);
+
+#endif
