@@ -23,6 +23,13 @@
 
 #define MIB (1ull << 20)
 
+/* Added to the nice value of the thread that feeds: workers and the reclaimer come first. */
+#define FEEDER_NICER 5
+
+static const struct thread_kind mover_kind = {.name = "mover", .run = standby_main};
+static const struct thread_kind feeder_kind = {
+    .name = "feed", .run = standby_main, .nicer = FEEDER_NICER};
+
 /* What memcached counts against -I besides key and value. */
 #define ITEM_SIZE_EXTRA 59
 
@@ -106,6 +113,8 @@ static uint64_t reclaim_hook(void *arg)
 /* Release everything that engine_start() made, in reverse order. What was not made is 0. */
 static void release_all(struct engine *e)
 {
+    standby_stop(&e->feeder);
+    standby_stop(&e->mover);
     if (e->reclaimer != NULL) {
         reclaim_stop(e->reclaimer);
     }
@@ -226,6 +235,10 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
     err = router_init(&e->router, e->shards, e->shard_count, e->reclaimer);
     if (err == MF_OK) {
         err = reclaim_start(e->reclaimer);
+    }
+    if (err == MF_OK &&
+        (!standby_start(&e->mover, &mover_kind) || !standby_start(&e->feeder, &feeder_kind))) {
+        err = MF_ESYS;
     }
     if (err == MF_OK && is_warm) {
         err = attach_resume(cfg->attach, e);

@@ -41,6 +41,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/base/reclaim.h"
+#include "lib/base/standby.h"
 #include "lib/engine/moves.h"
 #include "lib/engine/router.h"
 #include "lib/memory/heat.h"
@@ -97,14 +98,16 @@ struct engine {
     struct changes_bell bell;
     _Atomic bool is_guarded; /* see guarding.h */
     struct moves moves;      /* walks and moves of slots take turns; nothing else is held */
+    struct standby mover;    /* runs a move at a time: migrate.h */
+    struct standby feeder;   /* runs a feed at a time: feed.h */
     /* [rcu] */
     struct router router;
 };
 
 /*
- * Build everything; the reclaimer's thread runs when this returns. With attach, what is there
- * is taken over if nothing speaks against it (attach->state). MF_EINVAL when the config is
- * impossible; MF_ENOMEM; MF_ESYS, and with attach attach->why. Context: main, before start.
+ * Build everything; all threads of the engine exist when this returns. With attach, what is
+ * there is taken over if nothing speaks against it (attach->state). MF_EINVAL when the config
+ * is impossible; MF_ENOMEM; MF_ESYS, and with attach attach->why. Context: main, before start.
  */
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 

@@ -15,12 +15,8 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "lib/base/thread.h"
 #include "lib/engine/stream.h"
 #include "lib/engine/walk.h"
-
-/* Added to the niceness: workers and the reclaimer come first. */
-#define NICER 5
 
 /*
  * While changes come, they are looked for once a millisecond; after so many times in vain, the
@@ -34,7 +30,7 @@ struct feed {
     struct engine *engine; /* [borrowed] */
     const struct ship_ops *ops;
     void *arg;
-    struct thread thread;
+    uint64_t ticket; /* of the job that it is to the feeder */
     struct stream stream;
     struct walk walk; /* what it ships also goes by the ship of the walk */
     unsigned polls;   /* in vain */
@@ -163,9 +159,6 @@ static void run(void *arg)
     atomic_store_explicit(&f->is_over, true, memory_order_release);
 }
 
-static const struct thread_kind feed_kind = {
-    .name = "feed", .run = run, .nicer = NICER, .reads = true};
-
 enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_config *cfg)
 {
     struct feed *f = mem_zalloc(sizeof(*f));
@@ -182,10 +175,11 @@ enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_co
         mem_free(f);
         return MF_ENOMEM;
     }
-    if (thread_start(&f->thread, &feed_kind, f) != 0) {
+    f->ticket = standby_run(&e->feeder, run, f);
+    if (f->ticket == 0) {
         stream_end(&f->stream);
         mem_free(f);
-        return MF_ESYS;
+        return MF_EBUSY;
     }
     *out = f;
     return MF_OK;
@@ -201,7 +195,7 @@ void feed_stop(struct feed **fp)
     must_not_be_reading();
     atomic_store_explicit(&f->is_stopping, true, memory_order_release);
     bell_ring(&f->engine->bell);
-    thread_join(&f->thread);
+    standby_wait(&f->engine->feeder, f->ticket);
     stream_end(&f->stream);
     mem_free(f);
     *fp = NULL;

@@ -3,8 +3,9 @@
  * Feeding a sink: a thread that ships everything there is, by a walk, and meanwhile and from
  * then on whatever changes, by a stream. At rest the sink has what the engine has.
  *
- * The sink's callbacks run on that thread (ship.h). It is a little nicer than the one that
- * starts it. While nothing changes it sleeps.
+ * The engine has one thread for feeds from its start on, so one of them runs at a time. The
+ * sink's callbacks run on it (ship.h). It is a little nicer than the workers, and sleeps while
+ * nothing changes.
  */
 #ifndef MAYFLY_LIB_ENGINE_FEED_H
 #define MAYFLY_LIB_ENGINE_FEED_H
@@ -37,11 +38,14 @@ struct feed_info {
     uint64_t left_out;
 };
 
-/* Start the thread. MF_ENOMEM; MF_ESYS. Context: registered thread, outside a section. */
+/*
+ * Begin to feed. MF_ENOMEM; MF_EBUSY: another feed has not ended. Context: registered thread,
+ * outside a section.
+ */
 enum mf_err feed_start(struct feed **f, struct engine *e, const struct feed_config *cfg);
 
 /*
- * Stop it, after the callback that runs, and release it; takes the address and nulls it.
+ * End it, after the callback that runs, and release it; takes the address and nulls it.
  * Accepts NULL. Context: any thread, outside a section and a shard; before engine_stop().
  */
 void feed_stop(struct feed **f);

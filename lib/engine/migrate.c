@@ -12,7 +12,6 @@
 
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
-#include "lib/base/thread.h"
 #include "lib/engine/carry.h"
 #include "lib/engine/engine.h"
 #include "lib/shard/shard.h"
@@ -30,8 +29,8 @@ struct move {
     struct engine *engine; /* [borrowed] */
     struct move_plan plan;
     uint32_t cpu_pct;
-    bool finishes; /* the plan is what is on its way */
-    struct thread thread;
+    bool finishes;   /* the plan is what is on its way */
+    uint64_t ticket; /* of the job that it is to the mover */
     enum mf_err err; /* once it is over */
     struct route_slot slots[ROUTE_SLOTS];
     uint64_t coming[ROUTE_SLOTS];     /* by shard: items, about */
@@ -491,14 +490,13 @@ static void run(void *arg)
     m->err = carry_out(m);
 }
 
-static const struct thread_kind mover_kind = {.name = "mover", .run = run, .reads = true};
-
 static enum mf_err start(struct move **out)
 {
-    if (thread_start(&(*out)->thread, &mover_kind, *out) != 0) {
+    (*out)->ticket = standby_run(&(*out)->engine->mover, run, *out);
+    if ((*out)->ticket == 0) {
         mem_free(*out);
         *out = NULL;
-        return MF_ESYS;
+        return MF_EBUSY;
     }
     return MF_OK;
 }
@@ -551,7 +549,7 @@ enum mf_err move_end(struct move **mp)
     enum mf_err err;
 
     must_not_be_reading();
-    thread_join(&(*mp)->thread);
+    standby_wait(&(*mp)->engine->mover, (*mp)->ticket);
     err = (*mp)->err;
     mem_free(*mp);
     *mp = NULL;

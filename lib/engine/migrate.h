@@ -10,7 +10,7 @@
  *     struct move *m;
  *
  *     move_plan_init(&plan); ...
- *     if (move_start(&m, engine, &config) == MF_OK) { a thread moves }
+ *     if (move_start(&m, engine, &config) == MF_OK) { the mover moves }
  *     move_info(m, &info), move_cancel(m)            any thread
  *     err = move_end(&m);                            waits for it
  *
@@ -71,9 +71,9 @@ struct move_info {
 };
 
 /*
- * Start a thread that carries out a plan, once no other move and no walk is under way.
- * MF_EINVAL: a shard is out of range. MF_ENOMEM; MF_ESYS. Context: registered thread, outside a
- * section.
+ * Have the engine's mover, a thread that exists from the start, carry out a plan once no walk
+ * is under way. MF_EINVAL: a shard is out of range. MF_EBUSY: the mover carries out another
+ * plan; MF_ENOMEM. Context: registered thread, outside a section.
  */
 enum mf_err move_start(struct move **m, struct engine *e, const struct move_config *cfg);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,11 @@
 #include "daemon/options/settings.h"
 #include "daemon/service/filter.h"
 #include "daemon/service/landlock.h"
+#include "lib/base/context.h"
+#include "lib/base/rcu.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/feed.h"
+#include "lib/engine/migrate.h"
 #include "tests/common/unit.h"
 
 static struct settings settings;
@@ -145,6 +151,104 @@ TEST(a_server_can_go_on)
 {
     char said[512];
     int status = in_child(serve, said);
+
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
+                  (unsigned)status, said);
+}
+
+/* ---- threads of the engine that sleep until they are asked ------------------------------- */
+
+static bool on_wanted(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static void on_key(void *arg, struct span key)
+{
+    (void)arg;
+    (void)key;
+}
+
+static void on_item(void *arg, const struct ship_item *it)
+{
+    (void)arg;
+    (void)it;
+}
+
+static void on_flush(void *arg)
+{
+    (void)arg;
+}
+
+static void on_flush_later(void *arg, msec_t at)
+{
+    (void)arg;
+    (void)at;
+}
+
+static const struct ship_ops ship_ops = {.item = on_item,
+                                         .rest = on_wanted,
+                                         .begin = on_wanted,
+                                         .complete = on_wanted,
+                                         .drop = on_key,
+                                         .flush = on_flush,
+                                         .flush_later = on_flush_later};
+
+static void feed_all(struct engine *e)
+{
+    const struct feed_config cfg = {.ops = &ship_ops};
+    struct feed_info info;
+    struct feed *feed;
+
+    child_must(feed_start(&feed, e, &cfg) == MF_OK);
+    do {
+        (void)sched_yield();
+        feed_info(feed, &info);
+    } while (!info.is_complete);
+    feed_stop(&feed);
+}
+
+static void move_all(struct engine *e)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan};
+    struct move_info info;
+    struct move *m;
+
+    move_plan_even(&plan, e, 1);
+    child_must(move_start(&m, e, &cfg) == MF_OK);
+    do {
+        (void)sched_yield();
+        move_info(m, &info);
+    } while (info.state <= MOVE_RUNS);
+    child_must(info.state == MOVE_DONE && info.slots_done == info.slots && info.slots != 0);
+    child_must(move_end(&m) == MF_OK);
+}
+
+static void use_engine(void)
+{
+    struct engine_config config;
+    struct engine e;
+
+    context_set_thread(THREAD_MAIN, NULL, NULL);
+    engine_config_init(&config);
+    config.shards = 2;
+    child_must(engine_start(&e, &config) == MF_OK);
+    install();
+    rcu_register();
+    for (int i = 0; i < 2; i++) { /* twice: the threads are the same */
+        feed_all(&e);
+    }
+    move_all(&e);
+    rcu_unregister();
+    engine_stop(&e);
+}
+
+TEST(the_engine_feeds_and_moves_without_making_a_thread)
+{
+    char said[512];
+    int status = in_child(use_engine, said);
 
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
                   (unsigned)status, said);

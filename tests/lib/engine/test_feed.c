@@ -432,6 +432,21 @@ TEST(a_feed_begins_with_all_and_goes_on_with_changes)
     ck_assert_ptr_null(f.shard->changes);
 }
 
+TEST(one_feed_runs_at_a_time)
+{
+    struct feed_config cfg = {.ops = &ops, .arg = &told, .ring_bytes = 16384};
+    struct feed *second;
+
+    ck_assert_int_eq(feed_start(&feed, &f.engine, &cfg), MF_OK);
+    ck_assert_int_eq(feed_start(&second, &f.engine, &cfg), MF_EBUSY);
+    ck_assert_ptr_null(second);
+    wait_for_all();
+    feed_stop(&feed);
+    ck_assert_ptr_null(f.shard->changes);
+    ck_assert_int_eq(feed_start(&second, &f.engine, &cfg), MF_OK);
+    feed_stop(&second);
+}
+
 TEST(a_feed_ends_when_the_sink_wants_no_more)
 {
     struct feed_config cfg = {.ops = &ops, .arg = &told, .ring_bytes = 16384};

@@ -419,6 +419,7 @@ TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
     struct move_plan plan;
     const struct move_config cfg = {.plan = &plan};
     struct move_info info;
+    struct move *second;
     struct move *m;
 
     start(2);
@@ -427,6 +428,8 @@ TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
     ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
     move_info(m, &info);
     ck_assert_int_eq(info.state, MOVE_WAITS);
+    ck_assert_int_eq(move_start(&second, &f.engine, &cfg), MF_EBUSY);
+    ck_assert_ptr_null(second);
     move_cancel(m);
     ck_assert_int_eq(move_end(&m), MF_OK);
     ck_assert_uint_gt(items_in(1), 0);
