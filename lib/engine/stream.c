@@ -16,6 +16,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/engine/find.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
 
@@ -148,6 +149,7 @@ enum mf_err stream_begin(struct stream *st, struct engine *e, uint64_t bytes)
         st->rings[i].changes = e->shards[i]->changes;
         shard_leave(e->shards[i]);
     }
+    stream_record_expiries(st, true);
     stream_skip(st);
     return MF_OK;
 }
@@ -177,8 +179,54 @@ void stream_skip(struct stream *st)
 void stream_end(struct stream *st)
 {
     must_not_be_reading();
+    stream_record_expiries(st, false);
     detach(st->engine);
     release(st);
+}
+
+/* ---- expiry ------------------------------------------------------------------------------ */
+
+void stream_record_expiries(struct stream *st, bool records)
+{
+    must_not_be_reading();
+    if (records == st->records_expiries) {
+        return;
+    }
+    st->records_expiries = records;
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        struct shard *s = st->engine->shards[i];
+
+        shard_enter(s);
+        s->changes->expiry_readers += records ? 1 : -1u;
+        shard_leave(s);
+    }
+}
+
+uint64_t stream_expired(const struct stream *st)
+{
+    uint64_t expired = 0;
+
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        expired += changes_expired(st->rings[i].changes);
+    }
+    return expired;
+}
+
+msec_t stream_due_gone(const struct stream *st, msec_t now)
+{
+    msec_t gone = now;
+
+    must_not_be_reading();
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        struct shard *s = st->engine->shards[i];
+        msec_t one;
+
+        shard_enter(s);
+        one = shard_due_gone(s, now);
+        shard_leave(s);
+        gone = one < gone ? one : gone;
+    }
+    return gone;
 }
 
 /* ---- flushes ----------------------------------------------------------------------------- */

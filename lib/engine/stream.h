@@ -45,6 +45,7 @@ struct stream {
     uint64_t flushed_before; /* the newest flush command that any shard knew at the beginning */
     struct stream_covered *covered;
     struct stream_batch *batch;
+    bool records_expiries; /* see stream_record_expiries() */
     /* [atomic] for whoever watches */
     _Atomic uint64_t records; /* read */
     _Atomic uint64_t shipped; /* of them: a state, or an absence */
@@ -81,6 +82,26 @@ enum stream_state stream_pass(struct stream *st, struct ship *ship);
  */
 typedef void (*stream_key_fn)(void *arg, const char *key, size_t key_len);
 enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn, void *arg);
+
+/*
+ * Have the shards write a record of each item that expires, as they do from stream_begin() on,
+ * or not; they do as long as any stream wants that. The records of a mass of deaths may be more
+ * than the rings hold. Context: as above.
+ */
+void stream_record_expiries(struct stream *st, bool records);
+
+/*
+ * Number of items that expired without a record, so far; any time that the clock shows after
+ * the call is later than their deadlines. Context: any thread, until stream_end().
+ */
+uint64_t stream_expired(const struct stream *st);
+
+/*
+ * A time up to which nothing due is left in any shard: see shard_due_gone(). What is read from
+ * the rings after the call has all that was made of these items before. Context: as above,
+ * outside a section and a shard.
+ */
+msec_t stream_due_gone(const struct stream *st, msec_t now);
 
 /* Records that were read so far. Context: any thread. */
 static inline uint64_t stream_records(const struct stream *st)

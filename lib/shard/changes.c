@@ -109,16 +109,22 @@ void changes_count_made(void)
     made++;
 }
 
+/* Something was published. */
+static inline void wake_readers(struct changes *c)
+{
+    /* Either this thread sees that somebody sleeps, or that one has seen what is new. */
+    rcu_fence_light();
+    if (MF_UNLIKELY(atomic_load_explicit(&c->bell->is_awaited, memory_order_relaxed) != 0)) {
+        bell_ring(c->bell);
+    }
+}
+
 /* The record is whole, up to pos. */
 static inline void publish(struct changes *c, uint64_t pos)
 {
     c->end = pos;
     atomic_store_explicit(&c->published, pos, memory_order_release);
-    /* Either this thread sees that somebody sleeps, or that one has seen the record. */
-    rcu_fence_light();
-    if (MF_UNLIKELY(atomic_load_explicit(&c->bell->is_awaited, memory_order_relaxed) != 0)) {
-        bell_ring(c->bell);
-    }
+    wake_readers(c);
 }
 
 static inline uint64_t load_word(const char *p)
@@ -164,6 +170,18 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const c
         pos = put_word(c, pos, key_rest(key, left, key_len));
     }
     publish(c, pos);
+}
+
+void changes_put_expiry(struct changes *c, const char *key, size_t key_len)
+{
+    if (c->expiry_readers != 0) {
+        changes_put(c, CHANGE_DROP, 0, key, key_len);
+        return;
+    }
+    atomic_store_explicit(&c->expired,
+                          atomic_load_explicit(&c->expired, memory_order_relaxed) + 1,
+                          memory_order_release);
+    wake_readers(c);
 }
 
 void changes_put_flush(struct changes *c, enum change_kind kind, uint64_t id, msec_t at)

@@ -65,8 +65,10 @@ struct changes {
     /* [atomic] in a line that readers look at and writers write anyway */
     _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
     _Atomic uint64_t published;             /* up to there records are whole (release) */
+    _Atomic uint64_t expired;               /* items that expired without a record (release) */
     /* [lock] */
-    uint64_t end; /* published, to whoever holds the lock */
+    uint64_t end;            /* published, to whoever holds the lock */
+    uint32_t expiry_readers; /* sinks that want a record of each item that expires */
 };
 
 /* The least that a ring has, in bytes: the longest record many times over. */
@@ -85,6 +87,21 @@ void changes_destroy(struct changes **c);
 /* Write a record of a key. Context: in shard. */
 void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const char *key,
                  size_t key_len);
+
+/*
+ * The item of a key has expired: write CHANGE_DROP if a reader wants that, else only count it.
+ * Deadlines are absolute, so a sink that knows the time can tell by itself. Context: in shard.
+ */
+void changes_put_expiry(struct changes *c, const char *key, size_t key_len);
+
+/*
+ * Number of items that expired without a record. Their deadlines are before any time that the
+ * clock shows after this call. Context: any thread.
+ */
+static inline uint64_t changes_expired(const struct changes *c)
+{
+    return atomic_load_explicit(&c->expired, memory_order_acquire);
+}
 
 /* Write CHANGE_FLUSH, or CHANGE_LATER. Context: in shard. */
 void changes_put_flush(struct changes *c, enum change_kind kind, uint64_t id, msec_t at);
@@ -123,7 +140,8 @@ static inline void changes_prefetch(const struct changes *c, uint64_t pos)
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
 /*
- * Sleep until a record is written, bell_ring() is called, or the time is over. `rings` is what
+ * Sleep until a record is written or an expiry counted, bell_ring() is called, or the time is
+ * over. `rings` is what
  * bell_listen() returned; between the two calls the caller looks whether there is anything to
  * do. Context: registered thread, outside a section.
  */

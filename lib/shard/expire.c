@@ -142,6 +142,15 @@ unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg)
     return (unsigned)((cycle_fast_from(&s->cycle, cfg, now_us) - now_us + 999) / 1000);
 }
 
+msec_t shard_due_gone(struct shard *s, msec_t now)
+{
+    shard_must_be_entered(s);
+    if (now > s->due_gone && wheel_next(s->wheel) > now) {
+        s->due_gone = now;
+    }
+    return s->due_gone;
+}
+
 void shard_hold_sampler(struct shard *s, bool held)
 {
     atomic_store_explicit(&s->is_held, held, memory_order_relaxed);

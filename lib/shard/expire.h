@@ -53,6 +53,14 @@ static inline bool shard_holds(const struct shard *s, msec_t now)
     return now < atomic_load_explicit(&s->group->hold_until, memory_order_relaxed);
 }
 
+/*
+ * A time up to which nothing due is left: each item that is here has a later deadline. At most
+ * `now`; earlier while something due is kept or waits for the sampler. It never goes back. A
+ * writer that read the clock before may yet store an item with an earlier deadline, which has
+ * passed by then. Context: in shard.
+ */
+msec_t shard_due_gone(struct shard *s, msec_t now);
+
 /* Hold the sampler: nothing is expired actively. Context: any thread. */
 void shard_hold_sampler(struct shard *s, bool held);
 

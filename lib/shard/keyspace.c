@@ -250,8 +250,10 @@ static inline void count_death(struct shard *s, enum death_reason reason, uint64
 
 static inline void note_gone(struct shard *s, const struct item *it, enum death_reason reason)
 {
-    if (reason == DEATH_EXPIRE || reason == DEATH_EVICT) {
-        shard_note_loss(s, it);
+    if (reason == DEATH_EXPIRE) {
+        shard_note_expiry(s, it);
+    } else if (reason == DEATH_EVICT) {
+        shard_note_eviction(s, it);
     } else {
         shard_note_change(s, CHANGE_DROP, it);
     }

@@ -92,6 +92,7 @@ struct shard {
     struct table_retiree *table_next; /* a resize whose array is being made resident, or NULL */
     struct table_retiree *table_retiree; /* made when a resize begins, used when it ends */
     struct lag lag;
+    msec_t due_gone; /* see shard_due_gone() */
 
     /* [home] */
     struct cycle cycle;
@@ -167,12 +168,21 @@ static inline void shard_note_change(struct shard *s, enum change_kind kind,
     }
 }
 
-/* The same for an item that expires or is evicted, whichever command meets it. */
-static inline void shard_note_loss(struct shard *s, const struct item *it)
+/* The same for an item that is evicted, whichever command meets it. */
+static inline void shard_note_eviction(struct shard *s, const struct item *it)
 {
     shard_must_be_entered(s);
     if (MF_UNLIKELY(s->changes != NULL)) {
         changes_put(s->changes, CHANGE_DROP, it->cas, item_key(it), it->key_len);
+    }
+}
+
+/* And for one that expires. */
+static inline void shard_note_expiry(struct shard *s, const struct item *it)
+{
+    shard_must_be_entered(s);
+    if (MF_UNLIKELY(s->changes != NULL)) {
+        changes_put_expiry(s->changes, item_key(it), it->key_len);
     }
 }
 

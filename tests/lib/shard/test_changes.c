@@ -296,10 +296,28 @@ TEST(whatever_goes_is_a_drop)
     ck_assert_int_eq(fixture_touch(&f, "k0", fixture_now(&f)), OUT_TOUCHED);
     expect(CHANGE_DROP, "k0");
     clock_advance(&f.engine.clock, 10);
+    ring->expiry_readers = 1;
     ck_assert(!fixture_has(&f, "k1")); /* by a reader */
     expect(CHANGE_DROP, "k1");
     fixture_expire(&f);
     expect(CHANGE_DROP, "k2");
+    expect_no_more();
+    ck_assert_uint_eq(changes_expired(ring), 0);
+}
+
+TEST(an_expiry_that_nobody_wants_a_record_of_is_counted)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
+        expect(CHANGE_PUT, fixture_key("k", i));
+    }
+    clock_advance(&f.engine.clock, 10);
+    ck_assert(!fixture_has(&f, "k1"));
+    ck_assert_uint_eq(changes_expired(ring), 1);
+    (void)bell_listen(ring->bell);
+    fixture_expire(&f);
+    ck_assert_uint_eq(changes_expired(ring), 3);
+    ck_assert(atomic_load(&ring->bell->is_awaited) == 0); /* who sleeps was woken */
     expect_no_more();
 }
 
