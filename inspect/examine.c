@@ -82,6 +82,13 @@ static bool on_flush(void *arg, int64_t at_unix_ms)
     return true;
 }
 
+static void on_due(void *arg, int64_t due_unix_ms)
+{
+    struct examined *x = ((struct examiner *)arg)->x;
+
+    x->due_unix_ms = due_unix_ms > x->due_unix_ms ? due_unix_ms : x->due_unix_ms;
+}
+
 static void on_block(void *arg, const struct snap_block *b)
 {
     struct examiner *e = arg;
@@ -121,6 +128,7 @@ bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_
         .value_end = on_value_end,
         .value_drop = on_value_drop,
         .flush = on_flush,
+        .due = on_due,
         .block = on_block,
     };
     struct snap_opener o;

@@ -27,7 +27,7 @@ enum verdict {
 };
 
 /* Blocks by their kind; those of a kind that is not known come last. */
-#define EXAMINE_KINDS (SNAP_PAD + 2u)
+#define EXAMINE_KINDS (SNAP_KIND_MAX + 2u)
 
 /* What was found, up to the first damage. */
 struct examined {
@@ -51,6 +51,7 @@ struct examined {
     bool is_torn;              /* a log, damaged only from where it had not been synced on */
     int64_t last_unix_ms;      /* when the latest block was made; 0: there is none */
     int64_t flush_at;          /* unix ms, the earliest flush in it; INT64_MAX: none */
+    int64_t due_unix_ms;       /* of a log: what was due by then is gone; 0: it does not say */
     struct examined_logs logs; /* of a snapshot; the caller's to fill in */
 };
 

@@ -14,15 +14,11 @@
 static const struct {
     const char *text, *name;
 } kinds[EXAMINE_KINDS] = {
-    [SNAP_ITEMS] = {"of items", "items"},
-    [SNAP_VALUE] = {"of large values", "value"},
-    [SNAP_KEYS] = {"of keys", "keys"},
-    [SNAP_META] = {"of deadlines", "meta"},
-    [SNAP_FLUSH] = {"of flushes", "flush"},
-    [SNAP_PING] = {"of pings", "ping"},
-    [SNAP_END] = {"the end", "end"},
-    [SNAP_PAD] = {"to fill pages", "pad"},
-    [EXAMINE_KINDS - 1] = {"not known", "other"},
+    [SNAP_ITEMS] = {"of items", "items"},   [SNAP_VALUE] = {"of large values", "value"},
+    [SNAP_KEYS] = {"of keys", "keys"},      [SNAP_META] = {"of deadlines", "meta"},
+    [SNAP_FLUSH] = {"of flushes", "flush"}, [SNAP_PING] = {"of pings", "ping"},
+    [SNAP_END] = {"the end", "end"},        [SNAP_PAD] = {"to fill pages", "pad"},
+    [SNAP_DUE] = {"of expiry", "due"},      [EXAMINE_KINDS - 1] = {"not known", "other"},
 };
 
 static uint64_t all_blocks(const struct examined *x)
@@ -152,6 +148,11 @@ static void put_content(FILE *out, const struct examined *x, int64_t now)
                 x->header.log, x->keys, x->gone);
         put_bytes(out, "    synced       ", x->synced);
         fputs(" at least were on the disk\n", out);
+        if (x->due_unix_ms != 0) {
+            fputs("    expired      everything due by ", out);
+            put_time(out, x->due_unix_ms);
+            fputs(" is gone\n", out);
+        }
         if (x->items != 0) {
             put_items(out, x);
             put_sizes(out, x);
@@ -241,6 +242,12 @@ static void json_content(struct json *j, const struct examined *x, int64_t now)
     put_u64(j, "keys", x->keys);
     put_u64(j, "keys_gone", x->gone);
     put_u64(j, "bytes_synced", x->synced);
+    json_name(j, "due_unix_ms");
+    if (x->due_unix_ms == 0) {
+        json_null(j);
+    } else {
+        json_i64(j, x->due_unix_ms);
+    }
     json_name(j, "torn_end");
     json_bool(j, x->is_torn || x->logs.is_torn);
     put_u64(j, "items", x->items);

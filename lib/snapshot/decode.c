@@ -81,13 +81,13 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
     return true;
 }
 
-/* Keys are only in a log, and it has no END. */
+/* Keys and what is due are only in a log, and it has no END. */
 static bool is_known(const struct snap_reader *r, uint8_t kind)
 {
     bool is_log = (r->header.flags & SNAP_IS_LOG) != 0;
 
     return kind == SNAP_ITEMS || kind == SNAP_VALUE || kind == SNAP_FLUSH ||
-           kind == (is_log ? SNAP_KEYS : SNAP_END);
+           (is_log ? kind == SNAP_KEYS || kind == SNAP_DUE : kind == SNAP_END);
 }
 
 /* What a block's header alone tells to be wrong. */
@@ -108,7 +108,8 @@ static enum snap_fault_kind judge(const struct snap_reader *r, const char *p,
     if ((b->kind == SNAP_ITEMS && b->items > b->raw / (SNAP_ITEM_BYTES + 1)) ||
         (b->kind == SNAP_VALUE && b->items > 1) ||
         (b->kind == SNAP_KEYS && b->items != b->raw / SNAP_KEY_BYTES) ||
-        ((b->kind == SNAP_FLUSH || b->kind == SNAP_END) && b->items != 0)) {
+        ((b->kind == SNAP_FLUSH || b->kind == SNAP_DUE || b->kind == SNAP_END) &&
+         b->items != 0)) {
         return SNAP_FAULT_FIELDS;
     }
     if (b->kind == SNAP_VALUE && b->items == 0 && !r->is_in_value) {
@@ -321,13 +322,23 @@ bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
     return true;
 }
 
-bool snap_flush_of(struct span content, int64_t *at_unix_ms)
+static bool instant_of(struct span content, int64_t *unix_ms)
 {
-    if (content.len != SNAP_FLUSH_BYTES) {
+    if (content.len != sizeof(uint64_t)) {
         return false;
     }
-    *at_unix_ms = (int64_t)snap_get64(content.ptr);
+    *unix_ms = (int64_t)snap_get64(content.ptr);
     return true;
+}
+
+bool snap_flush_of(struct span content, int64_t *at_unix_ms)
+{
+    return instant_of(content, at_unix_ms);
+}
+
+bool snap_due_of(struct span content, int64_t *due_unix_ms)
+{
+    return instant_of(content, due_unix_ms);
 }
 
 uint64_t snap_key_of(struct span content, uint32_t i)

@@ -138,6 +138,7 @@ static bool send_as(struct snap_encoder *e, enum snap_kind kind, int64_t unix_ms
 {
     struct snap_block b = {
         .kind = (uint8_t)kind,
+        .flags = kind == SNAP_DUE ? SNAP_OPTIONAL : 0,
         .raw = e->used,
         .stored = e->used,
         .items = e->items,
@@ -157,7 +158,7 @@ static bool send_as(struct snap_encoder *e, enum snap_kind kind, int64_t unix_ms
 
         if (n != 0) {
             b.stored = (uint32_t)n;
-            b.flags = SNAP_PACKED;
+            b.flags |= SNAP_PACKED;
             out = e->packed;
         }
     }
@@ -290,6 +291,14 @@ bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
     snap_put64(e->block + SNAP_BLOCK_BYTES, (uint64_t)at_unix_ms);
     e->used = SNAP_FLUSH_BYTES;
     return send_as(e, SNAP_FLUSH, unix_ms);
+}
+
+bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms)
+{
+    snap_encoder_send(e, unix_ms);
+    snap_put64(e->block + SNAP_BLOCK_BYTES, (uint64_t)due_unix_ms);
+    e->used = SNAP_DUE_BYTES;
+    return send_as(e, SNAP_DUE, unix_ms);
 }
 
 bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms)

@@ -9,6 +9,7 @@
  *     snap_value_begin/part/end()    an item that fits no block; sends as it goes
  *     snap_put_flush()
  *     snap_put_key()                 a key that has changed
+ *     snap_put_due()                 what has expired
  *     snap_encoder_end()             END goes out
  *
  * Two threads may share the work: one fills blocks (snap_filler_begin()), the other writes them
@@ -126,6 +127,9 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
 
 /* What is stored is flushed at this instant: goes out at once. */
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);
+
+/* All items with a deadline up to this instant are gone: goes out at once. */
+bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms);
 
 /* The key of this hash has changed. Sends the block before it if there is no room. */
 bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms);

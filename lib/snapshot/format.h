@@ -45,6 +45,8 @@
  *     KEYS     in a log: `items` hashes:64 of keys that have changed; seed: the chain
  *     META and PING are for replicas; a file has none of them
  *     PAD      zeros, so that the next block stands where a page begins; optional, in a log
+ *     DUE      in a log: all items with a deadline up to this instant are gone: unix ms:64.
+ *              Optional: the block's time says as much to a reader that does not know it.
  *
  * Snapshots and the logs that belong to them have the same chain. Logs are numbered; that in
  * a snapshot's header is the first that begins before it: see keylog.h. A log has no END. Its
@@ -83,6 +85,7 @@
 #define SNAP_END_BYTES     24u
 #define SNAP_FLUSH_BYTES   8u
 #define SNAP_KEY_BYTES     8u
+#define SNAP_DUE_BYTES     8u
 
 /*
  * In place of the offset of a part: the rest of the value does not come, nor is the item one.
@@ -105,7 +108,10 @@ enum snap_kind {
     SNAP_PING = 6,
     SNAP_END = 7,
     SNAP_PAD = 8,
+    SNAP_DUE = 9,
 };
+
+#define SNAP_KIND_MAX SNAP_DUE
 
 /* Flags of a file. */
 #define SNAP_HAS_LOG 0x01u /* a snapshot: the log of its number must be there */

@@ -226,8 +226,12 @@ static void add_keys(struct keychain *c, const struct snap_block *b, struct span
 
 static void note_block(struct keychain *c, const struct snap_block *b, struct span content)
 {
+    int64_t due;
+
     if (b->kind == SNAP_KEYS) {
         add_keys(c, b, content);
+    } else if (b->kind == SNAP_DUE && snap_due_of(content, &due)) {
+        c->unix_ms = due > c->unix_ms ? due : c->unix_ms;
     } else if (b->kind == SNAP_VALUE || b->kind == SNAP_FLUSH ||
                (b->kind == SNAP_ITEMS && b->items != 0)) {
         c->states += b->items;

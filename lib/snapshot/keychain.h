@@ -70,7 +70,8 @@ struct keychain {
     uint64_t states;      /* likewise: items, or that they are gone */
     uint64_t last_keys;   /* the last log that has keys, 0: none */
     bool has_states;      /* states, or flushes */
-    int64_t unix_ms;      /* the latest time that any block has; 0: none */
+    int64_t unix_ms;      /* the latest time that any block has: what was due by then is gone;
+                           * 0: none */
     uint64_t cut_bytes;   /* of the last one */
     bool is_sealed;       /* the last one was closed by its writer, at its end */
     struct snap_fault fault;

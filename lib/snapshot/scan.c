@@ -68,6 +68,15 @@ static bool give_block(struct scan *s, const struct snap_block *b, struct snap_o
         }
         return sink->flush == NULL || sink->flush(sink->arg, at);
     }
+    if (b->kind == SNAP_DUE) {
+        if (!snap_due_of(content, &at)) {
+            *fault = snap_fault_at(b, SNAP_FAULT_CONTENT);
+            return false;
+        }
+        if (sink->due != NULL) {
+            sink->due(sink->arg, at);
+        }
+    }
     return true;
 }
 

@@ -175,6 +175,39 @@ static void make_log(struct buf *file, size_t ends[4])
     snap_encoder_fini(&e);
 }
 
+TEST(what_a_log_says_of_expiry_is_shown)
+{
+    struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = 77, .log = 12};
+    struct snap_encoder e;
+    struct examined x;
+    struct buf file;
+    char text[4096];
+    FILE *out = fmemopen(text, sizeof(text), "w");
+
+    buf_init(&file);
+    ck_assert(snap_encoder_begin(&e, file_append, &file, &h, false));
+    ck_assert(snap_put_key(&e, 1, NOW));
+    ck_assert(snap_put_due(&e, NOW + 1000, NOW + 1000));
+    ck_assert(snap_put_due(&e, NOW + 500, NOW + 2000));
+    snap_encoder_fini(&e);
+    ck_assert_int_eq(examine_span(&x, buf_span(&file)), VERDICT_WHOLE);
+    ck_assert_uint_eq(x.blocks[SNAP_KEYS], 1);
+    ck_assert_uint_eq(x.blocks[SNAP_DUE], 2);
+    ck_assert_int_eq(x.due_unix_ms, NOW + 1000);
+    ck_assert_int_eq(x.last_unix_ms, NOW + 2000);
+    report_text(out, "log", &x, NOW, true);
+    ck_assert_int_eq(fclose(out), 0);
+    ck_assert_ptr_nonnull(strstr(text, "2 of expiry"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "expired      everything due by 2023-11-14 22:13:21 UTC is gone"));
+    for (size_t n = SNAP_HEADER_BYTES; n < buf_len(&file); n++) {
+        buf_begin(&file)[n] ^= 4;
+        ck_assert_int_eq(examine_span(&x, buf_span(&file)), VERDICT_DAMAGED);
+        buf_begin(&file)[n] ^= 4;
+    }
+    buf_fini(&file);
+}
+
 TEST(a_log_is_whole_where_a_block_ends)
 {
     struct examined x;

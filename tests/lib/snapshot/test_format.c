@@ -546,6 +546,8 @@ TEST(fields_that_contradict_each_other_are_found)
     ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS);
     b = (struct snap_block){.kind = SNAP_KEYS, .raw = 8, .items = 1};
     ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_KIND); /* only in a log */
+    b = (struct snap_block){.kind = SNAP_DUE, .raw = 8};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_KIND); /* likewise */
     b = (struct snap_block){.kind = SNAP_END, .raw = SNAP_END_BYTES, .flags = SNAP_OPTIONAL};
     ck_assert_int_eq(fault_of(b, end), SNAP_FAULT_FIELDS);
     /* A part that continues nothing. */
