@@ -152,7 +152,8 @@ static void doze(struct keylog *l, uint64_t asked)
     }
     atomic_store(&l->is_dozing, true);
     if (atomic_load(&l->asked) == asked && keylog_flag(&l->is_read) &&
-        !keylog_flag(&l->is_stopping) && (!is_long || stream_lag(&l->fill.stream) == 0)) {
+        !keylog_flag(&l->is_stopping) &&
+        (!is_long || (stream_lag(&l->fill.stream) == 0 && !logfill_owes_due(&l->fill)))) {
         bell_sleep(bell, rings, is_long ? SLEEP_US : l->is_fast ? POLL_US : REST_US);
     }
     atomic_store(&l->is_dozing, false);
@@ -192,6 +193,9 @@ static bool read_rings(struct keylog *l)
             keylog_on_gap(l, 0);
             return false;
         }
+        if (state == STREAM_IDLE) {
+            logfill_put_due(&l->fill, ends || atomic_load(&l->urgent) != 0);
+        }
         is_new = stream_records(&l->fill.stream) != records;
         if (!logfill_has_begun(&l->fill)) {
             began_ms = 0;
@@ -204,7 +208,7 @@ static bool read_rings(struct keylog *l)
             handed = state == STREAM_IDLE ? asked : handed;
             began_ms = 0;
         }
-        l->polls = is_new ? 0 : l->polls;
+        l->polls = is_new || logfill_owes_due(&l->fill) ? 0 : l->polls;
         if (ends && state == STREAM_IDLE) {
             return true;
         }
@@ -344,6 +348,11 @@ void keylog_forget(struct keylog *l, uint64_t epoch)
     }
 }
 
+void keylog_base(struct keylog *l, int64_t offset_ms)
+{
+    logfill_base(&l->fill, offset_ms);
+}
+
 void keylog_void(struct keylog *l)
 {
     pthread_mutex_lock(&l->mutex);
@@ -420,6 +429,9 @@ void keylog_look(struct keylog *l, struct keylog_info *info)
     if (info->is_on) {
         /* What goes from the rings to the buffer meanwhile is counted in both, not in none. */
         info->waiting_bytes = l->is_attached ? stream_lag(&l->fill.stream) : 0;
+        if (l->is_attached && logfill_owes_due(&l->fill)) {
+            info->waiting_bytes += SNAP_BLOCK_BYTES + SNAP_DUE_BYTES;
+        }
         info->waiting_bytes += logfill_waiting(&l->fill);
     }
     pthread_mutex_unlock(&l->mutex);
@@ -478,6 +490,7 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
         release(l);
         return MF_ENOMEM;
     }
+    logfill_base(&l->fill, cfg->base_offset_ms);
     if (thread_start(&l->reader, &reader_kind, l) != 0 ||
         thread_start(&l->writer, &keylog_writer, l) != 0 ||
         thread_start(&l->syncer, &keylog_syncer, l) != 0) {

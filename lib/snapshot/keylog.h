@@ -56,6 +56,7 @@ struct keylog_config {
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *base;    /* [borrowed] */
     uint64_t ring_bytes;       /* of changes in all, if nobody else has rings already */
+    int64_t base_offset_ms;    /* see keylog_base(); 0: there is no base yet */
     /*
      * Keys are missing; error: an errno, or 0 if they came too fast. Nothing is logged any more
      * until the next keylog_rotate(). keylog_forget() is due once the base is gone. Context: a
@@ -105,6 +106,13 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
  * closed if it was begun for one of them, open or void.
  */
 void keylog_forget(struct keylog *l, uint64_t epoch);
+
+/*
+ * The base that the last rotation was for has its name. offset_ms was added to times of the
+ * engine to have its deadlines in Unix time (save.to_unix_ms). LOGFILL_OFFSET_UNKNOWN: nobody
+ * knows, so items that expire have a record each until the next base.
+ */
+void keylog_base(struct keylog *l, int64_t offset_ms);
 
 /*
  * There is a base that must not be loaded and cannot be removed yet. Unless a log of it is

@@ -17,6 +17,9 @@
 
 #define LATELY (1u << 13)
 
+/* The offset of the two clocks is measured; it is wrong by less than a millisecond. */
+#define OFFSET_ERROR_MS 1
+
 static int64_t unix_now(const struct logfill *f)
 {
     return clock_unix_ms(&f->engine->clock);
@@ -47,6 +50,84 @@ static char *on_block(void *arg, const struct snap_block *b, bool is_more)
     must(handoff_give(&f->full));
     wait_free(f, 0);
     return f->blocks[handoff_next(&f->full)].bytes;
+}
+
+/* ---- what has expired -------------------------------------------------------------------- */
+
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Bytes put so far, with those of a block begun. */
+static uint64_t put_so_far(const struct logfill *f)
+{
+    return f->handed + f->filler.used;
+}
+
+/* Note by which offsets deadlines were written until now. */
+static void note_offsets(struct logfill *f)
+{
+    uint64_t bases = atomic_load_explicit(&f->bases, memory_order_acquire);
+    uint64_t generation = atomic_load_explicit(&f->generation, memory_order_acquire);
+    int64_t last = put_so_far(f) != f->put_before ? f->shipping.to_unix_ms : INT64_MIN;
+
+    f->put_before = put_so_far(f);
+    if (generation != f->offset_of) { /* a log began, perhaps within the last pass */
+        f->offset_next = last;
+        f->offset_of = generation;
+    }
+    f->offset_next = greater(f->offset_next, last);
+    f->offset_max = greater(f->offset_max, last);
+    if (bases != f->bases_seen) {
+        f->offset_max = greater(atomic_load_explicit(&f->base_offset_ms, memory_order_relaxed),
+                                f->offset_next);
+        f->bases_seen = bases;
+    }
+}
+
+/*
+ * A pass begins: may items that expire be left to the word? Not while files have deadlines by a
+ * wall clock that was ahead of the present one.
+ */
+static void begin_pass(struct logfill *f)
+{
+    const struct clock *clock = &f->engine->clock;
+
+    note_offsets(f);
+    f->shipping.to_unix_ms = clock_unix_offset_ms(clock);
+    stream_record_expiries(&f->stream,
+                           f->shipping.to_unix_ms + OFFSET_ERROR_MS < f->offset_max);
+    f->expired = stream_expired(&f->stream);
+    if (logfill_owes_due(f)) {
+        f->due_gone = stream_due_gone(&f->stream, clock_now(clock));
+    }
+    f->unix_ms = unix_now(f);
+}
+
+void logfill_put_due(struct logfill *f, bool in_haste)
+{
+    int64_t offset = greater(f->offset_max, f->shipping.to_unix_ms);
+    int64_t mono_ms = clock_mono_ms();
+    int64_t now;
+
+    if (f->expired == atomic_load_explicit(&f->expired_put, memory_order_relaxed) ||
+        (!in_haste && mono_ms - f->due_put_ms < LOGFILL_DUE_MS)) {
+        return;
+    }
+    logfill_send(f);
+    /* By the greatest offset: since the clock was set back, some may have had no record. */
+    now = clock_add_ms(clock_now(&f->engine->clock), offset);
+    snap_put_due(&f->filler, clock_add_ms(f->due_gone, offset), greater(now, unix_now(f)));
+    note_filled(f);
+    atomic_store_explicit(&f->expired_put, f->expired, memory_order_release);
+    f->due_put_ms = mono_ms;
+}
+
+bool logfill_owes_due(const struct logfill *f)
+{
+    return stream_expired(&f->stream) !=
+           atomic_load_explicit(&f->expired_put, memory_order_acquire);
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */
@@ -82,7 +163,7 @@ static void on_key(void *arg, const char *key, size_t key_len)
 
 enum stream_state logfill_keys(struct logfill *f)
 {
-    f->unix_ms = unix_now(f);
+    begin_pass(f);
     if (!f->filler.has_keys) {
         logfill_send(f);
     }
@@ -168,9 +249,8 @@ enum stream_state logfill_states(struct logfill *f)
     if (f->filler.has_keys) {
         logfill_send(f);
     }
-    f->unix_ms = unix_now(f);
+    begin_pass(f);
     f->shipping.now_s = (uint32_t)(clock_now(&f->engine->clock) / 1000);
-    f->shipping.to_unix_ms = clock_unix_offset_ms(&f->engine->clock);
     ship_rest(&f->ship);
     return stream_pass(&f->stream, &f->ship);
 }
@@ -213,6 +293,8 @@ enum mf_err logfill_begin(struct logfill *f, uint64_t ring_bytes)
     if (err == MF_OK) {
         /* What was begun before it, and not sent, is of no log. */
         snap_filler_begin(&f->filler, on_block, f, f->blocks[handoff_next(&f->full)].bytes);
+        f->put_before = put_so_far(f);
+        atomic_store_explicit(&f->expired_put, 0, memory_order_relaxed);
         wait_free(f, 0);
         note_filled(f);
         ship_init(&f->ship, &ops, f);
@@ -249,6 +331,12 @@ void logfill_rotate(struct logfill *f, uint64_t chain)
 {
     atomic_store(&f->chain, chain);
     atomic_fetch_add(&f->generation, 1);
+}
+
+void logfill_base(struct logfill *f, int64_t offset_ms)
+{
+    atomic_store_explicit(&f->base_offset_ms, offset_ms, memory_order_relaxed);
+    atomic_fetch_add_explicit(&f->bases, 1, memory_order_release);
 }
 
 uint64_t logfill_waiting(const struct logfill *f)

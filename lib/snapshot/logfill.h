@@ -6,6 +6,14 @@
  *
  * Keys that change often are put once for many changes: of keys, the last few thousand that
  * were put are known; of states, see stream.h.
+ *
+ * Of items that expire there is no record. Their deadlines are in the files, so one word is
+ * enough for any number of them: all that was due by now is gone (DUE in format.h). It is put
+ * within LOGFILL_DUE_MS.
+ *
+ * Files have deadlines by the wall clock. When that is set back, what was written before falls
+ * due before its time in the files: then items that expire have a record each, until there is a
+ * base that was written since.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOGFILL_H
 #define MAYFLY_LIB_SNAPSHOT_LOGFILL_H
@@ -26,6 +34,8 @@
  */
 #define LOGFILL_BLOCKS 4u
 
+#define LOGFILL_DUE_MS 250
+
 struct logfill_block {
     struct snap_block b;
     char *bytes;  /* of LOGFILE_ROOM_BYTES */
@@ -43,16 +53,28 @@ struct logfill {
     struct ship ship;
     struct shipping shipping;
     struct snap_encoder filler;
-    uint64_t *lately;   /* keys that were put lately, by hash */
-    uint64_t lately_of; /* the generation that they belong to */
-    uint64_t handed;    /* bytes of the blocks that are on their way or gone */
-    int64_t unix_ms;    /* when the pass that goes on began */
+    uint64_t *lately;    /* keys that were put lately, by hash */
+    uint64_t lately_of;  /* the generation that they belong to */
+    uint64_t handed;     /* bytes of the blocks that are on their way or gone */
+    int64_t unix_ms;     /* when the pass that goes on began */
+    uint64_t expired;    /* stream_expired() when it began */
+    msec_t due_gone;     /* and stream_due_gone(), if the word is owed */
+    int64_t due_put_ms;  /* by the monotonic clock: when the last word was put */
+    uint64_t put_before; /* bytes, before the last pass */
+    /* Unix time less engine time, by which deadlines were written: the greatest of them */
+    int64_t offset_max;  /* in the base and its logs */
+    int64_t offset_next; /* of those since the last rotation */
+    uint64_t offset_of;  /* the generation that this belongs to */
+    uint64_t bases_seen;
     /* for both */
     struct logfill_block blocks[LOGFILL_BLOCKS];
     struct handoff full; /* of the blocks: to the writer */
     /* [atomic] */
     _Atomic uint64_t chain;                   /* seed of the hashes of keys */
     _Atomic uint64_t generation;              /* logs begun */
+    _Atomic int64_t base_offset_ms;           /* of the base: see logfill_base() */
+    _Atomic uint64_t bases;                   /* that got their name (release) */
+    _Atomic uint64_t expired_put;             /* items that expired before the last word */
     _Atomic uint64_t filled MF_LINE_ALIGNED;  /* bytes so far, with those of a block begun */
     _Atomic uint64_t written MF_LINE_ALIGNED; /* bytes of those blocks that were taken */
 };
@@ -83,6 +105,15 @@ enum stream_state logfill_states(struct logfill *f);
 /* The block that is begun goes on its way, if anything is in it. */
 void logfill_send(struct logfill *f);
 
+/*
+ * After a pass that was STREAM_IDLE: if items have expired since it was last said, put that
+ * what is due is gone. Unless in_haste, not before LOGFILL_DUE_MS are over.
+ */
+void logfill_put_due(struct logfill *f, bool in_haste);
+
+/* Have items expired since? Context: any thread, until logfill_end(). */
+bool logfill_owes_due(const struct logfill *f);
+
 /* Is anything in it? */
 static inline bool logfill_has_begun(const struct logfill *f)
 {
@@ -97,6 +128,13 @@ void logfill_took(struct logfill *f);
 
 /* A log begins: keys are hashed with this seed, and put again. Context: the same. */
 void logfill_rotate(struct logfill *f, uint64_t chain);
+
+/*
+ * What the log belongs to has its name: a base whose deadlines were written with this offset
+ * (save.h, load.h); LOGFILL_OFFSET_UNKNOWN: nobody knows. Context: any thread.
+ */
+#define LOGFILL_OFFSET_UNKNOWN INT64_MAX
+void logfill_base(struct logfill *f, int64_t offset_ms);
 
 /* ---- whoever looks ----------------------------------------------------------------------- */
 

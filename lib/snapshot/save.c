@@ -250,12 +250,13 @@ enum save_end save_run(struct save *save)
     must_not_be_reading();
     save->error = 0;
     save->unix_ms = clock_unix_ms(&save->engine->clock);
+    save->to_unix_ms = clock_unix_offset_ms(&save->engine->clock);
     atomic_store_explicit(&save->items, 0, memory_order_relaxed);
     atomic_store_explicit(&save->bytes, 0, memory_order_relaxed);
     s.shipping = (struct shipping){
         .encoder = &s.encoder,
         .engine = save->engine,
-        .to_unix_ms = clock_unix_offset_ms(&save->engine->clock),
+        .to_unix_ms = save->to_unix_ms,
     };
     s.began_us = clock_mono_us();
     if (save->write == NULL && !begin_file(&s)) {

@@ -60,7 +60,8 @@ struct save {
     _Atomic bool is_to_stop;
     /* out */
     int error;
-    int64_t unix_ms; /* when it began */
+    int64_t unix_ms;    /* when it began */
+    int64_t to_unix_ms; /* was added to deadlines */
 };
 
 /* Save. Context: a registered thread of its own, outside a section. */

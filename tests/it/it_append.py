@@ -546,6 +546,29 @@ def test_a_full_disk():
             wait_for(lambda: len(log_names(k)) == 1, "older logs are gone")
 
 
+def test_a_mass_of_deaths_takes_next_to_nothing():
+    """However long they take: the sampler is held until all are due, and their log is measured from then on."""
+    for mode in b"keys", b"full":
+        with kept() as k:
+            options = ("-o", "save_on_stop=no,appendonly=" + mode.decode())
+            with k.daemon(*options, "-o", "active_expire=no") as d, d.operator() as o:
+                o.send(b"".join(b"ms k%d 1 q T1\r\nx\r\n" % n for n in range(50000)) + b"mn\r\n")
+                assert o.line() == b"MN"
+                o.set(b"stays", b"1")
+                assert o.ask(b"save") == b"OK"
+                wait_for(lambda: int(o.stats(b"expire")["expire_debt_keys"]) == 50000, "all are due")
+                wait_for_log(o)
+                before = os.path.getsize(log_path(k))
+                assert o.ask(b"config set active_expire yes") == b"OK"
+                wait_for(lambda: o.stats()["curr_items"] == "1", "all are gone")
+                wait_for_log(o)
+                assert 0 < os.path.getsize(log_path(k)) - before <= 4096
+                assert figure(o, "aof_gaps") == 0
+                crash(d)
+            with k.daemon(*options) as d, d.operator() as o:
+                assert o.get(b"stays") == b"1" and o.stats()["curr_items"] == "1"
+
+
 def test_what_is_not_loaded_is_not_left_there():
     """Its keys are absent, so nothing would be logged when they are deleted."""
     with kept() as k:
