@@ -199,7 +199,7 @@ bool append_is_done(const struct append *a, uint64_t ticket)
     return a->log == NULL || keylog_is_done(a->log, ticket);
 }
 
-static bool start_log(struct append *a)
+static bool start_log(struct append *a, int64_t base_offset_ms)
 {
     uint64_t limit = setting_get(a->settings, memory_limit_bytes) / RING_PART;
     const struct keylog_config cfg = {
@@ -210,6 +210,7 @@ static bool start_log(struct append *a)
         .ring_bytes = limit < RING_BYTES_MIN   ? RING_BYTES_MIN
                       : limit > RING_BYTES_MAX ? RING_BYTES_MAX
                                                : limit,
+        .base_offset_ms = base_offset_ms,
         .on_gap = on_gap,
         .on_slow = on_slow,
         .on_behind = on_behind,
@@ -231,7 +232,7 @@ static enum keylog_mode mode_of(const struct append *a)
 }
 
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
-                  bool goes_on, uint64_t base_bytes)
+                  bool goes_on, uint64_t base_bytes, int64_t base_offset_ms)
 {
     bool has_chain = header != NULL && header->log != 0;
     uint64_t logs = a->chain_read.logs;
@@ -252,7 +253,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
         a->next = header->log;
     }
     /* The threads are there in any case: later none can be made. */
-    is_started = start_log(a);
+    is_started = start_log(a, base_offset_ms);
     update_hold(a);
     if (!append_is_used(a)) {
         return true;
@@ -364,6 +365,9 @@ void append_after_save(struct append *a, const struct save *s)
 
     if (error != 0) {
         log_error("snapshot, cannot remove old logs in %s (%s)", a->dir, strerror(error));
+    }
+    if (a->log != NULL) {
+        keylog_base(a->log, s->to_unix_ms);
     }
     atomic_store(&a->base->bytes, atomic_load(&s->bytes));
     atomic_store(&a->base->log_mark, (int64_t)a->written_mark);

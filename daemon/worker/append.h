@@ -101,11 +101,12 @@ enum load_end append_read(struct append *a, const struct snap_header *h, struct 
 /*
  * After it: keep a log from now on, if the options say so. header: of the snapshot's file, if
  * that was loaded, or is about to be; NULL: it was not. goes_on: the file and its logs have all
- * that there is, so another log may follow them. False: no log was begun, or there are too
- * many: the file, if there is one, must go, and another one be made.
+ * that there is, so another log may follow them. base_offset_ms: see keylog_base(). False: no
+ * log was begun, or there are too many: the file, if there is one, must go, and another one be
+ * made.
  */
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
-                  bool goes_on, uint64_t base_bytes);
+                  bool goes_on, uint64_t base_bytes, int64_t base_offset_ms);
 
 /*
  * Is what a snapshot of this header and its logs have what there was when append_end() has

@@ -20,6 +20,7 @@
 #include "lib/engine/engine.h"
 #include "lib/shard/info.h"
 #include "lib/snapshot/behind.h"
+#include "lib/snapshot/logfill.h"
 
 /* A flush voids what was written; so often it is begun anew. */
 #define TRIES 3
@@ -265,7 +266,10 @@ static bool begin_log(struct snapshots *s)
     stays = stays || (is_loaded && (!is_partial || is_saved_first(s)));
     is_begun = append_begin(&s->append, s->engine,
                             is_loaded || stays || s->load.is_beside ? &s->file.header : NULL,
-                            stays, s->file.bytes);
+                            stays, s->file.bytes,
+                            is_loaded ? s->load.to_unix_ms
+                            : stays   ? LOGFILL_OFFSET_UNKNOWN
+                                      : 0);
     if (is_loaded && append_is_used(&s->append) && !load_flush_again(&s->load)) {
         is_begun = false; /* the log lacks a flush, so there has to be another snapshot */
     }
