@@ -19,9 +19,6 @@
  * The rings of changes, of all shards together: a part of the memory limit, which they count
  * against, between these.
  */
-#define RING_PART      32
-#define RING_BYTES_MIN ((uint64_t)2 << 20)
-#define RING_BYTES_MAX ((uint64_t)16 << 20)
 
 /* So many logs of one snapshot are left by as many starts; then it is made anew. */
 #define LOGS_MAX 16
@@ -201,15 +198,11 @@ bool append_is_done(const struct append *a, uint64_t ticket)
 
 static bool start_log(struct append *a, int64_t base_offset_ms)
 {
-    uint64_t limit = setting_get(a->settings, memory_limit_bytes) / RING_PART;
     const struct keylog_config cfg = {
         .engine = a->engine,
         .io = &io_system,
         .dir = a->dir,
         .base = a->name,
-        .ring_bytes = limit < RING_BYTES_MIN   ? RING_BYTES_MIN
-                      : limit > RING_BYTES_MAX ? RING_BYTES_MAX
-                                               : limit,
         .base_offset_ms = base_offset_ms,
         .on_gap = on_gap,
         .on_slow = on_slow,

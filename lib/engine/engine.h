@@ -60,6 +60,7 @@ struct engine_config {
     bool is_in_cores;                     /* core files have the items: -r */
     uint64_t seed;                        /* of the key hash */
     bool has_past;                        /* clients may have cas values of earlier engines */
+    uint64_t ring_bytes;                  /* of changes (stream.h); 0: as the limit asks */
     int64_t hold_boot_ns;                 /* keep what expires until then: clock_boot_ns() */
     struct attach *attach;                /* [borrowed] items are in its file; NULL: none */
     shard_observer_fn observer;           /* NULL: none */

@@ -171,7 +171,7 @@ enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_co
     f->engine = e;
     f->ops = cfg->ops;
     f->arg = cfg->arg;
-    if (stream_begin(&f->stream, e, cfg->ring_bytes) != MF_OK) {
+    if (stream_begin(&f->stream, e) != MF_OK) {
         mem_free(f);
         return MF_ENOMEM;
     }

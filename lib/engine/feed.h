@@ -23,7 +23,6 @@ struct feed;
 struct feed_config {
     const struct ship_ops *ops; /* [borrowed] with all callbacks */
     void *arg;                  /* [borrowed] */
-    uint64_t ring_bytes;        /* of changes in all, if no other feed has rings already */
 };
 
 /* How far it is. The counts are those of struct walk and of struct stream. */

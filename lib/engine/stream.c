@@ -24,6 +24,11 @@
 #define PREFETCH_BYTES      512u
 #define PREFETCH_ITEM_BYTES 512u
 
+/* Of memory for the rings of all shards: this part of the limit, within these bounds. */
+#define RING_PART      32
+#define RING_BYTES_MIN ((uint64_t)2 << 20)
+#define RING_BYTES_MAX ((uint64_t)16 << 20)
+
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
     uint64_t pos;                  /* read up to there */
@@ -90,8 +95,25 @@ static void remove_rings(struct engine *e)
     }
 }
 
-static bool make_rings(struct engine *e, uint64_t bytes)
+/* Of all rings. */
+static uint64_t bytes_wanted(const struct engine *e)
 {
+    uint64_t part =
+        (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed) /
+        RING_PART;
+
+    if (e->config.ring_bytes != 0) {
+        return e->config.ring_bytes;
+    }
+    return part < RING_BYTES_MIN   ? RING_BYTES_MIN
+           : part > RING_BYTES_MAX ? RING_BYTES_MAX
+                                   : part;
+}
+
+static bool make_rings(struct engine *e)
+{
+    uint64_t bytes = bytes_wanted(e);
+
     for (uint32_t i = 0; i < e->shard_count; i++) {
         struct changes *c = changes_create(bytes / e->shard_count, &e->budget, &e->bell);
 
@@ -105,12 +127,12 @@ static bool make_rings(struct engine *e, uint64_t bytes)
 }
 
 /* The rings are there for as long as any stream is. */
-static bool attach(struct engine *e, uint64_t bytes)
+static bool attach(struct engine *e)
 {
     bool has_rings;
 
     pthread_mutex_lock(&e->streams_lock);
-    has_rings = e->streams != 0 || make_rings(e, bytes);
+    has_rings = e->streams != 0 || make_rings(e);
     e->streams += has_rings;
     pthread_mutex_unlock(&e->streams_lock);
     return has_rings;
@@ -133,14 +155,14 @@ static void release(struct stream *st)
     *st = (struct stream){0};
 }
 
-enum mf_err stream_begin(struct stream *st, struct engine *e, uint64_t bytes)
+enum mf_err stream_begin(struct stream *st, struct engine *e)
 {
     must_not_be_reading();
     *st = (struct stream){.engine = e};
     st->rings = mem_zalloc(e->shard_count * sizeof(*st->rings));
     st->covered = mem_zalloc(STREAM_COVERED * sizeof(*st->covered));
     st->batch = mem_zalloc(sizeof(*st->batch));
-    if (st->rings == NULL || st->covered == NULL || st->batch == NULL || !attach(e, bytes)) {
+    if (st->rings == NULL || st->covered == NULL || st->batch == NULL || !attach(e)) {
         release(st);
         return MF_ENOMEM;
     }

@@ -53,11 +53,13 @@ struct stream {
 };
 
 /*
- * Have every shard write records from now on, in rings of so many bytes in all; if another
- * stream has them do so already, its rings serve both. MF_ENOMEM. Context: registered thread,
- * outside a section and a shard; the stream stays on it.
+ * Have every shard write records from now on; if another stream has them do so already, its
+ * rings serve both. In all they have config.ring_bytes of the engine; if that is 0, a
+ * thirty-second of the limit when the first stream begins, but at least 2 MiB and at most
+ * 16 MiB. MF_ENOMEM. Context: registered thread, outside a section and a shard; the stream
+ * stays on it.
  */
-enum mf_err stream_begin(struct stream *st, struct engine *e, uint64_t bytes);
+enum mf_err stream_begin(struct stream *st, struct engine *e);
 
 /* Forget what was not read: go on with what is written from now on. Context: as above. */
 void stream_skip(struct stream *st);

@@ -256,7 +256,7 @@ static void run_reader(void *arg)
             continue;
         }
         pthread_mutex_unlock(&l->mutex);
-        bool is_there = logfill_begin(&l->fill, l->cfg.ring_bytes) == MF_OK;
+        bool is_there = logfill_begin(&l->fill) == MF_OK;
 
         pthread_mutex_lock(&l->mutex);
         if (is_there) {

@@ -55,7 +55,6 @@ struct keylog_config {
     struct engine *engine;     /* [borrowed] */
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *base;    /* [borrowed] */
-    uint64_t ring_bytes;       /* of changes in all, if nobody else has rings already */
     int64_t base_offset_ms;    /* see keylog_base(); 0: there is no base yet */
     /*
      * Keys are missing; error: an errno, or 0 if they came too fast. Nothing is logged any more

@@ -286,9 +286,9 @@ void logfill_fini(struct logfill *f)
     mem_free(f->lately);
 }
 
-enum mf_err logfill_begin(struct logfill *f, uint64_t ring_bytes)
+enum mf_err logfill_begin(struct logfill *f)
 {
-    enum mf_err err = stream_begin(&f->stream, f->engine, ring_bytes);
+    enum mf_err err = stream_begin(&f->stream, f->engine);
 
     if (err == MF_OK) {
         /* What was begun before it, and not sent, is of no log. */

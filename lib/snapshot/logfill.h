@@ -90,8 +90,8 @@ void logfill_fini(struct logfill *f);
 
 /* ---- the reader -------------------------------------------------------------------------- */
 
-/* Have changes recorded, in rings of so many bytes in all. MF_ENOMEM. See stream_begin(). */
-enum mf_err logfill_begin(struct logfill *f, uint64_t ring_bytes);
+/* Have changes recorded. MF_ENOMEM. See stream_begin(). */
+enum mf_err logfill_begin(struct logfill *f);
 void logfill_end(struct logfill *f);
 
 /*

@@ -176,7 +176,7 @@ static void measure(struct bench *b, enum way way, double *rate, double *cpu_ns)
 
     b->way = way;
     b->stop = false;
-    if (way == WAY_RECORDED && stream_begin(&stream, &b->engine, RING_BYTES) != MF_OK) {
+    if (way == WAY_RECORDED && stream_begin(&stream, &b->engine) != MF_OK) {
         fail("no memory for records");
     }
     pthread_barrier_init(&b->start, NULL, n + 1);
@@ -286,6 +286,7 @@ int main(int argc, char **argv)
     rcu_register();
     memcpy(&b.options, &engine_options_default, sizeof(b.options));
     engine_config_init(&cfg);
+    cfg.ring_bytes = RING_BYTES;
     cfg.shards = b.set.shards != 0 ? b.set.shards : b.set.threads;
     cfg.options = &b.options;
     cfg.limit_bytes = 1024ull << 20;

@@ -192,10 +192,10 @@ static const struct ship_ops ops = {.item = on_item,
                                     .flush_later = on_flush_later,
                                     .takes_due = true};
 
-struct mirror *mirror_start(struct world *world, uint64_t ring_bytes)
+struct mirror *mirror_start(struct world *world)
 {
     struct mirror *m = mem_zalloc(sizeof(*m));
-    struct feed_config cfg = {.ops = &ops, .arg = m, .ring_bytes = ring_bytes};
+    struct feed_config cfg = {.ops = &ops, .arg = m};
 
     m->world = world;
     m->value = mem_alloc(world->scenario->item_size_max);

@@ -13,8 +13,8 @@
 struct mirror;
 struct world;
 
-/* Attach one, with rings of so many bytes in all. Context: main, registered. */
-struct mirror *mirror_start(struct world *world, uint64_t ring_bytes);
+/* Attach one. Context: main, registered. */
+struct mirror *mirror_start(struct world *world);
 
 /* Wait until all has come. Context: main, while nobody else works. */
 void mirror_wait(struct mirror *m);

@@ -579,6 +579,7 @@ static void world_start(struct world *world, const struct scenario *sc)
     struct engine_config cfg;
 
     engine_config_init(&cfg);
+    cfg.ring_bytes = sc->ring_bytes;
     cfg.shards = sc->shards;
     cfg.limit_bytes = sc->limit_bytes;
     cfg.item_size_max = sc->item_size_max;
@@ -611,7 +612,7 @@ void world_run(const struct scenario *sc)
     rcu_register();
     client_setup(&world->workers[0]);
     if (sc->ring_bytes != 0) {
-        world->mirror = mirror_start(world, sc->ring_bytes);
+        world->mirror = mirror_start(world);
     }
     start_threads(world);
     run_rounds(world);

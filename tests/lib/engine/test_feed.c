@@ -145,6 +145,7 @@ static void start(void)
     fixture_config(&cfg);
     cfg.shards = 2;
     cfg.limit_bytes = 16 * MIB;
+    cfg.ring_bytes = 16384;
     fixture_start_threaded(&f, &cfg);
     memset(&told, 0, sizeof(told));
     ship_init(&ship, &ops, &told);
@@ -158,7 +159,7 @@ static void stop(void)
 static void start_stream(void)
 {
     start();
-    ck_assert_int_eq(stream_begin(&stream, &f.engine, 16384), MF_OK);
+    ck_assert_int_eq(stream_begin(&stream, &f.engine), MF_OK);
 }
 
 static void stop_stream(void)
@@ -287,12 +288,35 @@ TEST(a_ring_that_comes_around_is_told)
     check_told("a+ ");
 }
 
+/* Whichever stream is the first. */
+TEST(rings_are_as_large_as_the_engine_says)
+{
+    static const struct {
+        uint64_t wanted, limit, each;
+    } sizes[] = {{8192, 64 * MIB, 4096},
+                 {0, 16 * MIB, MIB},
+                 {0, 256 * MIB, 4 * MIB},
+                 {0, 1024 * MIB, 8 * MIB}};
+
+    stream_end(&stream);
+    for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        f.engine.config.ring_bytes = sizes[i].wanted;
+        budget_set_limit(&f.engine.budget, (int64_t)sizes[i].limit);
+        ck_assert_int_eq(stream_begin(&stream, &f.engine), MF_OK);
+        ck_assert_uint_eq(f.engine.shards[0]->changes->bytes, sizes[i].each);
+        ck_assert_uint_eq(f.engine.shards[1]->changes->bytes, sizes[i].each);
+        stream_end(&stream);
+    }
+    budget_set_limit(&f.engine.budget, 16 * MIB);
+    ck_assert_int_eq(stream_begin(&stream, &f.engine), MF_OK);
+}
+
 TEST(two_streams_share_the_rings)
 {
     struct stream other;
 
     fixture_set(&f, "a", 10);
-    ck_assert_int_eq(stream_begin(&other, &f.engine, 1 << 20), MF_OK);
+    ck_assert_int_eq(stream_begin(&other, &f.engine), MF_OK);
     check_told("a+ ");
     fixture_set(&f, "b", 10);
     check_told("b+ ");
@@ -409,7 +433,7 @@ TEST_FIXTURE(start, stop)
 
 TEST(a_feed_begins_with_all_and_goes_on_with_changes)
 {
-    struct feed_config cfg = {.ops = &ops, .arg = &told, .ring_bytes = 16384};
+    struct feed_config cfg = {.ops = &ops, .arg = &told};
     struct feed_info info;
 
     fixture_set(&f, "a", 10);
@@ -434,7 +458,7 @@ TEST(a_feed_begins_with_all_and_goes_on_with_changes)
 
 TEST(one_feed_runs_at_a_time)
 {
-    struct feed_config cfg = {.ops = &ops, .arg = &told, .ring_bytes = 16384};
+    struct feed_config cfg = {.ops = &ops, .arg = &told};
     struct feed *second;
 
     ck_assert_int_eq(feed_start(&feed, &f.engine, &cfg), MF_OK);
@@ -449,7 +473,7 @@ TEST(one_feed_runs_at_a_time)
 
 TEST(a_feed_ends_when_the_sink_wants_no_more)
 {
-    struct feed_config cfg = {.ops = &ops, .arg = &told, .ring_bytes = 16384};
+    struct feed_config cfg = {.ops = &ops, .arg = &told};
     struct feed_info info;
 
     told.wants_no_more = true;

@@ -63,6 +63,7 @@ static void start_engine(struct fixture *to)
     fixture_config(&cfg);
     cfg.shards = 2;
     cfg.limit_bytes = 64 * MIB;
+    cfg.ring_bytes = 1 * MIB;
     fixture_start_threaded(to, &cfg);
 }
 
@@ -73,7 +74,6 @@ static void start_log(int64_t base_offset_ms)
         .io = &io_system,
         .dir = folder,
         .base = BASE,
-        .ring_bytes = 1 * MIB,
         .base_offset_ms = base_offset_ms,
         .on_gap = on_gap,
         .on_slow = unheard_slow,

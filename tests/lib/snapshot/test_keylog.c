@@ -77,7 +77,6 @@ static void start(struct fixture *f, struct keylog **l, const struct io_calls *i
         .io = io,
         .dir = folder,
         .base = BASE,
-        .ring_bytes = ring_bytes,
         .on_gap = on_gap,
         .on_slow = on_slow,
         .on_behind = on_behind,
@@ -89,6 +88,7 @@ static void start(struct fixture *f, struct keylog **l, const struct io_calls *i
     fixture_config(&ecfg);
     ecfg.shards = 2;
     ecfg.limit_bytes = 32 * MIB;
+    ecfg.ring_bytes = ring_bytes;
     fixture_start_threaded(f, &ecfg);
     cfg.engine = &f->engine;
     ck_assert_int_eq(keylog_start(l, &cfg, sync), MF_OK);

@@ -54,6 +54,7 @@ static void start(struct fixture *f)
     cfg.shards = 2;
     cfg.limit_bytes = 64 * MIB;
     cfg.item_size_max = 16 * MIB;
+    cfg.ring_bytes = 8 * MIB;
     fixture_start_threaded(f, &cfg);
 }
 
@@ -81,7 +82,7 @@ TEST(a_key_that_changes_often_is_put_once)
 
     start(&f);
     ck_assert(logfill_init(fill, &f.engine, on_wake, on_wait, &fill));
-    ck_assert_int_eq(logfill_begin(fill, 4 * MIB), MF_OK);
+    ck_assert_int_eq(logfill_begin(fill), MF_OK);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, "hot", 10 + i % 10);
         if (i % 1000 == 0) {
@@ -192,7 +193,6 @@ static void start_log(struct fixture *f, struct keylog **l)
         .io = &io_system,
         .dir = folder,
         .base = BASE,
-        .ring_bytes = 8 * MIB,
         .on_gap = on_gap,
         .on_slow = unheard_slow,
         .on_behind = unheard_behind,

@@ -97,6 +97,7 @@ static void start(struct fixture *f)
     cfg.shards = 2;
     cfg.limit_bytes = 16 * MIB;
     cfg.item_size_max = 4 * MIB;
+    cfg.ring_bytes = 4 * MIB;
     fixture_start_threaded(f, &cfg);
 }
 
@@ -107,7 +108,6 @@ static void start_log(void)
         .io = &disk_io,
         .dir = folder,
         .base = BASE,
-        .ring_bytes = 4 * MIB,
         .on_gap = on_gap,
         .on_slow = unheard_slow,
         .on_behind = unheard_behind,
