@@ -270,7 +270,6 @@ static bool head_of(struct span *rest, uint8_t marks, struct snap_item *it)
     key_len = (uint8_t)p[0];
     it->marks = (uint8_t)p[1];
     it->heat = (uint8_t)p[2];
-    it->chain = (uint8_t)p[3];
     it->client_flags = snap_get32(p + 4);
     it->cas = snap_get64(p + 8);
     it->value_len = snap_get32(p + 16);

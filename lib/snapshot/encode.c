@@ -179,7 +179,7 @@ static uint32_t put_head(char *p, const struct snap_item *it)
     p[0] = (char)it->key.len;
     p[1] = (char)it->marks;
     p[2] = (char)it->heat;
-    p[3] = (char)it->chain;
+    p[3] = 0;
     snap_put32(p + 4, it->client_flags);
     snap_put64(p + 8, it->cas);
     snap_put32(p + 16, it->value_len);

@@ -29,7 +29,7 @@
 /* An item as a file has it. */
 struct snap_item {
     uint8_t marks; /* SNAP_STALE, SNAP_WON; SNAP_GONE */
-    uint8_t heat, chain;
+    uint8_t heat;
     uint32_t client_flags;
     uint64_t cas;
     uint32_t idle_s;  /* since the last access, when the block was made */

@@ -56,7 +56,7 @@
  * lost what it had taken; see torn.h. A log that was closed well ends with a block of no
  * items, before which all is durable. (Logs of older programs say so in every block.)
  *
- *     item     0 key length:8   1 marks:8   2 heat:8   3 chain:8   4 flags:32   8 cas:64
+ *     item     0 key length:8   1 marks:8   2 heat:8   3 zero:8   4 flags:32   8 cas:64
  *              16 value length:32   20 seconds since the last access:32   24 deadline:64,
  *              unix ms, or INT64_MAX; then key, then value
  */

@@ -32,8 +32,8 @@ struct taken {
 
 static uint64_t item_sum(const struct snap_item *it, struct span value)
 {
-    uint64_t n[6] = {it->marks,        it->heat,          it->chain,
-                     it->client_flags, (uint64_t)it->cas, (uint64_t)it->deadline};
+    uint64_t n[5] = {it->marks, it->heat, it->client_flags, (uint64_t)it->cas,
+                     (uint64_t)it->deadline};
     uint64_t sum = hash_key(it->idle_s, n, sizeof(n));
 
     sum = hash_key(sum, it->key.ptr, it->key.len);
@@ -145,7 +145,6 @@ static struct snap_item draw_item(struct rng *r, char *key, char *value, size_t 
     struct snap_item it = {
         .marks = (uint8_t)rng_below(r, 4),
         .heat = (uint8_t)rng_next(r),
-        .chain = (uint8_t)rng_below(r, 3),
         .client_flags = (uint32_t)rng_next(r),
         .cas = rng_next(r),
         .idle_s = (uint32_t)rng_next(r),
