@@ -123,7 +123,9 @@ static void on_gap(void *arg, int error)
 {
     struct append *a = arg;
 
-    if (error != 0) {
+    if (error == KEYLOG_GAP_FLUSH) {
+        log_error("snapshot, a flush came while its log began: to be removed, and made anew");
+    } else if (error != 0) {
         log_error("snapshot, cannot write its log (%s): to be removed, and made anew",
                   strerror(error));
     } else {

@@ -3,8 +3,8 @@
  * Feeding a sink: see feed.h. The stream begins before the walk looks at anything, so a change
  * is either met by the walk or has a record. Slots stand still from before the stream begins:
  * the record of a key is in the ring of the shard where the walk meets it. An overrun of the
- * rings begins both anew; as records of what the walk has yet to meet are passed over, that
- * needs changes that come faster than they are shipped.
+ * rings, or a flush while the stream begins, begins both anew. As records of what the walk has
+ * yet to meet are passed over, the former needs changes that come faster than they are shipped.
  */
 #include "lib/engine/feed.h"
 
@@ -124,7 +124,7 @@ static bool feed_some(struct feed *f)
     if (state == STREAM_REFUSED) {
         return false;
     }
-    if (state == STREAM_OVERRUN) {
+    if (state == STREAM_OVERRUN || state == STREAM_FLUSHED) {
         end_walk(f);
         return begin(f);
     }

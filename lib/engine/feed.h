@@ -33,7 +33,7 @@ struct feed_info {
     uint64_t keys_shipped, keys_all; /* by the walk */
     uint64_t records, records_shipped;
     uint64_t lag_bytes; /* of records that are not shipped yet: see stream_lag() */
-    uint64_t begun;     /* walks: 1, and one for each overrun */
+    uint64_t begun;     /* walks: 1, and one for each overrun and each flush while one begins */
     uint64_t left_out;
 };
 

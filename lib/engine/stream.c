@@ -180,6 +180,9 @@ void stream_skip(struct stream *st)
 {
     must_not_be_reading();
     for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        shard_flush(st->engine->shards[i], clock_now(&st->engine->clock));
+    }
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
         struct shard *s = st->engine->shards[i];
 
         shard_enter(s);
@@ -391,10 +394,11 @@ static void drop_covered(struct stream *st, uint32_t ring)
 }
 
 /*
- * Copy records up to `until` out, except for those that are covered. Stops at a flush. False:
- * the ring has come around.
+ * Copy records up to `until` out, except for those that are covered. Stops at a flush.
+ * STREAM_IDLE; STREAM_OVERRUN: the ring has come around; STREAM_FLUSHED.
  */
-static bool read_batch(struct stream *st, uint32_t ring, uint64_t until, struct ship *ship)
+static enum stream_state read_batch(struct stream *st, uint32_t ring, uint64_t until,
+                                    struct ship *ship)
 {
     struct stream_ring *r = &st->rings[ring];
     struct stream_batch *b = st->batch;
@@ -406,11 +410,11 @@ static bool read_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
 
         changes_prefetch(r->changes, pos + PREFETCH_BYTES);
         if (!changes_get(r->changes, &r->pos, c)) {
-            return false;
+            return STREAM_OVERRUN;
         }
         count(&st->records, 1);
         if (c->kind == CHANGE_FLUSH && c->cas <= st->flushed_before) {
-            return false; /* in another shard it was over when the stream began */
+            return STREAM_FLUSHED; /* in another shard it was over when the stream began */
         }
         if (c->kind == CHANGE_FLUSH) {
             r->held_at = c->cas;
@@ -424,7 +428,7 @@ static bool read_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
     }
     hash_batch(st);
     drop_covered(st, ring);
-    return true;
+    return STREAM_IDLE;
 }
 
 /* The item of a key, unless it is flushed; *in: its shard. */
@@ -575,6 +579,7 @@ static bool ship_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
 enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk)
 {
     bool has_read = pass_flushes(st, ship);
+    enum stream_state state;
 
     must_not_be_reading();
     for (uint32_t i = 0; i < st->engine->shard_count; i++) {
@@ -587,8 +592,9 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
         if (r->pos == until || r->held_at != 0) {
             continue;
         }
-        if (!read_batch(st, i, until, ship)) {
-            return STREAM_OVERRUN;
+        state = read_batch(st, i, until, ship);
+        if (state != STREAM_IDLE) {
+            return state;
         }
         if (!ship_batch(st, i, until, ship, walk)) {
             return STREAM_REFUSED;
@@ -628,9 +634,13 @@ static enum stream_state pass_ring(struct stream *st, uint32_t ring, struct ship
 
     while (r->pos != r->until && r->held_at == 0) {
         uint64_t now = changes_published(r->changes);
+        enum stream_state state = STREAM_OVERRUN;
 
-        if (now - r->pos > r->changes->bytes || !read_batch(st, ring, r->until, ship)) {
-            return STREAM_OVERRUN;
+        if (now - r->pos <= r->changes->bytes) {
+            state = read_batch(st, ring, r->until, ship);
+        }
+        if (state != STREAM_IDLE) {
+            return state;
         }
         /* What is looked up from here on is at least as new as all records up to now. */
         if (!ship_batch(st, ring, now, ship, NULL)) {

@@ -35,6 +35,7 @@ enum stream_state {
     STREAM_IDLE,    /* nothing more to read, or a flush is on its way to some shards */
     STREAM_GOES_ON, /* there may be more */
     STREAM_OVERRUN, /* records were lost: begin anew */
+    STREAM_FLUSHED, /* a flush was half done when the stream began: begin anew */
     STREAM_REFUSED, /* rest() wanted no more */
 };
 
@@ -61,7 +62,10 @@ struct stream {
  */
 enum mf_err stream_begin(struct stream *st, struct engine *e);
 
-/* Forget what was not read: go on with what is written from now on. Context: as above. */
+/*
+ * Forget what was not read: go on with what is written from now on. A flush that is due is
+ * carried out first. Context: as above.
+ */
 void stream_skip(struct stream *st);
 
 /*

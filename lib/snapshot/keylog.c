@@ -72,7 +72,7 @@ void keylog_on_gap(struct keylog *l, int error)
 
     pthread_mutex_lock(&l->mutex);
     was_on = keylog_is_open(l);
-    if (error == 0) {
+    if (error <= 0) {
         l->is_attached = false; /* the reader is here, and leaves the rings */
     }
     if (was_on) {
@@ -80,7 +80,7 @@ void keylog_on_gap(struct keylog *l, int error)
     }
     keylog_set_flag(&l->is_read, false);
     l->info.gaps += was_on;
-    l->info.was_good = l->info.was_good && error == 0;
+    l->info.was_good = l->info.was_good && error <= 0;
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
     if (was_on) {
@@ -189,8 +189,12 @@ static bool read_rings(struct keylog *l)
         bool is_new;
 
         note_fullness(l);
-        if (state == STREAM_OVERRUN) {
-            keylog_on_gap(l, 0);
+        if (state == STREAM_FLUSHED && handed == 0 && !keylog_is_open(l)) {
+            stream_skip(&l->fill.stream); /* no log has anything of it yet */
+            continue;
+        }
+        if (state == STREAM_OVERRUN || state == STREAM_FLUSHED) {
+            keylog_on_gap(l, state == STREAM_OVERRUN ? 0 : KEYLOG_GAP_FLUSH);
             return false;
         }
         if (state == STREAM_IDLE) {

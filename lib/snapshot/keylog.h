@@ -51,13 +51,16 @@ enum keylog_sync {
     KEYLOG_SYNC_ALWAYS,   /* for whoever asks */
 };
 
+#define KEYLOG_GAP_FLUSH (-1)
+
 struct keylog_config {
     struct engine *engine;     /* [borrowed] */
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *base;    /* [borrowed] */
     int64_t base_offset_ms;    /* see keylog_base(); 0: there is no base yet */
     /*
-     * Keys are missing; error: an errno, or 0 if they came too fast. Nothing is logged any more
+     * Keys are missing; error: an errno, 0 if they came too fast, or KEYLOG_GAP_FLUSH if a
+     * flush was half done when the log began. Nothing is logged any more
      * until the next keylog_rotate(). keylog_forget() is due once the base is gone. Context: a
      * thread of the log; it may wait.
      */

@@ -106,7 +106,7 @@ void keylog_tell(struct keylog *l);
 void keylog_finish(struct keylog *l, uint64_t ticket);
 
 /*
- * Keys are missing from here on; error 0: because the rings were overrun, which end then.
+ * Keys are missing from here on; error 0 or KEYLOG_GAP_FLUSH: the rings end then.
  * Context: one of the threads.
  */
 void keylog_on_gap(struct keylog *l, int error);

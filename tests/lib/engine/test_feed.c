@@ -14,6 +14,7 @@
 
 #include "lib/base/num.h"
 #include "lib/engine/stream.h"
+#include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -258,6 +259,38 @@ static void on_key(void *arg, const char *key, size_t key_len)
 {
     (void)arg;
     tell(span_of(key, key_len), "! ");
+}
+
+/* Half of it was carried out when the stream began: so is the other half, then. */
+TEST(a_flush_that_is_half_done_is_done_when_a_stream_begins)
+{
+    struct stream late;
+
+    fixture_flush(&f, fixture_now(&f) + 100);
+    check_told("later ");
+    clock_advance(&f.engine.clock, 100);
+    shard_flush(f.engine.shards[0], fixture_now(&f));
+    ck_assert_uint_ne(f.engine.shards[0]->flush_done, f.engine.shards[1]->flush_done);
+    ck_assert_int_eq(stream_begin(&late, &f.engine), MF_OK);
+    ck_assert_uint_eq(f.engine.shards[0]->flush_done, f.engine.shards[1]->flush_done);
+    ck_assert_int_eq(stream_slice(&late, &ship, NULL), STREAM_IDLE);
+    check_told("flush "); /* of the other one */
+    fixture_set(&f, "a", 10);
+    ck_assert_int_eq(stream_slice(&late, &ship, NULL), STREAM_GOES_ON);
+    check_told("a+ a+ ");
+    stream_end(&late);
+}
+
+/* If it comes to a shard only after that, what was stored in others since would go with it. */
+TEST_LOOP(a_flush_while_a_stream_begins_is_no_overrun, 2)
+{
+    stream.flushed_before = 1; /* as one that was over in another shard */
+    fixture_flush(&f, fixture_now(&f));
+    ck_assert_int_eq(_i == 0 ? stream_slice(&stream, &ship, NULL) : stream_pass(&stream, &ship),
+                     STREAM_FLUSHED);
+    stream_skip(&stream);
+    fixture_set(&f, "a", 10);
+    check_told("a+ ");
 }
 
 /* Keys alone, while a flush is read in some rings, and then states again. */
