@@ -40,8 +40,6 @@ usec_t __wrap_clock_mono_us(void)
     return __real_clock_mono_us() * HASTE;
 }
 
-TEST_FIXTURE(folder_make, folder_remove)
-
 static struct fixture f;
 static struct keylog *keylog;
 static uint64_t number; /* of the last log */
@@ -56,16 +54,19 @@ static void on_gap(void *arg, int error)
     ck_abort_msg("a gap: %d", error);
 }
 
-static void start_engine(struct fixture *to)
-{
-    struct engine_config cfg;
+/* Once for all engines of a test: those that run read the options that it sets. */
+static struct engine_config config;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    cfg.limit_bytes = 64 * MIB;
-    cfg.ring_bytes = 1 * MIB;
-    fixture_start_threaded(to, &cfg);
+static void make_folder(void)
+{
+    folder_make();
+    fixture_config(&config);
+    config.shards = 2;
+    config.limit_bytes = 64 * MIB;
+    config.ring_bytes = 1 * MIB;
 }
+
+TEST_FIXTURE(make_folder, folder_remove)
 
 static void start_log(int64_t base_offset_ms)
 {
@@ -115,7 +116,7 @@ static void save(enum keylog_mode mode)
 static void start(enum keylog_mode mode)
 {
     number = 0;
-    start_engine(&f);
+    fixture_start_threaded(&f, &config);
     start_log(0);
     save(mode);
 }
@@ -197,7 +198,7 @@ static void load_from(struct fixture *to, const char *dir, int64_t unix_ms, stru
     struct load_file file;
     char path[128];
 
-    start_engine(to);
+    fixture_start_threaded(to, &config);
     clock_step_wall(&to->engine.clock, unix_ms - clock_unix_ms(&to->engine.clock));
     snprintf(path, sizeof(path), "%s/" BASE, dir);
     ck_assert(load_open(&file, path));
@@ -465,7 +466,7 @@ TEST(records_come_and_go_with_the_clock)
     ck_assert_uint_eq(expire_one(), word);
     stop();
     number = 0;
-    start_engine(&f);
+    fixture_start_threaded(&f, &config);
     start_log(LOGFILL_OFFSET_UNKNOWN);
     rotate(KEYLOG_FULL);
     ck_assert_uint_eq(expire_one(), gone);
