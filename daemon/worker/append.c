@@ -15,11 +15,6 @@
 #include "lib/base/hash.h"
 #include "lib/engine/engine.h"
 
-/*
- * The rings of changes, of all shards together: a part of the memory limit, which they count
- * against, between these.
- */
-
 /* So many logs of one snapshot are left by as many starts; then it is made anew. */
 #define LOGS_MAX 16
 

@@ -24,7 +24,7 @@
 #define PREFETCH_BYTES      512u
 #define PREFETCH_ITEM_BYTES 512u
 
-/* Of memory for the rings of all shards: this part of the limit, within these bounds. */
+/* The rings of all shards count against the limit: this part of it, within these bounds. */
 #define RING_PART      32
 #define RING_BYTES_MIN ((uint64_t)2 << 20)
 #define RING_BYTES_MAX ((uint64_t)16 << 20)

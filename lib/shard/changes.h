@@ -141,9 +141,8 @@ static inline void changes_prefetch(const struct changes *c, uint64_t pos)
 
 /*
  * Sleep until a record is written or an expiry counted, bell_ring() is called, or the time is
- * over. `rings` is what
- * bell_listen() returned; between the two calls the caller looks whether there is anything to
- * do. Context: registered thread, outside a section.
+ * over. `rings` is what bell_listen() returned; between the two calls the caller looks whether
+ * there is anything to do. Context: registered thread, outside a section.
  */
 uint32_t bell_listen(struct changes_bell *b);
 void bell_sleep(struct changes_bell *b, uint32_t rings, usec_t max_us);
