@@ -23,12 +23,9 @@
 
 #define MIB (1ull << 20)
 
-/* Added to the nice value of the thread that feeds: workers and the reclaimer come first. */
-#define FEEDER_NICER 5
-
+/* Both enter shards, so they are no nicer than the workers, who would wait for them. */
 static const struct thread_kind mover_kind = {.name = "mover", .run = standby_main};
-static const struct thread_kind feeder_kind = {
-    .name = "feed", .run = standby_main, .nicer = FEEDER_NICER};
+static const struct thread_kind feeder_kind = {.name = "feed", .run = standby_main};
 
 /* What memcached counts against -I besides key and value. */
 #define ITEM_SIZE_EXTRA 59

@@ -4,8 +4,7 @@
  * then on whatever changes, by a stream. At rest the sink has what the engine has.
  *
  * The engine has one thread for feeds from its start on, so one of them runs at a time. The
- * sink's callbacks run on it (ship.h). It is a little nicer than the workers, and sleeps while
- * nothing changes.
+ * sink's callbacks run on it (ship.h). It sleeps while nothing changes.
  */
 #ifndef MAYFLY_LIB_ENGINE_FEED_H
 #define MAYFLY_LIB_ENGINE_FEED_H
