@@ -562,7 +562,8 @@ def test_a_mass_of_deaths_takes_next_to_nothing():
                 assert o.ask(b"config set active_expire yes") == b"OK"
                 wait_for(lambda: o.stats()["curr_items"] == "1", "all are gone")
                 wait_for_log(o)
-                assert 0 < os.path.getsize(log_path(k)) - before <= 4096
+                # A word each quarter of a second that it takes; records would be a hundred times as much.
+                assert 0 < os.path.getsize(log_path(k)) - before <= 16384
                 assert figure(o, "aof_gaps") == 0
                 crash(d)
             with k.daemon(*options) as d, d.operator() as o:

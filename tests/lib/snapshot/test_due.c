@@ -297,7 +297,8 @@ TEST_LOOP(a_mass_of_deaths_is_a_word_in_the_log, 2)
     clock_advance(&f.engine.clock, 60000);
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), MANY);
-    ck_assert_uint_le(logged() - before, 4096);
+    /* A word each quarter of a second that it takes; records would be thirty times as much. */
+    ck_assert_uint_le(logged() - before, MANY);
     kill_it();
     ck_assert_uint_gt(count_blocks(SNAP_DUE, &due_unix_ms), 0);
     ck_assert_int_ge(due_unix_ms, clock_to_unix_ms(&f.engine.clock, deadline));

@@ -210,7 +210,7 @@ TEST(an_overrun_is_a_gap)
     struct keylog *l;
     struct fixture f;
 
-    start(&f, &l, &io_system, KEYLOG_SYNC_NO, 0);
+    start(&f, &l, &io_system, KEYLOG_SYNC_NO, 1);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; gaps == 0; i++) {
         fixture_set(&f, fixture_key("k", i % 10000), 10);
