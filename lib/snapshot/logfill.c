@@ -199,13 +199,8 @@ static void on_cut(void *arg)
 static void on_drop(void *arg, struct span key)
 {
     struct logfill *f = arg;
-    const struct snap_item gone = {
-        .marks = SNAP_GONE, .deadline = SNAP_DEADLINE_NEVER, .key = key};
 
-    if (!snap_put_item(&f->filler, &gone)) {
-        snap_encoder_send(&f->filler, f->unix_ms);
-        must(snap_put_item(&f->filler, &gone));
-    }
+    shipping_drop(&f->shipping, key);
     note_filled(f);
 }
 

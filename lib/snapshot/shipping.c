@@ -71,3 +71,14 @@ void shipping_cut(struct shipping *s)
     snap_value_cut(s->encoder, unix_now(s));
     s->is_in_value = false;
 }
+
+void shipping_drop(struct shipping *s, struct span key)
+{
+    const struct snap_item gone = {
+        .marks = SNAP_GONE, .deadline = SNAP_DEADLINE_NEVER, .key = key};
+
+    if (MF_UNLIKELY(!snap_put_item(s->encoder, &gone))) {
+        snap_encoder_send(s->encoder, unix_now(s));
+        must(snap_put_item(s->encoder, &gone));
+    }
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is shipped (lib/engine/ship.h) goes to blocks: three callbacks of a sink that has an
+ * What is shipped (lib/engine/ship.h) goes to blocks: callbacks of a sink that has an
  * encoder.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_SHIPPING_H
@@ -26,5 +26,6 @@ struct shipping {
 void shipping_item(struct shipping *s, const struct ship_item *it);
 void shipping_part(struct shipping *s, struct span part);
 void shipping_cut(struct shipping *s);
+void shipping_drop(struct shipping *s, struct span key); /* as an item that is SNAP_GONE */
 
 #endif
