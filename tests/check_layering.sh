@@ -21,6 +21,7 @@ lib/expiry: lib/base lib/memory
 lib/shard: lib/base lib/memory lib/index lib/expiry
 lib/engine: lib/base lib/memory lib/index lib/expiry lib/shard
 lib/snapshot: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine
+lib/replica: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine lib/snapshot
 proto: lib/base
 daemon/base: lib/base
 daemon/options: lib/base lib/snapshot daemon/base

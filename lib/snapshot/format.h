@@ -19,7 +19,7 @@
  *     apply        what was read is stored
  *     save, load   an engine to a file, and back
  *
- * This folder is above lib/engine: it may include all of lib. Nothing below knows files.
+ * This folder is above lib/engine: it may include all below it. Nothing there knows files.
  *
  * A file is a header of 64 bytes, then blocks, the last of them an END. All numbers are little
  * endian, wherever they stand, and nothing is aligned:
@@ -43,7 +43,7 @@
  *     FLUSH    what is stored is flushed at this instant: unix ms:64; in a log 0 means: here
  *     END      items:64   blocks before it:64   where it stands:64
  *     KEYS     in a log: `items` hashes:64 of keys that have changed; seed: the chain
- *     META and PING are for replicas; a file has none of them
+ *     META and PING are for replicas; a file has none of them, nor of kinds from 64 on
  *     PAD      zeros, so that the next block stands where a page begins; optional, in a log
  *     DUE      in a log: all items with a deadline up to this instant are gone: unix ms:64.
  *              Optional: the block's time says as much to a reader that does not know it.

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The backlog: see backlog.h.
+ *
+ * The ring consists of atomic words, as those of changes (lib/shard/changes.c): the writer says
+ * up to where it will write (`begun`), then stores words with release. A reader loads words
+ * with acquire, then `begun`: if it got a word of the next round, it sees that the ring has
+ * come around. Blocks begin at any byte, so the first and the last word of an append are merged
+ * with what is there; the bytes that a reader may have are stored again as they were.
+ */
+#include "lib/replica/backlog.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/cond.h"
+#include "lib/base/context.h"
+
+#define WORD        sizeof(uint64_t)
+#define PAGE        4096u
+#define FIRST_EPOCH 1
+
+struct backlog {
+    /* [const] while there are readers or a writer */
+    _Atomic uint64_t *words; /* NULL: no ring */
+    uint64_t bytes;          /* of the ring */
+    struct budget *budget;   /* [borrowed] */
+    /* [atomic] */
+    _Atomic uint64_t first;                 /* nothing before it can be continued */
+    _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
+    _Atomic uint64_t end;                   /* up to there blocks are whole (release) */
+    _Atomic bool is_closed;
+    /* under the mutex, a leaf */
+    pthread_mutex_t mutex MF_LINE_ALIGNED;
+    pthread_cond_t changed;
+    unsigned waiting;
+    struct backlog_name name; /* without the offset */
+    uint64_t named;           /* where the first block of the id is, or may be */
+};
+
+uint64_t backlog_default_bytes(uint64_t limit_bytes)
+{
+    uint64_t bytes = limit_bytes / 32;
+
+    if (bytes < BACKLOG_BYTES_MIN) {
+        return BACKLOG_BYTES_MIN;
+    }
+    return bytes > BACKLOG_BYTES_MAX ? BACKLOG_BYTES_MAX : bytes;
+}
+
+struct backlog *backlog_create(struct budget *budget)
+{
+    struct backlog *b = mem_alloc_aligned(sizeof(*b), MF_LINE_BYTES);
+
+    if (b == NULL) {
+        return NULL;
+    }
+    memset(b, 0, sizeof(*b));
+    b->budget = budget;
+    b->name = (struct backlog_name){.id = replid_draw(), .epoch = FIRST_EPOCH};
+    pthread_mutex_init(&b->mutex, NULL);
+    cond_init(&b->changed);
+    return b;
+}
+
+void backlog_destroy(struct backlog **bp)
+{
+    struct backlog *b = *bp;
+
+    if (b != NULL) {
+        backlog_release(b);
+        pthread_cond_destroy(&b->changed);
+        pthread_mutex_destroy(&b->mutex);
+        mem_free(b);
+        *bp = NULL;
+    }
+}
+
+static uint64_t get(const _Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_acquire);
+}
+
+static void set(_Atomic uint64_t *n, uint64_t to)
+{
+    atomic_store_explicit(n, to, memory_order_release);
+}
+
+/* What was there is lost: only the end can be continued. */
+static void empty(struct backlog *b)
+{
+    set(&b->first, get(&b->end));
+}
+
+bool backlog_reserve(struct backlog *b, uint64_t bytes)
+{
+    uint64_t size = (bytes + PAGE - 1) / PAGE * PAGE;
+    void *words = mem_map(size, size >= MEM_HUGE_BYTES ? MEM_PAGES_HUGE : MEM_PAGES_SMALL);
+
+    if (words == NULL) {
+        return false;
+    }
+    backlog_release(b);
+    b->words = words;
+    b->bytes = size;
+    budget_add(b->budget, (int64_t)size);
+    return true;
+}
+
+void backlog_release(struct backlog *b)
+{
+    empty(b);
+    if (b->words != NULL) {
+        budget_add(b->budget, -(int64_t)b->bytes);
+        mem_unmap((void *)b->words, b->bytes);
+        b->words = NULL;
+        b->bytes = 0;
+    }
+}
+
+uint64_t backlog_bytes(const struct backlog *b)
+{
+    return b->bytes;
+}
+
+uint64_t backlog_end(const struct backlog *b)
+{
+    return get(&b->end);
+}
+
+uint64_t backlog_start(const struct backlog *b)
+{
+    uint64_t end = get(&b->end);
+    uint64_t first = get(&b->first);
+    uint64_t kept = end > b->bytes ? end - b->bytes : 0;
+
+    if (first > end) {
+        return end; /* the writer has moved both meanwhile */
+    }
+    return first > kept ? first : kept;
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static inline _Atomic uint64_t *word_at(const struct backlog *b, uint64_t index)
+{
+    return &b->words[index / WORD];
+}
+
+/* Put n bytes, fewer than a word, into the middle of a word. */
+static void put_part(struct backlog *b, uint64_t index, const char *from, size_t n)
+{
+    _Atomic uint64_t *to = word_at(b, index);
+    uint64_t word = atomic_load_explicit(to, memory_order_relaxed);
+
+    memcpy((char *)&word + index % WORD, from, n);
+    atomic_store_explicit(to, word, memory_order_release);
+}
+
+/* Put bytes that lie together in the ring. */
+static void put_run(struct backlog *b, uint64_t index, const char *from, size_t n)
+{
+    size_t head = index % WORD != 0 ? WORD - index % WORD : 0;
+
+    if (head != 0) {
+        head = head < n ? head : n;
+        put_part(b, index, from, head);
+        index += head;
+        from += head;
+        n -= head;
+    }
+    for (; n >= WORD; n -= WORD, from += WORD, index += WORD) {
+        uint64_t word;
+
+        memcpy(&word, from, WORD);
+        atomic_store_explicit(word_at(b, index), word, memory_order_release);
+    }
+    if (n != 0) {
+        put_part(b, index, from, n);
+    }
+}
+
+/* Put bytes at the end, without telling anybody. */
+static void put_bytes(struct backlog *b, const char *from, size_t n)
+{
+    uint64_t end = atomic_load_explicit(&b->end, memory_order_relaxed);
+
+    must(b->words == NULL || n <= b->bytes);
+    /* The stores to the words, which release, come after this one. */
+    atomic_store_explicit(&b->begun, end + n, memory_order_relaxed);
+    if (b->words != NULL) {
+        uint64_t index = end % b->bytes;
+        size_t run = n < b->bytes - index ? n : b->bytes - index;
+
+        put_run(b, index, from, run);
+        put_run(b, 0, from + run, n - run);
+    }
+}
+
+/* The bytes that were put are there. Under the mutex. */
+static void publish(struct backlog *b, size_t n)
+{
+    set(&b->end, atomic_load_explicit(&b->end, memory_order_relaxed) + n);
+    if (b->words == NULL) {
+        empty(b);
+    }
+    if (b->waiting != 0) {
+        pthread_cond_broadcast(&b->changed);
+    }
+}
+
+void backlog_append(struct backlog *b, const struct snap_block *head, char *block)
+{
+    /* Only the writer changes the name. */
+    size_t n = frame_seal(block, head, &b->name.id, backlog_end(b));
+
+    put_bytes(b, block, n);
+    pthread_mutex_lock(&b->mutex);
+    publish(b, n);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+/* Append an ID block, and be called so from its end on. */
+static void append_id(struct backlog *b, const char *block, const struct replid *next,
+                      uint64_t epoch)
+{
+    uint64_t before = backlog_end(b);
+
+    put_bytes(b, block, FRAME_ID_LENGTH);
+    pthread_mutex_lock(&b->mutex);
+    b->name.previous = b->name.id;
+    b->name.previous_end = before;
+    b->name.id = *next;
+    b->name.epoch = epoch;
+    b->named = before + FRAME_ID_LENGTH;
+    publish(b, FRAME_ID_LENGTH);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void backlog_promote(struct backlog *b, const struct replid *next, int64_t unix_ms)
+{
+    uint64_t epoch = b->name.epoch + 1;
+    char block[FRAME_ID_LENGTH];
+
+    must(!replid_is_none(next));
+    frame_put_id(block, next, epoch, unix_ms, &b->name.id, backlog_end(b));
+    append_id(b, block, next, epoch);
+}
+
+bool backlog_append_copy(struct backlog *b, const char *block, size_t n)
+{
+    struct replid next;
+    uint64_t epoch;
+
+    if (!frame_is_good(block, n, &b->name.id, backlog_end(b)) ||
+        frame_length(block, backlog_end(b)) != n) {
+        return false;
+    }
+    if (frame_kind(block) == FRAME_ID) {
+        if (!frame_id_of(span_of(block + SNAP_BLOCK_BYTES, n - SNAP_BLOCK_BYTES), &next,
+                         &epoch)) {
+            return false;
+        }
+        append_id(b, block, &next, epoch);
+        return true;
+    }
+    put_bytes(b, block, n);
+    pthread_mutex_lock(&b->mutex);
+    publish(b, n);
+    pthread_mutex_unlock(&b->mutex);
+    return true;
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+void backlog_get_name(struct backlog *b, struct backlog_name *name)
+{
+    pthread_mutex_lock(&b->mutex);
+    *name = b->name;
+    name->offset = backlog_end(b);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+/* Go on at another offset, with an empty ring. Under the mutex. */
+static void jump(struct backlog *b, uint64_t to)
+{
+    /* In this order, whoever compares the two finds nothing that is valid meanwhile. */
+    set(&b->first, UINT64_MAX);
+    set(&b->begun, to);
+    set(&b->end, to);
+    set(&b->first, to);
+    pthread_cond_broadcast(&b->changed);
+}
+
+void backlog_take_over(struct backlog *b, const struct backlog_name *name)
+{
+    must(!replid_is_none(&name->id));
+    pthread_mutex_lock(&b->mutex);
+    b->name = *name;
+    b->named = name->offset;
+    jump(b, name->offset);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void backlog_gap(struct backlog *b)
+{
+    pthread_mutex_lock(&b->mutex);
+    jump(b, backlog_end(b) + 1);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* Copy out bytes that lie together in the ring. */
+static void get_run(const struct backlog *b, uint64_t index, char *to, size_t n)
+{
+    while (n != 0) {
+        uint64_t word = atomic_load_explicit(word_at(b, index), memory_order_acquire);
+        size_t at = index % WORD;
+        size_t part = WORD - at < n ? WORD - at : n;
+
+        if (MF_LIKELY(part == WORD)) {
+            memcpy(to, &word, WORD);
+        } else {
+            memcpy(to, (const char *)&word + at, part);
+        }
+        to += part;
+        index += part;
+        n -= part;
+    }
+}
+
+ptrdiff_t backlog_copy(const struct backlog *b, uint64_t offset, void *out, size_t n)
+{
+    uint64_t end = get(&b->end);
+    uint64_t index;
+    size_t run;
+
+    if (offset > end || offset < get(&b->first)) {
+        return -1;
+    }
+    n = n < end - offset ? n : end - offset;
+    n = n < PTRDIFF_MAX ? n : PTRDIFF_MAX;
+    if (n == 0) {
+        return 0;
+    }
+    if (end - offset > b->bytes) {
+        return -1;
+    }
+    index = offset % b->bytes;
+    run = n < b->bytes - index ? n : b->bytes - index;
+    get_run(b, index, out, run);
+    get_run(b, 0, (char *)out + run, n - run);
+    if (atomic_load_explicit(&b->begun, memory_order_relaxed) > offset + b->bytes ||
+        offset < get(&b->first)) {
+        return -1;
+    }
+    return (ptrdiff_t)n;
+}
+
+/* Is there a block of this id at the offset? */
+static enum backlog_answer look_at_block(const struct backlog *b, const struct replid *id,
+                                         uint64_t offset)
+{
+    enum backlog_answer answer = BACKLOG_NO_BLOCK;
+    char header[SNAP_BLOCK_BYTES];
+    ptrdiff_t n = backlog_copy(b, offset, header, sizeof(header));
+    size_t length;
+    char *block;
+
+    if (n < 0) {
+        return BACKLOG_TOO_OLD;
+    }
+    length = n == sizeof(header) ? frame_length(header, offset) : 0;
+    if (length == 0) {
+        return BACKLOG_NO_BLOCK;
+    }
+    block = mem_alloc(length);
+    if (block == NULL) {
+        return BACKLOG_NO_MEMORY;
+    }
+    n = backlog_copy(b, offset, block, length);
+    if (n < 0) {
+        answer = BACKLOG_TOO_OLD;
+    } else if (frame_is_good(block, (size_t)n, id, offset)) {
+        answer = BACKLOG_CONTINUES;
+    }
+    mem_free(block);
+    return answer;
+}
+
+enum backlog_answer backlog_may_continue(struct backlog *b, const struct replid *id,
+                                         uint64_t offset)
+{
+    enum backlog_answer answer = BACKLOG_CONTINUES;
+    uint64_t end;
+
+    pthread_mutex_lock(&b->mutex);
+    end = backlog_end(b);
+    if (replid_is_none(id)) {
+        answer = BACKLOG_OTHER_ID;
+    } else if (replid_equal(id, &b->name.id)) {
+        if (offset > end) {
+            answer = BACKLOG_TOO_NEW;
+        } else if (offset < backlog_start(b)) {
+            answer = BACKLOG_TOO_OLD;
+        } else if (offset < b->named) {
+            answer = BACKLOG_NO_BLOCK;
+        }
+    } else if (replid_equal(id, &b->name.previous)) {
+        if (offset > b->name.previous_end) {
+            answer = BACKLOG_TOO_NEW;
+        } else if (offset < backlog_start(b) || offset == end) {
+            answer = BACKLOG_TOO_OLD;
+        }
+    } else {
+        answer = BACKLOG_OTHER_ID;
+    }
+    pthread_mutex_unlock(&b->mutex);
+    if (answer != BACKLOG_CONTINUES || offset == end) {
+        return answer;
+    }
+    return look_at_block(b, id, offset);
+}
+
+const char *backlog_answer_text(enum backlog_answer answer)
+{
+    static const char *const texts[] = {
+        [BACKLOG_CONTINUES] = "continues",
+        [BACKLOG_OTHER_ID] = "another replication id",
+        [BACKLOG_TOO_OLD] = "offset no longer in the backlog",
+        [BACKLOG_TOO_NEW] = "offset not reached yet",
+        [BACKLOG_NO_BLOCK] = "no block begins at the offset",
+        [BACKLOG_NO_MEMORY] = "out of memory",
+        [BACKLOG_BUSY] = "too many replicas",
+    };
+
+    return texts[answer];
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------- */
+
+void backlog_wait(struct backlog *b, uint64_t offset, int64_t ms, const _Atomic bool *stop)
+{
+    const struct timespec until = cond_after(ms);
+    bool is_over = false;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&b->mutex);
+    b->waiting++;
+    while (!is_over && backlog_end(b) == offset && !backlog_is_closed(b) &&
+           (stop == NULL || !atomic_load(stop))) {
+        is_over = pthread_cond_timedwait(&b->changed, &b->mutex, &until) != 0;
+    }
+    b->waiting--;
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void backlog_wake(struct backlog *b)
+{
+    pthread_mutex_lock(&b->mutex);
+    pthread_cond_broadcast(&b->changed);
+    pthread_mutex_unlock(&b->mutex);
+}
+
+void backlog_close(struct backlog *b)
+{
+    atomic_store_explicit(&b->is_closed, true, memory_order_release);
+    backlog_wake(b);
+}
+
+bool backlog_is_closed(const struct backlog *b)
+{
+    return atomic_load_explicit(&b->is_closed, memory_order_acquire);
+}

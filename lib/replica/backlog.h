@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/replica: the primary's half of replication, without sockets.
+ *
+ *     replid       128 random bits that name a history of changes
+ *     frame        blocks of the replication stream
+ *     backlog      the last bytes of the stream, in a ring
+ *     shipper      the thread that turns changes into blocks, and its readers
+ *
+ * This folder is above lib/snapshot, at the top of lib: it may include all of it.
+ *
+ * The backlog is a ring of bytes of the replication stream (frame.h), with one writer and any
+ * number of readers. Offsets count the bytes of the stream; they never wrap. All replicas read
+ * the same bytes, and a replica keeps them in a backlog of its own, so that siblings and
+ * chained replicas can continue from each other.
+ *
+ * A history has an id. After a promotion it has a new one, and the previous one is valid up to
+ * the offset where it ended. What is before a gap, or before a takeover, cannot be continued.
+ *
+ * The ring waits for nobody. A reader copies bytes out and then checks whether the writer has
+ * overwritten them meanwhile; shipper.h makes the writer wait for slow readers.
+ */
+#ifndef MAYFLY_LIB_REPLICA_BACKLOG_H
+#define MAYFLY_LIB_REPLICA_BACKLOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/mem.h"
+#include "lib/replica/frame.h"
+#include "lib/replica/replid.h"
+
+struct backlog;
+
+/* The ring's size by default: a 32nd of the limit, within these bounds. */
+#define BACKLOG_BYTES_MIN ((uint64_t)8 << 20)
+#define BACKLOG_BYTES_MAX ((uint64_t)64 << 20)
+uint64_t backlog_default_bytes(uint64_t limit_bytes);
+
+/* Where a history is, and what it is called: what outlives the process. */
+struct backlog_name {
+    struct replid id;
+    struct replid previous; /* none: replid_is_none() */
+    uint64_t previous_end;  /* offsets up to it may be continued under the previous id */
+    uint64_t epoch;         /* promotions so far */
+    uint64_t offset;        /* the end of the stream */
+};
+
+/*
+ * Make one without a ring, with a new id, epoch 1, at offset 0. The budget counts the ring.
+ * NULL: no memory. Context: any thread.
+ */
+struct backlog *backlog_create(struct budget *budget);
+
+/* Release; takes the address and nulls it; accepts NULL. Context: nobody uses it any more. */
+void backlog_destroy(struct backlog **b);
+
+/*
+ * Have a ring of this size, rounded up to whole pages, in place of any other; what was in that
+ * one is lost. Without a ring bytes are counted and not kept, so only the very end can be
+ * continued. False: no memory, nothing has changed. Context: any thread, while there are no
+ * readers and no writer; as the next.
+ */
+bool backlog_reserve(struct backlog *b, uint64_t bytes);
+void backlog_release(struct backlog *b);
+
+/* Size of the ring in bytes; 0: there is none. Context: any thread. */
+uint64_t backlog_bytes(const struct backlog *b);
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+/* Context: any thread. */
+void backlog_get_name(struct backlog *b, struct backlog_name *name);
+
+/*
+ * Go on with this history at name->offset, with an empty ring: at a warm restart, and when a
+ * replica begins to follow. Context: the writer, after all readers have gone.
+ */
+void backlog_take_over(struct backlog *b, const struct backlog_name *name);
+
+/*
+ * Changes are missing here: no offset up to now can be continued, the end included. The stream
+ * goes on one byte later. Context: the writer, as for the rest.
+ */
+void backlog_gap(struct backlog *b);
+
+/*
+ * The history is called `next` from here on, in the next epoch (a promotion): append an ID
+ * block, which is the last under the id so far. Readers and replicas learn of it by that block.
+ */
+void backlog_promote(struct backlog *b, const struct replid *next, int64_t unix_ms);
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/*
+ * Append a block: `block` has room for its header, then b->stored bytes; the header is written
+ * there (frame_seal()).
+ */
+void backlog_append(struct backlog *b, const struct snap_block *head, char *block);
+
+/*
+ * Append a block as another backlog had it, at the same offset of the same id: a replica does
+ * that with each block that it has applied. An ID block renames this history too. False: it is
+ * not that block, or damaged; nothing has changed.
+ */
+bool backlog_append_copy(struct backlog *b, const char *block, size_t n);
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+enum backlog_answer {
+    BACKLOG_CONTINUES,
+    BACKLOG_OTHER_ID,  /* another history */
+    BACKLOG_TOO_OLD,   /* it is not in the ring any more, or before a gap */
+    BACKLOG_TOO_NEW,   /* it is after the end of the stream, or of the previous id */
+    BACKLOG_NO_BLOCK,  /* no block of that id begins there */
+    BACKLOG_NO_MEMORY, /* for the check */
+    BACKLOG_BUSY,      /* of shipper_attach(): there are as many readers as can be */
+};
+
+/* [const] The answer in words, for logs and statistics. */
+const char *backlog_answer_text(enum backlog_answer answer);
+
+/*
+ * May a replica that has everything up to an offset of a history continue there? It must be the
+ * beginning of a block, whose sum is checked, or the very end. Context: any thread.
+ */
+enum backlog_answer backlog_may_continue(struct backlog *b, const struct replid *id,
+                                         uint64_t offset);
+
+/*
+ * Copy out up to n bytes from an offset. Returns how many there are, 0 at the end; -1: they are
+ * not in the ring any more, or not yet. Context: any thread.
+ */
+ptrdiff_t backlog_copy(const struct backlog *b, uint64_t offset, void *out, size_t n);
+
+/* The end of the stream. Context: any thread. */
+uint64_t backlog_end(const struct backlog *b);
+
+/* The first offset that is still in the ring; the end if it is empty. Context: any thread. */
+uint64_t backlog_start(const struct backlog *b);
+
+/*
+ * Sleep until the stream goes on after this offset, *stop is set, the backlog is closed, or the
+ * time is over. stop: see backlog_wake(); may be NULL. Context: any thread, outside a section.
+ */
+void backlog_wait(struct backlog *b, uint64_t offset, int64_t ms, const _Atomic bool *stop);
+
+/* Wake all that sleep, so that they look at *stop. Context: any thread. */
+void backlog_wake(struct backlog *b);
+
+/* Nothing more will come: nobody sleeps any more. Context: any thread. */
+void backlog_close(struct backlog *b);
+bool backlog_is_closed(const struct backlog *b);
+
+#endif
