@@ -5,7 +5,7 @@
  *     replid       128 random bits that name a history of changes
  *     frame        blocks of the replication stream
  *     backlog      the last bytes of the stream, in a ring
- *     shipper      the thread that turns changes into blocks, and its readers
+ *     shipper      the thread that turns changes into blocks; readers is a part of it
  *
  * This folder is above lib/snapshot, at the top of lib: it may include all of it.
  *

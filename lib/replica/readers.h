@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Of shipper.h, for its own files: the table of those that read the backlog. Everything is
+ * under the shipper's mutex unless it says otherwise.
+ */
+#ifndef MAYFLY_LIB_REPLICA_READERS_H
+#define MAYFLY_LIB_REPLICA_READERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/replica/shipper.h"
+
+/* What the last reader has yet to read is kept for its return, for this long. */
+#define READERS_LINGER_US ((usec_t)60000000)
+
+struct shipper_reader {
+    struct shipper *shipper; /* [borrowed] NULL: this place is free */
+    _Atomic bool is_dropped; /* [atomic] written under the mutex */
+    struct shipper_drop drop;
+    uint64_t offset; /* read up to there; its thread also looks at it without the mutex */
+    uint64_t kept;   /* nothing from there on is overwritten: acknowledged, or read */
+    bool acks;
+    /* as it was when the shipper began to wait, or this was attached */
+    uint64_t kept_before;
+    uint64_t changes_before;
+    usec_t since_us;
+};
+
+struct readers {
+    struct shipper_reader table[SHIPPER_READERS_MAX];
+    unsigned online;      /* attached, and not dropped */
+    uint64_t linger_kept; /* of the last one that was detached */
+    usec_t linger_until;  /* and until when it is kept; 0: not */
+    uint64_t too_slow;    /* dropped for that */
+};
+
+/* How fast changes come, to compare a reader with. */
+struct readers_pace {
+    uint64_t changes; /* bytes that were ever written to the rings of changes */
+    double expansion; /* bytes of the stream for each of them */
+};
+
+static inline bool reader_is_online(const struct shipper_reader *r)
+{
+    return r->shipper != NULL && !atomic_load_explicit(&r->is_dropped, memory_order_relaxed);
+}
+
+/* Add one. NULL: there are as many as can be. */
+struct shipper_reader *readers_add(struct readers *rs, struct shipper *s, uint64_t offset,
+                                   uint64_t changes);
+void readers_remove(struct readers *rs, struct shipper_reader *r);
+
+/* The reader that is online for which most has to be kept; NULL: none is online. */
+struct shipper_reader *readers_slowest(struct readers *rs);
+
+/*
+ * What must not be overwritten from there on; UINT64_MAX: nothing. *r: for which reader, NULL
+ * if for one that may return.
+ */
+uint64_t readers_kept(struct readers *rs, struct shipper_reader **r);
+
+/* Readers are compared with changes from now on. */
+void readers_begin_pressure(struct readers *rs, uint64_t changes);
+
+/* Drop one that is online; end: of the backlog. */
+void readers_drop(struct readers *rs, struct shipper_reader *r, enum shipper_drop_reason reason,
+                  uint64_t end);
+void readers_drop_slow(struct readers *rs, struct shipper_reader *r, uint64_t end,
+                       const struct readers_pace *pace);
+void readers_drop_all(struct readers *rs, enum shipper_drop_reason reason, uint64_t end);
+
+#endif

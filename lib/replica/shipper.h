@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The shipper: one thread per server that turns changes into blocks and appends them to the
+ * backlog, and the table of those that read it.
+ *
+ *     shipper_start()                    with the server; the thread sleeps
+ *     shipper_begin()                    record changes from now on
+ *     shipper_attach(), _read(), ...     one reader for each online replica
+ *     shipper_mark()                     the offset that covers all changes so far
+ *
+ * While no reader is attached, changes stay in the rings (lib/shard/changes.h), where a key
+ * that changes often takes one look-up for all its records; the thread sleeps without a timer.
+ * With readers it ships what has changed about once a millisecond.
+ *
+ * A reader is not overrun by the shipper: it waits for the slowest one before it overwrites
+ * what that has not read (or acknowledged: shipper_ack()), until a ring of changes is more than
+ * three quarters full. Then that reader is dropped. So it does for up to a minute after the
+ * last reader was detached, for a link that breaks. If the rings are overrun nevertheless,
+ * changes are lost: the backlog has a gap (backlog_gap()), and all readers are dropped.
+ *
+ * Deadlines and times in blocks are those of the engine's clock plus a number that is fixed by
+ * shipper_begin(), so that a step of the wall clock moves none.
+ *
+ * On a replica the shipper does not record; the thread that applies the primary's blocks
+ * appends them to the backlog. Readers may be attached there, too, but it waits for none.
+ */
+#ifndef MAYFLY_LIB_REPLICA_SHIPPER_H
+#define MAYFLY_LIB_REPLICA_SHIPPER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/replica/backlog.h"
+
+struct engine;
+struct shipper;
+struct shipper_reader;
+
+#define SHIPPER_READERS_MAX 16u
+
+/* The least ring of a backlog that is recorded to: what it overwrites at once, and as much. */
+#define SHIPPER_BACKLOG_MIN ((uint64_t)2 << 20)
+
+enum shipper_drop_reason {
+    SHIPPER_STAYS, /* it is not dropped */
+    SHIPPER_TOO_SLOW,
+    SHIPPER_GAP,     /* changes were lost */
+    SHIPPER_OVERRUN, /* a replica's backlog has come around */
+    SHIPPER_TOLD,    /* by shipper_drop() */
+};
+
+/* Why a reader was dropped. */
+struct shipper_drop {
+    enum shipper_drop_reason reason;
+    uint64_t offset; /* up to where it had read */
+    uint64_t end;    /* of the backlog by then */
+    /* TOO_SLOW: bytes of the stream a second since it fell behind; that of changes estimated */
+    uint64_t reader_rate, change_rate;
+};
+
+struct shipper_config {
+    struct engine *engine;   /* [borrowed] */
+    struct backlog *backlog; /* [borrowed] the shipper writes it between begin and end */
+    /*
+     * There is more to read, or a ticket is done; may be NULL. For readers that do not sleep in
+     * shipper_wait(). Context: the shipper, outside sections and locks.
+     */
+    void (*on_more)(void *arg);
+    void *arg; /* [borrowed] */
+};
+
+/* Make the thread. MF_ENOMEM; MF_ESYS. Context: main, before privileges are dropped. */
+enum mf_err shipper_start(struct shipper **s, const struct shipper_config *cfg);
+
+/*
+ * End it and release it; takes the address and nulls it; accepts NULL. All readers have been
+ * detached. Context: main; before engine_stop().
+ */
+void shipper_stop(struct shipper **s);
+
+/* ---- the role of the server -------------------------------------------------------------- */
+
+struct shipper_role {
+    uint64_t ring_bytes; /* of changes in all, if no other stream has rings already */
+    int64_t to_unix_ms;  /* added to a time of the engine's clock: see above */
+    /*
+     * The backlog ends with what the engine has: nothing was changed since. So it goes on; else
+     * it has a gap.
+     */
+    bool continues;
+};
+
+/*
+ * Record changes from now on. MF_ENOMEM: nothing has changed. MF_EINVAL: the backlog's ring has
+ * less than SHIPPER_BACKLOG_MIN bytes.
+ * Context: any thread but the shipper, one at a time, outside a section; as the next.
+ */
+enum mf_err shipper_begin(struct shipper *s, const struct shipper_role *role);
+
+/*
+ * Record no more: what is not shipped yet is lost (see shipper_mark()), and nothing is appended
+ * once it returns. Readers stay attached.
+ */
+void shipper_end(struct shipper *s);
+
+/* ---- readers ----------------------------------------------------------------------------- */
+
+/*
+ * Have a reader, for a replica that has everything up to an offset of a history. Unless the
+ * answer is BACKLOG_CONTINUES there is none. If the replica has stopped within a value in
+ * parts, it must still have the parts. Context: any thread but the shipper, outside a section;
+ * as the rest. Each reader is used by one thread at a time.
+ */
+enum backlog_answer shipper_attach(struct shipper *s, const struct replid *id, uint64_t offset,
+                                   struct shipper_reader **reader);
+
+/* Takes the address and nulls it; accepts NULL. */
+void shipper_detach(struct shipper_reader **reader);
+
+/*
+ * Copy out what comes next, up to n bytes; it counts as read then. Returns how many, 0: nothing
+ * by now; -1: the reader was dropped.
+ */
+ptrdiff_t shipper_read(struct shipper_reader *r, void *out, size_t n);
+
+/*
+ * The replica has applied what is before this offset. From the first call on nothing after the
+ * last one is overwritten, instead of after what was read; what is between may be in a socket
+ * when the link breaks. Acknowledge more often than once for each half of the backlog.
+ */
+void shipper_ack(struct shipper_reader *r, uint64_t offset);
+
+/* Sleep until there is something to read, it was dropped, the backlog is closed, or so long. */
+void shipper_wait(struct shipper_reader *r, int64_t ms);
+
+/* What shipper_read() will read next. */
+uint64_t shipper_offset(struct shipper_reader *r);
+
+/* Was it dropped? Then *why says more, unless that is NULL. */
+bool shipper_is_dropped(struct shipper_reader *r, struct shipper_drop *why);
+
+/* Drop all readers, as before a takeover: shipper_read() returns -1 from now on. */
+void shipper_drop_all(struct shipper *s);
+
+/* ---- marks ------------------------------------------------------------------------------- */
+
+/*
+ * Ask for an offset by which all that was changed before the call is in the backlog. Returns a
+ * ticket. Context: any thread.
+ */
+uint64_t shipper_ask(struct shipper *s);
+
+/* Is it done? Then *offset is such an offset. False also while nothing is recorded. */
+bool shipper_is_done(struct shipper *s, uint64_t ticket, uint64_t *offset);
+
+/*
+ * Ask, and wait for it. It is a block's beginning, outside values in parts. After a full sync
+ * by a feed of its own (lib/engine/feed.h) that has shipped what was changed before the call, a
+ * replica continues from it. It may be sent states that are older than those it has, so it
+ * serves nothing before it has come to the offset of a second mark, taken after the feed has
+ * ended. False: nothing is recorded. Context: as shipper_attach().
+ */
+bool shipper_mark(struct shipper *s, uint64_t *offset);
+
+/* ---- who looks --------------------------------------------------------------------------- */
+
+struct shipper_info {
+    bool records;           /* between begin and end */
+    unsigned readers;       /* attached, and not dropped */
+    uint64_t slowest;       /* offset of the slowest of them; the end of the backlog if none */
+    uint64_t lag_bytes;     /* of records that are not shipped yet */
+    uint64_t blocks, bytes; /* appended */
+    uint64_t read,
+        shipped;      /* records of the rings; of them shipped: the others were repeated */
+    uint64_t dropped; /* readers that were too slow */
+    uint64_t waits;   /* for a slow reader */
+    uint64_t gaps;
+    uint64_t left_out; /* large values that could not be kept for the time it takes */
+    uint64_t wakeups;  /* of the thread: each look at the rings, and each end of a sleep */
+};
+
+/* Context: any thread. */
+void shipper_info(struct shipper *s, struct shipper_info *info);
+
+#endif
