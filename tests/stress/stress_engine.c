@@ -65,6 +65,7 @@ int main(void)
         .moves_slots = true,
         .mover_rest_us = 500,
         .ring_bytes = 4ULL << 20,
+        .follows = true,
     };
     struct scenario tight = roomy;
 

@@ -20,6 +20,7 @@
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
 #include "lib/shard/verify.h"
+#include "tests/stress/follower.h"
 #include "tests/stress/mirror.h"
 
 /* A run consists of rounds with a full audit after each. */
@@ -386,6 +387,9 @@ static void audit(struct world *world)
     if (world->mirror != NULL) {
         mirror_audit(world->mirror, now);
     }
+    if (world->follower != NULL) {
+        follower_audit(world->follower);
+    }
     client_audit(world);
 }
 
@@ -614,9 +618,13 @@ void world_run(const struct scenario *sc)
     if (sc->ring_bytes != 0) {
         world->mirror = mirror_start(world);
     }
+    if (sc->follows) {
+        world->follower = follower_start(world, sc->ring_bytes);
+    }
     start_threads(world);
     run_rounds(world);
     join_threads(world);
+    follower_stop(&world->follower);
     mirror_stop(&world->mirror);
     report(world);
     check_empty(world);

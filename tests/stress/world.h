@@ -49,6 +49,7 @@ struct scenario {
     uint32_t mover_rest_us; /* between two moves */
     bool changes_limit;
     uint64_t ring_bytes; /* a mirror is fed, with rings of so many bytes; 0: none */
+    bool follows;        /* and a replica follows */
 };
 
 /* What the owner of a key knows about it. */
@@ -125,6 +126,7 @@ struct world {
     struct worker *workers;
     pthread_t mover;
     struct mirror *mirror;
+    struct follower *follower;
     pthread_barrier_t barrier; /* all threads and main meet twice in a pause */
     /* [atomic] */
     _Atomic bool is_pausing, is_stopping;
