@@ -19,6 +19,7 @@
 #include "lib/base/context.h"
 
 #define WORD        sizeof(uint64_t)
+#define BATCH       4 /* words that are copied at a time: as the loops are written */
 #define PAGE        4096u
 #define FIRST_EPOCH 1
 
@@ -102,6 +103,7 @@ bool backlog_reserve(struct backlog *b, uint64_t bytes)
     if (words == NULL) {
         return false;
     }
+    mem_touch(words, size); /* the shipper appends within sections, too */
     backlog_release(b);
     b->words = words;
     b->bytes = size;
@@ -163,6 +165,7 @@ static void put_part(struct backlog *b, uint64_t index, const char *from, size_t
 static void put_run(struct backlog *b, uint64_t index, const char *from, size_t n)
 {
     size_t head = index % WORD != 0 ? WORD - index % WORD : 0;
+    _Atomic uint64_t *to;
 
     if (head != 0) {
         head = head < n ? head : n;
@@ -171,11 +174,22 @@ static void put_run(struct backlog *b, uint64_t index, const char *from, size_t 
         from += head;
         n -= head;
     }
-    for (; n >= WORD; n -= WORD, from += WORD, index += WORD) {
+    for (to = word_at(b, index); n >= BATCH * WORD; n -= BATCH * WORD, to += BATCH) {
+        uint64_t words[BATCH];
+
+        memcpy(words, from, sizeof(words));
+        atomic_store_explicit(&to[0], words[0], memory_order_release);
+        atomic_store_explicit(&to[1], words[1], memory_order_release);
+        atomic_store_explicit(&to[2], words[2], memory_order_release);
+        atomic_store_explicit(&to[3], words[3], memory_order_release);
+        from += sizeof(words);
+        index += sizeof(words);
+    }
+    for (; n >= WORD; n -= WORD, from += WORD, index += WORD, to++) {
         uint64_t word;
 
         memcpy(&word, from, WORD);
-        atomic_store_explicit(word_at(b, index), word, memory_order_release);
+        atomic_store_explicit(to, word, memory_order_release);
     }
     if (n != 0) {
         put_part(b, index, from, n);
@@ -313,22 +327,45 @@ void backlog_gap(struct backlog *b)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
+/* Get n bytes, fewer than a word, from the middle of a word. */
+static void get_part(const struct backlog *b, uint64_t index, char *to, size_t n)
+{
+    uint64_t word = atomic_load_explicit(word_at(b, index), memory_order_acquire);
+
+    memcpy(to, (const char *)&word + index % WORD, n);
+}
+
 /* Copy out bytes that lie together in the ring. */
 static void get_run(const struct backlog *b, uint64_t index, char *to, size_t n)
 {
-    while (n != 0) {
-        uint64_t word = atomic_load_explicit(word_at(b, index), memory_order_acquire);
-        size_t at = index % WORD;
-        size_t part = WORD - at < n ? WORD - at : n;
+    size_t head = index % WORD != 0 ? WORD - index % WORD : 0;
+    const _Atomic uint64_t *from;
 
-        if (MF_LIKELY(part == WORD)) {
-            memcpy(to, &word, WORD);
-        } else {
-            memcpy(to, (const char *)&word + at, part);
-        }
-        to += part;
-        index += part;
-        n -= part;
+    if (head != 0) {
+        head = head < n ? head : n;
+        get_part(b, index, to, head);
+        index += head;
+        to += head;
+        n -= head;
+    }
+    for (from = word_at(b, index); n >= BATCH * WORD; n -= BATCH * WORD, from += BATCH) {
+        uint64_t words[BATCH];
+
+        words[0] = atomic_load_explicit(&from[0], memory_order_acquire);
+        words[1] = atomic_load_explicit(&from[1], memory_order_acquire);
+        words[2] = atomic_load_explicit(&from[2], memory_order_acquire);
+        words[3] = atomic_load_explicit(&from[3], memory_order_acquire);
+        memcpy(to, words, sizeof(words));
+        to += sizeof(words);
+        index += sizeof(words);
+    }
+    for (; n >= WORD; n -= WORD, to += WORD, index += WORD, from++) {
+        uint64_t word = atomic_load_explicit(from, memory_order_acquire);
+
+        memcpy(to, &word, WORD);
+    }
+    if (n != 0) {
+        get_part(b, index, to, n);
     }
 }
 
