@@ -61,6 +61,7 @@ struct shipper {
     uint64_t blocks, bytes; /* appended */
     uint64_t bytes_before;  /* of them: before it began to record */
     uint64_t drop_above;    /* parts of a ring: see NEXT_FULL */
+    uint64_t told;          /* the end when on_more() was called last */
     unsigned polls;         /* in vain */
     bool is_pressed;        /* since it had to wait a reader is half of the backlog behind */
     /* [atomic] */
@@ -101,6 +102,15 @@ static void drop_all(struct shipper *s, enum shipper_drop_reason reason)
 {
     readers_drop_all(&s->readers, reason, backlog_end(s->cfg.backlog));
     backlog_wake(s->cfg.backlog);
+}
+
+/* Outside sections and the mutex, by the thread. */
+static void tell_more(struct shipper *s)
+{
+    s->told = backlog_end(s->cfg.backlog);
+    if (s->cfg.on_more != NULL) {
+        s->cfg.on_more(s->cfg.arg);
+    }
 }
 
 /*
@@ -150,9 +160,13 @@ static void wait_for_room(struct shipper *s)
     uint64_t needed = backlog_end(b) + GRANT_BYTES;
     struct shipper_reader *r;
     bool has_waited = false;
+    bool has_dropped = false;
     uint64_t kept;
 
     must_not_be_reading();
+    if (backlog_end(b) != s->told) {
+        tell_more(s); /* else it might wait for those that do not know */
+    }
     pthread_mutex_lock(&s->mutex);
     while ((kept = first_kept(s, &r)) != UINT64_MAX && needed - kept > backlog_bytes(b) &&
            !s->is_stopping && s->wants_records) {
@@ -166,6 +180,7 @@ static void wait_for_room(struct shipper *s)
             s->drop_above = NEARLY_FULL;
         } else if (parts > s->drop_above) {
             give_up(s, r);
+            has_dropped = true;
             continue;
         }
         s->info.waits += !has_waited;
@@ -177,6 +192,9 @@ static void wait_for_room(struct shipper *s)
     }
     s->granted = needed;
     pthread_mutex_unlock(&s->mutex);
+    if (has_dropped) {
+        tell_more(s);
+    }
 }
 
 /* ---- from changes to blocks -------------------------------------------------------------- */
@@ -273,13 +291,6 @@ static void begin_block(struct shipper *s)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void tell_more(struct shipper *s)
-{
-    if (s->cfg.on_more != NULL) {
-        s->cfg.on_more(s->cfg.arg);
-    }
-}
-
 /* Changes were lost. */
 static void on_overrun(struct shipper *s)
 {
@@ -315,7 +326,7 @@ static enum stream_state ship_changes(struct shipper *s)
     s->shipping.now_s = (uint32_t)(clock_now(&s->cfg.engine->clock) / 1000);
     ship_rest(&s->ship);
     state = stream_pass(&s->stream, &s->ship);
-    if (state != STREAM_OVERRUN) {
+    if (state < STREAM_OVERRUN) {
         snap_encoder_send(&s->filler, 0);
     }
     return state;
@@ -347,12 +358,11 @@ static void serve(struct shipper *s)
     uint64_t kicks = atomic_load(&s->kicks);
     uint64_t asked = atomic_load(&s->asked);
     uint64_t records = stream_records(&s->stream);
-    uint64_t end = backlog_end(s->cfg.backlog);
     enum stream_state state = ship_changes(s);
     bool is_new = stream_records(&s->stream) != records;
     bool was_asked;
 
-    if (state == STREAM_OVERRUN) {
+    if (state >= STREAM_OVERRUN) {
         on_overrun(s);
         state = STREAM_IDLE;
     }
@@ -365,7 +375,7 @@ static void serve(struct shipper *s)
         pthread_cond_broadcast(&s->changed);
     }
     pthread_mutex_unlock(&s->mutex);
-    if (was_asked || backlog_end(s->cfg.backlog) != end) {
+    if (was_asked || backlog_end(s->cfg.backlog) != s->told) {
         tell_more(s);
     }
     s->polls = is_new || stream_is_held(&s->stream) ? 0 : s->polls;

@@ -64,8 +64,10 @@ struct shipper_config {
     struct engine *engine;   /* [borrowed] */
     struct backlog *backlog; /* [borrowed] the shipper writes it between begin and end */
     /*
-     * There is more to read, or a ticket is done; may be NULL. For readers that do not sleep in
-     * shipper_wait(). Context: the shipper, outside sections and locks.
+     * There is more to read, readers were dropped by the shipper, or a ticket is done; may be
+     * NULL. For readers that do not sleep in shipper_wait(); on a replica, and for
+     * shipper_begin() and shipper_drop_all(), it is not called. Context: the shipper, outside
+     * sections and locks; it must not wait for the shipper.
      */
     void (*on_more)(void *arg);
     void *arg; /* [borrowed] */

@@ -274,10 +274,15 @@ TEST(a_link_that_breaks_goes_on)
 
 TEST(a_value_may_be_larger_than_the_backlog)
 {
+    uint64_t before;
+
+    pull_all(&replica);
+    before = atomic_load(&told);
     fixture_set(&f, "large", 3 * SHIPPER_BACKLOG_MIN);
     while (info_now().waits == 0) {
         (void)usleep(100);
     }
+    ck_assert_uint_gt(atomic_load(&told), before + 1); /* of what has come, before it waits */
     replica.read_at_most = 10000;
     pull_all(&replica);
     check_equal(&replica, 1);
