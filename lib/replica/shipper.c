@@ -396,8 +396,7 @@ static void change_role(struct shipper *s)
     pthread_mutex_unlock(&s->mutex);
     if (wants) {
         s->block = mem_alloc(SNAP_ROOM_BYTES);
-        is_good = s->block != NULL &&
-                  stream_begin(&s->stream, s->cfg.engine, s->role.ring_bytes) == MF_OK;
+        is_good = s->block != NULL && stream_begin(&s->stream, s->cfg.engine) == MF_OK;
     } else {
         stream_end(&s->stream);
     }

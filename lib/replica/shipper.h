@@ -85,8 +85,7 @@ void shipper_stop(struct shipper **s);
 /* ---- the role of the server -------------------------------------------------------------- */
 
 struct shipper_role {
-    uint64_t ring_bytes; /* of changes in all, if no other stream has rings already */
-    int64_t to_unix_ms;  /* added to a time of the engine's clock: see above */
+    int64_t to_unix_ms; /* added to a time of the engine's clock: see above */
     /*
      * The backlog ends with what the engine has: nothing was changed since. So it goes on; else
      * it has a gap.

@@ -105,12 +105,11 @@ static void set_up(struct follower *f)
     attach(f, mark);
 }
 
-struct follower *follower_start(struct world *world, uint64_t ring_bytes)
+struct follower *follower_start(struct world *world)
 {
     struct follower *f = mem_zalloc(sizeof(*f));
     struct shipper_config cfg = {.engine = &world->engine};
-    const struct shipper_role role = {
-        .ring_bytes = ring_bytes, .to_unix_ms = TO_UNIX, .continues = true};
+    const struct shipper_role role = {.to_unix_ms = TO_UNIX, .continues = true};
 
     f->world = world;
     pthread_mutex_init(&f->mutex, NULL);

@@ -12,7 +12,7 @@ struct follower;
 struct world;
 
 /* Begin to follow. Context: main, registered, while nobody else works. */
-struct follower *follower_start(struct world *world, uint64_t ring_bytes);
+struct follower *follower_start(struct world *world);
 
 /*
  * Wait until all has come, and compare. One that was dropped is set up anew, and compared the

@@ -619,7 +619,7 @@ void world_run(const struct scenario *sc)
         world->mirror = mirror_start(world);
     }
     if (sc->follows) {
-        world->follower = follower_start(world, sc->ring_bytes);
+        world->follower = follower_start(world);
     }
     start_threads(world);
     run_rounds(world);

@@ -46,6 +46,7 @@ static void start(void)
 
     fixture_config(&engine);
     engine.shards = 2;
+    engine.ring_bytes = RING_BYTES;
     engine.limit_bytes = 64 * MIB;
     engine.item_size_max = 16 * MIB;
     fixture_start_threaded(&f, &engine);
@@ -68,8 +69,7 @@ static void stop(void)
 
 static void begin(bool continues)
 {
-    const struct shipper_role role = {
-        .ring_bytes = RING_BYTES, .to_unix_ms = TO_UNIX, .continues = continues};
+    const struct shipper_role role = {.to_unix_ms = TO_UNIX, .continues = continues};
 
     ck_assert_int_eq(shipper_begin(shipper, &role), MF_OK);
 }
@@ -505,7 +505,7 @@ TEST_FIXTURE(start, stop)
 
 TEST(nothing_is_recorded_before_it_begins_and_after_it_ends)
 {
-    const struct shipper_role role = {.ring_bytes = RING_BYTES};
+    const struct shipper_role role = {0};
     int64_t used = fixture_used(&f);
     uint64_t offset;
 
@@ -683,7 +683,7 @@ static void wait_for_feed(struct feed *feed)
 
 TEST(a_full_sync_goes_on_from_a_mark)
 {
-    const struct feed_config cfg = {.ops = &fed, .arg = &replica, .ring_bytes = RING_BYTES};
+    const struct feed_config cfg = {.ops = &fed, .arg = &replica};
     struct backlog_name name;
     struct feed *feed;
     uint64_t mark;
