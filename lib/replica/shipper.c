@@ -219,74 +219,22 @@ static char *on_block(void *arg, const struct snap_block *b, bool is_more)
     return s->block;
 }
 
-static void on_item(void *arg, const struct ship_item *it)
-{
-    struct shipper *s = arg;
-
-    shipping_item(&s->shipping, it);
-}
-
-static void on_part(void *arg, struct span part)
-{
-    struct shipper *s = arg;
-
-    shipping_part(&s->shipping, part);
-}
-
-static void on_cut(void *arg)
-{
-    struct shipper *s = arg;
-
-    shipping_cut(&s->shipping);
-}
-
-static void on_drop(void *arg, struct span key)
-{
-    struct shipper *s = arg;
-
-    shipping_drop(&s->shipping, key);
-}
-
 static bool on_rest(void *arg)
 {
     wait_for_room(arg);
     return true;
 }
 
-static void put_flush(struct shipper *s, int64_t at_unix_ms)
-{
-    snap_put_flush(&s->filler, at_unix_ms, 0);
-    ship_rest(&s->ship);
-}
-
-static void on_flush(void *arg)
-{
-    put_flush(arg, 0);
-}
-
-static void on_flush_later(void *arg, msec_t at)
-{
-    struct shipper *s = arg;
-
-    put_flush(s, clock_add_ms(at, s->role.to_unix_ms));
-}
-
-static const struct ship_ops ops = {
-    .item = on_item,
-    .part = on_part,
-    .cut = on_cut,
-    .rest = on_rest,
-    .drop = on_drop,
-    .flush = on_flush,
-    .flush_later = on_flush_later,
-};
-
 static void begin_block(struct shipper *s)
 {
     snap_filler_begin(&s->filler, on_block, s, s->block);
-    s->shipping = (struct shipping){
-        .encoder = &s->filler, .engine = s->cfg.engine, .to_unix_ms = s->role.to_unix_ms};
-    ship_init(&s->ship, &ops, s);
+    s->shipping = (struct shipping){.encoder = &s->filler,
+                                    .engine = s->cfg.engine,
+                                    .to_unix_ms = s->role.to_unix_ms,
+                                    .ship = &s->ship,
+                                    .rest = on_rest,
+                                    .arg = s};
+    ship_init(&s->ship, &shipping_ops, &s->shipping);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */

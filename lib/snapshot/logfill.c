@@ -172,72 +172,16 @@ enum stream_state logfill_keys(struct logfill *f)
 
 /* ---- states ------------------------------------------------------------------------------ */
 
-static void on_item(void *arg, const struct ship_item *it)
-{
-    struct logfill *f = arg;
-
-    shipping_item(&f->shipping, it);
-    note_filled(f);
-}
-
-static void on_part(void *arg, struct span part)
-{
-    struct logfill *f = arg;
-
-    shipping_part(&f->shipping, part);
-    note_filled(f);
-}
-
-static void on_cut(void *arg)
-{
-    struct logfill *f = arg;
-
-    shipping_cut(&f->shipping);
-    note_filled(f);
-}
-
-static void on_drop(void *arg, struct span key)
-{
-    struct logfill *f = arg;
-
-    shipping_drop(&f->shipping, key);
-    note_filled(f);
-}
-
 static bool on_rest(void *arg)
 {
     wait_free(arg, 1);
     return true;
 }
 
-static void put_flush(struct logfill *f, int64_t at_unix_ms)
+static void on_put(void *arg)
 {
-    snap_put_flush(&f->filler, at_unix_ms, unix_now(f));
-    note_filled(f);
-    ship_rest(&f->ship); /* that took one or two rooms */
+    note_filled(arg);
 }
-
-static void on_flush(void *arg)
-{
-    put_flush(arg, 0);
-}
-
-static void on_flush_later(void *arg, msec_t at)
-{
-    struct logfill *f = arg;
-
-    put_flush(f, clock_add_ms(at, f->shipping.to_unix_ms));
-}
-
-static const struct ship_ops ops = {
-    .item = on_item,
-    .part = on_part,
-    .cut = on_cut,
-    .rest = on_rest,
-    .drop = on_drop,
-    .flush = on_flush,
-    .flush_later = on_flush_later,
-};
 
 enum stream_state logfill_states(struct logfill *f)
 {
@@ -270,7 +214,12 @@ bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
     for (unsigned i = 0; i < LOGFILL_BLOCKS; i++) {
         f->blocks[i].bytes = f->rooms + i * LOGFILE_ROOM_BYTES;
     }
-    f->shipping = (struct shipping){.encoder = &f->filler, .engine = e};
+    f->shipping = (struct shipping){.encoder = &f->filler,
+                                    .engine = e,
+                                    .ship = &f->ship,
+                                    .rest = on_rest,
+                                    .put = on_put,
+                                    .arg = f};
     return true;
 }
 
@@ -292,7 +241,7 @@ enum mf_err logfill_begin(struct logfill *f)
         atomic_store_explicit(&f->expired_put, 0, memory_order_relaxed);
         wait_free(f, 0);
         note_filled(f);
-        ship_init(&f->ship, &ops, f);
+        ship_init(&f->ship, &shipping_ops, &f->shipping);
     }
     return err;
 }

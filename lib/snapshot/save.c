@@ -55,22 +55,6 @@ static int64_t unix_now(const struct saver *s)
 
 /* ---- what the walk hands over ------------------------------------------------------------ */
 
-/* A block is empty when a large value or one that just fits begins: the walk rests before. */
-static void on_item(void *arg, const struct ship_item *it)
-{
-    shipping_item(&((struct saver *)arg)->shipping, it);
-}
-
-static void on_part(void *arg, struct span part)
-{
-    shipping_part(&((struct saver *)arg)->shipping, part);
-}
-
-static void on_cut(void *arg)
-{
-    shipping_cut(&((struct saver *)arg)->shipping);
-}
-
 /* Rest as long as the rate asks for, in steps that see a stop. */
 static void keep_rate(struct saver *s)
 {
@@ -94,6 +78,10 @@ static bool is_void(const struct saver *s)
            (s->save->is_void != NULL && s->save->is_void(s->save->arg));
 }
 
+/*
+ * struct shipping. A block is empty when a large value or one that just fits begins: the walk
+ * rests before.
+ */
 static bool on_rest(void *arg)
 {
     struct saver *s = arg;
@@ -108,13 +96,6 @@ static bool on_rest(void *arg)
     return !s->is_broken && !is_void(s) &&
            !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed);
 }
-
-static const struct ship_ops ops = {
-    .item = on_item,
-    .part = on_part,
-    .cut = on_cut,
-    .rest = on_rest,
-};
 
 /* ---- one file ---------------------------------------------------------------------------- */
 
@@ -257,13 +238,15 @@ enum save_end save_run(struct save *save)
         .encoder = &s.encoder,
         .engine = save->engine,
         .to_unix_ms = save->to_unix_ms,
+        .rest = on_rest,
+        .arg = &s,
     };
     s.began_us = clock_mono_us();
     if (save->write == NULL && !begin_file(&s)) {
         return SAVE_FAILED;
     }
     end = SAVE_STOPPED;
-    if (walk_begin(&s.walk, save->engine, &ops, &s, &save->is_to_stop)) {
+    if (walk_begin(&s.walk, save->engine, &shipping_ops, &s.shipping, &save->is_to_stop)) {
         atomic_store_explicit(&save->items_total,
                               atomic_load_explicit(&s.walk.total, memory_order_relaxed),
                               memory_order_relaxed);

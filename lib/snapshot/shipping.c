@@ -29,7 +29,7 @@ static void describe(const struct shipping *s, const struct ship_item *from,
     };
 }
 
-void shipping_item(struct shipping *s, const struct ship_item *shipped)
+static void put_item(struct shipping *s, const struct ship_item *shipped)
 {
     struct snap_item it;
 
@@ -53,7 +53,7 @@ void shipping_item(struct shipping *s, const struct ship_item *shipped)
     }
 }
 
-void shipping_part(struct shipping *s, struct span part)
+static void put_part(struct shipping *s, struct span part)
 {
     if (!s->is_in_value) {
         snap_put_more(s->encoder, part);
@@ -66,13 +66,13 @@ void shipping_part(struct shipping *s, struct span part)
     }
 }
 
-void shipping_cut(struct shipping *s)
+static void put_cut(struct shipping *s)
 {
     snap_value_cut(s->encoder, unix_now(s));
     s->is_in_value = false;
 }
 
-void shipping_drop(struct shipping *s, struct span key)
+static void put_drop(struct shipping *s, struct span key)
 {
     const struct snap_item gone = {
         .marks = SNAP_GONE, .deadline = SNAP_DEADLINE_NEVER, .key = key};
@@ -82,3 +82,72 @@ void shipping_drop(struct shipping *s, struct span key)
         must(snap_put_item(s->encoder, &gone));
     }
 }
+
+/* ---- the callbacks ----------------------------------------------------------------------- */
+
+static void note_put(const struct shipping *s)
+{
+    if (s->put != NULL) {
+        s->put(s->arg);
+    }
+}
+
+static void on_item(void *arg, const struct ship_item *it)
+{
+    put_item(arg, it);
+    note_put(arg);
+}
+
+static void on_part(void *arg, struct span part)
+{
+    put_part(arg, part);
+    note_put(arg);
+}
+
+static void on_cut(void *arg)
+{
+    put_cut(arg);
+    note_put(arg);
+}
+
+static bool on_rest(void *arg)
+{
+    struct shipping *s = arg;
+
+    return s->rest(s->arg);
+}
+
+static void on_drop(void *arg, struct span key)
+{
+    put_drop(arg, key);
+    note_put(arg);
+}
+
+static void on_flush_at(struct shipping *s, int64_t at_unix_ms)
+{
+    snap_put_flush(s->encoder, at_unix_ms, unix_now(s));
+    note_put(s);
+    ship_rest(s->ship); /* that took a block, or two */
+}
+
+static void on_flush(void *arg)
+{
+    on_flush_at(arg, 0);
+}
+
+static void on_flush_later(void *arg, msec_t at)
+{
+    struct shipping *s = arg;
+
+    on_flush_at(s, clock_add_ms(at, s->to_unix_ms));
+}
+
+const struct ship_ops shipping_ops = {
+    .item = on_item,
+    .part = on_part,
+    .cut = on_cut,
+    .rest = on_rest,
+    .drop = on_drop,
+    .flush = on_flush,
+    .flush_later = on_flush_later,
+};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is shipped (lib/engine/ship.h) goes to blocks: callbacks of a sink that has an
- * encoder.
+ * What is shipped (lib/engine/ship.h) goes to blocks, of a file, a log or a stream.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_SHIPPING_H
 #define MAYFLY_LIB_SNAPSHOT_SHIPPING_H
@@ -12,20 +11,24 @@
 struct engine;
 
 struct shipping {
+    /* set by the sink; the rest is zero */
     struct snap_encoder *encoder; /* [borrowed] */
     const struct engine *engine;  /* [borrowed] */
     int64_t to_unix_ms;           /* added to a time of the engine */
-    uint32_t now_s;               /* when the block was begun */
-    bool is_in_value;             /* a value in parts is under way */
+    struct ship *ship;            /* [borrowed] of a sink of changes: it rests after a flush */
+    bool (*rest)(void *arg);      /* as that of struct ship_ops */
+    void (*put)(void *arg);       /* something was put into a block; NULL: nobody asks */
+    void *arg;                    /* [borrowed] of both */
+    /* its own */
+    uint32_t now_s;   /* when the block was begun */
+    bool is_in_value; /* a value in parts is under way */
 };
 
 /*
- * Those of struct ship_ops. If the block has no room, it is sent first: within a section only
- * if sending waits for nobody there. Context: as there.
+ * For a ship whose argument is the struct shipping. An absent key is put as an item that is
+ * SNAP_GONE, a change of what an item has besides its value as the whole item. If the block has
+ * no room, it is sent first: within a section only if sending waits for nobody there.
  */
-void shipping_item(struct shipping *s, const struct ship_item *it);
-void shipping_part(struct shipping *s, struct span part);
-void shipping_cut(struct shipping *s);
-void shipping_drop(struct shipping *s, struct span key); /* as an item that is SNAP_GONE */
+extern const struct ship_ops shipping_ops;
 
 #endif
