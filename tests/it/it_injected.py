@@ -452,17 +452,23 @@ def test_items_in_a_file():
         assert warm
 
 
+def saved_and_read(k, i):
+    """Save a file, and load it once: its bytes, and how many reads that takes."""
+    with k.daemon(env=i.env) as d, d.operator() as o:
+        fill(o, 3000, 1000)
+    saved = k.bytes()
+    i.arm(["read"], 0)
+    with k.daemon(env=i.env) as d, d.operator() as o:
+        assert figure(o, "rdb_last_load_keys_loaded") == 3000
+        count = i.get("seen")
+        end(d)
+    return saved, count
+
+
 def test_a_file_that_cannot_be_read():
     """The server does not start, and replaces nothing: what the disk does not read today it may read tomorrow."""
     with injected() as (k, i):
-        with k.daemon(env=i.env) as d, d.operator() as o:
-            fill(o, 3000, 1000)
-        i.arm(["read"], 0)
-        with k.daemon(env=i.env) as d, d.operator() as o:
-            assert figure(o, "rdb_last_load_keys_loaded") == 3000
-            count = i.get("seen")
-            end(d)
-        saved = k.bytes()
+        saved, count = saved_and_read(k, i)
         for load in "yes", "strict", "salvage":
             for nth in some(count, 3):
                 i.arm(["read"], nth, "fail", errno.EIO)
@@ -479,13 +485,7 @@ def test_a_file_that_cannot_be_read():
 def test_a_file_that_cannot_be_read_beside_requests():
     """It is too late not to start: the file is kept as .bad, or, if that fails, nothing is saved over it."""
     with injected() as (k, i):
-        with k.daemon(env=i.env) as d, d.operator() as o:
-            fill(o, 3000, 1000)
-        saved = k.bytes()
-        i.arm(["read"], 0)
-        with k.daemon(env=i.env) as d, d.operator() as o:
-            count = i.get("seen")
-            end(d)
+        saved, count = saved_and_read(k, i)
         for times in 1, EVER:
             i.arm(["read", "rename"], count, "fail", errno.EIO, times=times)
             with k.daemon("-o", "load_async", env=i.env) as d, d.operator() as o:
@@ -509,13 +509,7 @@ def test_a_file_that_cannot_be_read_beside_requests():
 def test_a_save_asked_for_while_a_file_is_loaded_that_cannot_be_read():
     """It does not replace the file either."""
     with injected() as (k, i):
-        with k.daemon(env=i.env) as d, d.operator() as o:
-            fill(o, 3000, 1000)
-        saved = k.bytes()
-        i.arm(["read"], 0)
-        with k.daemon(env=i.env) as d, d.operator() as o:
-            count = i.get("seen")
-            end(d)
+        saved, count = saved_and_read(k, i)
         i.arm(["read"], count - 1, "hang")
         with k.daemon("-o", "load_async,save_on_stop=no", env=i.env) as d, d.operator() as o, d.operator() as p:
             wait_for(lambda: i.get("hanging") == 1, "it is being loaded")

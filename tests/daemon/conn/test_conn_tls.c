@@ -5,9 +5,7 @@
  * in a folder that is removed afterwards.
  */
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +19,7 @@
 #include "daemon/net/tls.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
+#include "tests/daemon/net/key_pair.h"
 
 #define FLOODS      60
 #define FLOOD_LINES 400u
@@ -32,30 +31,6 @@ static SSL_CTX *client_context;
 
 static const struct conn_origin secure = {.transport = CONN_TLS, .rights = RIGHTS_OPERATOR};
 
-static void write_pair(void)
-{
-    EVP_PKEY *pair = EVP_EC_gen("P-256");
-    X509 *cert = X509_new();
-    X509_NAME *subject = X509_get_subject_name(cert);
-    FILE *f;
-
-    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)"solo", -1,
-                               -1, 0);
-    X509_set_issuer_name(cert, subject);
-    X509_gmtime_adj(X509_getm_notBefore(cert), -60);
-    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
-    X509_set_pubkey(cert, pair);
-    ck_assert_int_gt(X509_sign(cert, pair, EVP_sha256()), 0);
-    f = fopen(chain, "w");
-    ck_assert_int_eq(PEM_write_X509(f, cert), 1);
-    fclose(f);
-    f = fopen(key, "w");
-    ck_assert_int_eq(PEM_write_PrivateKey(f, pair, NULL, NULL, 0, NULL, NULL), 1);
-    fclose(f);
-    X509_free(cert);
-    EVP_PKEY_free(pair);
-}
-
 static struct tls *tls;
 
 static void setup(void)
@@ -64,7 +39,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     snprintf(chain, sizeof(chain), "%s/chain", folder);
     snprintf(key, sizeof(key), "%s/key", folder);
-    write_pair();
+    key_pair_write("solo", chain, key);
     settings_init(&solo.settings);
     solo.settings.ssl_enabled = true;
     solo.settings.ssl_chain_cert = chain;

@@ -26,6 +26,7 @@
 #include "lib/base/counters.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
+#include "tests/daemon/net/key_pair.h"
 
 #define STREAM_BYTES (600u * 1024)
 #define PARTS_MAX    64u
@@ -48,27 +49,7 @@ static char *got;
 
 static void write_pair(const char *name)
 {
-    EVP_PKEY *pair = EVP_EC_gen("P-256");
-    X509 *cert = X509_new();
-    X509_NAME *subject = X509_get_subject_name(cert);
-    FILE *f;
-
-    ck_assert_ptr_nonnull(pair);
-    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1,
-                               0);
-    X509_set_issuer_name(cert, subject);
-    X509_gmtime_adj(X509_getm_notBefore(cert), -60);
-    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
-    X509_set_pubkey(cert, pair);
-    ck_assert_int_gt(X509_sign(cert, pair, EVP_sha256()), 0);
-    f = fopen(chain, "w");
-    ck_assert_int_eq(PEM_write_X509(f, cert), 1);
-    fclose(f);
-    f = fopen(key, "w");
-    ck_assert_int_eq(PEM_write_PrivateKey(f, pair, NULL, NULL, 0, NULL, NULL), 1);
-    fclose(f);
-    X509_free(cert);
-    EVP_PKEY_free(pair);
+    key_pair_write(name, chain, key);
 }
 
 static void write_text(const char *path, const char *text)
