@@ -14,7 +14,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/* While there is an idle timeout, connections are checked so often. */
+/* The interval of the check while there is an idle timeout, milliseconds. */
 #define CHECK_MS 1000u
 
 /* So many are looked at in a turn of the loop, or a sixteenth of that closed. */

@@ -25,7 +25,7 @@
 
 /* ---- lists ------------------------------------------------------------------------------- */
 
-/* Does whoever is parked for that wait for its next turn? */
+/* Does a connection in this state wait for its next turn? */
 static bool is_ready_state(uint8_t state)
 {
     return state == CONN_TURN || state == CONN_EVENT || state == CONN_SHAKES;
@@ -187,7 +187,7 @@ static void begin_waiting(struct conn *c, bool is_parked)
     case CONN_ANNOUNCES:
     case CONN_LINGERS:
     case CONN_CLOSED:
-        break; /* whoever has brought it here knows what it waits for */
+        break; /* the caller arms and parks it, if it has to wait */
     }
 }
 

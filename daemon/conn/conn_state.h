@@ -8,7 +8,7 @@
  *     conn_pace        the regular checks for those that are too slow, or late
  *     conn_heirs       those that came along from the program before
  *     conn_arrivals    those that were accepted and have not begun
- *     conn_proxied     connections of balancers, until they say for whom
+ *     conn_proxied     connections of balancers, until their header has come
  *     conn             made, begun, polled
  *     conn_ready       those that are parked, or have an event, are served
  *     conn_tls         handshakes, and what TLS has read ahead
@@ -88,7 +88,7 @@ enum close_reason {
  */
 enum conn_state {
     CONN_BEGINS, /* nothing yet: it was accepted just now */
-    CONN_HEADER, /* a balancer has to say for whom it is; conn.in has what came of that */
+    CONN_HEADER, /* the header of a balancer; conn.in has the bytes that came of it */
     CONN_SHAKES, /* its TLS handshake; parked: a step of that is due */
     CONN_INPUT,  /* input */
     CONN_ROUND,  /* its input is in the worker's round */

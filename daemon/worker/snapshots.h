@@ -6,8 +6,8 @@
  * and nothing is kept.
  *
  * What was flushed must not come back. So the file is removed before a flush command is
- * answered, and what is being written then begins anew: see snapshots_flush.c. With
- * `appendonly` nor must what was deleted or overwritten: see append.h.
+ * answered, and a save under way starts again: see snapshots_flush.c. With `appendonly` nor
+ * must what was deleted or overwritten: see append.h.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOTS_H

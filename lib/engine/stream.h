@@ -35,7 +35,7 @@ enum stream_state {
     STREAM_IDLE,    /* nothing more to read, or a flush is on its way to some shards */
     STREAM_GOES_ON, /* there may be more */
     STREAM_OVERRUN, /* records were lost: begin anew */
-    STREAM_FLUSHED, /* a flush was half done when the stream began: begin anew */
+    STREAM_FLUSHED, /* a flush was half done when the stream began: start again */
     STREAM_REFUSED, /* rest() wanted no more */
 };
 

@@ -20,25 +20,25 @@
 #include "lib/snapshot/shipping.h"
 
 /*
- * While changes come, they are shipped once a millisecond; after so many times in vain, the
- * thread sleeps until a writer wakes it.
+ * While changes come, they are shipped once a millisecond. After POLLS looks that found none,
+ * the thread sleeps until a writer wakes it.
  */
 #define POLL_US  ((usec_t)1000)
 #define POLLS    16u
 #define SLEEP_US ((usec_t)10000000)
 
-/* While it waits for a reader, it looks at the rings so often. */
+/* The interval at which it looks at the rings while it waits for a reader, milliseconds. */
 #define LOOK_MS 1
 
 /*
  * A ring with more unread than that does not wait for a slow reader. After one was dropped, the
- * next is only once so much more is unread: its turn has come just now.
+ * next one is dropped only when NEXT_FULL more is unread: it has had no time to catch up.
  */
 #define NEARLY_FULL (STREAM_FULL / 4 * 3)
 #define NEXT_FULL   (STREAM_FULL / 16)
 #define LAST_FULL   (STREAM_FULL / 32 * 31)
 
-/* While it waits for the return of the last reader, it looks at the rings so often. */
+/* The same while it waits for the last reader to return. */
 #define LINGER_LOOK_MS 100
 
 /*
@@ -153,7 +153,7 @@ static void wait_for_reader(struct shipper *s, const struct shipper_reader *r)
     pthread_cond_timedwait(&s->wake, &s->mutex, &until);
 }
 
-/* Wait until so much may be appended that nothing else has to be waited for. */
+/* Wait until all that may come before the next rest can be appended. */
 static void wait_for_room(struct shipper *s)
 {
     struct backlog *b = s->cfg.backlog;

@@ -28,7 +28,7 @@ enum apply_mode {
     APPLY_STATES, /* each takes the place of the one before; what cannot be stored goes */
 };
 
-/* For whoever watches; several may share it. [atomic] */
+/* For statistics; several may share it. [atomic] */
 struct apply_counts {
     _Atomic uint64_t items;   /* stored, of APPLY_ITEMS */
     _Atomic uint64_t states;  /* stored, or gone, of APPLY_STATES */
@@ -42,7 +42,7 @@ struct apply {
     struct engine *engine;       /* [borrowed] */
     struct apply_counts *counts; /* [borrowed] */
     enum apply_mode mode;
-    bool marks_stale;             /* all are stored as stale: whoever gets one may renew it */
+    bool marks_stale; /* all are stored as stale: the first client that gets one may renew it */
     int64_t to_unix_ms;           /* added to a time of the engine */
     const struct keyset *dropped; /* [borrowed] keys that are not stored; NULL: none */
     bool (*is_stopped)(void *arg);
