@@ -2,12 +2,12 @@
 #include "ctl/ask.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "ctl/answer.h"
-#include "ctl/link.h"
 #include "ctl/login.h"
 #include "lib/base/num.h"
 
@@ -33,6 +33,14 @@ static enum ctl_status lose(struct ctl *c, enum link_result result)
     return status;
 }
 
+/* As far as the type goes; not 0 for what is less than a millisecond. */
+static msec_t timeout_ms(double seconds)
+{
+    double ms = ceil(seconds * 1000);
+
+    return ms < (double)INT64_MAX ? (msec_t)ms : MSEC_NEVER;
+}
+
 enum ctl_status ask_connect(struct ctl *c)
 {
     const struct options *o = &c->options;
@@ -45,7 +53,9 @@ enum ctl_status ask_connect(struct ctl *c)
         .cert = o->cert,
         .key = o->key,
         .tls_name = o->tls_name,
-        .timeout_s = o->timeout,
+        .timeout_ms = timeout_ms(o->timeout),
+        .timeout_option = "--timeout",
+        .is_interrupted = ctl_is_interrupted,
     };
     char why[400];
     enum ctl_status status;
@@ -143,7 +153,7 @@ enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes)
     return status;
 }
 
-static enum ctl_status judge(struct ctl *c, enum link_result result, struct span line)
+enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span line)
 {
     if (result != LINK_OK) {
         return lose(c, result);
@@ -160,12 +170,12 @@ static enum ctl_status judge(struct ctl *c, enum link_result result, struct span
 
 enum ctl_status ask_answer(struct ctl *c, struct span *line)
 {
-    return judge(c, link_line(c->link, line), *line);
+    return ask_judge(c, link_line(c->link, line), *line);
 }
 
 enum ctl_status ask_event(struct ctl *c, struct span *line)
 {
-    return judge(c, link_line_patiently(c->link, line), *line);
+    return ask_judge(c, link_line_patiently(c->link, line), *line);
 }
 
 enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value)
@@ -190,7 +200,7 @@ enum ctl_status ask_end(struct ctl *c)
         return CTL_OK;
     }
     return result == LINK_OK && !answer_is_error(line) ? ask_garbled(c, line)
-                                                       : judge(c, result, line);
+                                                       : ask_judge(c, result, line);
 }
 
 enum ctl_status ask_garbled(struct ctl *c, struct span line)

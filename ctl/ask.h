@@ -10,6 +10,7 @@
 #include "ctl/ctl.h"
 #include "lib/base/buf.h"
 #include "lib/base/span.h"
+#include "lib/link/link.h"
 
 /* Connect and log in, unless that is done. */
 enum ctl_status ask_connect(struct ctl *c);
@@ -29,6 +30,12 @@ enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes);
 
 /* Wait for the server to close the connection, which is the answer, or for its refusal. */
 enum ctl_status ask_end(struct ctl *c);
+
+/*
+ * What became of a line that was asked for, by the link itself: the line may be an error of the
+ * protocol, which is CTL_REFUSED.
+ */
+enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span line);
 
 /* The next line of the answer. An error of the protocol is CTL_REFUSED. */
 enum ctl_status ask_answer(struct ctl *c, struct span *line);

@@ -6,8 +6,8 @@
 #include "ctl/advice.h"
 #include "ctl/commands.h"
 #include "ctl/json.h"
-#include "ctl/link.h"
 #include "ctl/show.h"
+#include "lib/link/link.h"
 
 static enum ctl_status gather(struct ctl *c, struct facts *f)
 {

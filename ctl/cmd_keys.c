@@ -8,7 +8,6 @@
 #include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/json.h"
-#include "ctl/link.h"
 #include "ctl/show.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

@@ -2,13 +2,12 @@
 /*
  * ctl/ is mayflyctl, the operator's client: one process, one thread, one connection. It shares
  * with the daemon what the text protocol is made of (proto/), numbers, bytes and the table
- * of counters (lib/base/), and the form of snapshots (lib/snapshot/), and knows nothing else of
- * it: what it shows, it was told.
+ * of counters (lib/base/), the form of snapshots (lib/snapshot/), and the connection to a
+ * server (lib/link/), and knows nothing else of it: what it shows, it was told.
  *
  *     main             the command line, the exit status
  *     commands, options the tables commands.def and options.def, read by all else
  *     describe         help, completion and manual, made of these tables
- *     link, link_tls   the connection: time limits, lines, bytes
  *     login            users and passwords
  *     ask              questions and answers, statistics
  *     answer           what an answer says; pure functions of bytes

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/link.h"
 #include "lib/base/num.h"
+#include "lib/link/link.h"
 
 #define FILE_BYTES 8192
 

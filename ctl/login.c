@@ -5,64 +5,31 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include "ctl/ask.h"
-
-#define PASSWORD_MAX 512
+#include "lib/link/link.h"
+#include "lib/link/password.h"
 
 /* What was typed once; the prompt connects again with it. Wiped by exit of the process only. */
-static char typed[PASSWORD_MAX];
+static char typed[LINK_NAME_BYTES];
 
-/* Read up to the end of a line. False: it is too long, or there is none. */
-static bool read_line(int fd, char out[PASSWORD_MAX])
+static enum ctl_status read_file(struct ctl *c, const char *path, char out[LINK_NAME_BYTES])
 {
-    size_t n = 0;
+    char why[400];
+    bool is_exposed;
+    bool is_read =
+        password_read_file(path, out, &is_exposed, ctl_is_interrupted, why, sizeof(why));
 
-    for (;;) {
-        char ch;
-        ssize_t got = read(fd, &ch, 1);
-
-        if (got < 0 && errno == EINTR && !ctl_is_interrupted()) {
-            continue;
-        }
-        if (got < 0 || n == PASSWORD_MAX - 1) {
-            return false;
-        }
-        if (got == 0 || ch == '\n') {
-            out[n] = '\0';
-            return got > 0 || n > 0;
-        }
-        if (ch == '\0' || ch == '\r') {
-            return false;
-        }
-        out[n++] = ch;
-    }
-}
-
-static enum ctl_status read_file(struct ctl *c, const char *path, char out[PASSWORD_MAX])
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    enum ctl_status status = CTL_OK;
-
-    if (fd < 0) {
-        return ctl_fail(c, CTL_USAGE, "%s: %s", path, strerror(errno));
-    }
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 077) != 0) {
+    if (is_exposed) {
         fprintf(stderr, "mayflyctl: others may read or change %s: chmod 600\n", path);
     }
-    if (!read_line(fd, out)) {
-        status = ctl_fail(c, CTL_USAGE, "%s: its first line is not a password", path);
-    }
-    (void)close(fd);
-    return status;
+    return is_read ? CTL_OK : ctl_fail(c, CTL_USAGE, "%s", why);
 }
 
 /* On the terminal, without echo. */
-static enum ctl_status ask_terminal(struct ctl *c, char out[PASSWORD_MAX])
+static enum ctl_status ask_terminal(struct ctl *c, char out[LINK_NAME_BYTES])
 {
     int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     struct termios before, silent;
@@ -78,7 +45,7 @@ static enum ctl_status ask_terminal(struct ctl *c, char out[PASSWORD_MAX])
     silent.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
     (void)tcsetattr(fd, TCSAFLUSH, &silent); /* what was typed before this is forgotten */
     dprintf(fd, "Password of %s: ", c->options.user);
-    is_read = read_line(fd, out);
+    is_read = password_read_line(fd, out, ctl_is_interrupted);
     (void)tcsetattr(fd, TCSAFLUSH, &before);
     dprintf(fd, "\n");
     (void)close(fd);
@@ -89,13 +56,11 @@ enum ctl_status login(struct ctl *c)
 {
     const char *user = c->options.user;
     const char *file = c->options.password_file;
-    char body[2 * PASSWORD_MAX];
-    char line[2 * PASSWORD_MAX + 64];
     struct span answer = {0};
     enum ctl_status status = CTL_OK;
-    int len;
+    enum link_result result;
 
-    if (strlen(user) >= PASSWORD_MAX || strpbrk(user, " \r\n") != NULL || user[0] == '\0') {
+    if (!link_user_is_valid(user)) {
         return ctl_fail(c, CTL_USAGE, "the user's name is too long, or has a space");
     }
     if (typed[0] == '\0') {
@@ -104,19 +69,14 @@ enum ctl_status login(struct ctl *c)
     if (status != CTL_OK) {
         return status;
     }
-    len = snprintf(body, sizeof(body), "%s %s", user, typed);
-    len = snprintf(line, sizeof(line), "set login 0 0 %d\r\n%s\r\n", len, body);
-    status = ask_bytes(c, span_of(line, (size_t)len));
-    explicit_bzero(body, sizeof(body));
-    explicit_bzero(line, sizeof(line));
-    if (status == CTL_OK) {
-        status = ask_answer(c, &answer);
+    result = link_login(c->link, user, typed, &answer);
+    if (result != LINK_REFUSED) {
+        return ask_judge(c, result, answer);
     }
-    if (status == CTL_OK && !span_is(answer, "STORED")) {
+    status = ask_judge(c, LINK_OK, answer);
+    if (status == CTL_OK) {
         return ask_garbled(c, answer);
     }
-    if (status == CTL_REFUSED) {
-        explicit_bzero(typed, sizeof(typed)); /* perhaps mistyped */
-    }
+    explicit_bzero(typed, sizeof(typed)); /* perhaps mistyped */
     return status;
 }

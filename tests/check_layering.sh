@@ -15,6 +15,7 @@ cd "${MAYFLY_SRCDIR:-.}"
 # circles as long as every name on the right stands on the left in an earlier line.
 layers='
 lib/base:
+lib/link: lib/base
 lib/memory: lib/base
 lib/index: lib/base lib/memory
 lib/expiry: lib/base lib/memory
@@ -27,14 +28,14 @@ daemon/base: lib/base
 daemon/options: lib/base lib/snapshot daemon/base
 daemon/access: lib/base daemon/base daemon/options
 daemon/net: lib/base lib/memory lib/shard daemon/base daemon/options daemon/access
-daemon/worker: lib/base lib/memory lib/expiry lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access
+daemon/worker: lib/base lib/link lib/memory lib/expiry lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access
 daemon/stats: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker
 daemon/command: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
 daemon/conn: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command
 daemon/metrics: lib/base lib/shard lib/engine lib/snapshot daemon/base daemon/options daemon/net daemon/worker daemon/stats
-daemon/service: lib/base lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
+daemon/service: lib/base lib/link lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
 daemon: lib/base daemon/base daemon/options daemon/service
-ctl: lib/base lib/snapshot proto
+ctl: lib/base lib/link lib/snapshot proto
 inspect: lib/base lib/snapshot ctl
 '
 
@@ -210,8 +211,8 @@ while read -r file header; do
         xxhash*) [ "$file" = lib/base/hash.h ] || complain "$file: only lib/base/hash.h names xxhash" ;;
         openssl/*)
             case $file in
-                daemon/* | ctl/link_tls.c) ;;
-                *) complain "$file: only daemon/ and ctl/link_tls.c know $header" ;;
+                daemon/* | lib/link/link_tls.c) ;;
+                *) complain "$file: only daemon/ and lib/link/link_tls.c know $header" ;;
             esac
             ;;
         curses.h | ncurses* | term.h)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctl/link_tls.h"
+#include "lib/link/link_tls.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -57,6 +57,11 @@ static bool expect(SSL *ssl, const struct link_target *target)
     }
     ERR_clear_error();
     return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+void link_tls_prepare(void)
+{
+    (void)OPENSSL_init_ssl(0, NULL);
 }
 
 struct link_tls *link_tls_create(const struct link_target *target, int fd, char *why,

@@ -3,15 +3,18 @@
  * TLS on a socket that does not block. A build without OpenSSL has link_tls_none.c, where no
  * session begins. Internal to link.c.
  */
-#ifndef MAYFLY_CTL_LINK_TLS_H
-#define MAYFLY_CTL_LINK_TLS_H
+#ifndef MAYFLY_LIB_LINK_LINK_TLS_H
+#define MAYFLY_LIB_LINK_LINK_TLS_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "ctl/link.h"
+#include "lib/link/link.h"
 
 struct link_tls;
+
+/* link_prepare_confined(): what the library reads at its first use is read. */
+void link_tls_prepare(void);
 
 /* A session on fd, not begun yet. NULL: told in why. */
 struct link_tls *link_tls_create(const struct link_target *target, int fd, char *why,

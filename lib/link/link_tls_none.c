@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See link_tls.h: of a build without OpenSSL. */
-#include "ctl/link_tls.h"
+#include "lib/link/link_tls.h"
 
 #include <stdio.h>
+
+void link_tls_prepare(void)
+{
+}
 
 struct link_tls *link_tls_create(const struct link_target *target, int fd, char *why,
                                  size_t why_bytes)
 {
     (void)target;
     (void)fd;
-    snprintf(why, why_bytes, "this mayflyctl was built without OpenSSL: there is no --tls");
+    snprintf(why, why_bytes, "this program was built without OpenSSL: there is no TLS");
     return NULL;
 }
 
