@@ -33,6 +33,7 @@ struct rule {
     enum when when;
     unsigned args; /* 0 or 1 */
     struct scmp_arg_cmp arg;
+    uint32_t action;
 };
 
 /* Stands for the process id in a row, which is no constant. */
@@ -40,8 +41,11 @@ struct rule {
 
 /* [const] */
 static const struct rule rules[] = {
-#define CALL(when, name)                   {SCMP_SYS(name), when, 0, {0, SCMP_CMP_EQ, 0, 0}},
-#define CALL_IF(when, name, arg, op, a, b) {SCMP_SYS(name), when, 1, {arg, op, a, b}},
+#define CALL(when, name) {SCMP_SYS(name), when, 0, {0, SCMP_CMP_EQ, 0, 0}, SCMP_ACT_ALLOW},
+#define CALL_IF(when, name, arg, op, a, b)                                                     \
+    {SCMP_SYS(name), when, 1, {arg, op, a, b}, SCMP_ACT_ALLOW},
+#define REFUSE_IF(when, name, arg, a, error)                                                   \
+    {SCMP_SYS(name), when, 1, {arg, SCMP_CMP_EQ, a, 0}, SCMP_ACT_ERRNO(error)},
 #include "daemon/service/filter.def"
 };
 
@@ -127,7 +131,7 @@ static int add_rules(scmp_filter_ctx filter, const struct settings *s, unsigned 
         }
         arg.datum_a = arg.datum_a == OWN_PID ? (uint64_t)getpid() : arg.datum_a;
         err =
-            seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, rules[i].call, rules[i].args, &arg);
+            seccomp_rule_add_array(filter, rules[i].action, rules[i].call, rules[i].args, &arg);
         *count += err == 0;
     }
     return err;

@@ -57,7 +57,7 @@ struct path_attr {
 #define FS_VERSION_1   ((UINT64_C(1) << 13) - 1)
 #define FS_VERSION_2   ((UINT64_C(1) << 14) - 1) /* and to move files between folders */
 #define FS_VERSION_3   ((UINT64_C(1) << 15) - 1) /* and to truncate */
-#define NET_TCP        UINT64_C(3)               /* from version 4 on: to bind and to connect */
+#define NET_BIND_TCP   UINT64_C(1)               /* from version 4 on; connecting is another */
 #define SCOPE_ABSTRACT UINT64_C(1)               /* from version 6 on: abstract unix sockets */
 #define SCOPE_SIGNAL   UINT64_C(2)
 
@@ -180,6 +180,8 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
 {
     /* These were made in the folder in which the process is by now. */
     const char *const made[] = {s->pidfile, s->unix_path, s->control_path};
+    static const char *const names_files[] = {"/etc/hosts", "/etc/resolv.conf",
+                                              "/etc/host.conf", "/etc/gai.conf"};
 
     for (unsigned i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         if (made[i] != NULL) {
@@ -188,6 +190,12 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
     }
     for (unsigned i = 0; i < note_count; i++) {
         if (!allow(ruleset, notes[i].fd, notes[i].allowed, handled)) {
+            return false;
+        }
+    }
+    /* What the C library reads when it looks a name up. */
+    for (unsigned i = 0; i < sizeof(names_files) / sizeof(names_files[0]); i++) {
+        if (!allow_path(ruleset, names_files[i], FS_READ_FILE, handled)) {
             return false;
         }
     }
@@ -211,7 +219,7 @@ static long confine(const struct settings *s)
         .fs = version >= 3   ? FS_VERSION_3
               : version == 2 ? FS_VERSION_2
                              : FS_VERSION_1,
-        .net = version >= 4 && !s->sasl ? NET_TCP : 0,
+        .net = version >= 4 && !s->sasl ? NET_BIND_TCP : 0,
         .scope = version >= 6 && !s->sasl ? scopes() : 0,
     };
     const size_t size = version >= 6   ? sizeof(attr)

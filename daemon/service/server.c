@@ -42,6 +42,7 @@
 #include "lib/base/thread.h"
 #include "lib/engine/migrate.h"
 #include "lib/engine/share.h"
+#include "lib/link/link.h"
 
 /* The steps that are done, in the order of the start. */
 enum step {
@@ -522,6 +523,7 @@ static int prepare_process(struct server *s)
         status = privs_set_limits(settings);
     }
     if (status == 0 && settings->drop_privileges) {
+        link_prepare_confined();
         status = filter_prepare(settings);
     }
     return status;

@@ -2,8 +2,12 @@
 /*
  * filter, landlock: each test runs in a child, as neither can be undone.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <nss.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -11,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -28,6 +33,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/feed.h"
 #include "lib/engine/migrate.h"
+#include "lib/link/link.h"
 #include "tests/common/unit.h"
 
 static struct settings settings;
@@ -80,6 +86,16 @@ static void child_must(bool is_true)
     if (!is_true) {
         _exit(99);
     }
+}
+
+static bool can_open(const char *path, int how)
+{
+    int fd = open(path, how | O_CLOEXEC, 0600);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
 }
 
 static void install(void)
@@ -254,6 +270,119 @@ TEST(the_engine_feeds_and_moves_without_making_a_thread)
                   (unsigned)status, said);
 }
 
+/* ---- a link to another server ------------------------------------------------------------ */
+
+static int listener;
+static char port[8];
+
+static void listen_here(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(a);
+
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+    ck_assert_int_eq(listen(listener, 8), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&a, &len), 0);
+    snprintf(port, sizeof(port), "%u", ntohs(a.sin_port));
+}
+
+/* Connect, and make the listener say a line, and an eventfd end a wait. */
+static void talk_to(const char *host)
+{
+    char why[400];
+    int cancel = eventfd(0, EFD_CLOEXEC);
+    const struct link_target target = {
+        .host = host, .port = port, .timeout_ms = 30000, .cancel = &cancel};
+    const uint64_t one = 1;
+    struct link *l = link_open(&target, why, sizeof(why));
+    struct span line;
+    char got[4];
+    int peer;
+
+    if (l == NULL) {
+        fprintf(stderr, "%s\n", why);
+        _exit(97);
+    }
+    peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    child_must(peer >= 0 && send(peer, "hello\r\nrest", 11, MSG_NOSIGNAL) == 11);
+    child_must(link_send(l, span_of("ping", 4)) == LINK_OK);
+    child_must(recv(peer, got, 4, MSG_WAITALL) == 4);
+    child_must(link_line(l, &line) == LINK_OK && span_is(line, "hello"));
+    child_must(link_into(l, got, 4) == LINK_OK);
+    child_must(write(cancel, &one, sizeof(one)) == sizeof(one));
+    child_must(link_line(l, &line) == LINK_INTERRUPTED);
+    link_close(&l);
+    close(peer);
+    close(cancel);
+}
+
+static void talk_to_all(void)
+{
+    talk_to("127.0.0.1");
+    talk_to("localhost"); /* of /etc/hosts */
+}
+
+/* Two addresses: the C library sorts them, and asks the kernel about its own meanwhile. */
+static void look_up_both_families(void)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
+    struct addrinfo *found = NULL;
+
+    child_must(getaddrinfo(NULL, port, &hints, &found) == 0);
+    child_must(found != NULL && found->ai_next != NULL);
+    freeaddrinfo(found);
+}
+
+static void link_under_filter(void)
+{
+#ifdef __GLIBC__
+    /* As where nsswitch.conf names a plug-in: to load it would end the process. */
+    child_must(__nss_configure_lookup("hosts", "compat files dns") == 0);
+#endif
+    link_prepare_confined();
+    install();
+    talk_to_all();
+    look_up_both_families();
+}
+
+TEST(a_link_can_be_opened_under_the_filter)
+{
+    char said[512];
+    int status;
+
+    listen_here();
+    status = in_child(link_under_filter, said);
+    close(listener);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
+                  (unsigned)status, said);
+}
+
+/* As the server: Landlock first, then the filter. */
+static void link_confined(void)
+{
+    link_prepare_confined();
+    landlock_note(&settings);
+    landlock_confine(&settings);
+    if (!can_open("/bin/sh", O_RDONLY)) { /* this kernel has Landlock */
+        child_must(can_open("/etc/hosts", O_RDONLY) && !can_open("/etc/hosts", O_RDWR));
+    }
+    install();
+    talk_to_all();
+}
+
+TEST(a_link_can_be_opened_where_files_are_confined)
+{
+    char said[512];
+    int status;
+
+    listen_here();
+    status = in_child(link_confined, said);
+    close(listener);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
+                  (unsigned)status, said);
+}
+
 /* ---- what ends the process --------------------------------------------------------------- */
 
 /* Not by fork(), which blocks signals around the call from glibc 2.41 on. */
@@ -271,10 +400,12 @@ static void run_program(void)
     (void)execv("/bin/true", argv);
 }
 
-static void connect_out(void)
+static void listen_elsewhere(void)
 {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+
     install();
-    (void)socket(AF_INET, SOCK_STREAM, 0);
+    (void)bind(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&a, sizeof(a));
 }
 
 static void make_code(void)
@@ -322,7 +453,7 @@ static void trace(void)
 TEST_LOOP(anything_else_ends_the_process, 9)
 {
     static void (*const attempts[])(void) = {
-        make_process, run_program, connect_out,      make_code, turn_into_code,
+        make_process, run_program, listen_elsewhere, make_code, turn_into_code,
         kill_others,  raise_limit, catch_the_signal, trace,
     };
     char said[512];
@@ -395,16 +526,6 @@ TEST(threads_that_run_are_confined_too)
 /* ---- files ------------------------------------------------------------------------------- */
 
 static char folder[64];
-
-static bool can_open(const char *path, int how)
-{
-    int fd = open(path, how | O_CLOEXEC, 0600);
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return fd >= 0;
-}
 
 static void confine_files(void)
 {
