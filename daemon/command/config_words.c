@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "daemon/options/conf_line.h"
+#include "lib/base/check.h"
 
 /*
  * Copy what stands between quotes; s begins behind the first. Returns where the last one
@@ -65,4 +66,14 @@ const char *config_words_split(struct config_words *w, struct span line)
         }
         *out++ = '\0';
     }
+}
+
+void config_words_join(struct config_words *w, unsigned at)
+{
+    must(at + 1 < w->count);
+    w->text[w->word[at + 1] - w->text - 1] = ' '; /* the NUL of the first */
+    for (unsigned i = at + 1; i + 1 < w->count; i++) {
+        w->word[i] = w->word[i + 1];
+    }
+    w->count--;
 }

@@ -16,6 +16,7 @@
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
+#include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -108,6 +109,17 @@ bool exec_config_limit(struct turn *t, uint64_t bytes)
     return live_set_limit(t->w->crew, bytes);
 }
 
+/* replicaof may be typed as two words, as in Redis: they are one value. */
+static void join_addresses(struct config_words *w)
+{
+    for (unsigned i = FIRST_ARG; i + 2 < w->count; i += 2) {
+        if (option_find(w->word[i], strlen(w->word[i])) == OPTION_replicaof &&
+            replica_address_has_two_words(w->word[i + 1], w->word[i + 2])) {
+            config_words_join(w, i + 1);
+        }
+    }
+}
+
 static enum turn_stop config_set(struct turn *t, const struct request *r,
                                  const struct config_words *w)
 {
@@ -141,8 +153,9 @@ static enum turn_stop config_set(struct turn *t, const struct request *r,
         const char *now = option_typed(t->w->settings, changes[i].id, text);
         const bool is_other = strcmp(now, changes[i].value) != 0;
 
-        log_notice("options, %s is %s now (config set%s%s)", w->word[FIRST_ARG + 2 * i], now,
-                   is_other ? " " : "", is_other ? changes[i].value : "");
+        log_notice("options, %s is %s now (config set%s%s)", w->word[FIRST_ARG + 2 * i],
+                   now[0] != '\0' ? now : "unset", is_other ? " " : "",
+                   is_other ? changes[i].value : "");
     }
     return turn_answer(t, r, REPLY_OK);
 }
@@ -252,8 +265,11 @@ enum turn_stop exec_config(struct turn *t, const struct request *r)
     if (w.count >= 2 && strcmp(w.word[0], "get") == 0) {
         return config_get(t, &w);
     }
-    if (w.count >= 3 && w.count % 2 == 1 && strcmp(w.word[0], "set") == 0) {
-        return config_set(t, r, &w);
+    if (w.count >= 3 && strcmp(w.word[0], "set") == 0) {
+        join_addresses(&w);
+        if (w.count % 2 == 1) {
+            return config_set(t, r, &w);
+        }
     }
     if (w.count >= 2 && strcmp(w.word[0], "reset") == 0) {
         return config_reset(t, r, &w);

@@ -82,12 +82,11 @@ const char *option_nearest(const char *given, size_t len)
 
 /* ---- changing ---------------------------------------------------------------------------- */
 
-/* Readers of a live option take no lock, so it is no text: the old one must be released. */
+/* A list is joined from what a source gives one after the other: it is fixed after start. */
 #define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
             help)                                                                              \
-    _Static_assert((OPT_##kind != OPT_STR && OPT_##kind != OPT_LIST) ||                        \
-                       OPT_##life == OPT_BOOT,                                                 \
-                   "a text is fixed after start: " name);
+    _Static_assert(OPT_##kind != OPT_LIST || OPT_##life == OPT_BOOT,                           \
+                   "a list is fixed after start: " name);
 #include "daemon/options/options.def"
 
 bool option_is_live(enum option_id id, char *why)

@@ -7,11 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/options/conf_line.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/options_check.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"
+
+/* Append a value so that take_word() reads it again. */
+static bool put_word(struct buf *out, const char *value)
+{
+    return strchr(value, ' ') != NULL ? conf_value_quote(out, value)
+                                      : conf_value_append(out, value);
+}
 
 bool options_passed_write(struct buf *out, const struct settings *given,
                           const struct settings *live)
@@ -24,10 +32,9 @@ bool options_passed_write(struct buf *out, const struct settings *given,
 
     must_be_main();
     for (unsigned i = 0; i < count && is_done; i++) {
-        /* Values of live options are numbers and words: none has a space. */
-        is_done =
-            buf_printf(out, "%s %s %s\n", option_name(ids[i]),
-                       option_typed(given, ids[i], then), option_typed(live, ids[i], now));
+        is_done = buf_printf(out, "%s ", option_name(ids[i])) &&
+                  put_word(out, option_typed(given, ids[i], then)) && buf_append(out, " ", 1) &&
+                  put_word(out, option_typed(live, ids[i], now)) && buf_append(out, "\n", 1);
     }
     return is_done;
 }
@@ -39,8 +46,8 @@ struct passed {
     char value[OPTION_TEXT_BYTES];
 };
 
-/* The next word of a line, cut if it is too long for any option. */
-static void take_word(struct span *line, char word[OPTION_TEXT_BYTES])
+/* Take a word up to the next blank. */
+static void take_plain(struct span *line, char word[OPTION_TEXT_BYTES])
 {
     const char *end = line->len != 0 ? memchr(line->ptr, ' ', line->len) : NULL;
     const size_t len = end != NULL ? (size_t)(end - line->ptr) : line->len;
@@ -51,6 +58,44 @@ static void take_word(struct span *line, char word[OPTION_TEXT_BYTES])
     word[kept] = '\0';
     line->ptr = MF_AT(line->ptr, len + (end != NULL));
     line->len -= len + (end != NULL);
+}
+
+/*
+ * Take a word in quotes up to its last quote, or to where it is wrong; cut if it is too long
+ * for any option.
+ */
+static void take_quoted(struct span *line, char word[OPTION_TEXT_BYTES])
+{
+    size_t used = 0;
+    size_t at = 1;
+    char c;
+
+    while (at < line->len && line->ptr[at] != '"') {
+        const size_t len = conf_char_take(span_of(line->ptr + at, line->len - at), &c);
+
+        if (len == 0 || c == '\0') {
+            break;
+        }
+        at += len;
+        if (used < OPTION_TEXT_BYTES - 1) {
+            word[used++] = c;
+        }
+    }
+    word[used] = '\0';
+    *line = span_of(line->ptr + at, line->len - at);
+}
+
+/* The next word of a line, cut if it is too long for any option. */
+static void take_word(struct span *line, char word[OPTION_TEXT_BYTES])
+{
+    char rest[OPTION_TEXT_BYTES];
+
+    if (line->len != 0 && line->ptr[0] == '"') {
+        take_quoted(line, word);
+        take_plain(line, rest); /* the quote, and the blank after it */
+    } else {
+        take_plain(line, word);
+    }
 }
 
 static bool next_line(struct span *lines, struct passed *p)

@@ -6,6 +6,7 @@
  *
  *     NAME GIVEN VALUE
  *
+ * A value with a blank or a quote is quoted as in a configuration file (conf_line.h).
  * If files and command line still say GIVEN, the next program takes VALUE; if they say
  * something else by now, that is newer and counts.
  */

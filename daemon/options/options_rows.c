@@ -94,10 +94,14 @@ bool option_may_stand_alone(const struct option_row *row)
     return row->kind == OPT_BOOL || row->kind == OPT_SWITCH || row->kind == OPT_LEVEL;
 }
 
+bool option_is_text(const struct option_row *row)
+{
+    return row->kind == OPT_STR || row->kind == OPT_LIST;
+}
+
 bool option_may_be_unset(const struct option_row *row)
 {
-    return row->kind == OPT_STR || row->kind == OPT_LIST ||
-           (row->kind == OPT_U32 && row->def < row->min);
+    return option_is_text(row) || (row->kind == OPT_U32 && row->def < row->min);
 }
 
 const char *option_word(const struct option_row *row, unsigned n, enum option_word form,

@@ -100,6 +100,9 @@ const struct compat_row *compat_find(const char *name, size_t len);
 /* Can the option be given without a value? Context: any thread. */
 bool option_may_stand_alone(const struct option_row *row);
 
+/* Is it of kind STR or LIST? Context: any thread. */
+bool option_is_text(const struct option_row *row);
+
 /* Can the option be without a value? Then its default is none. Context: any thread. */
 bool option_may_be_unset(const struct option_row *row);
 

@@ -122,7 +122,7 @@ static void put_help(FILE *out, const struct option_row *row)
 
     if (row->kind == OPT_BOOL && option_word(row, 1, OPTION_WORD_SHOWN, word) != NULL &&
         (strcmp(word, "no") == 0 || strcmp(word, "off") == 0)) {
-        snprintf(text, sizeof(text), "%s: %s", word, row->help);
+        snprintf(text, sizeof(text), "%.20s: %s", word, row->help);
         put_text(out, text, "");
     } else {
         put_text(out, row->help, "");

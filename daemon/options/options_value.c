@@ -6,7 +6,7 @@
  *
  * A field is found by its offset, so the accesses here are builtin atomics on the plain type:
  * the fields of LIVE rows are _Atomic of the same size, and those of BOOT rows do not change
- * once there are threads.
+ * once there are threads. Texts of LIVE rows have their own type (live_text.h).
  */
 #include "daemon/options/options_value.h"
 
@@ -18,7 +18,9 @@
 #include <strings.h>
 #include <sysexits.h>
 
+#include "daemon/options/live_text.h"
 #include "daemon/options/options_rows.h"
+#include "daemon/options/replica_address.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
@@ -119,32 +121,76 @@ static double load_decimal(const struct settings *s, const struct option_row *ro
     return number;
 }
 
+/* ---- texts ------------------------------------------------------------------------------- */
+
+static bool is_live_text(const struct option_row *row)
+{
+    return option_is_text(row) && row->life == OPT_LIVE;
+}
+
+static const struct live_text *live_text_of(const struct settings *s,
+                                            const struct option_row *row)
+{
+    must(is_live_text(row));
+    return (const struct live_text *)(const void *)((const char *)s + row->offset);
+}
+
+static char *const *boot_text_of(const struct settings *s, const struct option_row *row)
+{
+    must(option_is_text(row) && row->life == OPT_BOOT);
+    return (char *const *)(const void *)((const char *)s + row->offset);
+}
+
+/* The text, in the settings or copied to text (OPTION_TEXT_BYTES); NULL: it is unset. */
+static const char *load_text(const struct settings *s, const struct option_row *row, char *text)
+{
+    if (is_live_text(row)) {
+        return live_text_get(live_text_of(s, row), text, OPTION_TEXT_BYTES) > 0 ? text : NULL;
+    }
+    return *boot_text_of(s, row);
+}
+
+static void store_live_text(struct settings *s, const struct option_row *row, const char *value)
+{
+    must(is_live_text(row));
+    live_text_set((struct live_text *)(void *)((char *)s + row->offset), value);
+}
+
+/* Store a text, which is now the settings', and release the old one. */
+static void store_boot_text(struct settings *s, const struct option_row *row, char *text)
+{
+    char **field = (char **)(void *)((char *)s + row->offset);
+
+    must(option_is_text(row) && row->life == OPT_BOOT);
+    mem_free(*field);
+    *field = text;
+}
+
+void option_unset_text(struct settings *s, const struct option_row *row)
+{
+    if (is_live_text(row)) {
+        store_live_text(s, row, "");
+    } else {
+        store_boot_text(s, row, NULL);
+    }
+}
+
 void option_copy(struct settings *s, const struct settings *from, enum option_id id)
 {
     const struct option_row *row = &option_rows[id];
+    char text[OPTION_TEXT_BYTES];
 
     must(id < OPTION_COUNT);
-    if (row->kind == OPT_DEC2 || row->kind == OPT_DEC3) {
+    if (is_live_text(row)) {
+        (void)live_text_get(live_text_of(from, row), text, sizeof(text));
+        store_live_text(s, row, text);
+    } else if (row->kind == OPT_DEC2 || row->kind == OPT_DEC3) {
         option_store_decimal(s, row, load_decimal(from, row));
     } else {
         option_store_number(s, row, load_number(from, row) / scale_of(row));
     }
     atomic_store_explicit(&s->sources[id], (uint8_t)setting_source(from, id),
                           memory_order_relaxed);
-}
-
-static char *const *text_of(const struct settings *s, const struct option_row *row)
-{
-    return (char *const *)(const void *)((const char *)s + row->offset);
-}
-
-void option_store_text(struct settings *s, const struct option_row *row, char *text)
-{
-    char **field = (char **)(void *)((char *)s + row->offset);
-
-    must(row->kind == OPT_STR || row->kind == OPT_LIST);
-    mem_free(*field);
-    *field = text;
 }
 
 bool option_is(const struct settings *s, enum option_id id, int64_t number)
@@ -158,6 +204,7 @@ bool option_is(const struct settings *s, enum option_id id, int64_t number)
 const char *option_show(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
+    const char *value;
 
     must(id < OPTION_COUNT);
     switch (row->kind) {
@@ -178,8 +225,9 @@ const char *option_show(const struct settings *s, enum option_id id, char *text)
         return text;
     case OPT_STR:
     case OPT_LIST:
-        if (*text_of(s, row) != NULL) {
-            return *text_of(s, row);
+        value = load_text(s, row, text);
+        if (value != NULL) {
+            return value;
         }
         if ((row->traits & OPT_UNSET_NO) != 0) {
             return "no";
@@ -227,12 +275,14 @@ static const char *type_number(const struct option_row *row, int64_t number, cha
 const char *option_typed(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
+    const char *value;
 
     must(id < OPTION_COUNT);
     switch (row->kind) {
     case OPT_STR:
     case OPT_LIST:
-        return *text_of(s, row) != NULL ? *text_of(s, row) : "";
+        value = load_text(s, row, text);
+        return value != NULL ? value : "";
     case OPT_BOOL:
         return load_number(s, row) != 0 ? "yes" : "no";
     case OPT_DEC2:
@@ -526,11 +576,33 @@ static bool set_decimal(struct settings *s, const struct option_row *row, const 
 
 enum text_how { TEXT_REPLACE, TEXT_ADD };
 
+/* Is this a value of the option? An empty text, or another word for it, unsets it. */
+static bool set_live_text(struct settings *s, enum option_id id, const char *value, char *why)
+{
+    const struct option_row *row = &option_rows[id];
+    char host[REPLICA_HOST_BYTES];
+    char port[REPLICA_PORT_BYTES];
+    const char *wrong;
+
+    if (strlen(value) >= LIVE_TEXT_BYTES) {
+        return refuse_value(why, "the value is too long (at most %u bytes)",
+                            LIVE_TEXT_BYTES - 1);
+    }
+    if (id == OPTION_replicaof) {
+        if (!replica_address_parse(value, host, port, &wrong)) {
+            return refuse_value(why, "\"%.40s\" is not an address: %s", value, wrong);
+        }
+        value = host[0] != '\0' ? value : "";
+    }
+    store_live_text(s, row, value);
+    return true;
+}
+
 /* Replace a text, or add to a list that has an entry from the same source. */
 static bool set_text(struct settings *s, const struct option_row *row, const char *value,
                      enum text_how how, char *why)
 {
-    const char *old = *text_of(s, row);
+    const char *old = *boot_text_of(s, row);
     if (value[0] == '\0') {
         return refuse_value(why, "the value is empty");
     }
@@ -545,7 +617,7 @@ static bool set_text(struct settings *s, const struct option_row *row, const cha
         text[old_len - 1] = ',';
     }
     memcpy(text + old_len, value, len + 1);
-    option_store_text(s, row, text);
+    store_boot_text(s, row, text);
     return true;
 }
 
@@ -578,7 +650,11 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
             return refuse_missing(row, why);
         }
         set_alone(s, row, is_repeated);
-    } else if (row->kind == OPT_STR || row->kind == OPT_LIST) {
+    } else if (is_live_text(row)) {
+        if (!set_live_text(s, id, value, why)) {
+            return false;
+        }
+    } else if (option_is_text(row)) {
         const enum text_how how =
             row->kind == OPT_LIST && is_repeated ? TEXT_ADD : TEXT_REPLACE;
         if (!set_text(s, row, value, how, why)) {
@@ -612,8 +688,8 @@ bool option_unset(struct settings *s, enum option_id id, enum option_source sour
     if (setting_source(s, id) > source) {
         return true;
     }
-    if (row->kind == OPT_STR || row->kind == OPT_LIST) {
-        option_store_text(s, row, NULL);
+    if (option_is_text(row)) {
+        option_unset_text(s, row);
     } else {
         option_store_number(s, row, row->def);
     }

@@ -22,8 +22,8 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
                 enum option_source source, char *why);
 
 /*
- * Give an option the value and source that it has in other settings. Not for texts. Context:
- * any thread for LIVE rows, else before start.
+ * Give an option the value and source that it has in other settings. Not for texts of BOOT
+ * rows. Context: any thread for LIVE rows, else before start.
  */
 void option_copy(struct settings *s, const struct settings *from, enum option_id id);
 
@@ -37,8 +37,8 @@ bool option_unset(struct settings *s, enum option_id id, enum option_source sour
 bool option_set_off(struct settings *s, enum option_id id, enum option_source source);
 
 /*
- * The value as `stats settings` shows it: points into the settings, a table, or text, which has
- * room for OPTION_TEXT_BYTES. Context: any thread.
+ * The value as `stats settings` shows it: points into the settings (texts of BOOT rows), a
+ * table, or text, which has room for OPTION_TEXT_BYTES. Context: any thread.
  */
 const char *option_show(const struct settings *s, enum option_id id, char *text);
 
@@ -76,7 +76,7 @@ const char *option_range(const struct option_row *row, char *text);
 void option_store_number(struct settings *s, const struct option_row *row, int64_t number);
 void option_store_decimal(struct settings *s, const struct option_row *row, double number);
 
-/* Store a text, which is now the settings', and release the old one. Context: before start. */
-void option_store_text(struct settings *s, const struct option_row *row, char *text);
+/* Unset a text. Context: any thread for LIVE rows, else before start or after the threads. */
+void option_unset_text(struct settings *s, const struct option_row *row);
 
 #endif

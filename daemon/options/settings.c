@@ -21,7 +21,7 @@ void settings_init(struct settings *s)
         switch (row->kind) {
         case OPT_STR:
         case OPT_LIST:
-            break; /* already NULL */
+            break; /* already unset */
         case OPT_DEC2:
         case OPT_DEC3:
             option_store_decimal(s, row, row->dec_def);
@@ -53,8 +53,8 @@ void settings_fini(struct settings *s)
     must_be_main();
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         const struct option_row *row = &option_rows[id];
-        if (row->kind == OPT_STR || row->kind == OPT_LIST) {
-            option_store_text(s, row, NULL);
+        if (option_is_text(row)) {
+            option_unset_text(s, row);
         }
     }
     mem_free(s->config_path);

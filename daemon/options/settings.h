@@ -4,8 +4,9 @@
  *
  * Fields of life BOOT are constant once the threads run. Fields of life LIVE are relaxed
  * atomics: read them by setting_get(), change them by setting_set(). The options of the engine
- * are fields of `engine`, which the engine reads directly. Texts are owned by the settings and
- * NULL when unset.
+ * are fields of `engine`, which the engine reads directly. Texts of life BOOT are owned by the
+ * settings and NULL when unset; those of life LIVE are part of it, and copied by
+ * setting_copy_text().
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_SETTINGS_H
 #define MAYFLY_DAEMON_OPTIONS_SETTINGS_H
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/options/live_text.h"
 #include "lib/base/engine_options.h"
 
 /* load: what is done with the snapshot at the start. */
@@ -25,8 +27,8 @@ enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 /* settings.admin_commands: who may use the commands of operators if no rule says so. */
 enum admin_by { ADMIN_BY_ALL, ADMIN_BY_CONTROL };
 
-/* Room for the longest number, word or message about a value. */
-#define OPTION_TEXT_BYTES 160
+/* Room for the longest number, word, live text or message about a value. */
+#define OPTION_TEXT_BYTES LIVE_TEXT_BYTES
 
 /* Where a value came from; a later source overrides an earlier one. */
 enum option_source {
@@ -52,8 +54,10 @@ enum compat_id {
 };
 
 /* Texts are the daemon's alone; the other kinds are those of the engine's options. */
-#define OPTION_TYPE_STR(life)  char *
-#define OPTION_TYPE_LIST(life) char *
+#define OPTION_TYPE_STR(life)       OPTION_STR_##life
+#define OPTION_STR_OPTION_LIFE_BOOT char *
+#define OPTION_STR_OPTION_LIFE_LIVE struct live_text
+#define OPTION_TYPE_LIST(life)      char *
 
 /* A file that options came from; its name is as it was given, or as found by an include. */
 struct option_file {
@@ -107,6 +111,14 @@ static inline enum option_source setting_source(const struct settings *s, enum o
 #define setting_get(s, field) atomic_load_explicit(&(s)->field, memory_order_relaxed)
 #define setting_set(s, field, value)                                                           \
     atomic_store_explicit(&(s)->field, (value), memory_order_relaxed)
+
+/*
+ * Copy a LIVE text to out, which has room for `bytes`, OPTION_TEXT_BYTES at least. Returns its
+ * length; 0: unset. Two texts that were set by one change are copied one after the other, so a
+ * thread that needs both as they belong together reads them again once it is told of a change
+ * (crew_options_changed()). Context: any thread.
+ */
+#define setting_copy_text(s, field, out, bytes) live_text_get(&(s)->field, (out), (bytes))
 
 /* Fill in the defaults; owns nothing yet. Context: main, before start. */
 void settings_init(struct settings *s);

@@ -29,7 +29,7 @@
 #include "proto/text_compose.h"
 
 /* A reason; what is longer is cut, and stands in the log as a whole. */
-#define WHY_BYTES 512
+#define WHY_BYTES 1024
 
 /* A reload that waits for the certificates. */
 struct reload_wait {
@@ -199,7 +199,7 @@ static void reload_options(struct server *s, struct config_ask *ask)
         }
     } else {
         log_error("options, kept those in use: %s: %s", option_name(refusal.id), refusal.why);
-        snprintf(first_bad, sizeof(first_bad), "%.*s: %s: %s", WHY_BYTES / 2,
+        snprintf(first_bad, sizeof(first_bad), "%.*s: %s: %s", WHY_BYTES / 4,
                  option_where(&fresh, refusal.id, where), option_name(refusal.id), refusal.why);
     }
     settings_fini(&fresh);

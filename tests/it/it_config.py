@@ -431,6 +431,8 @@ def another(c, name, words):
     """Set it to a value that it does not have; returns that."""
     now = value_of(c, name)
     number = re.match(r"\d+", now)
+    if name == "replicaof":
+        words = ["h 1", "h 2"]          # no is none of its values
     candidates = words + ["yes", "no"] + ([str(int(number.group()) + 1), str(int(number.group()) - 1)] if number else []) \
         + ["2", "1"]
     for value in candidates:
@@ -453,6 +455,51 @@ def test_every_live_option_is_set_and_reset():
         assert {name: value_of(c, name) for name in options} == changed
         assert c.ask(b"config reset *") == b"OK"
         assert {name: value_of(c, name) for name in options} == given
+
+
+def test_texts():
+    """They are set with blanks in them, unset, refused where they are wrong, and as they were after a reset."""
+    with Daemon("-t", "1", "-o", "replicaof=a:1") as d, d.operator() as c:
+        assert value_of(c, "replicaof") == "a:1"
+        for typed, value in ((b"b 2", "b 2"), (b"\"c 3\"", "c 3"), (b"[::1]:4", "[::1]:4"), (b"::1 5", "::1 5")):
+            assert c.ask(b"config set replicaof %s replica_user u hz 20" % typed) == b"OK", typed
+            assert value_of(c, "replicaof") == value
+            assert c.stats(b"settings")["replicaof"] == value
+        assert value_of(c, "replica_user") == "u" and value_of(c, "hz") == "20"
+        for typed in (b"\"\"", b"no", b"no one", b"NO ONE"):
+            assert c.ask(b"config set replicaof x 1") == b"OK"
+            assert c.ask(b"config set hz 30 replicaof %s replica_password_file \"/a b\"" % typed) == b"OK", typed
+            assert value_of(c, "replicaof") == "" and value_of(c, "replica_password_file") == '/a b'
+            assert c.stats(b"settings")["replicaof"] == "NULL"
+        assert "replicaof is unset now" in d.log(), d.log()
+        for typed, why in ((b"h", b"the port is missing (HOST PORT)"), (b"h 0", b"the port is not a number from 1 to 65535"),
+                           (b"x" * 256 + b" 1", b"the host is longer than 255 bytes")):
+            assert c.ask(b"config set hz 40 replicaof " + typed).endswith(b"is not an address: " + why), typed
+        assert c.ask(b"config set replica_user " + b"x" * 512) == \
+            b"CLIENT_ERROR replica_user: the value is too long (at most 511 bytes)"
+        assert c.ask(b"config set replicaof h 1 2").startswith(b"CLIENT_ERROR usage: "), "two words, no more"
+        assert value_of(c, "hz") == "30" and value_of(c, "replica_user") == "u"
+        assert c.ask(b"config reset replicaof replica_user replica_password_file") == b"OK"
+        assert value_of(c, "replicaof") == "a:1" and value_of(c, "replica_user") == ""
+
+
+def test_a_text_is_read_while_it_is_set():
+    """By clients of all workers; nobody sees a part of one."""
+    texts = [b"%s %d" % (bytes([97 + i]) * (i * 30 + 1), i + 1) for i in range(8)]
+    with Daemon("-t", "4") as d:
+        clients = [d.operator() for _ in range(8)]
+        try:
+            for _ in range(100):
+                for c, text in zip(clients, texts):
+                    c.send(b"config set replicaof %s\r\nconfig get replicaof\r\n" % text)
+            for c in clients:
+                for _ in range(100):
+                    assert c.line() == b"OK"
+                    assert c.line()[len(b"CONFIG replicaof "):] in texts
+                    assert c.line() == b"END"
+        finally:
+            for c in clients:
+                c.close()
 
 
 # ---- the rest -------------------------------------------------------------------------------------

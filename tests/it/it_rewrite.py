@@ -109,6 +109,40 @@ def test_the_next_start_has_the_same_values():
         assert sorted(os.listdir(here)) == ["a.conf", "more"] and os.listdir(here + "/more") == ["b.conf"]
 
 
+def test_texts_with_blanks():
+    """Written, read by a reload and by the next start, and unset by all three."""
+    with folder(a__conf="threads = 1\nreplicaof = a 1\n") as here:
+        path = here + "/a.conf"
+        with Daemon(path) as d, d.operator() as c:
+            change(c, replicaof="b 2", replica_password_file='"/a #b"')
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert read(path) == "threads = 1\nreplicaof = b 2\n" + MARK + 'replica-password-file = "/a #b"\n', read(path)
+            write(path, "threads = 1\nreplicaof = [::1]:3\nreplica-user = u v\n")
+            assert answer(c, b"config reload") == ["OK"]
+            assert answer(c, b"config get replica*")[:-1] == \
+                ["CONFIG replicaof [::1]:3", "CONFIG replica_user u v", "CONFIG replica_password_file"]
+            write(path, "threads = 1\nreplicaof = h 70000\nreplica-user = other\n")
+            assert "%s:2: replicaof: \"h 70000\" is not an address: the port" % path in answer(c, b"config reload")[-1]
+            assert answer(c, b"config get replica_user")[0] == "CONFIG replica_user u v"
+            write(path, "threads = 1\nreplicaof = no one\n")
+            assert answer(c, b"config reload") == ["OK"]
+            assert answer(c, b"config get replicaof")[0] == "CONFIG replicaof"
+            change(c, replicaof="d 4")
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert read(path) == "threads = 1\nreplicaof = d 4\n", read(path)
+        with Daemon(path) as d, d.operator() as c:
+            assert answer(c, b"config get replicaof")[0] == "CONFIG replicaof d 4"
+            change(c, replicaof="no one")
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert read(path) == "threads = 1\nreplicaof = \n", read(path)
+        for option, status in (("h 1", 0), ("no one", 0), ("h 0", 64), ("h", 64)):
+            for form in (["-o", "replicaof=" + option], ["--replicaof=" + option]):
+                got = subprocess.run([mayfly.PROGRAM, *as_root(), *form, "--check-config"], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
+                assert got.returncode == status, (form, got)
+                assert status == 0 or b"is not an address: the port" in got.stdout, got
+
+
 def test_a_name_of_redis_keeps_its_unit():
     with folder(a__conf="threads = 1\nmaxmemory = 100mb\nactive-expire-effort = 2\n") as here:
         path = here + "/a.conf"

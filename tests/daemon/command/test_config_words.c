@@ -40,6 +40,18 @@ TEST(quotes_hold_blanks)
     check("\"\\\"\\\\\\x41\\x7A\"", "\"\\Az");
 }
 
+TEST(words_are_joined)
+{
+    check("set \"a\"   b c", "set|a|b|c");
+    config_words_join(&words, 1);
+    ck_assert_uint_eq(words.count, 3);
+    ck_assert_str_eq(words.word[1], "a b");
+    ck_assert_str_eq(words.word[2], "c");
+    config_words_join(&words, 1);
+    ck_assert_uint_eq(words.count, 2);
+    ck_assert_str_eq(words.word[1], "a b c");
+}
+
 TEST(quotes_that_are_wrong)
 {
     static const char *const lines[] = {

@@ -728,7 +728,7 @@ TEST(live_values_are_shown_as_they_change)
 TEST(long_texts_are_shown_whole)
 {
     struct settings s;
-    char path[400];
+    char path[2 * OPTION_TEXT_BYTES];
     char why[OPTION_TEXT_BYTES];
 
     memset(path, 'x', sizeof(path) - 1);

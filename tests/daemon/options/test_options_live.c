@@ -60,7 +60,7 @@ TEST(only_live_options_with_an_effect_may_change)
             ck_assert_str_eq(why, (row->traits & OPT_IGNORED) != 0
                                       ? "has no effect in this server"
                                       : "needs a restart");
-            /* Whatever kind of value it has: of texts none is live. */
+            /* Whatever kind of value it has. */
             ck_assert(!option_change(&s, id, "/tmp", why));
             ck_assert(!option_change(&s, id, "", why));
         }
@@ -111,6 +111,61 @@ TEST(what_is_typed_can_be_set_again)
     ck_assert_str_eq(option_typed(&s, OPTION_pidfile, text), "");
     ck_assert(option_set(&s, OPTION_ssl_min_version, "3", OPTION_COMMAND_LINE, why));
     ck_assert_str_eq(option_typed(&s, OPTION_ssl_min_version, text), "3");
+}
+
+TEST(live_texts_are_changed_and_copied)
+{
+    char text[OPTION_TEXT_BYTES];
+    struct settings other;
+
+    ck_assert_uint_eq(setting_copy_text(&s, replicaof, text, sizeof(text)), 0);
+    ck_assert(option_set(&s, OPTION_replicaof, "a 1", OPTION_FILE, why));
+    ck_assert(option_change(&s, OPTION_replicaof, "b:2", why));
+    ck_assert_uint_eq(setting_copy_text(&s, replicaof, text, sizeof(text)), 3);
+    ck_assert_str_eq(text, "b:2");
+    ck_assert_str_eq(option_show(&s, OPTION_replicaof, text), "b:2");
+    ck_assert_int_eq(setting_source(&s, OPTION_replicaof), OPTION_RUN_TIME);
+    memset(&other, 0, sizeof(other));
+    options_copy_live(&other, &s);
+    ck_assert(option_change(&s, OPTION_replicaof, "c 3", why));
+    ck_assert_str_eq(option_typed(&other, OPTION_replicaof, text), "b:2");
+    ck_assert_int_eq(setting_source(&other, OPTION_replicaof), OPTION_RUN_TIME);
+}
+
+TEST(live_texts_are_unset)
+{
+    static const char *const none[] = {"", "no", "no one", "No One"};
+    char text[OPTION_TEXT_BYTES];
+
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        ck_assert(option_change(&s, OPTION_replicaof, "h 1", why));
+        ck_assert(option_change(&s, OPTION_replicaof, none[i], why));
+        ck_assert_str_eq(option_typed(&s, OPTION_replicaof, text), "");
+        ck_assert_str_eq(option_show(&s, OPTION_replicaof, text), "NULL");
+    }
+    /* It is a word of this option only. */
+    ck_assert(option_change(&s, OPTION_replica_user, "no", why));
+    ck_assert_str_eq(option_typed(&s, OPTION_replica_user, text), "no");
+    ck_assert(option_unset(&s, OPTION_replica_user, OPTION_RUN_TIME));
+    ck_assert_str_eq(option_typed(&s, OPTION_replica_user, text), "");
+}
+
+TEST(bad_texts_change_nothing)
+{
+    char text[OPTION_TEXT_BYTES];
+    char longest[OPTION_TEXT_BYTES + 1];
+
+    ck_assert(option_change(&s, OPTION_replicaof, "h 1", why));
+    ck_assert(!option_change(&s, OPTION_replicaof, "h 65536", why));
+    ck_assert_str_eq(why,
+                     "\"h 65536\" is not an address: the port is not a number from 1 to 65535");
+    ck_assert_str_eq(option_typed(&s, OPTION_replicaof, text), "h 1");
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    ck_assert(!option_change(&s, OPTION_replica_user, longest, why));
+    ck_assert_str_eq(why, "the value is too long (at most 511 bytes)");
+    ck_assert(option_change(&s, OPTION_replica_user, longest + 1, why));
+    ck_assert_str_eq(option_typed(&s, OPTION_replica_user, text), longest + 1);
 }
 
 static unsigned seen;

@@ -83,6 +83,35 @@ TEST(what_was_set_while_it_ran_goes_along)
     ck_assert_ptr_nonnull(strstr(told, "taken memory-limit 128\n"));
 }
 
+TEST(texts_go_along_as_they_are)
+{
+    char text[OPTION_TEXT_BYTES];
+
+    set(&given, OPTION_replica_user, "a b", OPTION_FILE);
+    set(&next, OPTION_replica_user, "a b", OPTION_FILE);
+    set(&live, OPTION_replica_user, "", OPTION_RUN_TIME);
+    set(&live, OPTION_replicaof, "::1 11211", OPTION_RUN_TIME);
+    set(&live, OPTION_replica_password_file, "/a \"b\\\n c", OPTION_RUN_TIME);
+    hand_over();
+    ck_assert_str_eq(option_typed(&next, OPTION_replica_user, text), "");
+    ck_assert_str_eq(option_typed(&next, OPTION_replicaof, text), "::1 11211");
+    ck_assert_str_eq(option_typed(&next, OPTION_replica_password_file, text), "/a \"b\\\n c");
+    ck_assert_ptr_nonnull(strstr(told, "taken replicaof ::1 11211\n"));
+}
+
+TEST(the_longest_text_goes_along)
+{
+    char longest[OPTION_TEXT_BYTES];
+    char text[OPTION_TEXT_BYTES];
+
+    memset(longest, ' ', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    longest[0] = '"';
+    set(&live, OPTION_replica_user, longest, OPTION_RUN_TIME);
+    hand_over();
+    ck_assert_str_eq(option_typed(&next, OPTION_replica_user, text), longest);
+}
+
 TEST(every_live_option_goes_along)
 {
     unsigned changed = 0;
@@ -90,7 +119,8 @@ TEST(every_live_option_goes_along)
     char why[OPTION_TEXT_BYTES];
 
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        static const char *const values[] = {"yes", "no", "2", "70", "200", "4096", "always"};
+        static const char *const values[] = {"yes", "no",   "2",      "70",
+                                             "200", "4096", "always", "h 1"};
 
         for (size_t i = 0; i < sizeof(values) / sizeof(values[0]) && id != OPTION_appendonly;
              i++) {
@@ -165,6 +195,8 @@ TEST(no_text_does_harm)
     ck_assert_uint_eq(setting_get(&next, memory_limit_bytes), 64u << 20);
     ck_assert_ptr_nonnull(strstr(told, "refused wibble 2: there is no such option any more\n"));
     ck_assert_ptr_nonnull(strstr(told, "refused dir y: needs a restart\n"));
+    take("replicaof  \"a 1\nreplicaof  \"\nreplicaof  \"\\\nreplicaof  \"\\x00 1\"\n"
+         "\" \" \" \" \"\"\n");
     memset(huge, 'x', sizeof(huge) - 2);
     huge[sizeof(huge) - 2] = '\n';
     huge[sizeof(huge) - 1] = '\0';

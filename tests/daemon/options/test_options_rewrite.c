@@ -298,12 +298,37 @@ TEST(a_file_by_two_names_is_edited_once)
     has_text(2, "hz = 7\nttl-jitter = 8\n");
 }
 
+TEST(texts_are_written_and_unset)
+{
+    write_conf(0, "replicaof = a 1 # mine\nreplica-user = u\n");
+    ck_assert(start(NULL, NULL));
+    change("replicaof", "b:2");
+    change("replica_user", "");
+    change("replica_password_file", "/a #b");
+    plans();
+    is_next("replicaof", "b:2");
+    is_next("replica_user", "");
+    is_next("replica_password_file", "/a #b");
+    write_plan();
+    options_rewrite_fini(&plan);
+    has_text(0, "replicaof = b:2 # mine\nreplica-user = \n\n" CONF_EDIT_MARK
+                "\nreplica-password-file = \"/a #b\"\n");
+    settings_fini(&given);
+    ck_assert(start(NULL, NULL));
+    change("replicaof", "no one");
+    rewrites();
+    has_text(0, "replicaof =  # mine\nreplica-user = \n\n" CONF_EDIT_MARK
+                "\nreplica-password-file = \"/a #b\"\n");
+    settings_fini(&given);
+}
+
 /* ---- any files --------------------------------------------------------------------------- */
 
 /* A value that the option takes, in some form. False: none was found. */
 static bool draw_value(struct rng *r, enum option_id id, char *out)
 {
     static const char *const switches[] = {"yes", "no", "on", "off", "1", "0", "TRUE", "false"};
+    static const char *const texts[] = {"h 1", "no one", "[::1]:1", "", "x"};
     const struct option_row *row = &option_rows[id];
     char why[OPTION_TEXT_BYTES];
     char word[OPTION_TEXT_BYTES];
@@ -317,6 +342,8 @@ static bool draw_value(struct rng *r, enum option_id id, char *out)
             option_word(row, (unsigned)rng_below(r, 3), OPTION_WORD_TYPED, word);
 
         snprintf(out, OPTION_TEXT_BYTES, "%s", found != NULL ? found : "x");
+    } else if (option_is_text(row)) {
+        snprintf(out, OPTION_TEXT_BYTES, "%s", texts[rng_below(r, 5)]);
     } else {
         /* The limit on memory has to hold an item. */
         const int64_t least = id == OPTION_memory_limit_bytes ? 4 : row->min;
