@@ -150,6 +150,7 @@ static void fill_group(struct engine *e)
                                     .observer = c->observer,
                                     .observer_arg = c->observer_arg};
     atomic_init(&e->group.cas_next, 1);
+    atomic_init(&e->group.due_limit, c->is_passive ? DUE_NOTHING : MSEC_NEVER);
 }
 
 static bool is_possible(const struct engine_config *c)
@@ -348,6 +349,31 @@ void engine_options_changed(struct engine *e)
 {
     heat_rules_fit(&e->heat);
     grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* after a period it looks at all */
+}
+
+/* Wake the home worker if it sleeps although something may go. Context: outside a shard. */
+static void wake_for_due(struct shard *s, msec_t due)
+{
+    shard_enter(s);
+    if (atomic_load_explicit(&s->next_due, memory_order_relaxed) <= due) {
+        shard_wake_home(s);
+    }
+    shard_leave(s);
+}
+
+void engine_follow_due(struct engine *e, msec_t due)
+{
+    struct shard_group *g = &e->group;
+    msec_t was = atomic_load_explicit(&g->due_limit, memory_order_relaxed);
+
+    if (due == was || (was != MSEC_NEVER && due < was && due != DUE_NOTHING)) {
+        return;
+    }
+    atomic_store_explicit(&g->due_since, clock_now(&e->clock), memory_order_relaxed);
+    atomic_store_explicit(&g->due_limit, due, memory_order_relaxed);
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        wake_for_due(e->shards[i], due);
+    }
 }
 
 void engine_hold_expired(struct engine *e, msec_t until)

@@ -62,6 +62,7 @@ struct engine_config {
     bool has_past;                        /* clients may have cas values of earlier engines */
     uint64_t ring_bytes;                  /* of changes (stream.h); 0: as the limit asks */
     int64_t hold_boot_ns;                 /* keep what expires until then: clock_boot_ns() */
+    bool is_passive;                      /* engine_follow_due(DUE_NOTHING) from the start on */
     struct attach *attach;                /* [borrowed] items are in its file; NULL: none */
     shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */
@@ -166,7 +167,29 @@ bool engine_try_grace(struct engine *e);
 void engine_options_changed(struct engine *e);
 
 /*
- * Keep what expires from now on, and has expired, until then; see shard_holds(). The present
+ * This engine is passive: it follows a primary, which decides when items that are due go. Only
+ * those with a deadline at or before `due`, a time of this engine's clock, may be unlinked for
+ * it; those with a later one stay, but are not found once the clock has passed it. See
+ * shard_due_now(), which says what goes all the same. A `due` after the present counts as the
+ * present. One before the last one is ignored; DUE_NOTHING is not, and the next one may be any
+ * time. MSEC_NEVER: the engine is not passive any more, and all that is due goes. When this
+ * returns nobody unlinks by the last one any more, and the home workers of shards where
+ * something may go have been woken. It enters every shard once. Context: any one thread at a
+ * time, outside a shard.
+ */
+void engine_follow_due(struct engine *e, msec_t due);
+
+/*
+ * Does it follow another one? Then reads change nothing in items but heat and last access, and
+ * evictions count as repl_evicted as well. Context: any thread.
+ */
+static inline bool engine_is_passive(const struct engine *e)
+{
+    return atomic_load_explicit(&e->group.due_limit, memory_order_relaxed) != MSEC_NEVER;
+}
+
+/*
+ * Keep what expires from now on, and has expired, until then; see shard_due_now(). The present
  * time ends it. Workers that sleep until something is due have to be woken by the caller.
  * Context: any thread.
  */

@@ -33,8 +33,9 @@ struct fetch {
     /* out, with HIT */
     bool is_created;
     bool is_stale;
-    bool is_won;            /* by this call; a stale item that no client won is won, too */
-    bool was_won;           /* by another client before */
+    /* by this call; a stale item that no client won is won, too. Never of a passive engine. */
+    bool is_won;
+    bool was_won; /* by another client before; on a passive engine, instead of is_won */
     msec_t deadline_before; /* the deadline it came with */
     /* Borrowed until the section ends; not yet marked as used: the caller does that. */
     struct found found;

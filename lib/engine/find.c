@@ -30,14 +30,11 @@ void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t 
     }
 }
 
-/*
- * A reader found a due item: unlink it if the shard is free and no hold is on, otherwise the
- * sampler will.
- */
+/* A reader found an item that may go: unlink it if the shard is free, or the sampler will. */
 static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_t key_len,
                           msec_t now)
 {
-    if (shard_holds(s, now) || !shard_try_enter(s)) {
+    if (!shard_try_enter(s)) {
         return;
     }
 
@@ -46,7 +43,7 @@ static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_
     if (slot != NULL) {
         const struct item *it = shard_item(s, atomic_load_explicit(slot, memory_order_relaxed));
 
-        if (item_is_due(it, now)) {
+        if (item_is_due(it, shard_due_now(s, now))) {
             keyspace_expire(s, hash, slot, SHARD_EXPIRED_LAZY, now);
         }
     }
@@ -66,7 +63,9 @@ static const struct item *find_in(struct shard *s, uint64_t hash, const char *ke
     it = table_find(&s->table, s->memory.arena.base, hash, key, key_len);
     if (it != NULL && MF_UNLIKELY(item_is_due(it, now))) {
         *miss = MISS_EXPIRED;
-        expire_lazily(s, hash, key, key_len, now);
+        if (item_is_due(it, shard_due_now(s, now))) {
+            expire_lazily(s, hash, key, key_len, now);
+        }
         return NULL;
     }
     return it;

@@ -114,7 +114,7 @@ void visit_expire(struct visit *v)
 {
     shard_must_be_entered(v->owner);
     /* A slot that moves would leave what is kept in one shard, and a new item in the other. */
-    if (v->from != NULL || MF_LIKELY(!shard_holds(v->owner, v->now))) {
+    if (v->from != NULL || item_is_due(v->item, shard_due_now(v->owner, v->now))) {
         keyspace_expire(v->owner, v->hash, v->slot, SHARD_EXPIRED_LAZY, v->now);
         v->slot = NULL;
     }

@@ -38,8 +38,8 @@ struct visit {
     /* set by visit_find() */
     struct shard *owner; /* where the item is */
     /*
-     * NULL: absent. While expired items are held it is the place of one that is not live, which
-     * what is linked takes.
+     * NULL: absent. If not is_live: the place of an item past its deadline that has to stay
+     * (shard_due_now()) until what is linked replaces it.
      */
     _Atomic handle_t *slot;
     /*
@@ -48,7 +48,7 @@ struct visit {
      */
     struct item *item;
     bool is_live; /* present */
-    bool was_due; /* it was there past its deadline, and is gone now, or held */
+    bool was_due; /* it was there past its deadline; gone now, or it has to stay */
     /* set when a step returns OUT_WAIT */
     enum visit_wait waits_for;
     struct shard *needy; /* unless for the index: whose room it is */
@@ -102,7 +102,7 @@ static inline void visit_leave(struct visit *v)
     shard_after_leave(v->to);
 }
 
-/* What was found is past its deadline: unlink it, unless such are held. Context: in shard. */
+/* What was found is past its deadline: unlink it, if it may go. Context: in shard. */
 void visit_expire(struct visit *v);
 
 /* A writer has not found the key: nor may it who loads older items. Context: in shard. */
@@ -132,8 +132,8 @@ static MF_INLINE bool visit_find_in(struct visit *v, struct shard *s)
 bool visit_find_moving(struct visit *v);
 
 /*
- * Find the key; an item past its deadline is unlinked, unless such are held, and not found.
- * Context: in shard.
+ * Find the key; an item past its deadline is not found, and unlinked if it may go. Context: in
+ * shard.
  */
 static MF_INLINE void visit_find(struct visit *v)
 {

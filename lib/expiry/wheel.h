@@ -197,6 +197,9 @@ uint64_t wheel_bytes(const struct wheel *w);
 /* Number of volatile items. Context: any thread (relaxed). */
 uint64_t wheel_count(const struct wheel *w);
 
+/* The latest time that a call was given. Context: in shard. */
+msec_t wheel_time(const struct wheel *w);
+
 /*
  * The time when the next work is due: an item to expire, or a coarse bucket to refine. Never
  * later than the earliest deadline; MSEC_NEVER when there is no work. Context: in shard.

@@ -517,6 +517,12 @@ static msec_t earlier(msec_t a, msec_t b)
     return a < b ? a : b;
 }
 
+msec_t wheel_time(const struct wheel *w)
+{
+    wheel_must_be_entered(w);
+    return w->tick - 1;
+}
+
 msec_t wheel_next(const struct wheel *w)
 {
     msec_t next = MSEC_NEVER;

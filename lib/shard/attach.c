@@ -156,7 +156,7 @@ static bool take_item(struct scan *x, handle_t h)
     if (item_has_ttl(it)) {
         atomic_store_explicit(&item_ttl(it)->wheel_pos, 0, memory_order_relaxed);
     }
-    if (item_is_due(it, x->job->now) && !shard_holds(s, x->job->now)) {
+    if (item_is_due(it, shard_due_now(s, x->job->now))) {
         /* If it has pieces, they are found to have no owner. */
         x->job->expired++;
         x->due_bytes += item_all_bytes(it);

@@ -43,12 +43,19 @@ static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
     struct loop_arg *a = arg;
     struct shard *s = a->shard;
     handle_t due[LOOP_MAX];
+    msec_t until;
     unsigned n;
 
-    out->sampled = 0;
+    *out = (struct cycle_loop){0};
     max = max < LOOP_MAX ? max : LOOP_MAX;
     shard_enter(s);
-    n = wheel_sample(s->wheel, a->now, due, max, &out->sampled);
+    until = shard_due_now(s, a->now);
+    if (until == DUE_NOTHING || shard_is_ahead(s)) {
+        keyspace_note_due(s); /* after the limit, so that the home worker sleeps */
+        shard_leave(s);
+        return;
+    }
+    n = wheel_sample(s->wheel, until, due, max, &out->sampled);
     for (unsigned i = 0; i < n; i++) {
         const struct item *it = shard_item(s, due[i]);
 
@@ -59,8 +66,8 @@ static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
     }
     ctr_add(&s->counters, CTR_expire_checked, out->sampled);
     out->expired = n;
-    out->debt_keys = wheel_debt(s->wheel, a->now);
-    out->behind_keys = wheel_behind(s->wheel, a->now);
+    out->debt_keys = wheel_debt(s->wheel, until);
+    out->behind_keys = wheel_behind(s->wheel, until);
     keyspace_note_due(s);
     blocks_ripen(&s->memory, max);
     shard_leave(s);
@@ -84,6 +91,11 @@ static void note_rest(struct shard *s)
     }
 }
 
+static msec_t later(msec_t a, msec_t b)
+{
+    return a > b ? a : b;
+}
+
 bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg)
 {
     struct loop_arg arg = {.shard = s, .now = clock_now(s->group->clock)};
@@ -92,12 +104,13 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
     usec_t cpu_us;
 
     must_be_home(s);
-    if (is_held(s) || shard_holds(s, arg.now)) {
+    if (is_held(s) || shard_due_now(s, arg.now) == DUE_NOTHING) {
         return false;
     }
     note_rest(s);
-    arg.since = atomic_load_explicit(&s->group->hold_until, memory_order_relaxed);
-    arg.since = arg.since > s->rest_end_ms ? arg.since : s->rest_end_ms;
+    arg.since = later(atomic_load_explicit(&s->group->hold_until, memory_order_relaxed),
+                      atomic_load_explicit(&s->group->due_since, memory_order_relaxed));
+    arg.since = later(arg.since, s->rest_end_ms);
     cpu_us = clock_thread_us();
     cycle_slice(&s->cycle, kind, cfg, &ops, &res);
     cpu_us = clock_thread_us() - cpu_us;
@@ -127,8 +140,8 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
 bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now)
 {
     must_be_home(s);
-    if (now < atomic_load_explicit(&s->next_due, memory_order_relaxed) || is_held(s) ||
-        shard_holds(s, now)) {
+    if (shard_due_now(s, now) < atomic_load_explicit(&s->next_due, memory_order_relaxed) ||
+        is_held(s)) {
         return false;
     }
     return cycle_may_begin(&s->cycle, CYCLE_FAST, cfg, 1, clock_mono_us());
@@ -144,9 +157,16 @@ unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg)
 
 msec_t shard_due_gone(struct shard *s, msec_t now)
 {
+    msec_t until = shard_due_limit(s, now);
+    msec_t next;
+
     shard_must_be_entered(s);
-    if (now > s->due_gone && wheel_next(s->wheel) > now) {
-        s->due_gone = now;
+    if (until > s->due_gone) {
+        next = wheel_next(s->wheel);
+        /* What is due by a later time, which the wheel was shown, may be due by this one. */
+        if (next > until && next > wheel_time(s->wheel)) {
+            s->due_gone = until;
+        }
     }
     return s->due_gone;
 }
@@ -169,9 +189,9 @@ msec_t shard_next_due(const struct shard *s)
     msec_t flush = atomic_load_explicit(&s->flush_at, memory_order_relaxed);
     msec_t hold = atomic_load_explicit(&s->group->hold_until, memory_order_relaxed);
 
-    if (is_held(s)) {
+    if (is_held(s) || next > atomic_load_explicit(&s->group->due_limit, memory_order_relaxed)) {
         return flush;
     }
-    next = next > hold ? next : hold; /* the sampler goes on when the hold ends */
+    next = later(next, hold); /* the sampler goes on when the hold ends */
     return next < flush ? next : flush;
 }

@@ -19,8 +19,8 @@
 bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg);
 
 /*
- * May a fast cycle begin? Yes if there is debt and the gap and the CPU cap allow it. Two loads
- * if not. Context: home worker.
+ * May a fast cycle begin? Yes if there is debt and the gap and the CPU cap allow it. A few
+ * loads if not. Context: home worker.
  */
 bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now);
 
@@ -32,7 +32,8 @@ unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg)
 
 /*
  * When the next background work falls due (deadline, refinement, delayed flush); MSEC_NEVER:
- * none. Context: any thread.
+ * none, or none before the limit of a passive engine rises, which wakes the home worker.
+ * Context: any thread.
  */
 msec_t shard_next_due(const struct shard *s);
 
@@ -43,21 +44,55 @@ msec_t shard_next_due(const struct shard *s);
 msec_t shard_sleep_until(struct shard *s);
 
 /*
- * Are expired items kept now? They are not found, but nobody unlinks them: neither the sampler
- * nor who meets one, nor what cleans. Two exceptions: an item takes the place of an expired one
- * of its key, and where there is no room left, expired items go before anything alive. Context:
- * any thread.
+ * The latest time that the wheel may be shown: now, or on a passive engine the time up to which
+ * its primary has expired items, if that is earlier. Context: any thread.
  */
-static inline bool shard_holds(const struct shard *s, msec_t now)
+static inline msec_t shard_due_limit(const struct shard *s, msec_t now)
 {
-    return now < atomic_load_explicit(&s->group->hold_until, memory_order_relaxed);
+    msec_t limit = atomic_load_explicit(&s->group->due_limit, memory_order_relaxed);
+
+    return now < limit ? now : limit;
+}
+
+/*
+ * Items with a deadline at or before this time may be unlinked for being due: the limit above,
+ * or DUE_NOTHING during a hold. Items past their deadline that must stay are not found by
+ * readers and writers, which compare with the clock. Three exceptions remove them all the same:
+ * an item that is stored under the same key replaces one; when there is no room, they go before
+ * items that are alive; and a slot that moves to another shard leaves them behind. Context: any
+ * thread; in shard, the result stays valid until the shard is left.
+ */
+static inline msec_t shard_due_now(const struct shard *s, msec_t now)
+{
+    if (MF_UNLIKELY(now < atomic_load_explicit(&s->group->hold_until, memory_order_relaxed))) {
+        return DUE_NOTHING;
+    }
+    return shard_due_limit(s, now);
+}
+
+/* Does the engine follow another one? See engine_follow_due(). Context: any thread. */
+static inline bool shard_is_passive(const struct shard *s)
+{
+    return atomic_load_explicit(&s->group->due_limit, memory_order_relaxed) != MSEC_NEVER;
+}
+
+/*
+ * Has the wheel been shown a later time than the limit, before the engine became passive? Then
+ * it would return items that must stay, and is not sampled until the limit has reached that
+ * time. Context: in shard.
+ */
+static inline bool shard_is_ahead(const struct shard *s)
+{
+    shard_must_be_entered(s);
+    return wheel_time(s->wheel) >
+           atomic_load_explicit(&s->group->due_limit, memory_order_relaxed);
 }
 
 /*
  * A time up to which nothing due is left: each item that is here has a later deadline. At most
- * `now`; earlier while something due is kept or waits for the sampler. It never goes back. A
- * writer that read the clock before may yet store an item with an earlier deadline, which has
- * passed by then. Context: in shard.
+ * shard_due_limit(); earlier while something due is kept or waits for the sampler. It never
+ * goes back. A writer that read the clock before may yet store an item with an earlier
+ * deadline, which has passed by then. Context: in shard.
  */
 msec_t shard_due_gone(struct shard *s, msec_t now);
 

@@ -6,6 +6,7 @@
 
 #include "lib/base/context.h"
 #include "lib/memory/chains.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/shard.h"
 
 const struct counters *shard_counters(const struct shard *s)
@@ -63,7 +64,12 @@ static void expire_info(struct shard *s, msec_t now, struct shard_info *info)
 {
     struct wheel_info e;
 
-    wheel_info(s->wheel, now, &e);
+    wheel_info(s->wheel, shard_due_limit(s, now), &e);
+    if (shard_is_ahead(s)) { /* what seems due has to stay */
+        e.debt_keys = 0;
+        e.debt_bytes = 0;
+        e.debt_oldest_ms = 0;
+    }
     info->resident_bytes += e.bytes;
     info->volatile_keys = e.keys;
     info->debt_keys = e.debt_keys;

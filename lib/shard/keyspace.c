@@ -5,6 +5,7 @@
 #include "lib/shard/keyspace.h"
 
 #include "lib/memory/blocks.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/upkeep.h"
 
 /*
@@ -384,6 +385,9 @@ void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
 
     shard_must_be_entered(s);
     ctr_add(&s->counters, CTR_evictions, 1);
+    if (MF_UNLIKELY(shard_is_passive(s))) {
+        ctr_add(&s->counters, CTR_repl_evicted, 1);
+    }
     ctr_add(&s->counters, CTR_evicted_bytes, item_weight(it));
     ctr_add(&s->counters, item_was_fetched(it) ? CTR_evicted_active : CTR_evicted_unfetched, 1);
     if (item_deadline(it) != MSEC_NEVER) {

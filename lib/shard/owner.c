@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/expiry/wheel.h"
 #include "lib/index/table.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/upkeep.h"
 
@@ -49,17 +50,43 @@ static uint64_t owner_drop(void *owner, handle_t h, enum death_reason reason, ms
     return hash;
 }
 
+/*
+ * On a passive engine: items past their deadline that only a shortage of room may drop. The
+ * wheel is not shown the clock, or it would return these items to the sampler as well.
+ */
+static unsigned find_masked(struct shard *s, handle_t *out, unsigned max, msec_t now,
+                            unsigned *looked)
+{
+    unsigned n = wheel_soonest(s->wheel, out, max);
+    unsigned due = 0;
+
+    *looked += n;
+    for (unsigned i = 0; i < n; i++) {
+        if (item_is_due(shard_item(s, out[i]), now)) {
+            out[due++] = out[i];
+        }
+    }
+    return due;
+}
+
 static unsigned owner_drop_due(void *owner, unsigned max, msec_t now, unsigned *looked)
 {
     struct shard *s = owner;
+    msec_t limit = shard_due_limit(s, now);
     handle_t due[DUE_MAX];
     unsigned sampled = 0;
-    unsigned n;
+    unsigned n = 0;
 
     if (wheel_count(s->wheel) == 0 || wheel_next(s->wheel) > now) {
         return 0;
     }
-    n = wheel_sample(s->wheel, now, due, max < DUE_MAX ? max : DUE_MAX, &sampled);
+    max = max < DUE_MAX ? max : DUE_MAX;
+    if (!shard_is_ahead(s)) {
+        n = wheel_sample(s->wheel, limit, due, max, &sampled);
+    }
+    if (n == 0 && limit < now) {
+        n = find_masked(s, due, max, now, &sampled);
+    }
     /* All have left the cache long ago: their misses overlap. */
     for (unsigned i = 0; i < n; i++) {
         __builtin_prefetch(shard_item(s, due[i]), 1);
@@ -68,7 +95,9 @@ static unsigned owner_drop_due(void *owner, unsigned max, msec_t now, unsigned *
         (void)owner_prefetch(s, shard_item(s, due[i]));
     }
     for (unsigned i = 0; i < n; i++) {
-        owner_drop(s, due[i], DEATH_EXPIRE, now);
+        if (item_is_live(shard_item(s, due[i]))) { /* wheel_soonest() may return one twice */
+            owner_drop(s, due[i], DEATH_EXPIRE, now);
+        }
     }
     *looked += sampled;
     return n;

@@ -19,6 +19,9 @@
 struct region;
 struct shard;
 
+/* A due_limit before every deadline: nothing is unlinked for being due. */
+#define DUE_NOTHING INT64_MIN
+
 struct shard_group {
     /* [const] */
     struct shard **shards; /* [borrowed] */
@@ -38,7 +41,9 @@ struct shard_group {
     /* [atomic] */
     _Atomic uint32_t
         observed; /* bits of shard_event_kind that the observer wants; seldom set */
-    _Atomic msec_t hold_until;        /* expired items are kept until then, see shard_holds() */
+    _Atomic msec_t hold_until;        /* expired items are kept until then: shard_due_now() */
+    _Atomic msec_t due_limit;         /* later deadlines wait; see engine_follow_due() */
+    _Atomic msec_t due_since;         /* when due_limit was set, by the clock */
     _Atomic(shard_wake_fn) wake_home; /* NULL: nobody is at home; see engine_wake_homes() */
     void *wake_arg;                   /* [borrowed] set before wake_home */
     _Atomic uint64_t cas_next;        /* shards draw blocks of CAS values from here */

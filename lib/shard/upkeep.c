@@ -394,8 +394,6 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
     struct memory *m = &s->memory;
     usec_t start = clock_mono_us();
     enum tidy_next next;
-    /* What is due is moved like anything alive while it is held. */
-    msec_t due = shard_holds(s, now) ? INT64_MIN : now;
     bool more;
     bool fit_ring;
 
@@ -416,7 +414,8 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
     }
     do {
         shard_enter(s);
-        more = tidy_slice(m, BUDGET_home_work, due);
+        /* What is due but has to stay is moved like anything alive. */
+        more = tidy_slice(m, BUDGET_home_work, shard_due_now(s, now));
         room_release(m);
         shard_leave(s);
     } while (more && clock_mono_us() - start < (usec_t)cfg->slice_us);

@@ -26,6 +26,7 @@ static uint32_t shards;
 static uint64_t limit;
 static uint32_t max_age_s;
 static bool marks_stale;
+static bool starts_passive;
 static uint64_t seed;
 
 static inline void make_file(void)
@@ -36,6 +37,7 @@ static inline void make_file(void)
     limit = 16 * MIB;
     max_age_s = 0;
     marks_stale = false;
+    starts_passive = false;
     seed = 1;
 }
 
@@ -55,6 +57,7 @@ static inline void start(void)
     cfg.item_size_max = 2 * MIB;
     cfg.seed = seed++; /* which must not matter to what is there */
     cfg.attach = &a;
+    cfg.is_passive = starts_passive;
     memset(&a, 0, sizeof(a));
     a.max_age_s = max_age_s;
     a.marks_stale = marks_stale;

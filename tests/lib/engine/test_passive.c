@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An engine that follows a primary: an item past its deadline is never found, and stays until
+ * the primary has told a time after it. What else is different meanwhile, and what a promotion
+ * changes.
+ */
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+#include "lib/engine/erase.h"
+#include "lib/engine/fetch.h"
+#include "lib/memory/tidy.h"
+#include "lib/shard/expire.h"
+#include "lib/shard/flush.h"
+#include "lib/shard/info.h"
+#include "lib/shard/upkeep.h"
+#include "tests/common/unit.h"
+#include "tests/lib/engine/attached.h"
+
+static const struct cycle_config cfg = {
+    .effort = 10, .hz = 10, .slice_us = 1000000, .cpu_pct = 100};
+
+/* In a block, in pieces, in segments. */
+static const size_t lens[] = {10, 16335, 100000};
+
+static void follow(msec_t due)
+{
+    engine_follow_due(&f.engine, due);
+}
+
+static void pass(msec_t ms)
+{
+    clock_advance(&f.engine.clock, ms);
+}
+
+static uint64_t items(void)
+{
+    return fixture_counter(&f, CTR_curr_items);
+}
+
+static void sampler_works(void)
+{
+    if (shard_wants_fast(f.shard, &cfg, fixture_now(&f))) {
+        (void)shard_expire_slice(f.shard, CYCLE_FAST, &cfg);
+    }
+    (void)shard_expire_slice(f.shard, CYCLE_SLOW, &cfg);
+}
+
+/* All that a home worker does by itself: both cycles, upkeep, tidying. */
+static void home_works(void)
+{
+    sampler_works();
+    (void)shard_maintain(f.shard, fixture_now(&f), 1000);
+    (void)shard_tidy(f.shard, &cfg, fixture_now(&f));
+}
+
+static msec_t due_gone(void)
+{
+    msec_t gone;
+
+    shard_enter(f.shard);
+    gone = shard_due_gone(f.shard, fixture_now(&f));
+    shard_leave(f.shard);
+    return gone;
+}
+
+static struct shard_info info_now(void)
+{
+    struct shard_info info;
+
+    shard_info(f.shard, fixture_now(&f), &info);
+    return info;
+}
+
+/* So many items and bytes stay, whatever home workers do. */
+static void assert_stays(uint64_t n, uint64_t bytes)
+{
+    home_works();
+    ck_assert_uint_eq(items(), n);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), bytes);
+    ck_assert_uint_eq(info_now().debt_keys, 0);
+    fixture_verify(&f);
+}
+
+TEST_LOOP(what_is_due_after_the_limit_stays_and_is_not_found, 3)
+{
+    struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
+    struct erase mark = {.marks_stale = true};
+    struct put p = {.key = "k", .ptr = "1", .len = 1};
+    uint64_t number;
+    uint64_t bytes;
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    due = fixture_now(&f) + 10;
+    follow(due - 1);
+    fixture_set_until(&f, "k", lens[_i], due);
+    bytes = fixture_counter(&f, CTR_item_bytes);
+    ck_assert(fixture_has(&f, "k"));
+    pass(10);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(!fixture_has(&f, "k"));
+        ck_assert_int_eq(fixture_get(&f, "k").miss, MISS_EXPIRED);
+        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_erase(&f, "k", &mark), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_touch(&f, "k", MSEC_NEVER), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_arith(&f, "k", false, 1, &number), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
+        ck_assert_int_eq(get.found.miss, MISS_EXPIRED);
+        p.mode = STORE_REPLACE;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+        p.mode = STORE_APPEND;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+        p.mode = STORE_CAS;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_FOUND);
+        assert_stays(1, bytes);
+        ck_assert_int_eq(due_gone(), due - 1);
+        pass(100000); /* the primary is silent */
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 0);
+    fixture_stop(&f);
+}
+
+/* Whoever comes by first: the sampler, a reader, or a writer. */
+TEST_LOOP(what_the_limit_has_reached_goes_and_nothing_later, 3)
+{
+    uint64_t number;
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    due = fixture_now(&f) + 10;
+    follow(DUE_NOTHING);
+    fixture_set_until(&f, "first", 10, due);
+    fixture_set_until(&f, "later", 10, due + 1);
+    pass(1000);
+    follow(due - 1);
+    ck_assert(!fixture_has(&f, "first"));
+    home_works();
+    ck_assert_uint_eq(items(), 2);
+    follow(due);
+    if (_i == 0) {
+        home_works();
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        const char *key = i == 0 ? "first" : "later";
+
+        if (_i == 1) {
+            ck_assert(!fixture_has(&f, key));
+        } else if (_i == 2) {
+            ck_assert_int_eq(fixture_arith(&f, key, false, 1, &number), OUT_NOT_FOUND);
+        }
+    }
+    ck_assert_uint_eq(items(), 1);
+    home_works();
+    ck_assert_uint_eq(items(), 1);
+    ck_assert_int_eq(due_gone(), due);
+    follow(due + 1);
+    home_works();
+    ck_assert_uint_eq(items(), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), _i == 0 ? 2 : 1);
+    fixture_stop(&f);
+}
+
+/* A time after the present is the present. */
+TEST(a_limit_that_has_not_come_lets_nothing_go_early)
+{
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    due = fixture_now(&f) + 10;
+    fixture_set_until(&f, "k", 10, due);
+    follow(due + 5000);
+    home_works();
+    ck_assert(fixture_has(&f, "k"));
+    ck_assert_int_eq(due_gone(), fixture_now(&f));
+    pass(10);
+    home_works();
+    ck_assert_uint_eq(items(), 0);
+    fixture_stop(&f);
+}
+
+TEST(a_limit_does_not_go_back_unless_it_is_set_anew)
+{
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    due = fixture_now(&f) + 10;
+    ck_assert(!engine_is_passive(&f.engine));
+    follow(DUE_NOTHING);
+    ck_assert(engine_is_passive(&f.engine));
+    pass(100);
+    follow(due + 20);
+    follow(due);
+    fixture_set_until(&f, "a", 10, fixture_now(&f) + 1);
+    fixture_set_until(&f, "b", 10, fixture_now(&f) + 2);
+    ck_assert_int_eq(due_gone(), due + 20);
+    follow(DUE_NOTHING);
+    follow(fixture_now(&f) + 1);
+    pass(100);
+    home_works();
+    ck_assert_uint_eq(items(), 1);
+    ck_assert(engine_is_passive(&f.engine));
+    follow(MSEC_NEVER);
+    ck_assert(!engine_is_passive(&f.engine));
+    fixture_stop(&f);
+}
+
+TEST(a_promotion_lets_all_go_that_is_due)
+{
+    enum { KEYS = 3000 };
+
+    fixture_start(&f, NULL);
+    follow(fixture_now(&f));
+    for (unsigned i = 0; i < KEYS; i++) {
+        /* Up to a minute: also such as were never in their place in time. */
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1 + i * 20);
+    }
+    fixture_set_until(&f, "alive", 10, fixture_now(&f) + 90000);
+    pass(80000);
+    home_works();
+    ck_assert_uint_eq(items(), KEYS + 1);
+    follow(MSEC_NEVER);
+    ck_assert_uint_eq(info_now().debt_keys, KEYS);
+    ck_assert(shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
+    fixture_expire(&f);
+    ck_assert_uint_eq(items(), 1);
+    ck_assert(fixture_has(&f, "alive"));
+    /* They could not go before. */
+    ck_assert_uint_eq(info_now().lag[LAG_1M].max_ms, 0);
+    ck_assert_int_eq(due_gone(), fixture_now(&f));
+    fixture_stop(&f);
+}
+
+/* An engine that has expired by its own clock follows one that is behind. */
+TEST(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
+{
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    due = fixture_now(&f) + 10;
+    fixture_set_until(&f, "a", 10, due);
+    fixture_set_until(&f, "b", 10, due + 50);
+    fixture_set_until(&f, "c", 10, due + 200);
+    pass(100);
+    (void)info_now(); /* shows the wheel the present */
+    follow(DUE_NOTHING);
+    home_works();
+    ck_assert_uint_eq(items(), 3);
+    ck_assert_int_lt(due_gone(), due);
+    follow(due);
+    home_works();
+    ck_assert_uint_eq(items(), 3); /* until the limit comes to that time */
+    ck_assert_uint_eq(info_now().debt_keys, 0);
+    ck_assert_int_lt(due_gone(), due);
+    ck_assert_int_eq(shard_next_due(f.shard), MSEC_NEVER);
+    pass(200);
+    follow(due + 90);
+    home_works();
+    ck_assert_uint_eq(items(), 1);
+    ck_assert_int_eq(due_gone(), due + 90);
+    fixture_stop(&f);
+}
+
+/* Old and new value: of each kind; with a deadline and without. */
+TEST(a_store_replaces_what_is_masked)
+{
+    static const enum store_mode modes[] = {STORE_SET, STORE_ADD};
+
+    for (unsigned i = 0; i < 36; i++) {
+        size_t len = lens[i / 3 % 3];
+        struct put p = {.mode = modes[i / 9 % 2], .key = "k", .len = len};
+        char *value = calloc(1, len);
+
+        fixture_start(&f, NULL);
+        follow(fixture_now(&f));
+        fixture_set_until(&f, "k", lens[i % 3], fixture_now(&f) + 10);
+        pass(10);
+        p.ptr = value;
+        p.deadline = i / 18 != 0 ? fixture_now(&f) + 1000 : 0;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+        ck_assert_uint_eq(fixture_get(&f, "k").len, len);
+        ck_assert_uint_eq(items(), 1);
+        follow(fixture_now(&f));
+        home_works();
+        ck_assert_uint_eq(fixture_get(&f, "k").len, len);
+        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
+        fixture_stop(&f);
+        free(value);
+    }
+}
+
+TEST(tidying_moves_what_is_masked)
+{
+    unsigned kept = 0;
+    unsigned calls = 0;
+
+    fixture_start(&f, NULL);
+    follow(fixture_now(&f));
+    for (unsigned i = 0; i < 8000; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 500, fixture_now(&f) + 1000);
+    }
+    for (unsigned i = 0; i < 8000; i++) {
+        if (i % 10 != 0) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+        } else {
+            kept++;
+        }
+    }
+    fixture_grace(&f);
+    pass(1000);
+    while (fixture_counter(&f, CTR_cursor_cleaned) < 50) {
+        pass(TIDY_LOOK_MS);
+        (void)shard_tidy(f.shard, &cfg, fixture_now(&f));
+        fixture_grace(&f);
+        ck_assert_uint_lt(++calls, 200);
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    ck_assert_uint_eq(items(), kept);
+    fixture_stop(&f);
+}
+
+/* The flush of a full synchronisation: the new wheel begins with the present. */
+TEST(what_comes_after_a_flush_is_masked_as_well)
+{
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    follow(DUE_NOTHING);
+    fixture_set(&f, "old", 10);
+    fixture_flush(&f, fixture_now(&f));
+    home_works();
+    ck_assert_uint_eq(items(), 0);
+    due = fixture_now(&f) + 10;
+    fixture_set_until(&f, "k", 10, due);
+    pass(1000);
+    home_works();
+    ck_assert_uint_eq(items(), 1);
+    follow(due);
+    home_works();
+    ck_assert_uint_eq(items(), 0);
+    fixture_stop(&f);
+}
+
+/* ---- the home worker --------------------------------------------------------------------- */
+
+static unsigned wakes;
+
+static void wake(void *arg, uint32_t shard)
+{
+    (void)arg;
+    (void)shard;
+    wakes++;
+}
+
+TEST(a_home_worker_is_woken_when_something_may_go)
+{
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    follow(DUE_NOTHING);
+    engine_wake_homes(&f.engine, wake, NULL);
+    due = fixture_now(&f) + 10;
+    fixture_set_until(&f, "k", 10, due);
+    /* It sleeps without an end, rather than turn in a circle once the clock has passed. */
+    ck_assert_int_eq(shard_next_due(f.shard), MSEC_NEVER);
+    pass(100);
+    ck_assert_int_eq(shard_sleep_until(f.shard), MSEC_NEVER);
+    ck_assert(!shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
+    wakes = 0;
+    follow(due - 10);
+    ck_assert_uint_eq(wakes, 0);
+    follow(due);
+    ck_assert_uint_eq(wakes, 1);
+    ck_assert_int_le(shard_next_due(f.shard), due);
+    ck_assert(shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
+    home_works();
+    ck_assert_uint_eq(items(), 0);
+    wakes = 0;
+    follow(due + 50);
+    ck_assert_uint_eq(wakes, 0);
+    /* What is due later has to be slept for again after a promotion. */
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 1000);
+    ck_assert_int_eq(shard_next_due(f.shard), MSEC_NEVER);
+    wakes = 0;
+    follow(MSEC_NEVER);
+    ck_assert_uint_eq(wakes, 1);
+    ck_assert_int_le(shard_next_due(f.shard), fixture_now(&f) + 1000);
+    engine_wake_homes(&f.engine, NULL, NULL);
+    fixture_stop(&f);
+}
+
+/* The limit rises in steps, and what it reaches with one could not go before. */
+TEST(the_time_until_the_limit_is_no_lag)
+{
+    struct shard_info info;
+
+    fixture_start(&f, NULL);
+    follow(fixture_now(&f));
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
+    pass(3600000);
+    (void)shard_sleep_until(f.shard);
+    info = info_now();
+    ck_assert_uint_eq(info.debt_keys, 0);
+    ck_assert_int_eq(info.debt_oldest_ms, 0);
+    follow(fixture_now(&f) - 100);
+    ck_assert_uint_eq(info_now().debt_keys, 1);
+    pass(7);
+    fixture_expire(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
+    ck_assert_uint_eq(info_now().lag[LAG_1M].max_ms, 7);
+    fixture_stop(&f);
+}
+
+TEST(a_hold_stops_what_the_limit_allows)
+{
+    msec_t due;
+
+    fixture_start(&f, NULL);
+    due = fixture_now(&f) + 10;
+    follow(DUE_NOTHING);
+    fixture_set_until(&f, "k", 10, due);
+    engine_hold_expired(&f.engine, due + 1000);
+    pass(100);
+    follow(due);
+    home_works();
+    ck_assert(!fixture_has(&f, "k"));
+    ck_assert_uint_eq(items(), 1);
+    ck_assert_int_eq(shard_next_due(f.shard), due + 1000);
+    pass(1000);
+    home_works();
+    ck_assert_uint_eq(items(), 0);
+    fixture_stop(&f);
+}
+
+/* ---- reads ------------------------------------------------------------------------------- */
+
+TEST(a_get_wins_nothing)
+{
+    struct erase mark = {.marks_stale = true};
+    struct got before;
+
+    fixture_start(&f, NULL);
+    fixture_set(&f, "k", 10);
+    fixture_set_until(&f, "ending", 10, fixture_now(&f) + 1000);
+    ck_assert_int_eq(fixture_erase(&f, "k", &mark), OUT_DELETED);
+    follow(DUE_NOTHING);
+    before = fixture_get(&f, "k");
+    for (unsigned i = 0; i < 2; i++) {
+        struct fetch get = {0};
+
+        ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
+        ck_assert(get.is_stale && get.was_won && !get.is_won);
+        ck_assert(fixture_get(&f, "k").is_stale && !fixture_get(&f, "k").is_won);
+        ck_assert_uint_eq(fixture_get(&f, "k").cas, before.cas);
+        get = (struct fetch){.recaches = true, .recache_before = MSEC_NEVER};
+        ck_assert_int_eq(fixture_fetch(&f, "ending", &get), OUT_HIT);
+        ck_assert(!get.is_stale && get.was_won && !get.is_won);
+        ck_assert(!fixture_get(&f, "ending").is_won);
+        /* One that nobody could win. */
+        get.recache_before = 0;
+        ck_assert_int_eq(fixture_fetch(&f, "ending", &get), OUT_HIT);
+        ck_assert(!get.is_stale && !get.was_won && !get.is_won);
+    }
+    /* After a promotion the first client wins it. */
+    follow(MSEC_NEVER);
+    struct fetch get = {0};
+    ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
+    ck_assert(get.is_stale && !get.was_won && get.is_won);
+    ck_assert(fixture_get(&f, "k").is_won);
+    fixture_stop(&f);
+}
+
+/* ---- room -------------------------------------------------------------------------------- */
+
+static unsigned fill_with_dying(size_t bytes, msec_t due)
+{
+    unsigned n = 0;
+
+    while (fixture_counter(&f, CTR_item_bytes) < bytes) {
+        fixture_set_until(&f, fixture_key("dying", n++), 500, due);
+    }
+    return n;
+}
+
+static void store_new(unsigned i)
+{
+    ck_assert_int_eq(fixture_try(&f, fixture_key("new", i), 500, MSEC_NEVER), OUT_STORED);
+    if (i % 16 == 0) {
+        fixture_grace(&f);
+    }
+    ck_assert_int_le(fixture_used(&f), (int64_t)(8 * MIB));
+}
+
+/*
+ * Past their deadline, and after the limit: they go before anything alive is evicted. With one
+ * deadline, and with some that have come only just now.
+ */
+TEST_LOOP(where_room_is_short_what_is_masked_goes_first, 4)
+{
+    const msec_t late = _i / 2 == 0 ? 1000 : 300000;
+    struct engine_config c;
+    unsigned n;
+
+    fixture_config(&c);
+    if (_i % 2 != 0) {
+        fixture_policy(CHOICE_NOEVICTION);
+    }
+    fixture_start(&f, &c);
+    follow(fixture_now(&f));
+    n = fill_with_dying(6 * MIB, fixture_now(&f) + late);
+    fixture_set_until(&f, "soon", 500, fixture_now(&f) + late + 100);
+    pass(late);
+    home_works();
+    ck_assert_uint_eq(items(), n + 1);
+    for (unsigned i = 0; fixture_counter(&f, CTR_expired_reclaim) < n / 2; i++) {
+        store_new(i);
+        ck_assert(fixture_has(&f, fixture_key("new", i)));
+    }
+    ck_assert(fixture_has(&f, "soon"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_repl_evicted), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed),
+                      fixture_counter(&f, CTR_expired_reclaim));
+    /* What is not needed for room is still there, and not for the sampler. */
+    uint64_t left = items();
+    sampler_works();
+    ck_assert_uint_eq(items(), left);
+    follow(fixture_now(&f));
+    fixture_expire(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), n);
+    ck_assert(fixture_has(&f, "soon"));
+    fixture_stop(&f);
+}
+
+/* The limit comes 100 ms after the clock, in a full cache: the sampler goes on all the time. */
+TEST(pressure_does_not_stop_the_sampler)
+{
+    unsigned n = 0;
+
+    fixture_start(&f, NULL);
+    follow(fixture_now(&f));
+    (void)fill_with_dying(6 * MIB, MSEC_NEVER);
+    for (unsigned turn = 0; turn < 300; turn++) {
+        uint64_t active = fixture_counter(&f, CTR_expired_active);
+
+        for (unsigned i = 0; i < 40; i++, n++) {
+            fixture_set_until(&f, fixture_key("new", n), 500, fixture_now(&f) + 10 + i);
+            fixture_set_until(&f, fixture_key("more", n), 500, MSEC_NEVER);
+        }
+        fixture_grace(&f);
+        pass(100);
+        follow(fixture_now(&f) - 60);
+        home_works();
+        if (turn > 200) {
+            ck_assert_uint_gt(fixture_counter(&f, CTR_expired_active), active);
+        }
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
+    fixture_stop(&f);
+}
+
+TEST(evictions_are_counted_as_those_of_a_replica)
+{
+    uint64_t before;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < 100; i++) {
+        store_new(i);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_repl_evicted), 0);
+    before = fixture_counter(&f, CTR_evictions);
+    follow(DUE_NOTHING);
+    for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < before + 100; i++) {
+        store_new(i);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_repl_evicted),
+                      fixture_counter(&f, CTR_evictions) - before);
+    fixture_stop(&f);
+}
+
+/* ---- from the start ---------------------------------------------------------------------- */
+
+/* A replica that restarts with its items in a file drops none before it has heard. */
+TEST_LOOP(what_was_masked_is_attached, 6)
+{
+    const bool is_passive = _i / 3 == 0;
+    msec_t due;
+
+    make_file();
+    start();
+    due = fixture_now(&f) + 1000;
+    follow(DUE_NOTHING);
+    fixture_set_until(&f, "k", lens[_i % 3], due);
+    fixture_set(&f, "alive", lens[_i % 3]);
+    pass(2000);
+    stop();
+    starts_passive = is_passive;
+    start_warm();
+    starts_passive = false;
+    pass(3000);
+    ck_assert_int_eq(engine_is_passive(&f.engine), is_passive);
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_check(&f, "alive", lens[_i % 3]);
+    ck_assert_uint_eq(items(), is_passive ? 2 : 1);
+    if (is_passive) {
+        follow(fixture_now(&f));
+        fixture_expire(&f);
+        ck_assert_uint_eq(items(), 1);
+    }
+    stop();
+    remove_file();
+}
