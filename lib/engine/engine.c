@@ -18,6 +18,7 @@
 #include "lib/memory/trim.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
+#include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
@@ -373,6 +374,23 @@ void engine_follow_due(struct engine *e, msec_t due)
     atomic_store_explicit(&g->due_limit, due, memory_order_relaxed);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         wake_for_due(e->shards[i], due);
+    }
+}
+
+void engine_raise_cas(struct engine *e, uint64_t past)
+{
+    uint64_t drawn = engine_cas_past(clock_unix_ms(&e->clock));
+    uint64_t next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
+
+    past = past > drawn ? past : drawn;
+    while (next <= past &&
+           !atomic_compare_exchange_weak_explicit(&e->group.cas_next, &next, past + 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_enter(e->shards[i]);
+        keyspace_draw_cas(e->shards[i]);
+        shard_leave(e->shards[i]);
     }
 }
 

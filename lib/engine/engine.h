@@ -189,6 +189,12 @@ static inline bool engine_is_passive(const struct engine *e)
 }
 
 /*
+ * From now on the cas values that are drawn are above `past`, and above all that earlier
+ * engines can have drawn (engine_cas_past()). Context: any thread, outside a shard.
+ */
+void engine_raise_cas(struct engine *e, uint64_t past);
+
+/*
  * Keep what expires from now on, and has expired, until then; see shard_due_now(). The present
  * time ends it. Workers that sleep until something is due have to be woken by the caller.
  * Context: any thread.

@@ -14,7 +14,6 @@
 #include "lib/base/thread.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
-#include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 #include "lib/snapshot/keychain.h"
@@ -203,18 +202,9 @@ static void set_clock(struct load *load)
 static void raise_cas(const struct load *load, uint64_t past)
 {
     struct engine *e = load->engine;
-    uint64_t next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
     uint64_t drawn = engine_cas_past(clock_unix_ms(&e->clock) + load->behind_ms);
 
-    past = past > drawn ? past : drawn;
-    if (next <= past) {
-        atomic_store_explicit(&e->group.cas_next, past + 1, memory_order_relaxed);
-    }
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        shard_enter(e->shards[i]);
-        keyspace_draw_cas(e->shards[i]);
-        shard_leave(e->shards[i]);
-    }
+    engine_raise_cas(e, past > drawn ? past : drawn);
 }
 
 bool load_beside(struct load *load)

@@ -580,6 +580,43 @@ TEST(evictions_are_counted_as_those_of_a_replica)
     fixture_stop(&f);
 }
 
+/* ---- cas values -------------------------------------------------------------------------- */
+
+TEST(values_are_drawn_above_what_was_applied)
+{
+    const uint64_t past = (uint64_t)1 << 61;
+    struct engine_config c;
+    uint64_t cas[3];
+    uint64_t last = past;
+
+    fixture_config(&c);
+    c.shards = 2;
+    fixture_start(&f, &c);
+    /* Both shards have a block of values. */
+    for (unsigned i = 0; i < 40; i++) {
+        fixture_set(&f, fixture_key("k", i), 10);
+    }
+    engine_raise_cas(&f.engine, past);
+    for (unsigned i = 0; i < 40; i++) {
+        struct put p = {.key = fixture_key("k", i), .ptr = "v", .len = 1};
+
+        ck_assert_int_eq(fixture_store(&f, &p, &cas[0]), OUT_STORED);
+        ck_assert_uint_gt(cas[0], past);
+        last = cas[0] > last ? cas[0] : last;
+    }
+    /* It does not go back, and stays above what the clock says. */
+    engine_raise_cas(&f.engine, 0);
+    struct put p = {.key = "k", .ptr = "v", .len = 1};
+    ck_assert_int_eq(fixture_store(&f, &p, &cas[1]), OUT_STORED);
+    ck_assert_uint_gt(cas[1], last);
+    fixture_stop(&f);
+    fixture_start(&f, NULL);
+    engine_raise_cas(&f.engine, 5);
+    ck_assert_int_eq(fixture_store(&f, &p, &cas[2]), OUT_STORED);
+    ck_assert_uint_gt(cas[2], engine_cas_past(clock_unix_ms(&f.engine.clock)));
+    fixture_stop(&f);
+}
+
 /* ---- from the start ---------------------------------------------------------------------- */
 
 /* A replica that restarts with its items in a file drops none before it has heard. */
