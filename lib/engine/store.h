@@ -22,7 +22,8 @@ struct waiter;
 
 /* What a new item has from an earlier life, as of a snapshot. */
 struct store_kept {
-    uint16_t marks; /* SHAPE_STALE, SHAPE_WON */
+    uint16_t marks;  /* SHAPE_STALE, SHAPE_WON */
+    bool yields_use; /* an item that is replaced passes on its own heat and access_s instead */
     uint8_t heat;
     uint32_t access_s;
 };

@@ -66,8 +66,12 @@ void store_finish_specially(struct visit *v, const struct store *st, struct item
     }
     if (st->kept != NULL) {
         item_mark(it, st->kept->marks);
-        atomic_store_explicit(&it->heat, st->kept->heat, memory_order_relaxed);
-        atomic_store_explicit(&it->access_s, st->kept->access_s, memory_order_relaxed);
+        if (st->kept->yields_use && v->is_live) {
+            item_copy_use(v->item, it);
+        } else {
+            atomic_store_explicit(&it->heat, st->kept->heat, memory_order_relaxed);
+            atomic_store_explicit(&it->access_s, st->kept->access_s, memory_order_relaxed);
+        }
     }
 }
 

@@ -78,6 +78,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
         .marks =
             (uint16_t)((a->marks_stale || (it->marks & SNAP_STALE) != 0 ? SHAPE_STALE : 0) |
                        ((it->marks & SNAP_WON) != 0 && !a->marks_stale ? SHAPE_WON : 0)),
+        .yields_use = a->keeps_use,
         .heat = it->heat,
         .access_s =
             (uint32_t)(a->now / 1000) > it->idle_s ? (uint32_t)(a->now / 1000) - it->idle_s : 1,

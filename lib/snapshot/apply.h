@@ -43,6 +43,8 @@ struct apply {
     struct apply_counts *counts; /* [borrowed] */
     enum apply_mode mode;
     bool marks_stale; /* all are stored as stale: the first client that gets one may renew it */
+    /* APPLY_STATES: a key that is there keeps its own heat and last access, as at a replica. */
+    bool keeps_use;
     int64_t to_unix_ms;           /* added to a time of the engine */
     const struct keyset *dropped; /* [borrowed] keys that are not stored; NULL: none */
     bool (*is_stopped)(void *arg);
