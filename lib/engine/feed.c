@@ -27,19 +27,20 @@
 #define SLEEP_US ((usec_t)10000000)
 
 struct feed {
-    struct engine *engine; /* [borrowed] */
-    const struct ship_ops *ops;
-    void *arg;
-    uint64_t ticket; /* of the job that it is to the feeder */
+    struct engine *engine;  /* [borrowed] */
+    struct feed_config cfg; /* [const] */
+    uint64_t ticket;        /* of the job that it is to the feeder */
     struct stream stream;
     struct walk walk; /* what it ships also goes by the ship of the walk */
     unsigned polls;   /* in vain */
+    bool has_noted;   /* since the walk was over: see completes_often */
     /* [atomic] */
     _Atomic bool is_stopping;
     _Atomic bool is_walking;
     _Atomic bool is_complete; /* ops->complete() was called */
     _Atomic bool is_over;
     _Atomic uint64_t begun;
+    _Atomic uint64_t overruns;
     _Atomic uint64_t left_out;
 };
 
@@ -62,11 +63,12 @@ static bool is_walking(const struct feed *f)
 static bool begin(struct feed *f)
 {
     atomic_store_explicit(&f->is_complete, false, memory_order_relaxed);
-    if (!walk_begin(&f->walk, f->engine, f->ops, f->arg, &f->is_stopping)) {
+    f->has_noted = false;
+    if (!walk_begin(&f->walk, f->engine, f->cfg.ops, f->cfg.arg, &f->is_stopping)) {
         return false;
     }
     set_walking(f, true);
-    if (!f->ops->begin(f->arg)) {
+    if (!f->cfg.ops->begin(f->cfg.arg)) {
         return false;
     }
     stream_skip(&f->stream);
@@ -81,7 +83,7 @@ static bool is_complete(const struct feed *f)
 
 static bool complete(struct feed *f)
 {
-    bool is_wanted = f->ops->complete(f->arg);
+    bool is_wanted = f->cfg.ops->complete(f->cfg.arg);
 
     atomic_store_explicit(&f->is_complete, true, memory_order_release);
     return is_wanted;
@@ -100,7 +102,7 @@ static void sleep_a_little(struct feed *f)
     struct changes_bell *bell = &f->engine->bell;
     const struct timespec poll = {0, POLL_NS};
 
-    if (f->polls < POLLS || stream_is_held(&f->stream)) {
+    if (f->polls < POLLS || stream_is_held(&f->stream) || f->cfg.completes_often) {
         f->polls++;
         (void)nanosleep(&poll, NULL);
         return;
@@ -112,6 +114,29 @@ static void sleep_a_little(struct feed *f)
         bell_sleep(bell, rings, SLEEP_US);
     }
     f->polls = 0;
+}
+
+static bool may_begin_again(struct feed *f, enum stream_state state)
+{
+    uint64_t overruns = atomic_load_explicit(&f->overruns, memory_order_relaxed);
+
+    overruns += state == STREAM_OVERRUN;
+    atomic_store_explicit(&f->overruns, overruns, memory_order_relaxed);
+    return f->cfg.overruns_max == 0 || overruns < f->cfg.overruns_max;
+}
+
+/* The walk is over: has everything been shipped that was changed before the last call? */
+static bool is_due(struct feed *f, enum stream_state state)
+{
+    if (!f->cfg.completes_often) {
+        return state == STREAM_IDLE && !is_complete(f) && !stream_is_held(&f->stream);
+    }
+    if (!f->has_noted) {
+        stream_note_written(&f->stream);
+        f->has_noted = true;
+        return false;
+    }
+    return stream_has_noted(&f->stream);
 }
 
 /* One round of both. False at the end. */
@@ -126,7 +151,7 @@ static bool feed_some(struct feed *f)
     }
     if (state == STREAM_OVERRUN || state == STREAM_FLUSHED) {
         end_walk(f);
-        return begin(f);
+        return may_begin_again(f, state) && begin(f);
     }
     /* What is stored after a flush is not shipped before it. */
     if (is_walking(f) && !stream_is_held(&f->stream)) {
@@ -135,9 +160,11 @@ static bool feed_some(struct feed *f)
         }
         return f->walk.state != WALK_REFUSED;
     }
-    if (state == STREAM_IDLE && !is_complete(f) && !is_walking(f) &&
-        !stream_is_held(&f->stream)) {
-        return complete(f);
+    if (!is_walking(f) && is_due(f, state)) {
+        if (!complete(f)) {
+            return false;
+        }
+        f->has_noted = false;
     }
     if (state == STREAM_IDLE) {
         sleep_a_little(f);
@@ -169,12 +196,12 @@ enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_co
         return MF_ENOMEM;
     }
     f->engine = e;
-    f->ops = cfg->ops;
-    f->arg = cfg->arg;
+    f->cfg = *cfg;
     if (stream_begin(&f->stream, e) != MF_OK) {
         mem_free(f);
         return MF_ENOMEM;
     }
+    stream_record_expiries(&f->stream, !cfg->knows_expiry);
     f->ticket = standby_run(&e->feeder, run, f);
     if (f->ticket == 0) {
         stream_end(&f->stream);
@@ -220,6 +247,7 @@ void feed_info(const struct feed *f, struct feed_info *info)
         .records_shipped = read_count(&f->stream.shipped),
         .lag_bytes = lag,
         .begun = read_count(&f->begun),
+        .overruns = read_count(&f->overruns),
         .left_out = read_count(&f->left_out),
     };
 }

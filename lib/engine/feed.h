@@ -22,6 +22,14 @@ struct feed;
 struct feed_config {
     const struct ship_ops *ops; /* [borrowed] with all callbacks */
     void *arg;                  /* [borrowed] */
+    /*
+     * complete() is called again and again until it wants no more, also while changes come.
+     * What was changed before one call has been shipped by the next; the first one comes when
+     * the walk is over, and what was changed before that is shipped.
+     */
+    bool completes_often;
+    bool knows_expiry;     /* what expires has no record: the sink goes by deadlines */
+    uint32_t overruns_max; /* so many overruns are the end; 0: it never ends for that */
 };
 
 /* How far it is. The counts are those of struct walk and of struct stream. */
@@ -33,6 +41,7 @@ struct feed_info {
     uint64_t records, records_shipped;
     uint64_t lag_bytes; /* of records that are not shipped yet: see stream_lag() */
     uint64_t begun;     /* walks: 1, and one for each overrun and each flush while one begins */
+    uint64_t overruns;  /* of the rings: changes came faster than they were shipped */
     uint64_t left_out;
 };
 

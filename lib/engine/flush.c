@@ -90,3 +90,15 @@ enum outcome engine_flush_old(struct engine *e, msec_t at, msec_t before, msec_t
     pthread_mutex_unlock(&e->flush_lock);
     return out;
 }
+
+msec_t engine_flush_to_come(const struct engine *e)
+{
+    msec_t at = MSEC_NEVER;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        msec_t one = atomic_load_explicit(&e->shards[i]->flush_at, memory_order_acquire);
+
+        at = one < at ? one : at;
+    }
+    return at;
+}

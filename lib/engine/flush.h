@@ -28,4 +28,7 @@ enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait
  */
 enum outcome engine_flush_old(struct engine *e, msec_t at, msec_t before, msec_t now);
 
+/* The instant of the flush that is to come; MSEC_NEVER: there is none. Context: any thread. */
+msec_t engine_flush_to_come(const struct engine *e);
+
 #endif

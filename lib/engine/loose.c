@@ -77,7 +77,8 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
     if (why != OUT_STORED) {
         return why;
     }
-    if (st->deadline <= v->now && !(st->mode == STORE_APPEND || st->mode == STORE_PREPEND)) {
+    if (st->deadline <= v->now && !st->takes_due &&
+        !(st->mode == STORE_APPEND || st->mode == STORE_PREPEND)) {
         return OUT_MISS; /* dead on arrival: nothing to make */
     }
     chain = visit_chain(v, l->parts.len, has_ttl);

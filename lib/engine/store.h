@@ -33,7 +33,7 @@ struct store {
     uint64_t hash;
     struct span key;
     uint32_t flags;
-    msec_t deadline;       /* MSEC_NEVER: none; at or before now: the item is gone at once */
+    msec_t deadline;       /* MSEC_NEVER: none; at or before now: see takes_due */
     uint64_t cas_expected; /* STORE_CAS, or with compares_cas */
     struct span value;     /* the bytes, of any length, when body is NULL */
     /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
@@ -54,7 +54,8 @@ struct store {
      * The new item is stale, keeps the deadline, and is won if the old one was.
      */
     bool takes_older;
-    bool vivifies; /* append, prepend of an absent key: stored as by an add */
+    bool vivifies;  /* append, prepend of an absent key: stored as by an add */
+    bool takes_due; /* set: what is past its deadline is stored all the same, and is due then */
     /* out, with STORED */
     uint64_t cas;
     uint32_t value_len; /* of the whole value, after append and prepend too */

@@ -31,7 +31,7 @@ static enum outcome store_block(struct visit *v, void *arg)
     if (why != OUT_STORED) {
         return why;
     }
-    if (MF_UNLIKELY(st->deadline <= v->now)) {
+    if (MF_UNLIKELY(st->deadline <= v->now) && !st->takes_due) {
         return store_dead_on_arrival(v, st);
     }
     if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {

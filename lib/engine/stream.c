@@ -32,7 +32,7 @@
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
     uint64_t pos;                  /* read up to there */
-    uint64_t until;                /* so far this pass goes */
+    uint64_t until;                /* so far this pass goes; or what was noted */
     uint64_t passed;               /* the newest flush command that is over in this ring */
     uint64_t held_at;              /* the one that the next record is about; 0: none */
 };
@@ -608,6 +608,23 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
     return has_read ? STREAM_GOES_ON : STREAM_IDLE;
 }
 
+void stream_note_written(struct stream *st)
+{
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        st->rings[i].until = changes_published(st->rings[i].changes);
+    }
+}
+
+bool stream_has_noted(const struct stream *st)
+{
+    bool has = true;
+
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        has = has && st->rings[i].pos >= st->rings[i].until;
+    }
+    return has;
+}
+
 static bool is_lost(const struct stream_ring *r)
 {
     return changes_published(r->changes) - r->pos > r->changes->bytes;
@@ -656,9 +673,7 @@ enum stream_state stream_pass(struct stream *st, struct ship *ship)
 
     must_not_be_reading();
     (void)pass_flushes(st, ship);
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
-        st->rings[i].until = changes_published(st->rings[i].changes);
-    }
+    stream_note_written(st);
     for (uint32_t i = 0; i < st->engine->shard_count; i++) {
         enum stream_state one = pass_ring(st, i, ship);
 

@@ -122,6 +122,13 @@ static inline uint64_t stream_records(const struct stream *st)
 #define STREAM_FULL 256u
 uint64_t stream_fullness(const struct stream *st);
 
+/*
+ * Note what is written by now; has all that was written then been read, and shipped by the
+ * slice that read it? Not together with stream_pass(). Context: as above.
+ */
+void stream_note_written(struct stream *st);
+bool stream_has_noted(const struct stream *st);
+
 /* Does a ring wait for others, until a flush is read in all of them? Context: as above. */
 bool stream_is_held(const struct stream *st);
 

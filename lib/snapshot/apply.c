@@ -35,7 +35,12 @@ static void count(_Atomic uint64_t *word, uint64_t n)
 
 static bool is_states(const struct apply *a)
 {
-    return a->mode == APPLY_STATES;
+    return a->mode != APPLY_ITEMS;
+}
+
+static bool is_following(const struct apply *a)
+{
+    return a->mode == APPLY_FOLLOWS;
 }
 
 static bool is_stopped(const struct apply *a)
@@ -48,6 +53,24 @@ static void keep_up(const struct apply *a)
     if (a->keep_up != NULL) {
         a->keep_up(a->arg, a->now);
     }
+}
+
+static bool goes_on(const struct apply *a)
+{
+    return is_following(a) || !is_stopped(a);
+}
+
+/*
+ * The deadline by the engine's clock; any number may stand in a file. One from before the clock
+ * began becomes its first millisecond. False: it is so late that it is none.
+ */
+static bool deadline_of(const struct apply *a, const struct snap_item *it, msec_t *deadline)
+{
+    if (__builtin_sub_overflow(it->deadline, a->to_unix_ms, deadline)) {
+        *deadline = a->to_unix_ms > 0 ? 0 : MSEC_NEVER;
+    }
+    *deadline = *deadline > 0 ? *deadline : 1;
+    return *deadline != MSEC_NEVER;
 }
 
 /* Is it to be stored? If so *st and *kept are filled, but for the value. */
@@ -63,9 +86,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
         return false;
     }
     if (it->deadline != SNAP_DEADLINE_NEVER) {
-        /* Any number may stand in a file. */
-        if (__builtin_sub_overflow(it->deadline, a->to_unix_ms, &deadline) ||
-            deadline <= a->now || deadline == MSEC_NEVER) {
+        if (!deadline_of(a, it, &deadline) || (deadline <= a->now && !is_following(a))) {
             count(&a->counts->expired, 1);
             return false;
         }
@@ -92,6 +113,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
         .cas_new = it->cas != 0 ? it->cas : 1,
         .kept = kept,
         .may_wait = true,
+        .takes_due = is_following(a),
     };
     if (it->cas > a->cas_max && it->cas < CAS_SANE_MAX) {
         a->cas_max = it->cas;
@@ -213,7 +235,7 @@ static bool on_item(void *arg, const struct snap_block *b, const struct snap_ite
     if (a->n == APPLY_BATCH) {
         store_batch(a);
     }
-    return !is_stopped(a);
+    return goes_on(a);
 }
 
 void apply_rest(struct apply *a)
@@ -224,18 +246,35 @@ void apply_rest(struct apply *a)
     }
 }
 
-bool apply_flush(struct apply *a)
+/* at: by the engine's clock; what has passed is now. */
+static bool flush_at(struct apply *a, msec_t at)
 {
     unsigned waits = 0;
 
     must_not_be_reading();
     a->now = clock_now(&a->engine->clock);
-    while (engine_flush(a->engine, a->now, a->now, true) != OUT_OK) {
+    while (engine_flush(a->engine, at > a->now ? at : a->now, a->now, true) != OUT_OK) {
         if (!wait_for_room(a, &waits)) {
             return false;
         }
     }
     return true;
+}
+
+bool apply_flush(struct apply *a)
+{
+    return flush_at(a, 0);
+}
+
+bool apply_flush_at(struct apply *a, int64_t at_unix_ms)
+{
+    msec_t at = 0;
+
+    apply_rest(a);
+    if (at_unix_ms != 0 && __builtin_sub_overflow(at_unix_ms, a->to_unix_ms, &at)) {
+        at = a->to_unix_ms > 0 ? 0 : MSEC_NEVER - 1;
+    }
+    return flush_at(a, at < MSEC_NEVER ? at : MSEC_NEVER - 1);
 }
 
 /* ---- values in parts --------------------------------------------------------------------- */
@@ -279,7 +318,7 @@ static bool on_value_part(void *arg, struct span bytes)
         count(&a->counts->refused, 1);
         pass_over(a);
     }
-    return !is_stopped(a);
+    return goes_on(a);
 }
 
 static bool on_value_begin(void *arg, const struct snap_block *b, const struct snap_item *it)
@@ -354,7 +393,7 @@ static bool on_value_end(void *arg)
         forget_large(a);
     }
     body_abort(&a->body);
-    return !is_stopped(a);
+    return goes_on(a);
 }
 
 static void on_value_drop(void *arg)

@@ -2,7 +2,8 @@
 /*
  * Storing what was read, of a snapshot or of what has changed since: items in batches whose
  * cache misses overlap, values in parts as their bytes come. What finds no room waits for the
- * reclaimer. Each keeps its cas, flags, marks, heat and deadline; what is due is not stored.
+ * reclaimer. Each keeps its cas, flags, marks, heat and deadline; what is due is not stored,
+ * except of a primary.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_APPLY_H
 #define MAYFLY_LIB_SNAPSHOT_APPLY_H
@@ -26,12 +27,17 @@ struct keyset;
 enum apply_mode {
     APPLY_ITEMS,  /* a key that is there already stays as it is */
     APPLY_STATES, /* each takes the place of the one before; what cannot be stored goes */
+    /*
+     * The same, of a primary: what is due is stored too, as it has the last word on that; and
+     * is_stopped() ends waits for room only, so that no block is left half done.
+     */
+    APPLY_FOLLOWS,
 };
 
 /* For statistics; several may share it. [atomic] */
 struct apply_counts {
     _Atomic uint64_t items;   /* stored, of APPLY_ITEMS */
-    _Atomic uint64_t states;  /* stored, or gone, of APPLY_STATES */
+    _Atomic uint64_t states;  /* stored, or gone, of the other modes */
     _Atomic uint64_t expired; /* not, because they are due */
     _Atomic uint64_t refused; /* not, because they are too large or there is no room */
     _Atomic uint64_t changed; /* not, because their keys are in `dropped` */
@@ -77,5 +83,11 @@ void apply_rest(struct apply *a);
 
 /* A flush took place here. False: no room for what it leaves behind, for too long. */
 bool apply_flush(struct apply *a);
+
+/*
+ * Of APPLY_FOLLOWS, what a FLUSH block says: a flush took place here (0), or everything that is
+ * stored before an instant will be flushed then, instead of at an earlier one. False: as above.
+ */
+bool apply_flush_at(struct apply *a, int64_t at_unix_ms);
 
 #endif

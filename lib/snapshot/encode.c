@@ -72,6 +72,7 @@ bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
     h->least = SNAP_VERSION_FIRST;
     snap_header_put(header, h);
     e->sum = h->sum;
+    e->is_log = (h->flags & SNAP_IS_LOG) != 0;
     if (!put_bytes(e, header, sizeof(header))) {
         snap_encoder_fini(e);
         return false;
@@ -81,7 +82,7 @@ bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
 
 void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, char *block)
 {
-    *e = (struct snap_encoder){.take = take, .arg = arg, .block = block};
+    *e = (struct snap_encoder){.take = take, .arg = arg, .block = block, .is_log = true};
 }
 
 void snap_encoder_fini(struct snap_encoder *e)
@@ -267,7 +268,7 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
 {
     char *p;
 
-    if (e->items != 0 && e->take == NULL) {
+    if (e->items != 0 && !e->is_log) {
         /* Nothing of it is out yet. */
         e->value_left = 0;
         e->items = 0;
@@ -283,6 +284,21 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
     snap_put32(p + 4, 0);
     e->used = SNAP_PART_BYTES;
     return send_as(e, SNAP_VALUE, unix_ms);
+}
+
+void snap_item_cut(struct snap_encoder *e)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES;
+
+    must(e->items == 1);
+    e->used = 0;
+    e->items = 0;
+    if (e->is_log) {
+        p[1] = (char)SNAP_GONE;
+        snap_put32(p + 16, 0);
+        e->used = SNAP_ITEM_BYTES + (uint8_t)p[0];
+        e->items = 1;
+    }
 }
 
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)

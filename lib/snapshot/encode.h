@@ -68,6 +68,7 @@ struct snap_encoder {
     uint64_t all_items;
     uint32_t value_left; /* of a value in parts: bytes still to come */
     uint32_t value_at;   /* and how many came */
+    bool is_log;         /* older states may stand before what is put */
     bool is_broken;      /* a write failed */
 };
 
@@ -124,6 +125,9 @@ bool snap_value_end(struct snap_encoder *e, int64_t unix_ms);
 
 /* The rest of the value that was begun will not come: who reads it forgets the item. */
 bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
+
+/* The same of the item that was put last, alone in its block, without all of its value. */
+void snap_item_cut(struct snap_encoder *e);
 
 /* What is stored is flushed at this instant: goes out at once. */
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);

@@ -8,15 +8,16 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/engine/flush.h"
 #include "lib/engine/walk.h"
 #include "lib/shard/shard.h"
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/newfile.h"
+#include "lib/snapshot/rate.h"
 #include "lib/snapshot/shipping.h"
 
 struct saver {
@@ -55,23 +56,6 @@ static int64_t unix_now(const struct saver *s)
 
 /* ---- what the walk hands over ------------------------------------------------------------ */
 
-/* Rest as long as the rate asks for, in steps that see a stop. */
-static void keep_rate(struct saver *s)
-{
-    uint64_t rate = atomic_load_explicit(&s->save->rate_max, memory_order_relaxed);
-    const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
-
-    while (rate != 0 && !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed)) {
-        uint64_t us = (uint64_t)(clock_mono_us() - s->began_us);
-
-        if (s->bytes <= (uint64_t)((double)us * (double)rate / 1e6)) {
-            return;
-        }
-        nanosleep(&step, NULL);
-        rate = atomic_load_explicit(&s->save->rate_max, memory_order_relaxed);
-    }
-}
-
 static bool is_void(const struct saver *s)
 {
     return walk_was_flushed(&s->walk) ||
@@ -92,7 +76,7 @@ static bool on_rest(void *arg)
     atomic_store_explicit(&s->save->items,
                           atomic_load_explicit(&s->walk.shipped, memory_order_relaxed),
                           memory_order_relaxed);
-    keep_rate(s);
+    keep_rate(&s->save->rate_max, &s->save->is_to_stop, s->began_us, s->bytes);
     return !s->is_broken && !is_void(s) &&
            !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed);
 }
@@ -106,14 +90,8 @@ static bool on_rest(void *arg)
  */
 static void put_flush(struct saver *s)
 {
-    const struct engine *e = s->save->engine;
-    msec_t at = MSEC_NEVER;
+    msec_t at = engine_flush_to_come(s->save->engine);
 
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        msec_t one = atomic_load_explicit(&e->shards[i]->flush_at, memory_order_acquire);
-
-        at = one < at ? one : at;
-    }
     if (at != MSEC_NEVER && at != s->flush_at) {
         snap_put_flush(&s->encoder, clock_add_ms(at, s->shipping.to_unix_ms), unix_now(s));
     }

@@ -30,112 +30,150 @@ static void note_fault(struct scan *s, const struct snap_fault *fault)
     end(s);
 }
 
-static bool give_items(const struct snap_block *b, struct span content,
-                       const struct scan_sink *sink, struct snap_fault *fault)
+/* ---- one block --------------------------------------------------------------------------- */
+
+static enum scan_given bad(const struct snap_block *b, enum snap_fault_kind kind,
+                           struct snap_fault *fault)
+{
+    *fault = snap_fault_at(b, kind);
+    return SCAN_BAD;
+}
+
+static enum scan_given given(bool goes_on)
+{
+    return goes_on ? SCAN_GIVEN : SCAN_ENOUGH;
+}
+
+static enum scan_given give_items(const struct snap_block *b, struct span content,
+                                  const struct scan_sink *sink, struct snap_fault *fault)
 {
     struct snap_cursor c = snap_cursor_of(b, content);
     struct snap_item it;
 
     while (snap_cursor_next(&c, &it)) {
         if (!sink->item(sink->arg, b, &it)) {
-            return false;
+            return SCAN_ENOUGH;
         }
     }
-    if (!snap_cursor_is_good(&c)) {
-        *fault = snap_fault_at(b, SNAP_FAULT_CONTENT);
-        return false;
-    }
-    return true;
+    return snap_cursor_is_good(&c) ? SCAN_GIVEN : bad(b, SNAP_FAULT_CONTENT, fault);
 }
 
-/* A block outside the mutex: anything but parts of a value. */
-static bool give_block(struct scan *s, const struct snap_block *b, struct snap_opener *o,
-                       const struct scan_sink *sink, struct snap_fault *fault)
+void scan_value_drop(struct scan_value *v, const struct scan_sink *sink)
 {
-    struct span content;
+    if (v->is_open) {
+        *v = (struct scan_value){0};
+        sink->value_drop(sink->arg);
+    }
+}
+
+void scan_value_cut(struct scan_value *v, const struct scan_sink *sink)
+{
+    if (v->is_open && sink->value_cut != NULL) {
+        *v = (struct scan_value){0};
+        sink->value_cut(sink->arg);
+    }
+    scan_value_drop(v, sink);
+}
+
+/* A part that continues what came before. */
+static enum scan_given give_part(struct scan_value *v, const struct snap_block *b,
+                                 struct span content, const struct scan_sink *sink,
+                                 struct snap_fault *fault)
+{
+    struct snap_item it;
+    struct span bytes;
+    bool goes_on;
+    uint32_t at;
+
+    if (!snap_part_of(b, content, &at, &it, &bytes)) {
+        return bad(b, SNAP_FAULT_CONTENT, fault);
+    }
+    if (at == SNAP_PART_CUT && v->at != 0 && bytes.len == 0) {
+        scan_value_cut(v, sink);
+        return SCAN_GIVEN;
+    }
+    if (at != v->at || bytes.len == 0) {
+        return bad(b, SNAP_FAULT_VALUE, fault);
+    }
+    if (v->is_open && bytes.len > v->len - at) {
+        return bad(b, SNAP_FAULT_CONTENT, fault);
+    }
+    if (!v->is_open) {
+        *v = (struct scan_value){.is_open = true, .len = it.value_len};
+        goes_on = sink->value_begin(sink->arg, b, &it);
+    } else {
+        goes_on = sink->value_part(sink->arg, bytes);
+    }
+    v->at += (uint32_t)bytes.len;
+    if (goes_on && v->at >= v->len) {
+        *v = (struct scan_value){0};
+        goes_on = sink->value_end(sink->arg);
+    }
+    return given(goes_on);
+}
+
+enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, struct span content,
+                          const struct scan_sink *sink, struct snap_fault *fault)
+{
     int64_t at;
 
-    if (!snap_block_open(&s->reader, b, o, &content, fault)) {
-        return false;
+    if (!scan_value_goes_on(v, b)) {
+        return bad(b, SNAP_FAULT_VALUE, fault);
     }
-    if (b->kind == SNAP_ITEMS) {
+    switch (b->kind) {
+    case SNAP_VALUE:
+        return give_part(v, b, content, sink, fault);
+    case SNAP_ITEMS:
         return give_items(b, content, sink, fault);
-    }
-    if (b->kind == SNAP_FLUSH) {
+    case SNAP_FLUSH:
         if (!snap_flush_of(content, &at)) {
-            *fault = snap_fault_at(b, SNAP_FAULT_CONTENT);
-            return false;
+            return bad(b, SNAP_FAULT_CONTENT, fault);
         }
-        return sink->flush == NULL || sink->flush(sink->arg, at);
-    }
-    if (b->kind == SNAP_DUE) {
+        return given(sink->flush == NULL || sink->flush(sink->arg, at));
+    case SNAP_DUE:
         if (!snap_due_of(content, &at)) {
-            *fault = snap_fault_at(b, SNAP_FAULT_CONTENT);
-            return false;
+            return bad(b, SNAP_FAULT_CONTENT, fault);
         }
         if (sink->due != NULL) {
             sink->due(sink->arg, at);
         }
+        return SCAN_GIVEN;
+    default:
+        return SCAN_GIVEN; /* optional, or of keys: whoever wants those opens them himself */
     }
-    return true;
 }
 
-/* A part: opened, and it continues what came before. */
-static bool open_part(struct scan *s, const struct snap_block *b, struct snap_opener *o,
-                      uint32_t expected, struct snap_item *it, struct span *bytes, bool *is_cut,
-                      struct snap_fault *fault)
+/* ---- a file ------------------------------------------------------------------------------ */
+
+/* Open a block and give it. False: the scan is over. */
+static bool give_block(struct scan *s, struct scan_value *v, const struct snap_block *b,
+                       struct snap_opener *o, const struct scan_sink *sink,
+                       struct snap_fault *fault)
 {
     struct span content;
-    uint32_t at;
 
-    *is_cut = false;
-    if (!snap_block_open(&s->reader, b, o, &content, fault)) {
-        return false;
-    }
-    if (!snap_part_of(b, content, &at, it, bytes)) {
-        *fault = snap_fault_at(b, SNAP_FAULT_CONTENT);
-        return false;
-    }
-    if (at == SNAP_PART_CUT && expected != 0 && bytes->len == 0) {
-        *is_cut = true;
-        return true;
-    }
-    if (at != expected || bytes->len == 0) {
-        *fault = snap_fault_at(b, SNAP_FAULT_VALUE);
-        return false;
-    }
-    return true;
+    return snap_block_open(&s->reader, b, o, &content, fault) &&
+           scan_give(v, b, content, sink, fault) == SCAN_GIVEN;
 }
 
-/* The parts of a value after the first, under the mutex. *is_cut: they end too early. */
-static bool give_rest(struct scan *s, uint32_t at, uint32_t len, struct snap_opener *o,
-                      const struct scan_sink *sink, bool *is_cut, struct snap_fault *fault)
+/* The blocks of a value after the first, under the mutex. */
+static bool give_rest(struct scan *s, struct scan_value *v, struct snap_opener *o,
+                      const struct scan_sink *sink, struct snap_fault *fault)
 {
-    *is_cut = false;
-    while (at < len && !*is_cut) {
+    while (v->is_open) {
         struct snap_block b;
-        struct snap_item none;
-        struct span bytes;
         enum snap_next next = snap_reader_next(&s->reader, &b, fault);
 
         if (next == SNAP_NEXT_FAULT) {
             return false;
         }
-        if (next == SNAP_NEXT_END || b.kind != SNAP_VALUE || b.items != 0) {
+        if (next == SNAP_NEXT_END || !scan_value_goes_on(v, &b)) {
             *fault = snap_fault_at(&b, SNAP_FAULT_VALUE);
             return false;
         }
-        if (!open_part(s, &b, o, at, &none, &bytes, is_cut, fault)) {
+        if (!give_block(s, v, &b, o, sink, fault)) {
             return false;
         }
-        if (!*is_cut && bytes.len > len - at) {
-            *fault = snap_fault_at(&b, SNAP_FAULT_CONTENT);
-            return false;
-        }
-        if (!*is_cut && !sink->value_part(sink->arg, bytes)) {
-            return false;
-        }
-        at += (uint32_t)bytes.len;
         if (sink->block != NULL) {
             sink->block(sink->arg, &b);
         }
@@ -144,37 +182,24 @@ static bool give_rest(struct scan *s, uint32_t at, uint32_t len, struct snap_ope
     return true;
 }
 
-/* All parts of a value, under the mutex. */
+/* All blocks of a value, under the mutex. */
 static bool give_value(struct scan *s, const struct snap_block *b, struct snap_opener *o,
                        const struct scan_sink *sink, struct snap_fault *fault)
 {
-    struct snap_item it;
-    struct span bytes;
-    uint32_t len;
-    bool is_cut;
+    struct scan_value v = {0};
 
-    if (!open_part(s, b, o, 0, &it, &bytes, &is_cut, fault)) {
-        return false;
-    }
-    len = it.value_len;
-    if (!sink->value_begin(sink->arg, b, &it)) {
-        return false;
-    }
-    if (!give_rest(s, (uint32_t)bytes.len, len, o, sink, &is_cut, fault)) {
-        sink->value_drop(sink->arg);
-        return false;
-    }
-    if (is_cut) {
-        (sink->value_cut != NULL ? sink->value_cut : sink->value_drop)(sink->arg);
+    if (give_block(s, &v, b, o, sink, fault) && give_rest(s, &v, o, sink, fault)) {
         return true;
     }
-    return sink->value_end(sink->arg);
+    scan_value_drop(&v, sink);
+    return false;
 }
 
 /* One block, or one value. False: the scan is over. */
 static bool step(struct scan *s, struct snap_opener *o, const struct scan_sink *sink)
 {
     struct snap_fault fault = {.kind = SNAP_FINE};
+    struct scan_value none = {0};
     struct snap_block b;
     enum snap_next next;
     bool goes_on = false;
@@ -192,10 +217,10 @@ static bool step(struct scan *s, struct snap_opener *o, const struct scan_sink *
         goes_on = give_value(s, &b, o, sink, &fault);
     } else if (next == SNAP_NEXT_BLOCK && b.kind == SNAP_FLUSH) {
         /* Before any item of a later block. */
-        goes_on = give_block(s, &b, o, sink, &fault);
+        goes_on = give_block(s, &none, &b, o, sink, &fault);
     } else if (next == SNAP_NEXT_BLOCK) {
         pthread_mutex_unlock(&s->mutex);
-        goes_on = give_block(s, &b, o, sink, &fault);
+        goes_on = give_block(s, &none, &b, o, sink, &fault);
         is_held = false;
     }
     if (goes_on && sink->block != NULL) {

@@ -38,6 +38,36 @@ struct scan_sink {
     void (*block)(void *arg, const struct snap_block *b);
 };
 
+/* A value in parts that is under way; zero: none is. */
+struct scan_value {
+    bool is_open;
+    uint32_t at, len; /* bytes that came, and of all */
+};
+
+enum scan_given {
+    SCAN_GIVEN,
+    SCAN_ENOUGH, /* the sink has returned false */
+    SCAN_BAD,    /* *fault; the sink may have got items that stand before it in the block */
+};
+
+/*
+ * Give what stands in a block that was opened to a sink, except that sink->block is not called.
+ * A value in parts takes several calls: *v is kept between them. If no more of them come,
+ * scan_value_drop(). Context: as the sink's.
+ */
+enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, struct span content,
+                          const struct scan_sink *sink, struct snap_fault *fault);
+void scan_value_drop(struct scan_value *v, const struct scan_sink *sink);
+
+/* The rest of the value does not come, as after a block that says so. */
+void scan_value_cut(struct scan_value *v, const struct scan_sink *sink);
+
+/* While a value is under way: may the block go on with it? Else it is not to be opened. */
+static inline bool scan_value_goes_on(const struct scan_value *v, const struct snap_block *b)
+{
+    return !v->is_open || (b->kind == SNAP_VALUE && b->items == 0);
+}
+
 struct scan {
     struct snap_reader reader; /* under the mutex */
     pthread_mutex_t mutex;

@@ -68,6 +68,10 @@ static void put_part(struct shipping *s, struct span part)
 
 static void put_cut(struct shipping *s)
 {
+    if (!s->is_in_value) {
+        snap_item_cut(s->encoder); /* it just fits a block, which has nothing else */
+        return;
+    }
     snap_value_cut(s->encoder, unix_now(s));
     s->is_in_value = false;
 }
@@ -127,7 +131,9 @@ static void on_flush_at(struct shipping *s, int64_t at_unix_ms)
 {
     snap_put_flush(s->encoder, at_unix_ms, unix_now(s));
     note_put(s);
-    ship_rest(s->ship); /* that took a block, or two */
+    if (s->ship != NULL) {
+        ship_rest(s->ship); /* that took a block, or two */
+    }
 }
 
 static void on_flush(void *arg)

@@ -15,10 +15,11 @@ struct shipping {
     struct snap_encoder *encoder; /* [borrowed] */
     const struct engine *engine;  /* [borrowed] */
     int64_t to_unix_ms;           /* added to a time of the engine */
-    struct ship *ship;            /* [borrowed] of a sink of changes: it rests after a flush */
-    bool (*rest)(void *arg);      /* as that of struct ship_ops */
-    void (*put)(void *arg);       /* something was put into a block; NULL: nobody asks */
-    void *arg;                    /* [borrowed] of both */
+    /* [borrowed] of a sink that rests after a flush; NULL: it has no need to */
+    struct ship *ship;
+    bool (*rest)(void *arg); /* as that of struct ship_ops */
+    void (*put)(void *arg);  /* something was put into a block; NULL: nobody asks */
+    void *arg;               /* [borrowed] of both */
     /* its own */
     uint32_t now_s;   /* when the block was begun */
     bool is_in_value; /* a value in parts is under way */
