@@ -310,7 +310,6 @@ static void jump(struct backlog *b, uint64_t to)
 
 void backlog_take_over(struct backlog *b, const struct backlog_name *name)
 {
-    must(!replid_is_none(&name->id));
     pthread_mutex_lock(&b->mutex);
     b->name = *name;
     b->named = name->offset;

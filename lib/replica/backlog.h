@@ -76,7 +76,8 @@ void backlog_get_name(struct backlog *b, struct backlog_name *name);
 
 /*
  * Go on with this history at name->offset, with an empty ring: at a warm restart, and when a
- * replica begins to follow. Context: the writer, after all readers have gone.
+ * replica begins to follow. If it has no id, nobody
+ * continues here: while a full sync comes. Context: the writer, after all readers have gone.
  */
 void backlog_take_over(struct backlog *b, const struct backlog_name *name);
 

@@ -38,6 +38,8 @@
 #define NEXT_FULL   (STREAM_FULL / 16)
 #define LAST_FULL   (STREAM_FULL / 32 * 31)
 
+#define STALL_US ((usec_t)SHIPPER_STALL_MS * 1000)
+
 /* The same while it waits for the last reader to return. */
 #define LINGER_LOOK_MS 100
 
@@ -58,6 +60,7 @@ struct shipper {
     struct shipping shipping;
     struct snap_encoder filler;
     char *block;
+    int64_t due_gone;       /* before the pass that goes on: see struct shipper_level */
     uint64_t blocks, bytes; /* appended */
     uint64_t bytes_before;  /* of them: before it began to record */
     uint64_t drop_above;    /* parts of a ring: see NEXT_FULL */
@@ -81,6 +84,8 @@ struct shipper {
     bool is_overrun;            /* when the thread looked last */
     uint64_t looks, looked;     /* asked: are the rings overrun? */
     uint64_t done, done_offset; /* tickets, and by which offset */
+    uint64_t hurried;           /* up to this ticket somebody must not wait long */
+    struct shipper_level level;
     struct shipper_info info;
 };
 
@@ -139,6 +144,12 @@ static void give_up(struct shipper *s, struct shipper_reader *r)
     }
 }
 
+/* Has it been waited for too long for somebody in a hurry? Under the mutex, by the thread. */
+static bool is_stalled(const struct shipper *s, usec_t since_us)
+{
+    return s->done < s->hurried && clock_mono_us() - since_us >= STALL_US;
+}
+
 /* Wait a little for a reader. Under the mutex, by the thread. */
 static void wait_for_reader(struct shipper *s, const struct shipper_reader *r)
 {
@@ -161,6 +172,7 @@ static void wait_for_room(struct shipper *s)
     struct shipper_reader *r;
     bool has_waited = false;
     bool has_dropped = false;
+    usec_t since_us = clock_mono_us();
     uint64_t kept;
 
     must_not_be_reading();
@@ -178,7 +190,8 @@ static void wait_for_room(struct shipper *s)
         }
         if (parts <= NEARLY_FULL) {
             s->drop_above = NEARLY_FULL;
-        } else if (parts > s->drop_above) {
+        }
+        if (parts > s->drop_above || (r != NULL && is_stalled(s, since_us))) {
             give_up(s, r);
             has_dropped = true;
             continue;
@@ -271,7 +284,10 @@ static enum stream_state ship_changes(struct shipper *s)
 {
     enum stream_state state;
 
-    s->shipping.now_s = (uint32_t)(clock_now(&s->cfg.engine->clock) / 1000);
+    msec_t now = clock_now(&s->cfg.engine->clock);
+
+    s->shipping.now_s = (uint32_t)(now / 1000);
+    s->due_gone = clock_add_ms(stream_due_gone(&s->stream, now), s->role.to_unix_ms);
     ship_rest(&s->ship);
     state = stream_pass(&s->stream, &s->ship);
     if (state < STREAM_OVERRUN) {
@@ -316,6 +332,9 @@ static void serve(struct shipper *s)
     }
     pthread_mutex_lock(&s->mutex);
     note_counts(s);
+    if (state == STREAM_IDLE) {
+        s->level = (struct shipper_level){backlog_end(s->cfg.backlog), s->due_gone};
+    }
     was_asked = state == STREAM_IDLE && s->done < asked;
     if (was_asked) {
         s->done = asked;
@@ -350,6 +369,7 @@ static void change_role(struct shipper *s)
     }
     if (is_good && wants) {
         budget_add(&s->cfg.engine->budget, SNAP_ROOM_BYTES);
+        stream_record_expiries(&s->stream, false);
         begin_block(s);
         s->is_pressed = false;
         s->drop_above = NEARLY_FULL;
@@ -368,6 +388,7 @@ static void change_role(struct shipper *s)
     s->readers.linger_until = 0;
     s->is_refused = !is_good;
     s->records = wants && is_good;
+    s->level = (struct shipper_level){backlog_end(s->cfg.backlog), INT64_MIN};
     s->has_stream = s->records;
     s->wants_records = s->wants_records && is_good;
     pthread_cond_broadcast(&s->changed);
@@ -633,6 +654,11 @@ void shipper_drop_all(struct shipper *s)
     pthread_mutex_unlock(&s->mutex);
 }
 
+struct backlog *shipper_backlog(const struct shipper *s)
+{
+    return s->cfg.backlog;
+}
+
 /* ---- marks ------------------------------------------------------------------------------- */
 
 uint64_t shipper_ask(struct shipper *s)
@@ -644,6 +670,13 @@ uint64_t shipper_ask(struct shipper *s)
     kick(s);
     pthread_mutex_unlock(&s->mutex);
     return ticket;
+}
+
+void shipper_hurry(struct shipper *s, uint64_t ticket)
+{
+    pthread_mutex_lock(&s->mutex);
+    s->hurried = ticket > s->hurried ? ticket : s->hurried;
+    pthread_mutex_unlock(&s->mutex);
 }
 
 /* Under the mutex. */
@@ -675,6 +708,17 @@ bool shipper_mark(struct shipper *s, uint64_t *offset)
     }
     pthread_mutex_unlock(&s->mutex);
     return is;
+}
+
+bool shipper_level(struct shipper *s, struct shipper_level *level)
+{
+    bool records;
+
+    pthread_mutex_lock(&s->mutex);
+    records = s->records;
+    *level = s->level;
+    pthread_mutex_unlock(&s->mutex);
+    return records;
 }
 
 /* ---- who looks --------------------------------------------------------------------------- */

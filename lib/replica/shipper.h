@@ -18,6 +18,9 @@
  * last reader was detached, for a link that breaks. If the rings are overrun nevertheless,
  * changes are lost: the backlog has a gap (backlog_gap()), and all readers are dropped.
  *
+ * Items that expire have no record. Instead a replica is told, outside the stream, up to which
+ * time everything due is gone at an offset: shipper_level().
+ *
  * Deadlines and times in blocks are those of the engine's clock plus a number that is fixed by
  * shipper_begin(), so that a step of the wall clock moves none.
  *
@@ -145,6 +148,9 @@ bool shipper_is_dropped(struct shipper_reader *r, struct shipper_drop *why);
 /* Drop all readers, as before a takeover: shipper_read() returns -1 from now on. */
 void shipper_drop_all(struct shipper *s);
 
+/* [const] The backlog. Context: any thread. */
+struct backlog *shipper_backlog(const struct shipper *s);
+
 /* ---- marks ------------------------------------------------------------------------------- */
 
 /*
@@ -164,6 +170,33 @@ bool shipper_is_done(struct shipper *s, uint64_t ticket, uint64_t *offset);
  * ended. False: nothing is recorded. Context: as shipper_attach().
  */
 bool shipper_mark(struct shipper *s, uint64_t *offset);
+
+/*
+ * Somebody waits for this ticket who must not wait long: until it is done, a reader for which
+ * the shipper waits is dropped as too slow after SHIPPER_STALL_MS, if it has not made room for
+ * one grant (768 KiB) of the backlog by then. Context: any thread.
+ */
+#define SHIPPER_STALL_MS 5000
+void shipper_hurry(struct shipper *s, uint64_t ticket);
+
+/*
+ * What was true at the last moment at which the backlog had everything: a replica that has
+ * applied what is before the offset drops what has a deadline up to `due_gone`, in Unix
+ * milliseconds as in the stream, and nothing that is later. False: nothing is recorded.
+ *
+ * Each ticket that is done has brought it up to date, also if nothing has changed; a shipper
+ * that sleeps does not. So whoever sends pings calls shipper_ask() at each, and sends the level
+ * of by then, which is one ping old at most. That costs a look at each shard. Context: any
+ * thread.
+ *
+ * While a log of the engine wants a record of each item that expires (its files have deadlines
+ * by a wall clock that was ahead), the stream has them as well.
+ */
+struct shipper_level {
+    uint64_t offset;
+    int64_t due_gone;
+};
+bool shipper_level(struct shipper *s, struct shipper_level *level);
 
 /* ---- who looks --------------------------------------------------------------------------- */
 

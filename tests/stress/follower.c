@@ -152,6 +152,7 @@ void follower_stop(struct follower **fp)
 void follower_audit(struct follower *f)
 {
     uint64_t ticket = shipper_ask(f->shipper);
+    struct shipper_level level;
     uint64_t mark = 0;
     bool is_over = false;
 
@@ -165,6 +166,10 @@ void follower_audit(struct follower *f)
             is_over = true;
         } else if (is_done && f->replica.offset >= mark) {
             replica_check(&f->replica, &f->world->engine, TO_UNIX);
+            if (shipper_level(f->shipper, &level) && level.offset <= f->replica.offset) {
+                replica_expire(&f->replica, &level);
+                replica_check(&f->replica, &f->world->engine, TO_UNIX);
+            }
             f->audits++;
             is_over = true;
         }

@@ -50,7 +50,7 @@ struct replica {
     char *value;
     size_t value_done;
     /* what came */
-    uint64_t items, gone, flushes, later, parts, cuts, ids, block_count;
+    uint64_t items, gone, expired, flushes, later, parts, cuts, ids, block_count;
     int64_t later_at;
 };
 
@@ -278,6 +278,23 @@ static inline bool replica_pull_to(struct replica *r, uint64_t offset)
         is_there = replica_pull(r);
     }
     return is_there;
+}
+
+/* What has a deadline up to this time is gone at the primary. */
+static inline void replica_expire(struct replica *r, const struct shipper_level *level)
+{
+    must(r->offset >= level->offset);
+    for (unsigned i = 0; i < REPLICA_CHAINS; i++) {
+        struct replica_item *next;
+
+        for (struct replica_item *it = r->chains[i]; it != NULL; it = next) {
+            next = it->next;
+            if (it->deadline <= level->due_gone && it != r->open) {
+                r->expired++;
+                replica_remove(r, it->key, it->key_len);
+            }
+        }
+    }
 }
 
 /* Continue from what was applied. */

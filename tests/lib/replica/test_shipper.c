@@ -104,6 +104,7 @@ static struct shipper_info info_now(void)
 static void pull_all(struct replica *r)
 {
     uint64_t ticket = shipper_ask(shipper);
+    struct shipper_level level;
     uint64_t offset;
 
     while (!shipper_is_done(shipper, ticket, &offset)) {
@@ -111,6 +112,9 @@ static void pull_all(struct replica *r)
         ck_assert(replica_pull(r));
     }
     ck_assert(replica_pull_to(r, offset));
+    ck_assert(shipper_level(shipper, &level));
+    ck_assert(replica_pull_to(r, level.offset));
+    replica_expire(r, &level);
 }
 
 static void check_equal(struct replica *r, uint64_t items)
@@ -147,18 +151,32 @@ TEST(changes_come_as_they_are_by_then)
     ck_assert_uint_eq(info_now().left_out, 0);
 }
 
+/* Without a word about each in the stream. */
 TEST(what_expires_goes)
 {
+    struct shipper_level level;
+    uint64_t end;
+
     for (unsigned i = 0; i < 100; i++) {
         fixture_set_until(&f, fixture_key("k", i), 100, fixture_now(&f) + 10 + i);
     }
     pull_all(&replica);
     check_equal(&replica, 100);
+    end = replica.offset;
     clock_advance(&f.engine.clock, 60);
+    pull_all(&replica); /* due, and not gone yet */
+    ck_assert(shipper_level(shipper, &level));
+    ck_assert_int_lt(level.due_gone, fixture_now(&f) - 49 + TO_UNIX);
+    check_equal(&replica, 49);
+    ck_assert_uint_eq(replica.count, 100);
     fixture_expire(&f);
     pull_all(&replica);
+    ck_assert(shipper_level(shipper, &level));
+    ck_assert_int_eq(level.due_gone, fixture_now(&f) + TO_UNIX);
     check_equal(&replica, 49);
     ck_assert_uint_eq(replica.count, 49);
+    ck_assert_uint_eq(replica.offset, end);
+    ck_assert_uint_eq(replica.gone, 0);
 }
 
 TEST(a_flush_comes_once_and_in_its_place)
