@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Applying, the replica's side: what a primary sends, to the engine and to the replica's own
+ * backlog, so that others can follow the replica in turn.
+ *
+ *     applier_begin_full()     a full sync comes: forget everything
+ *     applier_run_full()       read it (fullsync.h)
+ *     applier_end_full()       it was whole: continue from its mark
+ *     applier_take()           the stream, in pieces of any size
+ *     applier_cut()            the link was cut: continue from applier_offset()
+ *     applier_leave()          the primary is followed no more
+ *
+ * Each item keeps its cas, flags, marks and deadline. What does not fit takes the state before
+ * it away. Items past their deadline by the clock of this host are stored like others: whoever
+ * reads masks them, and the primary may give them a later deadline yet. What is flushed at an
+ * instant to come is flushed by this host's clock too, in case that the primary is gone then;
+ * the stream has that flush again, at its place.
+ */
+#ifndef MAYFLY_LIB_REPLICA_APPLIER_H
+#define MAYFLY_LIB_REPLICA_APPLIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/replica/backlog.h"
+#include "lib/snapshot/apply.h"
+#include "lib/snapshot/fault.h"
+
+struct applier;
+struct engine;
+
+/* What it takes, counted by the budget: a block that comes, and what opening one takes. */
+#define APPLIER_BYTES ((int64_t)SNAP_ROOM_BYTES + 2 * (int64_t)SNAP_RAW_MAX)
+
+struct applier_config {
+    struct engine *engine;   /* [borrowed] */
+    struct backlog *backlog; /* [borrowed] its own: it is the writer */
+    /*
+     * Is the work to end soon? Looked at between blocks; if it is set amid one, the rest of it
+     * is applied without a wait for memory. Context: the thread that applies.
+     */
+    bool (*is_stopped)(void *arg);
+    /* The history is called by this name from here on (a promotion above); may be NULL. */
+    void (*renamed)(void *arg, const struct backlog_name *name);
+    void *arg; /* [borrowed] of both */
+};
+
+enum applier_result {
+    APPLIER_OK,
+    APPLIER_BAD,       /* what came is damaged, or no such stream */
+    APPLIER_CUT,       /* a full sync ended too early, or reading it has failed */
+    APPLIER_STOPPED,   /* as is_stopped() has asked: nothing was left half done */
+    APPLIER_NO_MEMORY, /* for a flush, although it was waited for */
+};
+
+/* For logs: the result in words. */
+const char *applier_result_text(enum applier_result result);
+
+/*
+ * Make one that continues where the backlog ends. NULL: no memory. Context: a registered
+ * thread; all that does not say otherwise is called by one thread at a time, outside sections.
+ */
+struct applier *applier_create(const struct applier_config *cfg);
+
+/* Takes the address and nulls it; accepts NULL. Does what applier_leave() does. */
+void applier_destroy(struct applier **a);
+
+/* ---- a full sync ------------------------------------------------------------------------- */
+
+/*
+ * A full sync comes: flush everything. The backlog's history has no id before
+ * applier_end_full(), so nothing can be continued if that does not come; its epoch stays. Those
+ * that read the backlog have been dropped (shipper_drop_all()). APPLIER_OK, APPLIER_NO_MEMORY.
+ */
+enum applier_result applier_begin_full(struct applier *a);
+
+/*
+ * Read what fullsync_run() writes: `read` is asked for strictly consecutive offsets from 0 on,
+ * and returns 0 once at the end. APPLIER_OK: it ended where a block would begin. BAD, CUT:
+ * *fault says more. What was stored stays until the next applier_begin_full().
+ */
+enum applier_result applier_run_full(struct applier *a, snap_read_fn read, void *arg,
+                                     struct snap_fault *fault);
+
+/* It was whole. name: the primary's, with the offset M. */
+void applier_end_full(struct applier *a, const struct backlog_name *name);
+
+/* ---- the stream -------------------------------------------------------------------------- */
+
+/*
+ * The next n bytes. Each block that is whole is checked, applied, and then appended to the
+ * backlog; the rest is kept for the next call. After BAD and STOPPED that is as after
+ * applier_cut(). A block that was damaged has changed nothing.
+ */
+enum applier_result applier_take(struct applier *a, const char *bytes, size_t n);
+
+/* Everything before this offset is applied. Context: any thread. */
+uint64_t applier_offset(const struct applier *a);
+
+/*
+ * The link was cut: forget the piece of a block that has come. A value in parts whose first
+ * blocks were applied stays under way, to be continued by a partial sync.
+ */
+void applier_cut(struct applier *a);
+
+/*
+ * Where to continue if this process ends now: that of the backlog, but at the beginning of the
+ * value in parts that is under way.
+ */
+void applier_get_name(struct applier *a, struct backlog_name *name);
+
+/*
+ * The primary is followed no more, as before a promotion: the value in parts that is under way
+ * is forgotten with its key, and so it is by those that follow this replica, at the ID block.
+ */
+void applier_leave(struct applier *a);
+
+/* ---- beside it --------------------------------------------------------------------------- */
+
+/*
+ * A time of the stream is one of the engine's clock plus this. 0 at first. May be adjusted at
+ * any time; counts from the next block on. Context: any thread.
+ */
+void applier_set_scale(struct applier *a, int64_t to_unix_ms);
+
+/* What was applied since applier_create(). Context: any thread. */
+void applier_counts(const struct applier *a, struct apply_counts *counts);
+
+/*
+ * The highest cas that was stored: values that the engine draws after a promotion come after
+ * it. Context: any thread.
+ */
+uint64_t applier_cas_max(const struct applier *a);
+
+#endif

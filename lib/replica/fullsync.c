@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Full sync, the primary's side: see fullsync.h.
+ *
+ * The feed calls on_complete() whenever all that was changed before has been shipped. There a
+ * mark is asked for, later a reader is attached at it, and then one call more has to come: what
+ * was changed before the mark was placed had a record by then. In that call nothing more is
+ * shipped, and the second mark is waited for. Meanwhile nobody reads what comes after the first
+ * one; if that would hold the shipper up, both are given up, and taken anew.
+ */
+#include "lib/replica/fullsync.h"
+
+#include <time.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/feed.h"
+#include "lib/engine/flush.h"
+#include "lib/shard/shard.h"
+#include "lib/snapshot/rate.h"
+#include "lib/snapshot/shipping.h"
+
+/* Marks are taken so often before the sync is given up. */
+#define MARKS_MAX 100u
+
+/* The interval at which somebody looks how far others are. */
+#define LOOK_NS 1000000L
+
+/* What is going on beside the walk. */
+enum syncing_state {
+    SYNCING_WALK,   /* no mark was asked for */
+    SYNCING_ASKED,  /* the first one */
+    SYNCING_MARKED, /* it is placed, and a reader stands there */
+};
+
+struct syncing {
+    struct shipping shipping; /* stands first: it is what the feed's callbacks get */
+    struct fullsync *sync;
+    struct snap_encoder encoder;
+    struct ship_ops ops; /* those of shipping, and a feed's */
+    bool has_encoder;
+    bool is_broken; /* a write has failed */
+    uint64_t bytes; /* written */
+    usec_t began_us;
+    enum syncing_state state;
+    uint64_t ticket; /* of the mark that was asked for last */
+    unsigned marks;
+    enum fullsync_end end; /* DONE: once the feed is over */
+};
+
+static struct syncing *syncing_of(void *arg)
+{
+    return arg;
+}
+
+static bool is_stopped(const struct syncing *y)
+{
+    return atomic_load_explicit(&y->sync->is_to_stop, memory_order_relaxed);
+}
+
+static int64_t unix_now(const struct syncing *y)
+{
+    return clock_unix_ms(&y->sync->engine->clock);
+}
+
+/* It is over. Returns what a callback returns for that. */
+static bool end_with(struct syncing *y, enum fullsync_end end)
+{
+    y->end = end;
+    return false;
+}
+
+static bool write_bytes(void *arg, const void *bytes, size_t n)
+{
+    struct syncing *y = arg;
+
+    y->is_broken |= !y->sync->write(y->sync->write_arg, bytes, n);
+    y->bytes += y->is_broken ? 0 : n;
+    atomic_store_explicit(&y->sync->bytes, y->bytes, memory_order_relaxed);
+    return !y->is_broken;
+}
+
+/* ---- the feed's callbacks ---------------------------------------------------------------- */
+
+/* Is more wanted? */
+static bool goes_on(struct syncing *y)
+{
+    if (y->is_broken) {
+        return end_with(y, FULLSYNC_CLIENT_GONE);
+    }
+    return !is_stopped(y) || end_with(y, FULLSYNC_STOPPED);
+}
+
+/* Of struct shipping. A block is empty when a value in parts begins. */
+static bool on_rest(void *arg)
+{
+    struct syncing *y = arg;
+
+    if (!y->shipping.is_in_value) {
+        snap_encoder_send(&y->encoder, unix_now(y));
+    }
+    keep_rate(&y->sync->rate_max, &y->sync->is_to_stop, y->began_us, y->bytes);
+    return goes_on(y);
+}
+
+static bool begin_encoder(struct syncing *y)
+{
+    struct snap_header h = {.unix_ms = unix_now(y), .flags = SNAP_IS_LOG};
+    const struct engine *e = y->sync->engine;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        h.items += ctr_get(&e->shards[i]->counters, CTR_curr_items);
+        h.bytes += ctr_get(&e->shards[i]->counters, CTR_item_bytes);
+    }
+    y->began_us = clock_mono_us();
+    y->has_encoder = snap_encoder_begin(&y->encoder, write_bytes, y, &h, false);
+    return y->has_encoder ||
+           end_with(y, y->is_broken ? FULLSYNC_CLIENT_GONE : FULLSYNC_NO_MEMORY);
+}
+
+/* The mark is no longer wanted. */
+static void unmark(struct syncing *y)
+{
+    shipper_detach(&y->sync->reader);
+    y->state = SYNCING_WALK;
+}
+
+static bool on_begin(void *arg)
+{
+    struct syncing *y = syncing_of(arg);
+
+    atomic_fetch_add_explicit(&y->sync->walks, 1, memory_order_relaxed);
+    unmark(y);
+    if (!y->has_encoder) {
+        return begin_encoder(y);
+    }
+    snap_put_flush(&y->encoder, 0, unix_now(y)); /* forget what came before */
+    return goes_on(y);
+}
+
+/* A flush that waits for its instant may be older than the feed and the mark. */
+static void put_flush_to_come(struct syncing *y)
+{
+    msec_t at = engine_flush_to_come(y->sync->engine);
+
+    if (at != MSEC_NEVER) {
+        snap_put_flush(&y->encoder, clock_add_ms(at, y->sync->to_unix_ms), unix_now(y));
+    }
+}
+
+static uint64_t ask(struct syncing *y)
+{
+    uint64_t ticket = shipper_ask(y->sync->shipper);
+
+    shipper_hurry(y->sync->shipper, ticket);
+    return ticket;
+}
+
+static bool records(const struct syncing *y)
+{
+    struct shipper_info info;
+
+    shipper_info(y->sync->shipper, &info);
+    return info.records;
+}
+
+static bool ask_for_mark(struct syncing *y)
+{
+    if (++y->marks > MARKS_MAX) {
+        return end_with(y, FULLSYNC_LOST);
+    }
+    y->ticket = ask(y);
+    y->state = SYNCING_ASKED;
+    return true;
+}
+
+/* The first mark may be placed by now. */
+static bool look_for_mark(struct syncing *y)
+{
+    struct fullsync *s = y->sync;
+    struct backlog_name name;
+
+    if (!shipper_is_done(s->shipper, y->ticket, &s->offset)) {
+        return records(y) || end_with(y, FULLSYNC_LOST);
+    }
+    backlog_get_name(shipper_backlog(s->shipper), &name);
+    switch (shipper_attach(s->shipper, &name.id, s->offset, &s->reader)) {
+    case BACKLOG_CONTINUES:
+        y->state = SYNCING_MARKED;
+        return true;
+    case BACKLOG_BUSY:
+        return end_with(y, FULLSYNC_BUSY);
+    case BACKLOG_NO_MEMORY:
+        return end_with(y, FULLSYNC_NO_MEMORY);
+    default:
+        y->state = SYNCING_WALK; /* others read so fast that it is overwritten */
+        return true;
+    }
+}
+
+/* Is the reader that nobody reads by about to hold up the shipper, or dropped? */
+static bool is_in_the_way(const struct syncing *y)
+{
+    const struct backlog *b = shipper_backlog(y->sync->shipper);
+
+    return shipper_is_dropped(y->sync->reader, NULL) ||
+           backlog_end(b) - y->sync->offset > backlog_bytes(b) / 2;
+}
+
+/* Everything that was changed before the first mark is shipped: take the second one. */
+static bool finish(struct syncing *y)
+{
+    const struct timespec look = {0, LOOK_NS};
+    struct fullsync *s = y->sync;
+    uint64_t ticket;
+
+    put_flush_to_come(y);
+    snap_encoder_send(&y->encoder, unix_now(y));
+    if (!goes_on(y)) {
+        return false;
+    }
+    ticket = ask(y);
+    while (!shipper_is_done(s->shipper, ticket, &s->serve_from)) {
+        if (is_stopped(y)) {
+            return end_with(y, FULLSYNC_STOPPED);
+        }
+        if (!records(y)) {
+            return end_with(y, FULLSYNC_LOST);
+        }
+        if (is_in_the_way(y)) {
+            unmark(y);
+            return true;
+        }
+        nanosleep(&look, NULL);
+    }
+    if (shipper_is_dropped(s->reader, NULL)) {
+        unmark(y);
+        return true;
+    }
+    return end_with(y, FULLSYNC_DONE);
+}
+
+static bool on_complete(void *arg)
+{
+    struct syncing *y = syncing_of(arg);
+
+    if (!goes_on(y)) {
+        return false;
+    }
+    switch (y->state) {
+    case SYNCING_WALK:
+        return ask_for_mark(y);
+    case SYNCING_ASKED:
+        return look_for_mark(y);
+    default:
+        return finish(y);
+    }
+}
+
+/* ---- the caller's thread ----------------------------------------------------------------- */
+
+static void note_progress(struct fullsync *s, const struct feed_info *info)
+{
+    atomic_store_explicit(&s->items, info->keys_shipped, memory_order_relaxed);
+    atomic_store_explicit(&s->items_total, info->keys_all, memory_order_relaxed);
+}
+
+/* Wait until the feed is over, or is to be. */
+static void wait_for_feed(struct syncing *y, struct feed *feed)
+{
+    const struct timespec look = {0, 5 * LOOK_NS};
+    struct feed_info info;
+
+    for (;;) {
+        feed_info(feed, &info);
+        note_progress(y->sync, &info);
+        if (info.is_over || is_stopped(y)) {
+            return;
+        }
+        nanosleep(&look, NULL);
+    }
+}
+
+static enum fullsync_end run_feed(struct syncing *y)
+{
+    const struct feed_config cfg = {.ops = &y->ops,
+                                    .arg = &y->shipping,
+                                    .completes_often = true,
+                                    .knows_expiry = true,
+                                    .overruns_max = FULLSYNC_OVERRUNS_MAX};
+    struct feed *feed;
+
+    switch (feed_start(&feed, y->sync->engine, &cfg)) {
+    case MF_OK:
+        break;
+    case MF_EBUSY:
+        return FULLSYNC_BUSY;
+    default:
+        return FULLSYNC_NO_MEMORY;
+    }
+    wait_for_feed(y, feed);
+    feed_stop(&feed);
+    return y->end;
+}
+
+enum fullsync_end fullsync_run(struct fullsync *s)
+{
+    /* A feed that ends by itself was overrun too often. */
+    struct syncing y = {.sync = s, .ops = shipping_ops, .end = FULLSYNC_LOST};
+    enum fullsync_end end;
+
+    must_not_be_reading();
+    s->reader = NULL;
+    y.shipping = (struct shipping){.encoder = &y.encoder,
+                                   .engine = s->engine,
+                                   .to_unix_ms = s->to_unix_ms,
+                                   .rest = on_rest,
+                                   .arg = &y};
+    y.ops.begin = on_begin;
+    y.ops.complete = on_complete;
+    y.ops.takes_due = true;
+    budget_add(&s->engine->budget, FULLSYNC_BYTES);
+    end = run_feed(&y);
+    if (end == FULLSYNC_LOST && is_stopped(&y)) {
+        end = FULLSYNC_STOPPED;
+    }
+    if (end != FULLSYNC_DONE) {
+        shipper_detach(&s->reader);
+    }
+    if (y.has_encoder) {
+        snap_encoder_fini(&y.encoder);
+    }
+    budget_add(&s->engine->budget, -FULLSYNC_BYTES);
+    return end;
+}
+
+const char *fullsync_end_text(enum fullsync_end end)
+{
+    static const char *const texts[] = {
+        [FULLSYNC_DONE] = "done",
+        [FULLSYNC_STOPPED] = "stopped",
+        [FULLSYNC_CLIENT_GONE] = "the replica is gone",
+        [FULLSYNC_BUSY] = "another full sync goes on",
+        [FULLSYNC_NO_MEMORY] = "out of memory",
+        [FULLSYNC_LOST] = "changes came faster than they could be sent",
+    };
+
+    return texts[end];
+}

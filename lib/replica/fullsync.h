@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Full sync, the primary's side: everything there is goes to one replica, as a log of states
+ * (lib/snapshot/format.h, SNAP_IS_LOG, without an END), while requests run. Nothing is buffered
+ * but one block.
+ *
+ * A feed (lib/engine/feed.h) ships by a walk what there is, and meanwhile what changes. When
+ * both are done, a mark M is taken in the backlog, and a reader is attached there at once. What
+ * was changed before M was placed is shipped yet, and the feed ends: so the backlog need not
+ * hold what is changed during the walk. The states that came last may be newer than the stream
+ * after M; S is a second mark, taken after the last of them, by which the stream has caught up.
+ *
+ * Changes that come faster than they can be shipped overrun the rings, and the walk begins
+ * anew: the replica is told by a FLUSH block. After FULLSYNC_OVERRUNS_MAX of them the sync is
+ * LOST, so none goes on for ever. A flush does the same, and is no overrun.
+ */
+#ifndef MAYFLY_LIB_REPLICA_FULLSYNC_H
+#define MAYFLY_LIB_REPLICA_FULLSYNC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/replica/shipper.h"
+#include "lib/snapshot/encode.h"
+
+struct engine;
+
+#define FULLSYNC_OVERRUNS_MAX 3u
+
+/* What a sync takes, counted by the budget: a block. */
+#define FULLSYNC_BYTES ((int64_t)SNAP_ROOM_BYTES)
+
+enum fullsync_end {
+    FULLSYNC_DONE,
+    FULLSYNC_STOPPED,     /* as is_to_stop has asked */
+    FULLSYNC_CLIENT_GONE, /* write() has failed */
+    FULLSYNC_BUSY, /* another feed has not ended, or there are as many readers as can be */
+    FULLSYNC_NO_MEMORY,
+    FULLSYNC_LOST, /* changes came faster than they could be shipped; nothing is recorded */
+};
+
+struct fullsync {
+    /* set by the caller; the rest is zero */
+    struct engine *engine;   /* [borrowed] */
+    struct shipper *shipper; /* [borrowed] it records */
+    /*
+     * Takes bytes in their order; may block until the client took them. False: it is gone. To
+     * stop a sync whose client takes nothing, have it return false. It is called on the
+     * engine's thread for feeds, outside sections.
+     */
+    snap_write_fn write;
+    void *write_arg;           /* [borrowed] */
+    int64_t to_unix_ms;        /* as in struct shipper_role */
+    _Atomic bool is_to_stop;   /* may be set at any time, by any thread */
+    _Atomic uint64_t rate_max; /* bytes a second; 0: no limit. May change meanwhile. */
+    /* [atomic] for whoever watches */
+    _Atomic uint64_t items, items_total; /* walked, and about how many there are */
+    _Atomic uint64_t bytes;              /* written */
+    _Atomic uint64_t walks; /* begun: 1, and one for each overrun and some flushes */
+    /* out, of FULLSYNC_DONE */
+    uint64_t offset;     /* M: the replica continues from there */
+    uint64_t serve_from; /* S: it serves nothing before it has applied what is before there */
+    struct shipper_reader *reader; /* at M, the caller's from then on */
+};
+
+/* For logs: how it ended, in words. */
+const char *fullsync_end_text(enum fullsync_end end);
+
+/*
+ * Send everything; may take minutes. The bytes begin with a snapshot's header. Another replica
+ * that is slow holds up the marks, but not for long: see shipper_hurry(). Context: a registered
+ * thread, outside a section.
+ */
+enum fullsync_end fullsync_run(struct fullsync *s);
+
+#endif
