@@ -124,6 +124,7 @@ static inline void pair_start_replica(struct pair_side *side, const struct pair_
     applier_set_scale(side->applier, PAIR_TO_UNIX - PAIR_AHEAD);
 }
 
+/* The last side. */
 static inline void pair_stop(struct pair_side *side)
 {
     applier_destroy(&side->applier);
@@ -132,7 +133,13 @@ static inline void pair_stop(struct pair_side *side)
     atomic_store(&side->is_over, true);
     thread_join(&side->home);
     fixture_stop(&side->f);
-    rcu_register(); /* for the other side */
+}
+
+/* Not the last: the thread of the test stays registered. */
+static inline void pair_stop_one(struct pair_side *side)
+{
+    pair_stop(side);
+    rcu_register();
 }
 
 /* ---- bytes ------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ static void start(void)
 static void stop(void)
 {
     pair_drop_bytes(&stream);
-    pair_stop(&replica);
+    pair_stop_one(&replica);
     pair_stop(&primary);
 }
 
@@ -274,7 +274,7 @@ TEST(a_promotion_amid_a_value_cuts_it_and_renames)
     ck_assert_uint_eq(name.previous_end, offset);
     /* It goes on under that name. */
     ck_assert_uint_eq(applier_offset(replica.applier), backlog_end(middle.backlog));
-    pair_stop(&middle);
+    pair_stop_one(&middle);
 }
 
 /* ---- chains ------------------------------------------------------------------------------ */
@@ -298,7 +298,7 @@ TEST(a_chain_has_the_same)
     ck_assert_uint_eq(pair_check(&primary, &replica), 301);
     ck_assert_uint_eq(pair_check(&primary, &last), 301);
     pair_drop_bytes(&copy);
-    pair_stop(&last);
+    pair_stop_one(&last);
 }
 
 /* ---- flushes and deadlines --------------------------------------------------------------- */
@@ -417,4 +417,53 @@ TEST(while_a_full_sync_comes_nothing_continues)
     ck_assert_uint_eq(name.epoch, before.epoch);
     ck_assert_uint_eq(fixture_counter(&replica.f, CTR_curr_items), 0);
     applier_end_full(replica.applier, &before);
+}
+
+/* ---- a full sync that is written by hand ------------------------------------------------- */
+
+static bool put_bytes(void *arg, const void *bytes, size_t n)
+{
+    pair_put(arg, bytes, n);
+    return true;
+}
+
+/* An older state, then a value that is cut: nothing of it may stay, nor the older state. */
+TEST_LOOP(a_value_that_is_cut_leaves_nothing, 3)
+{
+    struct snap_header h = {.flags = SNAP_IS_LOG};
+    struct snap_item it = {.deadline = SNAP_DEADLINE_NEVER,
+                           .cas = 1,
+                           .key = span_of("key", 3),
+                           .value = span_of("older", 5),
+                           .value_len = 5};
+    static const char part[SNAP_RAW_MAX];
+    struct snap_encoder e;
+    struct snap_fault fault;
+
+    ck_assert(snap_encoder_begin(&e, put_bytes, &stream, &h, false));
+    ck_assert(snap_put_item(&e, &it));
+    ck_assert(snap_encoder_send(&e, 1));
+    it.value = span_of("new", 3);
+    if (_i == 0) { /* it fits a block */
+        it.value_len = SNAP_RAW_MAX / 2;
+        ck_assert(snap_put_item(&e, &it));
+        snap_item_cut(&e);
+        ck_assert(snap_encoder_send(&e, 1));
+    } else { /* in parts: before any of it is out, or after some */
+        it.value = span_of(NULL, 0);
+        it.value_len = MIB;
+        ck_assert(snap_value_begin(&e, &it, 1));
+        ck_assert(snap_value_part(&e, span_of(part, _i == 1 ? 100 : SNAP_RAW_MAX), 1));
+        ck_assert(snap_value_cut(&e, 1));
+    }
+    it.key = span_of("last", 4);
+    it.value = span_of("", 0);
+    it.value_len = 0;
+    ck_assert(snap_put_item(&e, &it));
+    ck_assert(snap_encoder_send(&e, 1));
+    snap_encoder_fini(&e);
+    ck_assert_int_eq(applier_begin_full(replica.applier), APPLIER_OK);
+    ck_assert_int_eq(applier_run_full(replica.applier, pair_read, &stream, &fault), APPLIER_OK);
+    ck_assert(!fixture_has(&replica.f, "key"));
+    ck_assert(fixture_has(&replica.f, "last"));
 }

@@ -20,13 +20,15 @@ static unsigned writes; /* blocks, and the header, that were written */
 static bool (*at_write)(void);
 
 /* What happens when the shipper has something new. */
-static void (*at_more)(void);
+static void (*_Atomic at_more)(void);
 
 static void on_more(void *arg)
 {
+    void (*then)(void) = at_more;
+
     ck_quick(arg == &primary);
-    if (at_more != NULL) {
-        at_more();
+    if (then != NULL) {
+        then();
     }
 }
 
@@ -64,7 +66,7 @@ static void stop(void)
 {
     shipper_detach(&fs.reader);
     pair_drop_bytes(&full);
-    pair_stop(&replica);
+    pair_stop_one(&replica);
     pair_stop(&primary);
 }
 
@@ -255,6 +257,34 @@ TEST(what_is_due_comes_too)
     follow();
     ck_assert_uint_eq(pair_check(&primary, &replica), 0);
     ck_assert_uint_eq(fixture_counter(&replica.f, CTR_curr_items), 2);
+}
+
+/* They have the deadline, and a level tells when they are gone. */
+static bool expire(void)
+{
+    clock_advance(&primary.f.engine.clock, 1);
+    fixture_expire(&primary.f);
+    return true;
+}
+
+TEST(what_expires_meanwhile_has_no_record)
+{
+    struct apply_counts counts;
+    uint64_t end;
+
+    for (unsigned i = 0; i < 5000; i++) {
+        fixture_set_until(&primary.f, fixture_key("key", i), 200, fixture_now(&primary.f) + 1);
+    }
+    end = pair_mark(&primary);
+    at_write = expire;
+    ck_assert_int_eq(fullsync_run(&fs), FULLSYNC_DONE);
+    ck_assert_uint_eq(fixture_counter(&primary.f, CTR_curr_items), 0);
+    ck_assert_uint_lt(full.len, 5000 * 300);
+    ck_assert_uint_eq(backlog_end(primary.backlog), end);
+    follow();
+    applier_counts(replica.applier, &counts);
+    /* All that was there is stored once, and not taken away again. */
+    ck_assert_uint_eq(counts.states, fixture_counter(&replica.f, CTR_curr_items));
 }
 
 /* ---- flushes ----------------------------------------------------------------------------- */
