@@ -39,6 +39,7 @@ struct applier {
     bool has_failed; /* a flush */
     /* [atomic] */
     _Atomic uint64_t offset;
+    _Atomic uint64_t mark;
     _Atomic int64_t to_unix_ms;
     _Atomic uint64_t cas_max;
     struct apply_counts counts;
@@ -94,6 +95,7 @@ struct applier *applier_create(const struct applier_config *cfg)
     backlog_get_name(cfg->backlog, &name);
     a->id = name.id;
     atomic_store_explicit(&a->offset, name.offset, memory_order_relaxed);
+    atomic_store_explicit(&a->mark, name.offset, memory_order_relaxed);
     budget_add(&cfg->engine->budget, APPLIER_BYTES);
     return a;
 }
@@ -117,6 +119,14 @@ void applier_destroy(struct applier **ap)
 static void set_offset(struct applier *a, uint64_t offset)
 {
     atomic_store_explicit(&a->offset, offset, memory_order_release);
+    if (!a->value.is_open) {
+        atomic_store_explicit(&a->mark, offset, memory_order_release);
+    }
+}
+
+uint64_t applier_mark(const struct applier *a)
+{
+    return atomic_load_explicit(&a->mark, memory_order_acquire);
 }
 
 uint64_t applier_offset(const struct applier *a)

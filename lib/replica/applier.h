@@ -99,6 +99,12 @@ enum applier_result applier_take(struct applier *a, const char *bytes, size_t n)
 uint64_t applier_offset(const struct applier *a);
 
 /*
+ * The last such offset that is not within a value in parts: from there one can continue that was
+ * sent everything by this replica (fullsync.h). Context: any thread.
+ */
+uint64_t applier_mark(const struct applier *a);
+
+/*
  * The link was cut: forget the piece of a block that has come. A value in parts whose first
  * blocks were applied stays under way, to be continued by a partial sync.
  */

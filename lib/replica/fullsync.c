@@ -17,6 +17,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/feed.h"
 #include "lib/engine/flush.h"
+#include "lib/replica/applier.h"
 #include "lib/shard/shard.h"
 #include "lib/snapshot/rate.h"
 #include "lib/snapshot/shipping.h"
@@ -151,10 +152,23 @@ static void put_flush_to_come(struct syncing *y)
 
 static uint64_t ask(struct syncing *y)
 {
-    uint64_t ticket = shipper_ask(y->sync->shipper);
+    uint64_t ticket = 0;
 
-    shipper_hurry(y->sync->shipper, ticket);
+    if (y->sync->applier == NULL) {
+        ticket = shipper_ask(y->sync->shipper);
+        shipper_hurry(y->sync->shipper, ticket);
+    }
     return ticket;
+}
+
+/* Is the mark placed? What a replica has applied is in its backlog at once. */
+static bool is_placed(const struct syncing *y, uint64_t ticket, uint64_t *offset)
+{
+    if (y->sync->applier == NULL) {
+        return shipper_is_done(y->sync->shipper, ticket, offset);
+    }
+    *offset = applier_mark(y->sync->applier);
+    return true;
 }
 
 static bool records(const struct syncing *y)
@@ -181,7 +195,7 @@ static bool look_for_mark(struct syncing *y)
     struct fullsync *s = y->sync;
     struct backlog_name name;
 
-    if (!shipper_is_done(s->shipper, y->ticket, &s->offset)) {
+    if (!is_placed(y, y->ticket, &s->offset)) {
         return records(y) || end_with(y, FULLSYNC_LOST);
     }
     backlog_get_name(shipper_backlog(s->shipper), &name);
@@ -221,7 +235,7 @@ static bool finish(struct syncing *y)
         return false;
     }
     ticket = ask(y);
-    while (!shipper_is_done(s->shipper, ticket, &s->serve_from)) {
+    while (!is_placed(y, ticket, &s->serve_from)) {
         if (is_stopped(y)) {
             return end_with(y, FULLSYNC_STOPPED);
         }

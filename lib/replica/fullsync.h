@@ -24,6 +24,7 @@
 #include "lib/replica/shipper.h"
 #include "lib/snapshot/encode.h"
 
+struct applier;
 struct engine;
 
 #define FULLSYNC_OVERRUNS_MAX 3u
@@ -43,7 +44,9 @@ enum fullsync_end {
 struct fullsync {
     /* set by the caller; the rest is zero */
     struct engine *engine;   /* [borrowed] */
-    struct shipper *shipper; /* [borrowed] it records */
+    struct shipper *shipper; /* [borrowed] it records, or there is an applier */
+    /* [borrowed] of a replica, whose shipper records nothing: marks are where it has come to. */
+    const struct applier *applier;
     /*
      * Takes bytes in their order; may block until the client took them. False: it is gone. To
      * stop a sync whose client takes nothing, have it return false. It is called on the
