@@ -61,7 +61,8 @@ struct attach_head {
     int64_t boot_ns;       /* CLOCK_BOOTTIME, */
     int64_t unix_ms;       /* wall clock */
     msec_t now;            /* and the engine's clock, when it was left */
-    uint8_t reserved[256]; /* zero: fields to come go here, and the size stays as it is */
+    uint8_t extra[ATTACH_EXTRA_BYTES]; /* of the caller's */
+    uint8_t reserved[128]; /* zero: fields to come go here, and the size stays as it is */
     uint16_t owner[ROUTE_SLOTS]
                   [2]; /* the shard of each slot, and the one that its items go to */
     struct {
@@ -386,6 +387,7 @@ bool attach_plan(struct attach *a, struct engine_config *cfg)
     cfg->shards = h->shards;
     cfg->seed = h->seed;
     a->companion = h->companion;
+    memcpy(a->extra, h->extra, sizeof(a->extra));
     place_regions(a, (uint64_t)st.st_blocks < h->blocks);
     no(a, "out of memory"); /* unless something else is found to be wrong, or nothing */
     return true;
@@ -739,6 +741,7 @@ void attach_leave(struct attach *a, struct engine *e)
     h->now = clock_now(&e->clock);
     h->unix_ms = clock_to_unix_ms(&e->clock, h->now);
     h->companion = a->companion;
+    memcpy(h->extra, a->extra, sizeof(h->extra));
     h->state = STATE_CLEAN;
     h->sum = head_sum(h);
     if (!region_write(a->fd, 0, h, HEAD_BYTES) || fdatasync(a->fd) != 0) {

@@ -35,6 +35,8 @@ enum attach_state {
 
 #define ATTACH_WHY_BYTES 160
 
+#define ATTACH_EXTRA_BYTES 128u
+
 /* Longer than any number of shards. */
 #define ATTACH_SHARDS_MAX 512u
 
@@ -49,6 +51,8 @@ struct attach {
      * nothing. Out after engine_start(), if it is warm.
      */
     uint32_t companion;
+    /* The same: bytes of the caller's, which are zero if nothing was left. */
+    uint8_t extra[ATTACH_EXTRA_BYTES];
     /* of attach_open() */
     int fd;                   /* -1: not open */
     bool is_new;              /* nothing was there */
