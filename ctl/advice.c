@@ -409,6 +409,99 @@ static enum advice_state see_clock(const struct look *l)
     return advise_if(fabs(ahead) > 5);
 }
 
+/* ---- replication ------------------------------------------------------------------------- */
+
+static double replication(const struct look *l, const char *name)
+{
+    return stats_get(&l->f->replication, name);
+}
+
+static bool replication_is(const struct look *l, const char *name, const char *value)
+{
+    struct span text;
+
+    return stats_find(&l->f->replication, name, &text) && span_is(text, value);
+}
+
+/* Is it a replica? False: it is a primary, or does not say. */
+static bool is_replica(const struct look *l)
+{
+    return replication_is(l, "role", "replica");
+}
+
+static enum advice_state see_replica_link(const struct look *l)
+{
+    struct span state = span_str("?");
+    struct span why = span_str("none");
+
+    if (l->f->replication.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    if (!is_replica(l)) {
+        tell(l, "it is a primary");
+        return ADVICE_WELL;
+    }
+    (void)stats_find(&l->f->replication, "repl_state", &state);
+    (void)stats_find(&l->f->replication, "repl_state_reason", &why);
+    tell(l, "its state is %.*s: %.*s", (int)(state.len < 40 ? state.len : 40), state.ptr,
+         (int)(why.len < 200 ? why.len : 200), why.ptr);
+    return advise_if(span_is(state, "connecting") || span_is(state, "cut") ||
+                     span_is(state, "stale"));
+}
+
+static enum advice_state see_replica_clock(const struct look *l)
+{
+    double ahead = replication(l, "repl_clock_skew_ms");
+    char text[UNIT_TEXT_BYTES];
+
+    if (l->f->replication.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    unit_short(text, UNIT_MS, fabs(ahead));
+    tell(l, "the primary's is %s %s", text, ahead < 0 ? "behind" : "ahead");
+    return advise_if(is_replica(l) && fabs(ahead) > 1000);
+}
+
+static enum advice_state see_replica_memory(const struct look *l)
+{
+    double n = replication(l, "repl_evicted");
+
+    if (l->f->replication.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "%.0f items", n);
+    return advise_if(is_replica(l) && n > 0);
+}
+
+static enum advice_state see_replica_lag(const struct look *l)
+{
+    const char *name = is_replica(l) ? "repl_lag_bytes" : "replicas_lag_bytes";
+    double lag = replication(l, name);
+    double backlog = replication(l, "repl_backlog_size");
+    char lag_text[UNIT_TEXT_BYTES], backlog_text[UNIT_TEXT_BYTES];
+
+    if (l->f->replication.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "it lags by %s of changes; the backlog has room for %s", bytes(lag_text, lag),
+         bytes(backlog_text, backlog));
+    return advise_if(backlog > 0 && lag > 0.5 * backlog &&
+                     (!is_replica(l) || replication_is(l, "repl_state", "online")));
+}
+
+static enum advice_state see_few_replicas(const struct look *l)
+{
+    double online = replication(l, "online_replicas");
+    double wanted = stats_get(&l->f->settings, "min_replicas_to_write");
+
+    if (l->f->replication.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "%.0f online, min_replicas_to_write is %.0f", online, wanted);
+    return advise_if(!is_replica(l) &&
+                     (online < wanted || replication_is(l, "repl_too_few_replicas", "1")));
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 static const struct {

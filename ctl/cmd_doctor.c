@@ -23,6 +23,9 @@ static enum ctl_status gather(struct ctl *c, struct facts *f)
         status = ask_stats_if_any(c, "expire", &f->expire);
     }
     if (status == CTL_OK) {
+        status = ask_stats_if_any(c, "replication", &f->replication);
+    }
+    if (status == CTL_OK) {
         int pid = host_pid(c, &f->general);
 
         f->is_here = link_is_local(c->link);
@@ -104,6 +107,7 @@ int cmd_doctor(struct ctl *c, const struct words *args)
     stats_init(&f.general);
     stats_init(&f.settings);
     stats_init(&f.expire);
+    stats_init(&f.replication);
     status = gather(c, &f);
     if (status == CTL_OK) {
         status = judge(c, &f);
@@ -111,5 +115,6 @@ int cmd_doctor(struct ctl *c, const struct words *args)
     stats_fini(&f.general);
     stats_fini(&f.settings);
     stats_fini(&f.expire);
+    stats_fini(&f.replication);
     return status;
 }

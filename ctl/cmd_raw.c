@@ -25,7 +25,13 @@ static const struct {
 static const struct {
     const char *word;
     const char *what;
-} final[] = {{"flush_all", "Drop all items"}, {"shutdown", "Stop the server"}};
+} final[] = {
+    {"flush_all", "Drop all items"},
+    {"shutdown", "Stop the server"},
+    {"replicaof", "Change the role"},
+    {"promote", "Make a primary"},
+    {"failover", "Hand the role of primary to a replica"},
+};
 
 /* The bytes of a value that follows "VALUE key flags bytes" or "VA bytes"; false: none does. */
 static bool value_follows(struct span line, uint64_t *bytes)

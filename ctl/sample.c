@@ -18,12 +18,14 @@ void sample_init(struct sample *s)
     memset(s, 0, sizeof(*s));
     stats_init(&s->general);
     stats_init(&s->shards);
+    stats_init(&s->replication);
 }
 
 void sample_fini(struct sample *s)
 {
     stats_fini(&s->general);
     stats_fini(&s->shards);
+    stats_fini(&s->replication);
 }
 
 /* "first:rest"; false: there is no colon. */
@@ -262,6 +264,9 @@ enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample
     }
     if (status == CTL_OK) {
         status = ask_stats_if_any(c, "latency", &latency);
+    }
+    if (status == CTL_OK) {
+        status = ask_stats_if_any(c, "replication", &s->replication);
     }
     if (status == CTL_OK) {
         sample_read_latency(s, &latency);

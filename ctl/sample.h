@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The state of a server at one moment, and what happened since the moment before: what `top`
- * and `memory` show. Made of `stats` and `stats shards`, and of `stats latency` where there is
- * one.
+ * and `memory` show. Made of `stats` and `stats shards`, and of `stats latency` and `stats
+ * replication` where there are any.
  */
 #ifndef MAYFLY_CTL_SAMPLE_H
 #define MAYFLY_CTL_SAMPLE_H
@@ -54,6 +54,7 @@ struct latency_sample {
 struct sample {
     double at_s; /* monotonic */
     struct stats general, shards;
+    struct stats replication; /* empty: the server does not tell */
     struct shard_sample all;
     struct shard_sample shard[SAMPLE_SHARDS_MAX];
     unsigned shard_count;

@@ -166,6 +166,23 @@ static void put_figures(struct json *j, const struct shard_sample *one)
 #undef FIGURE
 }
 
+/* The role and the lag in time; null: the server does not tell. */
+static void put_role(struct json *j, const struct stats *s)
+{
+    struct span role = {0};
+    double lag_ms;
+
+    json_name(j, "role");
+    if (stats_find(s, "role", &role)) {
+        json_text(j, role);
+    } else {
+        json_null(j);
+    }
+    json_name(j, "repl_lag_ms");
+    json_double(j,
+                stats_number(s, "repl_lag_ms", &lag_ms) && lag_ms >= 0 ? lag_ms : (double)NAN);
+}
+
 static void put_json(const struct top *t)
 {
     const struct sample *s = &t->sample[t->last];
@@ -175,6 +192,7 @@ static void put_json(const struct top *t)
     json_begin(&j, '{');
     json_name(&j, "time");
     json_u64(&j, (uint64_t)time(NULL));
+    put_role(&j, &s->replication);
     json_name(&j, "all");
     json_begin(&j, '{');
     put_figures(&j, &s->all);

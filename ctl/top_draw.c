@@ -111,6 +111,41 @@ static void draw_aside(struct sheet *s, unsigned row, const char *text)
     }
 }
 
+/* At the right end of a row: the role, unless it is a primary that nobody follows. */
+static void draw_role(const struct sample *now, struct sheet *s, unsigned row)
+{
+    const struct stats *r = &now->replication;
+    struct span role = {0};
+    struct span state = {0};
+    bool is_bad;
+    char lag[UNIT_TEXT_BYTES];
+    char text[2 * UNIT_TEXT_BYTES];
+
+    if (s->columns <= LABEL + 40 || !stats_find(r, "role", &role) ||
+        !stats_find(r, "repl_state", &state)) {
+        return;
+    }
+    if (span_is(role, "primary")) {
+        double all = stats_get(r, "connected_replicas");
+        double online = stats_get(r, "online_replicas");
+
+        if (all == 0) {
+            return;
+        }
+        is_bad = online < all;
+        snprintf(text, sizeof(text), "replicas: %.0f of %.0f", online, all);
+    } else if (span_is(state, "online")) {
+        is_bad = false;
+        top_number(lag, UNIT_MS, stats_get(r, "repl_lag_ms"));
+        snprintf(text, sizeof(text), "replica, lag %s", lag);
+    } else {
+        is_bad = true;
+        snprintf(text, sizeof(text), "replica, %.*s", state.len > 12 ? 12 : (int)state.len,
+                 state.ptr);
+    }
+    sheet_put_right(s, row, s->columns, is_bad ? SHEET_BAD : SHEET_DIM, text);
+}
+
 static void draw_latency(const struct sample *now, struct sheet *s, unsigned row)
 {
     unsigned x = LABEL;
@@ -148,6 +183,7 @@ static void draw_head(const struct top *t, struct sheet *s)
     draw_memory(now, s, 1);
     draw_connections(now, s, 2);
     draw_spark(t, s, 3, "ops/s", PAST_OPS, all[FIGURE_ops], "");
+    draw_role(now, s, 3);
     draw_spark(t, s, 4, "hit ratio", PAST_HITS, all[FIGURE_hit_pct], "%");
     draw_spark(t, s, 5, "expired/s", PAST_EXPIRED, all[FIGURE_expired], "");
     top_number(value, UNIT_NONE, all[FIGURE_debt]);

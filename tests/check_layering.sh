@@ -28,9 +28,9 @@ daemon/base: lib/base
 daemon/options: lib/base lib/snapshot daemon/base
 daemon/access: lib/base daemon/base daemon/options
 daemon/net: lib/base lib/memory lib/shard daemon/base daemon/options daemon/access
-daemon/worker: lib/base lib/link lib/memory lib/expiry lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access
+daemon/worker: lib/base lib/link lib/memory lib/expiry lib/shard lib/engine lib/snapshot lib/replica proto daemon/base daemon/options daemon/net daemon/access
 daemon/stats: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker
-daemon/command: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
+daemon/command: lib/base lib/memory lib/shard lib/engine lib/snapshot lib/replica proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
 daemon/conn: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command
 daemon/metrics: lib/base lib/shard lib/engine lib/snapshot daemon/base daemon/options daemon/net daemon/worker daemon/stats
 daemon/service: lib/base lib/link lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics

@@ -125,6 +125,14 @@ struct client_duties {
     uint64_t (*peer_id)(const struct client *c); /* auth_peers_id() of its address */
 };
 
+/*
+ * What a client has begun that goes on between its commands, and ends with it: stands first in
+ * what that is.
+ */
+struct client_service {
+    void (*end)(struct client_service *s); /* Context: worker */
+};
+
 /* Does a client have to log in before anything else? */
 enum login_state {
     LOGIN_NONE,    /* no; nothing is known of it that could be looked at again */
@@ -148,6 +156,7 @@ struct client {
     struct late_answer *late;  /* [borrowed] released by its owner when it comes; NULL: none */
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
+    struct client_service *service; /* owned until it closes; NULL: none */
     uint64_t since_ns;   /* since when what it has sent waits to be executed; 0: nothing does */
     struct timed *timed; /* owned: requests whose replies it has not got; NULL: none */
     struct siphash_digest login; /* if client_has_login(): what it authenticated with */

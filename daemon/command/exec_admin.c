@@ -11,10 +11,13 @@
 
 #include "daemon/base/version.h"
 #include "daemon/command/exec_config.h"
+#include "daemon/command/exec_export.h"
 #include "daemon/command/exec_insight.h"
 #include "daemon/command/exec_lru.h"
+#include "daemon/command/exec_replication.h"
 #include "daemon/command/exec_restore.h"
 #include "daemon/command/exec_snapshot.h"
+#include "daemon/command/guard.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
@@ -104,6 +107,16 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
     must_not_be_reading();
     if (t->w->settings->no_flush_all) {
         return answer_flush(t, r, REPLY_FLUSH_OFF, BIN_REPLY_AUTH_FAILURE);
+    }
+    if ((t->w->gate & GATE_STOPS) != 0) {
+        enum reply why = guard_ask_gate(t);
+
+        if (why == REPLY_FAILOVER) {
+            return TURN_WAITS;
+        }
+        if (why != REPLY_LOG_VOID) { /* a flush removes what the log is void of */
+            return answer_flush(t, r, why, guard_count(t, why));
+        }
     }
     if (snapshots_is_on(&t->w->crew->snapshots)) {
         wait = mem_zalloc(sizeof(*wait));
@@ -365,6 +378,22 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return exec_lastsave(t, r);
     case CMD_RESTORE:
         return exec_restore(t, r);
+    case CMD_PSYNC:
+        return exec_psync(t, r);
+    case CMD_SYNC:
+        return exec_sync(t, r);
+    case CMD_REPLCONF:
+        return exec_replconf(t, r);
+    case CMD_REPLICAOF:
+        return exec_replicaof(t, r);
+    case CMD_PROMOTE:
+        return exec_promote(t, r);
+    case CMD_FAILOVER:
+        return exec_failover(t, r);
+    case CMD_WAIT:
+        return exec_wait(t, r);
+    case CMD_ROLE:
+        return exec_role(t, r);
     case CMD_BGREWRITEAOF:
         return exec_bgrewriteaof(t, r);
     default:

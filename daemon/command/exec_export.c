@@ -11,15 +11,20 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/command/exec_replication.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
+/* The last line. */
+#define LAST_MAX 128u
+
 /* A client that is sent a snapshot. */
 struct sending {
-    struct late_answer late; /* stands first */
-    bool is_handed;          /* it has a portion that its socket did not take yet */
-    bool is_over;            /* the thread is done with it */
+    struct late_answer late;   /* stands first */
+    bool is_handed;            /* it has a portion that its socket did not take yet */
+    bool is_over;              /* the thread is done with it */
+    struct following *replica; /* [borrowed] for whom; NULL: for a client, a snapshot */
     struct export export;
 };
 
@@ -71,12 +76,38 @@ static void on_portion(struct message *m, void *receiver)
     client_answer_portion(&s->late, with_head(&s->export), true, on_taken);
 }
 
-static struct span last_line(const struct export *e, char line[EXPORT_HEAD_MAX])
+/* What a replica is told at the end: see exec_replication.h. */
+static struct span end_of_sync(const struct sending *s, const struct replication *r,
+                               char line[LAST_MAX])
 {
+    const struct fullsync *sync = &s->export.sync;
+    struct backlog_name name;
+    char id[REPLID_CHARS + 1];
+
+    backlog_get_name(shipper_backlog(sync->shipper), &name);
+    replid_format(&name.id, id);
+    snprintf(line, LAST_MAX, "END %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u\r\n",
+             s->export.items, id, name.epoch, sync->offset, sync->serve_from,
+             (unsigned)replication_has_lost(r));
+    return span_str(line);
+}
+
+static struct span last_line(const struct sending *s, const struct replication *r,
+                             char line[LAST_MAX])
+{
+    const struct export *e = &s->export;
+
     switch (e->end) {
     case EXPORT_DONE:
-        snprintf(line, EXPORT_HEAD_MAX, "END %" PRIu64 "\r\n", e->items);
+        if (s->replica != NULL) {
+            return end_of_sync(s, r, line);
+        }
+        snprintf(line, LAST_MAX, "END %" PRIu64 "\r\n", e->items);
         return span_str(line);
+    case EXPORT_BUSY:
+        return reply_text(REPLY_EXPORT_BUSY);
+    case EXPORT_LOST:
+        return reply_text(REPLY_EXPORT_LOST);
     case EXPORT_FLUSHED:
         return reply_text(REPLY_EXPORT_FLUSHED);
     case EXPORT_STOPPED:
@@ -91,30 +122,40 @@ static struct span last_line(const struct export *e, char line[EXPORT_HEAD_MAX])
 static void on_over(struct message *m, void *receiver)
 {
     struct sending *s = of_message(m, offsetof(struct sending, export.over));
-    char line[EXPORT_HEAD_MAX];
+    char line[LAST_MAX];
 
     must_be_worker(receiver);
     s->is_over = true;
+    if (s->replica != NULL) {
+        following_end_sync(s->late.client, s->replica, s->export.sync.reader);
+        replication_end_sync(&((struct worker *)receiver)->crew->replication);
+    }
     if (s->is_handed) {
         /* No line can follow what it does not take: it is closed, and then released. */
         shutdown(s->late.client->io.fd, SHUT_RDWR);
         return;
     }
-    (void)client_answer(&s->late, last_line(&s->export, line), true);
+    (void)client_answer(
+        &s->late, last_line(s, &((struct worker *)receiver)->crew->replication, line), true);
     release(s);
 }
 
-enum turn_stop exec_export(struct turn *t, const struct request *r)
+/* Begin; replica: see struct sending. */
+static enum turn_stop begin(struct turn *t, const struct request *r, struct following *replica)
 {
-    struct sending *s;
+    struct sending *s = mem_zalloc(sizeof(*s));
 
-    must_be_outside_section(t);
-    if (t->w->settings->no_dump) {
-        return turn_answer(t, r, REPLY_EXPORT_OFF);
-    }
-    s = mem_zalloc(sizeof(*s));
     if (s == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    s->replica = replica;
+    if (replica != NULL) {
+        s->export.is_sync = true;
+        if (!replication_begin_sync(&t->w->crew->replication, &s->export.sync)) {
+            mem_free(s);
+            return turn_answer(t, r, REPLY_EXPORT_BUSY);
+        }
+        following_begin_sync(replica);
     }
     s->export.portion.fn = on_portion;
     s->export.over.fn = on_over;
@@ -123,7 +164,36 @@ enum turn_stop exec_export(struct turn *t, const struct request *r)
     if (!exports_begin(&t->w->crew->exports, &s->export)) {
         t->client->late = NULL;
         mem_free(s);
+        if (replica != NULL) {
+            following_end_sync(t->client, replica, NULL);
+            replication_end_sync(&t->w->crew->replication);
+        }
         return turn_answer(t, r, REPLY_EXPORT_BUSY);
     }
     return TURN_ASKED;
+}
+
+enum turn_stop exec_export(struct turn *t, const struct request *r)
+{
+    must_be_outside_section(t);
+    if (t->w->settings->no_dump) {
+        return turn_answer(t, r, REPLY_EXPORT_OFF);
+    }
+    if ((t->w->gate & GATE_MISSES) != 0) {
+        return turn_answer(t, r, REPLY_NOT_IN_STEP);
+    }
+    return begin(t, r, NULL);
+}
+
+enum turn_stop exec_sync(struct turn *t, const struct request *r)
+{
+    struct following *replica;
+
+    must_be_outside_section(t);
+    must(t->client != NULL); /* no datagram asks for it */
+    replica = following_may_sync(t->client);
+    if (r->args.len != 0 || replica == NULL) {
+        return turn_answer(t, r, REPLY_SYNC_USAGE);
+    }
+    return begin(t, r, replica);
 }

@@ -9,7 +9,10 @@
 
 #include "daemon/command/turn.h"
 
-/* Context: worker, outside the section. */
+/* Context: worker, outside the section; as the next. */
 enum turn_stop exec_export(struct turn *t, const struct request *r);
+
+/* The same for a replica: everything, and then the words of exec_replication.h. */
+enum turn_stop exec_sync(struct turn *t, const struct request *r);
 
 #endif

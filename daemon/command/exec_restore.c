@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/command/guard.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
@@ -17,6 +18,12 @@ static enum turn_stop begin(struct turn *t, const struct request *r, uint64_t it
 {
     struct crew *crew = t->w->crew;
 
+    if ((t->w->gate & GATE_STOPS) != 0) {
+        enum reply why = guard_ask_gate(t);
+
+        (void)guard_count(t, why);
+        return turn_answer(t, r, why);
+    }
     switch (guarding_begin(t->e, &crew->restored, items, t->may_wait)) {
     case GUARDING_ON:
         atomic_store_explicit(&crew->restorer, t->client, memory_order_relaxed);

@@ -62,6 +62,9 @@ enum turn_stop exec_bgsave(struct turn *t, const struct request *r)
     if (r->args.len != 0 && !span_is(r->args, "schedule")) {
         return turn_answer(t, r, REPLY_BGSAVE_USAGE);
     }
+    if ((t->w->gate & GATE_MISSES) != 0) {
+        return turn_answer(t, r, REPLY_NOT_IN_STEP);
+    }
     return turn_answer(t, r, reply_to(snapshots_begin(s, r->args.len != 0, NULL)));
 }
 
@@ -77,6 +80,9 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
     }
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_SAVE_USAGE);
+    }
+    if ((t->w->gate & GATE_MISSES) != 0) {
+        return turn_answer(t, r, REPLY_NOT_IN_STEP);
     }
     wait = mem_zalloc(sizeof(*wait));
     if (wait == NULL) {

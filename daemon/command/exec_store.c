@@ -6,6 +6,7 @@
 #include "daemon/command/exec_store.h"
 
 #include "daemon/command/observe.h"
+#include "daemon/worker/gate.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -38,6 +39,9 @@ void exec_count_cas(struct counters *c, enum outcome outcome)
  */
 static void invalidate(struct turn *t, const struct request *r)
 {
+    if ((t->w->gate & GATE_STOPS) != 0) {
+        return;
+    }
     if (r->command == CMD_SET || r->command == CMD_MS) {
         engine_delete(t->e, engine_hash(t->e, r->key.ptr, r->key.len), r->key, 0, t->now);
     }

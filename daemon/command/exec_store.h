@@ -54,6 +54,7 @@ static MF_INLINE void exec_store_fill(const struct turn *t, const struct request
     s->waiter = t->waiter;
     s->compares_cas = false;
     s->takes_older = false;
+    s->takes_due = false;
     s->vivifies = false;
 }
 

@@ -165,6 +165,20 @@ static bool allows_keys(const struct rules *rules, uint32_t rule, const struct r
     return true;
 }
 
+enum reply guard_ask_gate(const struct turn *t)
+{
+    uint32_t gate = t->w->gate;
+
+    must_be_worker(t->w);
+    if (MF_LIKELY((gate & GATE_STOPS) == 0)) {
+        return REPLY_NONE;
+    }
+    return (gate & GATE_READ_ONLY) != 0  ? REPLY_READ_ONLY
+           : (gate & GATE_LOG_VOID) != 0 ? REPLY_LOG_VOID
+           : (gate & GATE_FEW) != 0      ? REPLY_FEW_REPLICAS
+                                         : REPLY_FAILOVER;
+}
+
 /* May a client with these rights do it, and can the server? */
 static enum reply ask(const struct turn *t, const struct rules *rules, uint8_t rights,
                       uint32_t rule, const struct request *r, bool has_key)
@@ -181,8 +195,7 @@ static enum reply ask(const struct turn *t, const struct rules *rules, uint8_t r
     if (has_key && rule != RULES_NONE && !allows_keys(rules, rule, r)) {
         return REPLY_NO_KEY;
     }
-    return (needs & RIGHT_WRITE) != 0 && t->w->hold == APPEND_HOLD_REFUSES ? REPLY_LOG_VOID
-                                                                           : REPLY_NONE;
+    return (needs & RIGHT_WRITE) != 0 ? guard_ask_gate(t) : REPLY_NONE;
 }
 
 enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key)
@@ -219,23 +232,47 @@ void guard_request(const struct turn *t, struct request *r)
     if (why != REPLY_NONE) {
         r->cls = request_is_binary(r) ? CLASS_BINARY_REFUSED : CLASS_REFUSED;
         r->refusal = why;
+    } else if ((t->w->gate & GATE_MISSES) != 0) {
+        guard_hide(r);
+    }
+}
+
+void guard_hide(struct request *r)
+{
+    r->key.len = 0; /* no item has that key */
+    if (r->cls == CLASS_GET) {
+        r->more = span_of(NULL, 0);
     }
 }
 
 enum bin_reply guard_count(const struct turn *t, enum reply why)
 {
-    bool is_void = why == REPLY_LOG_VOID;
-
     must_be_worker(t->w);
-    ctr_add(&t->w->counters, is_void ? CTR_log_refused : CTR_access_refused, 1);
-    return is_void ? BIN_REPLY_BUSY : BIN_REPLY_AUTH_FAILURE;
+    switch (why) {
+    case REPLY_LOG_VOID:
+        ctr_add(&t->w->counters, CTR_log_refused, 1);
+        return BIN_REPLY_BUSY;
+    case REPLY_READ_ONLY:
+    case REPLY_FEW_REPLICAS:
+        ctr_add(&t->w->counters, CTR_repl_refused, 1);
+        return BIN_REPLY_READ_ONLY;
+    case REPLY_FAILOVER:
+        return BIN_REPLY_BUSY;
+    default:
+        ctr_add(&t->w->counters, CTR_access_refused, 1);
+        return BIN_REPLY_AUTH_FAILURE;
+    }
 }
 
 enum turn_stop exec_refused(struct turn *t, const struct request *r)
 {
-    enum bin_reply bin_reply = guard_count(t, (enum reply)r->refusal);
+    enum bin_reply bin_reply;
 
     must_be_in_turn(t);
+    if (r->refusal == REPLY_FAILOVER && t->client != NULL) {
+        return TURN_WAITS; /* it is tried again, and what it may do then is another question */
+    }
+    bin_reply = guard_count(t, (enum reply)r->refusal);
     if (r->cls == CLASS_BINARY_REFUSED) {
         turn_bin_reply(t, r, bin_reply, 0);
         return TURN_GOES_ON;

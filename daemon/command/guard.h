@@ -3,7 +3,7 @@
  * Who may what, at the requests themselves. A client that may all has is_guarded off, and pays
  * a look at that for what was read at once. Of any other each request is looked at before the
  * first of them is executed; one that is not allowed becomes a CLASS_REFUSED, whose execution
- * is its answer. While changes are refused because the log cannot keep them (append.h), all
+ * is its answer. While the gate (daemon/worker/gate.h) refuses changes, or has reads miss, all
  * clients are looked at.
  *
  * Rights to read and to write, and keys, are a matter of these. Commands of operators are
@@ -45,7 +45,7 @@ bool guard_doubt(struct client *c, const struct worker *w);
 /* Are the requests of the turn's client to be looked at? Context: worker, in a turn. */
 static inline bool guard_is_needed(const struct turn *t)
 {
-    return t->client->is_guarded || t->w->hold == APPEND_HOLD_REFUSES;
+    return t->client->is_guarded || (t->w->gate & GATE_GUARDS) != 0;
 }
 
 /*
@@ -64,8 +64,20 @@ enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key
 /* The same for a request of a datagram, which is nobody's. Context: worker, in a turn. */
 enum reply guard_ask_datagram(const struct turn *t, const struct request *r, bool has_key);
 
-/* If the client may not do this, make it a request that says so. Context: as guard_ask(). */
+/*
+ * If the client may not do this, make it a request that says so; if what is here must not be
+ * shown, one that misses. Context: as guard_ask().
+ */
 void guard_request(const struct turn *t, struct request *r);
+
+/*
+ * Why the gate refuses changes now; REPLY_NONE: it does not. For what is executed later than it
+ * was asked for, or outside of the section. Context: worker, in a turn.
+ */
+enum reply guard_ask_gate(const struct turn *t);
+
+/* Make it one that misses: no key, or no more keys. Context: worker. */
+void guard_hide(struct request *r);
 
 /* Count a request that is refused for this reason. Returns the reply to a binary one. */
 enum bin_reply guard_count(const struct turn *t, enum reply why);

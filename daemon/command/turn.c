@@ -82,8 +82,8 @@ void turn_begin(struct turn *t, struct worker *w)
     t->insight = w->insight.on;
     t->hides_cas = w->settings->no_cas;
     t->is_followed = false;
-    w->hold = (uint8_t)snapshots_hold(&w->crew->snapshots);
-    if (MF_UNLIKELY(w->hold != APPEND_HOLD_NONE)) {
+    w->gate = gate_read(&w->crew->gate);
+    if (MF_UNLIKELY((w->gate & GATE_LOG) != 0)) {
         w->changes_seen = changes_made(); /* by work in the background */
     }
     memset(&t->tally, 0, sizeof(t->tally));
@@ -375,7 +375,7 @@ static MF_INLINE void send_output(struct turn *t)
     must_be_able_to_send(t);
     turn_tally(t); /* whoever has the reply finds it counted, on whatever connection it asks */
     if (out_left(&t->out) == 0) {
-        if (MF_UNLIKELY(t->w->hold != APPEND_HOLD_NONE) && t->client != NULL) {
+        if (MF_UNLIKELY((t->w->gate & GATE_LOG) != 0) && t->client != NULL) {
             /* A later reply may tell that all before it was done. */
             if (t->client->log_state == LOG_HELD) {
                 (void)hold_output(t);
@@ -392,7 +392,7 @@ static MF_INLINE void send_output(struct turn *t)
         return;
     }
     if (!t->is_broken) {
-        if ((MF_UNLIKELY(t->w->hold != APPEND_HOLD_NONE) && hold_output(t)) ||
+        if ((MF_UNLIKELY((t->w->gate & GATE_LOG) != 0) && hold_output(t)) ||
             client_has_output(t->client)) {
             keep_output(t);
         } else {

@@ -287,6 +287,31 @@ static void serve_round(struct worker *w)
     conn_shed_if_crowded(w);
 }
 
+/* What waits for the end of a failover is answered first. */
+static void close_clients(struct worker *w)
+{
+    struct conn *next;
+
+    must_be_worker(w);
+    conn_ready_retry(w, true);
+    for (struct conn *c = w->conns->first; c != NULL; c = next) {
+        const struct client *client = &c->client;
+
+        next = c->next;
+        if (client_is_control(client) || client->service != NULL || client->watcher != NULL ||
+            client_is_waiting(client) || c->state >= CONN_ANNOUNCES) {
+            continue;
+        }
+        c->close_reason = CLOSE_SHUTDOWN;
+        if (client_has_output(client)) {
+            c->then = CONN_ENDS;
+            conn_settle(c);
+        } else {
+            conn_close(c);
+        }
+    }
+}
+
 const struct worker_duties conn_duties = {
     .begin = begin_on_worker,
     .end = end_on_worker,
@@ -296,6 +321,7 @@ const struct worker_duties conn_duties = {
     .retry_waiting = conn_ready_retry,
     .release_held = conn_ready_release,
     .doubt_logins = conn_auth_doubt_all,
+    .close_clients = close_clients,
     .options_changed = conn_pace_options_changed,
     .check_deadlines = conn_pace_check_deadlines,
     .shed = conn_shed_quietly,

@@ -124,7 +124,8 @@ static void guard_last(struct turn *t, struct batch *b)
     enum reply why = ask_last(t, b);
     struct request *r = b->last;
 
-    if (why == REPLY_NONE) {
+    /* During a failover a change waits where it is to be stored; it may be read until then. */
+    if (why == REPLY_NONE || why == REPLY_FAILOVER) {
         return;
     }
     if (b->status == PARSE_BODY) {

@@ -38,12 +38,12 @@ static msec_t timeout_ms(const struct worker *w)
 }
 
 /*
- * It is not idle while its request is under way, or it watches. One that waits for room is
- * looked after by conn_wait_retry().
+ * It is not idle while its request is under way, or it watches or follows this server. One that
+ * waits for room is looked after by conn_wait_retry().
  */
 static bool may_be_idle(const struct conn *c)
 {
-    return c->client.watcher == NULL && !conn_is_waiting(c) &&
+    return c->client.watcher == NULL && c->client.service == NULL && !conn_is_waiting(c) &&
            (!client_is_waiting(&c->client) || client_has_output(&c->client));
 }
 

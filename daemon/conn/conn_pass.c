@@ -88,8 +88,8 @@ static bool is_between(const struct conn *c)
     const struct client *client = &c->client;
 
     return c->state != CONN_ROUND && !client_dumps(client) && c->upload == NULL &&
-           !client_is_waiting(client) && client->log_state != LOG_HELD && has_bytes_only(c) &&
-           !has_blank_rest(c);
+           !client_is_waiting(client) && client->service == NULL &&
+           client->log_state != LOG_HELD && has_bytes_only(c) && !has_blank_rest(c);
 }
 
 bool conn_passes_later(const struct conn *c)

@@ -18,6 +18,7 @@
 
 #include "daemon/base/prefetch.h"
 #include "daemon/command/exec.h"
+#include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_ready.h"
@@ -364,8 +365,16 @@ static void unplace(struct turn *t, struct upload *u)
 static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *p)
 {
     enum turn_stop stop;
+    enum reply why = guard_ask_gate(t); /* it may not be what it was when the value began */
 
-    if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
+    if (MF_UNLIKELY(why == REPLY_FAILOVER)) {
+        return TURN_WAITS;
+    }
+    if (MF_UNLIKELY(why != REPLY_NONE)) {
+        u->req.refusal = why;
+        u->req.cls = u->req.cls == CLASS_BINARY ? CLASS_BINARY_REFUSED : CLASS_REFUSED;
+        (void)exec_refused(t, &u->req);
+    } else if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
         exec_store_failed(t, &u->req, REPLY_BAD_CHUNK);
         (void)turn_answer(t, &u->req, REPLY_BAD_CHUNK);
     } else {

@@ -250,6 +250,9 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
         send_refusal(d, r, why, guard_count(t, why));
         return;
     }
+    if ((t->w->gate & GATE_MISSES) != 0) {
+        guard_hide(r);
+    }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
     stop = exec_request(t, r);
     turn_tally(t); /* whoever has the reply finds it counted */

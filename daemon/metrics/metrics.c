@@ -26,10 +26,16 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/pulse.h"
+#include "daemon/worker/replication.h"
 #include "lib/base/buf.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/base/num.h"
+#include "lib/base/span.h"
+
+/* Methods that all pages know. */
+#define METHODS "GET, HEAD, OPTIONS"
 
 /* Of each connection: bytes of memory and seconds of silence. */
 #define MEMORY_BYTES ((size_t)16 << 10)
@@ -51,6 +57,7 @@
     F(MHD_add_response_header)                                                                 \
     F(MHD_get_connection_info)                                                                 \
     F(MHD_lookup_connection_value)                                                             \
+    F(MHD_get_connection_values_n)                                                             \
     F(MHD_create_response_from_buffer)                                                         \
     F(MHD_create_response_from_buffer_with_free_callback)
 
@@ -92,7 +99,8 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const c
     if (r == NULL) {
         return MHD_NO; /* no memory: the connection is closed */
     }
-    if (mhd.MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES) {
+    if (mhd.MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
+        mhd.MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, METHODS) == MHD_YES) {
         result = mhd.MHD_queue_response(c, status, r);
         place_takes(place_of(c), clock_mono_us());
     }
@@ -103,11 +111,18 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const c
 /* A line of text, which is copied. */
 static enum MHD_Result answer_line(struct MHD_Connection *c, unsigned status, const char *line)
 {
-    char text[128];
+    char text[2 * REPL_TARGET_MAX];
     int n = snprintf(text, sizeof(text), "%s\n", line);
 
+    must((size_t)n < sizeof(text));
     return answer(c, status, "text/plain; charset=utf-8",
                   mhd.MHD_create_response_from_buffer((size_t)n, text, MHD_RESPMEM_MUST_COPY));
+}
+
+static enum MHD_Result answer_empty(struct MHD_Connection *c)
+{
+    return answer(c, MHD_HTTP_NO_CONTENT, "text/plain; charset=utf-8",
+                  mhd.MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
 }
 
 static void release(void *p)
@@ -160,11 +175,120 @@ static enum MHD_Result answer_ready(struct crew *crew, struct MHD_Connection *c)
                : answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, "no connections are accepted");
 }
 
-static const struct {
+/* ---- the role ---------------------------------------------------------------------------- */
+
+/* What follows the ? of a URL: lag=MILLISECONDS or nothing. */
+struct query {
+    bool takes_lag, has_lag, is_bad;
+    uint32_t lag_ms;
+};
+
+static enum MHD_Result read_argument(void *arg, enum MHD_ValueKind kind, const char *name,
+                                     size_t name_len, const char *value, size_t value_len)
+{
+    struct query *q = arg;
+    const struct span number = {value, value_len};
+
+    (void)kind;
+    if (q->takes_lag && !q->has_lag && span_is((struct span){name, name_len}, "lag") &&
+        value != NULL && num_u32(number, &q->lag_ms) == MF_OK) {
+        q->has_lag = true;
+        return MHD_YES;
+    }
+    q->is_bad = true;
+    return MHD_NO;
+}
+
+static struct query read_query(struct MHD_Connection *c, bool takes_lag)
+{
+    struct query q = {.takes_lag = takes_lag};
+
+    mhd.MHD_get_connection_values_n(c, MHD_GET_ARGUMENT_KIND, read_argument, &q);
+    return q;
+}
+
+/* The state of a replica, and the reason of the state. */
+static void describe_replica(const struct repl_info *info, char *line, size_t size)
+{
+    snprintf(line, size, "replica, %s%s%s", repl_state_text(info->state),
+             info->why[0] != '\0' ? ": " : "", info->why);
+}
+
+static enum MHD_Result answer_primary(struct crew *crew, struct MHD_Connection *c)
+{
+    char line[REPL_TARGET_MAX];
+    struct repl_info info;
+
+    if (read_query(c, false).is_bad) {
+        return answer_line(c, MHD_HTTP_BAD_REQUEST, "/primary takes no arguments");
+    }
+    replication_look(&crew->replication, &info);
+    if (info.state == REPL_PRIMARY) {
+        return answer_line(c, MHD_HTTP_OK, "primary");
+    }
+    describe_replica(&info, line, sizeof(line));
+    return answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, line);
+}
+
+static enum MHD_Result answer_replica(struct crew *crew, struct MHD_Connection *c)
+{
+    const struct query q = read_query(c, true);
+    char line[REPL_TARGET_MAX];
+    struct repl_info info;
+    unsigned status = MHD_HTTP_SERVICE_UNAVAILABLE;
+
+    if (q.is_bad) {
+        return answer_line(c, MHD_HTTP_BAD_REQUEST, "usage: /replica or /replica?lag=MS");
+    }
+    replication_look(&crew->replication, &info);
+    if (info.state == REPL_PRIMARY) {
+        return answer_line(c, status, "primary");
+    }
+    if (info.state != REPL_ONLINE) {
+        describe_replica(&info, line, sizeof(line));
+    } else if (info.level_ms < 0) {
+        /* It is online by what it was sent at first, and nothing has come since. */
+        snprintf(line, sizeof(line), "replica, online, lag not known");
+        status = q.has_lag ? status : MHD_HTTP_OK;
+    } else {
+        bool is_late = q.has_lag && info.level_ms > (int64_t)q.lag_ms;
+
+        snprintf(line, sizeof(line), "replica, online, lag %" PRId64 " ms%s", info.level_ms,
+                 is_late ? " is more than asked for" : "");
+        status = is_late ? status : MHD_HTTP_OK;
+    }
+    return answer_line(c, status, line);
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* A probe answers OPTIONS as GET: a balancer that asks by it (HAProxy) goes by the status. */
+static const struct page {
     const char *path;
     enum MHD_Result (*answer)(struct crew *crew, struct MHD_Connection *c);
-} pages[] = {
-    {"/metrics", answer_metrics}, {"/healthz", answer_health}, {"/readyz", answer_ready}};
+    bool is_probe;
+} pages[] = {{"/metrics", answer_metrics, false},
+             {"/healthz", answer_health, true},
+             {"/readyz", answer_ready, true},
+             {"/primary", answer_primary, true},
+             {"/replica", answer_replica, true}};
+
+static enum MHD_Result answer_page(struct crew *crew, struct MHD_Connection *c, const char *url,
+                                   bool is_options)
+{
+    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        if (strcmp(url, pages[i].path) == 0) {
+            return is_options && !pages[i].is_probe ? answer_empty(c)
+                                                    : pages[i].answer(crew, c);
+        }
+    }
+    /* What HAProxy asks for unless told otherwise, and the server as a whole. */
+    if (is_options && (strcmp(url, "/") == 0 || strcmp(url, "*") == 0)) {
+        return answer_empty(c);
+    }
+    return answer_line(c, MHD_HTTP_NOT_FOUND,
+                       "/metrics, /healthz, /readyz, /primary or /replica");
+}
 
 static enum MHD_Result on_arrival(void *arg, const struct sockaddr *from, socklen_t len)
 {
@@ -208,13 +332,14 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 {
     static char is_begun;
     struct door *door = arg;
+    const bool is_options = strcmp(method, MHD_HTTP_METHOD_OPTIONS) == 0;
 
     (void)version;
     (void)upload;
-    if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-        return *upload_bytes == 0
-                   ? answer_line(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD")
-                   : MHD_NO;
+    if (!is_options && strcmp(method, MHD_HTTP_METHOD_GET) != 0 &&
+        strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+        return *upload_bytes == 0 ? answer_line(c, MHD_HTTP_METHOD_NOT_ALLOWED, "only " METHODS)
+                                  : MHD_NO;
     }
     /* The first call comes before the end of the header. */
     if (*request == NULL) {
@@ -224,12 +349,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     if (*upload_bytes != 0) {
         return MHD_NO; /* a body nobody asked for: the connection is closed */
     }
-    for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
-        if (strcmp(url, pages[i].path) == 0) {
-            return pages[i].answer(door->crew, c);
-        }
-    }
-    return answer_line(c, MHD_HTTP_NOT_FOUND, "/metrics, /healthz or /readyz");
+    return answer_page(door->crew, c, url, is_options);
 }
 
 /* What the library has to say is about single clients. */

@@ -298,6 +298,26 @@ static void put_persistence(struct writer *w, struct crew *crew)
 #include "daemon/base/persistence.def"
 }
 
+/* ---- replication ------------------------------------------------------------------------- */
+
+static void put_replication(struct writer *w, struct crew *crew)
+{
+    enum { NONE, GAUGE, COUNTER };
+    struct repl_info info;
+    const struct repl_info *i = &info;
+    char base[NAME_MAX_BYTES];
+    double scale;
+
+    replication_look(&crew->replication, &info);
+#define REPLICATION(name, unit, form, shown, kind, value, help)                                \
+    if (kind != NONE) {                                                                        \
+        scale = name_metric(name, base);                                                       \
+        put_head(w, base, kind == COUNTER ? TYPE_COUNTER : TYPE_GAUGE, help);                  \
+        put_sample(w, NULL, 0, (double)(value)*scale);                                         \
+    }
+#include "daemon/base/replication.def"
+}
+
 /* ---- how long requests take -------------------------------------------------------------- */
 
 /* The bounds of buckets: powers of two, of nanoseconds, from 4 us to 4 s. */
@@ -390,6 +410,7 @@ bool metrics_compose(struct crew *crew, enum metrics_format format, struct buf *
     }
     put_shards(&w, crew);
     put_persistence(&w, crew);
+    put_replication(&w, crew);
     put_latencies(&w, crew);
     if (format == METRICS_OPEN) {
         w.is_short |= !buf_append(out, "# EOF\n", 6);

@@ -374,10 +374,17 @@ static int accept_from(struct listeners *l, const struct socket_open *socket)
     return accept4(socket->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
+/* Are clients to look for the primary? */
+static bool is_elsewhere(const struct server *s, const struct conn_origin *origin)
+{
+    return origin->transport != CONN_UNIX && !setting_get(s->crew.settings, replica_reads) &&
+           replication_is_replica(&s->crew.replication);
+}
+
 /* It is one more, or too many, or of a stranger. */
 static void take(struct listeners *l, int fd, const struct conn_origin *origin)
 {
-    if (origin->is_control && !may_control(l, fd)) {
+    if ((origin->is_control && !may_control(l, fd)) || is_elsewhere(l->server, origin)) {
         close(fd);
     } else if (is_full_for(l->server, origin)) {
         reject(l, fd, origin->transport);
@@ -540,6 +547,9 @@ int listeners_open(struct server *s)
     status = open_all(s->crew.settings, &l->list, &l->udp);
     for (i = 0; status == 0 && i < l->list.count; i++) {
         l->has_control |= l->list.items[i].origin.is_control;
+        if (atomic_load(&s->crew.port) == 0 && l->list.items[i].origin.transport != CONN_UNIX) {
+            atomic_store(&s->crew.port, socket_port(l->list.items[i].fd));
+        }
         log_info("listener, listens on %s", l->list.items[i].name);
     }
     for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {

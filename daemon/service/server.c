@@ -35,6 +35,7 @@
 #include "daemon/service/privs.h"
 #include "daemon/service/reconfigure.h"
 #include "daemon/service/renewal.h"
+#include "daemon/service/replicate.h"
 #include "daemon/service/server_check.h"
 #include "daemon/service/upgrade.h"
 #include "lib/base/context.h"
@@ -70,6 +71,7 @@ static void begin_drain(struct server *s)
 {
     s->is_draining = true;
     crew_drain(&s->crew);
+    replication_drain(&s->crew.replication);
 }
 
 static void on_drained_message(struct message *m, void *receiver)
@@ -88,15 +90,27 @@ static void on_drained_message(struct message *m, void *receiver)
 static void stop_if_empty(struct server *s)
 {
     atomic_store(&s->crew.wants_room, true);
-    if (crew_clients(&s->crew) == 0) {
+    /* Replicas stay for as long as they can. */
+    if (crew_clients(&s->crew) <= replication_clients(&s->crew.replication)) {
         begin_drain(s);
     }
+}
+
+static void begin_stop(struct server *s, enum crew_stop how);
+
+static void on_handed_over(struct message *m, void *receiver)
+{
+    struct server *s = server_of(receiver);
+
+    must_be_main();
+    (void)m;
+    begin_stop(s, s->stop_next);
 }
 
 static void begin_stop(struct server *s, enum crew_stop how)
 {
     must_be_main();
-    if (how <= s->stopping) {
+    if (how <= s->stopping || replicate_hands_over(s, how, on_handed_over)) {
         return;
     }
     s->stopping = how;
@@ -240,6 +254,7 @@ static int open_loop(struct server *s)
     s->crew.on_certs_ask = renewal_on_ask;
     s->crew.on_config_ask = reconfigure_on_ask;
     s->crew.prepare_option = prepare_option;
+    s->crew.on_options = replicate_on_options;
     s->crew.drained_message.fn = on_drained_message;
     while (s->signal_count < SERVER_SIGNALS) {
         uv_signal_t *handle = &s->signals[s->signal_count];
@@ -278,7 +293,8 @@ static int start_engine(struct server *s)
     struct engine_config cfg;
     enum mf_err err;
     int status;
-    const uint64_t saved = snapshots_open(&s->crew.snapshots, s->crew.settings, &status);
+    const uint64_t saved =
+        snapshots_open(&s->crew.snapshots, s->crew.settings, &s->crew.gate, &status);
 
     engine_config_init(&cfg);
     cfg.limit_bytes = setting_get(set, memory_limit_bytes);
@@ -294,6 +310,7 @@ static int start_engine(struct server *s)
     cfg.options = &set->engine;
     cfg.has_past = set->dir != NULL || set->memory_file != NULL;
     cfg.hold_boot_ns = upgrade_hold_ns();
+    cfg.is_passive = replication_is_wanted(set);
     if (set->memory_file != NULL) {
         cfg.attach = &s->crew.attach;
     }
@@ -409,6 +426,9 @@ static int start_threads(struct server *s)
         status = exports_start(&s->crew.exports, s->crew.settings, &s->crew.engine);
     }
     if (status == 0) {
+        status = replicate_start(s);
+    }
+    if (status == 0) {
         status = access_start_threads(&s->crew.access);
     }
     if (status == 0) {
@@ -425,6 +445,9 @@ static int start_threads(struct server *s)
         }
     }
     if (status == 0) {
+        status = replication_begin(&s->crew.replication);
+    }
+    if (status == 0) {
         status = metrics_start(s->metrics, &s->crew);
     }
     thread_restore_signals(&s->signal_mask);
@@ -433,19 +456,21 @@ static int start_threads(struct server *s)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
-static void stop_snapshots(struct server *s)
+static void stop_snapshots(struct server *s, bool is_whole)
 {
     thread_block_signals(&s->signal_mask);
     /* The program that takes over has the items, and its clients wait for it. */
-    s->crew.attach.companion =
-        snapshots_stop(&s->crew.snapshots,
-                       s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
+    s->crew.attach.companion = snapshots_stop(
+        &s->crew.snapshots,
+        is_whole && s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
     thread_restore_signals(&s->signal_mask);
 }
 
 /* Undo the steps of the start that were done, the last first. */
 static void take_down(struct server *s)
 {
+    bool is_whole;
+
     must_be_main();
     listeners_close(s);
     metrics_close(&s->metrics);
@@ -453,20 +478,23 @@ static void take_down(struct server *s)
     renewal_stop(s);
     snapshots_abandon(&s->crew.snapshots);
     exports_stop(&s->crew.exports);
+    replication_end(&s->crew.replication);
     end_move(s);
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
         upgrade_tell(s);
         upgrade_note_live(s);
     }
+    is_whole = replicate_stop(s);
     welcome_close(s);
     /* All is as the last answer left it. */
-    stop_snapshots(s);
+    stop_snapshots(s, is_whole);
     access_stop_threads(
         &s->crew.access); /* if there were no workers, crew_stop() has not done it */
     if (s->step >= STEP_ENGINE) {
         /* Where nobody was served, the next start is to look for a snapshot again. */
-        s->crew.attach.leaves_nothing = !s->is_started && s->crew.attach.state != ATTACH_WARM;
+        s->crew.attach.leaves_nothing =
+            !is_whole || (!s->is_started && s->crew.attach.state != ATTACH_WARM);
         engine_stop(&s->crew.engine);
     }
     memory_file_close(s);

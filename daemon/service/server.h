@@ -53,10 +53,13 @@ struct server {
     enum crew_stop stopping;
     struct vigil vigil;
     struct welcome welcome;
-    bool is_tls_abandoned; /* a thread still uses the certificates: they stay */
-    bool is_started;       /* it has served: a stop may save */
-    bool is_for_upgrade;   /* it stops so that another program takes over */
-    bool is_draining;      /* the loop runs until the workers have drained */
+    bool is_tls_abandoned;    /* a thread still uses the certificates: they stay */
+    bool is_started;          /* it has served: a stop may save */
+    enum crew_stop stop_next; /* how it stops when the failover at the stop has ended */
+    struct repl_ask handover; /* that failover */
+    bool has_handed_over;     /* it was asked for, once */
+    bool is_for_upgrade;      /* it stops so that another program takes over */
+    bool is_draining;         /* the loop runs until the workers have drained */
 };
 
 /* The server a crew is part of. Context: any thread. */

@@ -161,6 +161,11 @@ static enum stats_result do_persistence(const struct ask *a)
     return section(a, stats_persistence);
 }
 
+static enum stats_result do_replication(const struct ask *a)
+{
+    return section(a, stats_replication);
+}
+
 static enum stats_result do_latency(const struct ask *a)
 {
     struct span rest = a->args;
@@ -232,6 +237,7 @@ static const struct {
     {"shards", do_shards, NEED_READ},
     {"latency", do_latency, NEED_READ},
     {"persistence", do_persistence, NEED_READ},
+    {"replication", do_replication, NEED_READ | SHOWS_KEYS}, /* addresses, as conns */
     {"hotkeys", do_hotkeys, NEED_READ | SHOWS_KEYS},
     {"bigkeys", do_bigkeys, NEED_ADMIN}, /* a walk over all keys, as a dump */
     {"budgets", do_budgets, NEED_READ},

@@ -18,10 +18,12 @@
 /* So many logs of one snapshot are left by as many starts; then it is made anew. */
 #define LOGS_MAX 16
 
-void append_init(struct append *a, struct settings *settings, const char *dir, const char *name,
-                 struct base_file *base, void (*on_gap)(void *arg), void *arg)
+void append_init(struct append *a, struct settings *settings, struct gate *gate,
+                 const char *dir, const char *name, struct base_file *base,
+                 void (*on_gap)(void *arg), void *arg)
 {
     *a = (struct append){.settings = settings,
+                         .gate = gate,
                          .dir = dir,
                          .name = name,
                          .base = base,
@@ -130,23 +132,24 @@ static void on_gap(void *arg, int error)
     a->on_gap(a->arg);
 }
 
-static enum append_hold hold_of(const struct append *a)
+/* What the log means for those who change something. */
+static uint32_t hold_of(const struct append *a)
 {
     bool is_always = setting_get(a->settings, appendfsync) == APPEND_ALWAYS;
 
     if (!append_is_used(a) || (!is_always && !atomic_load(&a->is_behind))) {
-        return APPEND_HOLD_NONE;
+        return 0;
     }
     return is_always && base_file_kind(a->base) == BASE_VOID && !append_is_logging(a)
-               ? APPEND_HOLD_REFUSES
-               : APPEND_HOLD_REPLIES;
+               ? GATE_LOG_VOID
+               : GATE_LOG_HOLDS;
 }
 
 /* It depends on several things, which change on several threads. */
 static void update_hold(struct append *a)
 {
     pthread_mutex_lock(&a->telling);
-    atomic_store(&a->hold, (uint32_t)hold_of(a));
+    gate_set(a->gate, GATE_LOG, hold_of(a));
     pthread_mutex_unlock(&a->telling);
 }
 

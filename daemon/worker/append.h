@@ -18,6 +18,7 @@
 
 #include "daemon/options/settings.h"
 #include "daemon/worker/base_file.h"
+#include "daemon/worker/gate.h"
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/keylog.h"
 #include "lib/snapshot/load.h"
@@ -39,13 +40,6 @@ enum append_sync {
     APPEND_ALWAYS = KEYLOG_SYNC_ALWAYS,
 };
 
-/* What the log means for those who change something. */
-enum append_hold {
-    APPEND_HOLD_NONE,
-    APPEND_HOLD_REPLIES, /* replies wait until the log has the change: append_ask() */
-    APPEND_HOLD_REFUSES, /* it cannot be promised that a change lasts: it is refused */
-};
-
 /* A look at it, for statistics. */
 struct append_info {
     bool is_enabled;
@@ -60,6 +54,7 @@ struct append_info {
 struct append {
     /* [const] once it has begun */
     struct settings *settings;  /* [borrowed] */
+    struct gate *gate;          /* [borrowed] GATE_LOG is its own */
     struct engine *engine;      /* [borrowed] */
     const char *dir, *name;     /* [borrowed] */
     struct base_file *base;     /* [borrowed] what the log belongs to */
@@ -77,13 +72,13 @@ struct append {
     /* [atomic] for whoever watches */
     _Atomic uint32_t
         mode; /* enum append_mode: what is kept; `appendonly` says what is wanted */
-    _Atomic uint32_t hold;  /* enum append_hold */
     _Atomic bool is_behind; /* the log does not keep up */
 };
 
 /* dir, name and record of the snapshot; on_gap is for any thread. */
-void append_init(struct append *a, struct settings *settings, const char *dir, const char *name,
-                 struct base_file *base, void (*on_gap)(void *arg), void *arg);
+void append_init(struct append *a, struct settings *settings, struct gate *gate,
+                 const char *dir, const char *name, struct base_file *base,
+                 void (*on_gap)(void *arg), void *arg);
 
 /*
  * When the newest log that may belong to a snapshot was written to last, in unix seconds: so

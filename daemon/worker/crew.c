@@ -211,6 +211,9 @@ void crew_options_changed(struct crew *crew)
     crew_poke_all(crew);
     engine_options_changed(&crew->engine);
     snapshots_options_changed(&crew->snapshots);
+    if (crew->on_options != NULL) {
+        crew->on_options(crew);
+    }
     if (crew->room.message.fn != NULL) {
         notice_post(&crew->room, &crew->main_mailbox); /* -c may be higher */
     }

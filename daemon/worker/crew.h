@@ -28,8 +28,10 @@
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/exports.h"
+#include "daemon/worker/gate.h"
 #include "daemon/worker/handover.h"
 #include "daemon/worker/live.h"
+#include "daemon/worker/replication.h"
 #include "daemon/worker/slowlog.h"
 #include "daemon/worker/snapshots.h"
 #include "daemon/worker/upload_line.h"
@@ -72,6 +74,9 @@ struct worker_duties {
 
     /* The users were read again: clients that are gone from them have to leave. */
     void (*doubt_logins)(struct worker *w);
+
+    /* Ordinary clients have to look for another server. */
+    void (*close_clients)(struct worker *w);
 
     /* Options may have changed: look again at what was done by the old values. */
     void (*options_changed)(struct worker *w);
@@ -158,7 +163,8 @@ struct crew {
     struct access access;
     struct watch watch;
     struct slowlog slowlog;
-    struct exports exports;     /* its functions are for any thread */
+    struct exports exports; /* its functions are for any thread */
+    struct replication replication;
     struct guard restored;      /* of the connection `restorer` */
     struct snapshots snapshots; /* its functions are for any thread */
     struct attach attach;       /* with memory_file: [const] while the workers run */
@@ -170,13 +176,16 @@ struct crew {
     struct handover handover;       /* its functions are for any thread */
     char upgrade_program[PATH_MAX]; /* of who claimed the notice; empty: that of this one */
     struct notice room;
-    crew_prepare_fn prepare_option;                          /* [const] the server's, or NULL */
-    struct live live;                                        /* who changes options */
-    void (*on_certs_ask)(struct message *m, void *receiver); /* [const] the server's */
+    crew_prepare_fn prepare_option; /* [const] the server's, or NULL */
+    void (*on_options)(
+        struct crew *crew); /* [const] they have changed; the server's, or NULL */
+    struct live live;       /* who changes options */
+    void (*on_certs_ask)(struct message *m, void *receiver);  /* [const] the server's */
     void (*on_config_ask)(struct message *m, void *receiver); /* [const] the server's */
     struct message drained_message; /* posted by the last worker that is drained */
 
     /* [atomic] */
+    struct gate gate;               /* what all requests are subject to */
     struct counters counters;       /* set MAIN */
     _Atomic uint32_t conns_open;    /* accepted and not yet closed, for -c */
     _Atomic uint32_t conns_local;   /* those of them over unix sockets for clients */
@@ -188,6 +197,7 @@ struct crew {
     _Atomic bool wants_room;        /* main waits for a close (seq_cst, with conns_open) */
     _Atomic uint32_t stop_wanted;   /* enum crew_stop */
     _Atomic uint32_t save_wanted;   /* enum crew_save */
+    _Atomic uint32_t port;          /* of the first TCP socket for clients; 0: none */
     _Atomic bool is_accepting;
     _Atomic bool passes_conns;      /* what can of them goes to the program that takes over */
     _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */

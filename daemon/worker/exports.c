@@ -88,22 +88,56 @@ static enum export_end how_ended(int error, enum save_end end)
     unreachable();
 }
 
+static enum export_end how_sync_ended(int error, enum fullsync_end end)
+{
+    switch (end) {
+    case FULLSYNC_DONE:
+        return EXPORT_DONE;
+    case FULLSYNC_STOPPED:
+        return EXPORT_STOPPED;
+    case FULLSYNC_CLIENT_GONE:
+        return error == ECANCELED ? EXPORT_STOPPED : EXPORT_STALLED;
+    case FULLSYNC_BUSY:
+        return EXPORT_BUSY;
+    case FULLSYNC_NO_MEMORY:
+        return EXPORT_FAILED;
+    case FULLSYNC_LOST:
+        return EXPORT_LOST;
+    }
+    unreachable();
+}
+
 /* Under the mutex, which is given up meanwhile. */
 static void export_now(struct exports *x)
 {
     struct export *e = x->current;
-    enum save_end end;
+    const uint64_t rate = (uint64_t)setting_get(x->settings, save_rate) << 20;
 
     x->is_begun = true;
     x->error = 0;
     x->patience_ms = atomic_load(&x->stall_ms);
     atomic_store(&x->save.is_to_stop, x->is_stopping);
-    atomic_store(&x->save.rate_max, (uint64_t)setting_get(x->settings, save_rate) << 20);
+    atomic_store(&x->save.rate_max, rate);
+    if (e->is_sync) {
+        e->sync.engine = x->save.engine;
+        e->sync.write = write_bytes;
+        e->sync.write_arg = x;
+        atomic_store(&e->sync.is_to_stop, x->is_stopping);
+        atomic_store(&e->sync.rate_max, rate);
+    }
     pthread_mutex_unlock(&x->mutex);
-    end = save_run(&x->save);
+    if (e->is_sync) {
+        enum fullsync_end end = fullsync_run(&e->sync);
+
+        e->end = how_sync_ended(x->error, end);
+        e->items = atomic_load(&e->sync.items);
+    } else {
+        enum save_end end = save_run(&x->save);
+
+        e->end = how_ended(x->error, end);
+        e->items = atomic_load(&x->save.items);
+    }
     pthread_mutex_lock(&x->mutex);
-    e->end = how_ended(x->error, end);
-    e->items = atomic_load(&x->save.items);
     x->done += e->end == EXPORT_DONE;
     x->failed += e->end != EXPORT_DONE;
     x->current = NULL;
@@ -162,6 +196,7 @@ void exports_stop(struct exports *x)
     x->is_stopping = true;
     save_stop(&x->save);
     if (x->current != NULL) {
+        atomic_store(&x->current->sync.is_to_stop, true);
         handoff_close(&x->current->handed, ECANCELED);
     }
     pthread_cond_broadcast(&x->wake);
@@ -201,11 +236,15 @@ void exports_look(struct exports *x, struct exports_info *info)
     }
     pthread_mutex_lock(&x->mutex);
     info->is_busy = x->current != NULL;
+    info->is_sync = x->current != NULL && x->current->is_sync;
     info->done = x->done;
     info->failed = x->failed;
     if (x->is_begun) {
-        info->items = atomic_load(&x->save.items);
-        info->items_total = atomic_load(&x->save.items_total);
+        const struct export *e = x->current;
+
+        info->items = atomic_load(e->is_sync ? &e->sync.items : &x->save.items);
+        info->items_total =
+            atomic_load(e->is_sync ? &e->sync.items_total : &x->save.items_total);
     }
     pthread_mutex_unlock(&x->mutex);
 }

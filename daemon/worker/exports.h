@@ -18,9 +18,11 @@
 #include "daemon/options/settings.h"
 #include "lib/base/handoff.h"
 #include "lib/base/thread.h"
+#include "lib/replica/fullsync.h"
 #include "lib/snapshot/save.h"
 
 struct engine;
+struct replication;
 
 /* A portion is at most so long: nearly always a block of the snapshot. */
 #define EXPORT_PORTION_MAX (256u * 1024 + 64)
@@ -35,6 +37,8 @@ enum export_end {
     EXPORT_STOPPED, /* the server stops */
     EXPORT_STALLED, /* the client took nothing for too long, or is gone */
     EXPORT_FAILED,  /* no memory */
+    EXPORT_BUSY,    /* a full sync: another feed of the engine has not ended */
+    EXPORT_LOST,    /* a full sync: changes came faster than they could be sent */
 };
 
 /*
@@ -47,6 +51,8 @@ struct export
     struct message over;    /* the thread knows the export no more: export_fini() is due */
     struct mailbox *to;     /* [borrowed] */
     struct handoff handed;  /* the portion, to the worker */
+    bool is_sync;           /* [const] for a replica: a full sync instead of a snapshot */
+    struct fullsync sync;   /* with over: what a replica is told; its reader is the asker's */
     enum export_end end;    /* with over */
     uint64_t items;         /* with over: written */
     size_t len;
@@ -57,6 +63,7 @@ struct export
 /* Figures for statistics. */
 struct exports_info {
     bool is_busy;
+    bool is_sync;                /* of a replica, instead of a snapshot */
     uint64_t items, items_total; /* of the one under way */
     uint64_t done, failed;       /* so many; failed: of all that did not come to their end */
 };

@@ -171,7 +171,8 @@ int snapshots_check(const struct settings *settings);
  * Is there a file to be loaded, and for how many items? 0: none, or not asked for. An exit
  * status in *status if the start must not go on. Context: main, before the engine starts.
  */
-uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status);
+uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct gate *gate,
+                        int *status);
 
 /*
  * The items are there already: what was found is not loaded. left: what snapshots_stop() has
@@ -245,11 +246,6 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
  * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
  * is done; NULL: no more. Context: any thread.
  */
-static inline enum append_hold snapshots_hold(const struct snapshots *s)
-{
-    return (enum append_hold)atomic_load_explicit(&s->append.hold, memory_order_relaxed);
-}
-
 uint64_t snapshots_ask_logged(struct snapshots *s);
 bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
 void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg);

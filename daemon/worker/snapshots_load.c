@@ -106,7 +106,8 @@ static bool is_wanted(struct snapshots *s)
     return true;
 }
 
-uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status)
+uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct gate *gate,
+                        int *status)
 {
     char text[SNAP_FAULT_TEXT_MAX];
 
@@ -129,7 +130,8 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
         return 0;
     }
     save_rules_parse(settings->save_rules, &s->rules);
-    append_init(&s->append, settings, settings->dir, s->name, &s->base, snapshots_on_gap, s);
+    append_init(&s->append, settings, gate, settings->dir, s->name, &s->base, snapshots_on_gap,
+                s);
     s->base.kind = BASE_GOOD; /* there may be one */
     if (settings->load == LOAD_NO) {
         return 0;

@@ -158,6 +158,16 @@ static void on_end(struct message *m, void *receiver)
     mailbox_close(&w->mailbox);
 }
 
+static void on_farewell(struct message *m, void *receiver)
+{
+    struct worker *w = (struct worker *)receiver;
+
+    must_be_worker(w);
+    (void)m;
+    notice_taken(&w->farewell);
+    w->crew->duties->close_clients(w);
+}
+
 static void on_doubt(struct message *m, void *receiver)
 {
     struct worker *w = worker_of(receiver);
@@ -336,6 +346,7 @@ void worker_release(struct worker *w)
         int err = uv_loop_close(&w->loop);
         must(err == 0);
     }
+    uv_sem_destroy(&w->settled);
     uv_sem_destroy(&w->drained);
     uv_sem_destroy(&w->started);
     tls_worker_fini(&w->tls);
@@ -381,6 +392,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->end_message.fn = on_end;
     notice_init(&w->poke, on_poke);
     notice_init(&w->doubt, on_doubt);
+    notice_init(&w->farewell, on_farewell);
     notice_init(&w->retry, on_retry);
     notice_init(&w->logged, on_logged);
     w->copy_waiter.wake = wake_copy;
@@ -397,6 +409,11 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
         goto fail;
     }
     if (uv_sem_init(&w->drained, 0) != 0) {
+        uv_sem_destroy(&w->started);
+        goto fail;
+    }
+    if (uv_sem_init(&w->settled, 0) != 0) {
+        uv_sem_destroy(&w->drained);
         uv_sem_destroy(&w->started);
         goto fail;
     }

@@ -98,7 +98,7 @@ struct worker {
     const struct settings *settings; /* [borrowed] */
     struct home *homes;              /* owned; the shards that it is at home in (home.h) */
     uint32_t home_count;             /* how many of them; perhaps none */
-    uint8_t hold;                    /* enum append_hold, in this turn: see conn_hold.h */
+    uint32_t gate;                   /* [worker] enum gate_bits, in this turn */
     struct thread thread;
     uv_sem_t started; /* posted once: start_status is set */
     uv_sem_t drained; /* posted once: the last connection is gone */
@@ -146,8 +146,11 @@ struct worker {
     struct message drain_message;
     struct message hurry_message;
     struct message end_message;
+    struct message settle; /* see crew_settle() */
+    uv_sem_t settled;      /* posted by it */
     struct notice poke;
     struct notice doubt;
+    struct notice farewell; /* see crew_close_clients() */
     struct notice retry;
     struct notice logged;
     _Atomic bool awaits_log; /* [atomic] seq_cst: replies wait for the log */

@@ -57,10 +57,10 @@ struct attach_head {
     uint64_t seed; /* of the hash of keys */
     uint64_t cas_next;
     char boot_id[BOOT_ID_BYTES];
-    int64_t zero_ns;       /* CLOCK_BOOTTIME where the engine's clock read 0 */
-    int64_t boot_ns;       /* CLOCK_BOOTTIME, */
-    int64_t unix_ms;       /* wall clock */
-    msec_t now;            /* and the engine's clock, when it was left */
+    int64_t zero_ns;                   /* CLOCK_BOOTTIME where the engine's clock read 0 */
+    int64_t boot_ns;                   /* CLOCK_BOOTTIME, */
+    int64_t unix_ms;                   /* wall clock */
+    msec_t now;                        /* and the engine's clock, when it was left */
     uint8_t extra[ATTACH_EXTRA_BYTES]; /* of the caller's */
     uint8_t reserved[128]; /* zero: fields to come go here, and the size stays as it is */
     uint16_t owner[ROUTE_SLOTS]

@@ -24,6 +24,9 @@ struct incoming {
     bool is_ended;
 };
 
+/* No server has been promoted as often. */
+#define EPOCH_MAX ((uint64_t)1 << 62)
+
 struct applier {
     struct applier_config cfg; /* [const] */
     struct apply apply;
@@ -86,6 +89,7 @@ struct applier *applier_create(const struct applier_config *cfg)
     }
     a->cfg = *cfg;
     a->apply = (struct apply){.engine = cfg->engine,
+                              .keeps_use = true,
                               .counts = &a->counts,
                               .mode = APPLY_FOLLOWS,
                               .is_stopped = is_stopped,
@@ -296,7 +300,10 @@ static enum applier_result apply_block(struct applier *a, struct snap_block *b)
     }
     begin_block(a);
     if (b->kind == FRAME_ID) {
-        if (!frame_id_of(content, &next, &epoch)) {
+        /* As it stands there it is read again, by the backlog. */
+        if (b->stored != FRAME_ID_BYTES || b->raw != FRAME_ID_BYTES ||
+            (b->flags & SNAP_PACKED) != 0 || !frame_id_of(content, &next, &epoch) ||
+            epoch == 0 || epoch >= EPOCH_MAX) {
             return APPLIER_BAD;
         }
         scan_value_cut(&a->value, &a->sink);
@@ -322,7 +329,9 @@ static enum applier_result take_block(struct applier *a, const char *block, size
     if (result != APPLIER_OK) {
         return result;
     }
-    must(backlog_append_copy(backlog, block, n));
+    if (!backlog_append_copy(backlog, block, n)) {
+        return APPLIER_BAD;
+    }
     if (b.kind == FRAME_ID) {
         backlog_get_name(backlog, &name);
         a->id = name.id;

@@ -78,7 +78,8 @@ enum applier_result applier_begin_full(struct applier *a);
 /*
  * Read what fullsync_run() writes: `read` is asked for strictly consecutive offsets from 0 on,
  * and returns 0 once at the end. APPLIER_OK: it ended where a block would begin. BAD, CUT:
- * *fault says more. What was stored stays until the next applier_begin_full().
+ * *fault says more. What was stored stays until the next applier_begin_full(): it may be older
+ * than what others know, so it is neither served nor promoted.
  */
 enum applier_result applier_run_full(struct applier *a, snap_read_fn read, void *arg,
                                      struct snap_fault *fault);
@@ -99,8 +100,8 @@ enum applier_result applier_take(struct applier *a, const char *bytes, size_t n)
 uint64_t applier_offset(const struct applier *a);
 
 /*
- * The last such offset that is not within a value in parts: from there one can continue that was
- * sent everything by this replica (fullsync.h). Context: any thread.
+ * The last such offset that is not within a value in parts: from there a replica can continue
+ * that this one has sent everything to (fullsync.h). Context: any thread.
  */
 uint64_t applier_mark(const struct applier *a);
 

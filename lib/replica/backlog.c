@@ -26,7 +26,7 @@
 struct backlog {
     /* [const] while there are readers or a writer */
     _Atomic uint64_t *words; /* NULL: no ring */
-    uint64_t bytes;          /* of the ring */
+    _Atomic uint64_t bytes;  /* of the ring */
     struct budget *budget;   /* [borrowed] */
     /* [atomic] */
     _Atomic uint64_t first;                 /* nothing before it can be continued */
@@ -106,7 +106,7 @@ bool backlog_reserve(struct backlog *b, uint64_t bytes)
     mem_touch(words, size); /* the shipper appends within sections, too */
     backlog_release(b);
     b->words = words;
-    b->bytes = size;
+    set(&b->bytes, size);
     budget_add(b->budget, (int64_t)size);
     return true;
 }
@@ -115,16 +115,16 @@ void backlog_release(struct backlog *b)
 {
     empty(b);
     if (b->words != NULL) {
-        budget_add(b->budget, -(int64_t)b->bytes);
-        mem_unmap((void *)b->words, b->bytes);
+        budget_add(b->budget, -(int64_t)get(&b->bytes));
+        mem_unmap((void *)b->words, get(&b->bytes));
         b->words = NULL;
-        b->bytes = 0;
+        set(&b->bytes, 0);
     }
 }
 
 uint64_t backlog_bytes(const struct backlog *b)
 {
-    return b->bytes;
+    return get(&b->bytes);
 }
 
 uint64_t backlog_end(const struct backlog *b)
@@ -136,7 +136,8 @@ uint64_t backlog_start(const struct backlog *b)
 {
     uint64_t end = get(&b->end);
     uint64_t first = get(&b->first);
-    uint64_t kept = end > b->bytes ? end - b->bytes : 0;
+    uint64_t bytes = get(&b->bytes);
+    uint64_t kept = end > bytes ? end - bytes : 0;
 
     if (first > end) {
         return end; /* the writer has moved both meanwhile */
@@ -201,12 +202,12 @@ static void put_bytes(struct backlog *b, const char *from, size_t n)
 {
     uint64_t end = atomic_load_explicit(&b->end, memory_order_relaxed);
 
-    must(b->words == NULL || n <= b->bytes);
+    must(b->words == NULL || n <= get(&b->bytes));
     /* The stores to the words, which release, come after this one. */
     atomic_store_explicit(&b->begun, end + n, memory_order_relaxed);
     if (b->words != NULL) {
-        uint64_t index = end % b->bytes;
-        size_t run = n < b->bytes - index ? n : b->bytes - index;
+        uint64_t index = end % get(&b->bytes);
+        size_t run = n < get(&b->bytes) - index ? n : get(&b->bytes) - index;
 
         put_run(b, index, from, run);
         put_run(b, 0, from + run, n - run);
@@ -382,14 +383,14 @@ ptrdiff_t backlog_copy(const struct backlog *b, uint64_t offset, void *out, size
     if (n == 0) {
         return 0;
     }
-    if (end - offset > b->bytes) {
+    if (end - offset > get(&b->bytes)) {
         return -1;
     }
-    index = offset % b->bytes;
-    run = n < b->bytes - index ? n : b->bytes - index;
+    index = offset % get(&b->bytes);
+    run = n < get(&b->bytes) - index ? n : get(&b->bytes) - index;
     get_run(b, index, out, run);
     get_run(b, 0, (char *)out + run, n - run);
-    if (atomic_load_explicit(&b->begun, memory_order_relaxed) > offset + b->bytes ||
+    if (atomic_load_explicit(&b->begun, memory_order_relaxed) > offset + get(&b->bytes) ||
         offset < get(&b->first)) {
         return -1;
     }

@@ -45,7 +45,10 @@ struct fullsync {
     /* set by the caller; the rest is zero */
     struct engine *engine;   /* [borrowed] */
     struct shipper *shipper; /* [borrowed] it records, or there is an applier */
-    /* [borrowed] of a replica, whose shipper records nothing: marks are where it has come to. */
+    /*
+     * [borrowed] of a replica, whose shipper records nothing: marks are where it has come to;
+     * NULL: this is a primary.
+     */
     const struct applier *applier;
     /*
      * Takes bytes in their order; may block until the client took them. False: it is gone. To

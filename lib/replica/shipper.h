@@ -91,7 +91,7 @@ struct shipper_role {
     int64_t to_unix_ms; /* added to a time of the engine's clock: see above */
     /*
      * The backlog ends with what the engine has: nothing was changed since. So it goes on; else
-     * it has a gap.
+     * it has a gap. It may have one yet if a flush is half done at that moment.
      */
     bool continues;
 };

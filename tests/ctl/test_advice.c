@@ -34,6 +34,19 @@ static void make_well(void)
         {"item_size_max", "1048576"},
     };
 
+    static const char *const replication[][2] = {
+        {"role", "replica"},
+        {"repl_state", "online"},
+        {"repl_state_reason", "it has all that the primary had"},
+        {"repl_clock_skew_ms", "-3"},
+        {"repl_lag_bytes", "1000"},
+        {"repl_backlog_size", "8388608"},
+        {"repl_evicted", "0"},
+        {"online_replicas", "0"},
+        {"replicas_lag_bytes", "0"},
+        {"repl_too_few_replicas", "0"},
+    };
+
     memset(&facts, 0, sizeof(facts));
     for (size_t i = 0; i < sizeof(general) / sizeof(general[0]); i++) {
         add(&facts.general, general[i][0], general[i][1]);
@@ -42,6 +55,9 @@ static void make_well(void)
         add(&facts.settings, settings[i][0], settings[i][1]);
     }
     add(&facts.expire, "expire_hold_left_ms", "0");
+    for (size_t i = 0; i < sizeof(replication) / sizeof(replication[0]); i++) {
+        add(&facts.replication, replication[i][0], replication[i][1]);
+    }
     facts.is_here = true;
     facts.unix_s = 1000000;
     facts.host = (struct host){.has_process = true,
@@ -58,6 +74,7 @@ static void forget(void)
     stats_fini(&facts.general);
     stats_fini(&facts.settings);
     stats_fini(&facts.expire);
+    stats_fini(&facts.replication);
 }
 
 TEST_FIXTURE(make_well, forget)
@@ -152,6 +169,66 @@ TEST(expiry_is_judged)
     set(&facts.expire, "expire_hold_left_ms", "0");
     set(&facts.settings, "lru_crawler", "no");
     assert_advice("expiry_off");
+}
+
+TEST(a_replica_is_judged)
+{
+    static const struct {
+        const char *name, *value, *advice;
+    } rows[] = {
+        {"repl_state", "cut", "replica_link"},
+        {"repl_state", "stale", "replica_link"},
+        {"repl_state", "connecting", "replica_link"},
+        {"repl_state", "syncing", ""}, /* it takes its time */
+        {"repl_clock_skew_ms", "1001", "replica_clock"},
+        {"repl_clock_skew_ms", "-1001", "replica_clock"},
+        {"repl_clock_skew_ms", "999", ""},
+        {"repl_evicted", "1", "replica_memory"},
+        {"repl_lag_bytes", "5000000", "replica_lag"},
+        {"replicas_lag_bytes", "5000000", ""}, /* it has none */
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        set(&facts.replication, rows[i].name, rows[i].value);
+        assert_advice(rows[i].advice);
+        forget();
+        make_well();
+    }
+    /* What replicas are needed for is their primary's. */
+    add(&facts.settings, "min_replicas_to_write", "1");
+    assert_advice("");
+    set(&facts.replication, "repl_state", "syncing");
+    set(&facts.replication, "repl_lag_bytes", "5000000");
+    assert_advice(""); /* it has yet to be sent everything */
+}
+
+TEST(a_primary_is_judged)
+{
+    set(&facts.replication, "role", "primary");
+    set(&facts.replication, "repl_state", "primary");
+    assert_advice("");
+    set(&facts.replication, "replicas_lag_bytes", "5000000");
+    assert_advice("replica_lag");
+    set(&facts.replication, "repl_backlog_size", "0");
+    assert_advice("");
+    set(&facts.replication, "repl_evicted", "5"); /* as a replica, before */
+    assert_advice("");
+    add(&facts.settings, "min_replicas_to_write", "1");
+    assert_advice("few_replicas");
+    set(&facts.replication, "online_replicas", "1");
+    assert_advice("");
+    set(&facts.replication, "repl_too_few_replicas", "1"); /* they are silent for too long */
+    assert_advice("few_replicas");
+}
+
+TEST(a_server_that_tells_nothing_of_replication)
+{
+    char fact[ADVICE_FACT_BYTES];
+
+    stats_fini(&facts.replication);
+    assert_advice("");
+    ck_assert_int_eq(advice_see(ADVICE_replica_link, &facts, fact), ADVICE_UNKNOWN);
+    ck_assert_int_eq(advice_see(ADVICE_few_replicas, &facts, fact), ADVICE_UNKNOWN);
 }
 
 TEST(doors_are_open_or_not)

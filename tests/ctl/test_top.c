@@ -207,6 +207,42 @@ TEST(it_fits_80_columns_and_24_rows)
     }
 }
 
+/* What `stats replication` says, and what stands at the right end of the fourth row. */
+static void assert_role(const char *role, const char *state, double lag_ms, double online,
+                        const char *shown)
+{
+    struct stats *r = &top->sample[1].replication;
+    const char *text;
+    char line[100];
+
+    make_rounds(1);
+    stats_fini(r);
+    snprintf(line, sizeof(line), "STAT role %s", role);
+    ck_assert(stats_take(r, span_str(line)));
+    snprintf(line, sizeof(line), "STAT repl_state %s", state);
+    ck_assert(stats_take(r, span_str(line)));
+    add(r, -1, "repl_lag_ms", lag_ms);
+    add(r, -1, "connected_replicas", 2 * online);
+    add(r, -1, "online_replicas", online);
+    draw();
+    text = row_text(3);
+    ck_assert_msg(strlen(text) >= strlen(shown), "%s", text);
+    ck_assert_str_eq(text + strlen(text) - strlen(shown), shown);
+}
+
+TEST(the_role_is_shown_where_there_is_more_than_one_server)
+{
+    assert_role("replica", "online", 3, 0, "replica, lag 3 ms");
+    assert_role("replica", "catching_up", 3, 0, "replica, catching_up");
+    assert_role("replica", "\033[31m", 3, 0, "replica, ?[31m");
+    assert_role("primary", "primary", 0, 1, "replicas: 1 of 2");
+    ck_assert_int_eq(sheet->cell[3][79].style, SHEET_BAD);
+    assert_role("replica", "online", 0, 0, "replica, lag 0 s");
+    ck_assert_int_eq(sheet->cell[3][79].style, SHEET_DIM);
+    assert_role("primary", "primary", 0, 0, "");
+    ck_assert_ptr_null(strstr(row_text(3), "replica"));
+}
+
 TEST(keys_sort_and_scroll)
 {
     make_rounds(30);

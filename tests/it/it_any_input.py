@@ -146,6 +146,8 @@ def plain_lines():
             line = (command + b" " + args).rstrip(b" ")
             if not is_stop(line) and len(line) < 1500:
                 yield line
+                if b"replica" in line:      # answered when it is a primary, which takes the next changes, again
+                    yield b"replicaof no one"
     yield from metas()
     for line, length in stores():
         whole = with_value(line, length)
@@ -194,10 +196,11 @@ def until(c, last):
 
 
 def ask_all(c, data):
-    """Send lines, and a last one whose answer no other has; false: the connection has ended before that."""
+    """Send lines, and a last one whose answer no other has; false: the connection has ended before that. A replica
+    would refuse that one, so the server is made a primary before it, if this client may."""
     number = next(numbers)
     try:
-        c.send(data + b"\r\nmd nobody-has-this O%d\r\n" % number)
+        c.send(data + b"\r\nreplicaof no one\r\nmd nobody-has-this O%d\r\n" % number)
     except ConnectionError:
         return False
     return until(c, b"NF O%d\r\n" % number)
@@ -245,7 +248,7 @@ def busy(*args, **kw):
             yield d
             check(d)
             with d.operator() as c:
-                for what in (b"", b"settings", b"hotkeys", b"bigkeys", b"latency", b"conns", b"shards", b"expire", b"persistence"):
+                for what in (b"", b"settings", b"hotkeys", b"bigkeys", b"latency", b"conns", b"shards", b"expire", b"persistence", b"replication"):
                     c.stats(what)
                 assert ask_all(c, b"slowlog get -1")
         said = d.log_text
@@ -359,7 +362,10 @@ def test_datagrams():
 # ---- HTTP -------------------------------------------------------------------------------------------
 
 def requests():
-    paths = [b"/", b"/metrics", b"/healthz", b"/readyz", b"", b"*", b"/metrics?x=%00", b"/" + b"x" * 8000, b"/%ff", b"//", b"http://x/metrics"]
+    paths = [b"/", b"/metrics", b"/healthz", b"/readyz", b"/primary", b"/replica", b"", b"*", b"/metrics?x=%00", b"/" + b"x" * 8000, b"/%ff", b"//", b"http://x/metrics"]
+    paths += [b"/%s?%s" % (path, query) for path in (b"primary", b"replica")
+              for query in (b"", b"lag", b"lag=", b"lag=1&lag=1", b"&", b"=", b"lag=%31%00", b"%00=1", b"lag=%", b"lag=" + b"9" * 7000)]
+    paths += [b"/replica?lag=" + re.sub(rb"[\x00- \xff]", b"+", value) for value in VALUES]
     for method in (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"CONNECT", b"x", b"", b"G" * 3000):
         for path in paths:
             for version in (b" HTTP/1.1", b" HTTP/9.9"):

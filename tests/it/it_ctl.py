@@ -384,6 +384,51 @@ def test_upgrade():
         assert "not without memory_file" in complaint(*of(d), "upgrade", status=REFUSED)
 
 
+def test_replication():
+    """replicas, replicaof, wait, promote and failover, over the control sockets of two servers."""
+    with Daemon("-t", "1", tcp=True, control=True) as p, Daemon("-t", "1", tcp=True, control=True) as r, p.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        text = ctl(p, "replicas").decode()
+        assert "role             primary\n" in text and "replicas online  0\n" in text and "ADDRESS" not in text, text
+        assert ask(p, "replicas")["replicas"] == []
+        assert ask(p, "wait", "1", "1", status=NO) == {"replicas": 0, "wanted": 1}
+        assert "not a number" in complaint(*of(p), "wait", "x", "1", status=USAGE)
+        assert "usage: wait" in complaint(*of(p), "wait", "1", "x", status=REFUSED)
+        assert "no replica is online" in complaint(*of(p), "failover", status=REFUSED)
+        assert "this is a primary" in complaint(*of(p), "promote", status=REFUSED)
+        assert ctl(r, "replicaof", "127.0.0.1", str(p.port)) == b"OK, it is a replica (mayflyctl replicas)\n"
+        wait_for(lambda: ask(p, "replicas")["online_replicas"] == 1, "the replica is online")
+        assert ask(p, "wait", "1", "60000") == {"replicas": 1, "wanted": 1}
+        assert ctl(p, "wait", "1", "60000") == b"1 replica has everything\n"
+        wait_for(lambda: ask(p, "replicas")["replicas"][0]["lag_bytes"] == 0, "it has acknowledged everything")
+        one, = ask(p, "replicas")["replicas"]
+        assert one["address"] == "127.0.0.1:%d" % r.port and one["state"] == "online", one
+        text = ctl(p, "replicas").decode()
+        row = text.splitlines()[-1].split()
+        assert row[0] == one["address"] and row[2] == "online" and row[4] == "0", text
+        text = ctl(r, "replicas").decode()
+        assert "role             replica\n" in text and "state            online\n" in text, text
+        assert "follows          127.0.0.1 %d\n" % p.port in text and "lag in time      0 s\n" in text, text
+        assert json.loads(ctl(r, "--json", "top", "-n", "1", "-i", "0.01").splitlines()[0])["role"] == "replica"
+        assert ctl(r, "promote", "60000") == b"OK, it is the primary, and its primary is a replica\n"
+        wait_for(lambda: ask(r, "replicas")["online_replicas"] == 1, "the roles have changed")
+        wait_for(lambda: b"state            online" in run(*of(p), "replicas"), "it is in step")
+        with r.client() as there:
+            assert there.get(b"k") == b"v" and there.set(b"k", b"w") == b"STORED"
+        assert b"a replica is the primary" in ctl(r, "failover", "127.0.0.1", str(p.port))
+        wait_for(lambda: ask(p, "replicas")["role"] == "primary", "the roles have changed again")
+        with p.client() as there:
+            assert there.get(b"k") == b"w"
+        assert ctl(r, "replicaof", "no", "one") == b"OK, it is a primary\n"
+        assert ask(r, "replicas")["role"] == "primary"
+        # A primary that is not there.
+        assert ctl(r, "replicaof", "127.0.0.1", "1").startswith(b"OK")
+        wait_for(lambda: ask(r, "replicas", status=NO)["primary_link_failures"] > 0, "it cannot connect")
+        text = run(*of(r), "replicas", status=NO).decode()
+        assert "state            connecting\n" in text and "lag in time      not known\n" in text, text
+        assert "connecting" in doctor(r)[0]["replica_link"]
+
+
 def doctor(d, *args):
     """What it advises, by its names, with the facts."""
     done = subprocess.run([PROGRAM, *of(d), "doctor", "--json", *args], capture_output=True, check=False,
@@ -854,7 +899,11 @@ def test_what_cannot_be_undone_is_asked_on_a_terminal():
     with Daemon("-t", "1", "-A") as d, d.client() as c, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         for command, question in ((["flush"], b"Drop all items of "), (["shutdown"], b"Stop the server of "),
                                   (["raw", "flush_all"], b"Drop all items of "),
-                                  (["raw", "shutdown"], b"Stop the server of ")):
+                                  (["raw", "shutdown"], b"Stop the server of "),
+                                  (["replicaof", "127.0.0.1", "1"], b"Follow another server and lose the items of "),
+                                  (["replicaof", "no", "one"], b"Make a primary of "), (["promote"], b"Make a primary of "),
+                                  (["failover"], b"Hand the role of primary to a replica of "),
+                                  (["raw", "replicaof", "127.0.0.1", "1"], b"Change the role of ")):
             for answer in (b"\n", b"n\n", b"\x04"):
                 assert c.set(b"k", b"v") == b"STORED"
                 with Terminal(PROGRAM, *of(d), *command, env={"HOME": folder}) as t:
@@ -1066,7 +1115,7 @@ def test_bash_completes():
     assert complete("--js") == ["--json"]
     assert complete("-t", "") == []
     assert complete("stats", "") == ["bigkeys", "budgets", "conns", "detail", "expire", "hotkeys", "items", "latency", "persistence",
-                                     "reset", "settings", "shards", "sizes", "slabs"]
+                                     "replication", "reset", "settings", "shards", "sizes", "slabs"]
     with Daemon("-t", "1", control=True) as d:
         done = subprocess.run([bash, "-c", COMPLETE, "-", script, PROGRAM, *of(d), "config", "set", "active"],
                               capture_output=True, text=True, check=False)

@@ -275,6 +275,30 @@ def test_the_snapshot_is_told_as_in_stats():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_replication_is_told_as_in_stats():
+    """Each figure of stats replication that is a number, at a server with a replica that says nothing."""
+    with served(control=True) as (d, web), d.client() as replica, d.client() as c, d.operator() as o:
+        assert replica.ask(b"psync 1 0 - 0 %s 0" % (b"a" * 32)).startswith(b"FULLSYNC ")
+        assert c.set(b"k", b"v" * 1000) == b"STORED"
+        told, stats = samples(web.ask("/metrics")[2]), c.stats(b"replication")
+        assert told["mayfly_role"] == 1 and told["mayfly_repl_state"] == 1, told
+        assert told["mayfly_connected_replicas"] == 1 and told["mayfly_online_replicas"] == 0, told
+        assert told["mayfly_sync_full_total"] == 1 and told["mayfly_repl_recording"] == 1, told
+        compared = 0
+        for name, value in stats.items():
+            scale, name = (1e-3, name[:-3] + "_seconds") if name.endswith("_ms") else (1, name)
+            for name in ("mayfly_" + name, "mayfly_" + name + "_total"):
+                if name in told and re.fullmatch(r"[0-9]+", value):
+                    assert abs(told[name] - int(value) * scale) < 1e-9, (name, told[name], value)
+                    compared += 1
+        assert compared >= 25, (compared, told)
+        assert o.ask(b"replicaof 127.0.0.1 1") == b"OK"
+        told = samples(web.ask("/metrics")[2])
+        assert told["mayfly_role"] == 0 and told["mayfly_repl_state"] == 0, told
+        assert c.set(b"k", b"v").startswith(b"SERVER_ERROR"), "it is a replica"
+        assert samples(web.ask("/metrics")[2])["mayfly_repl_refused_total"] == 1
+
+
 def names_of(text):
     return set(re.findall(r"\b(?:mayfly|process)_[a-z0-9_]+", text))
 
@@ -318,6 +342,41 @@ def test_the_alert_of_a_restart_tells_how_many_items_there_are():
             done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, timeout=mayfly.PATIENCE, check=False)
             assert done.returncode == 0, done.stdout
+
+
+def test_alerts_on_replication_fire_when_they_should():
+    """Each of them, and that it does not where all is well."""
+    if shutil.which("promtool") is None:
+        raise Skip("promtool is not installed")
+    well = {"mayfly_role": 0, "mayfly_repl_state": 1, "mayfly_replicas_lag_bytes": 100, "mayfly_repl_backlog_size": 8388608,
+            "mayfly_repl_too_few_replicas": 0, "mayfly_repl_clock_skew_seconds": 0.5,
+            'mayfly_repl_evicted_total{shard="0"}': "7x30", "mayfly_sync_full_total": "1x30"}
+    cases = [(None, {}), ("MayflyReplicaNotOnline", {"mayfly_repl_state": 0}), (None, {"mayfly_role": 1}),
+             ("MayflyReplicaLags", {"mayfly_replicas_lag_bytes": 5000000}),
+             (None, {"mayfly_replicas_lag_bytes": 0, "mayfly_repl_backlog_size": 0}),
+             ("MayflyTooFewReplicas", {"mayfly_repl_too_few_replicas": 1}),
+             ("MayflyClockSkew", {"mayfly_repl_clock_skew_seconds": -1.5}),
+             ("MayflyReplicaEvicts", {'mayfly_repl_evicted_total{shard="0"}': "0+60x30"}),
+             ("MayflyFullSyncsRepeat", {"mayfly_sync_full_total": "0+1x30"})]
+
+    def series(name, value):
+        name, labels = name.rstrip("}").split("{") if "{" in name else (name, "")
+        return {"series": "%s{instance=\"a:1\"%s}" % (name, labels and "," + labels),
+                "values": value if isinstance(value, str) else "%sx30" % value}
+
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "test.yml")
+        with open(path, "w") as f:
+            json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{
+                "interval": "1m",
+                "input_series": [series(name, value) for name, value in {**well, **other}.items()],
+                "promql_expr_test": [{
+                    "expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "20m",
+                    "exp_samples": [{"labels": '{alertname="%s"}' % alert, "value": 1}] if alert else []}]}
+                for alert, other in cases]}, f)
+        done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=mayfly.PATIENCE, check=False)
+        assert done.returncode == 0, done.stdout
 
 
 def queries_of_dashboard():

@@ -120,7 +120,8 @@ def test_texts_with_blanks():
             write(path, "threads = 1\nreplicaof = [::1]:3\nreplica-user = u v\n")
             assert answer(c, b"config reload") == ["OK"]
             assert answer(c, b"config get replica*")[:-1] == \
-                ["CONFIG replicaof [::1]:3", "CONFIG replica_user u v", "CONFIG replica_password_file"]
+                ["CONFIG replicaof [::1]:3", "CONFIG replica_user u v", "CONFIG replica_password_file",
+                 "CONFIG replica_max_stale 60", "CONFIG replica_reads yes", "CONFIG replica_follow_cold no"]
             write(path, "threads = 1\nreplicaof = h 70000\nreplica-user = other\n")
             assert "%s:2: replicaof: \"h 70000\" is not an address: the port" % path in answer(c, b"config reload")[-1]
             assert answer(c, b"config get replica_user")[0] == "CONFIG replica_user u v"

@@ -138,7 +138,7 @@ EXAMPLES = {
     "VERBOSITY": [(b"verbosity 0", 0)],
     "STATS": [(b"stats", 0), (b"stats settings", 0), (b"stats items", 0), (b"stats slabs", 0), (b"stats sizes", 0),
               (b"stats conns", 0), (b"stats expire", 0), (b"stats shards", 0), (b"stats latency", 0),
-              (b"stats persistence", 0), (b"stats reset", ADMIN),
+              (b"stats persistence", 0), (b"stats replication", 0), (b"stats reset", ADMIN),
               (b"stats detail on", ADMIN), (b"stats detail dump", 0), (b"stats detail off", ADMIN),
               (b"stats cachedump 1 1", ADMIN), (b"stats sizes_enable", ADMIN), (b"stats sizes_disable", ADMIN)],
     "CACHE_MEMLIMIT": [(b"cache_memlimit 64", 0)], "SHUTDOWN": [(b"shutdown", 0)], "QUIT": [],
@@ -158,6 +158,9 @@ EXAMPLES = {
     "BGSAVE": [(b"bgsave", 0), (b"bgsave cancel", 0)], "SAVE": [(b"save", 0)], "LASTSAVE": [(b"lastsave", 0)],
     "RESTORE": [(b"restore end", 0), (b"restore begin 1000", 0)],
     "BGREWRITEAOF": [(b"bgrewriteaof", 0)],
+    "PSYNC": [(b"psync", 0)], "SYNC": [(b"sync", 0)], "REPLCONF": [(b"replconf ack 0", 0)],
+    "REPLICAOF": [(b"replicaof no one", 0)], "PROMOTE": [(b"promote", 0)], "FAILOVER": [(b"failover", 0)],
+    "WAIT": [(b"wait 0 0", 0)], "ROLE": [(b"role", 0)],
     "UPGRADE": [(b"upgrade", 0), (b"upgrade /nowhere", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered
@@ -309,7 +312,7 @@ def test_prefixes():
         assert first_line_is_refusal(c, b"mg YXBwMTph b v") is None
         assert first_line_is_refusal(c, b"mg b3RoZXI= b v") == NO_KEY
         # Commands without a key that tell of others, or touch them.
-        for line in (b"stats items", b"stats slabs", b"stats sizes", b"stats conns", b"stats detail dump",
+        for line in (b"stats items", b"stats slabs", b"stats sizes", b"stats conns", b"stats replication", b"stats detail dump",
                      b"stats cachedump 1 0", b"lru_crawler metadump all", b"lru_crawler mgdump hash", b"flush_all",
                      b"watch fetchers", b"stats reset", b"stats detail on"):
             assert first_line_is_refusal(c, line) == NO_ADMIN, line

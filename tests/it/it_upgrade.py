@@ -109,7 +109,7 @@ def test_what_was_set_while_it_ran_stays():
         with daemon("-e", os.path.join(where, "memory"), "--config", config, control=True, limit=()) as d, \
                 d.operator() as o:
             for change in (b"memory_limit 128", b"hz 100", b"maxmemory_policy allkeys-lru", b"active_expire no",
-                           b"expire_effort 5", b"replicaof ::1 9", b"replica_password_file \"/a \\\"b\\\" c\""):
+                           b"expire_effort 5", b"replica_user \"some one\"", b"replica_password_file \"/a \\\"b\\\" c\""):
                 assert o.ask(b"config set " + change) == b"OK", change
             assert o.ask(b"expire_hold 600") == b"OK"
             value = b"x" * 60000
@@ -123,7 +123,7 @@ def test_what_was_set_while_it_ran_stays():
                 got = options(c, "memory_limit", "hz", "maxmemory_policy", "active_expire", "expire_effort")
                 assert got == {"memory_limit": "128", "hz": "100", "maxmemory_policy": "allkeys-lru",
                                "active_expire": "no", "expire_effort": "3"}, got
-                assert c.stats(b"settings")["replicaof"] == "::1 9"
+                assert c.stats(b"settings")["replica_user"] == "some one"
                 assert c.stats(b"settings")["replica_password_file"] == '/a "b" c'
                 assert c.stats(b"")["evictions"] == "0" and c.stat("curr_items") == 1001
                 left = int(c.stats(b"expire")["expire_hold_left_ms"])
@@ -131,7 +131,7 @@ def test_what_was_set_while_it_ran_stays():
                 assert c.ask(b"config reset hz") == b"OK" and options(c, "hz") == {"hz": "20"}
             log = d.log()
             assert "upgrade, keeps what was set while the server ran: " in log
-            assert "memory-limit = 128" in log and "hz = 100" in log and "replicaof = ::1 9" in log
+            assert "memory-limit = 128" in log and "hz = 100" in log and "replica-user = " in log
             assert "upgrade, expire-effort = 3 (%s:3) takes the place of 5, set while" % config in log, log
             # A lower limit in the file: what it costs is said.
             write(config, "memory-limit = 16\n")

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Replication: `replicas`, `replicaof`, `promote`, `failover`, `wait`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/answer.h"
+#include "ctl/ask.h"
+#include "ctl/commands.h"
+#include "ctl/confirm.h"
+#include "ctl/json.h"
+#include "ctl/show.h"
+#include "lib/base/num.h"
+
+/* ---- replicas ---------------------------------------------------------------------------- */
+
+/* What a line of a replica tells, and what it is called here. */
+static const struct {
+    const char *field, *title;
+    enum unit unit;
+    unsigned width; /* at least */
+} columns[] = {
+    {"address", "ADDRESS", UNIT_NONE, 21}, {"peer", "COMES FROM", UNIT_NONE, 21},
+    {"state", "STATE", UNIT_NONE, 7},      {"offset", "OFFSET", UNIT_NONE, 12},
+    {"lag_bytes", "LAG", UNIT_BYTES, 9},   {"ack_ms", "ACKNOWLEDGED", UNIT_MS, 0},
+};
+
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+/* The next "name=value" of fields with commas between; false: there is none. */
+static bool next_field(struct span *rest, struct span *name, struct span *value)
+{
+    const char *end = rest->len > 0 ? memchr(rest->ptr, ',', rest->len) : NULL;
+    size_t len = end != NULL ? (size_t)(end - rest->ptr) : rest->len;
+    const char *mark = len > 0 ? memchr(rest->ptr, '=', len) : NULL;
+
+    if (mark == NULL) {
+        return false;
+    }
+    *name = span_of(rest->ptr, (size_t)(mark - rest->ptr));
+    *value = span_of(mark + 1, len - name->len - 1);
+    len += end != NULL;
+    *rest = span_of(rest->ptr + len, rest->len - len);
+    return true;
+}
+
+/* A field by its name; empty: there is none. */
+static struct span find_field(struct span line, const char *wanted)
+{
+    struct span name, value;
+
+    while (next_field(&line, &name, &value)) {
+        if (span_is(name, wanted)) {
+            return value;
+        }
+    }
+    return span_of("", 0);
+}
+
+/* The i-th line, if it is one of a replica: "replica0". */
+static bool is_replica(const struct stats *s, size_t i)
+{
+    static const char begin[] = "replica";
+    struct span name = stats_name(s, i);
+    uint32_t number;
+    size_t n = sizeof(begin) - 1;
+
+    return name.len > n && memcmp(name.ptr, begin, n) == 0 &&
+           num_u32(span_of(name.ptr + n, name.len - n), &number) == MF_OK;
+}
+
+static size_t put_value(const struct ctl *c, enum unit unit, struct span value)
+{
+    char text[UNIT_TEXT_BYTES];
+    double number;
+
+    if (unit != UNIT_NONE && num_fraction(value, &number)) {
+        unit_short(text, unit, number);
+        value = span_str(text);
+    }
+    return show_text(c->out, value, c->is_utf8);
+}
+
+static void put_table(const struct ctl *c, const struct stats *s)
+{
+    fputc('\n', c->out);
+    for (size_t f = 0; f < COLUMNS; f++) {
+        fprintf(c->out, f + 1 < COLUMNS ? "%-*s  " : "%-*s\n", (int)columns[f].width,
+                columns[f].title);
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        for (size_t f = 0; f < COLUMNS && is_replica(s, i); f++) {
+            struct span value = find_field(stats_value(s, i), columns[f].field);
+            size_t taken = put_value(c, columns[f].unit, value);
+
+            if (f + 1 < COLUMNS) {
+                show_pad(c->out, columns[f].width, taken);
+                fputs("  ", c->out);
+            } else {
+                fputc('\n', c->out);
+            }
+        }
+    }
+}
+
+/* What is told of the server itself: of a primary, and of a replica. */
+static const struct {
+    const char *name, *title;
+    enum unit unit;
+    bool is_of_replicas;
+} own[] = {
+    {"role", "role", UNIT_NONE, false},
+    {"repl_state", "state", UNIT_NONE, true},
+    {"repl_state_reason", "because", UNIT_NONE, true},
+    {"repl_primary", "follows", UNIT_NONE, true},
+    {"replid", "history", UNIT_NONE, false},
+    {"repl_epoch", "epoch", UNIT_NONE, false},
+    {"repl_offset", "offset", UNIT_NONE, false},
+    {"repl_lag_bytes", "lag", UNIT_BYTES, true},
+    {"repl_lag_ms", "lag in time", UNIT_MS, true},
+    {"repl_clock_skew_ms", "clock skew", UNIT_MS, true},
+    {"online_replicas", "replicas online", UNIT_NONE, false},
+};
+
+static void put_own(const struct ctl *c, const struct stats *s, bool is_primary)
+{
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        struct span value = {0};
+
+        if ((own[i].is_of_replicas && is_primary) || !stats_find(s, own[i].name, &value)) {
+            continue;
+        }
+        fprintf(c->out, "%-15s  ", own[i].title);
+        if (span_is(value, "-1")) {
+            value = span_str("not known");
+        }
+        (void)put_value(c, own[i].unit, value);
+        fputc('\n', c->out);
+    }
+}
+
+static void put_json(const struct ctl *c, const struct stats *s)
+{
+    struct json j;
+
+    json_init(&j, c->out);
+    json_begin(&j, '{');
+    for (size_t i = 0; i < s->count; i++) {
+        if (!is_replica(s, i)) {
+            json_name_of(&j, stats_name(s, i));
+            json_scalar(&j, stats_value(s, i));
+        }
+    }
+    json_name(&j, "replicas");
+    json_begin(&j, '[');
+    for (size_t i = 0; i < s->count; i++) {
+        struct span rest = stats_value(s, i);
+        struct span name, value;
+
+        if (!is_replica(s, i)) {
+            continue;
+        }
+        json_begin(&j, '{');
+        while (next_field(&rest, &name, &value)) {
+            json_name_of(&j, name);
+            if (span_is(value, "-")) {
+                json_null(&j);
+            } else {
+                json_scalar(&j, value);
+            }
+        }
+        json_end(&j, '{');
+    }
+    json_end(&j, '[');
+    json_end(&j, '{');
+}
+
+int cmd_replicas(struct ctl *c, const struct words *args)
+{
+    struct stats s;
+    struct span role = {0};
+    struct span state = {0};
+    enum ctl_status status;
+
+    (void)args;
+    stats_init(&s);
+    status = ask_stats(c, "replication", &s);
+    if (status == CTL_OK &&
+        (!stats_find(&s, "role", &role) || !stats_find(&s, "repl_state", &state))) {
+        status = ctl_fail(c, CTL_REFUSED, "the server does not tell its role");
+    }
+    if (status == CTL_OK && c->options.json) {
+        put_json(c, &s);
+    } else if (status == CTL_OK) {
+        put_own(c, &s, span_is(role, "primary"));
+        if (stats_get(&s, "connected_replicas") > 0) {
+            put_table(c, &s);
+        }
+    }
+    if (status == CTL_OK && !span_is(role, "primary") && !span_is(state, "online")) {
+        status = CTL_NO;
+    }
+    stats_fini(&s);
+    return status;
+}
+
+/* ---- replicaof, promote, failover -------------------------------------------------------- */
+
+/* Send the words, and wait for OK as long as the server takes. */
+static enum ctl_status change_role(struct ctl *c, const struct words *args, const char *done)
+{
+    struct span line = {0};
+    enum ctl_status status = ask_words(c, args, false);
+
+    if (status == CTL_OK) {
+        status = ask_event(c, &line);
+    }
+    if (status == CTL_OK && !span_is(line, "OK")) {
+        return ask_garbled(c, line);
+    }
+    if (status != CTL_OK) {
+        return status;
+    }
+    if (c->options.json) {
+        struct json j;
+
+        json_init(&j, c->out);
+        json_begin(&j, '{');
+        json_name(&j, "changed");
+        json_bool(&j, true);
+        json_end(&j, '{');
+    } else {
+        fprintf(c->out, "OK, %s\n", done);
+    }
+    return CTL_OK;
+}
+
+int cmd_replicaof(struct ctl *c, const struct words *args)
+{
+    const bool is_none = span_is(args->word[1], "no");
+
+    if (!confirm(c, is_none ? "Make a primary" : "Follow another server and lose the items")) {
+        return CTL_NO;
+    }
+    return change_role(c, args,
+                       is_none ? "it is a primary" : "it is a replica (mayflyctl replicas)");
+}
+
+int cmd_promote(struct ctl *c, const struct words *args)
+{
+    if (!confirm(c, "Make a primary")) {
+        return CTL_NO;
+    }
+    return change_role(c, args, "it is the primary, and its primary is a replica");
+}
+
+int cmd_failover(struct ctl *c, const struct words *args)
+{
+    if (!confirm(c, "Hand the role of primary to a replica")) {
+        return CTL_NO;
+    }
+    return change_role(c, args, "a replica is the primary, and this server follows it");
+}
+
+/* ---- wait -------------------------------------------------------------------------------- */
+
+int cmd_wait(struct ctl *c, const struct words *args)
+{
+    struct span line = {0};
+    uint64_t wanted;
+    uint64_t count;
+    enum ctl_status status;
+
+    if (num_u64(args->word[1], &wanted) != MF_OK) {
+        return ctl_fail(c, CTL_USAGE, "%.100s is not a number of replicas", args->word[1].ptr);
+    }
+    status = ask_words(c, args, false);
+    if (status == CTL_OK) {
+        status = ask_event(c, &line);
+    }
+    if (status != CTL_OK) {
+        return status;
+    }
+    if (!span_is(answer_word(&line), "WAIT") || num_u64(answer_word(&line), &count) != MF_OK) {
+        return ask_garbled(c, line);
+    }
+    if (c->options.json) {
+        struct json j;
+
+        json_init(&j, c->out);
+        json_begin(&j, '{');
+        json_name(&j, "replicas");
+        json_u64(&j, count);
+        json_name(&j, "wanted");
+        json_u64(&j, wanted);
+        json_end(&j, '{');
+    } else {
+        fprintf(c->out, "%llu %s everything\n", (unsigned long long)count,
+                count == 1 ? "replica has" : "replicas have");
+    }
+    return count >= wanted ? CTL_OK : CTL_NO;
+}

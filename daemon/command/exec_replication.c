@@ -1,0 +1,661 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See exec_replication.h.
+ */
+#include "daemon/command/exec_replication.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/options/replica_address.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+#include "lib/shard/expire.h"
+#include "proto/text_compose.h"
+#include "proto/text_parse.h"
+
+/* An answer without bytes comes after this time, or after that if nothing happens here. */
+#define PING_MS      100
+#define PING_IDLE_MS 1000
+
+/* The longest time that a failover, and a client that waits for replicas, may take. */
+#define FAILOVER_MAX_MS 60000u
+#define WAIT_MAX_MS     86400000u
+
+/* The line in front of the bytes. */
+#define HEAD_MAX 128u
+
+/* The longest line. */
+#define LINE_MAX_BYTES (256u + REPL_PATH_BYTES)
+
+/* A client that follows this server. */
+struct following {
+    struct client_service service; /* stands first */
+    struct late_answer late;
+    struct replica replica;
+    struct client *client; /* [borrowed] NULL: gone */
+    uv_timer_t timer;
+    bool is_asked;           /* it waits for the next part */
+    bool is_syncing;         /* it is sent everything */
+    bool is_closed;          /* the timer is */
+    uint64_t expired_before; /* when it was answered last: items that had expired */
+    char *buffer;            /* HEAD_MAX and REPL_PORTION_MAX bytes; NULL until it is online */
+};
+
+static void end(struct client_service *service);
+
+static struct replication *replication_of(const struct following *f)
+{
+    return &f->replica.worker->crew->replication;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/* What the client has begun; NULL: nothing. */
+static struct following *following_of(const struct client *c)
+{
+    return c->service != NULL && c->service->end == end ? (struct following *)(void *)c->service
+                                                        : NULL;
+}
+
+/* When neither timer nor message are on their way. */
+static void release_if_idle(struct following *f)
+{
+    if (f->client == NULL && f->is_closed && !atomic_load(&f->replica.more.is_posted)) {
+        if (f->buffer != NULL) {
+            budget_add(&f->replica.worker->engine->budget,
+                       -(int64_t)(HEAD_MAX + REPL_PORTION_MAX));
+        }
+        mem_free(f->buffer);
+        mem_free(f);
+    }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct following *f = handle->data;
+
+    f->is_closed = true;
+    release_if_idle(f);
+}
+
+/* Its client is gone, or begins anew. */
+static void end(struct client_service *service)
+{
+    struct following *f = (struct following *)(void *)service;
+
+    must_be_a_worker();
+    f->client = NULL;
+    f->is_asked = false;
+    replication_leave(replication_of(f), &f->replica);
+    uv_close((uv_handle_t *)&f->timer, on_closed);
+}
+
+static void on_timer(uv_timer_t *timer);
+
+/* ---- the stream -------------------------------------------------------------------------- */
+
+/* The client said nothing for too long if it says nothing by then. */
+static void await_client(struct following *f)
+{
+    const struct settings *s = f->replica.worker->settings;
+
+    uv_timer_start(&f->timer, on_timer, (uint64_t)setting_get(s, repl_timeout) * 1000, 0);
+}
+
+static uint64_t items_expired(const struct worker *w)
+{
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < w->engine->shard_count; i++) {
+        const struct counters *c = &w->engine->shards[i]->counters;
+
+        n += ctr_get(c, CTR_expired_lazy) + ctr_get(c, CTR_expired_active) +
+             ctr_get(c, CTR_expired_reclaim);
+    }
+    return n;
+}
+
+/* When it is answered without anything to send. */
+static void await_ping(struct following *f)
+{
+    struct worker *w = f->replica.worker;
+    uint64_t expired = items_expired(w);
+    /* A replica gives a link up on which nothing comes for that time. */
+    const int64_t third_ms = (int64_t)setting_get(w->settings, repl_timeout) * 1000 / 3;
+    const int64_t idle_ms = third_ms < PING_IDLE_MS ? third_ms : PING_IDLE_MS;
+    msec_t soon = worker_now(w) + idle_ms;
+    bool is_idle = expired == f->expired_before;
+
+    for (uint32_t i = 0; i < w->engine->shard_count && is_idle; i++) {
+        is_idle = shard_next_due(w->engine->shards[i]) > soon;
+    }
+    f->expired_before = expired;
+    uv_timer_start(&f->timer, on_timer, is_idle ? (uint64_t)idle_ms : PING_MS, 0);
+}
+
+/* Its reader was dropped, or the role has changed: it has to ask anew. */
+static void answer_lost(struct following *f)
+{
+    replication_detach(replication_of(f), &f->replica);
+    f->is_asked = false;
+    await_client(f);
+    (void)client_answer(&f->late, reply_text(REPLY_REPL_GAP), true);
+}
+
+/* Answer, if there is something; is_due: in any case. */
+static void answer_part(struct following *f, bool is_due)
+{
+    struct repl_ping p;
+    char head[HEAD_MAX];
+    ptrdiff_t n;
+    int len;
+
+    if (replication_hands_over(replication_of(f), &f->replica)) {
+        f->is_asked = false;
+        await_client(f);
+        (void)client_answer(&f->late, reply_text(REPLY_HANDOVER), true);
+        return;
+    }
+    n = shipper_read(f->replica.reader, f->buffer + HEAD_MAX, REPL_PORTION_MAX);
+    if (n < 0) {
+        answer_lost(f);
+        return;
+    }
+    if (n == 0 && !is_due) {
+        return;
+    }
+    replication_ping(replication_of(f), &p, n == 0);
+    len = snprintf(head, sizeof(head),
+                   "PART %zu %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64 "\r\n", (size_t)n,
+                   p.now_ms, p.end, p.due_offset, p.due_ms);
+    must(len > 0 && (size_t)len < HEAD_MAX);
+    memcpy(f->buffer + HEAD_MAX - len, head, (size_t)len);
+    f->is_asked = false;
+    await_client(f);
+    (void)client_answer(&f->late, span_of(f->buffer + HEAD_MAX - len, (size_t)len + (size_t)n),
+                        true);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct following *f = timer->data;
+
+    if (f->client == NULL) {
+        return;
+    }
+    if (f->is_asked) {
+        answer_part(f, true);
+    } else {
+        shutdown(f->client->io.fd, SHUT_RDWR); /* it is closed, and that ends this */
+    }
+}
+
+/* struct replica.more */
+static void on_more(struct message *m, void *receiver)
+{
+    struct following *f =
+        (struct following *)(void *)((char *)m -
+                                     offsetof(struct following, replica.more.message));
+
+    must_be_worker(receiver);
+    notice_taken(&f->replica.more);
+    if (f->client == NULL) {
+        release_if_idle(f);
+    } else if (replication_dismisses(replication_of(f), &f->replica)) {
+        shutdown(f->client->io.fd, SHUT_RDWR); /* it is closed, and that ends this */
+    } else if (f->is_asked) {
+        answer_part(f, f->replica.worker->is_stopping ||
+                           replication_awaits(replication_of(f), &f->replica));
+    } else if (f->replica.reader != NULL && shipper_is_dropped(f->replica.reader, NULL)) {
+        replication_detach(replication_of(f), &f->replica);
+    }
+}
+
+/* ---- what a replica says ----------------------------------------------------------------- */
+
+static enum turn_stop refuse(struct turn *t, const char *why)
+{
+    turn_reply(t, REPLY_CONFIG_FAILED);
+    turn_emit(t, why, strlen(why));
+    turn_emit(t, "\r\n", 2);
+    return TURN_GOES_ON;
+}
+
+/* Where the replica serves: the host that it comes from, and its port. */
+static void set_address(struct replica *x, uint32_t port)
+{
+    const char *end = strrchr(x->peer, ':');
+    size_t host = end != NULL ? (size_t)(end - x->peer) : 0;
+    const bool has_brackets = host > 2 && x->peer[0] == '[' && x->peer[host - 1] == ']';
+
+    if (host != 0 && port != 0) {
+        snprintf(x->address, sizeof(x->address), "%.*s %u",
+                 (int)(has_brackets ? host - 2 : host), x->peer + has_brackets, (unsigned)port);
+    }
+}
+
+/* What psync says; false: something else. */
+static bool parse_psync(struct span args, struct backlog_name *has, struct replid *run,
+                        uint32_t *port)
+{
+    struct span word[6];
+    uint32_t version;
+
+    for (unsigned i = 0; i < 6; i++) {
+        if (!text_next_key(&args, &word[i])) {
+            return false;
+        }
+    }
+    *has = (struct backlog_name){.epoch = 0};
+    return args.len == 0 && num_u32(word[0], &version) == MF_OK && version == REPL_VERSION &&
+           num_u64(word[1], &has->epoch) == MF_OK &&
+           (span_is(word[2], "-") || replid_parse(word[2], &has->id)) &&
+           num_u64(word[3], &has->offset) == MF_OK && replid_parse(word[4], run) &&
+           num_u32(word[5], port) == MF_OK && *port <= UINT16_MAX;
+}
+
+static struct following *begin(struct turn *t)
+{
+    struct following *f = mem_zalloc(sizeof(*f));
+
+    if (f == NULL) {
+        return NULL;
+    }
+    f->service.end = end;
+    f->client = t->client;
+    f->replica.worker = t->w;
+    notice_init(&f->replica.more, on_more);
+    t->client->duties->put_peer(t->client, f->replica.peer);
+    uv_timer_init(&t->w->loop, &f->timer);
+    f->timer.data = f;
+    return f;
+}
+
+/* What it needs to be sent the stream. */
+static bool make_buffer(struct following *f)
+{
+    if (f->buffer == NULL) {
+        f->buffer = mem_alloc(HEAD_MAX + REPL_PORTION_MAX);
+        if (f->buffer != NULL) {
+            budget_add(&f->replica.worker->engine->budget,
+                       (int64_t)(HEAD_MAX + REPL_PORTION_MAX));
+        }
+    }
+    return f->buffer != NULL;
+}
+
+static void greet(struct turn *t, const struct repl_greeting *g, uint64_t offset)
+{
+    char id[REPLID_CHARS + 1];
+    char line[LINE_MAX_BYTES];
+    int n;
+
+    replid_format(&g->name.id, id);
+    n = snprintf(line, sizeof(line),
+                 "%s %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %s%s%s\r\n",
+                 g->answer == REPL_CONTINUES ? "CONTINUE" : "FULLSYNC", REPL_VERSION, id,
+                 g->name.epoch, offset, g->end, g->now_ms, g->path,
+                 g->answer == REPL_FULL ? " " : "", g->answer == REPL_FULL ? g->why : "");
+    must(n > 0 && (size_t)n < sizeof(line));
+    turn_emit(t, line, (size_t)n);
+}
+
+enum turn_stop exec_psync(struct turn *t, const struct request *r)
+{
+    struct replication *repl = &t->w->crew->replication;
+    struct backlog_name has;
+    struct repl_greeting g;
+    struct replid run;
+    struct following *f;
+    uint32_t port;
+
+    must_be_outside_section(t);
+    must(t->client != NULL); /* no datagram asks for it */
+    if (!parse_psync(r->args, &has, &run, &port)) {
+        return refuse(t, "usage: psync VERSION EPOCH ID OFFSET RUN PORT, of version 1");
+    }
+    if (replid_equal(&run, &repl->run)) {
+        return refuse(t, "this is the server that asks");
+    }
+    if (t->client->service != NULL) {
+        t->client->service->end(t->client->service);
+        t->client->service = NULL;
+    }
+    f = begin(t);
+    if (f == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    f->replica.run = run;
+    set_address(&f->replica, port);
+    replication_greet(repl, &f->replica, &has, &g);
+    if (g.answer == REPL_REFUSED || !make_buffer(f)) {
+        end(&f->service);
+        return refuse(t, g.answer == REPL_REFUSED ? g.why : "out of memory");
+    }
+    t->client->service = &f->service;
+    await_client(f);
+    greet(t, &g, has.offset);
+    return TURN_GOES_ON;
+}
+
+struct following *following_may_sync(const struct client *c)
+{
+    struct following *f = following_of(c);
+
+    must_be_a_worker();
+    return f != NULL && f->replica.reader == NULL && !f->is_syncing ? f : NULL;
+}
+
+void following_begin_sync(struct following *f)
+{
+    must_be_worker(f->replica.worker);
+    f->is_syncing = true;
+    uv_timer_stop(&f->timer); /* exports.h has a limit of its own */
+}
+
+void following_end_sync(struct client *c, struct following *f, struct shipper_reader *reader)
+{
+    must_be_a_worker();
+    if (c == NULL || following_of(c) != f) {
+        shipper_detach(&reader);
+        return;
+    }
+    f->is_syncing = false;
+    if (reader != NULL) {
+        replication_attach(replication_of(f), &f->replica, reader);
+    }
+    await_client(f);
+}
+
+enum turn_stop exec_replconf(struct turn *t, const struct request *r)
+{
+    struct following *f = following_of(t->client);
+    struct span args = r->args;
+    struct span word;
+    struct span number;
+    uint64_t offset;
+    uint32_t limit_ms = 0;
+    bool is_good;
+
+    must_be_outside_section(t);
+    is_good = text_next_key(&args, &word) && text_next_key(&args, &number) &&
+              num_u64(number, &offset) == MF_OK;
+    if (is_good && span_is(word, "failover")) {
+        is_good = text_next_key(&args, &number) && num_u32(number, &limit_ms) == MF_OK &&
+                  limit_ms > 0 && limit_ms <= FAILOVER_MAX_MS;
+    } else {
+        is_good = is_good && span_is(word, "ack");
+    }
+    if (!is_good || args.len != 0) {
+        return refuse(t, "usage: replconf ack OFFSET, or replconf failover OFFSET MS");
+    }
+    if (f == NULL || f->replica.reader == NULL || offset > shipper_offset(f->replica.reader)) {
+        return refuse(t, "not in step: psync first");
+    }
+    replication_ack(replication_of(f), &f->replica, offset);
+    if (limit_ms > 0) {
+        replication_ask_failover(replication_of(f), &f->replica, limit_ms);
+    }
+    client_expect(t->client, &f->late);
+    f->is_asked = true;
+    await_ping(f);
+    notice_post(&f->replica.more, &t->w->mailbox); /* there may be more already */
+    return TURN_ASKED;
+}
+
+/* ---- what an operator says --------------------------------------------------------------- */
+
+/* A client that waits for another role. */
+struct role_wait {
+    struct repl_ask ask; /* stands first: it is released as a whole */
+    struct late_answer late;
+};
+
+static void on_settled(struct message *m, void *receiver)
+{
+    struct role_wait *wait =
+        (struct role_wait *)(void *)((char *)m - offsetof(struct role_wait, ask.answer));
+
+    must_be_worker(receiver);
+    (void)client_answer(&wait->late, reply_text(REPLY_OK), true);
+    mem_free(wait);
+}
+
+/* Answer when the role is what the options say. */
+static enum turn_stop await_role(struct turn *t, const struct request *r)
+{
+    struct role_wait *wait = mem_zalloc(sizeof(*wait));
+
+    if (wait == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    wait->ask.answer.fn = on_settled;
+    wait->ask.to = &t->w->mailbox;
+    client_expect(t->client, &wait->late);
+    replication_ask(&t->w->crew->replication, &wait->ask);
+    return TURN_ASKED;
+}
+
+enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
+{
+    struct live_change change = {.id = OPTION_replicaof};
+    struct live_refusal refusal;
+    char value[REPL_TARGET_MAX];
+
+    must_be_outside_section(t);
+    must(t->client != NULL);
+    if ((t->client->rights & RIGHT_CONFIG) == 0) {
+        return turn_answer(t, r, REPLY_CONFIG_DENIED);
+    }
+    if (r->args.len == 0 || r->args.len >= sizeof(value)) {
+        return refuse(t, "usage: replicaof HOST PORT, or replicaof no one");
+    }
+    snprintf(value, sizeof(value), "%.*s", (int)r->args.len, r->args.ptr);
+    change.value = value;
+    if (!live_set(t->w->crew, &change, 1, &refusal)) {
+        t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(refusal.why));
+        return TURN_GOES_ON;
+    }
+    replication_force(&t->w->crew->replication);
+    return await_role(t, r);
+}
+
+/* ---- failover ---------------------------------------------------------------------------- */
+
+static void on_failover(struct message *m, void *receiver)
+{
+    struct role_wait *wait =
+        (struct role_wait *)(void *)((char *)m - offsetof(struct role_wait, ask.answer));
+    const struct span failed = reply_text(REPLY_CONFIG_FAILED);
+    char line[REPL_WHY_MAX + 32];
+    int n;
+
+    must_be_worker(receiver);
+    n = snprintf(line, sizeof(line), "%.*s%s\r\n", (int)failed.len, failed.ptr, wait->ask.why);
+    (void)client_answer(
+        &wait->late, wait->ask.is_done ? reply_text(REPLY_OK) : span_of(line, (size_t)n), true);
+    mem_free(wait);
+}
+
+static enum turn_stop await_failover(struct turn *t, const struct request *r,
+                                     struct span address, int64_t limit_ms)
+{
+    struct role_wait *wait = mem_zalloc(sizeof(*wait));
+
+    if (wait == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    wait->ask.answer.fn = on_failover;
+    wait->ask.to = &t->w->mailbox;
+    client_expect(t->client, &wait->late);
+    replication_failover(&t->w->crew->replication, address, limit_ms, &wait->ask);
+    return TURN_ASKED;
+}
+
+enum turn_stop exec_promote(struct turn *t, const struct request *r)
+{
+    uint32_t limit_ms = setting_get(t->w->settings, failover_timeout);
+
+    must_be_outside_section(t);
+    must(t->client != NULL);
+    if ((t->client->rights & RIGHT_CONFIG) == 0) {
+        return turn_answer(t, r, REPLY_CONFIG_DENIED);
+    }
+    if (r->args.len != 0 &&
+        (num_u32(r->args, &limit_ms) != MF_OK || limit_ms == 0 || limit_ms > FAILOVER_MAX_MS)) {
+        return refuse(t, "usage: promote [MILLISECONDS], up to 60000");
+    }
+    if (!replication_is_replica(&t->w->crew->replication)) {
+        return refuse(t, "this is a primary");
+    }
+    return await_failover(t, r, span_str(""), limit_ms);
+}
+
+enum turn_stop exec_failover(struct turn *t, const struct request *r)
+{
+    char host[REPLICA_HOST_BYTES] = "";
+    char port[REPLICA_PORT_BYTES];
+    char text[REPL_TARGET_MAX];
+    const char *why;
+
+    must_be_outside_section(t);
+    must(t->client != NULL);
+    if ((t->client->rights & RIGHT_CONFIG) == 0) {
+        return turn_answer(t, r, REPLY_CONFIG_DENIED);
+    }
+    if (replication_is_replica(&t->w->crew->replication)) {
+        return refuse(t, "this is a replica: promote");
+    }
+    text[0] = '\0';
+    if (r->args.len != 0) {
+        if (r->args.len >= sizeof(text)) {
+            return refuse(t, "usage: failover [HOST PORT]");
+        }
+        snprintf(text, sizeof(text), "%.*s", (int)r->args.len, r->args.ptr);
+        if (!replica_address_parse(text, host, port, &why) || host[0] == '\0') {
+            return refuse(t, "usage: failover [HOST PORT]");
+        }
+        snprintf(text, sizeof(text), "%s %s", host, port);
+    }
+    return await_failover(t, r, span_str(text),
+                          (int64_t)setting_get(t->w->settings, failover_timeout));
+}
+
+/* ---- wait -------------------------------------------------------------------------------- */
+
+/* A client that waits for replicas. */
+struct waiting {
+    struct client_service service; /* stands first */
+    struct late_answer late;
+    struct repl_wait wait;
+    struct worker *worker; /* [borrowed] */
+    uv_timer_t timer;
+};
+
+static void on_waiting_closed(uv_handle_t *handle)
+{
+    mem_free(handle->data);
+}
+
+/* No message is on its way any more: answer, and release it. */
+static void end_waiting(struct waiting *w)
+{
+    char line[32];
+    int n = snprintf(line, sizeof(line), "WAIT %u\r\n", w->wait.count);
+
+    if (w->late.client != NULL) {
+        w->late.client->service = NULL;
+    }
+    (void)client_answer(&w->late, span_of(line, (size_t)n), true);
+    uv_close((uv_handle_t *)&w->timer, on_waiting_closed);
+}
+
+static void on_waited(struct message *m, void *receiver)
+{
+    struct waiting *w =
+        (struct waiting *)(void *)((char *)m - offsetof(struct waiting, wait.done));
+
+    must_be_worker(receiver);
+    end_waiting(w);
+}
+
+/* Its client is gone. */
+static void forget_waiting(struct client_service *service)
+{
+    struct waiting *w = (struct waiting *)(void *)service;
+
+    if (replication_unwait(&w->worker->crew->replication, &w->wait)) {
+        uv_close((uv_handle_t *)&w->timer, on_waiting_closed);
+    } /* else the message is on its way, and ends it */
+}
+
+static void on_wait_timer(uv_timer_t *timer)
+{
+    struct waiting *w = timer->data;
+
+    if (replication_unwait(&w->worker->crew->replication, &w->wait)) {
+        end_waiting(w);
+    }
+}
+
+enum turn_stop exec_wait(struct turn *t, const struct request *r)
+{
+    struct span args = r->args;
+    struct span word[2];
+    struct waiting *w;
+    uint32_t wanted;
+    uint32_t limit_ms;
+
+    must_be_outside_section(t);
+    must(t->client != NULL);
+    if (!text_next_key(&args, &word[0]) || !text_next_key(&args, &word[1]) || args.len != 0 ||
+        num_u32(word[0], &wanted) != MF_OK || num_u32(word[1], &limit_ms) != MF_OK ||
+        limit_ms > WAIT_MAX_MS || t->client->service != NULL) {
+        return turn_answer(t, r, REPLY_WAIT_USAGE);
+    }
+    w = mem_zalloc(sizeof(*w));
+    if (w == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    w->service.end = forget_waiting;
+    w->worker = t->w;
+    w->wait.done.fn = on_waited;
+    w->wait.to = &t->w->mailbox;
+    w->wait.wanted = wanted;
+    uv_timer_init(&t->w->loop, &w->timer);
+    w->timer.data = w;
+    uv_timer_start(&w->timer, on_wait_timer, limit_ms, 0);
+    client_expect(t->client, &w->late);
+    t->client->service = &w->service;
+    replication_wait(&t->w->crew->replication, &w->wait);
+    return TURN_ASKED;
+}
+
+/* ---- role -------------------------------------------------------------------------------- */
+
+enum turn_stop exec_role(struct turn *t, const struct request *r)
+{
+    struct repl_info info;
+    char id[REPLID_CHARS + 1];
+    char line[LINE_MAX_BYTES];
+
+    must_be_outside_section(t);
+    if (r->args.len != 0) {
+        return turn_answer(t, r, REPLY_ERROR);
+    }
+    replication_look(&t->w->crew->replication, &info);
+    replid_format(&info.name.id, id);
+    turn_emit(t, line,
+              (size_t)snprintf(line, sizeof(line), "ROLE %s %s %s %" PRIu64 " %" PRIu64 "\r\n",
+                               info.state == REPL_PRIMARY ? "primary" : "replica",
+                               repl_state_text(info.state), id, info.name.epoch,
+                               info.name.offset));
+    return TURN_GOES_ON;
+}

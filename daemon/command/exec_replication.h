@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Commands of replication: what a replica says over the link to its primary (psync, sync,
+ * replconf), what an operator says (replicaof, promote, failover, role), and what clients do
+ * (wait). See daemon/worker/replication.h.
+ *
+ *     psync VERSION EPOCH ID OFFSET RUN PORT
+ *         CONTINUE VERSION ID EPOCH OFFSET END TIME PATH
+ *         FULLSYNC VERSION ID EPOCH OFFSET END TIME PATH REASON
+ *         SERVER_ERROR REASON
+ *     sync                after FULLSYNC: everything, see exec_export.h
+ *         PART BYTES, the bytes, ..., END ITEMS ID EPOCH OFFSET SERVE_FROM LOST
+ *     replconf ack OFFSET  it has applied what is before there; what comes next is the answer,
+ *                          as soon as there is something, or after a while without
+ *         PART BYTES TIME END DUE_OFFSET DUE, the bytes
+ *         HANDOVER         it has everything, and is the primary
+ *     replconf failover OFFSET MS  the same, and it is to be handed over to within that time
+ *
+ * RUN names the process of the replica, which serves at PORT; 0: not over TCP. ID is - for one
+ * that has nothing. LOST is 1 if items are missing at the sender. TIME is the primary's clock,
+ * and DUE the time up to which what is due is gone there by DUE_OFFSET, both on the scale of
+ * the stream. PATH names the process of the primary and those that it follows. Context of all
+ * functions: worker, outside a section.
+ */
+#ifndef MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
+#define MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
+
+#include "daemon/command/turn.h"
+
+struct following;
+struct shipper_reader;
+
+enum turn_stop exec_psync(struct turn *t, const struct request *r);
+enum turn_stop exec_replconf(struct turn *t, const struct request *r);
+enum turn_stop exec_replicaof(struct turn *t, const struct request *r);
+enum turn_stop exec_promote(struct turn *t, const struct request *r);
+enum turn_stop exec_failover(struct turn *t, const struct request *r);
+enum turn_stop exec_wait(struct turn *t, const struct request *r);
+enum turn_stop exec_role(struct turn *t, const struct request *r);
+
+/* ---- for `sync` (exec_export.c) ---------------------------------------------------------- */
+
+/* The client's place, if it may be sent everything now; NULL: it has to say psync first. */
+struct following *following_may_sync(const struct client *c);
+
+/* It is sent everything from now on. */
+void following_begin_sync(struct following *f);
+
+/*
+ * It was, or not: it continues by the reader, which is taken; NULL: there is none. c: its
+ * client; NULL, or one that has begun anew meanwhile: nobody needs the reader.
+ */
+void following_end_sync(struct client *c, struct following *f, struct shipper_reader *reader);
+
+#endif

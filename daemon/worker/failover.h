@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A part of replication.h, for its own files: handing over to a replica.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_FAILOVER_H
+#define MAYFLY_DAEMON_WORKER_FAILOVER_H
+
+#include <stdbool.h>
+
+#include "daemon/worker/replication.h"
+
+/*
+ * A primary is asked to hand over: hold changes, and wait until the replica has everything and
+ * was told. True: the options say now that it is followed; changes stay held until
+ * failover_end(). False: the failover has ended, and all is as before. Context: the thread.
+ */
+bool failover_run(struct replication *r);
+
+/* It is over: answer whoever waits for it. why: NULL: it was done. Context: the thread. */
+void failover_end(struct replication *r, const char *why);
+
+/* The server stops. Context: the thread, at its end. */
+void failover_stop(struct replication *r);
+
+/* The replica has acknowledged more, or is gone. Under the mutex. */
+void failover_note_ack(struct replication *r, const struct replica *x);
+void failover_note_gone(struct replication *r, const struct replica *x);
+
+#endif

@@ -1,0 +1,791 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A session with the primary: see follower.h.
+ */
+#include "daemon/worker/follower.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/replica_address.h"
+#include "daemon/options/settings.h"
+#include "daemon/worker/crew.h"
+#include "daemon/worker/follower_parts.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+#include "lib/engine/engine.h"
+#include "lib/link/link.h"
+#include "lib/link/password.h"
+#include "lib/replica/applier.h"
+
+/* Pauses between sessions: after a link that was cut, and after a sync that failed. */
+#define CUT_PAUSE_MIN_MS  100
+#define CUT_PAUSE_MAX_MS  1000
+#define SYNC_PAUSE_MIN_MS 1000
+#define SYNC_PAUSE_MAX_MS 60000
+
+/* How long after its time the primary may say that it did not hand over. */
+#define HANDOVER_MORE_MS 500
+
+/* How often it is looked whether a handover is wanted, or was not made in time. */
+#define LOOK_MS 250
+
+/* The least time that a link may be silent. */
+#define TIMEOUT_MIN_MS 3000
+
+/* The least time for a connection, where what is here is about to be too old. */
+#define CONNECT_MIN_MS 1000
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static struct settings *settings_of(const struct follower *f)
+{
+    return f->r->crew->settings;
+}
+
+static void read_target(const struct follower *f, struct target *t)
+{
+    const struct settings *s = settings_of(f);
+
+    memset(t, 0, sizeof(*t));
+    setting_copy_text(s, replicaof, t->text, sizeof(t->text));
+    setting_copy_text(s, replica_user, t->user, sizeof(t->user));
+    setting_copy_text(s, replica_password_file, t->password_file, sizeof(t->password_file));
+}
+
+bool follower_is_other(struct follower *f)
+{
+    struct target t;
+    bool is;
+
+    read_target(f, &t);
+    pthread_mutex_lock(&f->mutex);
+    is = memcmp(&t, &f->shown, sizeof(t)) != 0;
+    pthread_mutex_unlock(&f->mutex);
+    return is;
+}
+
+bool replication_is_wanted(const struct settings *s)
+{
+    char text[LIVE_TEXT_BYTES];
+
+    (void)setting_copy_text(s, replicaof, text, sizeof(text));
+    return !replica_address_is_none(text);
+}
+
+bool follower_is_wanted(struct follower *f)
+{
+    bool is;
+
+    pthread_mutex_lock(&f->mutex);
+    is = !replica_address_is_none(f->shown.text);
+    pthread_mutex_unlock(&f->mutex);
+    return is;
+}
+
+bool follower_has_target(const struct follower *f)
+{
+    return !replica_address_is_none(f->target.text);
+}
+
+bool follower_retarget(struct follower *f, bool is_forced)
+{
+    struct target t;
+
+    read_target(f, &t);
+    f->is_forced |= is_forced || strcmp(t.text, f->target.text) != 0;
+    f->target = t;
+    f->next_try_ms = 0;
+    f->pause_ms = 0;
+    pthread_mutex_lock(&f->mutex);
+    f->shown = t;
+    pthread_mutex_unlock(&f->mutex);
+    return follower_has_target(f);
+}
+
+void follower_resume_waits(struct follower *f)
+{
+    uint64_t count;
+
+    while (read(f->cancel, &count, sizeof(count)) > 0) {
+    }
+}
+
+void follower_interrupt(struct follower *f)
+{
+    const uint64_t one = 1;
+    ssize_t n;
+
+    do {
+        n = write(f->cancel, &one, sizeof(one));
+    } while (n < 0 && errno == EINTR);
+}
+
+void follower_resume(struct follower *f, const struct replid *id)
+{
+    f->is_forced = false;
+    f->seen = *id;
+}
+
+const struct applier *follower_applier(const struct follower *f)
+{
+    return f->applier;
+}
+
+void follower_get_name(struct follower *f, struct backlog_name *name)
+{
+    if (f->applier != NULL) {
+        applier_get_name(f->applier, name);
+    } else {
+        backlog_get_name(f->r->backlog, name);
+    }
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+struct follower *follower_create(struct replication *r)
+{
+    struct follower *f = mem_zalloc(sizeof(*f));
+
+    if (f == NULL) {
+        return NULL;
+    }
+    f->r = r;
+    f->cancel = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&f->mutex, NULL);
+    if (f->cancel < 0) {
+        follower_destroy(&f);
+    }
+    return f;
+}
+
+void follower_destroy(struct follower **fp)
+{
+    struct follower *f = *fp;
+
+    if (f == NULL) {
+        return;
+    }
+    applier_destroy(&f->applier);
+    mem_free(f->portion);
+    if (f->cancel >= 0) {
+        close(f->cancel);
+    }
+    pthread_mutex_destroy(&f->mutex);
+    mem_free(f);
+    *fp = NULL;
+}
+
+/* For how long data may be served without word from the primary; 0: without limit. */
+static msec_t stale_ms(const struct follower *f)
+{
+    return (msec_t)setting_get(settings_of(f), replica_max_stale) * 1000;
+}
+
+/* Nothing was heard for too long. */
+static void note_stale(struct follower *f)
+{
+    msec_t most = stale_ms(f);
+
+    enum repl_state state = replication_state(f->r);
+
+    if (most != 0 && (state == REPL_ONLINE || state == REPL_CUT) &&
+        clock_mono_ms() - f->heard_ms > most) {
+        replication_enter(f->r, REPL_STALE, "no word from the primary for replica_max_stale");
+    }
+}
+
+static bool is_stopped(void *arg)
+{
+    struct follower *f = arg;
+
+    note_stale(f);
+    return replication_is_changed(f->r);
+}
+
+/* An applier_config.renamed: the primary has become another history's. */
+static void on_renamed(void *arg, const struct backlog_name *name)
+{
+    struct follower *f = arg;
+
+    f->seen = name->id;
+    f->is_renamed = true;
+    pthread_mutex_lock(&f->r->mutex);
+    f->r->seen_epoch = name->epoch;
+    pthread_mutex_unlock(&f->r->mutex);
+}
+
+/* What following takes. False: no memory. */
+static bool prepare(struct follower *f)
+{
+    struct replication *r = f->r;
+    const struct applier_config cfg = {.engine = follower_engine(f),
+                                       .backlog = r->backlog,
+                                       .is_stopped = is_stopped,
+                                       .renamed = on_renamed,
+                                       .arg = f};
+
+    if (f->applier != NULL) {
+        return true;
+    }
+    if (!replication_reserve(r)) {
+        return false;
+    }
+    f->portion = mem_alloc(REPL_PORTION_MAX);
+    f->applier = f->portion != NULL ? applier_create(&cfg) : NULL;
+    if (f->applier == NULL) {
+        mem_free(f->portion);
+        f->portion = NULL;
+        return false;
+    }
+    budget_add(&follower_engine(f)->budget, REPL_PORTION_MAX);
+    f->scale = (struct scale){.is_set = false};
+    return true;
+}
+
+uint64_t follower_leave(struct follower *f)
+{
+    uint64_t cas_max = 0;
+
+    if (f->applier != NULL) {
+        cas_max = applier_cas_max(f->applier);
+        applier_leave(f->applier);
+        applier_destroy(&f->applier);
+        mem_free(f->portion);
+        f->portion = NULL;
+        budget_add(&follower_engine(f)->budget, -(int64_t)REPL_PORTION_MAX);
+    }
+    f->serve_from = 0;
+    f->heard_ms = 0;
+    return cas_max;
+}
+
+/* ---- connecting -------------------------------------------------------------------------- */
+
+static enum session log_in(struct follower *f)
+{
+    char password[LINK_NAME_BYTES];
+    char why[REPL_WHY_MAX];
+    struct span said;
+    enum link_result result;
+    bool is_exposed;
+
+    if (f->target.user[0] == '\0') {
+        return SESSION_ENDED;
+    }
+    if (!link_user_is_valid(f->target.user)) {
+        return follower_end(f, SESSION_REFUSED, "replica_user is no name of a user",
+                            span_str(""));
+    }
+    if (!password_read_file(f->target.password_file, password, &is_exposed, NULL, why,
+                            sizeof(why))) {
+        return follower_end(f, SESSION_REFUSED, "replica_password_file", span_str(why));
+    }
+    if (is_exposed) {
+        log_warn("replication, others may read %s", f->target.password_file);
+    }
+    result = link_login(f->link, f->target.user, password, &said);
+    explicit_bzero(password, sizeof(password));
+    if (result == LINK_REFUSED) {
+        return follower_end(f, SESSION_REFUSED, "the login was refused", said);
+    }
+    return result == LINK_OK ? SESSION_ENDED : follower_end_cut(f, SESSION_CUT);
+}
+
+/* Each wait; a primary where nothing happens says something each second. */
+static msec_t timeout_ms(const struct follower *f)
+{
+    msec_t timeout = (msec_t)setting_get(settings_of(f), repl_timeout) * 1000;
+
+    return timeout > TIMEOUT_MIN_MS ? timeout : TIMEOUT_MIN_MS;
+}
+
+/* The same up to the greeting: after it somebody has to look whether data is too old. */
+static msec_t connect_timeout_ms(const struct follower *f)
+{
+    msec_t timeout = timeout_ms(f);
+    msec_t left = f->heard_ms + stale_ms(f) - clock_mono_ms();
+
+    return stale_ms(f) == 0 || replication_state(f->r) != REPL_CUT || left > timeout ? timeout
+           : left > CONNECT_MIN_MS                                                   ? left
+                                   : CONNECT_MIN_MS;
+}
+
+/* False: f->why. */
+static bool connect_to(struct follower *f)
+{
+    char host[REPLICA_HOST_BYTES];
+    char port[REPLICA_PORT_BYTES];
+    struct link_target to = {.host = host,
+                             .port = port,
+                             .timeout_ms = connect_timeout_ms(f),
+                             .timeout_option = "repl_timeout",
+                             .cancel = &f->cancel};
+    const char *wrong;
+
+    if (!replica_address_parse(f->target.text, host, port, &wrong)) {
+        (void)follower_end(f, SESSION_REFUSED, "replicaof", span_str(wrong));
+        return false;
+    }
+    f->link = link_open(&to, f->why, sizeof(f->why));
+    return f->link != NULL;
+}
+
+/* ---- the greeting ------------------------------------------------------------------------ */
+
+/* The answer to psync. */
+struct greeting {
+    bool continues;
+    struct replid id;
+    uint64_t epoch, offset, end;
+    int64_t now_ms;
+    struct span path;
+};
+
+/* CONTINUE or FULLSYNC: version, id, epoch, offset, end, time, path. */
+static bool read_greeting(struct span line, struct greeting *g)
+{
+    struct words w;
+    uint32_t version;
+
+    answer_split(line, &w);
+    if (w.count < 8) {
+        return false;
+    }
+    g->continues = span_is(w.word[0], "CONTINUE");
+    g->path = w.word[7];
+    return (g->continues || span_is(w.word[0], "FULLSYNC")) &&
+           num_u32(w.word[1], &version) == MF_OK && version == REPL_VERSION &&
+           replid_parse(w.word[2], &g->id) && !replid_is_none(&g->id) &&
+           answer_epoch(w.word[3], &g->epoch) && answer_offset(w.word[4], &g->offset) &&
+           answer_offset(w.word[5], &g->end) && answer_time(w.word[6], &g->now_ms);
+}
+
+/* Is this process among those? Or are they too many? */
+static const char *is_bad_path(const struct follower *f, struct span path)
+{
+    char run[REPLID_CHARS + 1];
+
+    replid_format(&f->r->run, run);
+    if (path.len >= REPL_PATH_REST) {
+        return "the chain of replicas is too long";
+    }
+    if (path.len >= REPLID_CHARS && memmem(path.ptr, path.len, run, REPLID_CHARS) != NULL) {
+        return "it follows this server, directly or not";
+    }
+    return NULL;
+}
+
+/* Is there anything here that could be lost? */
+static bool has_items(const struct follower *f)
+{
+    const enum repl_state state = replication_state(f->r);
+
+    return state == REPL_ONLINE || state == REPL_CUT || state == REPL_STALE;
+}
+
+/* Why it is not followed; NULL: it is. */
+static const char *doubt(const struct follower *f, const struct greeting *g)
+{
+    const uint64_t seen = f->is_forced ? 0 : f->r->seen_epoch;
+    const char *why = is_bad_path(f, g->path);
+
+    if (why != NULL || seen == 0 || setting_get(settings_of(f), replica_follow_cold)) {
+        return why;
+    }
+    if (g->epoch < seen) {
+        return "its epoch is lower, as that of a server that lost its items "
+               "(replicaof, given again, or replica_follow_cold)";
+    }
+    if (g->epoch == seen && !g->continues && !replid_equal(&g->id, &f->seen) && has_items(f)) {
+        return "it has another history of the same epoch "
+               "(replicaof, given again, or replica_follow_cold)";
+    }
+    return NULL;
+}
+
+/* This is the path of the primary now. Those that were told another one are to ask anew. */
+static void note_path(struct follower *f, struct span path)
+{
+    char text[REPL_PATH_REST] = "";
+    bool is_other;
+
+    snprintf(text, sizeof(text), "%.*s", (int)path.len, path.ptr);
+    pthread_mutex_lock(&f->mutex);
+    is_other = strcmp(text, f->path) != 0;
+    memcpy(f->path, text, sizeof(text));
+    pthread_mutex_unlock(&f->mutex);
+    if (is_other) {
+        shipper_drop_all(f->r->shipper);
+        replication_tell(f->r);
+    }
+}
+
+static enum session greet(struct follower *f, struct greeting *g)
+{
+    struct replication *r = f->r;
+    struct backlog_name name;
+    char id[REPLID_CHARS + 1] = "-";
+    char run[REPLID_CHARS + 1];
+    char line[256];
+    struct span said;
+    const char *why;
+
+    backlog_get_name(r->backlog, &name); /* it has the parts of a value that is under way */
+    if (!replid_is_none(&name.id) && name.epoch != 0) {
+        replid_format(&name.id, id);
+    }
+    replid_format(&r->run, run);
+    if (!follower_send(f, line,
+                       snprintf(line, sizeof(line),
+                                "psync %u %" PRIu64 " %s %" PRIu64 " %s %u\r\n", REPL_VERSION,
+                                f->is_forced || setting_get(settings_of(f), replica_follow_cold)
+                                    ? 0
+                                    : r->seen_epoch,
+                                id, name.offset, run, (unsigned)atomic_load(&r->crew->port))) ||
+        link_line(f->link, &said) != LINK_OK) {
+        return follower_end_cut(f, SESSION_CUT);
+    }
+    if (!read_greeting(said, g) ||
+        (g->continues && (id[0] == '-' || g->offset != name.offset))) {
+        return follower_end(f, SESSION_CUT, "it does not let itself be followed", said);
+    }
+    why = doubt(f, g);
+    if (why != NULL) {
+        return follower_end(f, SESSION_REFUSED, why, span_str(""));
+    }
+    f->is_forced = false;
+    f->is_renamed = false;
+    f->seen = g->id;
+    pthread_mutex_lock(&r->mutex);
+    r->seen_epoch = g->epoch;
+    pthread_mutex_unlock(&r->mutex);
+    note_path(f, g->path);
+    pthread_mutex_lock(&f->mutex);
+    f->end = g->end;
+    pthread_mutex_unlock(&f->mutex);
+    if (!g->continues) {
+        f->scale.is_set = false; /* another history has another scale */
+    }
+    follower_note_time(f, g->now_ms);
+    return SESSION_ENDED;
+}
+
+/* ---- the stream -------------------------------------------------------------------------- */
+
+/* PART: bytes, time, end, level's offset and time. */
+struct part {
+    uint32_t bytes;
+    int64_t now_ms;
+    uint64_t end, due_offset;
+    int64_t due_ms;
+};
+
+static bool read_part(struct span line, struct part *p)
+{
+    struct words w;
+
+    answer_split(line, &w);
+    return w.count == 6 && span_is(w.word[0], "PART") &&
+           num_u32(w.word[1], &p->bytes) == MF_OK && p->bytes <= REPL_PORTION_MAX &&
+           answer_time(w.word[2], &p->now_ms) && answer_offset(w.word[3], &p->end) &&
+           answer_offset(w.word[4], &p->due_offset) && num_i64(w.word[5], &p->due_ms) == MF_OK;
+}
+
+static void serve_if_level(struct follower *f)
+{
+    if (replication_state(f->r) != REPL_ONLINE && applier_offset(f->applier) >= f->serve_from) {
+        f->pause_ms = 0;
+        atomic_store(&f->r->is_whole, true);
+        replication_enter(f->r, REPL_ONLINE, "it has all that the primary had");
+    }
+}
+
+/* An operator may want the primary to hand over, and that may take too long. */
+static void look_at_handover(struct follower *f)
+{
+    const msec_t now = clock_mono_ms();
+
+    if (f->handover_until_ms == 0) {
+        f->handover_ms = replication_wants_handover(f->r);
+        f->handover_until_ms = f->handover_ms > 0 ? now + f->handover_ms + HANDOVER_MORE_MS : 0;
+    } else if (now > f->handover_until_ms) {
+        f->handover_until_ms = 0;
+        f->handover_ms = 0;
+        replication_note_refused(f->r, "the primary did not hand over in time");
+    }
+}
+
+static bool ask(struct follower *f)
+{
+    const int64_t limit_ms = f->handover_ms;
+    char line[96];
+
+    if (limit_ms > 0) {
+        f->handover_ms = 0;
+        return follower_send(f, line,
+                             snprintf(line, sizeof(line),
+                                      "replconf failover %" PRIu64 " %" PRId64 "\r\n",
+                                      applier_offset(f->applier), limit_ms));
+    }
+    return follower_send(f, line,
+                         snprintf(line, sizeof(line), "replconf ack %" PRIu64 "\r\n",
+                                  applier_offset(f->applier)));
+}
+
+/* The line before a part, which comes when something has happened there. */
+static enum link_result await_line(struct follower *f, struct span *line)
+{
+    const msec_t until = clock_mono_ms() + timeout_ms(f);
+    enum link_result result;
+    msec_t left;
+
+    do {
+        look_at_handover(f);
+        note_stale(f);
+        left = until - clock_mono_ms();
+        left = left < 0 ? 0 : left;
+        link_set_timeout(f->link, left < LOOK_MS ? left : LOOK_MS);
+        result = link_line(f->link, line);
+    } while (result == LINK_SILENT && left > LOOK_MS);
+    link_set_timeout(f->link, timeout_ms(f));
+    return result;
+}
+
+/* The next part of the stream was asked for: take it, and ask for the one after it. */
+static enum session take_part(struct follower *f)
+{
+    struct part p;
+    struct span line;
+    enum applier_result result;
+    bool is_asked;
+
+    if (await_line(f, &line) != LINK_OK) {
+        return follower_end_cut(f, SESSION_CUT);
+    }
+    if (span_is(line, "HANDOVER")) {
+        f->handover_until_ms = 0;
+        replication_take_over(f->r);
+        return SESSION_ENDED;
+    }
+    if (!read_part(line, &p)) {
+        return follower_end(f, SESSION_CUT, "the primary says", line);
+    }
+    follower_note_time(f, p.now_ms);
+    if (link_into(f->link, f->portion, p.bytes) != LINK_OK) {
+        return follower_end_cut(f, SESSION_CUT);
+    }
+    pthread_mutex_lock(&f->mutex);
+    f->end = p.end;
+    f->shown_heard_ms = f->heard_ms;
+    pthread_mutex_unlock(&f->mutex);
+    /* There is more: let it come while this is applied. */
+    is_asked = p.bytes == REPL_PORTION_MAX;
+    if (is_asked && !ask(f)) {
+        return follower_end_cut(f, SESSION_CUT);
+    }
+    result = applier_take(f->applier, f->portion, p.bytes);
+    if (result != APPLIER_OK) {
+        return follower_end(f, result == APPLIER_STOPPED ? SESSION_ENDED : SESSION_CUT,
+                            applier_result_text(result), span_str(""));
+    }
+    follower_note_level(f, p.due_offset, p.due_ms);
+    if (applier_offset(f->applier) >= p.end) {
+        pthread_mutex_lock(&f->mutex);
+        f->level_ms = f->heard_ms;
+        pthread_mutex_unlock(&f->mutex);
+    }
+    serve_if_level(f);
+    replication_tell(f->r); /* its own replicas */
+    look_at_handover(f);
+    if (is_asked) {
+        return SESSION_ENDED;
+    }
+    if (f->is_renamed) {
+        return SESSION_RENAMED;
+    }
+    return ask(f) ? SESSION_ENDED : follower_end_cut(f, SESSION_CUT);
+}
+
+static enum session stream(struct follower *f)
+{
+    enum session how = SESSION_ENDED;
+
+    serve_if_level(f);
+    if (!ask(f)) {
+        return follower_end_cut(f, SESSION_CUT);
+    }
+    while (how == SESSION_ENDED && !replication_is_changed(f->r)) {
+        how = take_part(f);
+    }
+    return how;
+}
+
+/* ---- sessions ---------------------------------------------------------------------------- */
+
+/* From the greeting on. */
+static enum session follow(struct follower *f)
+{
+    struct greeting g = {.continues = false};
+    enum session how = greet(f, &g);
+
+    if (how != SESSION_ENDED) {
+        return how;
+    }
+    if (g.continues) {
+        f->serve_from = g.end > f->serve_from ? g.end : f->serve_from;
+        pthread_mutex_lock(&f->r->mutex);
+        f->r->counts.partial++;
+        pthread_mutex_unlock(&f->r->mutex);
+    } else {
+        how = follower_take_everything(f);
+    }
+    return how == SESSION_ENDED && !replication_is_changed(f->r) ? stream(f) : how;
+}
+
+static enum session converse(struct follower *f)
+{
+    enum session how = log_in(f);
+
+    if (how != SESSION_ENDED) {
+        return how;
+    }
+    do {
+        how = follow(f);
+    } while (how == SESSION_RENAMED);
+    return how;
+}
+
+/* The state without a link. */
+static void note_cut(struct follower *f)
+{
+    switch (replication_state(f->r)) {
+    case REPL_ONLINE:
+        replication_enter(f->r, REPL_CUT, f->why);
+        break;
+    case REPL_SYNCING:
+    case REPL_CATCHING_UP:
+        replication_enter(f->r, REPL_CONNECTING, f->why);
+        break;
+    default:
+        break;
+    }
+}
+
+/* How long until what is here is too old; 0: it is. -1: never, or it is not served. */
+static int64_t fresh_ms(const struct follower *f)
+{
+    int64_t max = stale_ms(f);
+    int64_t left = f->heard_ms + max - clock_mono_ms();
+
+    if (replication_state(f->r) != REPL_CUT || max == 0) {
+        return -1;
+    }
+    return left > 0 ? left : 0;
+}
+
+/* The pause after a session that ended so. */
+static int64_t pause_after(const struct follower *f, enum session how)
+{
+    bool is_sync = how == SESSION_SYNC_FAILED || how == SESSION_REFUSED;
+    int64_t least = is_sync ? SYNC_PAUSE_MIN_MS : CUT_PAUSE_MIN_MS;
+    int64_t most = is_sync ? SYNC_PAUSE_MAX_MS : CUT_PAUSE_MAX_MS;
+    int64_t pause = f->pause_ms * 2;
+
+    return how == SESSION_ENDED ? 0 : pause < least ? least : pause > most ? most : pause;
+}
+
+/*
+ * Take back what ends waits. Whoever writes that has set is_changed before, so what was taken
+ * back and is still wanted is found by that; what comes later ends waits.
+ */
+static bool is_wanted_elsewhere(struct follower *f)
+{
+    uint64_t count;
+
+    while (read(f->cancel, &count, sizeof(count)) > 0) {
+    }
+    return replication_is_changed(f->r);
+}
+
+static void run_session(struct follower *f)
+{
+    enum session how = SESSION_CUT;
+
+    if (is_wanted_elsewhere(f)) {
+        return;
+    }
+    f->why[0] = '\0';
+    if (!prepare(f)) {
+        how = follower_end(f, SESSION_REFUSED, "no memory", span_str(""));
+    } else if (connect_to(f)) {
+        how = converse(f);
+        link_close(&f->link);
+        applier_cut(f->applier);
+    }
+    if (follower_has_target(f) && !follower_is_other(f)) {
+        f->handover_ms = 0;
+        f->handover_until_ms = 0;
+        replication_note_refused(f->r, "the link was cut");
+    }
+    f->pause_ms = pause_after(f, how);
+    f->next_try_ms = clock_mono_ms() + f->pause_ms;
+    if (how == SESSION_ENDED) {
+        snprintf(f->why, sizeof(f->why), "the link is given up");
+    } else {
+        pthread_mutex_lock(&f->r->mutex);
+        f->r->counts.failed++;
+        pthread_mutex_unlock(&f->r->mutex);
+        log_warn("replication, %s: %s (again in %" PRId64 " ms)", f->target.text, f->why,
+                 f->pause_ms);
+    }
+    note_cut(f);
+}
+
+int64_t follower_run(struct follower *f)
+{
+    int64_t wait;
+    int64_t fresh;
+
+    must_not_be_reading();
+    if (clock_mono_ms() >= f->next_try_ms) {
+        run_session(f);
+    }
+    fresh = fresh_ms(f);
+    if (fresh == 0) {
+        replication_enter(f->r, REPL_STALE, "no word from the primary for replica_max_stale");
+    }
+    wait = f->next_try_ms - clock_mono_ms();
+    wait = wait < 0 ? 0 : wait;
+    return fresh > 0 && fresh < wait ? fresh : wait;
+}
+
+/* ---- who looks --------------------------------------------------------------------------- */
+
+void follower_path(struct follower *f, char path[REPL_PATH_REST])
+{
+    pthread_mutex_lock(&f->mutex);
+    memcpy(path, f->path, sizeof(f->path));
+    pthread_mutex_unlock(&f->mutex);
+}
+
+void follower_look(struct follower *f, struct repl_info *info)
+{
+    const struct clock *clock = &follower_engine(f)->clock;
+
+    pthread_mutex_lock(&f->mutex);
+    snprintf(info->target, sizeof(info->target), "%.*s", (int)sizeof(info->target) - 1,
+             f->shown.text);
+    info->lag_bytes = f->end > info->name.offset ? f->end - info->name.offset : 0;
+    info->silent_ms = f->shown_heard_ms != 0 ? clock_mono_ms() - f->shown_heard_ms : -1;
+    info->level_ms = f->level_ms != 0 ? clock_mono_ms() - f->level_ms : -1;
+    pthread_mutex_unlock(&f->mutex);
+    info->skew_ms =
+        info->silent_ms >= 0 ? atomic_load(&f->r->to_unix_ms) - clock_unix_offset_ms(clock) : 0;
+}

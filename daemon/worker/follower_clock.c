@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Times that the primary tells: see follower_parts.h.
+ */
+#include "daemon/worker/follower_parts.h"
+
+#include "daemon/worker/crew.h"
+#include "lib/engine/engine.h"
+
+/* The smallest transit of this time gives the offset between the clocks. */
+#define SCALE_WINDOW_MS 30000
+
+/* The primary's clock showed this when it sent what has just come. */
+void follower_note_time(struct follower *f, int64_t now_ms)
+{
+    struct scale *s = &f->scale;
+    const msec_t here = clock_now(&follower_engine(f)->clock);
+    int64_t offset;
+
+    f->heard_ms = clock_mono_ms();
+    if (__builtin_sub_overflow(now_ms, here, &offset)) {
+        return; /* no time */
+    }
+    if (!s->is_set) {
+        *s = (struct scale){.is_set = true, .now = offset, .before = offset, .began = here};
+    } else if (here - s->began >= SCALE_WINDOW_MS) {
+        s->before = s->now;
+        s->now = offset;
+        s->began = here;
+    }
+    s->now = offset > s->now ? offset : s->now;
+    offset = s->now > s->before ? s->now : s->before;
+    atomic_store_explicit(&f->r->to_unix_ms, offset, memory_order_relaxed);
+    applier_set_scale(f->applier, offset);
+}
+
+/* What is due at this time of the stream is gone at the primary, by an offset. */
+void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms)
+{
+    struct replication *r = f->r;
+    int64_t due;
+
+    pthread_mutex_lock(&r->mutex);
+    r->level = (struct shipper_level){offset, due_ms};
+    pthread_mutex_unlock(&r->mutex);
+    if (applier_offset(f->applier) >= offset &&
+        !__builtin_sub_overflow(due_ms, atomic_load(&r->to_unix_ms), &due)) {
+        const msec_t now = clock_now(&follower_engine(f)->clock);
+
+        engine_follow_due(follower_engine(f), due < now ? due : now);
+    }
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Of follower.h, for its own files. Context of all functions: the thread of the replication.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_FOLLOWER_PARTS_H
+#define MAYFLY_DAEMON_WORKER_FOLLOWER_PARTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/options/live_text.h"
+#include "daemon/worker/follower.h"
+#include "lib/base/clock.h"
+#include "lib/base/span.h"
+#include "lib/link/link.h"
+#include "lib/replica/applier.h"
+
+/* Words of an answer. */
+#define WORDS_MAX 10u
+
+/* The options, as they were when the thread looked. */
+struct target {
+    char text[LIVE_TEXT_BYTES]; /* "": none */
+    char user[LIVE_TEXT_BYTES];
+    char password_file[LIVE_TEXT_BYTES];
+};
+
+/* How a session ended. */
+enum session {
+    SESSION_ENDED,       /* another target was set, or the server stops */
+    SESSION_RENAMED,     /* it goes on, but whom the primary follows is to be asked anew */
+    SESSION_CUT,         /* the link broke, or there was none */
+    SESSION_REFUSED,     /* by either side */
+    SESSION_SYNC_FAILED, /* everything was to be sent, and was not */
+};
+
+/*
+ * The offset between the engine's clock and the scale of the stream: what came with the least
+ * transit shows the greatest offset.
+ */
+struct scale {
+    bool is_set;
+    int64_t now, before; /* the greatest in this window, and in the one before */
+    msec_t began;        /* this window */
+};
+
+struct follower {
+    /* [const] */
+    struct replication *r; /* [borrowed] */
+    int cancel;            /* an eventfd */
+    /* the thread's */
+    struct applier *applier; /* NULL: nobody is followed */
+    struct link *link;
+    char *portion; /* REPL_PORTION_MAX bytes, while there is an applier */
+    struct target target;
+    struct scale scale;
+    bool is_forced;               /* the target is new: any epoch will do */
+    bool is_renamed;              /* there was a promotion above since the greeting */
+    struct replid seen;           /* the history that is followed */
+    _Atomic uint64_t lost_before; /* count_lost() when it was made, or was sent everything */
+    _Atomic bool has_lost;        /* a process before has lost items */
+    uint64_t serve_from;      /* what is here is of one moment when this offset is applied */
+    msec_t next_try_ms;       /* by the monotonic clock, as the rest */
+    int64_t pause_ms;         /* the last one */
+    int64_t handover_ms;      /* the primary is to be asked for one of so long; 0: not */
+    msec_t handover_until_ms; /* 0: none was asked for */
+    msec_t heard_ms;          /* when the primary said something; 0: never */
+    char why[REPL_WHY_MAX];   /* why the session ended */
+    /* under the mutex: what is shown */
+    pthread_mutex_t mutex;
+    struct target shown;
+    char path[REPL_PATH_REST];
+    uint64_t end;
+    msec_t shown_heard_ms;
+    msec_t
+        level_ms; /* when the primary last told of nothing that is not applied here; 0: never */
+};
+
+/* The words of an answer. */
+struct words {
+    unsigned count;
+    struct span word[WORDS_MAX];
+    struct span rest; /* of the line, from the last word on */
+};
+
+void answer_split(struct span line, struct words *w);
+
+/*
+ * The numbers of an answer. False: the word is none, or so large that no server has it; sums
+ * and differences of those that are taken do not overflow.
+ */
+bool answer_offset(struct span word, uint64_t *offset);
+bool answer_epoch(struct span word, uint64_t *epoch);
+bool answer_time(struct span word, int64_t *unix_ms);
+
+struct engine *follower_engine(const struct follower *f);
+
+/* Note why the session ends, for log and statistics, and return how. */
+enum session follower_end(struct follower *f, enum session how, const char *what,
+                          struct span more);
+
+/* The same after the link has failed; or the follower is to return. */
+enum session follower_end_cut(struct follower *f, enum session how);
+
+/* False: the link has failed. */
+bool follower_send(struct follower *f, const char *line, int n);
+
+/* The primary's clock showed this, on the scale of the stream, when it sent what has come. */
+void follower_note_time(struct follower *f, int64_t now_ms);
+
+/* What is due at this time of the stream is gone at the primary, by an offset. */
+void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);
+
+/* Everything is sent, as psync was answered. SESSION_ENDED: the stream is to come. */
+enum session follower_take_everything(struct follower *f);
+
+#endif

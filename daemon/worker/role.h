@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A part of replication.h, for its own files: the state of the server, the gate that follows
+ * from it, whether changes are recorded, and who reads the backlog.
+ *
+ * Calls go one way: replication, replicas, follower, failover, role, waits.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_ROLE_H
+#define MAYFLY_DAEMON_WORKER_ROLE_H
+
+#include <stdbool.h>
+
+#include "daemon/worker/replication.h"
+
+/* Does it have everything, as it was in one moment? [const] */
+bool repl_is_consistent(enum repl_state state);
+
+/* replication_enter() without waiting for turns. Context: main before the workers run. */
+void role_set_state(struct replication *r, enum repl_state state, const char *why);
+
+/*
+ * Record changes from now on, if that has not begun; goes_on: nothing has changed since the end
+ * of the backlog. False: no memory. Under `control`, outside a section.
+ */
+bool role_begin_recording(struct replication *r, bool goes_on);
+
+/*
+ * Record no more; all that was changed until now is in the backlog. If nothing was recorded,
+ * what is here has no history. Nobody reads the backlog. Context: the thread.
+ */
+void role_end_recording(struct replication *r);
+
+/* A shipper_config.on_more. */
+void role_on_more(void *arg);
+
+/*
+ * No full sync of this replica goes on when this returns; those that have a reader keep it.
+ * Context: the thread.
+ */
+void role_drop_syncs(struct replication *r);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is asked of all workers: see settle.h.
+ */
+#include "daemon/worker/settle.h"
+
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+
+/* What every worker answers in the order of its mailbox. */
+static void on_settle(struct message *m, void *receiver)
+{
+    struct worker *w = (struct worker *)(void *)((char *)m - offsetof(struct worker, settle));
+
+    must_be_worker(receiver);
+    uv_sem_post(&w->settled);
+}
+
+void crew_settle(struct crew *crew)
+{
+    must_not_be_reading();
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        crew->workers[i].settle.fn = on_settle;
+        mailbox_post(&crew->workers[i].mailbox, &crew->workers[i].settle);
+    }
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        uv_sem_wait(&crew->workers[i].settled);
+    }
+}
+
+void crew_close_clients(struct crew *crew)
+{
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        notice_post(&crew->workers[i].farewell, &crew->workers[i].mailbox);
+    }
+}

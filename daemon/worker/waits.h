@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A part of replication.h, for its own files: clients that wait for replicas, and whether there
+ * are enough of them.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_WAITS_H
+#define MAYFLY_DAEMON_WORKER_WAITS_H
+
+#include "daemon/worker/replication.h"
+
+/* Answer those that have waited long enough. Under the mutex. */
+void waits_check(struct replication *r);
+
+/* Answer all, with what there is by now. Under the mutex. */
+void waits_end(struct replication *r);
+
+/*
+ * Are there enough replicas for changes to be taken (min_replicas_to_write)? Sets the gate.
+ * Under the mutex.
+ */
+void waits_check_few(struct replication *r);
+
+#endif

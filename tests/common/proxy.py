@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A TCP proxy that spoils connections: it cuts, stalls, throttles, half-closes and flips bits at a chosen byte."""
+import socket
+import threading
+
+PIECE = 1 << 16
+
+
+class Plan:
+    """What becomes of one connection. Down is what the server says, up what its client says; each number is the count
+    of bytes that pass before it happens.
+
+    cut: both ends are closed. flip: a bit of the next byte of down is turned. stall: nothing more passes down, and the
+    connection stays. half: the server's end is announced to the client, what the client says still passes.
+    rate: bytes a second of down."""
+
+    def __init__(self, cut=None, cut_up=None, flip=None, bit=0, stall=None, half=None, rate=None):
+        self.cut, self.cut_up, self.flip, self.bit = cut, cut_up, flip, bit
+        self.stall, self.half, self.rate = stall, half, rate
+
+
+PASSES = Plan()
+
+
+class Link:
+    """One connection through the proxy."""
+
+    def __init__(self, proxy, client, plan):
+        self.proxy, self.client, self.plan = proxy, client, plan
+        self.down = self.up = 0
+        self.was_spoilt = False         # the plan has come true
+        self.over = threading.Event()
+        self.recorded = bytearray() if proxy.records else None
+        try:
+            self.server = socket.create_connection(("127.0.0.1", proxy.target))
+        except OSError:
+            self.server = None
+            client.close()
+            self.over.set()
+            return
+        for end in (client, self.server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threads = [threading.Thread(target=run, daemon=True) for run in (self.pass_up, self.pass_down)]
+        for thread in threads:
+            thread.start()
+        threading.Thread(target=self.release, args=(threads,), daemon=True).start()
+
+    def release(self, threads):
+        """What neither end has read is lost with the descriptors, and a sender learns of it."""
+        for thread in threads:
+            thread.join()
+        self.client.close()
+        self.server.close()
+
+    def close(self):
+        self.over.set()
+        for end in (self.client, self.server):
+            try:
+                if end is not None:
+                    end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def spoil(self):
+        self.was_spoilt = True
+        self.close()
+
+    def pass_up(self):
+        limit = self.plan.cut_up
+        try:
+            while not self.over.is_set():
+                data = self.client.recv(PIECE)
+                if not data:
+                    break
+                if limit is not None and self.up + len(data) >= limit:
+                    self.server.sendall(data[:limit - self.up])
+                    self.up = limit
+                    self.spoil()
+                    break
+                self.server.sendall(data)
+                self.up += len(data)
+        except OSError:
+            pass
+        self.close()
+
+    def pass_down(self):
+        try:
+            while not self.over.is_set() and self.pass_some():
+                pass
+        except OSError:
+            pass
+        if self.plan.half is None:
+            self.close()
+
+    def pass_some(self):
+        """Pass a piece down; false: that was the last."""
+        plan = self.plan
+        points = [p for p in (plan.cut, plan.stall, plan.half) if p is not None]
+        until = min(points) if points else None
+        if until is not None and self.down >= until:
+            self.was_spoilt = True
+            if plan.half is not None:
+                self.client.shutdown(socket.SHUT_WR)
+            elif plan.stall is not None:
+                self.over.wait()
+            return False
+        while self.proxy.is_stalled.is_set() and not self.over.wait(0.002):
+            pass
+        data = self.server.recv(PIECE if until is None else min(PIECE, until - self.down))
+        if not data:
+            return False
+        if plan.flip is not None and self.down <= plan.flip < self.down + len(data):
+            spoilt = bytearray(data)
+            spoilt[plan.flip - self.down] ^= 1 << plan.bit
+            data = bytes(spoilt)
+            self.was_spoilt = True
+        if self.recorded is not None:
+            self.recorded += data
+        self.client.sendall(data)
+        self.down += len(data)
+        if plan.rate is not None:
+            self.over.wait(len(data) / plan.rate)
+        return True
+
+
+class Proxy:
+    """Listens on a port of its own, and passes on to a port of this host, which may be changed: so a server that was
+    started again is found where the one before was."""
+
+    def __init__(self, target, records=False):
+        self.target, self.records = target, records
+        self.plans = []         # of the next connections; the others pass
+        self.is_refusing = False
+        self.only_planned = False   # without a plan a connection is refused
+        self.is_stalled = threading.Event()
+        self.links = []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self.accept, daemon=True)
+        self.thread.start()
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            if self.is_refusing or (self.only_planned and not self.plans):
+                client.close()
+                continue
+            self.links.append(Link(self, client, self.plans.pop(0) if self.plans else PASSES))
+
+    def cut(self):
+        """Cut the links that there are."""
+        for link in list(self.links):
+            link.close()
+
+    def stall(self, is_stalled):
+        """Hold back what servers say, or let it pass."""
+        (self.is_stalled.set if is_stalled else self.is_stalled.clear)()
+
+    def close(self):
+        self.is_refusing = True
+        self.is_stalled.clear()
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+        self.cut()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Scripted:
+    """A server that is none: each connection is handed to a function, with a socket, in a thread."""
+
+    def __init__(self, serve):
+        self.serve, self.count = serve, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.ends = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                end, _ = self.listener.accept()
+            except OSError:
+                return
+            self.count += 1
+            self.ends.append(end)
+            threading.Thread(target=self.run, args=(end,), daemon=True).start()
+
+    def run(self, end):
+        try:
+            self.serve(end)
+        except OSError:
+            pass
+        finally:
+            end.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.listener.close()
+        for end in self.ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass

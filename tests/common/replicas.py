@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Servers that follow each other, for the tests of replication."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import mayfly                                                           # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+
+
+class Node(mayfly.Daemon):
+    """A server that may follow another one; c: an operator's connection. of: the port of its primary."""
+
+    def __init__(self, *args, of=None, **kw):
+        follows = ("-o", "replicaof=127.0.0.1:%d" % of) if of else ()
+        self.c = None
+        super().__init__("-t", "2", "-m", "64", *args, *follows, tcp=True, control=True, **kw)
+        self.wait_for_operator()
+        self.c = self.operator()
+
+    def role(self):
+        """Its words: primary or replica, state, id, epoch, offset."""
+        line = self.c.ask(b"role")
+        assert line.startswith(b"ROLE "), line
+        return line.decode().split()[1:]
+
+    def state(self):
+        return self.role()[1]
+
+    def wait_for_state(self, *states):
+        wait_for(lambda: self.state() in states, "%s, not %s" % (" or ".join(states), self.role()))
+        return self
+
+    def online(self):
+        return self.wait_for_state("online")
+
+    def follow(self, port, how="%s %d"):
+        assert self.c.ask(b"replicaof " + (how % ("127.0.0.1", port)).encode()) == b"OK"
+
+    def stand_alone(self):
+        assert self.c.ask(b"replicaof no one") == b"OK"
+
+    def crash(self):
+        self.process.kill()
+        self.process.wait()
+
+    def kill(self):
+        if self.c is not None:
+            self.c.close()
+        super().kill()
+
+
+def level(primary, *replicas, count=1):
+    """Wait until these replicas, of which so many follow the primary directly, have all that was changed."""
+    for r in replicas:
+        r.online()
+    said = primary.c.ask(b"wait %d 100000" % count)
+    assert int(said.split()[1]) >= count, said  # a link that was cut just now may count as well
+    wait_for(lambda: len({tuple(n.role()[2:]) for n in (primary,) + replicas}) == 1,
+             "%s have come to the same offset" % [n.role() for n in (primary,) + replicas])
+
+
+def keys(c):
+    """Its keys, as meta commands name them: with the flag for base64, if they need that."""
+    c.send(b"lru_crawler mgdump all\r\n")
+    found = []
+    assert c.line() == b"OK"
+    while True:
+        line = c.line()
+        if line == b"EN":
+            return sorted(found)
+        assert line is not None and line.startswith(b"mg "), line
+        found.append(line[3:])
+
+
+def batches(items, n=200):
+    for at in range(0, len(items), n):
+        yield items[at:at + n]
+
+
+def dump(c):
+    """Everything there is. Of each key: value, flags, cas, whether it is stale, and its deadline as a unix time in
+    milliseconds, of those that are text; None: it has none."""
+    found = {}
+    for some in batches(keys(c)):
+        c.send(b"".join(b"mg %s v f c t\r\npexpiretime %s\r\n" % (name, name.split()[0]) for name in some))
+        for name in some:
+            line = c.line()
+            assert line == b"EN" or line.startswith(b"VA "), line
+            words = line.split()
+            value = c.exactly(int(words[1]) + 2) if words[0] == b"VA" else None
+            until = int(c.line())
+            if value is not None:
+                # Which of the two was to be told of a stale item is no part of it.
+                rest = [w for w in words[2:] if w not in (b"W", b"Z") and w[:1] != b"t"]
+                found[name] = (value[:-2], rest, until if until >= 0 else b"t-1" in words)
+    return found
+
+
+# How much later a replica may see a deadline than its primary: what the best of its first messages took to come. If the
+# roles have changed since, the other one sees it later.
+TRANSIT_MS = 5000
+
+
+def are_same(a, b):
+    """Two items, the second a replica's."""
+    if a is None or b is None or a[:2] != b[:2] or isinstance(a[2], bool) or isinstance(b[2], bool):
+        return a == b
+    return abs(b[2] - a[2]) <= TRANSIT_MS
+
+
+def differences(a, b):
+    """Of two dumps, of which the second is a replica's: what differs, without values."""
+    return [(k, a.get(k, ("none",))[1:], b.get(k, ("none",))[1:]) for k in sorted(set(a) | set(b))
+            if not are_same(a.get(k), b.get(k))][:10]
+
+
+def assert_equal(*nodes):
+    """The first one has what its replicas have, the others."""
+    dumps = [dump(n.c) for n in nodes]
+    for other in dumps[1:]:
+        assert not differences(dumps[0], other), differences(dumps[0], other)
+    return dumps[0]

@@ -1,0 +1,549 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A server that follows another one: it has everything, changes nothing by itself, and takes over."""
+import os
+import socket
+import struct
+import sys
+import tempfile
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import binary                                                           # noqa: E402
+import deftables                                                        # noqa: E402
+import mayfly                                                           # noqa: E402
+import replicas                                                         # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+from replicas import Node, assert_equal, level                          # noqa: E402
+
+READ_ONLY = b"SERVER_ERROR read-only replica"
+BIN_READ_ONLY = 0x83
+BINARY_KEY = b"AAECCv8gIA=="     # base64, with a zero byte, a line end and blanks
+
+
+def fill(c):
+    """One of each kind."""
+    for n in range(200):
+        c.send(b"set t%d %d %d %d noreply\r\n%s\r\n" % (n, n, 0 if n % 2 else 5000 + n, n, b"v" * n))
+        c.send(b"ms m%d 3 p%d F%d q\r\nhi!\r\n" % (n, 100000000 + 7 * n, n))
+    assert c.ask(b"ms %s 8 b F7 T4000\r\n\0\r\nEND\r\n" % BINARY_KEY) == b"HD"
+    assert c.set(b"k" * 250, bytes(range(256)) * 9) == b"STORED"
+    assert c.set(b"empty", b"") == b"STORED"
+    assert c.set(b"large", mayfly.pattern(b"large", 5 << 20)) == b"STORED"
+    assert c.ask(b"ms stale 1 T9000\r\nx") == b"HD" and c.ask(b"md stale I T8000") == b"HD"
+    assert c.ask(b"ms won 1\r\nx") == b"HD" and c.ask(b"md won I") == b"HD" and b" W" in c.ask(b"mg won v t")
+    assert c.line() == b"x"
+    assert c.ask(b"mg vivid N600") == b"HD W"
+    assert c.ask(b"ms ownnumber 1 E123456789\r\nx") == b"HD"
+
+
+def change(c):
+    """By each word that changes."""
+    wrote = [
+        (b"set t1 1 0 3\r\nnew", b"STORED"), (b"add added 2 100 1\r\na", b"STORED"),
+        (b"replace t2 3 0 2\r\nrr", b"STORED"),
+        (b"append t3 0 0 3\r\n-ap", b"STORED"), (b"prepend t4 0 0 3\r\npr-", b"STORED"),
+        (b"set count 0 0 2\r\n40", b"STORED"), (b"incr count 2", b"42"), (b"decr count 1", b"41"),
+        (b"delete t5", b"DELETED"), (b"touch t6 7777", b"TOUCHED"), (b"ma count D5", b"HD"),
+        (b"ma made N900 J17", b"HD"), (b"ms t7 2 T0 F9\r\nxy", b"HD"), (b"ms t8 2 MA\r\nxy", b"HD"),
+        (b"md t9 q\r\nmn", b"MN"), (b"md t10 I T6000", b"HD"), (b"ms t11 3 C1 I\r\nold", b"HD"),
+        (b"md t12 x", b"HD"), (b"mg t14 T5000", b"HD"), (b"mg t16 N60 R100000", b"HD W"), (b"mg new N60", b"HD W"),
+        (b"expire t18 3000", b"1"), (b"pexpire t20 123456789", b"1"), (b"persist t22", b"1"),
+        (b"pexpireat t24 99999999999999", b"1"), (b"unlink t26 t28", b"2"),
+        (b"ms %s 3 b MA\r\nend" % BINARY_KEY, b"HD"), (b"append large 0 0 4\r\nlast", b"STORED"),
+        (b"gat 8888 t30", None), (b"gats 9999 t32", None),
+    ]
+    for line, answer in wrote:
+        if answer is None:
+            c.send(line + b"\r\n")
+            assert c.get_reply(), line
+        else:
+            got = c.ask(line)
+            assert got == answer, (line, got)
+
+
+def assert_same_deadlines(a, b):
+    """All that came by one full sync: the distance of two deadlines is the same on either side, to the millisecond."""
+    was, now = replicas.dump(a.c), replicas.dump(b.c)
+    shifts = [now[k][2] - was[k][2] for k in was if k[:1] in (b"t", b"m") and not isinstance(was[k][2], bool)]
+    assert len(shifts) > 200 and max(shifts) - min(shifts) <= 2, (len(shifts), min(shifts), max(shifts))
+
+
+def test_everything_is_sent_and_then_each_change():
+    with Node("-m", "256", "-I", "8m") as a:
+        fill(a.c)
+        with Node("-m", "256", "-I", "8m", of=a.port) as b:
+            level(a, b)
+            found = assert_equal(a, b)
+            assert len(found) == 400 + 8 and found[b"large"][0] == mayfly.pattern(b"large", 5 << 20)
+            assert_same_deadlines(a, b)
+            change(a.c)
+            level(a, b)
+            found = assert_equal(a, b)
+            assert found[b"large"][0].endswith(b"last") and found[b"count"][0].strip() == b"46" and b"t5" not in found
+            assert found[BINARY_KEY + b" b"][0] == b"\0\r\nEND\r\nend"
+
+
+def test_flush_and_flush_to_come():
+    with Node() as a, Node(of=a.port) as b:
+        for n in range(100):
+            a.c.set(b"k%d" % n, b"x")
+        level(a, b)
+        assert len(assert_equal(a, b)) == 100
+        assert a.c.ask(b"flush_all") == b"OK" and a.c.set(b"after", b"y") == b"STORED"
+        level(a, b)
+        assert list(assert_equal(a, b)) == [b"after"]
+        assert a.c.ask(b"flush_all 1") == b"OK"
+        level(a, b)
+        assert a.c.set(b"before", b"z") == b"STORED"
+        wait_for(lambda: a.c.get(b"after") is None, "the flush comes")
+        assert a.c.set(b"kept", b"z") == b"STORED"
+        level(a, b)
+        wait_for(lambda: b.c.get(b"after") is None, "it comes at the replica")
+        assert list(assert_equal(a, b)) == [b"kept"]
+        # One that was asked for before a full sync comes after it.
+        assert a.c.ask(b"flush_all 3") == b"OK"
+        with Node(of=a.port) as late:
+            level(a, late, count=2)
+            wait_for(lambda: a.c.get(b"kept") is None, "the second flush comes")
+            wait_for(lambda: late.c.get(b"kept") is None, "and at the new replica")
+
+
+# ---- a replica changes nothing ---------------------------------------------------------------
+
+TEXT_WRITES = {
+    "GAT": b"gat 100 k", "GATS": b"gats 100 k", "SET": b"set k 0 0 1\r\nx", "ADD": b"add k2 0 0 1\r\nx",
+    "REPLACE": b"replace k 0 0 1\r\nx", "APPEND": b"append k 0 0 1\r\nx", "PREPEND": b"prepend k 0 0 1\r\nx",
+    "CAS": b"cas k 0 0 1 1\r\nx", "DELETE": b"delete k", "INCR": b"incr k 1", "DECR": b"decr k 1",
+    "TOUCH": b"touch k 100", "MS": b"ms k 1\r\nx", "MD": b"md k", "MA": b"ma k", "EXPIRE": b"expire k 100",
+    "PEXPIRE": b"pexpire k 100", "EXPIREAT": b"expireat k 9999999999", "PEXPIREAT": b"pexpireat k 9999999999999",
+    "PERSIST": b"persist k", "UNLINK": b"unlink k",
+}
+MORE_WRITES = (b"flush_all", b"flush_all 10", b"flush_all noreply\r\nflush_all", b"mg k T100", b"mg k N100",
+               b"mg k v p100", b"mg absent N10 v", b"md k I", b"md k x", b"md absent q", b"ms k 1 MA\r\nx", b"ms k 1 C1 I\r\nx",
+               b"ms YQ== 1 b\r\nx", b"ma absent N10", b"restore begin", b"set k 0 0 70000\r\n" + b"x" * 70000)
+
+
+def test_each_write_of_text_is_refused():
+    # All that the table has; a new one that is not here fails.
+    needed = {row[1] for row in deftables.rows("proto/command.def", "COMMAND|EXTENSION") if "NEED_WRITE" in row[5]}
+    assert needed == set(TEXT_WRITES), needed ^ set(TEXT_WRITES)
+    with Node() as a, Node("-U", str(free_udp_port()), of=a.port) as b:
+        assert a.c.set(b"k", b"1") == b"STORED"
+        level(a, b)
+        before = replicas.dump(b.c)
+        with b.client() as c:
+            for who in (b.c, c):
+                for line in list(TEXT_WRITES.values()) + list(MORE_WRITES):
+                    if who is c and line.startswith((b"flush_all", b"restore")):
+                        continue
+                    got = who.ask(line)
+                    assert got == READ_ONLY, (line[:60], got)
+            # One that is not to be answered changes nothing either.
+            c.send(b"set k 0 0 1 noreply\r\nx\r\ndelete k noreply\r\ntouch k 1 noreply\r\n")
+            assert c.get(b"k") == b"1"
+            # What is no change is none: also words beside it.
+            assert c.ask(b"mg k t v") == b"VA 1 t-1" and c.line() == b"1"
+            assert c.ask(b"ttl k") == b"-1" and c.ask(b"mn") == b"MN"
+        udp(b, before)
+        assert replicas.dump(b.c) == before
+
+
+def free_udp_port():
+    """One for a server; another process may take it, and then the test fails."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def udp(b, before):
+    port = int(b.c.stats(b"settings")["udpport"])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.settimeout(mayfly.PATIENCE)
+        s.connect(("127.0.0.1", port))
+        for n, line in enumerate(TEXT_WRITES.values()):
+            s.send(struct.pack(">HHHH", n, 0, 1, 0) + line + b"\r\n")
+            got = s.recv(2000)
+            assert got[8:] == READ_ONLY + b"\r\n", (line, got)
+        s.send(struct.pack(">HHHH", 999, 0, 1, 0) + b"get k\r\n")
+        assert s.recv(2000)[8:] == b"VALUE k 0 1\r\n1\r\nEND\r\n"
+    assert replicas.dump(b.c) == before
+
+
+def frame_of(row):
+    """A request that changes something, if it were served."""
+    number, _, command, _, _, extras, key, value = row[1:]
+    opcode = int(number, 16)
+    return opcode, command, binary.pack(opcode, b"k" if key == "A_KEY" else b"",
+                                        b"" if extras == "MAYBE_4" else bytes(int(extras)),
+                                        b"1" if value == "A_VALUE" else b"", opaque=7)
+
+
+def test_each_write_of_binary_is_refused():
+    written = {row[1] for row in deftables.rows("proto/command.def", "COMMAND|EXTENSION") if "NEED_WRITE" in row[5]}
+    count = 0
+    with Node() as a, Node(of=a.port) as b:
+        assert a.c.set(b"k", b"1") == b"STORED"
+        level(a, b)
+        before = replicas.dump(b.c)
+        for row in deftables.rows("proto/opcodes.def", "OPCODE"):
+            opcode, command, request = frame_of(row)
+            if command not in written | {"FLUSH_ALL"}:
+                continue
+            count += 1
+            with b.client() as c:
+                c.send(request + binary.pack(binary.NOOP, opaque=8))
+                head = c.exactly(24)
+                magic, op, _, _, _, status, body, opaque, _ = struct.unpack(">BBHBBHIIQ", head)
+                assert (magic, op, status, opaque) == (binary.RESPONSE, opcode, BIN_READ_ONLY, 7), (row, head)
+                assert c.exactly(body) == b"Read-only replica"
+                head = c.exactly(24)
+                assert head[1] == binary.NOOP and head[6:8] == b"\0\0", head
+        assert count >= 20 and replicas.dump(b.c) == before
+
+
+def test_stale_items_are_won_at_the_primary_only():
+    with Node() as a:
+        assert a.c.ask(b"ms s 1\r\nx") == b"HD" and a.c.ask(b"md s I") == b"HD"
+        assert a.c.ask(b"ms soon 1 T30\r\nx") == b"HD" and a.c.ask(b"mg vivid N60") == b"HD W"
+        with Node(of=a.port) as b:
+            level(a, b)
+            for _ in range(3):
+                for key, flags in ((b"s", {b"X", b"Z"}), (b"vivid", {b"Z"})):
+                    words = set(b.c.ask(b"mg %s s" % key).split())
+                    assert flags <= words and b"W" not in words, (key, words)
+                words = b.c.ask(b"mg soon s R60").split()
+                assert b"W" not in words, words
+            assert b" W" in a.c.ask(b"mg s s") and b" W" in a.c.ask(b"mg soon s R60")
+            level(a, b)
+            assert_equal(a, b)
+
+
+# ---- items that expire -----------------------------------------------------------------------
+
+def test_expired_items_are_masked_and_go_with_the_primary():
+    with Node("-o", "active_expire=no") as a, Node(of=a.port) as b:
+        for n in range(50):
+            assert a.c.ask(b"ms e%d 1 p400\r\nx" % n) == b"HD"
+        assert a.c.set(b"k", b"x") == b"STORED"
+        level(a, b)
+        wait_for(lambda: not a.c.get(*[b"e%d" % n for n in range(25)]), "they expire, and are met")
+        wait_for(lambda: not b.c.get(*[b"e%d" % n for n in range(50)]), "the replica masks them")
+        assert b.c.ask(b"mg e30") == b"EN" and b.c.ask(b"ttl e30") == b"-2"
+        # The primary has them yet, and the replica keeps them too.
+        assert a.c.stat("curr_items") > 1 and b.c.stat("curr_items") >= a.c.stat("curr_items")
+        assert a.c.ask(b"config set active_expire yes") == b"OK"
+        wait_for(lambda: a.c.stat("curr_items") == 1, "the primary deletes them")
+        wait_for(lambda: b.c.stat("curr_items") == 1, "the replica follows")
+        assert_equal(a, b)
+
+
+def test_writes_to_keys_that_are_due():
+    """As seen from the replica, whichever comes first there: the write or the deadline."""
+    with Node("-o", "active_expire=no") as a, Node(of=a.port) as b:
+        for n in range(60):
+            assert a.c.ask(b"ms d%d 1 p300\r\n1" % n) == b"HD"
+        level(a, b)
+        for n in range(60):
+            # Before the deadline or after it.
+            a.c.ask((b"incr d%d 1", b"append d%d 0 0 1\r\nx", b"touch d%d 5000", b"set d%d 0 0 1\r\n5",
+                     b"add d%d 0 0 1\r\n6", b"mg d%d T600", b"ma d%d N600", b"md d%d I T900")[n % 8] % n)
+        wait_for(lambda: b.c.ask(b"mg d0") == b"EN" and a.c.ask(b"mg d0") == b"EN", "some expire")
+        for n in range(60):
+            a.c.ask((b"add d%d 0 0 1\r\n9", b"incr d%d 1", b"ma d%d N60 J3", b"touch d%d 900")[n % 4] % n)
+        assert a.c.ask(b"config set active_expire yes") == b"OK"
+        level(a, b)
+        wait_for(lambda: not replicas.differences(replicas.dump(a.c), replicas.dump(b.c)), "they are the same")
+        # A time that has passed already, by each word that sets one.
+        for n, line in enumerate((b"ms p%d 1 T-1\r\nx", b"set p%d 0 -1 1\r\nx", b"touch p%d -1", b"expire p%d 0",
+                                  b"mg p%d T-1", b"pexpireat p%d 1000", b"gat -1 p%d", b"md p%d I T-1")):
+            assert a.c.set(b"p%d" % n, b"x") == b"STORED"
+            level(a, b)
+            a.c.send(line % n + b"\r\nmn\r\n")
+            while (said := a.c.line()) != b"MN":
+                assert said is not None, line
+            level(a, b)
+            wait_for(lambda: b.c.ask(b"mg p%d" % n) == b"EN", "%r is gone" % (line % n))
+            assert a.c.ask(b"mg p%d" % n) == b"EN"
+
+
+def test_expire_hold_on_either_side():
+    for held in (0, 1):
+        with Node() as a, Node(of=a.port) as b:
+            for n in range(20):
+                assert a.c.ask(b"ms e%d 1 p300\r\nx" % n) == b"HD"
+            level(a, b)
+            (a, b)[held].c.ask(b"expire_hold on")
+            if held == 1:
+                wait_for(lambda: a.c.stat("curr_items") == 0, "the primary lets them go")
+            (a, b)[held].c.ask(b"expire_hold off")
+            wait_for(lambda: a.c.stat("curr_items") == b.c.stat("curr_items") == 0, "both let them go")
+
+
+# ---- roles -----------------------------------------------------------------------------------
+
+def test_wait_and_role():
+    with Node() as a:
+        assert a.role()[:2] == ["primary", "primary"]
+        assert a.c.ask(b"wait 0 1000") == b"WAIT 0" and a.c.ask(b"wait 1 20") == b"WAIT 0"
+        with Node(of=a.port) as b, Node(of=a.port) as other:
+            level(a, b, other, count=2)
+            assert a.role()[0] == "primary" and b.role()[0] == "replica" and a.role()[2:] == b.role()[2:]
+            a.c.set(b"k", b"x")
+            assert a.c.ask(b"wait 2 100000") == b"WAIT 2" and b.c.get(b"k") == other.c.get(b"k") == b"x"
+            with b.paused():
+                a.c.set(b"k", b"y")
+                assert a.c.ask(b"wait 1 100000") == b"WAIT 1" and other.c.get(b"k") == b"y"
+                assert a.c.ask(b"wait 2 20") == b"WAIT 1"
+            assert a.c.ask(b"wait 2 100000") == b"WAIT 2"
+            for bad in (b"wait", b"wait 1", b"wait x 1", b"wait 1 x", b"wait 1 2 3", b"wait -1 2", b"wait 1 99999999999"):
+                assert a.c.ask(bad).startswith(b"CLIENT_ERROR usage"), bad
+            # A replica that waits is answered when its time is over.
+            assert b.c.ask(b"wait 1 10") == b"WAIT 0"
+
+
+def test_who_waits_and_goes_holds_up_no_stop():
+    with Node() as a:
+        with a.client() as c:
+            c.send(b"wait 9 86400000\r\n")
+        assert a.c.ask(b"wait 0 1000") == b"WAIT 0"
+        assert a.stop(patience=10) == 0
+
+
+def test_replicaof_no_one_keeps_everything():
+    with Node() as a, Node(of=a.port) as b:
+        for n in range(300):
+            a.c.set(b"k%d" % n, b"v%d" % n)
+        level(a, b)
+        was = replicas.dump(a.c)
+        epoch = int(b.role()[3])
+        assert b.c.ask(b"replicaof no one") == b"OK"
+        role = b.role()
+        assert role[:2] == ["primary", "primary"] and int(role[3]) == epoch + 1
+        assert not replicas.differences(was, replicas.dump(b.c))
+        assert b.c.set(b"k1", b"mine") == b"STORED" and a.c.set(b"k2", b"other") == b"STORED"
+        # cas values that are drawn now come after those of the primary.
+        cas = [int(n.c.ask(b"mg k1 c").split(b" c")[1]) for n in (a, b)]
+        assert cas[1] > cas[0], cas
+        # Two that were promoted: the one that follows takes what the other has.
+        a.follow(b.port)
+        level(b, a)
+        assert a.c.get(b"k1") == b"mine" and a.c.get(b"k2") == b"v2"
+        assert_equal(b, a)
+
+
+class Writer:
+    """A client that counts up some keys, and knows what was confirmed."""
+
+    def __init__(self, node, keys=8):
+        self.node, self.keys, self.confirmed, self.refused = node, keys, {}, None
+        self.goes_on = True
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        n = 0
+        with self.node.client() as c:
+            while self.goes_on:
+                n += 1
+                key = b"n%d" % (n % self.keys)
+                try:
+                    answer = c.set(key, b"%d" % n)
+                except OSError:
+                    answer = None
+                if answer != b"STORED":
+                    self.refused = answer
+                    return
+                self.confirmed[key] = n
+
+    def wait_for(self, n):
+        wait_for(lambda: sum(self.confirmed.values()) >= n or self.refused is not None, "it writes")
+
+    def end(self):
+        self.goes_on = False
+        self.thread.join()
+        return self.confirmed
+
+
+def hand_over_under_load(a, b, by):
+    """None of what was confirmed is lost. by: who asks."""
+    writer = Writer(a)
+    try:
+        writer.wait_for(1000)
+        word = b"promote 60000" if by is b else b"failover"
+        said = by.c.ask(word)
+        assert said == b"OK", said
+        writer.thread.join(mayfly.PATIENCE)
+        assert not writer.thread.is_alive() and writer.refused in (None, READ_ONLY), writer.refused
+    finally:
+        confirmed = writer.end()
+    wait_for(lambda: b.state() == "primary", "it is the primary")
+    for key, n in confirmed.items():
+        assert int(b.c.get(key)) >= n, (key, n, b.c.get(key))
+    level(b, a)
+    assert_equal(b, a)
+
+
+def test_handing_over_under_load():
+    with Node("--failover-timeout", "60000") as a, Node("--failover-timeout", "60000", of=a.port) as b:
+        for n in range(2000):
+            a.c.set(b"fill%d" % n, b"x" * 100)
+        level(a, b)
+        for turn in range(3):
+            for first, second, by in ((a, b, 1), (b, a, 0)):
+                hand_over_under_load(first, second, (first, second)[by])
+        # Nobody was sent everything after the first time.
+        assert a.log().count("it is sent everything") == 0, a.log()
+        assert b.log().count("it is sent everything") == 1, b.log()
+        epochs = [int(n.role()[3]) for n in (a, b)]
+        assert epochs == [7, 7], epochs
+
+
+def test_failover_where_none_is_possible():
+    with Node() as a:
+        assert a.c.ask(b"failover").startswith(b"SERVER_ERROR no replica is online")
+        assert a.c.ask(b"promote").startswith(b"SERVER_ERROR this is a primary")
+        with Node(of=a.port) as b:
+            level(a, b)
+            assert b.c.ask(b"failover").startswith(b"SERVER_ERROR this is a replica")
+            assert a.c.ask(b"failover 127.0.0.1 1").startswith(b"SERVER_ERROR no replica that is online serves there")
+            for bad in (b"failover x", b"failover 127.0.0.1 0", b"failover 127.0.0.1 99999", b"failover no one"):
+                assert a.c.ask(bad).startswith(b"SERVER_ERROR usage"), bad
+            for bad in (b"promote x", b"promote 0", b"promote 60001", b"promote 1 2", b"promote -1"):
+                assert b.c.ask(bad).startswith(b"SERVER_ERROR usage"), bad
+            # The replica does not answer in time: all is as before.
+            with b.paused():
+                said = a.c.ask(b"failover")
+                assert said.startswith(b"SERVER_ERROR"), said
+                assert a.state() == "primary" and a.c.set(b"k", b"x") == b"STORED"
+            level(a, b)
+            with a.paused():
+                with b.operator() as c:
+                    assert c.ask(b"promote 50").startswith(b"SERVER_ERROR"), b.log()
+
+
+def test_a_chain_of_three():
+    with Node() as a, Node(of=a.port) as b, Node(of=b.online().port) as c:
+        for n in range(500):
+            a.c.set(b"k%d" % n, b"v%d" % n)
+        level(a, b, c)
+        assert_equal(a, b, c)
+        # The middle is promoted; the last follows it on, without being sent everything.
+        b.stand_alone()
+        assert b.c.set(b"k1", b"b") == b"STORED"
+        level(b, c)
+        assert c.c.get(b"k1") == b"b" and c.log().count("it is sent everything") == 1
+        a.follow(c.port)
+        level(b, c, a)
+        assert_equal(b, c, a)
+        # The middle is killed, and the last goes on with the first.
+        c.crash()
+        a.wait_for_state("cut")
+        a.follow(b.port)
+        level(b, a)
+        assert_equal(b, a)
+        a.stand_alone()
+        b.follow(a.port)
+        assert a.c.set(b"k2", b"a") == b"STORED"
+        level(a, b)
+        assert_equal(a, b)
+
+
+# ---- other servers ---------------------------------------------------------------------------
+
+def test_other_threads_limits_and_cas():
+    with Node("-t", "1", "-m", "128", "-I", "8m") as a, Node("-t", "4", "-I", "1m", "-C", of=a.port) as b, \
+            Node("-t", "3", "-m", "128", "-I", "8m", of=b.online().port) as c:
+        assert a.c.set(b"large", b"old") == b"STORED"
+        for n in range(300):
+            a.c.set(b"k%d" % n, mayfly.pattern(b"%d" % n, n * 40))
+        level(a, b, c)
+        assert b.c.get(b"large") == b"old"
+        assert a.c.set(b"large", mayfly.pattern(b"l", 3 << 20)) == b"STORED"
+        level(a, b, c)
+        # What does not fit takes the value before it away.
+        assert b.c.get(b"large") is None
+        for n in range(300):
+            assert a.c.get(b"k%d" % n) == b.c.get(b"k%d" % n) == c.c.get(b"k%d" % n)
+        b.stand_alone()
+        assert b.c.set(b"k1", b"x") == b"STORED" and b.c.ask(b"incr k1 1").startswith(b"CLIENT_ERROR")
+
+
+def test_a_small_replica_behind_a_large_primary():
+    with Node("-m", "256") as a:
+        value = b"v" * 10000
+        for at in range(0, 15000, 500):
+            a.c.send(b"".join(b"ms k%d 10000 q\r\n%s\r\n" % (n, value) for n in range(at, at + 500)) + b"mn\r\n")
+            assert a.c.line() == b"MN"
+        with Node("-m", "64", of=a.port) as b:
+            level(a, b)
+            limit = 64 << 20
+
+            def within():
+                stats = b.c.stats()
+                assert int(stats["bytes"]) <= limit, stats["bytes"]
+                return int(stats["evictions"])
+            assert within() > 0
+            for n in range(0, 3000):
+                a.c.send(b"set n%d 0 0 10000 noreply\r\n%s\r\n" % (n, value))
+            level(a, b)
+            within()
+            wait_for(lambda: b.c.get(b"n2999") is not None, "the last is there")
+            assert b.log().count("it is sent everything") == 1 and b.state() == "online"
+            # What it evicted does not come back with an old value.
+            for n in range(0, 15000, 50):
+                assert b.c.get(b"k%d" % n) in (None, value)
+            assert a.c.ask(b"delete k0") == b"DELETED"
+            level(a, b)
+            assert b.c.get(b"k0") is None
+
+
+def test_with_a_login():
+    with tempfile.TemporaryDirectory(prefix="mayfly-repl.") as folder:
+        def write(name, text):
+            path = os.path.join(folder, name)
+            with open(path, "w") as f:
+                f.write(text)
+            os.chmod(path, 0o600)
+            return path
+        users = write("users", "ops:secret\napp:secret\n")
+        access = write("access", "user ops all\nuser app read,write\ndefault none\n")
+        right, wrong = write("right", "secret\n"), write("wrong", "other\n")
+        with Node("-Y", users, "--access", access, wait=False) as a:
+            a.wait_for_operator()
+            a.c.set(b"k", b"x")
+            with Node("-o", "replica_user=ops,replica_password_file=" + wrong, of=a.port) as b:
+                wait_for(lambda: "the login was refused" in b.log(), "a wrong password is told")
+                assert b.state() == "connecting"
+                assert b.c.ask(b"config set replica_password_file " + os.path.join(folder, "none").encode()) == b"OK"
+                wait_for(lambda: "replica_password_file" in b.log(), "no such file")
+                assert b.c.ask(b"config set replica_password_file " + right.encode()) == b"OK"
+                level(a, b)
+                assert b.c.get(b"k") == b"x"
+                # Who may not, may not.
+                assert b.c.ask(b"config set replica_user app") == b"OK"
+                wait_for(lambda: "it does not let itself be followed" in b.log(), "it is refused")
+                assert b.c.get(b"k") == b"x" and "secret" not in b.log()
+                assert b.c.ask(b"config set replica_user ops") == b"OK"
+                level(a, b)
+
+
+def test_restarts_of_the_replica():
+    with Node() as a:
+        for how in (15, 9):
+            a.c.set(b"k", b"x")
+            with Node(of=a.port) as b:
+                level(a, b)
+                assert b.c.get(b"k") == b"x"
+                b.process.send_signal(how)
+                b.process.wait(mayfly.PATIENCE)
+            a.c.set(b"k", b"y%d" % how)
+        with Node(of=a.port) as b:
+            level(a, b)
+            assert b.c.get(b"k") == b"y9"
+
+
+mayfly.main(globals(), beside=(
+    "test_flush_and_flush_to_come", "test_expired_items_are_masked_and_go_with_the_primary",
+    "test_expire_hold_on_either_side", "test_failover_where_none_is_possible", "test_with_a_login"))

@@ -1,0 +1,661 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Replication where links and servers fail: a replica has what its primary has, or it shows nothing."""
+import itertools
+import os
+import random
+import shutil
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+import replicas                                                         # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+from proxy import Plan, Proxy, Scripted                                 # noqa: E402
+from replicas import Node, assert_equal, level                          # noqa: E402
+
+SEED = int(os.environ.get("MAYFLY_TEST_SEED", "26"))
+READ_ONLY = b"SERVER_ERROR read-only replica"
+ID = b"0123456789abcdef" * 2
+
+
+def noise(n, rng=random.Random(SEED)):
+    """Bytes that do not compress."""
+    return rng.randbytes(n)
+
+
+def fill(c, n=20, size=20):
+    for at in range(0, n, 100):
+        c.send(b"".join(b"ms k%d %d F%d T10000 q\r\n%s\r\n" % (i, size, i, noise(size))
+                        for i in range(at, min(at + 100, n))) + b"mn\r\n")
+        assert c.line() == b"MN"
+
+
+def session(b, proxy, plan, change=lambda: None):
+    """Have the replica begin a session of which this becomes, after a change at the primary; returns the link when it
+    is over."""
+    while True:
+        change()
+        before = len(proxy.links)
+        proxy.plans = [plan]
+        b.follow(proxy.port)
+        wait_for(lambda: len(proxy.links) > before, "it connects")
+        link = proxy.links[before]
+        wait_for(link.over.is_set, "the session ends, with %d bytes down of %r" % (link.down, vars(plan)))
+        # One that the replica had begun by itself is given up, and one may find the last sync at its end.
+        if link.was_spoilt:
+            return link
+
+
+def shows_nothing(b):
+    return b.state() != "online" and b.c.get(b"k1") is None
+
+
+# ---- links -----------------------------------------------------------------------------------
+
+def sent_to_a_new_one(a):
+    """What a replica is sent by which it has everything: the bytes."""
+    with Proxy(a.port, records=True) as p, Node(of=p.port) as b:
+        level(a, b)
+        data = bytes(p.links[0].recorded)
+    return data[:parts(data)[-1][1]]
+
+
+def parts(data):
+    """The first and last byte of each portion in the answers to psync and sync."""
+    at, found = data.index(b"\r\n") + 2, []
+    while data[at:at + 5] == b"PART ":
+        head = data.index(b"\r\n", at) + 2
+        n = int(data[at:head].split()[1])
+        assert n > 0 and head + n <= len(data)
+        found.append((head, head + n))
+        at = head + n
+    return found
+
+
+def test_a_full_sync_that_is_cut_at_each_byte():
+    with Node() as a:
+        fill(a.c, 5, 30)
+        whole = sent_to_a_new_one(a)
+        assert 200 < len(whole) < 2000, len(whole)
+        rng = random.Random(SEED)
+        at = list(range(0, 40)) + rng.sample(range(40, len(whole)), 120) + [len(whole) - 1, len(whole) - 2]
+        with Proxy(a.port) as p, Node() as b:
+            p.only_planned = True
+            for n in at:
+                session(b, p, Plan(cut=n))
+                assert shows_nothing(b), (n, b.role())
+            for n in (0, 1, 10, 30, 53, 57):
+                session(b, p, Plan(cut_up=n))
+                assert shows_nothing(b), (n, b.role())
+            p.only_planned = False
+            b.follow(p.port)
+            level(a, b)
+            assert len(assert_equal(a, b)) == 5
+
+
+def test_a_stream_that_is_cut_anywhere():
+    with Node() as a, Proxy(a.port) as p, Node(of=p.port) as b:
+        fill(a.c)
+        level(a, b)
+        syncs = b.log().count("-> syncing")
+        p.only_planned = True
+        rng = random.Random(SEED)
+        for turn, n in enumerate(rng.sample(range(0, 900), 150)):
+            key = b"k%d" % (turn % 20)
+            a.c.ask(b"incr count 1" if turn else b"set count 0 0 1\r\n1")
+            session(b, p, Plan(cut=n), lambda key=key: a.c.set(key, noise(900)))
+            b.wait_for_state("cut")
+            assert b.c.get(key) is not None
+            if turn % 30 == 29:
+                p.only_planned = False
+                b.follow(p.port)
+                level(a, b)
+                assert_equal(a, b)
+                p.only_planned = True
+        p.only_planned = False
+        b.follow(p.port)
+        level(a, b)
+        assert_equal(a, b)
+        # By psync alone.
+        assert b.log().count("-> syncing") == syncs, b.log()[-2000:]
+
+
+def change(c, rng):
+    """Something, to one of 60 keys."""
+    key = b"k%d" % rng.randrange(60)
+    n = rng.choice((0, 1, 20, 500, 3000)) if rng.randrange(40) else 600000
+    value = noise(n)
+    words = (b"set %s 7 0 %d\r\n%s" % (key, n, value), b"set %s 8 9999 %d\r\n%s" % (key, n, value),
+             b"ms %s %d T5000\r\n%s" % (key, n, value), b"add %s 0 0 1\r\n5" % key, b"append %s 0 0 1\r\n6" % key,
+             b"incr %s 3" % key, b"touch %s 7000" % key, b"md %s" % key, b"md %s I T8000" % key, b"ms %s 1 C3 I\r\nx" % key,
+             b"mg %s N6000" % key, b"persist %s" % key, b"mg %s T7000" % key, b"md %s x" % key,
+             b"ms p%s 1 p%d\r\nx" % (key, rng.randrange(1, 300)))
+    line = words[rng.randrange(len(words))] if rng.randrange(300) else b"flush_all"
+    assert c.ask(line) is not None
+
+
+def test_random_changes_through_links_that_are_cut():
+    rng = random.Random(SEED)
+    with Node("-o", "repl_backlog_size=2m") as a, Proxy(a.port) as p, \
+            Node("-t", "1", "-o", "repl_backlog_size=2m", of=p.port) as b, \
+            Proxy(b.online().port) as q, Node("-t", "3", "-o", "repl_backlog_size=2m", of=q.port) as c:
+        for proxy in (p, q):
+            proxy.plans = [Plan(cut=rng.randrange(1, 1 << 18)) for _ in range(30)]
+        for _ in range(6000):
+            change(a.c, rng)
+            if rng.randrange(400) == 0:
+                rng.choice((p, q)).cut()
+            if rng.randrange(1500) == 0:
+                p.stall(True)
+            elif rng.randrange(200) == 0:
+                p.stall(False)
+        p.stall(False)
+        p.plans, q.plans = [], []
+        level(a, b, c)
+        wait_for(lambda: all(a.c.ask(b"mg pk%d" % n) == b"EN" for n in range(60)), "what has a deadline is gone")
+        assert_equal(a, b, c)
+
+
+def test_bits_that_flip():
+    with Node() as a:
+        fill(a.c, 8, 40)
+        whole = sent_to_a_new_one(a)
+        rng = random.Random(SEED)
+        inside = [n for first, last in parts(whole) for n in range(first, last)]
+        with Proxy(a.port) as p, Node() as b:
+            p.only_planned = True
+            for n in rng.sample(inside, 80):
+                session(b, p, Plan(flip=n, bit=rng.randrange(8)))
+                assert shows_nothing(b), (n, b.role(), b.log()[-500:])
+            p.only_planned = False
+            b.follow(p.port)
+            level(a, b)
+            p.only_planned = True
+            syncs = b.log().count("-> syncing")
+            for turn in range(60):
+                # Within the first block of the stream: the greeting and the head are less than 300 bytes.
+                session(b, p, Plan(flip=rng.randrange(300, 900), bit=rng.randrange(8)),
+                        lambda: a.c.set(b"k1", noise(900)))
+                b.wait_for_state("cut")
+            p.only_planned = False
+            b.follow(p.port)
+            level(a, b)
+            assert_equal(a, b)
+            assert b.log().count("-> syncing") == syncs
+
+
+def test_stalled_and_half_closed_links():
+    with Node("-o", "repl_timeout=1") as a, Proxy(a.port) as p, Node("-o", "repl_timeout=1", of=p.port) as b:
+        fill(a.c)
+        level(a, b)
+        # Nothing happens, but for pings.
+        first = p.links[-1]
+        seen = first.down
+        wait_for(lambda: first.down > seen + 150 or first.over.is_set(), "pings")
+        assert not first.over.is_set() and b.state() == "online", b.log()[-600:]
+        p.stall(True)
+        b.wait_for_state("cut")
+        assert b.c.get(b"k1") is not None and "repl_timeout" in b.log()
+        a.c.set(b"k1", b"new")
+        p.stall(False)
+        level(a, b)
+        assert_equal(a, b)
+        session(b, p, Plan(half=300))
+        level(a, b)
+        session(b, p, Plan(stall=300))
+        level(a, b)
+        # Both ends are there, and nothing is: the primary gives up a replica that is hung.
+        with b.paused():
+            link = p.links[-1]
+            wait_for(link.over.is_set, "the primary gives it up")
+        level(a, b)
+        assert b.log().count("-> syncing") == 1
+
+
+def test_data_that_is_too_old():
+    with Node() as a, Proxy(a.port) as p, Node("-o", "replica_max_stale=1", of=p.port) as b:
+        fill(a.c)
+        level(a, b)
+        p.is_refusing = True
+        p.cut()
+        b.wait_for_state("stale")
+        assert b.c.get(b"k1") is None and b.c.ask(b"mg k1 v") == b"EN" and b.c.set(b"k1", b"x") == READ_ONLY
+        p.is_refusing = False
+        level(a, b)
+        assert b.c.get(b"k1") is not None and b.log().count("-> syncing") == 1
+        p.stall(True)
+        wait_for(lambda: b.c.get(b"k1") is None, "it shows nothing without a word")
+        p.stall(False)
+        level(a, b)
+
+
+# ---- servers ---------------------------------------------------------------------------------
+
+def test_a_primary_that_is_started_again_empty():
+    with Node() as a, Proxy(a.port) as p, Node(of=p.port) as b:
+        fill(a.c)
+        level(a, b)
+        was = replicas.dump(b.c)
+        a.crash()
+        with Node() as new:
+            p.target = new.port
+            wait_for(lambda: "another history of the same epoch" in b.log(), "it refuses")
+            assert b.state() in ("cut", "stale") and not replicas.differences(was, replicas.dump(b.c))
+            assert new.c.set(b"new", b"x") == b"STORED"
+            # Given again, in the same words.
+            b.follow(p.port)
+            level(new, b)
+            assert list(assert_equal(new, b)) == [b"new"]
+        with Node() as third:
+            p.target = third.port
+            wait_for(lambda: b.log().count("another history of the same epoch") >= 2, "it refuses again")
+            assert b.c.get(b"new") == b"x"
+            assert b.c.ask(b"config set replica_follow_cold yes") == b"OK"
+            level(third, b)
+            assert b.c.get(b"new") is None
+
+
+def test_an_old_primary_does_not_win():
+    """A is cut off, B is promoted; who followed B does not follow A, whose epoch is lower."""
+    with Node() as a, Node(of=a.port) as b:
+        fill(a.c)
+        level(a, b)
+        b.stand_alone()
+        with Proxy(b.port) as p, Node(of=p.port) as c:
+            level(b, c)
+            b.c.set(b"k1", b"b")
+            level(b, c)
+            p.target = a.port
+            p.cut()
+            wait_for(lambda: "epoch" in c.log(), "it refuses")
+            a.c.set(b"k1", b"a")
+            assert c.c.get(b"k1") == b"b" and c.state() in ("cut", "stale")
+            p.target = b.port
+            c.follow(p.port)
+            level(b, c)
+
+
+def test_a_primary_that_keeps_its_items():
+    """By -e it goes on with its history, so that nothing is sent twice."""
+    folder = tempfile.mkdtemp(prefix="mayfly-repl.", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    try:
+        kept = os.path.join(folder, "items")
+        with Node("-e", kept) as a, Proxy(a.port) as p, Node(of=p.port) as b:
+            fill(a.c)
+            level(a, b)
+            was = a.role()
+            a.c.set(b"k1", b"last")     # the stop waits until the replica has it
+            assert a.stop() == 0
+            p.is_refusing = True
+            with Node("-e", kept) as again:
+                p.target = again.port
+                assert again.role()[2:4] == was[2:4]
+                again.c.set(b"k2", b"more")
+                p.is_refusing = False
+                level(again, b)
+                assert_equal(again, b)
+                assert b.c.get(b"k1") == b"last" and b.log().count("-> syncing") == 1
+        # A replica goes on likewise.
+        kept = os.path.join(folder, "replica")
+        with Node() as a:
+            fill(a.c)
+            with Node("-e", kept, of=a.port) as b:
+                level(a, b)
+                assert b.stop() == 0
+            a.c.set(b"k1", b"meanwhile")
+            with Node("-e", kept, of=a.port) as b:
+                level(a, b)
+                assert_equal(a, b)
+                assert "-> syncing" not in b.log()
+                b.crash()
+            with Node("-e", kept, of=a.port) as b:
+                level(a, b)
+                assert_equal(a, b)
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_either_side_killed_while_everything_is_sent():
+    with Node() as a, Proxy(a.port) as p:
+        fill(a.c, 400, 4000)
+        with Node() as b:
+            p.plans = [Plan(rate=400000)]
+            b.follow(p.port)
+            wait_for(lambda: p.links and p.links[-1].down > 200000, "it is sent something")
+            assert b.state() == "syncing" and b.c.get(b"k1") is None
+            b.crash()
+        with Node(of=p.port) as b:
+            level(a, b)
+            assert_equal(a, b)
+        with Node() as b:
+            p.plans = [Plan(rate=400000)]
+            b.follow(p.port)
+            before = len(p.links)
+            wait_for(lambda: p.links[before - 1].down > 200000, "it is sent something")
+            a.crash()
+            b.wait_for_state("connecting")
+            assert b.c.get(b"k1") is None
+            # It has nothing to lose.
+            with Node() as new:
+                fill(new.c, 3)
+                p.target = new.port
+                level(new, b)
+                assert_equal(new, b)
+
+
+def test_either_side_killed_in_a_failover():
+    with Node("--failover-timeout", "60000") as a, Node(of=a.port) as b:
+        fill(a.c)
+        level(a, b)
+        with a.operator() as c, a.client() as w:
+            with b.paused():
+                c.send(b"failover\r\n")
+                wait_for(lambda: writes_wait(a), "writes are held")
+                w.send(b"set held 0 0 1\r\nx\r\n")
+                assert a.c.get(b"k1") is not None
+                b.crash()
+                assert c.line().startswith(b"SERVER_ERROR the link to the replica was cut")
+                assert w.line() == b"STORED" and a.state() == "primary"
+    with Node() as a, Node(of=a.port) as b:
+        fill(a.c)
+        level(a, b)
+        was = replicas.dump(a.c)
+        with b.operator() as c:
+            with a.paused():
+                c.send(b"promote 60000\r\n")
+                b.c.ask(b"role")
+                a.crash()
+            assert c.line().startswith(b"SERVER_ERROR"), b.log()
+        b.stand_alone()
+        assert not replicas.differences(was, replicas.dump(b.c))
+        assert b.c.set(b"k1", b"x") == b"STORED"
+
+
+def writes_wait(a):
+    """Does a write get no answer at once?"""
+    with a.client() as c:
+        c.sock.settimeout(0.05)
+        try:
+            return c.set(b"probe", b"x") != b"STORED"
+        except TimeoutError:
+            return True
+
+
+def test_loops():
+    with Node() as a, Node(of=a.port) as b:
+        fill(a.c)
+        level(a, b)
+        was = replicas.dump(b.c)
+        a.follow(b.port)
+        wait_for(lambda: a.log().count("again in") >= 2 and "again in" in b.log(), "both refuse")
+        assert a.state() != "online" and b.state() == "cut"
+        b.stand_alone()
+        level(b, a)
+        assert_equal(b, a)
+        assert not replicas.differences(was, replicas.dump(b.c))
+        # Three in a ring.
+        with Node(of=a.port) as c:
+            level(b, a, c)
+            b.follow(c.port)
+            wait_for(lambda: "again in" in b.log().split("primary -> connecting")[-1], "it refuses")
+            c.stand_alone()
+            level(c, b, a)
+            assert_equal(c, b, a)
+        with Node() as alone:
+            alone.c.set(b"k", b"x")
+            alone.follow(alone.port)
+            wait_for(lambda: "this is the server that asks" in alone.log(), "it refuses itself")
+            alone.stand_alone()
+            assert alone.c.set(b"k", b"y") == b"STORED"
+
+
+# ---- amounts ---------------------------------------------------------------------------------
+
+def test_a_replica_that_is_too_slow():
+    with Node("-m", "128", "-o", "repl_backlog_size=2m") as a, Proxy(a.port) as p, Node("-m", "128", of=p.port) as b:
+        fill(a.c)
+        level(a, b)
+        p.stall(True)
+        value = noise(16000)
+        for at in range(0, 5000, 100):
+            a.c.send(b"".join(b"ms n%d 16004 q\r\n%04d%s\r\n" % (i, i, value) for i in range(at, at + 100)) + b"mn\r\n")
+            assert a.c.line() == b"MN"
+        a.c.ask(b"delete k1")
+        p.stall(False)
+        level(a, b)
+        assert_equal(a, b)
+        assert b.c.get(b"k1") is None
+
+
+def get_large(c, key, n):
+    """What Client.get() takes seconds for."""
+    c.send(b"get %s\r\n" % key)
+    head = c.line()
+    data = memoryview(bytearray(n + 7))
+    at = len(c.buf)
+    data[:at], c.buf = c.buf, b""
+    while at < len(data):
+        at += c.sock.recv_into(data[at:])
+    assert head.endswith(b" %d" % n) and data[n:] == b"\r\nEND\r\n"
+    return data[:n]
+
+
+def test_a_value_that_is_larger_than_the_backlog():
+    more = ("-m", "300", "-I", "80m", "-o", "repl_backlog_size=2m")
+    with Node(*more) as a, Node(*more, of=a.port) as b:
+        level(a, b)
+        large = mayfly.pattern(b"large", 64 << 20)
+        assert a.c.set(b"large", large) == b"STORED" and a.c.set(b"after", b"x") == b"STORED"
+        level(a, b)
+        assert get_large(b.c, b"large", len(large)) == large and b.c.get(b"after") == b"x"
+        assert b.log().count("-> syncing") == 1, b.log()
+
+
+def test_a_flush_while_everything_is_sent():
+    for word in (b"flush_all", b"flush_all 1"):
+        with Node() as a, Proxy(a.port) as p, Node() as b:
+            fill(a.c, 400, 4000)
+            p.plans = [Plan(rate=2000000)]
+            b.follow(p.port)
+            wait_for(lambda: p.links and p.links[-1].down > 200000, "it is sent something")
+            assert a.c.ask(word) == b"OK"
+            if word != b"flush_all":
+                wait_for(lambda: a.c.get(b"k1") is None, "the flush comes")
+            assert a.c.set(b"after", b"x") == b"STORED"
+            level(a, b)
+            wait_for(lambda: b.c.get(b"k1") is None, "it comes at the replica")
+            assert list(assert_equal(a, b)) == [b"after"]
+
+
+# ---- what is no primary ----------------------------------------------------------------------
+
+def say(*pieces, waits=True):
+    """A server that says this, whatever it hears, one piece for each time that it hears something."""
+    def serve(end):
+        for piece in pieces:
+            if waits and not end.recv(1 << 16):
+                return
+            end.sendall(piece)
+        while end.recv(1 << 16):
+            pass
+    return serve
+
+
+def never_ends(end):
+    while True:
+        end.sendall(b"x" * 65536)
+
+
+def never_ends_lines(end):
+    end.recv(4096)
+    while True:
+        end.sendall(b"PART 0 0 0 0 0\r\n" * 4000)
+
+
+def greeting(word=b"FULLSYNC", version=b"1", name=ID, epoch=b"9", offset=b"0", end=b"0", now=b"1800000000000",
+             path=b"f" * 32):
+    return b" ".join((word, version, name, epoch, offset, end, now, path)) + b"\r\n"
+
+
+ODD_NUMBERS = (b"-1", b"18446744073709551615", b"9223372036854775807", b"99999999999999999999", b"x", b"")
+
+
+def liars():
+    """Servers that speak the language, and say what is not so."""
+    yield say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    yield say(b"VALUE a 0 1\r\nx\r\nEND\r\n")
+    yield say(b"\r\n" * 1000)
+    yield say(b"\0" * 1000 + b"\r\n")
+    yield say(b"x" * 200000)
+    yield never_ends
+    yield never_ends_lines
+    yield say(b"HANDOVER\r\n" * 3)
+    yield say(greeting(b"CONTINUE"), b"PART 24 0 0 0 0\r\n" + b"x" * 24)
+    yield say(greeting(b"CONTINUE"), b"PART 0 0 0 0 0\r\n", b"HANDOVER\r\n")
+    yield say(greeting(name=b"0" * 32))
+    yield say(greeting(path=b"f" * 400))
+    for word, n in itertools.product((b"FULLSYNC", b"CONTINUE"), ODD_NUMBERS):
+        for which in ("version", "epoch", "offset", "end", "now"):
+            yield say(greeting(word, **{which: n}), b"PART %s 1 2 3 4\r\n" % n, b"END %s\r\n" % n)
+    for n in ODD_NUMBERS:
+        yield say(greeting(), b"PART %s\r\n" % n + b"x" * 1000)
+        yield say(greeting(), b"END 0 %s %s %s %s\r\n" % (ID, n, n, n), b"PART 0 %s %s %s %s\r\n" % (n, n, n, n))
+        yield say(greeting(), b"PART 24\r\n" + b"x" * 24)
+    yield say(greeting(), b"END 0 %s 9 0 0\r\n" % (b"0" * 32))
+
+
+def test_what_is_no_primary():
+    with Node("-o", "repl_timeout=1") as a, Node("-o", "repl_timeout=1") as b:
+        fill(a.c)
+        for bad in (b"127.0.0.1", b"127.0.0.1 0", b"127.0.0.1 99999", b"a b c", b"no two", b":1", b"[::1 2",
+                    b"x" * 300 + b" 1", b"127.0.0.1 1 2", b"\"", b"host,port 1"):
+            said = b.c.ask(b"replicaof " + bad)
+            assert said is not None and said != b"OK", (bad, said)
+        assert b.c.ask(b"replicaof") != b"OK" and b.state() == "primary"
+        for serve in liars():
+            with Scripted(serve) as liar:
+                b.follow(liar.port)
+                wait_for(lambda: liar.count > 0, "it connects")
+                # It is given up, and looked for again or refused.
+                wait_for(lambda: liar.count > 1 or "again in" in b.log().rsplit("127.0.0.1 %d" % liar.port, 1)[-1],
+                         "it is given up")
+                assert b.c.ask(b"version") is not None
+                if b.state() == "primary":
+                    assert "HANDOVER" not in b.log()
+        with Scripted(lambda end: None) as closed:
+            port = closed.port
+        b.follow(port)
+        wait_for(lambda: "refused" in b.log(), "nobody is there")
+        b.follow(a.port)
+        level(a, b)
+        assert_equal(a, b)
+
+
+# ---- what is no replica ----------------------------------------------------------------------
+
+def lines_of_nonsense():
+    numbers = (b"0", b"1", b"-1", b"18446744073709551615", b"18446744073709551616", b"x", b"")
+    ids = (b"-", ID, b"0" * 32, b"f" * 31, b"g" * 32)
+    for n in numbers:
+        yield b"replconf ack " + n
+        yield b"replconf failover %s %s" % (n, n)
+        yield b"replconf failover 0 " + n
+        yield b"wait %s %s" % (n, b"1")
+        yield b"sync " + n
+        yield b"psync " + n
+        for name, m in itertools.product(ids, numbers):
+            yield b"psync 1 %s %s %s %s %s" % (n, name, m, ID, b"1")
+    for m in numbers:
+        yield b"psync 1 0 - 0 %s %s" % (ID, m)
+        yield b"psync %s 0 - 0 %s 1" % (m, ID)
+    yield from (b"replconf", b"replconf ack", b"replconf ack 0 0", b"replconf x 0", b"replconf failover", b"role x", b"role",
+                b"psync", b"sync", b"psync " + b"x " * 200, b"psync " + b"x" * 1500, b"sync noreply", b"psync noreply")
+
+
+def last_line(c):
+    """Take the answer to sync, and return the line after its portions."""
+    while True:
+        line = c.line()
+        if not line.startswith(b"PART "):
+            return line
+        c.exactly(int(line.split()[1]))
+
+
+def test_what_is_no_replica():
+    with Node() as a, Node(of=a.port) as b:
+        fill(a.c)
+        level(a, b)
+        count = 0
+        for line in lines_of_nonsense():
+            with a.client() as c:
+                c.send(line + b"\r\nmn\r\n")
+                said = c.line()
+                assert said is not None, line
+                if said.startswith((b"PART", b"FULLSYNC", b"CONTINUE")):
+                    count += 1
+        assert count > 10
+        # A server whose epoch is higher is not sent anything, and ordinary commands go on beside.
+        with a.client() as c:
+            assert c.ask(b"psync 1 99 - 0 %s 1" % ID) == b"SERVER_ERROR the epoch of this server is lower"
+            assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in step")
+            assert c.ask(b"sync").startswith(b"SERVER_ERROR usage")
+            assert c.ask(b"psync 1 0 - 0 %s 1" % ID).startswith(b"FULLSYNC 1 ")
+            assert c.ask(b"get k1") is not None and c.exactly(20 + 2) and c.line() == b"END"
+            assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in step")
+            assert c.ask(b"psync 1 0 - 0 %s 1" % ID).startswith(b"FULLSYNC 1 ")
+            c.send(b"sync\r\n")
+            assert last_line(c).startswith(b"END ")
+        # It goes in each state; each time there is room for another.
+        for turn in range(40):
+            c = a.client()
+            c.send(b"psync 1 0 - 0 %s 1\r\n" % ID)
+            assert c.line().startswith(b"FULLSYNC 1 ")
+            if turn % 4 > 0:
+                c.send(b"sync\r\n")
+            if turn % 4 > 1:
+                last_line(c)
+            if turn % 4 > 2:
+                c.send(b"replconf ack 0\r\nreplconf ack 1\r\n")
+            (c.reset if turn % 3 else c.close)()
+        level(a, b)
+        with Node(of=a.port) as other:
+            a.c.set(b"k1", b"x")
+            level(a, b, other, count=2)
+            assert_equal(a, b, other)
+        with b.client() as c:       # nor is it at a replica
+            assert c.ask(b"psync 1 0 - 0 %s 1" % ID).startswith(b"FULLSYNC 1 ")
+            c.send(b"sync\r\n")
+            assert last_line(c).startswith(b"END ")
+            assert c.ask(b"replconf failover 0 1000").startswith((b"SERVER_ERROR", b"PART"))
+            assert b.state() == "online" and a.state() == "primary"
+
+
+def test_more_replicas_than_there_is_room_for():
+    with Node() as a:
+        fill(a.c)
+        held = []
+        try:
+            said = b""
+            for n in range(20):
+                c = a.client()
+                held.append(c)
+                c.send(b"psync 1 0 - 0 %032x 1\r\n" % (n + 1))
+                said = c.line()
+                if not said.startswith(b"FULLSYNC"):
+                    break
+            assert said.startswith(b"SERVER_ERROR") and len(held) == 17, (len(held), said)
+        finally:
+            for c in held:
+                c.close()
+        with Node(of=a.port) as b:
+            level(a, b)
+            assert_equal(a, b)
+
+
+mayfly.main(globals(), beside=(
+    "test_stalled_and_half_closed_links", "test_data_that_is_too_old", "test_a_primary_that_is_started_again_empty",
+    "test_an_old_primary_does_not_win", "test_either_side_killed_while_everything_is_sent", "test_loops",
+    "test_a_flush_while_everything_is_sent", "test_what_is_no_primary"))

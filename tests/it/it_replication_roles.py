@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What options make of a primary and of a replica: replicas that changes need, a replica that serves nobody, a stop
+that hands over."""
+import os
+import socket
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+from replicas import Node, level                                        # noqa: E402
+
+
+def test_changes_need_replicas():
+    with Node() as a:
+        with a.operator() as o:
+            assert o.ask(b"config set min_replicas_to_write 1 min_replicas_max_lag 1") == b"OK"
+            wait_for(lambda: a.c.set(b"k", b"v") == b"SERVER_ERROR not enough replicas", "it notices that there is none")
+            assert a.c.ask(b"md k q\r\nmn") == b"SERVER_ERROR not enough replicas" and a.c.line() == b"MN"
+            assert a.c.ask(b"flush_all") == b"SERVER_ERROR not enough replicas"
+            assert a.c.get(b"k") is None
+            with Node(of=a.port) as b:
+                wait_for(lambda: a.c.set(b"k", b"v") == b"STORED", "a replica is enough")
+                level(a, b)
+                assert b.c.get(b"k") == b"v"
+                b.process.send_signal(19)         # SIGSTOP: it acknowledges nothing any more
+                wait_for(lambda: a.c.set(b"k", b"w") == b"SERVER_ERROR not enough replicas", "one that hangs is none")
+                b.process.send_signal(18)
+                wait_for(lambda: a.c.set(b"k", b"x") == b"STORED", "it is back")
+            wait_for(lambda: a.c.set(b"k", b"w") == b"SERVER_ERROR not enough replicas", "it has gone")
+            assert o.ask(b"config reset min_replicas_to_write") == b"OK"
+            wait_for(lambda: a.c.set(b"k", b"w") == b"STORED", "none is needed")
+
+
+def closes(d):
+    """Does it close a new connection at once?"""
+    with socket.create_connection(("127.0.0.1", d.port), mayfly.PATIENCE) as s:
+        try:
+            s.sendall(b"mn\r\n")
+            return s.recv(10) == b""
+        except ConnectionError:
+            return True
+
+
+def test_a_replica_that_serves_nobody():
+    with Node() as a, Node(of=a.port) as b:
+        level(a, b)
+        assert not closes(b)
+        with b.operator() as o:
+            assert o.ask(b"config set replica_reads no") == b"OK"
+            assert closes(b)
+            assert o.ask(b"mn") == b"MN"            # operators are served
+            assert o.ask(b"replicaof no one") == b"OK"
+            assert not closes(b)
+            with b.client() as c:
+                assert c.set(b"k", b"v") == b"STORED"
+                # Those that are connected have to leave, too.
+                assert o.ask(b"replicaof 127.0.0.1 %d" % a.port) == b"OK"
+                wait_for(lambda: c.rest() == b"", "it closes the connection")
+            assert closes(b)
+
+
+def test_a_stop_hands_over():
+    with Node() as a, Node(of=a.port) as b:
+        level(a, b)
+        with a.operator() as o:
+            assert o.ask(b"config set failover_on_stop yes") == b"OK"
+        assert a.c.set(b"last", b"word") == b"STORED"
+        a.process.terminate()
+        assert a.process.wait(mayfly.PATIENCE) == 0
+        assert b.c.ask(b"role").startswith(b"ROLE primary"), b.c.ask(b"role")
+        assert b.c.get(b"last") == b"word" and b.c.set(b"k", b"v") == b"STORED"
+
+
+def test_a_stop_without_replicas_waits_for_nobody():
+    with Node() as a:
+        with a.operator() as o:
+            assert o.ask(b"config set failover_on_stop yes failover_timeout 60000") == b"OK"
+        a.process.terminate()
+        assert a.process.wait(mayfly.PATIENCE) == 0
+        assert "no replica is online" in a.log()
+
+
+mayfly.main(globals())
