@@ -277,7 +277,7 @@ static enum session log_in(struct follower *f)
     bool is_exposed;
 
     if (f->target.user[0] == '\0') {
-        return SESSION_ENDED;
+        return SESSION_GOES_ON;
     }
     if (!link_user_is_valid(f->target.user)) {
         return follower_end(f, SESSION_REFUSED, "replica_user is no name of a user",
@@ -295,7 +295,7 @@ static enum session log_in(struct follower *f)
     if (result == LINK_REFUSED) {
         return follower_end(f, SESSION_REFUSED, "the login was refused", said);
     }
-    return result == LINK_OK ? SESSION_ENDED : follower_end_cut(f, SESSION_CUT);
+    return result == LINK_OK ? SESSION_GOES_ON : follower_end_cut(f, SESSION_CUT);
 }
 
 /* Each wait; a primary where nothing happens says something each second. */
@@ -474,7 +474,7 @@ static enum session greet(struct follower *f, struct greeting *g)
         f->scale.is_set = false; /* another history has another scale */
     }
     follower_note_time(f, g->now_ms);
-    return SESSION_ENDED;
+    return SESSION_GOES_ON;
 }
 
 /* ---- the stream -------------------------------------------------------------------------- */
@@ -605,26 +605,26 @@ static enum session take_part(struct follower *f)
     replication_tell(f->r); /* its own replicas */
     look_at_handover(f);
     if (is_asked) {
-        return SESSION_ENDED;
+        return SESSION_GOES_ON;
     }
     if (f->is_renamed) {
         return SESSION_RENAMED;
     }
-    return ask(f) ? SESSION_ENDED : follower_end_cut(f, SESSION_CUT);
+    return ask(f) ? SESSION_GOES_ON : follower_end_cut(f, SESSION_CUT);
 }
 
 static enum session stream(struct follower *f)
 {
-    enum session how = SESSION_ENDED;
+    enum session how = SESSION_GOES_ON;
 
     serve_if_level(f);
     if (!ask(f)) {
         return follower_end_cut(f, SESSION_CUT);
     }
-    while (how == SESSION_ENDED && !replication_is_changed(f->r)) {
+    while (how == SESSION_GOES_ON && !replication_is_changed(f->r)) {
         how = take_part(f);
     }
-    return how;
+    return how == SESSION_GOES_ON ? SESSION_ENDED : how;
 }
 
 /* ---- sessions ---------------------------------------------------------------------------- */
@@ -635,7 +635,7 @@ static enum session follow(struct follower *f)
     struct greeting g = {.continues = false};
     enum session how = greet(f, &g);
 
-    if (how != SESSION_ENDED) {
+    if (how != SESSION_GOES_ON) {
         return how;
     }
     if (g.continues) {
@@ -646,14 +646,14 @@ static enum session follow(struct follower *f)
     } else {
         how = follower_take_everything(f);
     }
-    return how == SESSION_ENDED && !replication_is_changed(f->r) ? stream(f) : how;
+    return how == SESSION_GOES_ON ? stream(f) : how;
 }
 
 static enum session converse(struct follower *f)
 {
     enum session how = log_in(f);
 
-    if (how != SESSION_ENDED) {
+    if (how != SESSION_GOES_ON) {
         return how;
     }
     do {

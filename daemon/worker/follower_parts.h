@@ -26,8 +26,9 @@ struct target {
     char password_file[LIVE_TEXT_BYTES];
 };
 
-/* How a session ended. */
+/* How a session ended, or that it did not. */
 enum session {
+    SESSION_GOES_ON,     /* it has not ended */
     SESSION_ENDED,       /* another target was set, or the server stops */
     SESSION_RENAMED,     /* it goes on, but whom the primary follows is to be asked anew */
     SESSION_CUT,         /* the link broke, or there was none */
@@ -112,7 +113,7 @@ void follower_note_time(struct follower *f, int64_t now_ms);
 /* What is due at this time of the stream is gone at the primary, by an offset. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);
 
-/* Everything is sent, as psync was answered. SESSION_ENDED: the stream is to come. */
+/* Everything is sent, as psync was answered. SESSION_GOES_ON: the stream is to come. */
 enum session follower_take_everything(struct follower *f);
 
 #endif

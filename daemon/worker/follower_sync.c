@@ -137,5 +137,5 @@ enum session follower_take_everything(struct follower *f)
     r->counts.full++;
     pthread_mutex_unlock(&r->mutex);
     replication_enter(r, REPL_CATCHING_UP, "everything was sent");
-    return SESSION_ENDED;
+    return SESSION_GOES_ON;
 }

@@ -83,4 +83,19 @@ def test_a_stop_without_replicas_waits_for_nobody():
         assert "no replica is online" in a.log()
 
 
+def test_an_interrupted_greeting_empties_nobody():
+    """What is here stays, whatever interrupts a link before it is known what the other has."""
+    with Node() as a, Node(of=a.port) as b, socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(mayfly.PATIENCE)
+        assert a.c.set(b"k", b"v") == b"STORED"
+        level(a, b)
+        b.follow(silent.getsockname()[1])
+        peer, _ = silent.accept()
+        with peer, peer.makefile("rb") as said:
+            assert said.readline().startswith(b"psync ")     # and is not answered
+            b.stand_alone()
+        assert b.state() == "primary" and b.c.get(b"k") == b"v"
+        assert "-> syncing" not in b.log().split("-> online")[-1]
+
+
 mayfly.main(globals())
