@@ -120,10 +120,7 @@ void client_fini(struct client *c, struct worker *w)
 {
     must_be_worker(w);
     watch_remove(&c->watcher);
-    if (c->service != NULL) {
-        c->service->end(c->service);
-        c->service = NULL;
-    }
+    client_end_service(c);
     client_end_restore(c, w);
     io_close(&c->io);
     drop_all(c, w);

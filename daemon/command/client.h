@@ -126,8 +126,8 @@ struct client_duties {
 };
 
 /*
- * What a client has begun that goes on between its commands, and ends with it: stands first in
- * what that is.
+ * What a client has begun that goes on between its commands, and ends with it. The first member
+ * of what that is.
  */
 struct client_service {
     void (*end)(struct client_service *s); /* Context: worker */
@@ -194,6 +194,15 @@ bool client_restores(const struct client *c, const struct worker *w);
 
 /* Not any more. */
 void client_end_restore(const struct client *c, struct worker *w);
+
+/* End its service, if it has one. Context: worker. */
+static inline void client_end_service(struct client *c)
+{
+    if (c->service != NULL) {
+        c->service->end(c->service);
+        c->service = NULL;
+    }
+}
 
 /* Did it come over a unix socket? Context: worker. */
 static inline bool client_is_local(const struct client *c)

@@ -21,10 +21,10 @@
 
 /* A client that is sent a snapshot. */
 struct sending {
-    struct late_answer late;   /* stands first */
+    struct late_answer late;   /* the first member */
     bool is_handed;            /* it has a portion that its socket did not take yet */
     bool is_over;              /* the thread is done with it */
-    struct following *replica; /* [borrowed] for whom; NULL: for a client, a snapshot */
+    struct following *replica; /* [borrowed] the receiver; NULL: a client, of a snapshot */
     struct export export;
 };
 

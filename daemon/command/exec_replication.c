@@ -13,7 +13,6 @@
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
-#include "lib/base/counters.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/shard/expire.h"
@@ -36,7 +35,7 @@
 
 /* A client that follows this server. */
 struct following {
-    struct client_service service; /* stands first */
+    struct client_service service; /* the first member */
     struct late_answer late;
     struct replica replica;
     struct client *client; /* [borrowed] NULL: gone */
@@ -85,7 +84,7 @@ static void on_closed(uv_handle_t *handle)
     release_if_idle(f);
 }
 
-/* Its client is gone, or begins anew. */
+/* Its client is gone, or says psync again. */
 static void end(struct client_service *service)
 {
     struct following *f = (struct following *)(void *)service;
@@ -109,24 +108,17 @@ static void await_client(struct following *f)
     uv_timer_start(&f->timer, on_timer, (uint64_t)setting_get(s, repl_timeout) * 1000, 0);
 }
 
-static uint64_t items_expired(const struct worker *w)
+static uint64_t items_expired(const struct engine *e)
 {
-    uint64_t n = 0;
-
-    for (uint32_t i = 0; i < w->engine->shard_count; i++) {
-        const struct counters *c = &w->engine->shards[i]->counters;
-
-        n += ctr_get(c, CTR_expired_lazy) + ctr_get(c, CTR_expired_active) +
-             ctr_get(c, CTR_expired_reclaim);
-    }
-    return n;
+    return engine_counter(e, CTR_expired_lazy) + engine_counter(e, CTR_expired_active) +
+           engine_counter(e, CTR_expired_reclaim);
 }
 
 /* When it is answered without anything to send. */
 static void await_ping(struct following *f)
 {
     struct worker *w = f->replica.worker;
-    uint64_t expired = items_expired(w);
+    uint64_t expired = items_expired(w->engine);
     /* A replica gives a link up on which nothing comes for that time. */
     const int64_t third_ms = (int64_t)setting_get(w->settings, repl_timeout) * 1000 / 3;
     const int64_t idle_ms = third_ms < PING_IDLE_MS ? third_ms : PING_IDLE_MS;
@@ -140,7 +132,7 @@ static void await_ping(struct following *f)
     uv_timer_start(&f->timer, on_timer, is_idle ? (uint64_t)idle_ms : PING_MS, 0);
 }
 
-/* Its reader was dropped, or the role has changed: it has to ask anew. */
+/* Its reader was dropped, or the role has changed: it has to say psync again. */
 static void answer_lost(struct following *f)
 {
     replication_detach(replication_of(f), &f->replica);
@@ -324,10 +316,7 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     if (replid_equal(&run, &repl->run)) {
         return refuse(t, "this is the server that asks");
     }
-    if (t->client->service != NULL) {
-        t->client->service->end(t->client->service);
-        t->client->service = NULL;
-    }
+    client_end_service(t->client);
     f = begin(t);
     if (f == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
@@ -412,35 +401,38 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
 
 /* ---- what an operator says --------------------------------------------------------------- */
 
-/* A client that waits for another role. */
+/* A client that waits for another role, or a failover. */
 struct role_wait {
-    struct repl_ask ask; /* stands first: it is released as a whole */
+    struct repl_ask ask; /* the first member: it is released as a whole */
     struct late_answer late;
 };
 
-static void on_settled(struct message *m, void *receiver)
+static void on_decided(struct message *m, void *receiver)
 {
     struct role_wait *wait =
         (struct role_wait *)(void *)((char *)m - offsetof(struct role_wait, ask.answer));
+    const struct span failed = reply_text(REPLY_CONFIG_FAILED);
+    char line[REPL_WHY_MAX + 32];
+    int n;
 
     must_be_worker(receiver);
-    (void)client_answer(&wait->late, reply_text(REPLY_OK), true);
+    n = snprintf(line, sizeof(line), "%.*s%s\r\n", (int)failed.len, failed.ptr, wait->ask.why);
+    (void)client_answer(
+        &wait->late, wait->ask.is_done ? reply_text(REPLY_OK) : span_of(line, (size_t)n), true);
     mem_free(wait);
 }
 
-/* Answer when the role is what the options say. */
-static enum turn_stop await_role(struct turn *t, const struct request *r)
+/* Wait for the answer, which on_decided() gives. NULL: no memory. */
+static struct role_wait *begin_wait(struct turn *t)
 {
     struct role_wait *wait = mem_zalloc(sizeof(*wait));
 
-    if (wait == NULL) {
-        return turn_answer(t, r, REPLY_NO_MEMORY);
+    if (wait != NULL) {
+        wait->ask.answer.fn = on_decided;
+        wait->ask.to = &t->w->mailbox;
+        client_expect(t->client, &wait->late);
     }
-    wait->ask.answer.fn = on_settled;
-    wait->ask.to = &t->w->mailbox;
-    client_expect(t->client, &wait->late);
-    replication_ask(&t->w->crew->replication, &wait->ask);
-    return TURN_ASKED;
+    return wait;
 }
 
 enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
@@ -448,6 +440,7 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
     struct live_change change = {.id = OPTION_replicaof};
     struct live_refusal refusal;
     char value[REPL_TARGET_MAX];
+    struct role_wait *wait;
 
     must_be_outside_section(t);
     must(t->client != NULL);
@@ -464,37 +457,24 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
         return TURN_GOES_ON;
     }
     replication_force(&t->w->crew->replication);
-    return await_role(t, r);
+    wait = begin_wait(t);
+    if (wait == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    replication_ask(&t->w->crew->replication, &wait->ask);
+    return TURN_ASKED;
 }
 
 /* ---- failover ---------------------------------------------------------------------------- */
 
-static void on_failover(struct message *m, void *receiver)
-{
-    struct role_wait *wait =
-        (struct role_wait *)(void *)((char *)m - offsetof(struct role_wait, ask.answer));
-    const struct span failed = reply_text(REPLY_CONFIG_FAILED);
-    char line[REPL_WHY_MAX + 32];
-    int n;
-
-    must_be_worker(receiver);
-    n = snprintf(line, sizeof(line), "%.*s%s\r\n", (int)failed.len, failed.ptr, wait->ask.why);
-    (void)client_answer(
-        &wait->late, wait->ask.is_done ? reply_text(REPLY_OK) : span_of(line, (size_t)n), true);
-    mem_free(wait);
-}
-
 static enum turn_stop await_failover(struct turn *t, const struct request *r,
                                      struct span address, int64_t limit_ms)
 {
-    struct role_wait *wait = mem_zalloc(sizeof(*wait));
+    struct role_wait *wait = begin_wait(t);
 
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
-    wait->ask.answer.fn = on_failover;
-    wait->ask.to = &t->w->mailbox;
-    client_expect(t->client, &wait->late);
     replication_failover(&t->w->crew->replication, address, limit_ms, &wait->ask);
     return TURN_ASKED;
 }
@@ -552,7 +532,7 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
 
 /* A client that waits for replicas. */
 struct waiting {
-    struct client_service service; /* stands first */
+    struct client_service service; /* the first member */
     struct late_answer late;
     struct repl_wait wait;
     struct worker *worker; /* [borrowed] */

@@ -48,7 +48,7 @@ void following_begin_sync(struct following *f);
 
 /*
  * It was, or not: it continues by the reader, which is taken; NULL: there is none. c: its
- * client; NULL, or one that has begun anew meanwhile: nobody needs the reader.
+ * client; NULL, or one that has said psync again: nobody needs the reader.
  */
 void following_end_sync(struct client *c, struct following *f, struct shipper_reader *reader);
 

@@ -8,7 +8,7 @@
  *   /readyz    200 while connections are accepted, else 503
  *   /primary   200 if this server is a primary, else 503
  *   /replica   200 if it is a replica that is online, else 503; with ?lag=MS only if it has all
- *              that its primary had so many milliseconds ago
+ *              that its primary had that number of milliseconds ago
  *
  * Methods are GET, HEAD and OPTIONS. Probes answer OPTIONS with the status of GET, since
  * balancers ask by it; of others, 204. The body of a probe is one line that says why.

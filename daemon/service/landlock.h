@@ -13,9 +13,9 @@
  *            of the unix sockets (-s, --control), whose files are removed at the end; /dev/null
  *
  * Nothing is executed, no TCP socket is bound (but by plug-ins of SASL), and no process beyond
- * this one gets a signal. TCP sockets can be connected: to whom is not known beforehand, as the
- * server that is followed can be named at any time. With -r nothing is confined, as the system
- * could not write a core file then.
+ * this one gets a signal. TCP sockets can be connected to any address, as the server that is
+ * followed can be named at any time. With -r nothing is confined, as the system could not write
+ * a core file then.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_LANDLOCK_H
 #define MAYFLY_DAEMON_SERVICE_LANDLOCK_H

@@ -3,7 +3,7 @@
  * Handing over to a replica: see failover.h and replication.h.
  *
  * The primary holds changes, marks the end of the stream, and has the replica acknowledge that
- * anew: one that is hung is not handed over to. The answer to the acknowledgement is the
+ * once more: one that is hung is not handed over to. The answer to the acknowledgement is the
  * handover: from there on the replica is a primary, and this server never is again by itself.
  * If that does not come about in time, changes go on here.
  */
@@ -17,12 +17,13 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/settle.h"
+#include "daemon/worker/waits.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
 
 /* ---- asking for one ---------------------------------------------------------------------- */
 
-/* Answer whoever waits. Under the mutex. */
+/* Answer the client that waits, if there is one. Under the mutex. */
 static void answer(struct repl_ask *ask, const char *why)
 {
     if (ask != NULL) {
@@ -100,8 +101,7 @@ static struct replica *choose(struct replication *r, const char **why)
     for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
         struct replica *x = LIST_MEMBER(at, struct replica, link);
 
-        if (x->reader != NULL && !x->is_superseded && x->address[0] != '\0' &&
-            (f->to == NULL || f->to == x) &&
+        if (replica_is_online(x) && x->address[0] != '\0' && (f->to == NULL || f->to == x) &&
             (f->address[0] == '\0' || strcmp(f->address, x->address) == 0) &&
             (best == NULL || x->acked > best->acked)) {
             best = x;
@@ -110,14 +110,17 @@ static struct replica *choose(struct replication *r, const char **why)
     return best;
 }
 
-/* Wait until the end of the stream is known. False: it takes too long, or it was given up. */
-static bool mark(struct replication *r, const struct timespec *until)
+/* Hold changes, and have replicas acknowledge the end of the stream, once it is known. */
+static void hold_and_mark(struct replication *r, const struct timespec *until)
 {
-    uint64_t ticket = shipper_ask(r->shipper);
     struct failover *f = &r->failover;
     uint64_t offset;
+    uint64_t ticket;
     bool is_done;
 
+    gate_set(&r->crew->gate, GATE_PAUSED, GATE_PAUSED);
+    crew_settle(r->crew);
+    ticket = shipper_ask(r->shipper);
     shipper_hurry(r->shipper, ticket);
     pthread_mutex_lock(&r->mutex);
     while (!(is_done = shipper_is_done(r->shipper, ticket, &offset)) &&
@@ -128,7 +131,9 @@ static bool mark(struct replication *r, const struct timespec *until)
         f->offset = offset; /* not before: an acknowledgement of less counts for nothing */
     }
     pthread_mutex_unlock(&r->mutex);
-    return is_done;
+    if (is_done) {
+        replication_tell(r);
+    }
 }
 
 void failover_note_ack(struct replication *r, const struct replica *x)
@@ -201,7 +206,7 @@ static bool are_level(struct replication *r)
     for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
         const struct replica *x = LIST_MEMBER(at, struct replica, link);
 
-        if (x->reader != NULL && !x->is_superseded && x->acked < r->failover.offset) {
+        if (replica_is_online(x) && x->acked < r->failover.offset) {
             return false;
         }
     }
@@ -218,11 +223,7 @@ static void level_all(struct replication *r)
     until = cond_after(f->limit_ms);
     f->state = FAILOVER_WAITS;
     pthread_mutex_unlock(&r->mutex);
-    gate_set(&r->crew->gate, GATE_PAUSED, GATE_PAUSED);
-    crew_settle(r->crew);
-    if (mark(r, &until)) {
-        replication_tell(r);
-    }
+    hold_and_mark(r, &until);
     pthread_mutex_lock(&r->mutex);
     while (!are_level(r) && !r->is_stopping &&
            pthread_cond_timedwait(&r->progress, &r->mutex, &until) == 0) {
@@ -258,11 +259,7 @@ bool failover_run(struct replication *r)
         failover_end(r, why);
         return false;
     }
-    gate_set(&r->crew->gate, GATE_PAUSED, GATE_PAUSED);
-    crew_settle(r->crew);
-    if (mark(r, &until)) {
-        replication_tell(r);
-    }
+    hold_and_mark(r, &until);
     pthread_mutex_lock(&r->mutex);
     while ((f->state == FAILOVER_WAITS || f->state == FAILOVER_READY) && !r->is_stopping &&
            !r->is_changed && pthread_cond_timedwait(&r->progress, &r->mutex, &until) == 0) {
@@ -280,6 +277,16 @@ bool failover_run(struct replication *r)
     }
     failover_end(r, why);
     return false;
+}
+
+enum failover_state failover_state(struct replication *r)
+{
+    enum failover_state state;
+
+    pthread_mutex_lock(&r->mutex);
+    state = r->failover.state;
+    pthread_mutex_unlock(&r->mutex);
+    return state;
 }
 
 void failover_stop(struct replication *r)
@@ -336,12 +343,7 @@ void replication_take_over(struct replication *r)
 
 void replication_note_refused(struct replication *r, const char *why)
 {
-    bool is_wanted;
-
-    pthread_mutex_lock(&r->mutex);
-    is_wanted = r->failover.state != FAILOVER_NONE;
-    pthread_mutex_unlock(&r->mutex);
-    if (is_wanted) {
+    if (failover_state(r) != FAILOVER_NONE) {
         failover_end(r, why);
     }
 }

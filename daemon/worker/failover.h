@@ -16,8 +16,11 @@
  */
 bool failover_run(struct replication *r);
 
-/* It is over: answer whoever waits for it. why: NULL: it was done. Context: the thread. */
+/* It is over: answer the client that waits. why: NULL: it was done. Context: the thread. */
 void failover_end(struct replication *r, const char *why);
+
+/* How far it is. Context: any thread, without the mutex. */
+enum failover_state failover_state(struct replication *r);
 
 /* The server stops. Context: the thread, at its end. */
 void failover_stop(struct replication *r);

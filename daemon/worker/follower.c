@@ -16,6 +16,7 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/follower_parts.h"
+#include "daemon/worker/role.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
@@ -77,16 +78,6 @@ bool replication_is_wanted(const struct settings *s)
 
     (void)setting_copy_text(s, replicaof, text, sizeof(text));
     return !replica_address_is_none(text);
-}
-
-bool follower_is_wanted(struct follower *f)
-{
-    bool is;
-
-    pthread_mutex_lock(&f->mutex);
-    is = !replica_address_is_none(f->shown.text);
-    pthread_mutex_unlock(&f->mutex);
-    return is;
 }
 
 bool follower_has_target(const struct follower *f)
@@ -188,15 +179,23 @@ static msec_t stale_ms(const struct follower *f)
     return (msec_t)setting_get(settings_of(f), replica_max_stale) * 1000;
 }
 
+/* How long until what is here is too old; 0: it is. -1: never, or it is not served. */
+static msec_t fresh_ms(const struct follower *f)
+{
+    enum repl_state state = replication_state(f->r);
+    msec_t most = stale_ms(f);
+    msec_t left = f->heard_ms + most - clock_mono_ms();
+
+    if (most == 0 || (state != REPL_ONLINE && state != REPL_CUT)) {
+        return -1;
+    }
+    return left > 0 ? left : 0;
+}
+
 /* Nothing was heard for too long. */
 static void note_stale(struct follower *f)
 {
-    msec_t most = stale_ms(f);
-
-    enum repl_state state = replication_state(f->r);
-
-    if (most != 0 && (state == REPL_ONLINE || state == REPL_CUT) &&
-        clock_mono_ms() - f->heard_ms > most) {
+    if (fresh_ms(f) == 0) {
         replication_enter(f->r, REPL_STALE, "no word from the primary for replica_max_stale");
     }
 }
@@ -214,11 +213,8 @@ static void on_renamed(void *arg, const struct backlog_name *name)
 {
     struct follower *f = arg;
 
-    f->seen = name->id;
     f->is_renamed = true;
-    pthread_mutex_lock(&f->r->mutex);
-    f->r->seen_epoch = name->epoch;
-    pthread_mutex_unlock(&f->r->mutex);
+    follower_note_history(f, &name->id, name->epoch);
 }
 
 /* What following takes. False: no memory. */
@@ -310,11 +306,12 @@ static msec_t timeout_ms(const struct follower *f)
 static msec_t connect_timeout_ms(const struct follower *f)
 {
     msec_t timeout = timeout_ms(f);
-    msec_t left = f->heard_ms + stale_ms(f) - clock_mono_ms();
+    msec_t fresh = fresh_ms(f);
 
-    return stale_ms(f) == 0 || replication_state(f->r) != REPL_CUT || left > timeout ? timeout
-           : left > CONNECT_MIN_MS                                                   ? left
-                                   : CONNECT_MIN_MS;
+    if (fresh < 0 || fresh > timeout) {
+        return timeout;
+    }
+    return fresh > CONNECT_MIN_MS ? fresh : CONNECT_MIN_MS;
 }
 
 /* False: f->why. */
@@ -382,14 +379,6 @@ static const char *is_bad_path(const struct follower *f, struct span path)
     return NULL;
 }
 
-/* Is there anything here that could be lost? */
-static bool has_items(const struct follower *f)
-{
-    const enum repl_state state = replication_state(f->r);
-
-    return state == REPL_ONLINE || state == REPL_CUT || state == REPL_STALE;
-}
-
 /* Why it is not followed; NULL: it is. */
 static const char *doubt(const struct follower *f, const struct greeting *g)
 {
@@ -403,14 +392,15 @@ static const char *doubt(const struct follower *f, const struct greeting *g)
         return "its epoch is lower, as that of a server that lost its items "
                "(replicaof, given again, or replica_follow_cold)";
     }
-    if (g->epoch == seen && !g->continues && !replid_equal(&g->id, &f->seen) && has_items(f)) {
+    if (g->epoch == seen && !g->continues && !replid_equal(&g->id, &f->seen) &&
+        repl_is_consistent(replication_state(f->r))) {
         return "it has another history of the same epoch "
                "(replicaof, given again, or replica_follow_cold)";
     }
     return NULL;
 }
 
-/* This is the path of the primary now. Those that were told another one are to ask anew. */
+/* This is the path of the primary now. Replicas that were told another one ask again. */
 static void note_path(struct follower *f, struct span path)
 {
     char text[REPL_PATH_REST] = "";
@@ -462,10 +452,7 @@ static enum session greet(struct follower *f, struct greeting *g)
     }
     f->is_forced = false;
     f->is_renamed = false;
-    f->seen = g->id;
-    pthread_mutex_lock(&r->mutex);
-    r->seen_epoch = g->epoch;
-    pthread_mutex_unlock(&r->mutex);
+    follower_note_history(f, &g->id, g->epoch);
     note_path(f, g->path);
     pthread_mutex_lock(&f->mutex);
     f->end = g->end;
@@ -678,18 +665,6 @@ static void note_cut(struct follower *f)
     }
 }
 
-/* How long until what is here is too old; 0: it is. -1: never, or it is not served. */
-static int64_t fresh_ms(const struct follower *f)
-{
-    int64_t max = stale_ms(f);
-    int64_t left = f->heard_ms + max - clock_mono_ms();
-
-    if (replication_state(f->r) != REPL_CUT || max == 0) {
-        return -1;
-    }
-    return left > 0 ? left : 0;
-}
-
 /* The pause after a session that ended so. */
 static int64_t pause_after(const struct follower *f, enum session how)
 {
@@ -701,24 +676,11 @@ static int64_t pause_after(const struct follower *f, enum session how)
     return how == SESSION_ENDED ? 0 : pause < least ? least : pause > most ? most : pause;
 }
 
-/*
- * Take back what ends waits. Whoever writes that has set is_changed before, so what was taken
- * back and is still wanted is found by that; what comes later ends waits.
- */
-static bool is_wanted_elsewhere(struct follower *f)
-{
-    uint64_t count;
-
-    while (read(f->cancel, &count, sizeof(count)) > 0) {
-    }
-    return replication_is_changed(f->r);
-}
-
 static void run_session(struct follower *f)
 {
     enum session how = SESSION_CUT;
 
-    if (is_wanted_elsewhere(f)) {
+    if (replication_is_changed(f->r)) {
         return;
     }
     f->why[0] = '\0';
@@ -757,10 +719,8 @@ int64_t follower_run(struct follower *f)
     if (clock_mono_ms() >= f->next_try_ms) {
         run_session(f);
     }
+    note_stale(f);
     fresh = fresh_ms(f);
-    if (fresh == 0) {
-        replication_enter(f->r, REPL_STALE, "no word from the primary for replica_max_stale");
-    }
     wait = f->next_try_ms - clock_mono_ms();
     wait = wait < 0 ? 0 : wait;
     return fresh > 0 && fresh < wait ? fresh : wait;

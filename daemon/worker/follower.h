@@ -27,9 +27,6 @@ void follower_destroy(struct follower **f);
 bool follower_retarget(struct follower *f, bool is_forced);
 bool follower_has_target(const struct follower *f);
 
-/* Was there one when the options were taken last? Context: any thread. */
-bool follower_is_wanted(struct follower *f);
-
 /* Do the options name another server, or other words to log in with? Context: any thread. */
 bool follower_is_other(struct follower *f);
 

@@ -23,7 +23,6 @@ struct engine *follower_engine(const struct follower *f)
 void answer_split(struct span line, struct words *w)
 {
     w->count = 0;
-    w->rest = span_of("", 0);
     while (line.len > 0 && w->count < WORDS_MAX) {
         const char *end = memchr(line.ptr, ' ', line.len);
         size_t n = end != NULL ? (size_t)(end - line.ptr) : line.len;
@@ -47,6 +46,14 @@ bool answer_epoch(struct span word, uint64_t *epoch)
 bool answer_time(struct span word, int64_t *unix_ms)
 {
     return num_i64(word, unix_ms) == MF_OK && *unix_ms > -TIME_MAX && *unix_ms < TIME_MAX;
+}
+
+void follower_note_history(struct follower *f, const struct replid *id, uint64_t epoch)
+{
+    f->seen = *id;
+    pthread_mutex_lock(&f->r->mutex);
+    f->r->seen_epoch = epoch;
+    pthread_mutex_unlock(&f->r->mutex);
 }
 
 enum session follower_end(struct follower *f, enum session how, const char *what,

@@ -30,7 +30,7 @@ struct target {
 enum session {
     SESSION_GOES_ON,     /* it has not ended */
     SESSION_ENDED,       /* another target was set, or the server stops */
-    SESSION_RENAMED,     /* it goes on, but whom the primary follows is to be asked anew */
+    SESSION_RENAMED,     /* it goes on, from the greeting: the primary has another path */
     SESSION_CUT,         /* the link broke, or there was none */
     SESSION_REFUSED,     /* by either side */
     SESSION_SYNC_FAILED, /* everything was to be sent, and was not */
@@ -82,7 +82,6 @@ struct follower {
 struct words {
     unsigned count;
     struct span word[WORDS_MAX];
-    struct span rest; /* of the line, from the last word on */
 };
 
 void answer_split(struct span line, struct words *w);
@@ -96,6 +95,9 @@ bool answer_epoch(struct span word, uint64_t *epoch);
 bool answer_time(struct span word, int64_t *unix_ms);
 
 struct engine *follower_engine(const struct follower *f);
+
+/* This history is followed from here on, in this epoch. */
+void follower_note_history(struct follower *f, const struct replid *id, uint64_t epoch);
 
 /* Note why the session ends, for log and statistics, and return how. */
 enum session follower_end(struct follower *f, enum session how, const char *what,

@@ -17,7 +17,6 @@
 /* The bytes of a full sync, as they come in portions. */
 struct incoming {
     struct follower *f;
-    uint64_t at;
     size_t left; /* of the portion */
     bool is_over;
     bool is_whole;
@@ -71,9 +70,7 @@ static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
     struct incoming *in = arg;
     size_t got;
 
-    if (offset != in->at) {
-        return -EINVAL;
-    }
+    (void)offset; /* strictly consecutive: applier_run_full() */
     if (in->is_over) {
         return in->is_whole ? 0 : -EIO;
     }
@@ -90,7 +87,6 @@ static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
         return -EIO;
     }
     in->left -= got;
-    in->at += got;
     return (ssize_t)got;
 }
 
@@ -127,13 +123,12 @@ enum session follower_take_everything(struct follower *f)
             span_str(fault.kind != SNAP_FINE ? snap_fault_text(&fault, text) : ""));
     }
     applier_end_full(f->applier, &in.name);
-    f->seen = in.name.id;
+    follower_note_history(f, &in.name.id, in.name.epoch);
     f->serve_from = in.serve_from;
     if (in.has_lost != 0) {
         follower_note_lost(f);
     }
     pthread_mutex_lock(&r->mutex);
-    r->seen_epoch = in.name.epoch;
     r->counts.full++;
     pthread_mutex_unlock(&r->mutex);
     replication_enter(r, REPL_CATCHING_UP, "everything was sent");

@@ -116,7 +116,7 @@ void replication_greet(struct replication *r, struct replica *x, const struct ba
     if (!may_be_followed(r)) {
         why = "this replica is not in step with its primary";
     }
-    /* Whoever changes the role has it, and may wait for a worker. */
+    /* The thread that changes the role holds it, and may wait for a worker. */
     if (why == NULL && pthread_mutex_trylock(&r->control) != 0) {
         why = "the role of this server is about to change";
     }

@@ -48,10 +48,12 @@ static void demote(struct replication *r)
 static void forget_all(struct replication *r)
 {
     struct engine *e = &r->crew->engine;
+    const struct timespec pause = {.tv_nsec = COND_NS_PER_MS};
     const msec_t now = clock_now(&e->clock);
 
     while (engine_flush(e, now, now, false) != OUT_OK) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        nanosleep(&pause, NULL);
     }
 }
 
@@ -135,6 +137,7 @@ static void answer_asks(struct replication *r)
         struct repl_ask *ask = r->asks;
 
         r->asks = ask->next;
+        ask->is_done = true;
         mailbox_post(ask->to, &ask->answer);
     }
 }
@@ -154,35 +157,18 @@ void replication_ask(struct replication *r, struct repl_ask *ask)
 
 static bool wants_failover(struct replication *r)
 {
-    bool is;
+    enum failover_state state = failover_state(r);
 
-    pthread_mutex_lock(&r->mutex);
-    is = r->failover.state == FAILOVER_WANTED || r->failover.state == FAILOVER_OVER;
-    pthread_mutex_unlock(&r->mutex);
-    return is;
-}
-
-/* Was it handed over, though no other server is followed? */
-static bool has_given(struct replication *r)
-{
-    bool is;
-
-    pthread_mutex_lock(&r->mutex);
-    is = r->failover.state == FAILOVER_GIVEN;
-    pthread_mutex_unlock(&r->mutex);
-    return is;
+    return state == FAILOVER_WANTED || state == FAILOVER_OVER;
 }
 
 /* The options say so, or a failover does, which has ended then. */
 static void change_role(struct replication *r, bool follows)
 {
-    enum failover_state failover;
-    bool hands_over;
+    const enum failover_state failover = failover_state(r);
+    const bool hands_over =
+        failover == FAILOVER_GIVEN || (!follows && failover != FAILOVER_NONE);
 
-    pthread_mutex_lock(&r->mutex);
-    failover = r->failover.state;
-    pthread_mutex_unlock(&r->mutex);
-    hands_over = failover == FAILOVER_GIVEN || (!follows && failover != FAILOVER_NONE);
     if (follows) {
         demote(r);
     } else {
@@ -216,7 +202,8 @@ static void run_replication(void *arg)
                              : follower_has_target(r->follower);
         if (follows != replication_is_replica(r)) {
             change_role(r, follows);
-        } else if (!follows && has_given(r)) {
+        } else if (!follows && failover_state(r) == FAILOVER_GIVEN) {
+            /* It was handed over, and yet no other server is followed. */
             failover_end(r, "the options say that this is the primary");
         }
         pthread_mutex_lock(&r->mutex);

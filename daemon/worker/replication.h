@@ -151,7 +151,7 @@ struct repl_ask {
     struct message answer; /* [const] its fn releases it */
     struct mailbox *to;    /* [borrowed] */
     struct repl_ask *next;
-    bool is_done; /* out: of a failover */
+    bool is_done; /* out: false only of a failover that was given up */
     char why[REPL_WHY_MAX];
 };
 
@@ -190,7 +190,7 @@ struct replication {
     pthread_cond_t detached; /* a reader is gone */
     bool is_draining;        /* clients are about to be closed */
     bool is_stopping;
-    bool is_forced;         /* `replicaof` was given anew */
+    bool is_forced;         /* `replicaof` was given again */
     bool is_woken;          /* options have changed */
     bool is_changed;        /* `replicaof`, or how to log in, is not what it was */
     uint64_t seen_epoch;    /* of what it follows; 0: anything will do */
@@ -256,7 +256,7 @@ bool replication_stop(struct replication *r, struct repl_record *record);
 void replication_options_changed(struct replication *r);
 
 /*
- * `replicaof` was given anew, if only with the same words: follow in any epoch, and at once.
+ * `replicaof` was given again, if only with the same words: follow in any epoch, and at once.
  * Context: any thread.
  */
 void replication_force(struct replication *r);
@@ -280,7 +280,7 @@ void replication_failover(struct replication *r, struct span address, int64_t li
 bool replication_level(struct replication *r, int64_t limit_ms, struct repl_ask *ask);
 
 /*
- * A client waits until so many replicas have all that was changed before; its message is posted
+ * A client waits until enough replicas have all that was changed before; its message is posted
  * when they have. Context: its worker.
  */
 struct repl_wait {

@@ -17,7 +17,7 @@ static unsigned count_at(const struct replication *r, uint64_t offset)
     for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
         const struct replica *x = LIST_MEMBER(at, struct replica, link);
 
-        n += x->reader != NULL && !x->is_superseded && x->acked >= offset;
+        n += replica_is_online(x) && x->acked >= offset;
     }
     return n;
 }
@@ -100,7 +100,7 @@ void waits_check_few(struct replication *r)
     for (at = list_first(&r->links); at != NULL && wanted > 0; at = list_next(&r->links, at)) {
         const struct replica *x = LIST_MEMBER(at, struct replica, link);
 
-        n += x->reader != NULL && !x->is_superseded && now - x->acked_ms <= lag_ms;
+        n += replica_is_online(x) && now - x->acked_ms <= lag_ms;
     }
     gate_set(&r->crew->gate, GATE_FEW,
              (gate_read(&r->crew->gate) & GATE_READ_ONLY) == 0 && n < wanted ? GATE_FEW : 0);

@@ -6,7 +6,15 @@
 #ifndef MAYFLY_DAEMON_WORKER_WAITS_H
 #define MAYFLY_DAEMON_WORKER_WAITS_H
 
+#include <stdbool.h>
+
 #include "daemon/worker/replication.h"
+
+/* Does it have a place in the stream, by a link that is not dead? Under the mutex. */
+static inline bool replica_is_online(const struct replica *x)
+{
+    return x->reader != NULL && !x->is_superseded;
+}
 
 /* Answer those that have waited long enough. Under the mutex. */
 void waits_check(struct replication *r);

@@ -512,16 +512,19 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     return STEAL_NOTHING;
 }
 
-uint64_t engine_changes(const struct engine *e)
+uint64_t engine_counter(const struct engine *e, enum counter id)
 {
     uint64_t sum = 0;
 
     for (uint32_t i = 0; i < e->shard_count; i++) {
-        const struct counters *c = shard_counters(e->shards[i]);
-
-        sum += ctr_get(c, CTR_total_items) + ctr_get(c, CTR_deleted_items);
+        sum += ctr_get(shard_counters(e->shards[i]), id);
     }
     return sum;
+}
+
+uint64_t engine_changes(const struct engine *e)
+{
+    return engine_counter(e, CTR_total_items) + engine_counter(e, CTR_deleted_items);
 }
 
 /* Nothing to drop, and nothing dead. Context: in shard. */

@@ -36,6 +36,7 @@
 #include <stdint.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/counters.h"
 #include "lib/base/engine_options.h"
 #include "lib/base/err.h"
 #include "lib/base/hash.h"
@@ -241,6 +242,9 @@ enum steal engine_steal(struct engine *e, struct shard *needy);
  * outside a shard.
  */
 bool engine_is_barren(struct engine *e);
+
+/* Sum of a counter of all shards. Context: any thread. */
+uint64_t engine_counter(const struct engine *e, enum counter id);
 
 /* Items that were stored, deleted or flushed since the start. Context: any thread. */
 uint64_t engine_changes(const struct engine *e);

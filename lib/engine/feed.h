@@ -29,7 +29,7 @@ struct feed_config {
      */
     bool completes_often;
     bool knows_expiry;     /* what expires has no record: the sink goes by deadlines */
-    uint32_t overruns_max; /* so many overruns are the end; 0: it never ends for that */
+    uint32_t overruns_max; /* this number of overruns ends it; 0: no limit */
 };
 
 /* How far it is. The counts are those of struct walk and of struct stream. */

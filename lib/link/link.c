@@ -24,7 +24,7 @@
 
 #define READ_BYTES (32u * 1024)
 
-/* How often whoever is_interrupted() is, is asked: a signal may come just before a wait. */
+/* How often is_interrupted() is called: a signal may come just before a wait. */
 #define ASK_MS 1000
 
 /* How long to leave a unix socket alone whose queue is full. */

@@ -11,8 +11,8 @@
  *     applier_leave()          the primary is followed no more
  *
  * Each item keeps its cas, flags, marks and deadline. What does not fit takes the state before
- * it away. Items past their deadline by the clock of this host are stored like others: whoever
- * reads masks them, and the primary may give them a later deadline yet. What is flushed at an
+ * it away. Items past their deadline by the clock of this host are stored like others: reads
+ * mask them, and the primary may give them a later deadline yet. What is flushed at an
  * instant to come is flushed by this host's clock too, in case that the primary is gone then;
  * the stream has that flush again, at its place.
  */

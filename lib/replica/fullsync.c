@@ -6,7 +6,7 @@
  * mark is asked for, later a reader is attached at it, and then one call more has to come: what
  * was changed before the mark was placed had a record by then. In that call nothing more is
  * shipped, and the second mark is waited for. Meanwhile nobody reads what comes after the first
- * one; if that would hold the shipper up, both are given up, and taken anew.
+ * one; if that would hold the shipper up, both are given up, and taken again.
  */
 #include "lib/replica/fullsync.h"
 
@@ -22,7 +22,7 @@
 #include "lib/snapshot/rate.h"
 #include "lib/snapshot/shipping.h"
 
-/* Marks are taken so often before the sync is given up. */
+/* Number of marks that are taken before the sync is given up. */
 #define MARKS_MAX 100u
 
 /* The interval at which somebody looks how far others are. */
@@ -32,11 +32,11 @@
 enum syncing_state {
     SYNCING_WALK,   /* no mark was asked for */
     SYNCING_ASKED,  /* the first one */
-    SYNCING_MARKED, /* it is placed, and a reader stands there */
+    SYNCING_MARKED, /* it is placed, and a reader is attached there */
 };
 
 struct syncing {
-    struct shipping shipping; /* stands first: it is what the feed's callbacks get */
+    struct shipping shipping; /* the first member: it is what the feed's callbacks get */
     struct fullsync *sync;
     struct snap_encoder encoder;
     struct ship_ops ops; /* those of shipping, and a feed's */
@@ -347,18 +347,4 @@ enum fullsync_end fullsync_run(struct fullsync *s)
     }
     budget_add(&s->engine->budget, -FULLSYNC_BYTES);
     return end;
-}
-
-const char *fullsync_end_text(enum fullsync_end end)
-{
-    static const char *const texts[] = {
-        [FULLSYNC_DONE] = "done",
-        [FULLSYNC_STOPPED] = "stopped",
-        [FULLSYNC_CLIENT_GONE] = "the replica is gone",
-        [FULLSYNC_BUSY] = "another full sync goes on",
-        [FULLSYNC_NO_MEMORY] = "out of memory",
-        [FULLSYNC_LOST] = "changes came faster than they could be sent",
-    };
-
-    return texts[end];
 }

@@ -10,9 +10,9 @@
  * hold what is changed during the walk. The states that came last may be newer than the stream
  * after M; S is a second mark, taken after the last of them, by which the stream has caught up.
  *
- * Changes that come faster than they can be shipped overrun the rings, and the walk begins
- * anew: the replica is told by a FLUSH block. After FULLSYNC_OVERRUNS_MAX of them the sync is
- * LOST, so none goes on for ever. A flush does the same, and is no overrun.
+ * Changes that come faster than they can be shipped overrun the rings, and the walk
+ * restarts: the replica is told by a FLUSH block. After FULLSYNC_OVERRUNS_MAX of them the
+ * sync is LOST, so none goes on for ever. A flush does the same, and is no overrun.
  */
 #ifndef MAYFLY_LIB_REPLICA_FULLSYNC_H
 #define MAYFLY_LIB_REPLICA_FULLSYNC_H
@@ -60,7 +60,7 @@ struct fullsync {
     int64_t to_unix_ms;        /* as in struct shipper_role */
     _Atomic bool is_to_stop;   /* may be set at any time, by any thread */
     _Atomic uint64_t rate_max; /* bytes a second; 0: no limit. May change meanwhile. */
-    /* [atomic] for whoever watches */
+    /* [atomic] progress */
     _Atomic uint64_t items, items_total; /* walked, and about how many there are */
     _Atomic uint64_t bytes;              /* written */
     _Atomic uint64_t walks; /* begun: 1, and one for each overrun and some flushes */
@@ -69,9 +69,6 @@ struct fullsync {
     uint64_t serve_from; /* S: it serves nothing before it has applied what is before there */
     struct shipper_reader *reader; /* at M, the caller's from then on */
 };
-
-/* For logs: how it ended, in words. */
-const char *fullsync_end_text(enum fullsync_end end);
 
 /*
  * Send everything; may take minutes. The bytes begin with a snapshot's header. Another replica

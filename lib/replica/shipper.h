@@ -185,9 +185,9 @@ void shipper_hurry(struct shipper *s, uint64_t ticket);
  * milliseconds as in the stream, and nothing that is later. False: nothing is recorded.
  *
  * Each ticket that is done has brought it up to date, also if nothing has changed; a shipper
- * that sleeps does not. So whoever sends pings calls shipper_ask() at each, and sends the level
- * of by then, which is one ping old at most. That costs a look at each shard. Context: any
- * thread.
+ * that sleeps does not. So a thread that sends pings calls shipper_ask() at each, and sends
+ * the level of by then, which is one ping old at most. That costs a look at each shard.
+ * Context: any thread.
  *
  * While a log of the engine wants a record of each item that expires (its files have deadlines
  * by a wall clock that was ahead), the stream has them as well.

@@ -139,7 +139,7 @@ enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, stru
         }
         return SCAN_GIVEN;
     default:
-        return SCAN_GIVEN; /* optional, or of keys: whoever wants those opens them himself */
+        return SCAN_GIVEN; /* optional, or of keys: the caller opens those itself */
     }
 }
 

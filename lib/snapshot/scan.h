@@ -51,7 +51,7 @@ enum scan_given {
 };
 
 /*
- * Give what stands in a block that was opened to a sink, except that sink->block is not called.
+ * Give the content of an opened block to a sink, except that sink->block is not called.
  * A value in parts takes several calls: *v is kept between them. If no more of them come,
  * scan_value_drop(). Context: as the sink's.
  */
