@@ -15,6 +15,7 @@
 #include "daemon/command/config_words.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options_live.h"
+#include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
@@ -109,11 +110,11 @@ bool exec_config_limit(struct turn *t, uint64_t bytes)
     return live_set_limit(t->w->crew, bytes);
 }
 
-/* replicaof may be typed as two words, as in Redis: they are one value. */
+/* An address may be typed as two words, as in Redis: they are one value. */
 static void join_addresses(struct config_words *w)
 {
     for (unsigned i = FIRST_ARG; i + 2 < w->count; i += 2) {
-        if (option_find(w->word[i], strlen(w->word[i])) == OPTION_replicaof &&
+        if (option_is_address(option_find(w->word[i], strlen(w->word[i]))) &&
             replica_address_has_two_words(w->word[i + 1], w->word[i + 2])) {
             config_words_join(w, i + 1);
         }

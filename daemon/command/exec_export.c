@@ -15,9 +15,10 @@
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/replica/sealed_line.h"
 
 /* The last line. */
-#define LAST_MAX 128u
+#define LAST_MAX 160u
 
 /* A client that is sent a snapshot. */
 struct sending {
@@ -83,13 +84,15 @@ static struct span end_of_sync(const struct sending *s, const struct replication
     const struct fullsync *sync = &s->export.sync;
     struct backlog_name name;
     char id[REPLID_CHARS + 1];
+    int n;
 
     backlog_get_name(shipper_backlog(sync->shipper), &name);
     replid_format(&name.id, id);
-    snprintf(line, LAST_MAX, "END %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u\r\n",
-             s->export.items, id, name.epoch, sync->offset, sync->serve_from,
-             (unsigned)replication_has_lost(r));
-    return span_str(line);
+    n = snprintf(line, LAST_MAX, "END %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
+                 s->export.items, id, name.epoch, sync->offset, sync->serve_from,
+                 (unsigned)replication_has_lost(r));
+    must(n > 0 && (size_t)n < LAST_MAX - SEAL_BYTES);
+    return span_of(line, line_seal(line, (size_t)n));
 }
 
 static struct span last_line(const struct sending *s, const struct replication *r,

@@ -14,6 +14,7 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/gate.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -186,6 +187,7 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
     f->hash = r->hash;
     f->key = r->key;
     f->may_wait = t->may_wait;
+    f->yields = (t->w->gate & GATE_PAUSED) != 0; /* or the history would not end at its mark */
     f->cas_new = flags.cas_new;
     f->touches = meta_has(flags.letters, 'T');
     if (f->touches) {

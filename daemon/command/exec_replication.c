@@ -15,6 +15,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
+#include "lib/replica/sealed_line.h"
 #include "lib/shard/expire.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
@@ -146,6 +147,7 @@ static void answer_part(struct following *f, bool is_due)
 {
     struct repl_ping p;
     char head[HEAD_MAX];
+    size_t head_len;
     ptrdiff_t n;
     int len;
 
@@ -164,15 +166,15 @@ static void answer_part(struct following *f, bool is_due)
         return;
     }
     replication_ping(replication_of(f), &p, n == 0);
-    len = snprintf(head, sizeof(head),
-                   "PART %zu %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64 "\r\n", (size_t)n,
-                   p.now_ms, p.end, p.due_offset, p.due_ms);
-    must(len > 0 && (size_t)len < HEAD_MAX);
-    memcpy(f->buffer + HEAD_MAX - len, head, (size_t)len);
+    len = snprintf(head, sizeof(head), "PART %zu %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64,
+                   (size_t)n, p.now_ms, p.end, p.due_offset, p.due_ms);
+    must(len > 0 && (size_t)len < sizeof(head) - SEAL_BYTES);
+    head_len = line_seal(head, (size_t)len);
+    memcpy(f->buffer + HEAD_MAX - head_len, head, head_len);
     f->is_asked = false;
     await_client(f);
-    (void)client_answer(&f->late, span_of(f->buffer + HEAD_MAX - len, (size_t)len + (size_t)n),
-                        true);
+    (void)client_answer(&f->late,
+                        span_of(f->buffer + HEAD_MAX - head_len, head_len + (size_t)n), true);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -220,22 +222,44 @@ static enum turn_stop refuse(struct turn *t, const char *why)
     return TURN_GOES_ON;
 }
 
-/* Where the replica serves: the host that it comes from, and its port. */
-static void set_address(struct replica *x, uint32_t port)
+/*
+ * Where the replica serves, as it says: HOST:PORT, or the port alone at the host that it comes
+ * from; 0: nowhere. False: that is no address.
+ */
+static bool set_address(struct replica *x, struct span where)
 {
     const char *end = strrchr(x->peer, ':');
-    size_t host = end != NULL ? (size_t)(end - x->peer) : 0;
-    const bool has_brackets = host > 2 && x->peer[0] == '[' && x->peer[host - 1] == ']';
+    const size_t len = end != NULL ? (size_t)(end - x->peer) : 0;
+    const bool has_brackets = len > 2 && x->peer[0] == '[' && x->peer[len - 1] == ']';
+    char text[REPLICA_ADDRESS_BYTES];
+    char host[REPLICA_HOST_BYTES];
+    char port[REPLICA_PORT_BYTES];
+    const char *wrong;
+    uint32_t number;
+    int n = 0;
 
-    if (host != 0 && port != 0) {
-        snprintf(x->address, sizeof(x->address), "%.*s %u",
-                 (int)(has_brackets ? host - 2 : host), x->peer + has_brackets, (unsigned)port);
+    if (num_u32(where, &number) == MF_OK) {
+        if (len != 0 && number != 0) {
+            n = snprintf(x->address, sizeof(x->address), "%.*s %u",
+                         (int)(has_brackets ? len - 2 : len), x->peer + has_brackets, number);
+        }
+        return number <= UINT16_MAX && n < (int)sizeof(x->address);
     }
+    if (where.len >= sizeof(text)) {
+        return false;
+    }
+    memcpy(text, where.ptr, where.len);
+    text[where.len] = '\0';
+    if (!replica_address_parse(text, host, port, &wrong) || host[0] == '\0') {
+        return false;
+    }
+    n = snprintf(x->address, sizeof(x->address), "%s %s", host, port);
+    return n < (int)sizeof(x->address);
 }
 
 /* What psync says; false: something else. */
 static bool parse_psync(struct span args, struct backlog_name *has, struct replid *run,
-                        uint32_t *port)
+                        struct span *where)
 {
     struct span word[6];
     uint32_t version;
@@ -245,12 +269,12 @@ static bool parse_psync(struct span args, struct backlog_name *has, struct repli
             return false;
         }
     }
+    *where = word[5];
     *has = (struct backlog_name){.epoch = 0};
     return args.len == 0 && num_u32(word[0], &version) == MF_OK && version == REPL_VERSION &&
            num_u64(word[1], &has->epoch) == MF_OK &&
            (span_is(word[2], "-") || replid_parse(word[2], &has->id)) &&
-           num_u64(word[3], &has->offset) == MF_OK && replid_parse(word[4], run) &&
-           num_u32(word[5], port) == MF_OK && *port <= UINT16_MAX;
+           num_u64(word[3], &has->offset) == MF_OK && replid_parse(word[4], run);
 }
 
 static struct following *begin(struct turn *t)
@@ -291,12 +315,12 @@ static void greet(struct turn *t, const struct repl_greeting *g, uint64_t offset
 
     replid_format(&g->name.id, id);
     n = snprintf(line, sizeof(line),
-                 "%s %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %s%s%s\r\n",
+                 "%s %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %s%s%s",
                  g->answer == REPL_CONTINUES ? "CONTINUE" : "FULLSYNC", REPL_VERSION, id,
                  g->name.epoch, offset, g->end, g->now_ms, g->path,
                  g->answer == REPL_FULL ? " " : "", g->answer == REPL_FULL ? g->why : "");
-    must(n > 0 && (size_t)n < sizeof(line));
-    turn_emit(t, line, (size_t)n);
+    must(n > 0 && (size_t)n < sizeof(line) - SEAL_BYTES);
+    turn_emit(t, line, line_seal(line, (size_t)n));
 }
 
 enum turn_stop exec_psync(struct turn *t, const struct request *r)
@@ -306,12 +330,13 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     struct repl_greeting g;
     struct replid run;
     struct following *f;
-    uint32_t port;
+    struct span where;
 
     must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
-    if (!parse_psync(r->args, &has, &run, &port)) {
-        return refuse(t, "usage: psync VERSION EPOCH ID OFFSET RUN PORT, of version 1");
+    if (!parse_psync(r->args, &has, &run, &where)) {
+        return refuse(t,
+                      "usage: psync VERSION EPOCH ID OFFSET RUN PORT|HOST:PORT, of version 1");
     }
     if (replid_equal(&run, &repl->run)) {
         return refuse(t, "this is the server that asks");
@@ -322,7 +347,10 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
     f->replica.run = run;
-    set_address(&f->replica, port);
+    if (!set_address(&f->replica, where)) {
+        end(&f->service);
+        return refuse(t, "the last word is neither a port nor HOST:PORT");
+    }
     replication_greet(repl, &f->replica, &has, &g);
     if (g.answer == REPL_REFUSED || !make_buffer(f)) {
         end(&f->service);

@@ -10,7 +10,7 @@
  *   options_rows.h   the rows as data
  *   options_value.h  one value: read from text, stored, shown
  *   live_text.h      a text that may change while threads read it
- *   replica_address.h  the value of replicaof
+ *   replica_address.h  the values of replicaof and replica_announce
  *   options_live.h   options of a running server: by name, changed, listed
  *   options_passed.h  live options that go along in an upgrade
  *   options_apply.h  an option applied by row or name, with a message where it stands

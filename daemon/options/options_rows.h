@@ -103,6 +103,12 @@ bool option_may_stand_alone(const struct option_row *row);
 /* Is it of kind STR or LIST? Context: any thread. */
 bool option_is_text(const struct option_row *row);
 
+/* Is its value an address (replica_address.h)? */
+static inline bool option_is_address(enum option_id id)
+{
+    return id == OPTION_replicaof || id == OPTION_replica_announce;
+}
+
 /* Can the option be without a value? Then its default is none. Context: any thread. */
 bool option_may_be_unset(const struct option_row *row);
 

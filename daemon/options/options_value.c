@@ -588,7 +588,7 @@ static bool set_live_text(struct settings *s, enum option_id id, const char *val
         return refuse_value(why, "the value is too long (at most %u bytes)",
                             LIVE_TEXT_BYTES - 1);
     }
-    if (id == OPTION_replicaof) {
+    if (option_is_address(id)) {
         if (!replica_address_parse(value, host, port, &wrong)) {
             return refuse_value(why, "\"%.40s\" is not an address: %s", value, wrong);
         }

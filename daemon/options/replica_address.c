@@ -53,7 +53,8 @@ static const char *take_host(const char *text, size_t len, bool is_bracketed, ch
         return "the host is longer than 255 bytes";
     }
     for (size_t i = 0; i < len; i++) {
-        if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f || strchr("[],/\"'", text[i])) {
+        if ((unsigned char)text[i] <= ' ' || (unsigned char)text[i] >= 0x7f ||
+            strchr("[],/\"'", text[i])) {
             return "the host is neither a name nor an address";
         }
     }
@@ -114,4 +115,19 @@ bool replica_address_parse(const char *text, char host[REPLICA_HOST_BYTES],
     port[0] = '\0';
     *why = replica_address_is_none(text) ? NULL : split(text, host, port);
     return *why == NULL;
+}
+
+void replica_address_join(const char *text, char out[REPLICA_ADDRESS_BYTES])
+{
+    char host[REPLICA_HOST_BYTES];
+    char port[REPLICA_PORT_BYTES];
+    const char *wrong;
+    bool is_ipv6_host;
+
+    out[0] = '\0';
+    if (replica_address_parse(text, host, port, &wrong) && host[0] != '\0') {
+        is_ipv6_host = strchr(host, ':') != NULL;
+        snprintf(out, REPLICA_ADDRESS_BYTES, "%s%s%s:%s", is_ipv6_host ? "[" : "", host,
+                 is_ipv6_host ? "]" : "", port);
+    }
 }

@@ -22,6 +22,10 @@
 bool replica_address_parse(const char *text, char host[REPLICA_HOST_BYTES],
                            char port[REPLICA_PORT_BYTES], const char **why);
 
+/* HOST:PORT of such a text, with brackets where a host needs them. "": it means none. */
+#define REPLICA_ADDRESS_BYTES (REPLICA_HOST_BYTES + REPLICA_PORT_BYTES + 3)
+void replica_address_join(const char *text, char out[REPLICA_ADDRESS_BYTES]);
+
 /* Does the text mean none? Context: any thread. */
 bool replica_address_is_none(const char *text);
 

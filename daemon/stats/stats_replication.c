@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/options/replica_address.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
@@ -17,21 +18,6 @@
 #define PUT_TEXT stats_put_text
 
 #define NUMBER_BYTES 24
-
-/* "HOST PORT" as HOST:PORT or [HOST]:PORT. */
-static void put_address(char out[REPL_TARGET_MAX + 2], const char *address)
-{
-    const char *port = strrchr(address, ' ');
-    const int host = port != NULL ? (int)(port - address) : 0;
-    const bool is_v6 = memchr(address, ':', (size_t)host) != NULL;
-
-    if (port == NULL) {
-        snprintf(out, REPL_TARGET_MAX + 2, "-");
-    } else {
-        snprintf(out, REPL_TARGET_MAX + 2, "%s%.*s%s:%s", is_v6 ? "[" : "", host, address,
-                 is_v6 ? "]" : "", port + 1);
-    }
-}
 
 /* A number, or a dash for what is not known. */
 static const char *number_or_dash(char out[NUMBER_BYTES], bool is_known, uint64_t n)
@@ -43,13 +29,13 @@ static const char *number_or_dash(char out[NUMBER_BYTES], bool is_known, uint64_
 static void put_replica(struct stats_out *o, unsigned n, const struct replica_info *x)
 {
     char name[32];
-    char address[REPL_TARGET_MAX + 2];
+    char address[REPLICA_ADDRESS_BYTES];
     char offset[NUMBER_BYTES], lag[NUMBER_BYTES], ack[NUMBER_BYTES];
 
     snprintf(name, sizeof(name), "replica%u", n);
-    put_address(address, x->address);
+    replica_address_join(x->address, address);
     stats_putf(o, name, "peer=%s,address=%s,state=%s,offset=%s,lag_bytes=%s,ack_ms=%s", x->peer,
-               address, x->is_online ? "online" : "syncing",
+               address[0] != '\0' ? address : "-", x->is_online ? "online" : "syncing",
                number_or_dash(offset, x->is_online, x->acked),
                number_or_dash(lag, x->is_online, x->lag_bytes),
                number_or_dash(ack, x->is_online, (uint64_t)x->since_ms));

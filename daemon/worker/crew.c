@@ -211,6 +211,7 @@ void crew_options_changed(struct crew *crew)
     crew_poke_all(crew);
     engine_options_changed(&crew->engine);
     snapshots_options_changed(&crew->snapshots);
+    exports_options_changed(&crew->exports);
     if (crew->on_options != NULL) {
         crew->on_options(crew);
     }

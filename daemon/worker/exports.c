@@ -107,23 +107,41 @@ static enum export_end how_sync_ended(int error, enum fullsync_end end)
     unreachable();
 }
 
+/* Under the mutex. */
+static void set_rate(struct exports *x)
+{
+    const uint64_t rate = (uint64_t)setting_get(x->settings, save_rate) << 20;
+
+    atomic_store(&x->save.rate_max, rate);
+    if (x->current != NULL) {
+        atomic_store(&x->current->sync.rate_max, rate);
+    }
+}
+
+void exports_options_changed(struct exports *x)
+{
+    if (x->is_there) {
+        pthread_mutex_lock(&x->mutex);
+        set_rate(x);
+        pthread_mutex_unlock(&x->mutex);
+    }
+}
+
 /* Under the mutex, which is given up meanwhile. */
 static void export_now(struct exports *x)
 {
     struct export *e = x->current;
-    const uint64_t rate = (uint64_t)setting_get(x->settings, save_rate) << 20;
 
     x->is_begun = true;
     x->error = 0;
     x->patience_ms = atomic_load(&x->stall_ms);
     atomic_store(&x->save.is_to_stop, x->is_stopping);
-    atomic_store(&x->save.rate_max, rate);
+    set_rate(x);
     if (e->is_sync) {
         e->sync.engine = x->save.engine;
         e->sync.write = write_bytes;
         e->sync.write_arg = x;
         atomic_store(&e->sync.is_to_stop, x->is_stopping);
-        atomic_store(&e->sync.rate_max, rate);
     }
     pthread_mutex_unlock(&x->mutex);
     if (e->is_sync) {

@@ -88,6 +88,9 @@ struct exports {
 /* Make the thread. 0 or an exit status. Context: main, the engine runs. */
 int exports_start(struct exports *x, struct settings *settings, struct engine *engine);
 
+/* The rate may be another one. Accepts one that was not started. Context: any thread. */
+void exports_options_changed(struct exports *x);
+
 /*
  * The export under way ends, and none begins any more; then the thread. Accepts one that was
  * not started. Context: main, while the workers run.

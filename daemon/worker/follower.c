@@ -24,6 +24,7 @@
 #include "lib/link/link.h"
 #include "lib/link/password.h"
 #include "lib/replica/applier.h"
+#include "lib/replica/sealed_line.h"
 
 /* Pauses between sessions: after a link that was cut, and after a sync that failed. */
 #define CUT_PAUSE_MIN_MS  100
@@ -56,6 +57,7 @@ static void read_target(const struct follower *f, struct target *t)
 
     memset(t, 0, sizeof(*t));
     setting_copy_text(s, replicaof, t->text, sizeof(t->text));
+    setting_copy_text(s, replica_announce, t->announce, sizeof(t->announce));
     setting_copy_text(s, replica_user, t->user, sizeof(t->user));
     setting_copy_text(s, replica_password_file, t->password_file, sizeof(t->password_file));
 }
@@ -351,6 +353,9 @@ static bool read_greeting(struct span line, struct greeting *g)
     struct words w;
     uint32_t version;
 
+    if (!line_unseal(&line)) {
+        return false;
+    }
     answer_split(line, &w);
     if (w.count < 8) {
         return false;
@@ -423,22 +428,27 @@ static enum session greet(struct follower *f, struct greeting *g)
     struct backlog_name name;
     char id[REPLID_CHARS + 1] = "-";
     char run[REPLID_CHARS + 1];
-    char line[256];
+    char where[REPLICA_ADDRESS_BYTES];
+    char line[256 + REPLICA_ADDRESS_BYTES];
     struct span said;
     const char *why;
 
     backlog_get_name(r->backlog, &name); /* it has the parts of a value that is under way */
-    if (!replid_is_none(&name.id) && name.epoch != 0) {
+    if (!replid_is_none(&name.id) && name.epoch != 0 && !f->needs_all) {
         replid_format(&name.id, id);
     }
     replid_format(&r->run, run);
+    replica_address_join(f->target.announce, where);
+    if (where[0] == '\0') {
+        snprintf(where, sizeof(where), "%u", (unsigned)atomic_load(&r->crew->port));
+    }
     if (!follower_send(f, line,
                        snprintf(line, sizeof(line),
-                                "psync %u %" PRIu64 " %s %" PRIu64 " %s %u\r\n", REPL_VERSION,
+                                "psync %u %" PRIu64 " %s %" PRIu64 " %s %s\r\n", REPL_VERSION,
                                 f->is_forced || setting_get(settings_of(f), replica_follow_cold)
                                     ? 0
                                     : r->seen_epoch,
-                                id, name.offset, run, (unsigned)atomic_load(&r->crew->port))) ||
+                                id, name.offset, run, where)) ||
         link_line(f->link, &said) != LINK_OK) {
         return follower_end_cut(f, SESSION_CUT);
     }
@@ -478,6 +488,9 @@ static bool read_part(struct span line, struct part *p)
 {
     struct words w;
 
+    if (!line_unseal(&line)) {
+        return false;
+    }
     answer_split(line, &w);
     return w.count == 6 && span_is(w.word[0], "PART") &&
            num_u32(w.word[1], &p->bytes) == MF_OK && p->bytes <= REPL_PORTION_MAX &&
@@ -545,6 +558,15 @@ static enum link_result await_line(struct follower *f, struct span *line)
     return result;
 }
 
+/* A block may be damaged on its way. One that is so again is damaged where it comes from. */
+static void note_bad(struct follower *f)
+{
+    const uint64_t offset = applier_offset(f->applier);
+
+    f->needs_all = f->bad_offset == offset;
+    f->bad_offset = offset;
+}
+
 /* The next part of the stream was asked for: take it, and ask for the one after it. */
 static enum session take_part(struct follower *f)
 {
@@ -558,7 +580,9 @@ static enum session take_part(struct follower *f)
     }
     if (span_is(line, "HANDOVER")) {
         f->handover_until_ms = 0;
-        replication_take_over(f->r);
+        if (!follower_is_other(f)) { /* what an operator has said meanwhile counts */
+            replication_take_over(f->r);
+        }
         return SESSION_ENDED;
     }
     if (!read_part(line, &p)) {
@@ -578,6 +602,9 @@ static enum session take_part(struct follower *f)
         return follower_end_cut(f, SESSION_CUT);
     }
     result = applier_take(f->applier, f->portion, p.bytes);
+    if (result == APPLIER_BAD) {
+        note_bad(f);
+    }
     if (result != APPLIER_OK) {
         return follower_end(f, result == APPLIER_STOPPED ? SESSION_ENDED : SESSION_CUT,
                             applier_result_text(result), span_str(""));

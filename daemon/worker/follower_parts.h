@@ -22,6 +22,7 @@
 /* The options, as they were when the thread looked. */
 struct target {
     char text[LIVE_TEXT_BYTES]; /* "": none */
+    char announce[LIVE_TEXT_BYTES];
     char user[LIVE_TEXT_BYTES];
     char password_file[LIVE_TEXT_BYTES];
 };
@@ -57,6 +58,8 @@ struct follower {
     struct target target;
     struct scale scale;
     bool is_forced;               /* the target is new: any epoch will do */
+    bool needs_all;               /* what comes from where it is cannot be applied */
+    uint64_t bad_offset;          /* where a block was damaged; 0: nowhere yet */
     bool is_renamed;              /* there was a promotion above since the greeting */
     struct replid seen;           /* the history that is followed */
     _Atomic uint64_t lost_before; /* count_lost() when it was made, or was sent everything */

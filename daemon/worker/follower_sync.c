@@ -12,6 +12,7 @@
 #include "daemon/worker/follower_parts.h"
 #include "lib/base/num.h"
 #include "lib/engine/engine.h"
+#include "lib/replica/sealed_line.h"
 #include "lib/shard/expire.h"
 
 /* The bytes of a full sync, as they come in portions. */
@@ -26,9 +27,14 @@ struct incoming {
 };
 
 /* END: items, id, epoch, offset, from where on it is of one moment, are items missing. */
-static void read_end(struct incoming *in, const struct words *w)
+static void read_end(struct incoming *in, struct span line)
 {
-    in->is_whole = w->count == 7 && span_is(w->word[0], "END") &&
+    struct words words;
+    const struct words *w = &words;
+    const bool is_sealed = line_unseal(&line);
+
+    answer_split(line, &words);
+    in->is_whole = is_sealed && w->count == 7 && span_is(w->word[0], "END") &&
                    replid_parse(w->word[2], &in->name.id) && !replid_is_none(&in->name.id) &&
                    answer_epoch(w->word[3], &in->name.epoch) &&
                    answer_offset(w->word[4], &in->name.offset) &&
@@ -55,7 +61,7 @@ static ssize_t next_portion(struct incoming *in)
         in->left = n;
         return 1;
     }
-    read_end(in, &w);
+    read_end(in, line);
     in->is_over = true;
     if (!in->is_whole) {
         (void)follower_end(f, SESSION_CUT, "it was not sent everything", line);
@@ -103,6 +109,10 @@ enum session follower_take_everything(struct follower *f)
     replication_drop_readers(r);
     engine_follow_due(follower_engine(f), DUE_NOTHING);
     atomic_store(&r->is_whole, false);
+    pthread_mutex_lock(&r->mutex);
+    r->level =
+        (struct shipper_level){.due_gone = DUE_NOTHING}; /* by another history's offsets */
+    pthread_mutex_unlock(&r->mutex);
     follower_begin_whole(f);
     if (applier_begin_full(f->applier) != APPLIER_OK) {
         return follower_end(f, SESSION_SYNC_FAILED, "no memory for the flush", span_str(""));
@@ -125,6 +135,7 @@ enum session follower_take_everything(struct follower *f)
     applier_end_full(f->applier, &in.name);
     follower_note_history(f, &in.name.id, in.name.epoch);
     f->serve_from = in.serve_from;
+    f->needs_all = false;
     if (in.has_lost != 0) {
         follower_note_lost(f);
     }

@@ -104,6 +104,7 @@ static void promote(struct replication *r)
     atomic_store(&r->is_whole, true);
     pthread_mutex_lock(&r->mutex);
     r->counts.promotions++;
+    waits_check_few(r);
     pthread_mutex_unlock(&r->mutex);
     replication_enter(r, REPL_PRIMARY,
                       is_whole ? "promoted"
@@ -502,7 +503,7 @@ void replication_look(struct replication *r, struct repl_info *info)
     look_at_primary(r, info);
     shipper_info(r->shipper, &info->shipping);
     look_at_sync(r, &info->sync);
-    info->has_few = (gate_read(&r->crew->gate) & GATE_FEW) != 0;
+    info->has_few = (gate_read(&r->crew->gate) & (GATE_FEW | GATE_READ_ONLY)) == GATE_FEW;
     pthread_mutex_lock(&r->mutex);
     info->records = r->records;
     info->seen_epoch = r->seen_epoch;

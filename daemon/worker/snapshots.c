@@ -177,7 +177,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
     s->tried_ms = began;
     atomic_store(&s->save.is_to_stop, false);
     s->save.behind = s->behind;
-    atomic_store(&s->save.rate_max, (uint64_t)setting_get(s->settings, save_rate) << 20);
+    snapshots_set_rate(s);
     pthread_mutex_unlock(&s->mutex);
     end = save_anew(s);
     pthread_mutex_lock(&s->mutex);
@@ -205,11 +205,17 @@ static void drop_asked(struct snapshots *s)
     snapshots_answer(&s->asks, false);
 }
 
-/* Has a rule been met? Under the mutex. */
+/*
+ * Has a rule been met? What is here while reads miss is not worth a file, and less than the one
+ * that would be replaced. Under the mutex.
+ */
 static bool is_due(const struct snapshots *s)
 {
     int64_t now = clock_mono_ms();
 
+    if ((gate_read(s->append.gate) & GATE_MISSES) != 0) {
+        return false;
+    }
     if (base_kind(s) == BASE_KEPT || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
         return false;
     }

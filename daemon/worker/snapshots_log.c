@@ -5,6 +5,7 @@
  */
 #include "daemon/worker/snapshots.h"
 
+#include "daemon/worker/snapshots_parts.h"
 #include "lib/base/check.h"
 
 uint64_t snapshots_ask_logged(struct snapshots *s)
@@ -32,6 +33,7 @@ bool snapshots_may_log(const struct snapshots *s)
 void snapshots_options_changed(struct snapshots *s)
 {
     if (snapshots_is_on(s)) {
+        snapshots_set_rate(s);
         append_set_sync(&s->append);
         pthread_mutex_lock(&s->mutex);
         s->wants |= KEEPER_WANTS_OPTIONS;

@@ -6,11 +6,18 @@
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_PARTS_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOTS_PARTS_H
 
+#include "daemon/options/settings.h"
 #include "daemon/worker/snapshots.h"
 
 static inline enum keeper_state keeper_state(const struct snapshots *s)
 {
     return (enum keeper_state)atomic_load(&s->state);
+}
+
+/* What a save may write in a second, as the options say. Context: any thread. */
+static inline void snapshots_set_rate(struct snapshots *s)
+{
+    atomic_store(&s->save.rate_max, (uint64_t)setting_get(s->settings, save_rate) << 20);
 }
 
 /* ---- snapshots_load.c -------------------------------------------------------------------- */

@@ -102,6 +102,5 @@ void waits_check_few(struct replication *r)
 
         n += replica_is_online(x) && now - x->acked_ms <= lag_ms;
     }
-    gate_set(&r->crew->gate, GATE_FEW,
-             (gate_read(&r->crew->gate) & GATE_READ_ONLY) == 0 && n < wanted ? GATE_FEW : 0);
+    gate_set(&r->crew->gate, GATE_FEW, n < wanted ? GATE_FEW : 0);
 }

@@ -23,8 +23,8 @@ void waits_check(struct replication *r);
 void waits_end(struct replication *r);
 
 /*
- * Are there enough replicas for changes to be taken (min_replicas_to_write)? Sets the gate.
- * Under the mutex.
+ * Are there enough replicas for changes to be taken (min_replicas_to_write)? Sets the gate, at
+ * a replica too, so that its promotion opens nothing. Under the mutex.
  */
 void waits_check_few(struct replication *r);
 

@@ -63,8 +63,8 @@ static void note_found(const struct visit *v, struct fetch *f)
     deadline = f->touches && f->touches_first ? f->touch_deadline : f->deadline_before;
     f->is_won = !f->was_won && (f->is_stale || (f->recaches && deadline != MSEC_NEVER &&
                                                 deadline < f->recache_before));
-    /* Only the primary grants the right to refresh: here it is as if another client had it. */
-    if (f->is_won && shard_is_passive(v->owner)) {
+    /* Only the primary grants the right to refresh: here it seems to be another client's. */
+    if (f->is_won && (f->yields || shard_is_passive(v->owner))) {
         f->is_won = false;
         f->was_won = true;
     }

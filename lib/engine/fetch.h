@@ -25,6 +25,7 @@ struct fetch {
     bool recaches;      /* if its deadline is before recache_before and no client won it: won */
     bool touches;       /* an item that was there gets touch_deadline */
     bool touches_first; /* before its deadline is compared for recaches */
+    bool yields;        /* the right to refresh is not granted, as on a passive engine */
     bool may_wait;
     msec_t vivify_deadline;
     msec_t recache_before;
@@ -33,9 +34,9 @@ struct fetch {
     /* out, with HIT */
     bool is_created;
     bool is_stale;
-    /* by this call; a stale item that no client won is won, too. Never of a passive engine. */
+    /* by this call; a stale item that no client won is won, too */
     bool is_won;
-    bool was_won; /* by another client before; on a passive engine, instead of is_won */
+    bool was_won;           /* by another client before; or it would be won, and must not */
     msec_t deadline_before; /* the deadline it came with */
     /* Borrowed until the section ends; not yet marked as used: the caller does that. */
     struct found found;

@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <nss.h>
 #include <poll.h>
+#include <resolv.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -174,6 +175,21 @@ static bool connect_unix(struct link *l, const char *path)
            LINK_OK;
 }
 
+/*
+ * Have the C library ask each server of the DNS once, and wait a second for it: by default it
+ * asks twice, and waits for 5 s each time. What resolv.conf says is read again, as that of a
+ * resolver which was tuned is not any more.
+ */
+static void hurry_resolver(void)
+{
+#ifdef __GLIBC__
+    if (res_init() == 0) {
+        _res.retrans = 1;
+        _res.retry = 1;
+    }
+#endif
+}
+
 /* A numeric address needs no file and no server. As getaddrinfo(). */
 static int look_up(const char *host, const char *port, struct addrinfo **found)
 {
@@ -183,6 +199,7 @@ static int look_up(const char *host, const char *port, struct addrinfo **found)
     if (e != EAI_NONAME) {
         return e;
     }
+    hurry_resolver();
     hints.ai_flags = AI_ADDRCONFIG;
     return getaddrinfo(host, port, &hints, found);
 }

@@ -70,9 +70,9 @@ void link_prepare_confined(void);
  * handshake of TLS, within the time limit. NULL: no connection, and why says so. Of the strings
  * of the target only timeout_option is used afterwards.
  *
- * To look up a name takes as long as the C library takes, which neither limit nor interruption
- * ends: with a DNS that is silent, as long as resolv.conf says (10 s by default for each server
- * there). Give an address where that matters.
+ * Neither limit nor interruption ends the look-up of a name: with a DNS that is silent, it
+ * takes a second for each server and each domain to search that resolv.conf names. Give an
+ * address where that matters.
  */
 struct link *link_open(const struct link_target *target, char *why, size_t why_bytes);
 

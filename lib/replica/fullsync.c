@@ -43,7 +43,7 @@ struct syncing {
     bool has_encoder;
     bool is_broken; /* a write has failed */
     uint64_t bytes; /* written */
-    usec_t began_us;
+    struct rate rate;
     enum syncing_state state;
     uint64_t ticket; /* of the mark that was asked for last */
     unsigned marks;
@@ -101,7 +101,7 @@ static bool on_rest(void *arg)
     if (!y->shipping.is_in_value) {
         snap_encoder_send(&y->encoder, unix_now(y));
     }
-    keep_rate(&y->sync->rate_max, &y->sync->is_to_stop, y->began_us, y->bytes);
+    rate_keep(&y->rate, y->bytes, &y->sync->rate_max, &y->sync->is_to_stop);
     return goes_on(y);
 }
 
@@ -114,7 +114,6 @@ static bool begin_encoder(struct syncing *y)
         h.items += ctr_get(&e->shards[i]->counters, CTR_curr_items);
         h.bytes += ctr_get(&e->shards[i]->counters, CTR_item_bytes);
     }
-    y->began_us = clock_mono_us();
     y->has_encoder = snap_encoder_begin(&y->encoder, write_bytes, y, &h, false);
     return y->has_encoder ||
            end_with(y, y->is_broken ? FULLSYNC_CLIENT_GONE : FULLSYNC_NO_MEMORY);

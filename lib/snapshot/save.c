@@ -28,7 +28,7 @@ struct saver {
     struct snap_encoder encoder;
     struct walk walk;
     struct shipping shipping;
-    usec_t began_us;
+    struct rate rate;
     msec_t flush_at; /* the one that is in the file; MSEC_NEVER: none */
 };
 
@@ -76,7 +76,7 @@ static bool on_rest(void *arg)
     atomic_store_explicit(&s->save->items,
                           atomic_load_explicit(&s->walk.shipped, memory_order_relaxed),
                           memory_order_relaxed);
-    keep_rate(&s->save->rate_max, &s->save->is_to_stop, s->began_us, s->bytes);
+    rate_keep(&s->rate, s->bytes, &s->save->rate_max, &s->save->is_to_stop);
     return !s->is_broken && !is_void(s) &&
            !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed);
 }
@@ -219,7 +219,6 @@ enum save_end save_run(struct save *save)
         .rest = on_rest,
         .arg = &s,
     };
-    s.began_us = clock_mono_us();
     if (save->write == NULL && !begin_file(&s)) {
         return SAVE_FAILED;
     }

@@ -8,6 +8,38 @@ import mayfly                                                           # noqa: 
 from mayfly import wait_for                                             # noqa: E402
 
 
+def xxh32(data):
+    """XXH32 with seed 0."""
+    def turned(x, n):
+        x &= 0xffffffff
+        return (x << n | x >> (32 - n)) & 0xffffffff
+
+    p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    words = [int.from_bytes(data[i:i + 4], "little") for i in range(0, len(data) - 3, 4)]
+    stripes = len(data) // 16
+    if stripes:
+        lanes = [p1 + p2, p2, 0, -p1]
+        for i in range(stripes * 4):
+            lanes[i % 4] = turned(lanes[i % 4] + words[i] * p2, 13) * p1
+        h = sum(turned(lane, n) for lane, n in zip(lanes, (1, 7, 12, 18)))
+    else:
+        h = p5
+    h += len(data)
+    for word in words[stripes * 4:]:
+        h = turned(h + word * p3, 17) * p4
+    for byte in data[len(words) * 4:]:
+        h = turned(h + byte * p5, 11) * p1
+    h &= 0xffffffff
+    for shift, prime in ((15, p2), (13, p3)):
+        h = (h ^ h >> shift) * prime & 0xffffffff
+    return h ^ h >> 16
+
+
+def sealed(line):
+    """A line of a primary, with the sum that ends it."""
+    return line + b" %08x\r\n" % xxh32(line)
+
+
 class Node(mayfly.Daemon):
     """A server that may follow another one; c: an operator's connection. of: the port of its primary."""
 

@@ -431,7 +431,7 @@ def another(c, name, words):
     """Set it to a value that it does not have; returns that."""
     now = value_of(c, name)
     number = re.match(r"\d+", now)
-    if name == "replicaof":
+    if name in ("replicaof", "replica_announce"):
         words = ["h 1", "h 2"]          # no is none of its values
     candidates = words + ["yes", "no"] + ([str(int(number.group()) + 1), str(int(number.group()) - 1)] if number else []) \
         + ["2", "1"]

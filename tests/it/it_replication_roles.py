@@ -5,11 +5,13 @@ that hands over."""
 import os
 import socket
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
 from mayfly import wait_for                                             # noqa: E402
+from proxy import Proxy                                                 # noqa: E402
 from replicas import Node, level                                        # noqa: E402
 
 
@@ -60,6 +62,42 @@ def test_a_replica_that_serves_nobody():
                 assert o.ask(b"replicaof 127.0.0.1 %d" % a.port) == b"OK"
                 wait_for(lambda: c.rest() == b"", "it closes the connection")
             assert closes(b)
+
+
+def test_a_replica_behind_another_address():
+    """A server that hands over follows its replica where that says, not where its connections come from."""
+    for how, host in (("localhost %d", "localhost"), ("127.0.0.1:%d", "127.0.0.1"),
+                      ("[::ffff:127.0.0.1]:%d", "::ffff:127.0.0.1")):
+        with Node() as a, Node(of=a.port) as b:
+            level(a, b)
+            with b.operator() as o, Proxy(b.port) as p:
+                assert o.ask(b"config set replica_announce " + (how % p.port).encode()) == b"OK"
+                shown = "address=%s:%d," % ("[%s]" % host if ":" in host else host, p.port)
+                wait_for(lambda: shown in a.c.stats(b"replication").get("replica0", ""), "it is told")
+                level(a, b)
+                assert a.c.ask(b"failover") == b"OK"
+                assert a.c.stats(b"replication")["repl_primary"] == "%s %d" % (host, p.port)
+                level(b, a)
+                assert len(p.links) > 0
+
+
+def test_a_file_is_not_replaced_by_less():
+    """While a replica is sent everything, no rule has it save what there is by then. And a rate may be changed on the
+    way: without that, the sync takes longer than anybody waits here."""
+    with Node("-m", "300", "-o", "save_rate=1") as a:
+        for i in range(200):
+            assert a.c.set(b"k%d" % i, os.urandom(1000000)) == b"STORED"
+        with tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder, \
+                Node("-m", "400", "-o", "dir=%s,save=1:1" % folder, of=a.port) as b:
+            wait_for(lambda: int(b.c.stats()["curr_items"]) > 2, "more than a second's worth is here")
+            assert b.state() == "syncing"
+            with a.operator() as o:
+                assert o.ask(b"config set save_rate 0") == b"OK"
+            level(a, b)
+            wait_for(lambda: b.c.stats(b"persistence")["rdb_saves"] != "0", "the rule is met now")
+            before, after = b.log().split("-> online", 1)
+            assert "snapshot, saved" not in before, before
+            assert " 200 items" in after, after
 
 
 def test_a_stop_hands_over():

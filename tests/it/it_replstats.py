@@ -12,6 +12,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
 from mayfly import Daemon, wait_for                                     # noqa: E402
+from replicas import sealed                                             # noqa: E402
 
 RUN = b"a" * 32     # the name of a process that the test plays
 
@@ -55,7 +56,7 @@ class FakePrimary:
         self.sock.settimeout(mayfly.PATIENCE)
         self.file = self.sock.makefile("rb")
         assert self.file.readline().startswith(b"psync 1 ")
-        self.sock.sendall(first + b"\r\n")
+        self.sock.sendall(sealed(first))
 
     def go_on(self, ahead_ms, more):
         """Continue the history that the replica has, with so many bytes to come."""
@@ -65,13 +66,13 @@ class FakePrimary:
         _, version, epoch, name, offset, _, _ = self.file.readline().split()
         assert version == b"1" and len(name) == 32
         self.offset = int(offset)
-        self.sock.sendall(b"CONTINUE 1 %s %d %d %d %d %s\r\n" % (
-            name, max(1, int(epoch)), self.offset, self.offset, time.time() * 1000 + ahead_ms, b"c" * 32))
+        self.sock.sendall(sealed(b"CONTINUE 1 %s %d %d %d %d %s" % (
+            name, max(1, int(epoch)), self.offset, self.offset, time.time() * 1000 + ahead_ms, b"c" * 32)))
         self.ping(ahead_ms, more)
 
     def ping(self, ahead_ms, more):
         assert self.file.readline().startswith(b"replconf ack ")
-        self.sock.sendall(b"PART 0 %d %d 0 0\r\n" % (time.time() * 1000 + ahead_ms, self.offset + more))
+        self.sock.sendall(sealed(b"PART 0 %d %d 0 0" % (time.time() * 1000 + ahead_ms, self.offset + more)))
 
     def __enter__(self):
         return self

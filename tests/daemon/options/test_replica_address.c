@@ -67,6 +67,7 @@ static const struct {
     {"[]:1", "the host is missing"},
     {"a,b 1", "the host is neither a name nor an address"},
     {"h\n 1", "the host is neither a name nor an address"},
+    {"h\xc3\xa9 1", "the host is neither a name nor an address"},
     {"http://h:1", "an IPv6 address needs brackets, or a blank before the port"},
     {"::1:11211", "an IPv6 address needs brackets, or a blank before the port"},
     {"h:1 2", "the host is not an IPv6 address"},
@@ -96,6 +97,27 @@ TEST(a_host_has_255_bytes_at_most)
     snprintf(text + REPLICA_HOST_BYTES, 3, ":1");
     ck_assert(!replica_address_parse(text, host, port, &why));
     ck_assert_str_eq(why, "the host is longer than 255 bytes");
+}
+
+static const struct {
+    const char *text;
+    const char *joined;
+} joined[] = {
+    {"example.net 00080", "example.net:80"},
+    {"::1 11211", "[::1]:11211"},
+    {"[fe80::1%eth0]:1", "[fe80::1%eth0]:1"},
+    {"no one", ""},
+    {"nonsense", ""},
+};
+
+TEST(one_word_is_made_of_it)
+{
+    for (size_t i = 0; i < sizeof(joined) / sizeof(joined[0]); i++) {
+        char out[REPLICA_ADDRESS_BYTES];
+
+        replica_address_join(joined[i].text, out);
+        ck_assert_str_eq(out, joined[i].joined);
+    }
 }
 
 TEST(two_words_are_one_address)

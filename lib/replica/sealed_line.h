@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines that a primary sends beside its stream. Blocks of the stream have sums of their own; a
+ * number in such a line that was damaged on its way would move deadlines, or have a replica
+ * serve too early, so each line ends with the XXH32 of what is before, in eight hexadecimal
+ * digits.
+ */
+#ifndef MAYFLY_LIB_REPLICA_SEALED_LINE_H
+#define MAYFLY_LIB_REPLICA_SEALED_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/span.h"
+
+/* What sealing adds: a blank, the digits, CR and LF, and a NUL. */
+#define SEAL_BYTES 12u
+
+/*
+ * Seal a line of len bytes, which has no end yet, in a buffer that has SEAL_BYTES more. Returns
+ * its length with its end. Context: any thread.
+ */
+size_t line_seal(char *line, size_t len);
+
+/* Take the sum from a line without an end. False: there is none, or it is wrong. */
+bool line_unseal(struct span *line);
+
+#endif
