@@ -29,7 +29,7 @@
 #define WAIT_MAX_MS     86400000u
 
 /* The line in front of the bytes. */
-#define HEAD_MAX 128u
+#define HEAD_MAX 160u
 
 /* The longest line. */
 #define LINE_MAX_BYTES (256u + REPL_PATH_BYTES)
@@ -166,8 +166,9 @@ static void answer_part(struct following *f, bool is_due)
         return;
     }
     replication_ping(replication_of(f), &p, n == 0);
-    len = snprintf(head, sizeof(head), "PART %zu %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64,
-                   (size_t)n, p.now_ms, p.end, p.due_offset, p.due_ms);
+    len = snprintf(head, sizeof(head),
+                   "PART %zu %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64,
+                   (size_t)n, p.now_ms, p.end, p.due_offset, p.due_ms, p.wall_ms);
     must(len > 0 && (size_t)len < sizeof(head) - SEAL_BYTES);
     head_len = line_seal(head, (size_t)len);
     memcpy(f->buffer + HEAD_MAX - head_len, head, head_len);

@@ -476,12 +476,12 @@ static enum session greet(struct follower *f, struct greeting *g)
 
 /* ---- the stream -------------------------------------------------------------------------- */
 
-/* PART: bytes, time, end, level's offset and time. */
+/* PART: bytes, time, end, level's offset and time, wall clock. */
 struct part {
     uint32_t bytes;
     int64_t now_ms;
     uint64_t end, due_offset;
-    int64_t due_ms;
+    int64_t due_ms, wall_ms;
 };
 
 static bool read_part(struct span line, struct part *p)
@@ -492,10 +492,11 @@ static bool read_part(struct span line, struct part *p)
         return false;
     }
     answer_split(line, &w);
-    return w.count == 6 && span_is(w.word[0], "PART") &&
+    return w.count == 7 && span_is(w.word[0], "PART") &&
            num_u32(w.word[1], &p->bytes) == MF_OK && p->bytes <= REPL_PORTION_MAX &&
            answer_time(w.word[2], &p->now_ms) && answer_offset(w.word[3], &p->end) &&
-           answer_offset(w.word[4], &p->due_offset) && num_i64(w.word[5], &p->due_ms) == MF_OK;
+           answer_offset(w.word[4], &p->due_offset) &&
+           num_i64(w.word[5], &p->due_ms) == MF_OK && answer_time(w.word[6], &p->wall_ms);
 }
 
 static void serve_if_level(struct follower *f)
@@ -589,6 +590,7 @@ static enum session take_part(struct follower *f)
         return follower_end(f, SESSION_CUT, "the primary says", line);
     }
     follower_note_time(f, p.now_ms);
+    follower_note_wall(f, p.wall_ms);
     if (link_into(f->link, f->portion, p.bytes) != LINK_OK) {
         return follower_end_cut(f, SESSION_CUT);
     }
@@ -764,15 +766,12 @@ void follower_path(struct follower *f, char path[REPL_PATH_REST])
 
 void follower_look(struct follower *f, struct repl_info *info)
 {
-    const struct clock *clock = &follower_engine(f)->clock;
-
     pthread_mutex_lock(&f->mutex);
     snprintf(info->target, sizeof(info->target), "%.*s", (int)sizeof(info->target) - 1,
              f->shown.text);
     info->lag_bytes = f->end > info->name.offset ? f->end - info->name.offset : 0;
     info->silent_ms = f->shown_heard_ms != 0 ? clock_mono_ms() - f->shown_heard_ms : -1;
     info->level_ms = f->level_ms != 0 ? clock_mono_ms() - f->level_ms : -1;
+    info->skew_ms = info->silent_ms >= 0 ? f->skew_ms : 0;
     pthread_mutex_unlock(&f->mutex);
-    info->skew_ms =
-        info->silent_ms >= 0 ? atomic_load(&f->r->to_unix_ms) - clock_unix_offset_ms(clock) : 0;
 }

@@ -4,11 +4,19 @@
  */
 #include "daemon/worker/follower_parts.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "daemon/base/log.h"
 #include "daemon/worker/crew.h"
 #include "lib/engine/engine.h"
 
 /* The smallest transit of this time gives the offset between the clocks. */
 #define SCALE_WINDOW_MS 30000
+
+/* A skew above the first is told, and that it is over below the second. */
+#define SKEW_MS      1000
+#define SKEW_OVER_MS 500
 
 /* The primary's clock showed this when it sent what has just come. */
 void follower_note_time(struct follower *f, int64_t now_ms)
@@ -28,10 +36,32 @@ void follower_note_time(struct follower *f, int64_t now_ms)
         s->now = offset;
         s->began = here;
     }
+    s->late = -offset;
     s->now = offset > s->now ? offset : s->now;
     offset = s->now > s->before ? s->now : s->before;
+    s->late += offset;
     atomic_store_explicit(&f->r->to_unix_ms, offset, memory_order_relaxed);
     applier_set_scale(f->applier, offset);
+}
+
+void follower_note_wall(struct follower *f, int64_t unix_ms)
+{
+    const int64_t skew_ms = unix_ms - clock_unix_ms(&follower_engine(f)->clock) + f->scale.late;
+    const int64_t size = llabs(skew_ms);
+
+    pthread_mutex_lock(&f->mutex);
+    f->skew_ms = skew_ms;
+    pthread_mutex_unlock(&f->mutex);
+    if (!f->is_skewed && size > SKEW_MS) {
+        f->is_skewed = true;
+        log_warn("replication, the wall clock of the primary is %" PRId64
+                 " ms %s this one: no deadline moves, but times that clients give as dates "
+                 "would be other ones after a promotion",
+                 size, skew_ms > 0 ? "ahead of" : "behind");
+    } else if (f->is_skewed && size < SKEW_OVER_MS) {
+        f->is_skewed = false;
+        log_notice("replication, the wall clock of the primary agrees with this one again");
+    }
 }
 
 /* What is due at this time of the stream is gone at the primary, by an offset. */

@@ -45,6 +45,7 @@ struct scale {
     bool is_set;
     int64_t now, before; /* the greatest in this window, and in the one before */
     msec_t began;        /* this window */
+    int64_t late;        /* how much later than the best the last message came */
 };
 
 struct follower {
@@ -57,6 +58,7 @@ struct follower {
     char *portion; /* REPL_PORTION_MAX bytes, while there is an applier */
     struct target target;
     struct scale scale;
+    bool is_skewed;               /* by more than a second, and that was told */
     bool is_forced;               /* the target is new: any epoch will do */
     bool needs_all;               /* what comes from where it is cannot be applied */
     uint64_t bad_offset;          /* where a block was damaged; 0: nowhere yet */
@@ -77,6 +79,7 @@ struct follower {
     char path[REPL_PATH_REST];
     uint64_t end;
     msec_t shown_heard_ms;
+    int64_t skew_ms; /* how far the primary's wall clock is ahead */
     msec_t
         level_ms; /* when the primary last told of nothing that is not applied here; 0: never */
 };
@@ -114,6 +117,9 @@ bool follower_send(struct follower *f, const char *line, int n);
 
 /* The primary's clock showed this, on the scale of the stream, when it sent what has come. */
 void follower_note_time(struct follower *f, int64_t now_ms);
+
+/* And its wall clock showed this. After follower_note_time(). */
+void follower_note_wall(struct follower *f, int64_t unix_ms);
 
 /* What is due at this time of the stream is gone at the primary, by an offset. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);

@@ -258,6 +258,7 @@ void replication_ping(struct replication *r, struct repl_ping *p, bool is_idle)
     }
     *p = (struct repl_ping){
         .now_ms = clock_now(&r->crew->engine.clock) + r->to_unix_ms,
+        .wall_ms = clock_unix_ms(&r->crew->engine.clock),
         .end = backlog_end(r->backlog),
         .due_offset = level.offset,
         .due_ms = level.due_gone,

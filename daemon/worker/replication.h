@@ -369,8 +369,9 @@ void replication_leave(struct replication *r, struct replica *x);
 
 /* What is told with each answer: see shipper_level(). */
 struct repl_ping {
-    int64_t now_ms; /* on the scale of the stream */
-    uint64_t end;   /* of the stream */
+    int64_t now_ms;  /* on the scale of the stream */
+    int64_t wall_ms; /* by the wall clock */
+    uint64_t end;    /* of the stream */
     uint64_t due_offset;
     int64_t due_ms;
 };

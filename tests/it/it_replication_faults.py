@@ -516,7 +516,7 @@ def never_ends(end):
 def never_ends_lines(end):
     end.recv(4096)
     while True:
-        end.sendall(sealed(b"PART 0 0 0 0 0") * 4000)
+        end.sendall(sealed(b"PART 0 0 0 0 0 0") * 4000)
 
 
 def greeting(word=b"FULLSYNC", version=b"1", name=ID, epoch=b"9", offset=b"0", end=b"0", now=b"1800000000000",
@@ -537,16 +537,16 @@ def liars():
     yield never_ends
     yield never_ends_lines
     yield say(b"HANDOVER\r\n" * 3)
-    yield say(greeting(b"CONTINUE"), sealed(b"PART 24 0 0 0 0") + b"x" * 24)
-    yield say(greeting(b"CONTINUE"), sealed(b"PART 0 0 0 0 0"), b"HANDOVER\r\n")
+    yield say(greeting(b"CONTINUE"), sealed(b"PART 24 0 0 0 0 0") + b"x" * 24)
+    yield say(greeting(b"CONTINUE"), sealed(b"PART 0 0 0 0 0 0"), b"HANDOVER\r\n")
     yield say(greeting(name=b"0" * 32))
     yield say(greeting(path=b"f" * 400))
     for word, n in itertools.product((b"FULLSYNC", b"CONTINUE"), ODD_NUMBERS):
         for which in ("version", "epoch", "offset", "end", "now"):
-            yield say(greeting(word, **{which: n}), sealed(b"PART %s 1 2 3 4" % n), sealed(b"END %s" % n))
+            yield say(greeting(word, **{which: n}), sealed(b"PART %s 1 2 3 4 5" % n), sealed(b"END %s" % n))
     for n in ODD_NUMBERS:
         yield say(greeting(), b"PART %s\r\n" % n + b"x" * 1000)
-        yield say(greeting(), sealed(b"END 0 %s %s %s %s 0" % (ID, n, n, n)), sealed(b"PART 0 %s %s %s %s" % (n, n, n, n)))
+        yield say(greeting(), sealed(b"END 0 %s %s %s %s 0" % (ID, n, n, n)), sealed(b"PART 0 %s %s %s %s %s" % (n, n, n, n, n)))
         yield say(greeting(), b"PART 24\r\n" + b"x" * 24)
     yield say(greeting(), sealed(b"END 0 %s 9 0 0 0" % (b"0" * 32)))
     # Numbers that are right, with a sum that is not.

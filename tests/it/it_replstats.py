@@ -72,7 +72,7 @@ class FakePrimary:
 
     def ping(self, ahead_ms, more):
         assert self.file.readline().startswith(b"replconf ack ")
-        self.sock.sendall(sealed(b"PART 0 %d %d 0 0" % (time.time() * 1000 + ahead_ms, self.offset + more)))
+        self.sock.sendall(sealed(b"PART 0 %d %d 0 0 %d" % (now := time.time() * 1000 + ahead_ms, self.offset + more, now)))
 
     def __enter__(self):
         return self
