@@ -12,11 +12,14 @@ class Plan:
 
     cut: both ends are closed. flip: a bit of the next byte of down is turned. stall: nothing more passes down, and the
     connection stays. half: the server's end is announced to the client, what the client says still passes.
-    rate: bytes a second of down."""
+    rate: bytes a second of down. cut_before, stall_after: the same before these words, or after their line; each is looked
+    for in what comes at a time."""
 
-    def __init__(self, cut=None, cut_up=None, flip=None, bit=0, stall=None, half=None, rate=None):
+    def __init__(self, cut=None, cut_up=None, flip=None, bit=0, stall=None, half=None, rate=None, cut_before=None,
+                 stall_after=None):
         self.cut, self.cut_up, self.flip, self.bit = cut, cut_up, flip, bit
         self.stall, self.half, self.rate = stall, half, rate
+        self.cut_before, self.stall_after = cut_before, stall_after
 
 
 PASSES = Plan()
@@ -92,6 +95,24 @@ class Link:
         if self.plan.half is None:
             self.close()
 
+    def up_to_words(self, data):
+        """What is passed of this piece, after which the plan comes true if its words are in it."""
+        plan = self.plan
+        words = plan.cut_before or plan.stall_after
+        at = data.find(words)
+        if at < 0:
+            return data
+        if plan.cut_before:
+            plan.cut = self.down + at
+            return data[:at]
+        end = data.find(b"\n", at) + 1
+        plan.stall = self.down + (end or len(data))
+        return data[:end or len(data)]
+
+    def wait_while_stalled(self):
+        while self.proxy.is_stalled.is_set() and not self.over.wait(0.002):
+            pass
+
     def pass_some(self):
         """Pass a piece down; false: that was the last."""
         plan = self.plan
@@ -104,16 +125,18 @@ class Link:
             elif plan.stall is not None:
                 self.over.wait()
             return False
-        while self.proxy.is_stalled.is_set() and not self.over.wait(0.002):
-            pass
+        self.wait_while_stalled()
         data = self.server.recv(PIECE if until is None else min(PIECE, until - self.down))
         if not data:
             return False
+        self.wait_while_stalled()
         if plan.flip is not None and self.down <= plan.flip < self.down + len(data):
             spoilt = bytearray(data)
             spoilt[plan.flip - self.down] ^= 1 << plan.bit
             data = bytes(spoilt)
             self.was_spoilt = True
+        if plan.cut_before is not None or plan.stall_after is not None:
+            data = self.up_to_words(data)
         if self.recorded is not None:
             self.recorded += data
         self.client.sendall(data)

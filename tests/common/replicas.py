@@ -96,7 +96,8 @@ def keys(c):
     """Its keys, as meta commands name them: with the flag for base64, if they need that."""
     c.send(b"lru_crawler mgdump all\r\n")
     found = []
-    assert c.line() == b"OK"
+    line = c.line()
+    assert line == b"OK", line
     while True:
         line = c.line()
         if line == b"EN":

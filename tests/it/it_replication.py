@@ -274,10 +274,15 @@ def test_expire_hold_on_either_side():
             for n in range(20):
                 assert a.c.ask(b"ms e%d 1 p300\r\nx" % n) == b"HD"
             level(a, b)
-            (a, b)[held].c.ask(b"expire_hold on")
+            assert (a, b)[held].c.ask(b"expire_hold 600") == b"OK"
             if held == 1:
                 wait_for(lambda: a.c.stat("curr_items") == 0, "the primary lets them go")
-            (a, b)[held].c.ask(b"expire_hold off")
+            else:
+                wait_for(lambda: a.c.ask(b"mg e19") == b.c.ask(b"mg e19") == b"EN", "they are due")
+                assert a.c.stat("curr_items") == 20
+            level(a, b)
+            assert b.c.stat("curr_items") == 20
+            assert (a, b)[held].c.ask(b"expire_hold 0") == b"OK"
             wait_for(lambda: a.c.stat("curr_items") == b.c.stat("curr_items") == 0, "both let them go")
 
 

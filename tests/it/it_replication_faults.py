@@ -222,7 +222,8 @@ def test_stalled_and_half_closed_links():
         assert not first.over.is_set() and b.state() == "online", b.log()[-600:]
         p.stall(True)
         b.wait_for_state("cut")
-        assert b.c.get(b"k1") is not None and "repl_timeout" in b.log()
+        assert b.c.get(b"k1") is not None
+        wait_for(lambda: "repl_timeout" in b.log(), "it says why")
         a.c.set(b"k1", b"new")
         p.stall(False)
         level(a, b)
