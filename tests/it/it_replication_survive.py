@@ -188,6 +188,33 @@ def test_a_handover_that_is_lost():
             assert "-> syncing" not in a.log()
 
 
+def test_a_handover_waits_for_a_replica_that_lags():
+    with Node("--failover-timeout", "60000") as a, Proxy(a.port) as p, Node(of=p.port) as b:
+        fill(a.c)
+        level(a, b)
+        for by_replica in (True, False):
+            p.plans = [Plan(rate=4000000)]
+            p.cut()
+            level(a, b)
+            p.stall(True)
+            for n in range(200):
+                assert a.c.set(b"n%d" % n, os.urandom(10000)) == b"STORED"
+            was = a.c.get(*[b"n%d" % n for n in range(200)])
+            p.stall(False)
+            if not by_replica:
+                assert a.c.ask(b"failover") == b"OK"
+            else:
+                assert b.c.ask(b"promote 60000") == b"OK"
+            wait_for(lambda: b.state() == "primary" and a.role()[0] == "replica", "the roles have changed")
+            assert b.c.get(*[b"n%d" % n for n in range(200)]) == was
+            level(b, a)
+            # And back.
+            assert b.c.ask(b"failover") == b"OK"
+            wait_for(lambda: b.role()[0] == "replica", "the roles have changed")
+            b.follow(p.port)
+            level(a, b)
+
+
 def test_either_side_killed_once_it_was_handed_over():
     for first in (True, False):
         with Node("--failover-timeout", "60000") as a, Node(of=a.port) as b:
@@ -320,6 +347,70 @@ def test_changes_that_arrive_after_the_deadline():
         found = assert_equal(a, b)
         assert found[b"touched"][0] == b"57"
         wait_for(lambda: a.c.stat("curr_items") == b.c.stat("curr_items") == len(stays), "and collected")
+
+
+def touch_in_time(a, keys, before, ms=700):
+    """Give the keys a deadline, do something, and prolong them before it comes; false: the machine was too slow."""
+    for key in keys:
+        assert a.c.ask(b"ms %s 1 p%d\r\n5" % (key, ms)) == b"HD"
+    assert a.c.ask(b"ms canary 1 p%d\r\nx" % (ms + 200)) == b"HD"
+    before()
+    return all([a.c.ask(b"touch %s 5000" % key) == b"TOUCHED" for key in keys])
+
+
+def test_deadlines_that_come_before_what_prolongs_them():
+    """In a part of the stream, or of a full sync, that comes later: the replica lets nothing go before."""
+    keys = [b"t%d" % n for n in range(50)]
+    with Node() as a, Proxy(a.port) as p, Node(of=p.port) as b:
+        def a_later_part():
+            def cut_off():
+                level(a, b)
+                p.is_refusing = True
+                p.cut()
+                b.wait_for_state("cut")
+                assert a.c.set(b"large", os.urandom(900000)) == b"STORED"
+            if not touch_in_time(a, keys, cut_off):
+                p.is_refusing = False
+                return False
+            wait_for(lambda: a.c.get(b"canary") is None, "the deadline has passed")
+            before = len(p.links)
+            p.plans = [Plan(stall=600000)]
+            p.is_refusing = False
+            wait_for(lambda: len(p.links) > before and p.links[before].down >= 600000, "a part of it comes")
+            # As long as a sampler takes that may.
+            assert b.c.ask(b"expire_hold 0") == b"OK" and not b.c.get(*keys)
+            with b.client() as c:
+                for _ in range(20):
+                    assert c.ask(b"mg t1") == b"EN"
+            p.cut()
+            return True
+        wait_for(a_later_part, "a try in time")
+        level(a, b)
+        assert len(b.c.get(*keys)) == len(keys), sorted(b.c.get(*keys))
+        assert_equal(a, b)
+        # The same while it catches up.
+        b.crash()
+
+        def a_full_sync():
+            with Writer(a) as w:
+                new = []
+
+                def sync():
+                    c = stack.enter_context(catching_up(a, p))
+                    w.end()
+                    new.append(c)
+                with contextlib.ExitStack() as stack:
+                    if not touch_in_time(a, keys, sync, 2000):
+                        return False
+                    c = new[0]
+                    wait_for(lambda: a.c.get(b"canary") is None, "the deadline has passed")
+                    assert c.state() == "catching_up" and c.c.stat("curr_items") >= len(keys)
+                    p.cut()
+                    level(a, c)
+                    assert len(c.c.get(*keys)) == len(keys), sorted(c.c.get(*keys))
+                    assert_equal(a, c)
+                    return True
+        wait_for(a_full_sync, "a try in time")
 
 
 PAST = [b"-1", b"1000000000"]   # relative, and a date
@@ -583,6 +674,7 @@ def test_other_threads_after_a_restart_of_either_side():
             try:
                 fill(a.c, 2000, 100)
                 level(a, b)
+                syncs = 1
                 for threads in ("4", "1", "3"):
                     changes(a)
                     p.is_refusing = True
@@ -593,7 +685,8 @@ def test_other_threads_after_a_restart_of_either_side():
                     changes(a)
                     p.is_refusing = False
                     level(a, b)
-                    assert b.stop() == 0
+                    assert b.stop() == 0 and b.log().count("-> syncing") == syncs, b.log()
+                    syncs = 0
                     changes(a)
                     b.kill()
                     b = Node("-e", second, "-t", threads, of=p.port)
