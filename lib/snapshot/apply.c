@@ -169,6 +169,7 @@ static unsigned store_some(struct apply *a, unsigned from)
     for (i = from; i < a->n; i++) {
         engine_prefetch_bucket(rt, a->hash[i]);
     }
+    engine_prefetch_items(rt, &a->hash[from], sizeof(a->hash[0]), a->n - from);
     for (i = from; i < a->n; i++) {
         struct store_kept kept;
         struct store st;
