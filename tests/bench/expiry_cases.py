@@ -15,6 +15,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PATIENCE_S = 600
 
 
 def load_bench():
@@ -63,6 +64,32 @@ class Server(bench.Server):
 
     def __exit__(self, *_):
         self.stop()
+
+
+class Client:
+    """One connection that asks for a line; address: a port of this host, or the path of a socket."""
+
+    def __init__(self, address):
+        if isinstance(address, str):
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.settimeout(PATIENCE_S)
+            self.sock.connect(address)
+        else:
+            self.sock = socket.create_connection(("127.0.0.1", address), PATIENCE_S)
+        self.file = self.sock.makefile("rb")
+
+    def ask(self, line):
+        self.sock.sendall(line.encode() + b"\r\n")
+        return self.file.readline().decode().rstrip()
+
+    def bulk(self, line):
+        """The reply of redis in so many bytes."""
+        head = self.ask(line)
+        return self.file.read(int(head[1:]) + 2).decode() if head.startswith("$") and head != "$-1" else head
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
 
 
 class Rig:

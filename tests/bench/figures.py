@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What tests/bench/expiry measures and demands, and how its runs become tables of medians. A run
+"""What tests/bench/expiry and tests/bench/replication measure and demand, and how their runs become tables of medians. A run
 whose load left late is left out of what depends on that.
 
 A file of runs is JSON: {"machine", "scale", "late_ms", "versions": {server: text}, "commands": [text],
@@ -26,22 +26,34 @@ FIGURES = {
     "rss_mb": ("resident at the end, MiB", "%.0f"), "min_pct": ("ideal MIN", "%.2f"), "ideal_lru_pct": ("ideal LRU", "%.2f"),
     "s3fifo_pct": ("ideal S3-FIFO", "%.2f"), "density_pct": ("density", "%.2f"), "lru_pct": ("allkeys-lru", "%.2f"),
     "lfu_pct": ("allkeys-lfu", "%.2f"), "random_pct": ("allkeys-random", "%.2f"),
+    "instructions": ("instructions", "%.0f"), "instructions_before": ("without replication", "%.0f"),
+    "instructions_more": ("more", "%.0f"), "set0_us": ("CPU a set without replicas, us", "%.2f"),
+    "first_us": ("more with one, us", "%.2f"), "further_us": ("more with another, us", "%.2f"),
+    "replica_us": ("at a replica, us", "%.2f"), "both_us": ("more and at the replica, us", "%.2f"),
+    "sync_s": ("synced after, s", "%.2f"), "sync_more_mb": ("more resident meanwhile, MiB", "%.1f"),
+    "rate_k": ("sets/s, thousand", "%.0f"), "lag_p50_ms": ("lag, median ms", "%.2f"), "lag_p99_ms": ("lag, p99 ms", "%.2f"),
+    "stream_kb": ("stream, KiB", "%.0f"), "after_s": ("replica after that, s", "%.2f"), "level_s": ("level after, s", "%.2f"),
+    "syncs_full": ("full syncs", "%.0f"), "wait_p50_ms": ("longest wait, median ms", "%.1f"),
+    "wait_p99_ms": ("longest wait, p99 ms", "%.1f"), "lost": ("lost", "%.0f"), "writes_k": ("writes, thousand", "%.0f"),
+    "age_p50_ms": ("age, median ms", "%.1f"), "age_max_ms": ("age, most ms", "%.1f"), "hits": ("hits after it", "%.0f"),
+    "requests_k": ("requests, thousand", "%.0f"), "cuts": ("cuts", "%.0f"), "looks": ("comparisons", "%.0f"),
+    "items": ("items", "%.0f"), "deadline_ms": ("deadlines differ by, ms", "%.0f"), "changes_k": ("changes, thousand", "%.0f"),
 }
 
 
 LATENCIES = ["before_p99_ms", "p99_ms", "before_p999_ms", "p999_ms", "max_ms"]
 # What a run whose load was late says nothing of; requests that come in crowds also cost less.
-TIMED = LATENCIES + ["cpu_ms", "set_us"]
+TIMED = LATENCIES + ["cpu_ms", "set_us", "lag_p50_ms", "lag_p99_ms"]
 
 
 class Experiment:
     """name, title, what a case is, columns, cases, fewer cases for --quick, bars, explanation; the
-    servers that take part."""
+    servers that take part, the bench that measures it."""
 
-    def __init__(self, name, title, case_is, columns, cases, quick, bars, text, servers=SERVERS):
+    def __init__(self, name, title, case_is, columns, cases, quick, bars, text, servers=SERVERS, bench="expiry"):
         self.name, self.title, self.case_is, self.columns = name, title, case_is, columns
         self.cases, self.quick, self.bars, self.text = cases, quick, bars, text
-        self.servers = servers
+        self.servers, self.bench = servers, bench
 
 
 class Bar:
@@ -66,6 +78,18 @@ def own(medians, figure):
 
 def worst(figure):
     return lambda medians: max(own(medians, figure), default=None)
+
+
+def worst_of(case, figure):
+    """Of the cases whose names begin so."""
+    return lambda medians: worst(figure)({c: m for c, m in medians.items() if c.startswith(case)})
+
+
+def beyond_twice(figure, before):
+    """How far it is above twice what it was before."""
+    def value(medians):
+        return max((a - 2 * b for a, b in zip(own(medians, figure), own(medians, before))), default=None)
+    return value
 
 
 def worst_ratio(figure, to):
@@ -203,6 +227,73 @@ EXPERIMENTS = [
         "maxmemory_policy, and all that it takes beside the items comes out of the same limit. noeviction keeps what came "
         "first. Here no key has a deadline; where all have one, the volatile policies choose as those of all keys do.",
         ["mayflyd"]),
+]
+
+
+def replication(name, title, case_is, columns, cases, quick, bars, text, servers=("mayflyd",)):
+    return Experiment("repl-" + name, "Replication: " + title, case_is, columns, cases, quick, bars, text,
+                      list(servers), "replication")
+
+
+PEERS = ("mayflyd", "redis")
+
+EXPERIMENTS += [
+    replication(
+        "off", "a server without a replica", "operation", ["instructions", "instructions_before", "instructions_more"],
+        ["get", "set"], None, [Bar("instructions more than before", worst("instructions_more"), 0)],
+        "Instructions of the server's own code for each operation, 16 pipelined, counted by callgrind: a run of 60 000 "
+        "less one of 20 000. Beside them those of the version before there was replication."),
+    replication(
+        "set", "what a set costs", "sets", ["set0_us", "first_us", "further_us", "replica_us", "both_us"],
+        ["16 pipelined"], None,
+        [Bar("more with one replica, us", worst("first_us"), .3), Bar("more with another, us", worst("further_us"), .08),
+         Bar("at a replica, us", worst("replica_us"), .4), Bar("more and at the replica, to redis", to_cheaper_peer("both_us"), .5)],
+        "CPU time of the whole processes for each set of 100 bytes, a million keys, until the replicas have everything. "
+        "Primary without replicas, then with one, then with two.", PEERS),
+    replication(
+        "sync", "a full sync", "items", ["sync_s", "sync_more_mb", "before_p999_ms", "p999_ms"],
+        ["4000000 items"], ["400000 items"],
+        [Bar("synced after, s", worst("sync_s"), 3),
+         Bar("p99.9 of gets beyond twice that before, ms", beyond_twice("p999_ms", "before_p999_ms"), .5),
+         Bar("more resident at the primary, MiB", worst("sync_more_mb"), 90)],
+        "Values of 100 bytes. *Synced* is from `replicaof` until the replica is online, while nobody else asks for "
+        "anything; then gets of the primary at a steady rate, without and with full syncs that follow one another. "
+        "Resident is the server's process; redis has a child beside it.", PEERS),
+    replication(
+        "lag", "how late a replica has a change", "sets beside", ["rate_k", "lag_p50_ms", "lag_p99_ms"],
+        ["1000 sets/s", "half of the highest rate"], None,
+        [Bar("p99 at 1000 sets/s, ms", worst_of("1000", "lag_p99_ms"), 3),
+         Bar("p99 at half of the highest rate, ms", worst_of("half", "lag_p99_ms"), 10)],
+        "From the answer to a set at the primary until a read of the replica has found it, again and again, beside sets "
+        "at a steady rate. The highest rate is that of as many sets as can be until the replica has them, 16 pipelined.",
+        PEERS),
+    replication(
+        "expiry", "many keys of one deadline", "keys", ["stream_kb", "gone_s", "after_s"], ["1000000"], ["100000"],
+        [Bar("stream, KiB", worst("stream_kb"), 4), Bar("replica empty after the primary, s", worst("after_s"), .5)],
+        "What the stream grows by while they expire, and when neither side has any.", PEERS),
+    replication(
+        "cut", "a link that was cut", "cut for", ["level_s", "syncs_full"], ["1 s", "10 s"], ["1 s"],
+        [Bar("level after 1 s, s", worst_of("1 s", "level_s"), .2), Bar("level after 10 s, s", worst_of("10 s", "level_s"), 2),
+         Bar("full syncs", worst("syncs_full"), 0)],
+        "20 000 sets a second meanwhile. *Level* is the time from when connections are possible again until the replica "
+        "has what was changed before that. redis has a backlog of 64 MiB.", PEERS),
+    replication(
+        "failover", "planned failovers", "failovers", ["wait_p50_ms", "wait_p99_ms", "lost", "refused", "writes_k"],
+        ["200 failovers"], ["10 failovers"], [Bar("longest wait of a write, p99 ms", worst("wait_p99_ms"), 100),
+                                              Bar("lost versions", worst("lost"), 0)],
+        "Two clients store ever higher versions of their keys, and follow the primary. Of each failover the longest time "
+        "that a write took. *Refused* are failovers that did not complete, after which the primary went on."),
+    replication(
+        "kill", "primaries that are killed", "kills", ["age_p50_ms", "age_max_ms", "hits", "requests_k"],
+        ["200 kills"], ["10 kills"], [Bar("age, most ms", worst("age_max_ms"), 100)],
+        "`kill -9` under sets, deletes, touches, deadlines and flushes, then the replica is promoted. *Age* is how long "
+        "before the kill the moment was of which the replica has everything; nothing is older than a `wait 1`, and "
+        "nothing deleted, flushed or expired is served, else the run fails."),
+    replication(
+        "proxy", "behind a proxy that cuts", "time", ["cuts", "looks", "items", "deadline_ms", "syncs_full", "changes_k"],
+        ["30 minutes"], ["0.2 minutes"], [Bar("deadlines differ by, ms", worst("deadline_ms"), 1)],
+        "One worker against four for half of the time, then four against one. At each comparison all keys, values, flags, "
+        "cas and deadlines are the same, else the run fails. The first full sync of each half is counted."),
 ]
 BY_NAME = {e.name: e for e in EXPERIMENTS}
 

@@ -38,6 +38,22 @@ def is_whole(key, value):
         fields[2].rstrip(b"x")[:8] == b"%08x" % zlib.crc32(b"%s:%s:" % (fields[0], fields[1]))
 
 
+def allowed(states, value, asked):
+    """Those of the states that a key may have which a value is, or a miss (None), as of that time."""
+    if value is None:
+        return [s for s in states if s[0] is None or s[1]]
+    version = int(value.split(b":")[1])
+    return [s for s in states if s[0] == version and (s[1] is None or asked < s[1])]
+
+
+def left_of(value, fits):
+    """The states that a key may have from here on. With a deadline or without: a touch may have been carried out and
+    not answered."""
+    if value is None:
+        return [ABSENT]
+    return fits[:1] if len(set(fits)) == 1 else [(fits[0][0], float("inf"))]
+
+
 class Model:
     """The states that each key may have: the first is the one that was promised, later ones may be lost
     or not. A state is a version and the time from which it must not be seen."""
@@ -154,20 +170,16 @@ class Crash:
         for key, states in self.model.may.items():
             asked = time.time() - 0.05
             value = c.get(key)
+            fits = allowed(states, value, asked)
             if value is None:
                 self.misses += 1
-                assert not self.is_full or any(v is None or until for v, until in states), \
+                assert not self.is_full or fits, \
                     "%r is missing after kill %d, and may have %r" % (key, self.kills, states)
-                self.model.may[key] = [ABSENT]
-                continue
-            self.hits += 1
-            assert is_whole(key, value), (key, value)
-            version = int(value.split(b":")[1])
-            fits = [s for s in states if s[0] == version and (s[1] is None or asked < s[1])]
-            assert fits, "%r has version %d after kill %d, and may have %r" % (
-                key, version, self.kills, states)
-            # With a deadline or without: a touch may have been carried out and not answered.
-            self.model.may[key] = fits[:1] if len(set(fits)) == 1 else [(version, float("inf"))]
+            else:
+                self.hits += 1
+                assert is_whole(key, value), (key, value)
+                assert fits, "%r has %r after kill %d, and may have %r" % (key, value[:60], self.kills, states)
+            self.model.may[key] = left_of(value, fits)
         # Of keys a few may be taken for changed ones (lib/snapshot/keyset.h).
         lost = [key for key in self.model.steady if c.get(key) is None]
         assert len(lost) <= (0 if self.is_full else STEADY / 20), "kill %d has lost %r" % (self.kills, lost)

@@ -278,6 +278,24 @@ def test_without_gnuplot_the_report_says_so():
         assert done.returncode == 2 and b"gnuplot is not installed" in done.stderr and not os.listdir(folder)
 
 
+# ---- replication ----------------------------------------------------------------------------------
+
+def test_replication_loses_nothing():
+    """What is measured and judged in full by make bench-replication."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        runs = os.path.join(folder, "runs.json")
+        done = subprocess.run([sys.executable, os.path.join(HERE, "..", "bench", "replication"), "--rounds", "1", "--json",
+                               runs, "--servers", "mayflyd", "--only", "expiry,failover,kill,proxy", "--expiries", "1000",
+                               "--failovers", "2", "--kills", "2", "--minutes", ".01"], timeout=10 * mayfly.PATIENCE,
+                              env={**os.environ, "BENCH_DIR": TOOLS, "MAYFLYD": mayfly.PROGRAM},
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert done.returncode in (0, 1) and os.path.exists(runs), done.stdout  # 1: a time that this machine cannot keep
+        with open(runs) as f:
+            got = {run["experiment"]: run["figures"] for run in json.load(f)["runs"]}
+        assert set(got) == {"repl-expiry", "repl-failover", "repl-kill", "repl-proxy"}, done.stdout
+        assert got["repl-expiry"]["stream_kb"] < 4 and got["repl-failover"]["lost"] == 0, got
+
+
 # ---- policies -------------------------------------------------------------------------------------
 
 def test_policies_keep_what_they_promise():
