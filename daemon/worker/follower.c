@@ -27,7 +27,7 @@
 #include "lib/replica/sealed_line.h"
 
 /* Pauses between sessions: after a link that was cut, and after a sync that failed. */
-#define CUT_PAUSE_MIN_MS  100
+#define CUT_PAUSE_MIN_MS  50
 #define CUT_PAUSE_MAX_MS  1000
 #define SYNC_PAUSE_MIN_MS 1000
 #define SYNC_PAUSE_MAX_MS 60000
@@ -694,13 +694,16 @@ static void note_cut(struct follower *f)
     }
 }
 
-/* The pause after a session that ended so. */
+/*
+ * The pause after a session that ended so. Those of a link that was cut grow with the time
+ * since then, to about an eighth of it: so little later it is there again.
+ */
 static int64_t pause_after(const struct follower *f, enum session how)
 {
     bool is_sync = how == SESSION_SYNC_FAILED || how == SESSION_REFUSED;
     int64_t least = is_sync ? SYNC_PAUSE_MIN_MS : CUT_PAUSE_MIN_MS;
     int64_t most = is_sync ? SYNC_PAUSE_MAX_MS : CUT_PAUSE_MAX_MS;
-    int64_t pause = f->pause_ms * 2;
+    int64_t pause = is_sync ? f->pause_ms * 2 : f->pause_ms + f->pause_ms / 8;
 
     return how == SESSION_ENDED ? 0 : pause < least ? least : pause > most ? most : pause;
 }
@@ -733,8 +736,11 @@ static void run_session(struct follower *f)
         pthread_mutex_lock(&f->r->mutex);
         f->r->counts.failed++;
         pthread_mutex_unlock(&f->r->mutex);
-        log_warn("replication, %s: %s (again in %" PRId64 " ms)", f->target.text, f->why,
-                 f->pause_ms);
+        if (f->pause_ms <= CUT_PAUSE_MIN_MS || f->pause_ms >= CUT_PAUSE_MAX_MS) {
+            /* Not those between: there are dozens of them in the first seconds. */
+            log_warn("replication, %s: %s (again in %" PRId64 " ms)", f->target.text, f->why,
+                     f->pause_ms);
+        }
     }
     note_cut(f);
 }
