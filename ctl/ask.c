@@ -55,6 +55,10 @@ enum ctl_status ask_connect(struct ctl *c)
         .tls_name = o->tls_name,
         .timeout_ms = timeout_ms(o->timeout),
         .timeout_option = "--timeout",
+        .has_terminal = true,
+        .ca_option = "--ca",
+        .cert_option = "--cert",
+        .name_option = "--tls-name",
         .is_interrupted = ctl_is_interrupted,
     };
     char why[400];

@@ -152,8 +152,9 @@ static enum option_id first_given(const struct settings *s, const char *prefix)
 /* Whoever asks for encryption must not get a server without it. */
 static int check_tls(const struct settings *s)
 {
-    const enum option_id given = s->ssl_enabled ? OPTION_ssl_enabled : first_given(s, "ssl-");
+    enum option_id given = s->ssl_enabled ? OPTION_ssl_enabled : first_given(s, "ssl-");
 
+    given = given != OPTION_COUNT ? given : first_given(s, "replica-tls");
     if (!BUILT_WITH_TLS && given != OPTION_COUNT) {
         option_fault(s, given, "this server is not built with TLS support");
         return EX_USAGE;

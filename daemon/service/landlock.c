@@ -112,13 +112,28 @@ static void note_file(const char *path, uint64_t allowed)
 {
     char real[PATH_MAX];
 
-    if (path == NULL) {
+    if (path == NULL || path[0] == '\0') {
         return;
     }
     note_parent(path, allowed);
     if (realpath(path, real) != NULL && strcmp(real, path) != 0) {
         note_parent(real, allowed);
     }
+}
+
+/* The link to another server reads its files each time. */
+static void note_files_of_link(const struct settings *s)
+{
+    char path[LIVE_TEXT_BYTES];
+
+    setting_copy_text(s, replica_password_file, path, sizeof(path));
+    note_file(path, READ);
+    setting_copy_text(s, replica_tls_ca_cert, path, sizeof(path));
+    note_file(path, READ);
+    setting_copy_text(s, replica_tls_cert, path, sizeof(path));
+    note_file(path, READ);
+    setting_copy_text(s, replica_tls_key, path, sizeof(path));
+    note_file(path, READ);
 }
 
 void landlock_note(const struct settings *s)
@@ -134,6 +149,7 @@ void landlock_note(const struct settings *s)
         note_file(s->ssl_key, READ);
         note_file(s->ssl_ca_cert, READ);
     }
+    note_files_of_link(s);
     if (s->dir != NULL) {
         note(s->dir, REPLACE);
     }
@@ -182,6 +198,9 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
     const char *const made[] = {s->pidfile, s->unix_path, s->control_path};
     static const char *const names_files[] = {"/etc/hosts", "/etc/resolv.conf",
                                               "/etc/host.conf", "/etc/gai.conf"};
+    /* Where links of the last lead from one to the next. */
+    static const char *const trusted[] = {"/usr/share/ca-certificates",
+                                          "/usr/local/share/ca-certificates", "/etc/ssl/certs"};
 
     for (unsigned i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
         if (made[i] != NULL) {
@@ -196,6 +215,12 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
     /* What the C library reads when it looks a name up. */
     for (unsigned i = 0; i < sizeof(names_files) / sizeof(names_files[0]); i++) {
         if (!allow_path(ruleset, names_files[i], FS_READ_FILE, handled)) {
+            return false;
+        }
+    }
+    /* The certificates that a link trusts unless it is told others. */
+    for (unsigned i = 0; i < sizeof(trusted) / sizeof(trusted[0]); i++) {
+        if (!allow_path(ruleset, trusted[i], READ, handled)) {
             return false;
         }
     }

@@ -5,10 +5,12 @@
  *
  *   read     the folders of the files of users (-Y) and rules (--access), of certificates and
  *            of files of options, which are read again, as they are named and as links lead to
- *            them; /proc; the files by which names of hosts are looked up (/etc/hosts,
- *            /etc/resolv.conf and two more), by themselves, as /etc has much else: one that is
- *            replaced by another of its name is out of reach until the next start; with -S
- *            everything, as plug-ins of SASL have files of their own
+ *            them; those of the link to another server likewise, as the options name them at
+ *            the start, and the certificates that the system trusts; /proc; the files by which
+ *            names of hosts are looked up (/etc/hosts, /etc/resolv.conf and two more), by
+ *            themselves, as /etc has much else: one that is replaced by another of its name is
+ *            out of reach until the next start; with -S everything, as plug-ins of SASL have
+ *            files of their own
  *   written  the folders of files of options, which may be rewritten, of the pid file (-P) and
  *            of the unix sockets (-s, --control), whose files are removed at the end; /dev/null
  *

@@ -531,6 +531,18 @@ static void warn_of_trust(const struct listeners *l)
     }
 }
 
+/* Where a link to this server may go: what balancers connect to begins with another header. */
+static void note_port(struct crew *crew, const struct socket_open *socket)
+{
+    _Atomic uint32_t *port =
+        socket->origin.transport == CONN_TLS ? &crew->tls_port : &crew->port;
+
+    if (socket->origin.transport != CONN_UNIX && !socket->origin.is_proxied &&
+        atomic_load(port) == 0) {
+        atomic_store(port, socket_port(socket->fd));
+    }
+}
+
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
@@ -547,9 +559,7 @@ int listeners_open(struct server *s)
     status = open_all(s->crew.settings, &l->list, &l->udp);
     for (i = 0; status == 0 && i < l->list.count; i++) {
         l->has_control |= l->list.items[i].origin.is_control;
-        if (atomic_load(&s->crew.port) == 0 && l->list.items[i].origin.transport != CONN_UNIX) {
-            atomic_store(&s->crew.port, socket_port(l->list.items[i].fd));
-        }
+        note_port(&s->crew, &l->list.items[i]);
         log_info("listener, listens on %s", l->list.items[i].name);
     }
     for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {

@@ -197,7 +197,8 @@ struct crew {
     _Atomic bool wants_room;        /* main waits for a close (seq_cst, with conns_open) */
     _Atomic uint32_t stop_wanted;   /* enum crew_stop */
     _Atomic uint32_t save_wanted;   /* enum crew_save */
-    _Atomic uint32_t port;          /* of the first TCP socket for clients; 0: none */
+    _Atomic uint32_t port;     /* of the first TCP socket for clients without TLS; 0: none */
+    _Atomic uint32_t tls_port; /* the same with TLS */
     _Atomic bool is_accepting;
     _Atomic bool passes_conns;      /* what can of them goes to the program that takes over */
     _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */

@@ -22,7 +22,6 @@
 #include "lib/base/num.h"
 #include "lib/engine/engine.h"
 #include "lib/link/link.h"
-#include "lib/link/password.h"
 #include "lib/replica/applier.h"
 #include "lib/replica/sealed_line.h"
 
@@ -60,6 +59,11 @@ static void read_target(const struct follower *f, struct target *t)
     setting_copy_text(s, replica_announce, t->announce, sizeof(t->announce));
     setting_copy_text(s, replica_user, t->user, sizeof(t->user));
     setting_copy_text(s, replica_password_file, t->password_file, sizeof(t->password_file));
+    setting_copy_text(s, replica_tls_ca_cert, t->ca, sizeof(t->ca));
+    setting_copy_text(s, replica_tls_cert, t->cert, sizeof(t->cert));
+    setting_copy_text(s, replica_tls_key, t->key, sizeof(t->key));
+    setting_copy_text(s, replica_tls_name, t->tls_name, sizeof(t->tls_name));
+    t->uses_tls = setting_get(s, replica_tls);
 }
 
 bool follower_is_other(struct follower *f)
@@ -266,36 +270,6 @@ uint64_t follower_leave(struct follower *f)
 
 /* ---- connecting -------------------------------------------------------------------------- */
 
-static enum session log_in(struct follower *f)
-{
-    char password[LINK_NAME_BYTES];
-    char why[REPL_WHY_MAX];
-    struct span said;
-    enum link_result result;
-    bool is_exposed;
-
-    if (f->target.user[0] == '\0') {
-        return SESSION_GOES_ON;
-    }
-    if (!link_user_is_valid(f->target.user)) {
-        return follower_end(f, SESSION_REFUSED, "replica_user is no name of a user",
-                            span_str(""));
-    }
-    if (!password_read_file(f->target.password_file, password, &is_exposed, NULL, why,
-                            sizeof(why))) {
-        return follower_end(f, SESSION_REFUSED, "replica_password_file", span_str(why));
-    }
-    if (is_exposed) {
-        log_warn("replication, others may read %s", f->target.password_file);
-    }
-    result = link_login(f->link, f->target.user, password, &said);
-    explicit_bzero(password, sizeof(password));
-    if (result == LINK_REFUSED) {
-        return follower_end(f, SESSION_REFUSED, "the login was refused", said);
-    }
-    return result == LINK_OK ? SESSION_GOES_ON : follower_end_cut(f, SESSION_CUT);
-}
-
 /* Each wait; a primary where nothing happens says something each second. */
 static msec_t timeout_ms(const struct follower *f)
 {
@@ -314,26 +288,6 @@ static msec_t connect_timeout_ms(const struct follower *f)
         return timeout;
     }
     return fresh > CONNECT_MIN_MS ? fresh : CONNECT_MIN_MS;
-}
-
-/* False: f->why. */
-static bool connect_to(struct follower *f)
-{
-    char host[REPLICA_HOST_BYTES];
-    char port[REPLICA_PORT_BYTES];
-    struct link_target to = {.host = host,
-                             .port = port,
-                             .timeout_ms = connect_timeout_ms(f),
-                             .timeout_option = "repl_timeout",
-                             .cancel = &f->cancel};
-    const char *wrong;
-
-    if (!replica_address_parse(f->target.text, host, port, &wrong)) {
-        (void)follower_end(f, SESSION_REFUSED, "replicaof", span_str(wrong));
-        return false;
-    }
-    f->link = link_open(&to, f->why, sizeof(f->why));
-    return f->link != NULL;
 }
 
 /* ---- the greeting ------------------------------------------------------------------------ */
@@ -422,6 +376,17 @@ static void note_path(struct follower *f, struct span path)
     }
 }
 
+/* Where this server serves: the primary is told, and follows it there if it hands over. */
+static unsigned port_to_tell(const struct follower *f)
+{
+    const struct crew *crew = f->r->crew;
+    const uint32_t plain = atomic_load(&crew->port);
+    const uint32_t tls = atomic_load(&crew->tls_port);
+    const bool wants_tls = f->target.uses_tls ? tls != 0 : plain == 0;
+
+    return wants_tls ? tls : plain;
+}
+
 static enum session greet(struct follower *f, struct greeting *g)
 {
     struct replication *r = f->r;
@@ -440,7 +405,7 @@ static enum session greet(struct follower *f, struct greeting *g)
     replid_format(&r->run, run);
     replica_address_join(f->target.announce, where);
     if (where[0] == '\0') {
-        snprintf(where, sizeof(where), "%u", (unsigned)atomic_load(&r->crew->port));
+        snprintf(where, sizeof(where), "%u", port_to_tell(f));
     }
     if (!follower_send(f, line,
                        snprintf(line, sizeof(line),
@@ -450,7 +415,8 @@ static enum session greet(struct follower *f, struct greeting *g)
                                     : r->seen_epoch,
                                 id, name.offset, run, where)) ||
         link_line(f->link, &said) != LINK_OK) {
-        return follower_end_cut(f, SESSION_CUT);
+        return f->target.user[0] == '\0' && !f->is_renamed ? follower_end_unanswered(f)
+                                                           : follower_end_cut(f, SESSION_CUT);
     }
     if (!read_greeting(said, g) ||
         (g->continues && (id[0] == '-' || g->offset != name.offset))) {
@@ -667,7 +633,7 @@ static enum session follow(struct follower *f)
 
 static enum session converse(struct follower *f)
 {
-    enum session how = log_in(f);
+    enum session how = follower_log_in(f);
 
     if (how != SESSION_GOES_ON) {
         return how;
@@ -678,16 +644,24 @@ static enum session converse(struct follower *f)
     return how;
 }
 
-/* The state without a link. */
-static void note_cut(struct follower *f)
+/* The state without a link; its reason is the latest failure. */
+static void note_cut(struct follower *f, bool has_failed)
 {
-    switch (replication_state(f->r)) {
+    const enum repl_state state = replication_state(f->r);
+
+    switch (state) {
     case REPL_ONLINE:
         replication_enter(f->r, REPL_CUT, f->why);
         break;
     case REPL_SYNCING:
     case REPL_CATCHING_UP:
         replication_enter(f->r, REPL_CONNECTING, f->why);
+        break;
+    case REPL_CONNECTING:
+    case REPL_CUT:
+        if (has_failed) {
+            role_set_state(f->r, state, f->why);
+        }
         break;
     default:
         break;
@@ -718,7 +692,7 @@ static void run_session(struct follower *f)
     f->why[0] = '\0';
     if (!prepare(f)) {
         how = follower_end(f, SESSION_REFUSED, "no memory", span_str(""));
-    } else if (connect_to(f)) {
+    } else if (follower_connect(f, connect_timeout_ms(f))) {
         how = converse(f);
         link_close(&f->link);
         applier_cut(f->applier);
@@ -742,7 +716,7 @@ static void run_session(struct follower *f)
                      f->pause_ms);
         }
     }
-    note_cut(f);
+    note_cut(f, how != SESSION_ENDED);
 }
 
 int64_t follower_run(struct follower *f)

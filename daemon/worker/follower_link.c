@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is said over the link of a replica: see follower_parts.h.
+ * The link of a replica to its primary, and what is said over it: see follower_parts.h.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/log.h"
+#include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/follower_parts.h"
 #include "daemon/worker/role.h"
 #include "lib/base/check.h"
 #include "lib/base/num.h"
+#include "lib/link/password.h"
 
 /* No stream and no time gets there. */
 #define OFFSET_MAX ((uint64_t)1 << 62)
@@ -74,4 +77,78 @@ bool follower_send(struct follower *f, const char *line, int n)
 {
     must(n > 0);
     return link_send(f->link, span_of(line, (size_t)n)) == LINK_OK;
+}
+
+/* Of an option that is a text. */
+static const char *text_or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+bool follower_connect(struct follower *f, msec_t timeout_ms)
+{
+    char host[REPLICA_HOST_BYTES];
+    char port[REPLICA_PORT_BYTES];
+    struct link_target to = {.host = host,
+                             .port = port,
+                             .uses_tls = f->target.uses_tls,
+                             .ca = text_or_null(f->target.ca),
+                             .cert = text_or_null(f->target.cert),
+                             .key = text_or_null(f->target.key),
+                             .tls_name = text_or_null(f->target.tls_name),
+                             .ca_option = "replica_tls_ca_cert",
+                             .cert_option = "replica_tls_cert",
+                             .name_option = "replica_tls_name",
+                             .timeout_ms = timeout_ms,
+                             .timeout_option = "repl_timeout",
+                             .cancel = &f->cancel};
+    const char *wrong;
+
+    if (!replica_address_parse(f->target.text, host, port, &wrong)) {
+        (void)follower_end(f, SESSION_REFUSED, "replicaof", span_str(wrong));
+        return false;
+    }
+    f->link = link_open(&to, f->why, sizeof(f->why));
+    return f->link != NULL;
+}
+
+enum session follower_end_unanswered(struct follower *f)
+{
+    if (f->target.uses_tls || replication_is_changed(f->r)) {
+        return follower_end_cut(f, SESSION_CUT);
+    }
+    return follower_end(f, SESSION_CUT,
+                        "the link was cut before the first answer; does it want TLS? "
+                        "(replica_tls)",
+                        span_str(link_why(f->link)));
+}
+
+enum session follower_log_in(struct follower *f)
+{
+    char password[LINK_NAME_BYTES];
+    char why[REPL_WHY_MAX];
+    struct span said;
+    enum link_result result;
+    bool is_exposed;
+
+    if (f->target.user[0] == '\0') {
+        return SESSION_GOES_ON;
+    }
+    if (!link_user_is_valid(f->target.user)) {
+        return follower_end(f, SESSION_REFUSED, "replica_user is no name of a user",
+                            span_str(""));
+    }
+    if (!password_read_file(f->target.password_file, password, &is_exposed, NULL, why,
+                            sizeof(why))) {
+        return follower_end(f, SESSION_REFUSED, "replica_password_file", span_str(why));
+    }
+    if (is_exposed) {
+        log_warn("replication, others may read %s", f->target.password_file);
+    }
+    result = link_login(f->link, f->target.user, password, &said);
+    explicit_bzero(password, sizeof(password));
+    if (result == LINK_REFUSED) {
+        return follower_end(f, SESSION_REFUSED, "the login was refused", said);
+    }
+    return result == LINK_OK ? SESSION_GOES_ON : follower_end_unanswered(f);
 }

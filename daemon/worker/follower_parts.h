@@ -25,6 +25,9 @@ struct target {
     char announce[LIVE_TEXT_BYTES];
     char user[LIVE_TEXT_BYTES];
     char password_file[LIVE_TEXT_BYTES];
+    char ca[LIVE_TEXT_BYTES], cert[LIVE_TEXT_BYTES], key[LIVE_TEXT_BYTES]; /* files */
+    char tls_name[LIVE_TEXT_BYTES];
+    bool uses_tls;
 };
 
 /* How a session ended, or that it did not. */
@@ -111,6 +114,15 @@ enum session follower_end(struct follower *f, enum session how, const char *what
 
 /* The same after the link has failed; or the follower is to return. */
 enum session follower_end_cut(struct follower *f, enum session how);
+
+/* The same before the first answer, which a server that speaks TLS only does not give. */
+enum session follower_end_unanswered(struct follower *f);
+
+/* Open the link, for which the files of TLS are read anew each time. False: f->why. */
+bool follower_connect(struct follower *f, msec_t timeout_ms);
+
+/* As the options say; SESSION_GOES_ON: done, or not asked for. */
+enum session follower_log_in(struct follower *f);
 
 /* False: the link has failed. */
 bool follower_send(struct follower *f, const char *line, int n);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/version.h"
 #include "daemon/options/options_check.h"
 #include "daemon/options/options_passed.h"
 #include "daemon/options/options_value.h"
@@ -47,6 +48,9 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
     if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&
         !snapshots_may_log(&crew->snapshots)) {
         return refuse(refusal, id, "needs a folder (dir)");
+    }
+    if (id == OPTION_replica_tls && setting_get(wanted, replica_tls) && !BUILT_WITH_TLS) {
+        return refuse(refusal, id, "this server is not built with TLS support");
     }
     refusal->id = id;
     return crew->prepare_option == NULL || crew->prepare_option(crew, wanted, id, refusal->why);

@@ -30,6 +30,10 @@ struct link_target {
     bool uses_tls;
     const char *ca, *cert, *key; /* files; NULL: the system's; none; in the file of cert */
     const char *tls_name;        /* the certificate's; NULL: host */
+    bool has_terminal;           /* a password of the key may be asked for there */
+
+    /* What sets ca, cert and tls_name, named where a handshake fails; NULL: nothing. */
+    const char *ca_option, *cert_option, *name_option;
 
     /* Of each wait, until link_set_timeout(); MSEC_NEVER: as long as it takes. */
     msec_t timeout_ms;
@@ -68,7 +72,7 @@ void link_prepare_confined(void);
 /*
  * Connect: all addresses of a name are tried in turn, within the time limit; then comes the
  * handshake of TLS, within the time limit. NULL: no connection, and why says so. Of the strings
- * of the target only timeout_option is used afterwards.
+ * of the target only those that name options are used afterwards.
  *
  * Neither limit nor interruption ends the look-up of a name: with a DNS that is silent, it
  * takes a second for each server and each domain to search that resolv.conf names. Give an

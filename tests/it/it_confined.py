@@ -13,7 +13,7 @@ import mayfly                                                           # noqa: 
 from mayfly import Inapplicable                                         # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCRIPTS = ("tls", "sasl", "metrics", "udp", "signals", "load_async")
+SCRIPTS = ("tls", "sasl", "metrics", "udp", "signals", "load_async", "replication_tls")
 running = {}    # process and output of a script; they mostly wait, so all run at once
 
 
@@ -66,6 +66,10 @@ def test_signals():
 
 def test_load_async():
     run("load_async")
+
+
+def test_replication_tls():
+    run("replication_tls")
 
 
 mayfly.main(globals())

@@ -501,6 +501,8 @@ static const struct {
     {"-Z -s /s -o ssl_chain_cert=c,ssl_key=k,ssl_verify_mode=3,ssl_keyformat=2", 0, NULL},
     {"-o ssl_chain_cert=c,ssl_session_cache,ssl_kernel_tls,ssl_wbuf_size=0", 0, NULL},
     {"-o ssl_ca_cert=a,ssl_ciphers=HIGH:!aNULL,ssl_min_version=3", 0, NULL},
+    {"-o replica_tls=maybe", 64, "neither yes nor no"},
+    {"-o replica_tls=no,replica_tls_ca_cert=a,replica_tls_cert=c,replica_tls_key=k", 0, NULL},
 };
 
 TEST(tls_is_configured_or_not_built)

@@ -527,10 +527,29 @@ TEST(threads_that_run_are_confined_too)
 
 static char folder[64];
 
+/* Each in a folder of its own: that is what is noted. */
+static const char *const of_link[] = {"password/file", "authority/file", "certificate/file",
+                                      "key/file"};
+#define OF_LINK (sizeof(of_link) / sizeof(of_link[0]))
+
+static void name_files_of_link(char paths[OF_LINK][128])
+{
+    struct live_text *const texts[OF_LINK] = {
+        &settings.replica_password_file, &settings.replica_tls_ca_cert,
+        &settings.replica_tls_cert, &settings.replica_tls_key};
+
+    for (size_t i = 0; i < OF_LINK; i++) {
+        snprintf(paths[i], 128, "%s/%s", folder, of_link[i]);
+        live_text_set(texts[i], paths[i]);
+    }
+}
+
 static void confine_files(void)
 {
     char name[128];
+    char paths[OF_LINK][128];
 
+    name_files_of_link(paths);
     snprintf(name, sizeof(name), "%s/users", folder);
     settings.auth_file = name;
     snprintf(folder + strlen(folder), 8, "/run");
@@ -544,10 +563,36 @@ static void confine_files(void)
         _exit(98); /* this kernel has no Landlock */
     }
     child_must(can_open(name, O_RDONLY) && !can_open(name, O_WRONLY));
+    for (size_t i = 0; i < OF_LINK; i++) {
+        child_must(can_open(paths[i], O_RDONLY) && !can_open(paths[i], O_WRONLY));
+    }
+    child_must(access("/etc/ssl/certs/ca-certificates.crt", R_OK) != 0 ||
+               can_open("/etc/ssl/certs/ca-certificates.crt", O_RDONLY));
     child_must(can_open(pidfile, O_WRONLY) && unlink(pidfile) == 0);
     child_must(!can_open(pidfile, O_WRONLY | O_CREAT));
     child_must(can_open("/proc/self/statm", O_RDONLY) && can_open("/dev/null", O_RDWR));
     child_must(!can_open("/etc/passwd", O_RDONLY));
+}
+
+/* A folder within, and a file of this name in it. */
+static void put_within(const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/%.*s", folder, (int)strcspn(name, "/"), name);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    ck_assert(can_open(path, O_WRONLY | O_CREAT));
+}
+
+static void remove_within(const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    (void)unlink(path);
+    *strrchr(path, '/') = '\0';
+    (void)rmdir(path);
 }
 
 static void put(const char *name)
@@ -561,22 +606,23 @@ static void put(const char *name)
 TEST(files_that_are_not_needed_are_out_of_reach)
 {
     char said[512];
-    char run[80];
     char path[128];
     int status;
 
     strcpy(folder, "/tmp/mayfly-filter-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(run, sizeof(run), "%s/run", folder);
-    ck_assert_int_eq(mkdir(run, 0700), 0);
     put("users");
-    put("run/pid");
+    put_within("run/pid");
+    for (size_t i = 0; i < OF_LINK; i++) {
+        put_within(of_link[i]);
+    }
     status = in_child(confine_files, said);
     snprintf(path, sizeof(path), "%s/users", folder);
     (void)unlink(path);
-    snprintf(path, sizeof(path), "%s/pid", run);
-    (void)unlink(path);
-    (void)rmdir(run);
+    remove_within("run/pid");
+    for (size_t i = 0; i < OF_LINK; i++) {
+        remove_within(of_link[i]);
+    }
     ck_assert_int_eq(rmdir(folder), 0);
     ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 98),
                   "status %x: %s", (unsigned)status, said);

@@ -161,5 +161,112 @@ TEST(a_certificate_of_another_name_is_refused)
     l = link_open(&target, why, sizeof(why));
     ck_assert_ptr_null(l);
     ck_assert_ptr_nonnull(strstr(why, "the certificate of the server: "));
+    ck_assert_ptr_null(strchr(why, '('));
     pthread_join(thread, NULL);
+
+    target.name_option = "the name";
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+    l = link_open(&target, why, sizeof(why));
+    ck_assert_ptr_null(l);
+    ck_assert_ptr_nonnull(strstr(why, "mismatch (the name)"));
+    pthread_join(thread, NULL);
+}
+
+TEST(a_certificate_of_another_authority_is_refused)
+{
+    char other[96];
+    char its_key[96];
+    pthread_t thread;
+
+    snprintf(other, sizeof(other), "%s/other", folder);
+    snprintf(its_key, sizeof(its_key), "%s/other.key", folder);
+    key_pair_write("authority.example", other, its_key);
+    target.ca = other;
+    target.ca_option = "the authorities";
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+    l = link_open(&target, why, sizeof(why));
+    ck_assert_ptr_null(l);
+    ck_assert_ptr_nonnull(strstr(why, "the certificate of the server: "));
+    ck_assert_ptr_nonnull(strstr(why, " (the authorities)"));
+    pthread_join(thread, NULL);
+}
+
+/* The server is not asked before they are read, but it is connected to. */
+TEST(files_that_cannot_be_used_are_named)
+{
+    char none[96];
+
+    snprintf(none, sizeof(none), "%s/none", folder);
+    target.ca = none;
+    l = link_open(&target, why, sizeof(why));
+    ck_assert_ptr_null(l);
+    ck_assert_msg(strstr(why, "/none: No such file or directory") != NULL, "%s", why);
+    target.ca = chain;
+    target.cert = key;
+    l = link_open(&target, why, sizeof(why));
+    ck_assert_ptr_null(l);
+    ck_assert_msg(strstr(why, "/key: ") != NULL, "%s", why);
+}
+
+/* It sends an alert, in TLS 1.3 after our side of the handshake has ended. */
+static void *want_a_certificate(void *arg)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    SSL *ssl;
+
+    SSL_CTX_set_max_proto_version(context, *(const int *)arg);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    ck_quick(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
+    ck_quick(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
+    ssl = SSL_new(context);
+    ck_quick(fd >= 0 && SSL_set_fd(ssl, fd) == 1);
+    ck_quick(SSL_accept(ssl) != 1);
+    SSL_free(ssl);
+    SSL_CTX_free(context);
+    close(fd);
+    return NULL;
+}
+
+TEST(a_server_that_wants_a_certificate_is_understood)
+{
+    int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+    struct span line;
+
+    target.cert_option = "our certificate";
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+        pthread_t thread;
+
+        ck_assert_int_eq(pthread_create(&thread, NULL, want_a_certificate, &versions[i]), 0);
+        l = link_open(&target, why, sizeof(why));
+        if (l != NULL) {
+            ck_assert_int_eq(link_line(l, &line), LINK_BROKEN);
+            snprintf(why, sizeof(why), "%s", link_why(l));
+        }
+        ck_assert_msg(strstr(why, "wants another certificate: our certificate") != NULL, "%s",
+                      why);
+        link_close(&l);
+        pthread_join(thread, NULL);
+    }
+}
+
+/* A key with a password is refused without a question, as nobody is there to answer. */
+TEST(a_key_with_a_password_is_refused)
+{
+    char locked[96];
+    EVP_PKEY *pair = EVP_EC_gen("P-256");
+    FILE *f;
+
+    snprintf(locked, sizeof(locked), "%s/locked", folder);
+    f = fopen(locked, "w");
+    ck_assert_int_eq(PEM_write_PrivateKey(f, pair, EVP_aes_256_cbc(), (unsigned char *)"secret",
+                                          6, NULL, NULL),
+                     1);
+    fclose(f);
+    EVP_PKEY_free(pair);
+    target.cert = chain;
+    target.key = locked;
+    l = link_open(&target, why, sizeof(why));
+    ck_assert_ptr_null(l);
+    ck_assert_msg(strstr(why, "/locked: ") != NULL, "%s", why);
 }

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Replication over TLS: certificates of both sides, reasons that say what to do, links that are cut, certificates that
+are replaced, roles that change, and chains. it_confined.py runs it with confined servers."""
+import atexit
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+from proxy import Plan, Proxy                                           # noqa: E402
+from replicas import Node, assert_equal, level                          # noqa: E402
+
+FOLDER = tempfile.mkdtemp(prefix="mayfly-repltls.")
+atexit.register(shutil.rmtree, FOLDER, True)
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def openssl(*args):
+    subprocess.run(["openssl", *args], check=True, cwd=FOLDER, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.PIPE)
+
+
+def make_certificate(name, authority=None, names="IP:127.0.0.1"):
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", name + ".key",
+           "-subj", "/CN=" + name]
+    if authority is None:
+        openssl("req", "-x509", *key, "-out", name + ".pem", "-days", "2")
+        return
+    with open(path(name + ".ext"), "w") as f:
+        f.write("subjectAltName = %s\n" % names)
+    openssl("req", *key, "-out", name + ".csr")
+    openssl("x509", "-req", "-in", name + ".csr", "-CA", authority + ".pem", "-CAkey", authority + ".key",
+            "-CAcreateserial", "-out", name + ".pem", "-days", "2", "-extfile", name + ".ext")
+
+
+def make_certificates():
+    make_certificate("ca")
+    make_certificate("other-ca")
+    make_certificate("node", "ca")
+    make_certificate("named", "ca", "DNS:cache.example")
+    make_certificate("other", "other-ca")
+
+
+class TlsNode(Node):
+    """A server that speaks TLS at its port, wants certificates of its clients (mutual), and follows others over TLS, with
+    files in a folder of its own."""
+
+    def __init__(self, *args, of=None, cert="node", mutual=True, ca="ca.pem", link=("cert", "key"), options=""):
+        self.files = tempfile.mkdtemp(prefix="node.", dir=FOLDER)
+        self.put(cert, "ca")
+        shutil.copy(path(ca), self.file("link-ca.pem"))
+        named = {"ssl_chain_cert": "cert.pem", "ssl_key": "cert.key", "ssl_ca_cert": "ca.pem",
+                 "replica_tls_ca_cert": "link-ca.pem"}
+        if "cert" in link:
+            named["replica_tls_cert"] = "cert.pem"
+        if "key" in link:
+            named["replica_tls_key"] = "cert.key"
+        text = ",".join("%s=%s" % (name, self.file(file)) for name, file in named.items())
+        super().__init__("-Z", "-o", text, "-o", "replica_tls,ssl_verify_mode=%d%s" % (2 if mutual else 0, options), *args,
+                         of=of, wait=False)
+
+    def file(self, name):
+        return os.path.join(self.files, name)
+
+    def put(self, cert, ca):
+        """Its certificate is this one from here on, and those that this authority has signed are trusted."""
+        for source, name in ((cert + ".pem", "cert.pem"), (cert + ".key", "cert.key"), (ca + ".pem", "ca.pem"),
+                             (ca + ".pem", "link-ca.pem")):
+            shutil.copy(path(source), self.file(name + ".new"))
+            os.rename(self.file(name + ".new"), self.file(name))
+
+    def config(self, **options):
+        for name, value in options.items():
+            assert self.c.ask(b"config set %s %s" % (name.encode(), value.encode())) == b"OK", (name, value)
+
+
+def reason(node):
+    return node.c.stats(b"replication")["repl_state_reason"]
+
+
+def wait_for_reason(node, *parts):
+    """Statistics and log say why there is no link."""
+    wait_for(lambda: all(part in reason(node) for part in parts), "%s is told, not %r" % (parts, reason(node)))
+    wait_for(lambda: all(part in node.log() for part in parts), "the log has it too")
+
+
+def fill(c, n=50, size=2000):
+    for i in range(n):
+        assert c.set(b"k%d" % i, b"%d " % i * size) == b"STORED"
+
+
+def test_certificates_of_both_sides():
+    with TlsNode() as a:
+        fill(a.c)
+        with TlsNode(of=a.port, link=()) as b:
+            wait_for_reason(b, "the server wants another certificate: replica_tls_cert")
+            assert b.state() == "connecting" and b.c.get(b"k1") is None
+            b.config(replica_tls_cert=b.file("cert.pem"), replica_tls_key=b.file("cert.key"))
+            level(a, b)
+            assert_equal(a, b)
+            a.c.set(b"large", b"x" * 900000)
+            a.c.ask(b"delete k7")
+            level(a, b)
+            assert_equal(a, b)
+            # A certificate of somebody else.
+            for name in ("other.pem", "other.key"):
+                shutil.copy(path(name), b.file(name))
+            b.config(replica_tls_cert=b.file("other.pem"), replica_tls_key=b.file("other.key"))
+            wait_for_reason(b, "the server wants another certificate")
+            assert b.state() == "cut"
+        # Key and certificate in one file.
+        with TlsNode(link=()) as b:
+            with open(b.file("both.pem"), "wb") as out:
+                for name in ("cert.pem", "cert.key"):
+                    with open(b.file(name), "rb") as f:
+                        out.write(f.read())
+            b.config(replica_tls_cert=b.file("both.pem"))
+            b.follow(a.port)
+            level(a, b)
+
+
+def test_a_primary_that_is_not_trusted():
+    with TlsNode(mutual=False) as a:
+        a.c.set(b"k", b"v")
+        with TlsNode(of=a.port, ca="other-ca.pem") as b:
+            wait_for_reason(b, "the certificate of the server", "(replica_tls_ca_cert)")
+            assert b.c.get(b"k") is None
+            os.rename(b.file("link-ca.pem"), b.file("away.pem"))
+            wait_for_reason(b, "link-ca.pem: No such file or directory")
+            # No option changes: the files are read by each new link.
+            shutil.copy(path("ca.pem"), b.file("link-ca.pem"))
+            level(a, b)
+        # The system's authorities have not signed it either.
+        with TlsNode() as b:
+            assert b.c.ask(b"config set replica_tls_ca_cert \"\"") == b"OK"
+            b.follow(a.port)
+            wait_for_reason(b, "the certificate of the server", "(replica_tls_ca_cert)")
+    with TlsNode(mutual=False, cert="named") as a, TlsNode(of=a.port) as b:
+        wait_for_reason(b, "mismatch (replica_tls_name)")
+        b.config(replica_tls_name="cache.example")
+        level(a, b)
+
+
+def test_one_side_without_tls():
+    with TlsNode(mutual=False) as a, Node() as plain, TlsNode(of=plain.port) as b:
+        wait_for_reason(b, "the server does not speak TLS at this port")
+        plain.follow(a.port)
+        wait_for_reason(plain, "does it want TLS? (replica_tls)")
+        assert b.c.ask(b"config set replica_tls no") == b"OK"
+        plain.stand_alone()
+        level(plain, b)
+
+
+def test_a_handshake_that_is_cut():
+    """At bytes of the handshake and behind it; the replica connects again each time, and is not confused."""
+    with TlsNode() as a, Proxy(a.port) as p, TlsNode() as b:
+        fill(a.c)
+        p.only_planned = True
+        spoilt = [Plan(cut=n) for n in (0, 1, 5, 6, 100, 800, 1500, 3000, 40000)] + \
+            [Plan(cut_up=n) for n in (1, 5, 200, 600, 1200)] + [Plan(flip=n) for n in (3, 300, 1200, 20000)]
+        for plan in spoilt:
+            while not (p.links and p.links[-1].plan is plan and p.links[-1].was_spoilt):
+                # A link that the replica had begun by itself is given up, unspoilt.
+                before = len(p.links)
+                p.plans = [plan]
+                b.follow(p.port)
+                wait_for(lambda: len(p.links) > before and p.links[-1].over.is_set(), vars(plan))
+            assert b.c.get(b"k1") is None
+        p.only_planned = False
+        level(a, b)
+        assert_equal(a, b)
+
+
+def test_a_handshake_that_hangs():
+    with TlsNode() as a, Proxy(a.port) as p:
+        a.c.set(b"k", b"v")
+        p.plans = [Plan(stall=50)]
+        with TlsNode(of=p.port, options=",repl_timeout=1") as b:
+            wait_for_reason(b, "silent for too long (repl_timeout)")
+            level(a, b)
+            assert b.c.get(b"k") == b"v"
+
+
+def test_certificates_are_replaced():
+    """Of both sides, by those of another authority, while both run."""
+    with TlsNode() as a, TlsNode(of=a.port) as b:
+        a.c.set(b"k", b"v")
+        level(a, b)
+        a.put("other", "other-ca")
+        assert a.c.ask(b"refresh_certs") == b"OK"
+        a.c.set(b"k", b"w")
+        level(a, b)                 # the link stays
+        assert b.c.get(b"k") == b"w"
+        b.follow(a.port)            # a new link
+        wait_for_reason(b, "the certificate of the server", "(replica_tls_ca_cert)")
+        assert b.c.get(b"k") == b"w"
+        b.put("other", "other-ca")
+        a.c.set(b"k", b"x")
+        level(a, b)
+        assert b.c.get(b"k") == b"x" and b.log().count("it is sent everything") == 1
+
+
+def test_roles_change():
+    """Whoever was the primary follows its replica, over TLS as well: there is no other way in."""
+    with TlsNode() as a, TlsNode(of=a.port) as b:
+        fill(a.c)
+        level(a, b)
+        for n, (old, new) in enumerate(((a, b), (b, a), (a, b))):
+            assert new.c.ask(b"promote") == b"OK"
+            assert new.c.set(b"turn", b"%d" % n) == b"STORED"
+            level(new, old)
+            assert old.c.get(b"turn") == b"%d" % n and old.state() == "online"
+        assert b.c.ask(b"failover") == b"OK"
+        level(a, b)
+        assert_equal(a, b)
+        assert b.log().count("it is sent everything") == 1 and a.log().count("it is sent everything") == 0
+
+
+def test_the_port_that_is_told():
+    """A server that has both tells the one of the kind that it speaks itself."""
+    with Node() as a, Node("-Z", "-l", "notls:127.0.0.1:0", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (
+            path("node.pem"), path("node.key")), of=a.port, wait=False) as b:
+        level(a, b)
+        assert b.c.ask(b"promote") == b"OK"
+        level(b, a)
+        assert b.c.stats(b"replication")["role"] == "primary" and a.state() == "online"
+
+
+def test_a_chain():
+    with TlsNode() as a, TlsNode(of=a.port) as b, TlsNode(of=b.port) as c:
+        fill(a.c, 20)
+        level(a, b, c)
+        assert_equal(a, b, c)
+        a.crash()
+        b.stand_alone()
+        assert b.c.set(b"after", b"all") == b"STORED"
+        level(b, c)
+        assert_equal(b, c)
+        assert c.log().count("it is sent everything") == 1
+
+
+if shutil.which("openssl") is None:
+    mayfly.skip_all("openssl is not installed")
+with mayfly.Daemon() as probe, probe.client() as asked:
+    if asked.ask(b"refresh_certs") == b"ERROR":
+        mayfly.skip_all(mayfly.Inapplicable("mayflyd is built without TLS"))
+make_certificates()
+mayfly.main(globals())
