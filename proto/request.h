@@ -73,7 +73,8 @@ enum command_needs {
     NEED_NOTHING = 0,
     NEED_READ = 1 << 0,
     NEED_WRITE = 1 << 1,
-    NEED_ADMIN = 1 << 2, /* commands of the operator */
+    NEED_ADMIN = 1 << 2,     /* commands of the operator */
+    NEED_REPLICATE = 1 << 4, /* those of replicas */
 };
 
 /*

@@ -36,7 +36,8 @@ static const struct {
 } rights_words[] = {
     {"read", RIGHT_READ, false},
     {"write", RIGHT_WRITE, false},
-    {"admin", RIGHT_ADMIN | RIGHT_CONFIG, false},
+    {"admin", RIGHT_ADMIN | RIGHT_CONFIG | RIGHT_REPLICATE, false},
+    {"replicate", RIGHT_REPLICATE, false},
     {"all", RIGHTS_OPERATOR, true},
     {"none", 0, true},
 };
@@ -188,7 +189,7 @@ static bool add_right(struct reader *r, struct span word, bool is_alone, uint8_t
             return true;
         }
     }
-    return complain(r, "\"%s\" is no right (read, write and admin, all, or none)",
+    return complain(r, "\"%s\" is no right (read, write, admin and replicate, all, or none)",
                     shown(word, text));
 }
 

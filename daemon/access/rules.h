@@ -9,9 +9,10 @@
  *     listener public read
  *     default read,write
  *
- * A line is a kind, a name, rights, and what limits them. The rights are read, write and admin
- * in a list, all, or none. Words are separated by blanks; a part of a word within "" may have
- * any byte: \" \\ and \xHH stand for one. Each kind and name may be there once.
+ * A line is a kind, a name, rights, and what limits them. The rights are read, write, admin,
+ * which has replicate in it, and replicate, in a list, all, or none. Words are separated by
+ * blanks; a part of a word within "" may have any byte: \" \\ and \xHH stand for one. Each kind
+ * and name may be there once.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_RULES_H
 #define MAYFLY_DAEMON_ACCESS_RULES_H

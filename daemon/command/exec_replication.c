@@ -363,6 +363,12 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
+bool client_follows(const struct client *c)
+{
+    must_be_a_worker();
+    return following_of(c) != NULL;
+}
+
 struct following *following_may_sync(const struct client *c)
 {
     struct following *f = following_of(c);

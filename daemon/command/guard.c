@@ -13,6 +13,7 @@
 
 #include "daemon/command/audit.h"
 #include "daemon/command/client.h"
+#include "daemon/command/exec_replication.h"
 #include "daemon/net/origin.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
@@ -24,7 +25,8 @@
 #include "proto/text_parse.h"
 
 _Static_assert((int)NEED_READ == (int)RIGHT_READ && (int)NEED_WRITE == (int)RIGHT_WRITE &&
-                   (int)NEED_ADMIN == (int)RIGHT_ADMIN,
+                   (int)NEED_ADMIN == (int)RIGHT_ADMIN &&
+                   (int)NEED_REPLICATE == (int)RIGHT_REPLICATE,
                "what a command needs is what a client has");
 
 /* What requests inside the section are looked at for. */
@@ -135,14 +137,17 @@ void guard_settle(struct turn *t)
 
 bool guard_doubt(struct client *c, const struct worker *w)
 {
+    const bool goes_on = c->watcher != NULL || client_dumps(c) || client_restores(c, w);
+    const uint8_t needs =
+        (goes_on ? RIGHT_ADMIN : 0u) | (client_follows(c) ? RIGHT_REPLICATE : 0u);
     bool may_stay = true;
 
     must_be_worker(w);
     mark(c, w);
-    if (c->is_guarded && (c->watcher != NULL || client_dumps(c) || client_restores(c, w))) {
+    if (c->is_guarded && needs != 0) {
         rcu_begin();
         settle(c, w);
-        may_stay = (c->rights & RIGHT_ADMIN) != 0;
+        may_stay = (needs & (uint8_t)~c->rights) == 0;
         rcu_end();
     }
     return may_stay;
@@ -290,7 +295,7 @@ static uint8_t rights_now(const struct turn *t)
     bool is_granted = c != NULL && (c->is_granted || client_is_control(c));
 
     if (!is_granted && setting_get(t->w->settings, admin_commands) == ADMIN_BY_CONTROL) {
-        rights &= (uint8_t)~RIGHT_ADMIN;
+        rights &= (uint8_t) ~(RIGHT_ADMIN | RIGHT_REPLICATE);
     }
     return rights;
 }
@@ -306,11 +311,17 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
         bool has_all_keys = t->client == NULL || t->client->rule == RULES_NONE;
 
         needs = stats_needs(r->cls == CLASS_ADMIN ? r->args : r->key, has_all_keys);
+    } else if (r->command == CMD_REPLCONF && r->args.len > 0 && r->args.ptr[0] == 'f') {
+        needs |= NEED_ADMIN; /* failover: this server is to become a replica */
     }
-    *is_operators = (needs & NEED_ADMIN) != 0;
+    /* Acknowledgements are many, and change nothing. */
+    *is_operators =
+        (needs & NEED_ADMIN) != 0 || r->command == CMD_PSYNC || r->command == CMD_SYNC;
     missing = needs & (uint8_t)~rights;
     if (missing == 0) {
         return REPLY_NONE;
     }
-    return (missing & NEED_ADMIN) != 0 ? REPLY_NO_ADMIN : REPLY_NO_READ;
+    return (missing & NEED_ADMIN) != 0       ? REPLY_NO_ADMIN
+           : (missing & NEED_REPLICATE) != 0 ? REPLY_NO_REPLICATE
+                                             : REPLY_NO_READ;
 }

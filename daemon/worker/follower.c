@@ -700,7 +700,7 @@ static void run_session(struct follower *f)
     if (follower_has_target(f) && !follower_is_other(f)) {
         f->handover_ms = 0;
         f->handover_until_ms = 0;
-        replication_note_refused(f->r, "the link was cut");
+        replication_note_refused(f->r, f->why[0] != '\0' ? f->why : "the link was cut");
     }
     f->pause_ms = pause_after(f, how);
     f->next_try_ms = clock_mono_ms() + f->pause_ms;

@@ -534,6 +534,51 @@ def test_with_a_login():
                 level(a, b)
 
 
+def test_a_user_that_may_only_replicate():
+    with tempfile.TemporaryDirectory(prefix="mayfly-repl.") as folder:
+        def write(name, text):
+            path = os.path.join(folder, name)
+            with open(path + ".new", "w") as f:
+                f.write(text)
+            os.chmod(path + ".new", 0o600)
+            os.rename(path + ".new", path)
+            return path
+        users, password = write("users", "copy:secret\n"), write("password", "secret\n")
+        access = write("access", "user copy replicate\ndefault none\n")
+        with Node("-Y", users, "--access", access, "-o", "audit_log", wait=False) as a:
+            a.wait_for_operator()
+            a.c.set(b"k", b"x")
+            with a.client() as c:
+                assert c.ask(b"set login 0 0 11\r\ncopy secret") == b"STORED"
+                assert c.ask(b"get k") == b"CLIENT_ERROR not allowed to read"
+                assert c.ask(b"set k 0 0 1\r\ny") == b"CLIENT_ERROR not allowed to write"
+                assert c.ask(b"flush_all") == b"CLIENT_ERROR not allowed: for operators"
+            with Node("-o", "replica_user=copy,replica_password_file=" + password, of=a.port) as b:
+                level(a, b)
+                assert b.c.get(b"k") == b"x"
+                # That would be a change.
+                assert b.c.ask(b"promote") == b"SERVER_ERROR the primary says: CLIENT_ERROR not allowed: for operators"
+                level(a, b)
+                # Who is in and may no longer is closed.
+                write("access", "user copy read,write\ndefault none\n")
+                a.process.send_signal(1)
+                wait_for(lambda: "not allowed: for replicas" in b.log(), "the link is not opened again")
+                a.c.set(b"k", b"y")
+                assert b.c.get(b"k") == b"x" and a.c.stats(b"replication")["connected_replicas"] == "0"
+                write("access", "user copy admin\ndefault none\n")
+                a.process.send_signal(1)
+                b.follow(a.port)
+                level(a, b)
+                assert b.c.get(b"k") == b"y"
+                # Who follows is logged, what it acknowledges is not.
+                wait_for(lambda: 'command="psync ' in a.log() and 'command="sync"' in a.log(), "the audit has it")
+                assert "replconf ack" not in a.log()
+                assert b.c.ask(b"promote") == b"OK"
+                assert b.c.set(b"k", b"z") == b"STORED"
+                level(b, a)
+                assert a.c.get(b"k") == b"z"
+
+
 def test_restarts_of_the_replica():
     with Node() as a:
         for how in (15, 9):

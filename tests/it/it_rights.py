@@ -22,14 +22,15 @@ import mayfly                                                           # noqa: 
 from mayfly import Client, Daemon, Inapplicable, Skip, wait_for         # noqa: E402
 
 SOURCES = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-READ, WRITE, ADMIN = 1, 2, 4
-WORDS = {READ: "read", WRITE: "write", ADMIN: "admin"}
+READ, WRITE, ADMIN, REPLICATE = 1, 2, 4, 16
+WORDS = {READ: "read", WRITE: "write", ADMIN: "admin", REPLICATE: "replicate"}
 NO_READ = b"CLIENT_ERROR not allowed to read"
 NO_WRITE = b"CLIENT_ERROR not allowed to write"
 NO_ADMIN = b"CLIENT_ERROR not allowed: for operators"
+NO_REPLICATE = b"CLIENT_ERROR not allowed: for replicas"
 NO_CONFIG = b"CLIENT_ERROR config is for operators: connect to the control socket (mayflyd --control)"
 NO_KEY = b"CLIENT_ERROR not allowed to use this key"
-REFUSALS = (NO_READ, NO_WRITE, NO_ADMIN, NO_KEY)
+REFUSALS = (NO_READ, NO_WRITE, NO_ADMIN, NO_REPLICATE, NO_KEY)
 AUTH_FAILURE = 0x20
 
 
@@ -93,7 +94,7 @@ def test_errors_name_file_and_line():
                                 "listener x all prefix=y\nuser e all,read\nuser \"f read\nuser g read prefix=\n"
                                 "user h read app1:\n")
     assert status == 1, (status, said)
-    for line in ('FILE:3: "raed" is no right (read, write and admin, all, or none)',
+    for line in ('FILE:3: "raed" is no right (read, write, admin and replicate, all, or none)',
                  'FILE:5: "usr" is no user, certificate, listener or default',
                  "FILE:6: a list of rights is missing", "FILE:7: user a has a rule in line 2",
                  "FILE:8: a listener has no prefix", "FILE:9: all stands alone", 'FILE:10: a " is missing',
@@ -120,8 +121,8 @@ def table(name):
 
 
 def needs_of(column):
-    return sum({"NEED_READ": READ, "NEED_WRITE": WRITE, "NEED_ADMIN": ADMIN, "NEED_NOTHING": 0}[word.strip()]
-               for word in column.split("|"))
+    return sum({"NEED_READ": READ, "NEED_WRITE": WRITE, "NEED_ADMIN": ADMIN, "NEED_REPLICATE": REPLICATE,
+                "NEED_NOTHING": 0}[word.strip()] for word in column.split("|"))
 
 
 NEEDS = {row[0]: needs_of(row[4]) for row in table("command.def")}
@@ -158,13 +159,14 @@ EXAMPLES = {
     "BGSAVE": [(b"bgsave", 0), (b"bgsave cancel", 0)], "SAVE": [(b"save", 0)], "LASTSAVE": [(b"lastsave", 0)],
     "RESTORE": [(b"restore end", 0), (b"restore begin 1000", 0)],
     "BGREWRITEAOF": [(b"bgrewriteaof", 0)],
-    "PSYNC": [(b"psync", 0)], "SYNC": [(b"sync", 0)], "REPLCONF": [(b"replconf ack 0", 0)],
+    "PSYNC": [(b"psync", 0)], "SYNC": [(b"sync", 0)], "REPLCONF": [(b"replconf ack 0", 0), (b"replconf failover 0 10", ADMIN)],
     "REPLICAOF": [(b"replicaof no one", 0)], "PROMOTE": [(b"promote", 0)], "FAILOVER": [(b"failover", 0)],
     "WAIT": [(b"wait 0 0", 0)], "ROLE": [(b"role", 0)],
     "UPGRADE": [(b"upgrade", 0), (b"upgrade /nowhere", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered
-SETS = (0, READ, WRITE, READ | WRITE, ADMIN, READ | ADMIN, WRITE | ADMIN, READ | WRITE | ADMIN)
+SETS = (0, READ, WRITE, READ | WRITE, ADMIN, READ | ADMIN, WRITE | ADMIN, READ | WRITE | ADMIN, REPLICATE,
+        READ | WRITE | REPLICATE)
 
 
 def test_there_is_an_example_of_every_command():
@@ -181,6 +183,8 @@ def first_line_is_refusal(c, line):
 
 
 def check_text(d, rights, login=None):
+    if rights & ADMIN:
+        rights |= REPLICATE
     for name, examples in EXAMPLES.items():
         for line, more in examples:
             needs = NEEDS[name] | more
@@ -198,7 +202,7 @@ def check_text(d, rights, login=None):
                 else:
                     got = first_line_is_refusal(c, line)
             missing = needs & ~rights
-            want = NO_ADMIN if missing & ADMIN else NO_READ if missing & READ else NO_WRITE if missing else None
+            want = NO_ADMIN if missing & ADMIN else NO_REPLICATE if missing & REPLICATE else NO_READ if missing & READ else NO_WRITE if missing else None
             assert got == want, (rights_words(rights), line, got, want)
 
 
@@ -209,10 +213,10 @@ def test_text_and_meta_with_every_right():
 
 
 def test_rights_of_users():
-    rules = "".join("user u%d %s\n" % (r, rights_words(r)) for r in (0, READ, READ | WRITE, 7)) + "default none\n"
-    users = "".join("u%d:pass\n" % r for r in (0, 1, 3, 7)) + "other:pass\n"
+    rules = "".join("user u%d %s\n" % (r, rights_words(r)) for r in (0, READ, READ | WRITE, 7, REPLICATE)) + "default none\n"
+    users = "".join("u%d:pass\n" % r for r in (0, 1, 3, 7, 16)) + "other:pass\n"
     with Ruled(rules, "-t", "1", users=users) as d:
-        for r in (0, READ, READ | WRITE, 7):
+        for r in (0, READ, READ | WRITE, 7, REPLICATE):
             check_text(d, r, b"u%d" % r)
         check_text(d, 0, b"other")
 

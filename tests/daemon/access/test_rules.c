@@ -13,6 +13,8 @@
 
 #define RW ((uint8_t)(RIGHT_READ | RIGHT_WRITE))
 
+#define ALL_RIGHTS " (read, write, admin and replicate, all, or none)\n"
+
 /* What was complained about: the lines in order. */
 static char told[4096];
 
@@ -107,7 +109,7 @@ TEST(a_listener_bounds_all_on_it)
 
     ck_assert_uint_eq(rights_of(r, "", "in"), RW);
     ck_assert_uint_eq(rights_of(r, "a", "in"), RIGHT_READ);
-    ck_assert_uint_eq(rights_of(r, "a", "tcp"), RIGHT_READ | RIGHT_ADMIN);
+    ck_assert_uint_eq(rights_of(r, "a", "tcp"), RIGHT_READ | RIGHT_ADMIN | RIGHT_REPLICATE);
     ck_assert_uint_eq(rights_of(r, "", "tcp"), 0);
     rules_destroy(r);
 }
@@ -118,11 +120,22 @@ TEST(config_takes_two_rules)
     struct rules *r =
         rules_of("user a admin\nuser b read\nlistener ops all\nlistener in read\n");
 
-    ck_assert_uint_eq(rights_of(r, "a", "ops"), RIGHT_ADMIN | RIGHT_CONFIG);
-    ck_assert_uint_eq(rights_of(r, "a", "tcp"), RIGHT_ADMIN);
+    ck_assert_uint_eq(rights_of(r, "a", "ops"), RIGHT_ADMIN | RIGHT_CONFIG | RIGHT_REPLICATE);
+    ck_assert_uint_eq(rights_of(r, "a", "tcp"), RIGHT_ADMIN | RIGHT_REPLICATE);
     ck_assert_uint_eq(rights_of(r, "a", "in"), 0);
     ck_assert_uint_eq(rights_of(r, "b", "ops"), RIGHT_READ);
     ck_assert_uint_eq(rights_of(r, "", "ops"), RIGHTS_ORDINARY);
+    rules_destroy(r);
+}
+
+TEST(replicate_is_a_right_of_its_own)
+{
+    struct rules *r = rules_of("user a replicate\nuser b read,replicate\nlistener in read\n");
+
+    ck_assert_uint_eq(rights_of(r, "a", "tcp"), RIGHT_REPLICATE);
+    ck_assert_uint_eq(rights_of(r, "b", "tcp"), RIGHT_READ | RIGHT_REPLICATE);
+    ck_assert_uint_eq(rights_of(r, "a", "in"), 0);
+    ck_assert_uint_eq(rights_of(r, "b", "in"), RIGHT_READ);
     rules_destroy(r);
 }
 
@@ -182,8 +195,8 @@ TEST(all_that_is_wrong_is_told)
     assert_bad("user\nuser a\nuser a \n", "1: a name is missing\n"
                                           "2: a list of rights is missing\n"
                                           "3: a list of rights is missing\n");
-    assert_bad("user a ,\n", "1: \"\" is no right (read, write and admin, all, or none)\n");
-    assert_bad("user a read,\n", "1: \"\" is no right (read, write and admin, all, or none)\n");
+    assert_bad("user a ,\n", "1: \"\" is no right" ALL_RIGHTS);
+    assert_bad("user a read,\n", "1: \"\" is no right" ALL_RIGHTS);
     assert_bad("user a read,none", "1: none stands alone\n");
     assert_bad("default\n", "1: a list of rights is missing\n");
     assert_bad("user a read x\n", "1: \"x\" is no prefix=...\n");
