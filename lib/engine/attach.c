@@ -145,16 +145,21 @@ static uint64_t range_at(const struct attach_head *h, uint32_t shard)
     return round_up(list_at(h, h->capacity)) + shard * h->range_bytes;
 }
 
-static void place_regions(struct attach *a, bool has_holes)
+static void place_region(struct attach *a, uint32_t shard, bool has_holes)
 {
     const struct attach_head *h = a->head;
 
-    for (uint32_t i = 0; i < h->shards; i++) {
-        a->region[i] = (struct region){.fd = a->fd,
+    a->region[shard] = (struct region){.fd = a->fd,
                                        .shift = h->shift,
-                                       .at = range_at(h, i),
+                                       .at = range_at(h, shard),
                                        .bytes = h->range_bytes,
                                        .has_holes = has_holes};
+}
+
+static void place_regions(struct attach *a, bool has_holes)
+{
+    for (uint32_t i = 0; i < a->head->shards; i++) {
+        place_region(a, i, has_holes);
     }
 }
 
@@ -271,9 +276,9 @@ static bool write_open(struct attach *a)
 }
 
 /* Beyond the limit on the size of files even a try would end the process. */
-static bool may_be_so_long(struct attach *a)
+static bool may_be_so_long(struct attach *a, uint32_t shards)
 {
-    uint64_t bytes = range_at(a->head, a->head->shards);
+    uint64_t bytes = range_at(a->head, shards);
     struct rlimit most;
 
     if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY ||
@@ -381,7 +386,7 @@ bool attach_plan(struct attach *a, struct engine_config *cfg)
     if (fstat(a->fd, &st) != 0 || (uint64_t)st.st_size < range_at(h, h->shards)) {
         return no(a, "it was cut short");
     }
-    if (!may_be_so_long(a) || !fits(a, cfg) || !tell_away(a) || !write_open(a)) {
+    if (!may_be_so_long(a, h->shards) || !fits(a, cfg) || !tell_away(a) || !write_open(a)) {
         return false;
     }
     cfg->shards = h->shards;
@@ -452,7 +457,7 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
     if (ftruncate(a->fd, 0) != 0) {
         return no(a, "%s", strerror(errno));
     }
-    if (!has_room(a, cfg) || !may_be_so_long(a)) {
+    if (!has_room(a, cfg) || !may_be_so_long(a, h->shards)) {
         return false;
     }
     /* Wherever a crash ends this, the file is empty or has a head. */
@@ -465,6 +470,25 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
         return no(a, "memory cannot be allocated in it (%s)", strerror(errno));
     }
     region_drop(&a->region[0], 0, UINT64_C(1) << h->shift);
+    return true;
+}
+
+bool attach_extend(struct attach *a, uint32_t shard)
+{
+    const struct attach_head *h = a->head;
+    struct stat st;
+
+    if (shard >= h->capacity) {
+        return no(a, "it is for %u shards at most", h->capacity);
+    }
+    if (!may_be_so_long(a, shard + 1)) {
+        return false;
+    }
+    if (fstat(a->fd, &st) != 0 || ((uint64_t)st.st_size < range_at(h, shard + 1) &&
+                                   ftruncate(a->fd, (off_t)range_at(h, shard + 1)) != 0)) {
+        return no(a, "%s", strerror(errno));
+    }
+    place_region(a, shard, false);
     return true;
 }
 
@@ -721,6 +745,7 @@ void attach_leave(struct attach *a, struct engine *e)
         no(a, "it has nothing to leave");
         return;
     }
+    h->shards = e->shard_count;
     leave_routes(h, e);
     for (uint32_t i = 0; is_done && i < e->shard_count; i++) {
         is_done = leave_shard(a, e->shards[i], i);

@@ -105,6 +105,7 @@ void attach_close(struct attach *a);
  *                gets what it must have in common with the earlier engine.
  *     make       make the file anew, empty
  *     take_over  take the items over, into shards that nobody uses yet
+ *     extend     make a place for a shard beyond those that there are
  *     resume     what goes on: numbers, routes, a flush that is to come
  *     leave      leave all of it to the next
  *
@@ -112,13 +113,15 @@ void attach_close(struct attach *a);
  * a->why, and it cannot be started; others may have taken room meanwhile that the file system
  * has (room_bytes), with which the engine does as it can. After plan or make, attach_range() is
  * the range of a shard, after plan attach_clock_zero() what clock_init_at() takes. Context:
- * main; no other thread uses the engine.
+ * main; no other thread uses the engine; but for extend, which one thread at a time may call
+ * while it runs. extend: false: a->why, and the file has no more places than before.
  */
 bool attach_plan(struct attach *a, struct engine_config *cfg);
 bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t range_bytes);
 int64_t attach_clock_zero(const struct attach *a);
 uint64_t attach_range(const struct attach *a);
 bool attach_take_over(struct attach *a, struct engine *e);
+bool attach_extend(struct attach *a, uint32_t shard);
 enum mf_err attach_resume(struct attach *a, struct engine *e);
 void attach_leave(struct attach *a, struct engine *e);
 

@@ -119,12 +119,12 @@ static void release_all(struct engine *e)
     if (atomic_load_explicit(&e->router.route, memory_order_relaxed) != NULL) {
         router_fini(&e->router);
     }
-    for (uint32_t i = 0; e->shards != NULL && i < e->config.shards; i++) {
+    for (uint32_t i = 0; e->shards != NULL && i < e->shard_capacity; i++) {
         shard_destroy(&e->shards[i]);
     }
     mem_free(e->shards);
     e->shards = NULL;
-    e->shard_count = 0;
+    atomic_store_explicit(&e->shard_count, 0, memory_order_relaxed);
     if (e->reclaimer != NULL) {
         reclaim_destroy(&e->reclaimer);
     }
@@ -136,20 +136,22 @@ static void fill_group(struct engine *e)
     const struct engine_config *c = &e->config;
     const struct attach *a = c->attach;
 
-    e->group = (struct shard_group){.shards = e->shards,
-                                    .count = c->shards,
-                                    .seed = c->seed,
-                                    .items_hint = c->items_hint,
-                                    .limit_bytes = c->limit_bytes,
-                                    .range_bytes = a != NULL ? attach_range(a) : range_for(c),
-                                    .regions = a != NULL ? a->region : NULL,
-                                    .is_in_cores = c->is_in_cores,
-                                    .clock = &e->clock,
-                                    .budget = &e->budget,
-                                    .reclaimer = e->reclaimer,
-                                    .options = c->options,
-                                    .observer = c->observer,
-                                    .observer_arg = c->observer_arg};
+    e->group = (struct shard_group){
+        .shards = e->shards,
+        .shape = arena_shape_for(c->limit_bytes / c->shards, a != NULL ? a->region : NULL),
+        .seed = c->seed,
+        .items_hint = c->items_hint,
+        .range_bytes = a != NULL ? attach_range(a) : range_for(c),
+        .regions = a != NULL ? a->region : NULL,
+        .is_in_cores = c->is_in_cores,
+        .clock = &e->clock,
+        .budget = &e->budget,
+        .reclaimer = e->reclaimer,
+        .options = c->options,
+        .observer = c->observer,
+        .observer_arg = c->observer_arg};
+    atomic_init(&e->group.count, 0);
+    atomic_init(&e->group.sharers, c->shards);
     atomic_init(&e->group.cas_next, 1);
     atomic_init(&e->group.due_limit, c->is_passive ? DUE_NOTHING : MSEC_NEVER);
 }
@@ -199,7 +201,8 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
         return MF_EINVAL;
     }
     e->reclaimer = reclaim_create(reclaim_hook, e);
-    e->shards = mem_zalloc(cfg->shards * sizeof(struct shard *));
+    e->shard_capacity = cfg->shards > ENGINE_SHARDS_MAX ? cfg->shards : ENGINE_SHARDS_MAX;
+    e->shards = mem_zalloc(e->shard_capacity * sizeof(struct shard *));
     if (e->reclaimer == NULL || e->shards == NULL) {
         goto fail;
     }
@@ -215,11 +218,11 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
             goto fail;
         }
     }
-    e->shard_count = cfg->shards;
+    atomic_store_explicit(&e->group.count, cfg->shards, memory_order_release);
+    atomic_store_explicit(&e->shard_count, cfg->shards, memory_order_release);
     if (is_warm && !attach_take_over(cfg->attach, e)) {
         goto fail;
     }
-    e->range_bytes = cfg->shards * e->shards[0]->memory.arena.map_bytes;
     e->plain_bytes_max =
         e->shards[0]->memory.fitting_units * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES;
     if (e->plain_bytes_max > e->item_bytes_max) {
@@ -325,25 +328,38 @@ uint64_t engine_items_hint(const struct engine *e)
                                                         : e->config.items_hint;
 }
 
+/* Of the shards that share the limit: what is in others is on its way to them. */
 uint64_t engine_range(const struct engine *e)
 {
-    return e->range_bytes;
+    return atomic_load_explicit(&e->group.sharers, memory_order_relaxed) *
+           e->shards[0]->memory.arena.map_bytes;
+}
+
+static bool bears_limit(const struct engine *e, uint64_t limit_bytes)
+{
+    return limit_bytes <= engine_range(e) &&
+           share_fits(limit_bytes,
+                      atomic_load_explicit(&e->group.sharers, memory_order_relaxed), UINT64_MAX,
+                      e->group.shape.shift);
 }
 
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
-    if (limit_bytes > e->range_bytes || !share_fits(limit_bytes, e->shard_count, UINT64_MAX,
-                                                    e->shards[0]->memory.arena.shift)) {
-        return false;
-    }
+    bool is_borne;
+
     pthread_mutex_lock(&e->flush_lock);
-    budget_set_limit(&e->budget, (int64_t)limit_bytes);
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        shard_fit_limit(e->shards[i]);
+    is_borne = bears_limit(e, limit_bytes);
+    if (is_borne) {
+        budget_set_limit(&e->budget, (int64_t)limit_bytes);
+        for (uint32_t i = 0; i < e->shard_count; i++) {
+            shard_fit_limit(e->shards[i]);
+        }
     }
     pthread_mutex_unlock(&e->flush_lock);
-    grace_ask(reclaim_grace(e->reclaimer), GRACE_SOON);
-    return true;
+    if (is_borne) {
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_SOON);
+    }
+    return is_borne;
 }
 
 void engine_options_changed(struct engine *e)
@@ -408,9 +424,11 @@ msec_t engine_hold_left(const struct engine *e, msec_t now)
 
 void engine_hold_sampler(struct engine *e, bool held)
 {
+    pthread_mutex_lock(&e->flush_lock); /* a further shard has it from another */
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_hold_sampler(e->shards[i], held);
     }
+    pthread_mutex_unlock(&e->flush_lock);
 }
 
 /* ---- room from other shards -------------------------------------------------------------- */
@@ -438,7 +456,8 @@ static uint32_t spare_segments(const struct shard *s)
  */
 static struct shard *fullest(struct engine *e, struct shard *needy)
 {
-    uint32_t looks = e->shard_count < STEAL_LOOKS ? e->shard_count : STEAL_LOOKS;
+    const uint32_t count = e->shard_count;
+    uint32_t looks = count < STEAL_LOOKS ? count : STEAL_LOOKS;
     uint32_t next = atomic_fetch_add_explicit(&e->steal_next, looks, memory_order_relaxed);
     struct shard *best = NULL;
     uint32_t most = 0;
@@ -448,7 +467,7 @@ static struct shard *fullest(struct engine *e, struct shard *needy)
     own = spare_segments(needy);
     shard_leave(needy);
     for (uint32_t i = 0; i < looks; i++) {
-        struct shard *s = e->shards[(next + i) % e->shard_count];
+        struct shard *s = e->shards[(next + i) % count];
 
         if (s != needy && shard_try_enter(s)) {
             uint32_t spare = spare_segments(s);

@@ -5,6 +5,7 @@
  *
  *     engine       clock, budget, reclaimer, shards: start, stop, limit, room from other shards
  *     share        how many shards a limit bears
+ *     grow         one shard more, while requests run
  *     router       hash -> shard; migrate moves slots while requests run, and carry,
  *                  carry_room and carry_large their items
  *     moves        turns of walks and of moves of slots
@@ -17,6 +18,7 @@
  *     remake       a new block for an item that stays what it is
  *     arith, erase, fetch, touch, flush    the other writes
  *     attach       items that outlive the process, in a file: part of start and stop
+ *     rings        the shards' records of changes, as long as anybody reads them
  *     ship         handing items over as they are, to a file or another server: all of them
  *                  (walk), those that change (stream), or both by a thread (feed)
  *
@@ -75,26 +77,30 @@ void engine_config_init(struct engine_config *cfg);
 
 struct shard;
 
+/* No engine gets more shards than that, unless it is started with more. */
+#define ENGINE_SHARDS_MAX 512u
+
 struct engine {
     /* [const] */
     struct engine_config config;
-    struct shard **shards;
-    uint32_t shard_count;
+    struct shard **shards; /* shard_capacity places: those below shard_count have one */
+    uint32_t shard_capacity;
     struct reclaimer *reclaimer;
     uint64_t item_bytes_max;  /* longest key + value that a store takes */
     uint64_t plain_bytes_max; /* the part of that which always fits one block */
-    uint64_t range_bytes;     /* see engine_range() */
     msec_t started;           /* by the clock, which may have begun with an earlier process */
     /* [atomic] */
+    _Atomic uint32_t shard_count; /* never falls (release, after the pointer): see grow.h */
     struct clock clock;
     struct budget budget;
     struct shard_group group;    /* what the shards know of the above */
     struct heat_rules heat;      /* how hits are counted */
     _Atomic uint32_t steal_next; /* where the next search for a full shard begins */
     msec_t lowered_at;           /* [reclaimer] last step towards a lower limit */
-    /* under flush_lock: one flush or change of the limit at a time */
-    pthread_mutex_t flush_lock; /* only shards are entered while it is held */
-    uint64_t flush_id;          /* flush commands so far */
+    /* under flush_lock: one flush, change of the limit or further shard at a time */
+    pthread_mutex_t
+        flush_lock;    /* shards are entered, and streams_lock taken, while it is held */
+    uint64_t flush_id; /* flush commands so far */
     /* what streams share (stream.h) */
     pthread_mutex_t streams_lock; /* only shards are entered while it is held */
     uint32_t streams;             /* under streams_lock: that there are */

@@ -10,11 +10,13 @@
 
 static void give(struct engine *e, struct guard *g)
 {
+    pthread_mutex_lock(&e->flush_lock); /* a further shard has it from another */
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_enter(e->shards[i]);
         e->shards[i]->guard = g;
         shard_leave(e->shards[i]);
     }
+    pthread_mutex_unlock(&e->flush_lock);
 }
 
 enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items, bool may_wait)

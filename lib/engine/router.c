@@ -35,15 +35,21 @@ enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
     }
     t->retired.fn = route_release;
     t->shards = shards;
-    t->shard_count = count;
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         uint16_t owner = (uint16_t)(i * count / ROUTE_SLOTS);
 
         t->slot[i] = route_settled(owner);
     }
     r->reclaimer = reclaimer;
+    atomic_init(&r->shard_count, count);
     atomic_init(&r->route, t);
     return MF_OK;
+}
+
+void router_grow(struct router *r, uint32_t count)
+{
+    must(count >= atomic_load_explicit(&r->shard_count, memory_order_relaxed));
+    atomic_store_explicit(&r->shard_count, count, memory_order_release);
 }
 
 void router_fini(struct router *r)
@@ -54,11 +60,12 @@ void router_fini(struct router *r)
 
 enum mf_err router_publish_all(struct router *r, const struct route_slot slots[ROUTE_SLOTS])
 {
+    const uint32_t count = atomic_load_explicit(&r->shard_count, memory_order_acquire);
     struct route *now = atomic_load_explicit(&r->route, memory_order_relaxed);
     struct route *next;
 
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        if (slots[i].from >= now->shard_count || slots[i].to >= now->shard_count) {
+        if (slots[i].from >= count || slots[i].to >= count) {
             return MF_EINVAL;
         }
     }

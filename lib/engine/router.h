@@ -34,8 +34,7 @@ struct shard;
 struct route {
     struct retired retired;
     struct shard **shards; /* [borrowed] of the engine */
-    uint32_t shard_count;
-    uint64_t version; /* goes up by one with each table */
+    uint64_t version;      /* goes up by one with each table */
     struct route_slot {
         uint16_t from; /* where the slot's items are */
         uint16_t to;   /* == from, or where they are moving to */
@@ -48,6 +47,8 @@ struct router {
     _Atomic(struct route *) route;
     /* one writer at a time */
     struct reclaimer *reclaimer;
+    /* [atomic] */
+    _Atomic uint32_t shard_count; /* slots may be in one of these */
 };
 
 /*
@@ -56,6 +57,12 @@ struct router {
  */
 enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
                         struct reclaimer *reclaimer);
+
+/*
+ * From now on slots may be in more shards, which stand in the array. Context: any thread, one
+ * at a time.
+ */
+void router_grow(struct router *r, uint32_t count);
 
 /* Withdraw and release the table. Context: main, no readers left. */
 void router_fini(struct router *r);

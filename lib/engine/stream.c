@@ -7,6 +7,11 @@
  * come to one of that number or a higher one, or have none to come (the command was replaced by
  * one that waits for its instant). Then the flush is shipped once, and the ring goes on.
  * Numbers grow in each ring.
+ *
+ * Further shards (grow.h). Their rings are taken up when a slice begins, and before a flush
+ * counts as read everywhere. A further ring has no record of the flushes that were over when it
+ * was made, but others may have, not read yet. So it is not read before all of these are
+ * shipped, or they would take away what was stored in the further shard since.
  */
 #include "lib/engine/stream.h"
 
@@ -16,6 +21,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/engine/find.h"
+#include "lib/engine/rings.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
@@ -24,17 +30,13 @@
 #define PREFETCH_BYTES      512u
 #define PREFETCH_ITEM_BYTES 512u
 
-/* The rings of all shards count against the limit: this part of it, within these bounds. */
-#define RING_PART      32
-#define RING_BYTES_MIN ((uint64_t)2 << 20)
-#define RING_BYTES_MAX ((uint64_t)16 << 20)
-
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
     uint64_t pos;                  /* read up to there */
     uint64_t until;                /* so far this pass goes; or what was noted */
     uint64_t passed;               /* the newest flush command that is over in this ring */
     uint64_t held_at;              /* the one that the next record is about; 0: none */
+    uint64_t opens_at; /* not read before all rings have come to this command: see may_read() */
 };
 
 struct stream_covered {
@@ -68,83 +70,38 @@ static void note_read(struct stream *st)
 {
     uint64_t read = 0;
 
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         read += st->rings[i].pos;
     }
     atomic_store_explicit(&st->read, read, memory_order_release);
 }
 
-/* Give a shard a ring, or take it away. */
-static struct changes *exchange_ring(struct shard *s, struct changes *c)
+/* Take up the rings of further shards: what is in them was written since they were made. */
+static void take_up_rings(struct stream *st)
 {
-    struct changes *had;
+    const uint32_t count = st->engine->shard_count;
 
-    shard_enter(s);
-    had = s->changes;
-    s->changes = c;
-    shard_leave(s);
-    return had;
-}
+    while (st->ring_count < count) {
+        const struct changes *c = st->engine->shards[st->ring_count]->changes;
 
-static void remove_rings(struct engine *e)
-{
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        struct changes *c = exchange_ring(e->shards[i], NULL);
-
-        changes_destroy(&c); /* who writes to it is in the shard */
+        st->rings[st->ring_count] = (struct stream_ring){
+            .changes = c, .passed = c->flushed_before, .opens_at = c->flushed_before};
+        st->ring_count++;
     }
 }
 
-/* Of all rings. */
-static uint64_t bytes_wanted(const struct engine *e)
+/* May this ring be read? See "further shards" above. */
+static bool may_read(struct stream *st, struct stream_ring *r)
 {
-    uint64_t part =
-        (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed) /
-        RING_PART;
+    for (uint32_t i = 0; r->opens_at != 0 && i < st->ring_count; i++) {
+        const struct stream_ring *other = &st->rings[i];
 
-    if (e->config.ring_bytes != 0) {
-        return e->config.ring_bytes;
-    }
-    return part < RING_BYTES_MIN   ? RING_BYTES_MIN
-           : part > RING_BYTES_MAX ? RING_BYTES_MAX
-                                   : part;
-}
-
-static bool make_rings(struct engine *e)
-{
-    uint64_t bytes = bytes_wanted(e);
-
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        struct changes *c = changes_create(bytes / e->shard_count, &e->budget, &e->bell);
-
-        if (c == NULL) {
-            remove_rings(e);
+        if (other->passed < r->opens_at && other->held_at <= r->opens_at) {
             return false;
         }
-        (void)exchange_ring(e->shards[i], c);
     }
+    r->opens_at = 0;
     return true;
-}
-
-/* The rings are there for as long as any stream is. */
-static bool attach(struct engine *e)
-{
-    bool has_rings;
-
-    pthread_mutex_lock(&e->streams_lock);
-    has_rings = e->streams != 0 || make_rings(e);
-    e->streams += has_rings;
-    pthread_mutex_unlock(&e->streams_lock);
-    return has_rings;
-}
-
-static void detach(struct engine *e)
-{
-    pthread_mutex_lock(&e->streams_lock);
-    if (--e->streams == 0) {
-        remove_rings(e);
-    }
-    pthread_mutex_unlock(&e->streams_lock);
 }
 
 static void release(struct stream *st)
@@ -159,17 +116,12 @@ enum mf_err stream_begin(struct stream *st, struct engine *e)
 {
     must_not_be_reading();
     *st = (struct stream){.engine = e};
-    st->rings = mem_zalloc(e->shard_count * sizeof(*st->rings));
+    st->rings = mem_zalloc(e->shard_capacity * sizeof(*st->rings));
     st->covered = mem_zalloc(STREAM_COVERED * sizeof(*st->covered));
     st->batch = mem_zalloc(sizeof(*st->batch));
-    if (st->rings == NULL || st->covered == NULL || st->batch == NULL || !attach(e)) {
+    if (st->rings == NULL || st->covered == NULL || st->batch == NULL || !rings_use(e)) {
         release(st);
         return MF_ENOMEM;
-    }
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        shard_enter(e->shards[i]);
-        st->rings[i].changes = e->shards[i]->changes;
-        shard_leave(e->shards[i]);
     }
     stream_record_expiries(st, true);
     stream_skip(st);
@@ -179,21 +131,23 @@ enum mf_err stream_begin(struct stream *st, struct engine *e)
 void stream_skip(struct stream *st)
 {
     must_not_be_reading();
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    take_up_rings(st);
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         shard_flush(st->engine->shards[i], clock_now(&st->engine->clock));
     }
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         struct shard *s = st->engine->shards[i];
 
         shard_enter(s);
         st->rings[i].pos = changes_published(s->changes);
-        st->rings[i].passed = s->flush_done;
+        st->rings[i].passed = shard_flushes_over(s);
         st->rings[i].held_at = 0;
+        st->rings[i].opens_at = 0;
         shard_leave(s);
     }
     memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
     st->flushed_before = 0;
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         if (st->flushed_before < st->rings[i].passed) {
             st->flushed_before = st->rings[i].passed;
         }
@@ -205,7 +159,7 @@ void stream_end(struct stream *st)
 {
     must_not_be_reading();
     stream_record_expiries(st, false);
-    detach(st->engine);
+    rings_leave(st->engine);
     release(st);
 }
 
@@ -218,13 +172,7 @@ void stream_record_expiries(struct stream *st, bool records)
         return;
     }
     st->records_expiries = records;
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
-        struct shard *s = st->engine->shards[i];
-
-        shard_enter(s);
-        s->changes->expiry_readers += records ? 1 : -1u;
-        shard_leave(s);
-    }
+    rings_record_expiries(st->engine, records);
 }
 
 uint64_t stream_expired(const struct stream *st)
@@ -232,7 +180,7 @@ uint64_t stream_expired(const struct stream *st)
     uint64_t expired = 0;
 
     for (uint32_t i = 0; i < st->engine->shard_count; i++) {
-        expired += changes_expired(st->rings[i].changes);
+        expired += changes_expired(st->engine->shards[i]->changes);
     }
     return expired;
 }
@@ -258,7 +206,7 @@ msec_t stream_due_gone(const struct stream *st, msec_t now)
 
 bool stream_is_held(const struct stream *st)
 {
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         if (st->rings[i].held_at != 0) {
             return true;
         }
@@ -271,7 +219,7 @@ static uint64_t first_held(const struct stream *st)
 {
     uint64_t first = 0;
 
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         uint64_t at = st->rings[i].held_at;
 
         if (at != 0 && (first == 0 || at < first)) {
@@ -286,7 +234,7 @@ static bool is_everywhere(struct stream *st, uint64_t id)
 {
     bool is = true;
 
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         const struct stream_ring *r = &st->rings[i];
 
         if (r->held_at < id && r->passed < id) {
@@ -302,13 +250,14 @@ static bool pass_flushes(struct stream *st, struct ship *ship)
 {
     uint64_t id = first_held(st);
 
+    take_up_rings(st);
     if (id == 0 || !is_everywhere(st, id)) {
         return false;
     }
     ship->ops->flush(ship->arg);
     /* With it goes what was shipped of later states, of keys with a record before the flush. */
     memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         struct stream_ring *r = &st->rings[i];
 
         if (r->held_at == id) {
@@ -582,14 +531,14 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
     enum stream_state state;
 
     must_not_be_reading();
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         struct stream_ring *r = &st->rings[i];
         uint64_t until = changes_published(r->changes);
 
         if (until - r->pos > r->changes->bytes) {
             return STREAM_OVERRUN;
         }
-        if (r->pos == until || r->held_at != 0) {
+        if (r->pos == until || r->held_at != 0 || !may_read(st, r)) {
             continue;
         }
         state = read_batch(st, i, until, ship);
@@ -610,7 +559,8 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
 
 void stream_note_written(struct stream *st)
 {
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    take_up_rings(st);
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         st->rings[i].until = changes_published(st->rings[i].changes);
     }
 }
@@ -619,7 +569,7 @@ bool stream_has_noted(const struct stream *st)
 {
     bool has = true;
 
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         has = has && st->rings[i].pos >= st->rings[i].until;
     }
     return has;
@@ -634,7 +584,7 @@ uint64_t stream_fullness(const struct stream *st)
 {
     uint64_t fullest = 0;
 
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         const struct stream_ring *r = &st->rings[i];
         uint64_t unread = changes_published(r->changes) - r->pos;
         uint64_t parts = (unread * STREAM_FULL + r->changes->bytes - 1) / r->changes->bytes;
@@ -649,7 +599,7 @@ static enum stream_state pass_ring(struct stream *st, uint32_t ring, struct ship
 {
     struct stream_ring *r = &st->rings[ring];
 
-    while (r->pos != r->until && r->held_at == 0) {
+    while (r->pos != r->until && r->held_at == 0 && may_read(st, r)) {
         uint64_t now = changes_published(r->changes);
         enum stream_state state = STREAM_OVERRUN;
 
@@ -674,7 +624,7 @@ enum stream_state stream_pass(struct stream *st, struct ship *ship)
     must_not_be_reading();
     (void)pass_flushes(st, ship);
     stream_note_written(st);
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         enum stream_state one = pass_ring(st, i, ship);
 
         if (one > STREAM_GOES_ON) {
@@ -719,7 +669,8 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
     enum stream_state state = STREAM_IDLE;
 
     must_not_be_reading();
-    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+    take_up_rings(st);
+    for (uint32_t i = 0; i < st->ring_count; i++) {
         struct stream_ring *r = &st->rings[i];
         uint64_t until = changes_published(r->changes);
         uint64_t n = 0;
@@ -752,7 +703,7 @@ uint64_t stream_lag(const struct stream *st)
     uint64_t written = 0;
 
     for (uint32_t i = 0; i < st->engine->shard_count; i++) {
-        written += changes_published(st->rings[i].changes);
+        written += changes_published(st->engine->shards[i]->changes);
     }
     return written - read;
 }

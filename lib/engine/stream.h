@@ -41,7 +41,8 @@ enum stream_state {
 
 struct stream {
     struct engine *engine;     /* [borrowed] */
-    struct stream_ring *rings; /* one for each shard */
+    struct stream_ring *rings; /* one for each shard that there may be */
+    uint32_t ring_count;       /* those that are read: further shards' are taken up */
     uint64_t later_id;         /* the newest delayed flush that was shipped */
     uint64_t flushed_before; /* the newest flush command that any shard knew at the beginning */
     struct stream_covered *covered;

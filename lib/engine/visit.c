@@ -174,7 +174,7 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
         return 0; /* nobody waits: visit_help() lets it grow */
     }
     if (*why == OUT_NO_MEMORY && may_wait && memory_evicts(&s->memory) &&
-        s->memory.sharers > 1) {
+        memory_sharers(&s->memory) > 1) {
         *why = OUT_WAIT; /* another shard may have some: see visit_help() */
     }
     if (*why == OUT_WAIT && !may_wait) {

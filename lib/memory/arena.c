@@ -42,26 +42,35 @@ static uint64_t table_bytes(uint32_t segments)
     return (uint64_t)segments * sizeof(struct segment);
 }
 
-bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
+struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *region)
+{
+    const uint32_t shift = region != NULL ? region->shift : arena_shift_for(share_bytes);
+    uint64_t step = share_bytes / STEPS_A_SHARE >> shift;
+
+    step -= step % STEP_MULTIPLE;
+    return (struct arena_shape){
+        .shift = shift,
+        .step_segments = step > STEP_SEGMENTS ? (uint32_t)step : STEP_SEGMENTS,
+        /*
+         * Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. In
+         * a file pages are allocated a segment at a time.
+         */
+        .has_huge = share_bytes >= 128 * MIB && region == NULL,
+    };
+}
+
+bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape *shape,
                 const struct region *region, struct budget *budget, struct grace *grace,
                 const struct lock *lock)
 {
-    /*
-     * Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. In a
-     * file pages are allocated a segment at a time.
-     */
-    enum mem_pages pages =
-        share_bytes >= 128 * MIB && region == NULL ? MEM_PAGES_HUGE : MEM_PAGES_SMALL;
-    uint64_t step;
+    enum mem_pages pages = shape->has_huge ? MEM_PAGES_HUGE : MEM_PAGES_SMALL;
     uint32_t first;
 
     memset(a, 0, sizeof(*a));
     a->region = region;
-    a->shift = region != NULL ? region->shift : arena_shift_for(share_bytes);
-    step = share_bytes / STEPS_A_SHARE >> a->shift;
-    step -= step % STEP_MULTIPLE;
-    a->unit_segments = pages == MEM_PAGES_HUGE ? (uint32_t)(MEM_HUGE_BYTES >> a->shift) : 0;
-    a->step_segments = step > STEP_SEGMENTS ? (uint32_t)step : STEP_SEGMENTS;
+    a->shift = shape->shift;
+    a->unit_segments = shape->has_huge ? (uint32_t)(MEM_HUGE_BYTES >> a->shift) : 0;
+    a->step_segments = shape->step_segments;
     a->map_bytes = range_bytes < ARENA_RANGE_MAX ? range_bytes : ARENA_RANGE_MAX;
     a->map_bytes -= a->map_bytes % ((uint64_t)a->step_segments << a->shift);
     a->budget = budget;

@@ -94,6 +94,13 @@ struct run_queue {
     uint32_t stamp; /* of the last dated run taken off */
 };
 
+/* What the arenas of an engine have in common: blocks go from one to another as they are. */
+struct arena_shape {
+    uint32_t shift;         /* log2 of the bytes of a segment */
+    uint32_t step_segments; /* of the range, committed at once */
+    bool has_huge;          /* the range is of huge pages */
+};
+
 struct arena {
     /* [const] */
     char *base;
@@ -144,11 +151,16 @@ uint64_t arena_range_for(uint64_t limit_bytes);
 uint32_t arena_shift_for(uint64_t share_bytes);
 
 /*
- * Reserve a range, and choose the segment size from the shard's share of the limit. With a
- * region (borrowed) the range is in a file, which says how large segments are; NULL: in memory
- * of its own. False when the system refuses. Context: before start.
+ * The shape that suits a shard's share of the limit. With a region the range is in a file,
+ * which says how large segments are; NULL: in memory of its own. Context: any thread.
  */
-bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
+struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *region);
+
+/*
+ * Reserve a range. With a region (borrowed) it is in a file; NULL: in memory of its own. False
+ * when the system refuses. Context: no other thread uses it.
+ */
+bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape *shape,
                 const struct region *region, struct budget *budget, struct grace *grace,
                 const struct lock *lock);
 void arena_fini(struct arena *a);

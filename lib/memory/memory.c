@@ -42,9 +42,9 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
     m->counters = setup->counters;
     m->clock = setup->clock;
     m->options = setup->options;
-    m->sharers = setup->sharers;
+    atomic_init(&m->sharers, setup->sharers);
     evict_init(&m->evict, setup->options, setup->lock);
-    if (!arena_init(&m->arena, setup->range_bytes, share, setup->region, setup->budget,
+    if (!arena_init(&m->arena, setup->range_bytes, &setup->shape, setup->region, setup->budget,
                     setup->grace, setup->lock)) {
         return false;
     }
@@ -68,9 +68,10 @@ void memory_fini(struct memory *m)
     }
 }
 
-void memory_fit_limit(struct memory *m)
+void memory_fit_limit(struct memory *m, uint32_t sharers)
 {
     memory_must_be_entered(m);
+    atomic_store_explicit(&m->sharers, sharers, memory_order_relaxed);
     arena_range_retry(&m->arena);
     m->blocks.ring_misfits = true;
     m->trim.hasty_until = clock_now(m->clock) + TRIM_HASTY_MS;

@@ -52,6 +52,7 @@ struct memory_setup {
     struct grace *grace;
     uint64_t limit_bytes; /* of all that share the budget */
     uint64_t range_bytes; /* of address space; see arena_range_for() */
+    struct arena_shape shape;
     uint32_t sharers;
     const struct region *region; /* [borrowed] of a file to keep it in; NULL: none */
     bool is_in_cores;            /* core files have the items */
@@ -59,7 +60,7 @@ struct memory_setup {
 
 /*
  * Reserve the address range and make the tables. False when the system has no memory; what was
- * made is then released by memory_fini(). Context: before start.
+ * made is then released by memory_fini(). Context: no other thread uses it.
  */
 bool memory_init(struct memory *m, const struct memory_setup *setup);
 
@@ -73,10 +74,10 @@ void memory_fini(struct memory *m);
 void memory_flush(struct memory *m);
 
 /*
- * The limit has changed: the range may grow again where the system refused it, and the ring is
- * to be made anew. Context: in shard.
+ * The limit, or the number of those who share it, has changed: the range may grow again where
+ * the system refused it, and the ring is to be made anew. Context: in shard.
  */
-void memory_fit_limit(struct memory *m);
+void memory_fit_limit(struct memory *m, uint32_t sharers);
 
 /*
  * Let the range grow by a step, if that is wanted. When the system refuses, which is counted,

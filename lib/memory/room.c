@@ -33,7 +33,7 @@
 static uint64_t share_of_limit(const struct memory *m)
 {
     return (uint64_t)atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed) /
-           m->sharers;
+           memory_sharers(m);
 }
 
 bool room_is_paid_by_others(const struct memory *m)
@@ -43,7 +43,8 @@ bool room_is_paid_by_others(const struct memory *m)
 
     memory_must_be_entered(m);
     return budget_is_lowered(b) && !evict_sorts_now(&m->evict) &&
-           ((int64_t)m->arena.held << m->arena.shift) * m->sharers < held - held / LATER_SHARE;
+           ((int64_t)m->arena.held << m->arena.shift) * memory_sharers(m) <
+               held - held / LATER_SHARE;
 }
 
 uint32_t room_wanted(const struct memory *m)
@@ -58,7 +59,7 @@ uint32_t room_wanted(const struct memory *m)
     want += m->line.wanted < LINE_MOST ? m->line.wanted : LINE_MOST;
     /* All shards pay back an overdraft in equal parts. */
     if (left < 0 && chains_filled(m) >> shift > HELD_LEAST && !room_is_paid_by_others(m)) {
-        want += (uint32_t)((uint64_t)-left / m->sharers >> shift) + 1;
+        want += (uint32_t)((uint64_t)-left / memory_sharers(m) >> shift) + 1;
     }
     return want;
 }
@@ -69,7 +70,7 @@ uint32_t room_coming(const struct memory *m)
 
     memory_must_be_entered(m);
     return memory_waiting(m) +
-           (leaving > 0 ? (uint32_t)(leaving >> m->arena.shift) / m->sharers : 0);
+           (leaving > 0 ? (uint32_t)(leaving >> m->arena.shift) / memory_sharers(m) : 0);
 }
 
 bool room_is_short(const struct memory *m)

@@ -167,7 +167,7 @@ struct memory {
     struct counters *counters;            /* [borrowed] the owner's */
     const struct clock *clock;            /* [borrowed] */
     const struct engine_options *options; /* [borrowed] */
-    uint32_t sharers;                     /* memories that share the budget */
+    _Atomic uint32_t sharers;             /* [atomic] see memory_sharers() */
     uint32_t fitting_units;               /* blocks up to this size fit: memory_fits() */
     uint32_t piece_max;                   /* bytes of value in a piece */
 
@@ -183,6 +183,12 @@ struct memory {
 
     struct trim trim; /* but for what the reclaimer alone uses */
 };
+
+/* How many memories share the budget; memory_fit_limit() changes it. Context: any thread. */
+static inline uint32_t memory_sharers(const struct memory *m)
+{
+    return atomic_load_explicit(&m->sharers, memory_order_relaxed);
+}
 
 /* May anything alive be dropped? Context: any thread. */
 static inline bool memory_evicts(const struct memory *m)
@@ -219,7 +225,7 @@ static inline uint32_t memory_waiting(const struct memory *m)
 
     memory_must_be_entered(m);
     return arena_waiting(&m->arena) +
-           (retired > 0 ? (uint32_t)(retired >> m->arena.shift) / m->sharers : 0);
+           (retired > 0 ? (uint32_t)(retired >> m->arena.shift) / memory_sharers(m) : 0);
 }
 
 /* The entry of the segment that a block is in. */

@@ -51,7 +51,7 @@ static uint32_t idle_since(struct memory *m, msec_t now, uint32_t keep, uint32_t
 static uint32_t owed(struct memory *m, msec_t now, uint64_t *again)
 {
     int64_t left = budget_left(m->arena.budget);
-    uint32_t most = (uint32_t)(((uint64_t)-left >> m->arena.shift) / m->sharers) + 1;
+    uint32_t most = (uint32_t)(((uint64_t)-left >> m->arena.shift) / memory_sharers(m)) + 1;
 
     if (now < m->trim.hasty_until) {
         uint32_t keep = room_is_paid_by_others(m) ? room_wanted(m) : ROOM_RESERVE;

@@ -62,6 +62,7 @@ struct changes {
     uint64_t bytes;            /* of the ring; a power of two */
     struct budget *budget;     /* [borrowed] */
     struct changes_bell *bell; /* [borrowed] */
+    uint64_t flushed_before;   /* of a further shard: it has no record of earlier flushes */
     /* [atomic] in a line that readers look at and writers write anyway */
     _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
     _Atomic uint64_t published;             /* up to there records are whole (release) */

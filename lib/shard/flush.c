@@ -125,6 +125,20 @@ void shard_flush_settle(struct shard *s)
     generation_destroy(g);
 }
 
+uint64_t shard_flushes_over(const struct shard *s)
+{
+    shard_must_be_entered(s);
+    return is_scheduled(s) ? s->flush_id - 1 : s->flush_done;
+}
+
+void shard_flush_follow(struct shard *s, msec_t at, uint64_t id)
+{
+    must(at == MSEC_NEVER || s->spare != NULL);
+    s->flush_id = id;
+    s->flush_done = at == MSEC_NEVER ? id : id - 1;
+    atomic_store_explicit(&s->flush_at, at, memory_order_relaxed);
+}
+
 /* Put g in the place of one with a larger index, which is returned; NULL: there is none. */
 static struct generation *exchange_larger(struct shard *s, struct generation *g)
 {

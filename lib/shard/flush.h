@@ -35,6 +35,19 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id);
 void shard_flush(struct shard *s, msec_t now);
 
 /*
+ * The newest flush command that is over here: it was carried out, or replaced by one that waits
+ * for its instant. Context: in shard.
+ */
+uint64_t shard_flushes_over(const struct shard *s);
+
+/*
+ * A further shard is as the others, which know these flush commands: `at` is the instant of
+ * the newest, for which the shard was prepared; MSEC_NEVER: it was carried out. Context: nobody
+ * uses the shard yet.
+ */
+void shard_flush_follow(struct shard *s, msec_t at, uint64_t id);
+
+/*
  * A flush command has ended: give back what it prepared and did not need, but keep one for the
  * next command. Context: outside the shard, one flush command at a time.
  */

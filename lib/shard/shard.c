@@ -16,6 +16,16 @@
 /* A hint makes it no larger than this part of the shard's share of the limit. */
 #define INDEX_SHARE 8
 
+static uint64_t limit_of(const struct shard_group *g)
+{
+    return (uint64_t)atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed);
+}
+
+static uint32_t sharers_of(const struct shard_group *g)
+{
+    return atomic_load_explicit(&g->sharers, memory_order_relaxed);
+}
+
 static bool init_parts(struct shard *s)
 {
     const struct shard_group *g = s->group;
@@ -27,9 +37,10 @@ static bool init_parts(struct shard *s)
                                        .options = g->options,
                                        .budget = g->budget,
                                        .grace = reclaim_grace(g->reclaimer),
-                                       .limit_bytes = g->limit_bytes,
+                                       .limit_bytes = limit_of(g),
                                        .range_bytes = g->range_bytes,
-                                       .sharers = g->count,
+                                       .shape = g->shape,
+                                       .sharers = sharers_of(g),
                                        .region = g->regions != NULL ? &g->regions[s->id] : NULL,
                                        .is_in_cores = g->is_in_cores};
 
@@ -46,16 +57,16 @@ static bool init_parts(struct shard *s)
 
 uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes)
 {
-    uint64_t hint = g->items_hint / g->count;
-    uint64_t most = table_items_in(limit_bytes / g->count / INDEX_SHARE);
+    const uint32_t sharers = sharers_of(g);
+    uint64_t hint = g->items_hint / sharers;
+    uint64_t most = table_items_in(limit_bytes / sharers / INDEX_SHARE);
 
     return hint < most ? hint : most;
 }
 
 static uint64_t items_at_start(const struct shard_group *g)
 {
-    int64_t limit = atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed);
-    uint64_t hint = shard_items_hint(g, (uint64_t)limit);
+    uint64_t hint = shard_items_hint(g, limit_of(g));
 
     return hint > ITEMS_AT_START ? hint : ITEMS_AT_START;
 }
@@ -65,7 +76,7 @@ void shard_fit_limit(struct shard *s)
     shard_enter(s);
     s->items_at_start = items_at_start(s->group);
     table_set_least(&s->table, s->items_at_start);
-    memory_fit_limit(&s->memory);
+    memory_fit_limit(&s->memory, sharers_of(s->group));
     shard_leave(s);
     shard_flush_fit(s);
     shard_make_wanted(s); /* before anything is evicted for it */

@@ -139,18 +139,21 @@ _Static_assert(SHARD_LINE(flush_at) == SHARD_LINE(table.view) &&
  */
 uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes);
 
-/* Make; NULL when there is no memory. Borrows the group. Context: before start. */
+/*
+ * Make one that nobody uses yet, with the group's number of sharers; NULL when there is no
+ * memory. Borrows the group. Context: any thread, outside a shard.
+ */
 struct shard *shard_create(struct shard_group *group, uint32_t id);
 
 /*
- * The limit has changed: make anew what was made for it. Context: outside the shard, one flush
- * command at a time.
+ * The limit, or the number of those who share it, has changed: make anew what was made for it.
+ * Context: outside the shard, one flush command at a time.
  */
 void shard_fit_limit(struct shard *s);
 
 /*
  * Release everything; takes the address and nulls it; accepts NULL. Context: main, after the
- * workers and the reclaimer.
+ * workers and the reclaimer; or nobody has used it yet.
  */
 void shard_destroy(struct shard **s);
 

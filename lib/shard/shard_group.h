@@ -14,9 +14,9 @@
 #include "lib/base/engine_options.h"
 #include "lib/base/mem.h"
 #include "lib/base/reclaim.h"
+#include "lib/memory/arena.h"
 #include "lib/shard/event.h"
 
-struct region;
 struct shard;
 
 /* A due_limit before every deadline: nothing is unlinked for being due. */
@@ -24,11 +24,10 @@ struct shard;
 
 struct shard_group {
     /* [const] */
-    struct shard **shards; /* [borrowed] */
-    uint32_t count;
+    struct shard **shards;        /* [borrowed] */
+    struct arena_shape shape;     /* of the memory of each */
     uint64_t seed;                /* of the key hash */
     uint64_t items_hint;          /* the indexes are made for so many items in all; 0: small */
-    uint64_t limit_bytes;         /* at the start */
     uint64_t range_bytes;         /* of address space for each shard */
     const struct region *regions; /* [borrowed] one a shard, of a file; NULL: none */
     bool is_in_cores;             /* core files have the items */
@@ -39,6 +38,8 @@ struct shard_group {
     shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */
     /* [atomic] */
+    _Atomic uint32_t count;   /* of shards; never falls (release, after the pointer) */
+    _Atomic uint32_t sharers; /* those that share the limit; see shard_fit_limit() */
     _Atomic uint32_t
         observed; /* bits of shard_event_kind that the observer wants; seldom set */
     _Atomic msec_t hold_until;        /* expired items are kept until then: shard_due_now() */

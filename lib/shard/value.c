@@ -196,7 +196,7 @@ uint64_t value_pinned_excess(const struct shard *s)
         (uint64_t)atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed);
     uint64_t held = 0;
 
-    for (uint32_t i = 0; i < g->count; i++) {
+    for (uint32_t i = 0; i < atomic_load_explicit(&g->count, memory_order_acquire); i++) {
         held += ctr_get(&g->shards[i]->counters, CTR_pinned_dead_bytes);
     }
     return held > PINNED_DEAD_MAX(limit) ? held - PINNED_DEAD_MAX(limit) : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Everything at once on the engine, without sockets: readers, writers, large values, expiry,
- * flushes, eviction under a small and changing limit, an index that grows and shrinks, slots
- * that move. First with room for everything, so that every answer can be predicted except for
- * flushes; then with so little room that any key may be evicted at any time; then with values
- * of which few fit into a segment, of 32 and of 64 KiB, so that the cursor evicts from it in
- * place.
+ * flushes, eviction under a small and changing limit, an index that grows and shrinks, further
+ * shards, slots that move. First with room for everything, so that every answer can be
+ * predicted except for flushes; then with so little room that any key may be evicted at any
+ * time; then with values of which few fit into a segment, of 32 and of 64 KiB, so that the
+ * cursor evicts from it in place.
  *
  * MAYFLY_STRESS_SECONDS sets how long it runs (default 5), MAYFLY_SEED the random numbers.
  */
@@ -26,6 +26,7 @@ static void few_a_segment(const struct scenario *like, uint32_t shards, uint64_t
     (void)snprintf(name, sizeof(name), "values of %" PRIu32 " bytes, few a segment", bytes);
     few.name = name;
     few.shards = shards;
+    few.shards_max = shards + 2;
     few.limit_bytes = limit;
     few.seconds = stress_seconds() * 0.2;
     few.value_bytes = bytes;
@@ -45,6 +46,7 @@ int main(void)
     struct scenario roomy = {
         .name = "flushes with room for everything",
         .shards = 3,
+        .shards_max = 10,
         .readers = 1,
         .limit_bytes = 256ULL << 20,
         .item_size_max = 1ULL << 20,
@@ -73,6 +75,7 @@ int main(void)
     world_run(&roomy);
     tight.name = "everything at once in little room";
     tight.shards = 4;
+    tight.shards_max = 6;
     tight.readers = 2;
     tight.limit_bytes = 12ULL << 20;
     tight.seconds = stress_seconds() * 0.35;

@@ -14,6 +14,7 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
+#include "lib/engine/grow.h"
 #include "lib/engine/migrate.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
@@ -97,8 +98,12 @@ void worker_duties(struct worker *w)
         return;
     }
     struct engine *e = &w->world->engine;
-    struct shard *s = e->shards[w->id];
+    uint32_t shards = e->shard_count;
     msec_t now = clock_now(&e->clock);
+    /* Further shards are visited in turns; their slices are shorter for it. */
+    uint32_t visit =
+        (uint32_t)(w->turns / 8 % ((shards - 1 - w->id) / w->world->worker_count + 1));
+    struct shard *s = e->shards[w->id + visit * w->world->worker_count];
 
     if (shard_wants_work(s) || w->turns % 64 == 0) {
         for (int i = 0; i < 4 && shard_maintain(s, now, 250); i++) {
@@ -414,6 +419,16 @@ static void flush_later(struct world *world, struct rng *rng)
     atomic_store(&world->delayed.sure_at, at);
 }
 
+static void add_shard(struct world *world)
+{
+    enum mf_err err = engine_add_shard(&world->engine);
+
+    /* A limit that was lowered may not bear another one. */
+    if (err != MF_OK && err != MF_EINVAL) {
+        stress_fail(world, 0, "engine_add_shard: %s", mf_strerror(err));
+    }
+}
+
 static bool may_disturb(struct world *world, struct rng *rng)
 {
     return world->scenario->value_bytes == 0 ||
@@ -447,6 +462,9 @@ static void disturb(struct world *world, struct rng *rng)
     } else if (dice < 32 && sc->changes_limit && may_disturb(world, rng)) {
         uint64_t cut = rng_below(rng, 2) != 0 ? sc->limit_bytes : sc->limit_bytes / 4 * 3;
         (void)engine_set_limit(&world->engine, cut);
+    }
+    if (world->engine.shard_count < sc->shards_max && rng_below(rng, 100) == 0) {
+        add_shard(world);
     }
     check_budget(world);
 }
@@ -537,15 +555,15 @@ static void report(const struct world *world)
            "), deletes %" PRIu64 ", ariths %" PRIu64 ", touches %" PRIu64 ", erases %" PRIu64
            ", pins %" PRIu64 "; flushes %" PRIu64 ", slots moved %" PRIu64
            ", evictions %" PRIu64 ", segments cleaned %" PRIu64 ", evicted %" PRIu64
-           ", sifted %" PRIu64 ", expired %" PRIu64 " actively and %" PRIu64
+           ", sifted %" PRIu64 ", shards %" PRIu32 ", expired %" PRIu64 " actively and %" PRIu64
            " lazily, grace periods tried with success %" PRIu64 "\nok - %s\n",
            sum.gets, sum.hits, sum.stores, sum.bodies, sum.placed, sum.aborts, sum.waits,
            sum.no_memory, sum.deletes, sum.ariths, sum.touches, sum.erases, sum.pins,
            atomic_load(&world->flush_done), atomic_load(&world->slots_moved),
            sum_counter(world, CTR_evictions), sum_counter(world, CTR_cursor_cleaned),
            sum_counter(world, CTR_cursor_evicted), sum_counter(world, CTR_cursor_sifted),
-           sum_counter(world, CTR_expired_active), sum_counter(world, CTR_expired_lazy),
-           sum.graces, world->scenario->name);
+           world->engine.shard_count, sum_counter(world, CTR_expired_active),
+           sum_counter(world, CTR_expired_lazy), sum.graces, world->scenario->name);
 }
 
 static void start_threads(struct world *world)

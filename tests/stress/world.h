@@ -34,8 +34,9 @@
 /* The parameters of a run. */
 struct scenario {
     const char *name;
-    uint32_t shards;  /* and workers */
-    uint32_t readers; /* threads that only read */
+    uint32_t shards;     /* and workers */
+    uint32_t shards_max; /* added while it runs, up to so many; 0: none is */
+    uint32_t readers;    /* threads that only read */
     uint64_t limit_bytes;
     uint64_t item_size_max;
     uint64_t seed;

@@ -2,13 +2,14 @@
 /*
  * Random operations with every option of each, compared with a plain model: a few keys, values
  * from empty to several segments, a moving clock, items that are cleaned or moved to another
- * shard in between. The model follows memcached's answers.
+ * shard in between, of which there are more and more. The model follows memcached's answers.
  */
 #include "lib/shard/shard.h"
 
 #include <stdio.h>
 
 #include "lib/base/num.h"
+#include "lib/engine/grow.h"
 #include "lib/engine/migrate.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
@@ -18,6 +19,9 @@
 #define KEYS      12
 #define VALUE_MAX 120000
 #define STEPS     6000
+
+/* Of 2 MiB each: two or more segments of the largest value, and room for its copy. */
+#define SHARDS_MAX 8
 
 static struct fixture f;
 static struct rng rng;
@@ -372,10 +376,13 @@ static void stir(void)
 {
     switch (rng_below(&rng, 8)) {
     case 0:
-        ck_assert_int_eq(engine_move_slots(&f.engine,
-                                           (uint32_t)rng_below(&rng, ROUTE_SLOTS / 2),
-                                           ROUTE_SLOTS / 2, (uint16_t)flip()),
-                         MF_OK);
+        if (f.engine.shard_count < SHARDS_MAX && rng_below(&rng, 4) == 0) {
+            ck_assert_int_eq(engine_add_shard(&f.engine), MF_OK);
+        }
+        ck_assert_int_eq(
+            engine_move_slots(&f.engine, (uint32_t)rng_below(&rng, ROUTE_SLOTS / 2),
+                              ROUTE_SLOTS / 2, (uint16_t)rng_below(&rng, f.engine.shard_count)),
+            MF_OK);
         break;
     case 1:
         for (uint32_t i = 0; i < f.engine.shard_count; i++) {

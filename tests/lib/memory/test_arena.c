@@ -22,10 +22,12 @@ static struct arena a;
 
 static void start(uint64_t limit, uint64_t share)
 {
+    const struct arena_shape shape = arena_shape_for(share, NULL);
+
     memset(&budget, 0, sizeof(budget));
     budget_set_limit(&budget, (int64_t)limit);
     grace_init(&grace);
-    ck_assert(arena_init(&a, arena_range_for(limit), share, NULL, &budget, &grace, NULL));
+    ck_assert(arena_init(&a, arena_range_for(limit), &shape, NULL, &budget, &grace, NULL));
 }
 
 static void stop(void)
@@ -189,12 +191,13 @@ TEST(where_the_system_refuses_the_range_ends)
 /* A range that is shorter than the limit. */
 TEST(room_knows_where_the_range_ends)
 {
+    const struct arena_shape shape = arena_shape_for(LIMIT, NULL);
     uint32_t taken = 0;
 
     memset(&budget, 0, sizeof(budget));
     budget_set_limit(&budget, (int64_t)(4 * LIMIT));
     grace_init(&grace);
-    ck_assert(arena_init(&a, LIMIT, LIMIT, NULL, &budget, &grace, NULL));
+    ck_assert(arena_init(&a, LIMIT, &shape, NULL, &budget, &grace, NULL));
     ck_assert_uint_eq(arena_avail(&a), LIMIT / (64 * KIB) - 1);
     while (take(SEG_OPEN, 0) != 0) {
         taken++;

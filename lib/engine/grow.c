@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Further shards: see grow.h.
+ *
+ * Under flush_lock no flush is scheduled, no guard is given and no limit set, so what is copied
+ * from the other shards stays true until the new one is published. Only a flush that is
+ * scheduled already may be carried out meanwhile, by whoever meets it: see publish().
+ */
+#include "lib/engine/grow.h"
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/attach.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/flush.h"
+#include "lib/engine/rings.h"
+#include "lib/engine/share.h"
+#include "lib/memory/room.h"
+#include "lib/shard/flush.h"
+#include "lib/shard/shard.h"
+
+static bool may_have_more(const struct engine *e)
+{
+    const uint64_t limit =
+        (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed);
+
+    return e->shard_count < e->shard_capacity &&
+           share_fits(limit, e->shard_count + 1, UINT64_MAX, e->group.shape.shift);
+}
+
+/* Everybody may meet it from now on. */
+static void show(struct engine *e, struct shard *s, msec_t flush_at)
+{
+    shard_flush_follow(s, flush_at, e->flush_id);
+    if (s->changes != NULL) {
+        s->changes->flushed_before = s->flush_done;
+    }
+    e->shards[s->id] = s;
+    router_grow(&e->router, s->id + 1);
+    atomic_store_explicit(&e->group.count, s->id + 1, memory_order_release);
+    atomic_store_explicit(&e->shard_count, s->id + 1, memory_order_release);
+}
+
+/*
+ * A flush that is scheduled is carried out by each shard for itself, also while this runs. In
+ * one where it waits this is kept from happening until the new shard, where it waits as well,
+ * is published. So a stream that reads in all rings that it is over has read it in this one
+ * after that, and waits for the new one too. If it waits in no shard, it is over.
+ */
+static void publish(struct engine *e, struct shard *s)
+{
+    bool is_published = false;
+
+    for (uint32_t i = 0; !is_published && i < s->id; i++) {
+        struct shard *other = e->shards[i];
+
+        shard_enter(other);
+        is_published =
+            atomic_load_explicit(&other->flush_at, memory_order_relaxed) != MSEC_NEVER;
+        if (is_published) {
+            show(e, s, atomic_load_explicit(&other->flush_at, memory_order_relaxed));
+        }
+        shard_leave(other);
+    }
+    if (!is_published) {
+        show(e, s, MSEC_NEVER);
+    }
+}
+
+/* What the others have: taken from the first, under flush_lock. */
+static void follow_first(struct shard *s, struct shard *first)
+{
+    shard_enter(first);
+    s->guard = first->guard;
+    shard_leave(first);
+    atomic_store_explicit(&s->is_held,
+                          atomic_load_explicit(&first->is_held, memory_order_relaxed),
+                          memory_order_relaxed);
+    shard_enter(s);
+    room_grace_ended(&s->memory); /* what to keep free, until a period has ended */
+    shard_leave(s);
+}
+
+static void must_be_equal(const struct shard *s, const struct shard *first)
+{
+    const struct memory *a = &s->memory;
+    const struct memory *b = &first->memory;
+
+    must(a->arena.shift == b->arena.shift && a->arena.map_bytes == b->arena.map_bytes &&
+         a->arena.unit_segments == b->arena.unit_segments && a->piece_max == b->piece_max &&
+         a->fitting_units == b->fitting_units && s->seed == first->seed);
+}
+
+/* Make it, and publish it if it has all that the others have. Context: under flush_lock. */
+static enum mf_err add(struct engine *e)
+{
+    struct shard *s = shard_create(&e->group, e->shard_count);
+    bool has_all;
+
+    if (s == NULL) {
+        return MF_ENOMEM;
+    }
+    must_be_equal(s, e->shards[0]);
+    /* No other flush is scheduled until it is published. */
+    has_all = engine_flush_to_come(e) == MSEC_NEVER || shard_flush_prepare(s);
+    pthread_mutex_lock(&e->streams_lock);
+    has_all = has_all && rings_give(e, s);
+    if (has_all) {
+        follow_first(s, e->shards[0]);
+        publish(e, s);
+    }
+    pthread_mutex_unlock(&e->streams_lock);
+    if (!has_all) {
+        shard_destroy(&s);
+        return MF_ENOMEM;
+    }
+    return MF_OK;
+}
+
+static void share_among(struct engine *e, uint32_t shards)
+{
+    atomic_store_explicit(&e->group.sharers, shards, memory_order_relaxed);
+}
+
+enum mf_err engine_add_shard(struct engine *e)
+{
+    enum mf_err err = MF_EINVAL;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&e->flush_lock);
+    if (may_have_more(e)) {
+        const uint32_t count = e->shard_count;
+        struct attach *a = e->config.attach;
+
+        share_among(e, count + 1);
+        err = a == NULL || attach_extend(a, count) ? add(e) : MF_ESYS;
+        if (err != MF_OK) {
+            share_among(e, count);
+        }
+    }
+    if (err == MF_OK) {
+        for (uint32_t i = 0; i < e->shard_count; i++) {
+            shard_fit_limit(e->shards[i]);
+        }
+    }
+    pthread_mutex_unlock(&e->flush_lock);
+    return err;
+}
