@@ -96,6 +96,34 @@ bool client_count_input(struct client *c, struct worker *w, size_t bytes)
     return count(k, w, bytes, k->out_bytes);
 }
 
+/* It adds this to the accounts of the worker; -1: and takes it off. */
+static void count_pending(const struct kept *k, struct worker *w, uint64_t times)
+{
+    ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)k->out_bytes * times);
+    ctr_add(&w->counters, CTR_in_pending_bytes,
+            (uint64_t)(k->holder.bytes - k->out_bytes) * times);
+}
+
+void client_leave(struct client *c, struct worker *w)
+{
+    must_be_worker(w);
+    if (c->kept != NULL) {
+        pace_end(&c->kept->pin.pace);
+        count_pending(c->kept, w, (uint64_t)-1);
+        holder_leave(w, &c->kept->holder);
+    }
+}
+
+void client_join(struct client *c, struct worker *w)
+{
+    must_be_worker(w);
+    io_join(&c->io, &w->tls);
+    if (c->kept != NULL) {
+        count_pending(c->kept, w, 1);
+        holder_join(w, &c->kept->holder);
+    }
+}
+
 /* Its connection closes: forget what is kept. */
 static void drop_all(struct client *c, struct worker *w)
 {

@@ -188,6 +188,13 @@ static inline void client_init(struct client *c, int fd, const struct client_dut
 void client_fini(struct client *c, struct worker *w);
 
 /*
+ * It leaves its worker between two turns, with what is kept of it, and joins another one: so
+ * does what it adds to their accounts. Context: worker, each.
+ */
+void client_leave(struct client *c, struct worker *w);
+void client_join(struct client *c, struct worker *w);
+
+/*
  * Is what it adds older than what is here (exec_restore.h)? Context: worker, as for the next.
  */
 bool client_restores(const struct client *c, const struct worker *w);

@@ -2,8 +2,8 @@
 /*
  * `config`: the options of the running server, by the names and in the words of the command
  * line. Only for who was given RIGHT_CONFIG: options say where files are, and changing them may
- * stop the service. Runs on the worker of the client, outside the section of the turn; what a
- * change needs is in daemon/worker/live.c.
+ * stop the service. Runs on the worker of the client, outside the section of the turn, or on
+ * main; what a change needs is in daemon/worker/live.c.
  */
 #include "daemon/command/exec_config.h"
 
@@ -102,6 +102,78 @@ static enum turn_stop config_get(struct turn *t, const struct config_words *w)
     return TURN_GOES_ON;
 }
 
+/* ---- what main is asked for -------------------------------------------------------------- */
+
+/* A client that waits for main. */
+struct config_wait {
+    struct config_ask ask; /* stands first: it is released as a whole */
+    struct late_answer late;
+    bool noreply;
+};
+
+static void on_config(struct message *m, void *receiver)
+{
+    struct config_wait *wait =
+        (struct config_wait *)(void *)((char *)m - offsetof(struct config_wait, ask.answer));
+    struct span reply = wait->noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
+
+    must_be_worker(receiver);
+    (void)client_answer(&wait->late, reply, wait->ask.is_composed || wait->noreply);
+    buf_fini(&wait->ask.reply);
+    mem_free(wait);
+}
+
+/* Copies of the changes, behind the wait; their texts behind them. */
+static void copy_changes(struct config_wait *wait, const struct live_change *changes,
+                         unsigned count)
+{
+    struct live_change *to = (struct live_change *)(void *)(wait + 1);
+    char *text = (char *)(to + count);
+
+    wait->ask.changes = to;
+    wait->ask.change_count = count;
+    for (unsigned i = 0; i < count; i++) {
+        to[i] = changes[i];
+        if (changes[i].value != NULL) {
+            const size_t len = strlen(changes[i].value) + 1;
+
+            to[i].value = memcpy(text, changes[i].value, len);
+            text += len;
+        }
+    }
+}
+
+static size_t bytes_of(const struct live_change *changes, unsigned count)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        bytes += sizeof(changes[i]);
+        bytes += changes[i].value != NULL ? strlen(changes[i].value) + 1 : 0;
+    }
+    return bytes;
+}
+
+/* Not here, because that reads or writes files, or makes threads. */
+static enum turn_stop ask_main(struct turn *t, const struct request *r, enum config_wish wish,
+                               const struct live_change *changes, unsigned count)
+{
+    struct config_wait *wait = mem_zalloc(sizeof(*wait) + bytes_of(changes, count));
+
+    if (wait == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
+    }
+    wait->ask.answer.fn = on_config;
+    wait->ask.to = &t->w->mailbox;
+    wait->ask.wish = wish;
+    wait->noreply = r->noreply;
+    copy_changes(wait, changes, count);
+    buf_init(&wait->ask.reply);
+    client_expect(t->client, &wait->late);
+    crew_ask_for_config(t->w->crew, &wait->ask);
+    return TURN_ASKED;
+}
+
 /* ---- set, reset -------------------------------------------------------------------------- */
 
 bool exec_config_limit(struct turn *t, uint64_t bytes)
@@ -119,6 +191,16 @@ static void join_addresses(struct config_words *w)
             config_words_join(w, i + 1);
         }
     }
+}
+
+static bool has_one_for_main(const struct live_change *changes, unsigned count)
+{
+    enum option_id ids[LIVE_CHANGES_MAX];
+
+    for (unsigned i = 0; i < count; i++) {
+        ids[i] = changes[i].id;
+    }
+    return live_is_for_main(ids, count);
 }
 
 static enum turn_stop config_set(struct turn *t, const struct request *r,
@@ -142,6 +224,9 @@ static enum turn_stop config_set(struct turn *t, const struct request *r,
             return refuse_name(t, r, name);
         }
         count++;
+    }
+    if (has_one_for_main(changes, count)) {
+        return ask_main(t, r, CONFIG_SET, changes, count);
     }
     if (!live_set(t->w->crew, changes, count, &refusal)) {
         for (unsigned i = 0; i < count; i++) {
@@ -171,6 +256,17 @@ static unsigned options_meant(const char *name, enum option_id ids[OPTION_COUNT]
     return ids[0] != OPTION_COUNT;
 }
 
+static enum turn_stop reset_on_main(struct turn *t, const struct request *r,
+                                    const enum option_id *ids, unsigned count)
+{
+    struct live_change changes[OPTION_COUNT];
+
+    for (unsigned i = 0; i < count; i++) {
+        changes[i] = (struct live_change){.id = ids[i], .value = NULL};
+    }
+    return ask_main(t, r, CONFIG_RESET, changes, count);
+}
+
 static enum turn_stop config_reset(struct turn *t, const struct request *r,
                                    const struct config_words *w)
 {
@@ -194,6 +290,9 @@ static enum turn_stop config_reset(struct turn *t, const struct request *r,
             ids[count++] = (enum option_id)id;
         }
     }
+    if (live_is_for_main(ids, count)) {
+        return reset_on_main(t, r, ids, count);
+    }
     if (!live_reset(t->w->crew, ids, count, &refusal)) {
         return refuse(t, r, option_name(refusal.id), refusal.why);
     }
@@ -201,45 +300,6 @@ static enum turn_stop config_reset(struct turn *t, const struct request *r,
         log_notice("options, %s is as it was given (config reset)", w->word[i]);
     }
     return turn_answer(t, r, REPLY_OK);
-}
-
-/* ---- reload, rewrite --------------------------------------------------------------------- */
-
-/* A client that waits for main. */
-struct config_wait {
-    struct config_ask ask; /* stands first: it is released as a whole */
-    struct late_answer late;
-    bool noreply;
-};
-
-static void on_config(struct message *m, void *receiver)
-{
-    struct config_wait *wait =
-        (struct config_wait *)(void *)((char *)m - offsetof(struct config_wait, ask.answer));
-    struct span reply = wait->noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
-
-    must_be_worker(receiver);
-    (void)client_answer(&wait->late, reply, wait->ask.is_composed || wait->noreply);
-    buf_fini(&wait->ask.reply);
-    mem_free(wait);
-}
-
-/* Not here, because that reads or writes files. */
-static enum turn_stop ask_main(struct turn *t, const struct request *r, enum config_wish wish)
-{
-    struct config_wait *wait = mem_zalloc(sizeof(*wait));
-
-    if (wait == NULL) {
-        return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
-    }
-    wait->ask.answer.fn = on_config;
-    wait->ask.to = &t->w->mailbox;
-    wait->ask.wish = wish;
-    wait->noreply = r->noreply;
-    buf_init(&wait->ask.reply);
-    client_expect(t->client, &wait->late);
-    crew_ask_for_config(t->w->crew, &wait->ask);
-    return TURN_ASKED;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -276,10 +336,10 @@ enum turn_stop exec_config(struct turn *t, const struct request *r)
         return config_reset(t, r, &w);
     }
     if (w.count == 1 && strcmp(w.word[0], "reload") == 0) {
-        return ask_main(t, r, CONFIG_RELOAD);
+        return ask_main(t, r, CONFIG_RELOAD, NULL, 0);
     }
     if (w.count == 1 && strcmp(w.word[0], "rewrite") == 0) {
-        return ask_main(t, r, CONFIG_REWRITE);
+        return ask_main(t, r, CONFIG_REWRITE, NULL, 0);
     }
     return turn_answer(t, r, REPLY_CONFIG_USAGE);
 }

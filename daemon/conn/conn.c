@@ -19,6 +19,7 @@
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_move.h"
 #include "daemon/conn/conn_output.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_ready.h"
@@ -295,20 +296,8 @@ static void close_clients(struct worker *w)
     must_be_worker(w);
     conn_ready_retry(w, true);
     for (struct conn *c = w->conns->first; c != NULL; c = next) {
-        const struct client *client = &c->client;
-
         next = c->next;
-        if (client_is_control(client) || client->service != NULL || client->watcher != NULL ||
-            client_is_waiting(client) || c->state >= CONN_ANNOUNCES) {
-            continue;
-        }
-        c->close_reason = CLOSE_SHUTDOWN;
-        if (client_has_output(client)) {
-            c->then = CONN_ENDS;
-            conn_settle(c);
-        } else {
-            conn_close(c);
-        }
+        conn_dismiss(c);
     }
 }
 
@@ -327,6 +316,10 @@ const struct worker_duties conn_duties = {
     .shed = conn_shed_quietly,
     .check_pace = conn_pace_check,
     .check_idle = conn_idle_check,
+    .begin_deal = conn_move_begin,
+    .give_conns = conn_move_some,
+    .give_datagrams = udp_give,
+    .has_datagrams = udp_has_any,
     .drain = conn_drain_all,
     .check_drain = conn_drain_check,
     .close_datagrams = udp_close_all,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One connection: it is read, its requests are executed and answered, it gets its fair share,
- * it is closed. It lives on one worker all its life.
+ * it is closed. It lives on one worker, unless the number of workers changes (conn_move.h).
  *
  * daemon/conn/ is the folder of connections (conn*.[ch]; conn_state.h lists them) and of
  * datagrams (udp.[ch]): bytes of clients on their way to commands and back, and what happens

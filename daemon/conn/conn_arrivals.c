@@ -40,7 +40,7 @@ static void adopt_next(struct conn_arrivals *b, struct worker *w)
 
     if (!conn_adopt(w, b->items[b->adopted].fd, origin)) {
         log_warn("listener, connection dropped (no memory)");
-        crew_conn_closed(w->crew, origin);
+        crew_conn_closed(w, origin);
     }
     b->adopted++;
     w->adopted_count++;

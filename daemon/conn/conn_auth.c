@@ -122,33 +122,40 @@ static const struct auth *users_of(const struct worker *w)
     return w->settings->auth_file != NULL ? &access->text : &access->sasl_users;
 }
 
+void conn_auth_doubt(struct conn *c)
+{
+    struct worker *w = c->worker;
+    struct client *client = &c->client;
+    bool is_good = true;
+
+    must_be_worker(w);
+    if (!guard_doubt(client, w)) {
+        conn_close(c);
+        return;
+    }
+    if (!client_has_login(client)) {
+        return;
+    }
+    client->login_state = LOGIN_DOUBTED;
+    if (client->watcher != NULL) {
+        rcu_begin();
+        is_good = auth_knows(users_of(w), &client->login);
+        rcu_end();
+    }
+    if (!is_good) {
+        ctr_add(&w->counters, CTR_auth_revoked, 1);
+        conn_close(c);
+    }
+}
+
 void conn_auth_doubt_all(struct worker *w)
 {
     struct conn *next;
 
     must_be_worker(w);
     for (struct conn *c = w->conns->first; c != NULL; c = next) {
-        struct client *client = &c->client;
-        bool is_good = true;
-
         next = c->next;
-        if (!guard_doubt(client, w)) {
-            conn_close(c);
-            continue;
-        }
-        if (!client_has_login(client)) {
-            continue;
-        }
-        client->login_state = LOGIN_DOUBTED;
-        if (client->watcher != NULL) {
-            rcu_begin();
-            is_good = auth_knows(users_of(w), &client->login);
-            rcu_end();
-        }
-        if (!is_good) {
-            ctr_add(&w->counters, CTR_auth_revoked, 1);
-            conn_close(c);
-        }
+        conn_auth_doubt(c);
     }
 }
 

@@ -42,4 +42,7 @@ bool conn_auth_failed(struct client *client, struct span user);
  */
 void conn_auth_doubt_all(struct worker *w);
 
+/* The same for one; it may be closed by that. Context: as above. */
+void conn_auth_doubt(struct conn *c);
+
 #endif

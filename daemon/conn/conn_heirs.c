@@ -87,7 +87,7 @@ static void on_heirs(struct message *m, void *receiver)
 
         if (c == NULL) {
             log_warn("listener, connection dropped (no memory)");
-            crew_conn_closed(w->crew, x->origin);
+            crew_conn_closed(w, x->origin);
         } else {
             resume(c, &x->state);
         }

@@ -151,6 +151,9 @@ void conn_list_remove(struct conn *c)
             at->next_conn = c->next;
         }
     }
+    if (w->conns->move_next == c) {
+        w->conns->move_next = c->next;
+    }
     if (c->prev != NULL) {
         c->prev->next = c->next;
     } else {

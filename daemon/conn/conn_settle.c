@@ -75,6 +75,19 @@ static void on_closed(uv_handle_t *handle)
     mem_free(c);
 }
 
+void conn_release(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    must_be_worker(w);
+    conn_upload_drop(c);
+    if (c->has_place) {
+        addresses_leave(&w->crew->access.addresses, conn_peer_id(&c->client));
+    }
+    client_fini(&c->client, w);
+    buf_fini(&c->in);
+}
+
 void conn_close(struct conn *c)
 {
     struct worker *w = c->worker;
@@ -92,14 +105,9 @@ void conn_close(struct conn *c)
     conn_list_remove(c);
     /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
-    conn_upload_drop(c);
-    if (c->has_place) {
-        addresses_leave(&w->crew->access.addresses, conn_peer_id(&c->client));
-    }
-    client_fini(&c->client, w);
-    buf_fini(&c->in);
+    conn_release(c);
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
-    crew_conn_closed(w->crew, c->client.origin);
+    crew_conn_closed(w, c->client.origin);
 }
 
 /*
@@ -133,6 +141,15 @@ void conn_note_login(struct conn *c)
     if (client->login_failures >= CONN_AUTH_FAILURES_MAX) {
         c->then = CONN_ENDS;
     }
+}
+
+void conn_leave_state(struct conn *c)
+{
+    must_be_worker(c->worker);
+    conn_unpark(c);
+    task_remove(c->worker, &c->task);
+    conn_arm(c, 0);
+    c->state = CONN_BEGINS;
 }
 
 /* It has entered its state: poll for what that waits for, and park it. */
@@ -268,4 +285,22 @@ void conn_settle(struct conn *c)
         return;
     }
     settle(c);
+}
+
+void conn_dismiss(struct conn *c)
+{
+    const struct client *client = &c->client;
+
+    must_be_worker(c->worker);
+    if (client_is_control(client) || client->service != NULL || client->watcher != NULL ||
+        client_is_waiting(client) || c->state >= CONN_ANNOUNCES) {
+        return;
+    }
+    c->close_reason = CLOSE_SHUTDOWN;
+    if (client_has_output(client)) {
+        c->then = CONN_ENDS;
+        conn_settle(c);
+    } else {
+        conn_close(c);
+    }
 }

@@ -31,6 +31,24 @@ void conn_park(struct conn *c, enum conn_park where);
 void conn_close(struct conn *c);
 
 /*
+ * Release what it has, and close its socket, when its poll handle is none of a loop any more.
+ * Context: worker.
+ */
+void conn_release(struct conn *c);
+
+/*
+ * End it because clients have to look for another server, unless it is one that stays: of the
+ * operator, with a service, one that waits for an answer. Context: worker, outside a section.
+ */
+void conn_dismiss(struct conn *c);
+
+/*
+ * Wait for nothing any more: it is about to leave its worker. Where it goes, conn_settle() has
+ * it wait again. Context: worker.
+ */
+void conn_leave_state(struct conn *c);
+
+/*
  * Its login has begun or ended: give it a time limit, or take that away, and end it when it has
  * failed too often. Context: worker.
  */

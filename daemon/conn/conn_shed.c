@@ -42,7 +42,7 @@ void conn_shed(struct worker *w)
 {
     must_be_worker(w);
     conn_shed_quietly(w);
-    if (w->crew->worker_count > 1 && holders_are_many(w) &&
+    if (roster_created(&w->crew->roster) > 1 && holders_are_many(w) &&
         w->now - w->holders.told_others >= TELL_MS) {
         w->holders.told_others = w->now;
         crew_poke_all(w->crew);

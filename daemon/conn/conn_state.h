@@ -8,6 +8,7 @@
  *     conn_pace        the regular checks for those that are too slow, or late
  *     conn_heirs       those that came along from the program before
  *     conn_arrivals    those that were accepted and have not begun
+ *     conn_move        those that go to another worker
  *     conn_proxied     connections of balancers, until their header has come
  *     conn             made, begun, polled
  *     conn_ready       those that are parked, or have an event, are served
@@ -87,7 +88,7 @@ enum close_reason {
  * (conn_round.c). Until they begin to end, connections go from any state to any other.
  */
 enum conn_state {
-    CONN_BEGINS, /* nothing yet: it was accepted just now */
+    CONN_BEGINS, /* nothing yet: it was accepted just now, or is on its way between workers */
     CONN_HEADER, /* the header of a balancer; conn.in has the bytes that came of it */
     CONN_SHAKES, /* its TLS handshake; parked: a step of that is due */
     CONN_INPUT,  /* input */
@@ -134,6 +135,7 @@ struct idle {
 /* The connections of a worker, and its datagram sockets. [worker] */
 struct conns {
     struct conn *first;                /* doubly linked list of all that are open */
+    struct conn *move_next;            /* of them, the next that may go to another worker */
     struct stats_conn_cursor *cursors; /* list of positions in that */
     struct udp *udp;                   /* list */
     struct round *round;               /* owned; those that were read and not yet served */
@@ -168,7 +170,7 @@ struct conn {
     /* [const] */
     uint32_t magic;
     struct conn_peer peer;
-    struct worker *worker; /* [borrowed] */
+    struct worker *worker; /* [borrowed] another one after a move */
 
     /* [worker] */
     struct client client; /* socket, output, and what commands have begun */

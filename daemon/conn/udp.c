@@ -49,11 +49,13 @@
 #define SERVICE_PORT_MAX 1023u
 
 struct udp {
+    struct message message; /* stands first; on its way to another worker */
     /* [const] */
     uint32_t magic;
+    uint32_t number; /* of the worker that it is for, counted round */
     int fd;
     uint16_t port;         /* of its own address */
-    struct worker *worker; /* [borrowed] */
+    struct worker *worker; /* [borrowed] changes on its way */
     char name[SOCKET_NAME_MAX];
     /* [worker] */
     struct udp *next; /* worker's list */
@@ -473,7 +475,17 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-bool udp_adopt(struct worker *w, int fd)
+/* Its poll handle is ready: it joins the others of the worker. */
+static void begin(struct udp *u, struct worker *w)
+{
+    u->worker = w;
+    u->poll.data = u;
+    u->next = w->conns->udp;
+    w->conns->udp = u;
+    uv_poll_start(&u->poll, UV_READABLE, on_readable);
+}
+
+bool udp_adopt(struct worker *w, int fd, uint32_t number)
 {
     struct udp *u = mem_zalloc(sizeof(*u));
     union socket_address own;
@@ -490,12 +502,9 @@ bool udp_adopt(struct worker *w, int fd)
     u->magic = UDP_MAGIC;
     u->fd = fd;
     u->port = socket_address_port(&own);
-    u->worker = w;
-    u->poll.data = u;
+    u->number = number;
     socket_name(fd, u->name);
-    u->next = w->conns->udp;
-    w->conns->udp = u;
-    uv_poll_start(&u->poll, UV_READABLE, on_readable);
+    begin(u, w);
     return true;
 }
 
@@ -505,6 +514,60 @@ static void on_closed(uv_handle_t *handle)
 
     u->magic = 0;
     mem_free(u);
+}
+
+bool udp_has_any(const struct worker *w)
+{
+    must_be_worker(w);
+    return w->conns->udp != NULL;
+}
+
+static void on_arrival(struct message *m, void *receiver)
+{
+    struct udp *u = (struct udp *)(void *)m; /* the message stands first */
+    struct worker *w = receiver;
+
+    must_be_worker(w);
+    if (uv_poll_init(&w->loop, &u->poll, u->fd) != 0) {
+        log_warn("udp, %s is not read by a worker any more (no memory)", u->name);
+        close(u->fd);
+        u->magic = 0;
+        mem_free(u);
+    } else {
+        begin(u, w);
+        w->deals |= !w->is_stopping; /* the number of workers may have changed meanwhile */
+        if (w->is_stopping) {
+            udp_close_all(w);
+        }
+    }
+    roster_has_come(&w->crew->roster, w->id);
+}
+
+static void on_left(uv_handle_t *handle)
+{
+    struct udp *u = udp_from_poll((uv_poll_t *)handle);
+
+    mailbox_post(&u->worker->mailbox, &u->message);
+}
+
+void udp_give(struct worker *w)
+{
+    struct udp **at = &w->conns->udp;
+
+    must_be_worker(w);
+    while (*at != NULL) {
+        struct udp *u = *at;
+        const uint32_t to = roster_wanted(&w->crew->roster, u->number);
+
+        if (to == w->id || !roster_may_go(&w->crew->roster, to)) {
+            at = &u->next;
+            continue;
+        }
+        *at = u->next;
+        u->worker = &w->crew->workers[to]; /* no event of it comes any more */
+        u->message.fn = on_arrival;
+        uv_close((uv_handle_t *)&u->poll, on_left);
+    }
 }
 
 void udp_close_all(struct worker *w)

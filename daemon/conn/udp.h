@@ -20,9 +20,14 @@ struct worker;
 
 /*
  * Have a worker serve a bound, non-blocking datagram socket until it drains; owns the
- * descriptor from here on, also on failure (false: no memory). Context: worker.
+ * descriptor from here on, also on failure (false: no memory). number: of the worker that it is
+ * for, which is counted round where there are fewer. Context: worker.
  */
-bool udp_adopt(struct worker *w, int fd);
+bool udp_adopt(struct worker *w, int fd, uint32_t number);
+
+/* worker_duties: give away those that are for others by now. Context: worker. */
+void udp_give(struct worker *w);
+bool udp_has_any(const struct worker *w);
 
 /* Close all of them: the worker stops. Context: worker. */
 void udp_close_all(struct worker *w);

@@ -151,7 +151,7 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
 
     put_head(w, base, row->kind == CTR_KIND_GAUGE ? TYPE_GAUGE : TYPE_COUNTER, row->meaning);
     if (is_by_worker(row)) {
-        for (uint32_t i = 0; i < crew->worker_count; i++) {
+        for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
             uint64_t n = ctr_get(&crew->workers[i].counters, id);
 
             put_sample(w, "worker", i, (double)n * scale);
@@ -169,7 +169,8 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
 
 struct process_figures {
     double start_s, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds;
-    double limit_bytes, conn_limit, workers, is_accepting;
+    double limit_bytes, conn_limit, is_accepting;
+    double workers, workers_wanted, workers_created, workers_leaving;
 };
 
 static double seconds_of(const struct timeval *t)
@@ -232,7 +233,10 @@ static void read_process(const struct crew *crew, struct process_figures *p)
     p->open_fds = count_open_fds();
     p->limit_bytes = (double)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed);
     p->conn_limit = setting_get(crew->settings, conn_limit);
-    p->workers = crew->worker_count;
+    p->workers = roster_active(&crew->roster);
+    p->workers_wanted = setting_get(crew->settings, threads);
+    p->workers_created = roster_created(&crew->roster);
+    p->workers_leaving = roster_leaving(&crew->roster);
     p->is_accepting = atomic_load(&crew->is_accepting) ? 1 : 0;
 }
 

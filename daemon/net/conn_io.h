@@ -48,6 +48,15 @@ static inline void io_init(struct io *io, int fd)
 bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w,
                   enum tls_verify verify);
 
+/* Another worker has it from now on. Context: worker, that one. */
+static inline void io_join(struct io *io, const struct tls_worker *w)
+{
+    must_be_a_worker();
+    if (io->tls != NULL) {
+        tls_session_join(io->tls, w);
+    }
+}
+
 /* As read(2). Context: worker. */
 static inline ssize_t io_read(struct io *io, char *to, size_t n)
 {

@@ -105,7 +105,7 @@ static int open_group(const struct settings *settings, union socket_address *add
                                  .protocol = (uint8_t)settings->protocol};
 
     /* Where the one that runs has the address, another one would get its datagrams. */
-    const uint32_t count = passed_on_is_shown() ? 1 : settings->threads;
+    const uint32_t count = passed_on_is_shown() ? 1 : setting_get(settings, threads);
 
     for (uint32_t i = 0; i < count; i++) {
         int fd = bind_udp(&addr->sa, len, i == 0, what);

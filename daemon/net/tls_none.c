@@ -65,6 +65,13 @@ struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct 
     unreachable();
 }
 
+void tls_session_join(struct tls_session *s, const struct tls_worker *w)
+{
+    (void)s;
+    (void)w;
+    unreachable();
+}
+
 void tls_session_destroy(struct tls_session *s)
 {
     (void)s;

@@ -203,6 +203,12 @@ static void believe_end(struct tls_session *s)
     SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
 
+void tls_session_join(struct tls_session *s, const struct tls_worker *w)
+{
+    must_be_a_worker();
+    s->w = w;
+}
+
 void tls_session_destroy(struct tls_session *s)
 {
     must_be_a_worker();

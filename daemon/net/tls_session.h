@@ -50,6 +50,9 @@ void tls_worker_fini(struct tls_worker *w);
 struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct tls_worker *w,
                                        int fd, enum tls_verify verify);
 
+/* Another worker has the session from now on, which is its w. Context: worker, that one. */
+void tls_session_join(struct tls_session *s, const struct tls_worker *w);
+
 /*
  * For the contexts: OpenSSL made a session that a client may resume. Context: worker, called by
  * OpenSSL.

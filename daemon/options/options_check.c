@@ -288,10 +288,10 @@ static int check_sizes(const struct settings *s)
                      option_typed(s, OPTION_memory_limit_bytes, memory));
         return EX_USAGE;
     }
-    if (s->napi_ids > s->threads) {
+    if (s->napi_ids > setting_get(s, threads)) {
         option_fault(s, OPTION_napi_ids,
                      "%" PRIu32 " cannot be greater than number of threads (-t %" PRIu32 ")",
-                     s->napi_ids, s->threads);
+                     s->napi_ids, setting_get(s, threads));
         return EX_USAGE;
     }
     return 0;
@@ -331,11 +331,11 @@ int options_check(struct settings *s)
     if (status == 0) {
         status = check_log(s);
     }
-    if (status == 0 && s->threads > THREADS_WARN) {
+    if (status == 0 && setting_get(s, threads) > THREADS_WARN) {
         option_fault(s, OPTION_threads,
                      "%" PRIu32 " worker threads are more than is recommended (the number of "
                      "cores or less)",
-                     s->threads);
+                     setting_get(s, threads));
     }
     return status;
 }

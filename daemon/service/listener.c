@@ -50,6 +50,7 @@
 struct udp_handover {
     struct message message;
     int fd;
+    uint32_t number; /* of the worker that it is for */
 };
 
 struct acceptor {
@@ -63,6 +64,7 @@ struct listeners {
     struct server *server;
     struct socket_list list;
     struct socket_list udp; /* the workers own the descriptors once they were dealt */
+    uint32_t udp_group;     /* so many of them share an address */
     /* [main] */
     struct acceptor *acceptors;     /* one for each socket of the list; NULL until accepting */
     struct conn_arrivals **batches; /* of this turn, one for each worker */
@@ -86,7 +88,7 @@ static void on_udp(struct message *m, void *receiver)
 {
     struct udp_handover *h = (struct udp_handover *)(void *)m; /* the message stands first */
 
-    if (!udp_adopt(receiver, h->fd)) {
+    if (!udp_adopt(receiver, h->fd, h->number)) {
         log_warn("listener, a worker cannot serve UDP (no memory)");
     }
     mem_free(h);
@@ -109,20 +111,22 @@ static int deal_udp(struct listeners *l)
         }
         h->message.fn = on_udp;
         h->fd = l->udp.items[i].fd;
-        mailbox_post(&s->crew.workers[i % s->crew.worker_count].mailbox, &h->message);
+        h->number = i % l->udp_group;
+        mailbox_post(&s->crew.workers[h->number].mailbox, &h->message);
     }
     return 0;
 }
 
-/* Give a connection to the worker whose turn it is. */
+/* Give a connection to the worker that has fewest; among those that have as few, in turn. */
 static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
 {
     struct server *s = l->server;
-    uint32_t id = l->next_worker;
+    struct worker *w = &s->crew.workers[roster_least(&s->crew.roster, l->next_worker)];
+    const uint32_t id = w->id;
     struct conn_arrivals *b = l->batches[id];
 
     must_be_main();
-    l->next_worker = id + 1 < s->crew.worker_count ? id + 1 : 0;
+    l->next_worker = id + 1;
     if (b == NULL) {
         b = conn_arrivals_create();
         if (b == NULL) {
@@ -132,7 +136,7 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
         }
         l->batches[id] = b;
     }
-    crew_conn_opened(&s->crew, origin);
+    crew_conn_opened(w, origin);
     conn_arrivals_put(b, fd, origin);
 }
 
@@ -141,7 +145,7 @@ static void post_batches(struct listeners *l)
     uint32_t i;
 
     must_be_main();
-    for (i = 0; i < l->server->crew.worker_count; i++) {
+    for (i = 0; i < roster_created(&l->server->crew.roster); i++) {
         if (l->batches[i] != NULL) {
             conn_arrivals_post(&l->batches[i], &l->server->crew.workers[i]);
         }
@@ -556,13 +560,14 @@ int listeners_open(struct server *s)
     }
     l->server = s;
     s->listeners = l;
+    l->udp_group = setting_get(s->crew.settings, threads);
     status = open_all(s->crew.settings, &l->list, &l->udp);
     for (i = 0; status == 0 && i < l->list.count; i++) {
         l->has_control |= l->list.items[i].origin.is_control;
         note_port(&s->crew, &l->list.items[i]);
         log_info("listener, listens on %s", l->list.items[i].name);
     }
-    for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {
+    for (i = 0; status == 0 && i < l->udp.count; i += l->udp_group) {
         log_info("listener, receives datagrams on %s", l->udp.items[i].name);
     }
     if (status == 0) {
@@ -648,7 +653,7 @@ int listeners_accept(struct server *s)
     uint32_t i;
 
     must_be_main();
-    l->batches = mem_zalloc(s->crew.worker_count * sizeof(*l->batches));
+    l->batches = mem_zalloc(WORKERS_MAX * sizeof(*l->batches));
     l->acceptors = mem_zalloc((l->list.count + 1) * sizeof(*l->acceptors));
     if (l->batches == NULL || l->acceptors == NULL) {
         mem_free(l->acceptors);
@@ -714,7 +719,7 @@ void listeners_each_socket(const struct server *s, void (*fn)(void *arg, int fd)
         fn(arg, l->list.items[i].fd);
     }
     /* One of each address. */
-    for (uint32_t i = 0; i < l->udp.count; i += s->crew.settings->threads) {
+    for (uint32_t i = 0; i < l->udp.count; i += l->udp_group) {
         fn(arg, l->udp.items[i].fd);
     }
 }
@@ -736,7 +741,7 @@ void listeners_close(struct server *s)
         return;
     }
     l->is_closed = true;
-    if (l->acceptors != NULL && s->crew.worker_count > 0 && !l->is_passed_on) {
+    if (l->acceptors != NULL && roster_created(&s->crew.roster) > 0 && !l->is_passed_on) {
         accept_waiting(l);
     }
     atomic_store(&s->crew.is_accepting, false);

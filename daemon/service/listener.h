@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Listening sockets: made by plain system calls before privileges are dropped, accepted on the
- * main thread, connections dealt to the workers in turn. Only this module knows the limit on
- * connections (-c) and what to do when descriptors run out.
+ * main thread, connections dealt to the workers that have fewest. Only this module knows the
+ * limit on connections (-c) and what to do when descriptors run out.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_LISTENER_H
 #define MAYFLY_DAEMON_SERVICE_LISTENER_H

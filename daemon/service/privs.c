@@ -129,10 +129,10 @@ static void allow_core(const struct settings *s)
 }
 
 /* Descriptors of so many connections and of the process itself. */
-static rlim_t fds_for(const struct settings *s, uint32_t conn_limit)
+static rlim_t fds_for(const struct settings *s, uint32_t conn_limit, uint32_t threads)
 {
     return (rlim_t)conn_limit + s->admin_conns + CONTROL_CONNS_MAX + FDS_BASE +
-           (rlim_t)(s->threads + 2) * FDS_PER_THREAD;
+           (rlim_t)(threads + 2) * FDS_PER_THREAD;
 }
 
 /*
@@ -143,7 +143,7 @@ static int raise_fd_limit(const struct settings *s)
 {
     struct rlimit limit;
     const uint32_t clients = setting_get(s, conn_limit);
-    const rlim_t wanted = fds_for(s, clients);
+    const rlim_t wanted = fds_for(s, clients, setting_get(s, threads));
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return EX_OSERR;
     }
@@ -167,10 +167,11 @@ static int raise_fd_limit(const struct settings *s)
     return 0;
 }
 
-bool privs_fit_connections(const struct settings *s, uint32_t conn_limit, uint64_t *limit_now)
+bool privs_fit(const struct settings *s, uint32_t conn_limit, uint32_t threads,
+               uint64_t *limit_now)
 {
     struct rlimit limit;
-    const rlim_t wanted = fds_for(s, conn_limit);
+    const rlim_t wanted = fds_for(s, conn_limit, threads);
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         *limit_now = 0;

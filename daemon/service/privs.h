@@ -62,11 +62,12 @@ void privs_ignore_signals(const struct settings *s);
 int privs_set_limits(const struct settings *s);
 
 /*
- * Let the process open what so many connections need, as far as its hard limit goes, which
- * *limit_now has afterwards. False: they would not all find a descriptor, and nothing was
- * changed. Context: any thread.
+ * Let the process open what so many connections and workers need, as far as its hard limit
+ * goes, which *limit_now has afterwards. False: they would not all find a descriptor, and
+ * nothing was changed. Context: any thread.
  */
-bool privs_fit_connections(const struct settings *s, uint32_t conn_limit, uint64_t *limit_now);
+bool privs_fit(const struct settings *s, uint32_t conn_limit, uint32_t threads,
+               uint64_t *limit_now);
 
 /*
  * -k: pages that are touched stay in memory; reserved address space is not faulted in. A

@@ -448,6 +448,41 @@ static void begin_rewrite(struct reconfigure *r)
     }
 }
 
+/* ---- options that main changes ----------------------------------------------------------- */
+
+static void log_change(const struct settings *now, enum option_id id, const char *how)
+{
+    char text[OPTION_TEXT_BYTES];
+
+    option_typed(now, id, text);
+    log_notice("options, %s is %s now (%s)", option_name(id), text[0] != '\0' ? text : "unset",
+               how);
+}
+
+static void change(struct server *s, struct config_ask *ask)
+{
+    const bool is_reset = ask->wish == CONFIG_RESET;
+    enum option_id ids[OPTION_COUNT];
+    struct live_refusal refusal;
+    char why[WHY_BYTES];
+    bool is_done;
+
+    for (unsigned i = 0; i < ask->change_count; i++) {
+        ids[i] = ask->changes[i].id;
+    }
+    is_done = is_reset ? live_reset(&s->crew, ids, ask->change_count, &refusal)
+                       : live_set(&s->crew, ask->changes, ask->change_count, &refusal);
+    if (!is_done) {
+        snprintf(why, sizeof(why), "%s: %s", option_name(refusal.id), refusal.why);
+        answer_error(ask, text_compose_refusal, why);
+        return;
+    }
+    for (unsigned i = 0; i < ask->change_count; i++) {
+        log_change(s->crew.settings, ids[i], is_reset ? "config reset" : "config set");
+    }
+    answer_ok(ask);
+}
+
 /* ---- asks -------------------------------------------------------------------------------- */
 
 void reconfigure_on_ask(struct message *m, void *receiver)
@@ -460,7 +495,9 @@ void reconfigure_on_ask(struct message *m, void *receiver)
         return;
     }
     ask->is_composed = true;
-    if (ask->wish == CONFIG_RELOAD) {
+    if (ask->wish == CONFIG_SET || ask->wish == CONFIG_RESET) {
+        change(receiver, ask);
+    } else if (ask->wish == CONFIG_RELOAD) {
         reload(receiver, ask);
     } else {
         list_append(&r->waiting, &ask->link);

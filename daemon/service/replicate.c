@@ -50,8 +50,8 @@ bool replicate_hands_over(struct server *s, enum crew_stop how,
     const int64_t limit_ms = setting_get(set, failover_timeout);
     struct replication *r = &s->crew.replication;
 
-    if (s->stopping != CREW_STOP_NONE || s->has_handed_over || s->crew.worker_count == 0 ||
-        replication_is_replica(r)) {
+    if (s->stopping != CREW_STOP_NONE || s->has_handed_over ||
+        roster_created(&s->crew.roster) == 0 || replication_is_replica(r)) {
         return false;
     }
     s->has_handed_over = true;

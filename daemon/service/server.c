@@ -221,14 +221,22 @@ static void close_loop(struct server *s)
     must(err == 0);
 }
 
-/* -c needs descriptors. On whatever thread changes options. */
+/*
+ * -c and threads need descriptors. Where there were too few for -c from the start, which was
+ * said then, a thread may take one of them. On whatever thread changes options.
+ */
 static bool prepare_option(struct crew *crew, const struct settings *wanted, enum option_id id,
                            char *why)
 {
+    const struct settings *now = crew->settings;
+    const uint32_t conns = setting_get(now, conn_limit);
+    const uint32_t threads = setting_get(now, threads);
     uint64_t limit;
 
-    if (id == OPTION_conn_limit &&
-        !privs_fit_connections(crew->settings, setting_get(wanted, conn_limit), &limit)) {
+    if ((id == OPTION_conn_limit &&
+         !privs_fit(now, setting_get(wanted, conn_limit), threads, &limit)) ||
+        (id == OPTION_threads && !privs_fit(now, conns, setting_get(wanted, threads), &limit) &&
+         privs_fit(now, conns, threads, &limit))) {
         snprintf(why, OPTION_TEXT_BYTES,
                  "the limit on open files is %" PRIu64 " for this process", limit);
         return false;
@@ -298,7 +306,7 @@ static int start_engine(struct server *s)
 
     engine_config_init(&cfg);
     cfg.limit_bytes = setting_get(set, memory_limit_bytes);
-    cfg.shards = share_shards_for(set->threads, cfg.limit_bytes);
+    cfg.shards = share_shards_for(setting_get(set, threads), cfg.limit_bytes);
     cfg.item_size_max = set->item_size_max;
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
     if (cfg.items_hint < saved) {
@@ -600,7 +608,7 @@ static void tell_start(struct server *s)
     log_notice("server, is ready: " MAYFLY_NAME " " MAYFLY_VERSION
                ", pid %ld, %u threads, %" PRIu64 " megabytes, %s%s%s, TLS %s, users %s, "
                "control %s, metrics %s, system calls %s, %s",
-               (long)getpid(), (unsigned)s->crew.worker_count,
+               (long)getpid(), (unsigned)roster_active(&s->crew.roster),
                setting_get(set, memory_limit_bytes) >> 20,
                option_typed(set, OPTION_maxmemory_policy, policy),
                sockets[0] != '\0' ? ", listens on" : ", listens nowhere", sockets,

@@ -33,7 +33,7 @@ int server_check_threads(const struct settings *settings)
     const uint32_t least = share_shards_least(limit);
 
     must_be_main();
-    if (share_shards_for(settings->threads, limit) < least) {
+    if (share_shards_for(setting_get(settings, threads), limit) < least) {
         option_fault(settings, OPTION_threads, "-m %" PRIu64 " needs %u threads or more",
                      limit >> 20, (unsigned)least);
         return EX_USAGE;

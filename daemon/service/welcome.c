@@ -102,11 +102,10 @@ static bool is_for(const struct conn_origin *origin, const struct passed_conn *c
 }
 
 /* Put it with those of the next worker. */
-static bool put(struct server *s, struct deal *d, const struct passed_conn *c,
+static bool put(struct server *s, struct deal *d, uint32_t id, const struct passed_conn *c,
                 const struct conn_origin *origin)
 {
-    const uint32_t id = d->next_worker;
-    const uint32_t workers = s->crew.worker_count;
+    const uint32_t workers = roster_active(&s->crew.roster);
 
     d->next_worker = id + 1 < workers ? id + 1 : 0;
     if (d->heirs[id] == NULL) {
@@ -119,15 +118,16 @@ static bool put(struct server *s, struct deal *d, const struct passed_conn *c,
 static void take(struct server *s, struct deal *d, const struct passed_conn *c)
 {
     const struct conn_origin *origin = listeners_find(s, c->fd, c->transport, c->is_control);
+    const uint32_t id = d->next_worker;
 
     if (origin == NULL || !is_for(origin, c)) {
         d->foreign++;
     } else if (!listeners_have_place(s, origin)) {
         d->beyond++;
-    } else if (!put(s, d, c, origin)) {
+    } else if (!put(s, d, id, c, origin)) {
         d->lost++;
     } else {
-        crew_conn_opened(&s->crew, origin);
+        crew_conn_opened(&s->crew.workers[id], origin);
         d->dealt++;
         return;
     }
@@ -149,7 +149,7 @@ static void deal_all(struct server *s, struct deal *d)
         }
     }
     d->lost += w->reader.count - w->reader.next;
-    for (uint32_t i = 0; i < s->crew.worker_count; i++) {
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
         conn_heirs_post(&d->heirs[i], &s->crew.workers[i]);
     }
 }
@@ -162,7 +162,7 @@ void welcome_all(struct server *s)
     if (s->welcome.fds == NULL) {
         return;
     }
-    d.heirs = mem_zalloc(s->crew.worker_count * sizeof(struct conn_heirs *));
+    d.heirs = mem_zalloc(WORKERS_MAX * sizeof(struct conn_heirs *));
     if (d.heirs == NULL) {
         d.lost = s->welcome.reader.count;
     } else {

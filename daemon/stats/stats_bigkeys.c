@@ -76,11 +76,23 @@ static void meet(void *arg, const struct shard *s, const struct item *it)
     memcpy(b->items[at].key, item_key(it), it->key_len);
 }
 
+/*
+ * The shard that is walked next; NULL: none. Every shard is one of a worker's, by its number:
+ * who is at home there may change meanwhile.
+ */
+static struct shard *next_shard(const struct big_gather *b, const struct worker *w)
+{
+    const uint64_t number = w->id + (uint64_t)b->at.shard * b->gather.workers;
+
+    return number < w->engine->shard_count ? w->engine->shards[number] : NULL;
+}
+
 static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct big_gather *b = big_of(g);
     msec_t now = worker_now(w);
     bool pauses = false;
+    struct shard *s = NULL;
 
     must_be_worker(w);
     must_not_be_reading();
@@ -88,14 +100,14 @@ static bool visit(struct stats_gather *g, struct worker *w)
         ctr_add(&w->counters, CTR_size_walks, 1);
     }
     rcu_begin();
-    while (b->at.shard < w->home_count && !pauses) {
-        for (unsigned n = 0; n < STEPS_A_LOOK && b->at.shard < w->home_count; n++) {
-            position_step(&b->at, w->homes[b->at.shard].shard, now, meet, b);
+    while ((s = next_shard(b, w)) != NULL && !pauses) {
+        for (unsigned n = 0; n < STEPS_A_LOOK && (s = next_shard(b, w)) != NULL; n++) {
+            position_step(&b->at, s, now, meet, b);
         }
         pauses = stats_gather_pauses(g, w);
     }
     rcu_end();
-    if (b->at.shard < w->home_count) {
+    if (s != NULL) {
         return false;
     }
     b->at.shard = 0;

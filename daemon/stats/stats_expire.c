@@ -87,7 +87,7 @@ void stats_expire(struct worker *w, struct stats_out *o)
     uint32_t i;
 
     must_be_worker(w);
-    for (i = 0; i < crew->worker_count; i++) {
+    for (i = 0; i < roster_created(&crew->roster); i++) {
         uint32_t one = cron_hz(&crew->workers[i]);
 
         hz = one > hz ? one : hz;
@@ -126,13 +126,13 @@ static void put_memory(struct stats_out *o, const struct shard_info *info, const
 static void put_number(struct stats_out *o, const struct crew *crew, uint32_t n, msec_t now)
 {
     uint64_t sum[CTR_COUNT] = {0};
-    bool is_worker = n < crew->worker_count;
+    bool is_worker = n < roster_created(&crew->roster);
 
     if (is_worker) {
         counters_sum(sum, &crew->workers[n].counters);
     }
     if (n < crew->engine.shard_count) {
-        const struct worker *home = &crew->workers[n % crew->worker_count];
+        const struct worker *home = &crew->workers[roster_home(&crew->roster, n)];
         struct shard *s = crew->engine.shards[n];
         struct shard_info info;
 
@@ -157,7 +157,7 @@ void stats_shards(struct worker *w, struct stats_out *o)
 
     must_be_worker(w);
     stats_put_u64(o, "shards", shards);
-    for (uint32_t i = 0; i < crew->worker_count || i < shards; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster) || i < shards; i++) {
         char prefix[16];
 
         snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);

@@ -77,7 +77,7 @@ static void visit(struct stats_gather *g, struct worker *w)
 {
     if (g->visit(g, w)) {
         g->next++;
-        if (g->next == w->crew->worker_count) {
+        if (g->next == g->workers) {
             g->stage = GATHER_FINISHES;
         }
     }
@@ -151,6 +151,7 @@ enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *aske
     must(g->visit != NULL && done != NULL && buf_len(out) == 0);
     g->asker = asker;
     g->next = 0;
+    g->workers = roster_created(&asker->crew->roster);
     g->out = stats_out_to(out);
     g->done = done;
     g->done_arg = arg;

@@ -72,12 +72,28 @@ static uint64_t get_watchers(const struct general *g)
 
 static uint64_t get_threads(const struct general *g)
 {
-    return g->crew->worker_count;
+    return roster_active(&g->crew->roster);
+}
+
+static uint64_t get_threads_wanted(const struct general *g)
+{
+    return setting_get(g->crew->settings, threads);
+}
+
+static uint64_t get_threads_created(const struct general *g)
+{
+    return roster_created(&g->crew->roster);
+}
+
+static uint64_t get_threads_leaving(const struct general *g)
+{
+    return roster_leaving(&g->crew->roster);
 }
 
 static uint64_t get_read_buf_bytes(const struct general *g)
 {
-    return (uint64_t)g->crew->worker_count * WORKER_RBUF_BYTES + g->sum[CTR_in_pending_bytes];
+    return (uint64_t)roster_active(&g->crew->roster) * WORKER_RBUF_BYTES +
+           g->sum[CTR_in_pending_bytes];
 }
 
 static uint64_t get_reserved_fds(const struct general *g)
@@ -86,7 +102,8 @@ static uint64_t get_reserved_fds(const struct general *g)
      * Of a worker: epoll, wake-up event, signal pipe. Of main the same, the signals' pipe and
      * the listeners.
      */
-    return (g->crew->worker_count + 1) * 4 + g->crew->stats->sources.count_listeners(g->crew);
+    return (roster_created(&g->crew->roster) + 1) * 4 +
+           g->crew->stats->sources.count_listeners(g->crew);
 }
 
 static uint64_t get_limit_maxbytes(const struct general *g)
@@ -256,6 +273,9 @@ static const struct line lines[] = {
     AS(expire_checked, "crawler_reclaimed", expired_active),
     ZERO(moves_to_main, "lrutail_reflocked"),
     ZERO(moves_to_main, "moves_to_cold"),
+    N(conns_moved, "mayfly_threads_wanted", get_threads_wanted),
+    N(conns_moved, "mayfly_threads_created", get_threads_created),
+    N(conns_moved, "mayfly_threads_leaving", get_threads_leaving),
     ZERO(udp_datagrams, "lru_bumps_dropped"),
     L(COUNT, "mayfly_version", put_own_version),
 };

@@ -58,7 +58,7 @@ void stats_latency_workers(struct worker *w, struct stats_out *o)
     const struct crew *crew = w->crew;
 
     must_be_worker(w);
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         char prefix[16];
 
         snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);

@@ -29,7 +29,7 @@ void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT])
     uint32_t i;
 
     memset(sum, 0, CTR_COUNT * sizeof(sum[0]));
-    for (i = 0; i < crew->worker_count; i++) {
+    for (i = 0; i < roster_created(&crew->roster); i++) {
         counters_sum(sum, &crew->workers[i].counters);
     }
     for (i = 0; i < crew->engine.shard_count; i++) {

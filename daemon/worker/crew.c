@@ -4,6 +4,7 @@
  */
 #include "daemon/worker/crew.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -20,8 +21,9 @@ void crew_drain(struct crew *crew)
         return;
     }
     crew->is_draining = true;
-    atomic_store(&crew->undrained, crew->worker_count);
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    roster_stay(&crew->roster);
+    atomic_store(&crew->undrained, roster_created(&crew->roster));
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_stop(&crew->workers[i]);
     }
 }
@@ -33,7 +35,7 @@ void crew_hurry(struct crew *crew)
         return;
     }
     crew->is_hurried = true;
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_hurry(&crew->workers[i]);
     }
 }
@@ -50,7 +52,7 @@ static void on_logged(void *arg)
 {
     struct crew *crew = arg;
 
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_tell_logged(&crew->workers[i]);
     }
 }
@@ -59,7 +61,7 @@ static void on_logged(void *arg)
 static void wake_home(void *arg, uint32_t shard)
 {
     struct crew *crew = arg;
-    struct worker *home = &crew->workers[shard % crew->worker_count];
+    struct worker *home = &crew->workers[roster_home(&crew->roster, shard)];
 
     if (context_self() != home) {
         worker_poke(home);
@@ -73,54 +75,112 @@ void crew_stop(struct crew *crew)
 
     must_be_main();
     crew_drain(crew);
-    for (i = 0; i < crew->worker_count; i++) {
+    for (i = 0; i < roster_created(&crew->roster); i++) {
         worker_wait_drained(&crew->workers[i]);
     }
     access_stop_threads(&crew->access);
     snapshots_tell_logged(&crew->snapshots, NULL, NULL);
     engine_wake_homes(&crew->engine, NULL, NULL);
-    for (i = 0; i < crew->worker_count; i++) {
+    for (i = 0; i < roster_created(&crew->roster); i++) {
         worker_end(&crew->workers[i]);
     }
-    for (i = 0; i < crew->worker_count; i++) {
+    for (i = 0; i < roster_created(&crew->roster); i++) {
         worker_join(&crew->workers[i]);
     }
-    for (i = 0; i < crew->worker_count; i++) {
+    for (i = 0; i < roster_created(&crew->roster); i++) {
         worker_release(&crew->workers[i]);
     }
     mem_free(crew->workers);
     crew->workers = NULL;
-    crew->worker_count = 0;
+    memset(&crew->roster, 0, sizeof(crew->roster));
 }
 
 int crew_start(struct crew *crew)
 {
-    uint32_t count = crew->settings->threads;
+    const struct settings *set = crew->settings;
+    const uint32_t active = setting_get(set, threads);
+    /* Once privileges are dropped none can be made. */
+    const uint32_t count =
+        set->drop_privileges && set->max_threads > active ? set->max_threads : active;
     uint32_t i;
 
     must_be_main();
     must(crew->workers == NULL && crew->duties != NULL);
-    crew->workers = mem_alloc_aligned(count * sizeof(*crew->workers), 64);
+    must(count <= WORKERS_MAX && crew->engine.shard_count <= WORKERS_MAX);
+    for (i = 0; i < crew->engine.shard_count; i++) {
+        roster_move_in(&crew->roster, i, i % active);
+    }
+    roster_set_active(&crew->roster, active);
+    /* Their places stay where they are; those that nobody takes are never touched. */
+    crew->workers = mem_alloc_aligned(WORKERS_MAX * sizeof(*crew->workers), 64);
     if (crew->workers == NULL) {
         log_error("server, cannot start workers (out of memory)");
         return EX_OSERR;
     }
-    memset(crew->workers, 0, count * sizeof(*crew->workers));
     for (i = 0; i < count; i++) {
-        int err = worker_start(&crew->workers[i], crew, i);
+        int err;
+
+        memset(&crew->workers[i], 0, sizeof(crew->workers[i]));
+        err = worker_start(&crew->workers[i], crew, i);
 
         if (err != 0) {
             log_error("server, cannot start worker %u (%s)", (unsigned)i, uv_strerror(err));
-            crew->worker_count = i;
             crew_stop(crew);
             return EX_OSERR;
         }
+        atomic_store_explicit(&crew->roster.created, i + 1, memory_order_release);
     }
-    crew->worker_count = count;
     engine_wake_homes(&crew->engine, wake_home, crew);
     crew_poke_all(crew); /* items that were taken over may be more than there is room for */
     snapshots_tell_logged(&crew->snapshots, on_logged, crew);
     return 0;
+}
+
+void crew_set_active(struct crew *crew, uint32_t count)
+{
+    must_be_main();
+    must(count > 0 && count <= roster_created(&crew->roster));
+    roster_set_active(&crew->roster, count);
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
+        notice_post(&crew->workers[i].deal, &crew->workers[i].mailbox);
+    }
+}
+
+bool crew_have_workers(struct crew *crew, uint32_t count, char *why)
+{
+    const uint32_t before = roster_created(&crew->roster);
+    int err = 0;
+    uint32_t n;
+
+    must_be_main();
+    must(count <= WORKERS_MAX);
+    if (crew->is_draining) {
+        snprintf(why, OPTION_TEXT_BYTES, "the server is stopping");
+        return false;
+    }
+    if (count > before && crew->settings->drop_privileges) {
+        snprintf(
+            why, OPTION_TEXT_BYTES,
+            "no thread can be made once privileges are dropped: there are %u (max_threads)",
+            (unsigned)before);
+        return false;
+    }
+    for (n = before; n < count && err == 0; n++) {
+        memset(&crew->workers[n], 0, sizeof(crew->workers[n]));
+        err = worker_start(&crew->workers[n], crew, n);
+    }
+    if (err == 0) {
+        if (count > before) {
+            atomic_store_explicit(&crew->roster.created, count, memory_order_release);
+        }
+        return true;
+    }
+    snprintf(why, OPTION_TEXT_BYTES, "cannot start worker %u (%s)", (unsigned)(n - 1),
+             uv_strerror(err));
+    for (n--; n > before; n--) {
+        worker_undo(&crew->workers[n - 1]);
+    }
+    return false;
 }
 
 /* ---- what main is asked for -------------------------------------------------------------- */
@@ -178,19 +238,22 @@ static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_orig
     return origin->transport == CONN_UNIX ? &crew->conns_local : NULL;
 }
 
-void crew_conn_opened(struct crew *crew, const struct conn_origin *origin)
+void crew_conn_opened(struct worker *w, const struct conn_origin *origin)
 {
+    struct crew *crew = w->crew;
     _Atomic uint32_t *count = count_of_kind(crew, origin);
 
     must_be_main();
     atomic_fetch_add(&crew->conns_open, 1);
+    roster_add_conn(&crew->roster, w->id);
     if (count != NULL) {
         atomic_fetch_add(count, 1);
     }
 }
 
-void crew_conn_closed(struct crew *crew, const struct conn_origin *origin)
+void crew_conn_closed(struct worker *w, const struct conn_origin *origin)
 {
+    struct crew *crew = w->crew;
     _Atomic uint32_t *count = count_of_kind(crew, origin);
     uint32_t before;
 
@@ -198,8 +261,9 @@ void crew_conn_closed(struct crew *crew, const struct conn_origin *origin)
         atomic_fetch_sub(count, 1); /* first: there are never too many of the others */
     }
     before = atomic_fetch_sub(&crew->conns_open, 1);
+    roster_remove_conn(&crew->roster, w->id);
 
-    must_be_a_worker();
+    must_be_worker(w);
     must(before > 0);
     if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false)) {
         notice_post(&crew->room, &crew->main_mailbox);
@@ -225,14 +289,15 @@ void crew_options_changed(struct crew *crew)
 void crew_doubt_logins(struct crew *crew)
 {
     must_be_main();
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    atomic_fetch_add(&crew->doubts, 1);
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         notice_post(&crew->workers[i].doubt, &crew->workers[i].mailbox);
     }
 }
 
 void crew_poke_all(struct crew *crew)
 {
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_poke(&crew->workers[i]);
     }
 }

@@ -32,6 +32,7 @@
 #include "daemon/worker/handover.h"
 #include "daemon/worker/live.h"
 #include "daemon/worker/replication.h"
+#include "daemon/worker/roster.h"
 #include "daemon/worker/slowlog.h"
 #include "daemon/worker/snapshots.h"
 #include "daemon/worker/upload_line.h"
@@ -93,6 +94,16 @@ struct worker_duties {
     /* Close connections that said nothing for too long. */
     void (*check_idle)(struct worker *w, msec_t now);
 
+    /*
+     * The number of workers that serve has changed; from now on, each time before the loop
+     * blocks, give away what this one is not to have (roster.h). give_conns(): a portion; true:
+     * more can go at once.
+     */
+    void (*begin_deal)(struct worker *w);
+    bool (*give_conns)(struct worker *w);
+    void (*give_datagrams)(struct worker *w);
+    bool (*has_datagrams)(const struct worker *w);
+
     /* The worker stops: let every connection finish what is in flight, then close it. */
     void (*drain)(struct worker *w);
 
@@ -118,11 +129,12 @@ struct certs_ask {
 };
 
 /* What an operator asks main for. */
-enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE };
+enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_SET, CONFIG_RESET };
 
 /*
- * An operator waits for files of options to be read or written. On the heap, at the front of
- * what the client's command remembers; main releases it if the workers are gone when it comes.
+ * An operator waits for files of options to be read or written, or for options to be changed.
+ * On the heap, at the front of what the client's command remembers; main releases it if the
+ * workers are gone when it comes.
  */
 struct config_ask {
     struct message message; /* [const] main's, see crew_ask_for_config() */
@@ -130,6 +142,8 @@ struct config_ask {
     struct mailbox *to;     /* [borrowed] where to */
     struct list_link link;  /* [main] */
     enum config_wish wish;
+    struct live_change *changes; /* of CONFIG_SET, in the same block; of CONFIG_RESET the ids */
+    unsigned change_count;
     struct buf reply; /* owned, by who has the ask: the lines of the answer, all of them */
     bool is_composed; /* there was memory for it */
 };
@@ -155,8 +169,7 @@ struct crew {
     /* [const] while workers run */
     struct settings *settings; /* [borrowed] only its LIVE fields change */
     struct engine engine;
-    struct worker *workers; /* owned */
-    uint32_t worker_count;
+    struct worker *workers;             /* owned; WORKERS_MAX places, see roster_created() */
     const struct worker_duties *duties; /* [borrowed] */
     struct stats_shared *stats;         /* [borrowed] what workers share of daemon/stats */
     struct tls *tls;                    /* owned by the server; NULL: -Z was not given */
@@ -183,6 +196,15 @@ struct crew {
     void (*on_certs_ask)(struct message *m, void *receiver);  /* [const] the server's */
     void (*on_config_ask)(struct message *m, void *receiver); /* [const] the server's */
     struct message drained_message; /* posted by the last worker that is drained */
+
+    struct roster roster; /* who of them serves what; its functions are for any thread */
+
+    /*
+     * [atomic] Times that the workers were told to doubt logins, and to close clients: so a
+     * connection that was on its way to another worker is found to have missed it.
+     */
+    _Atomic uint32_t doubts;
+    _Atomic uint32_t farewells;
 
     /* [atomic] */
     struct gate gate;               /* what all requests are subject to */
@@ -218,6 +240,19 @@ struct crew {
  * blocked.
  */
 int crew_start(struct crew *crew);
+
+/*
+ * Have `count` workers at least; those that there are not yet are made, and are parked. False:
+ * nothing has changed, and `why` (OPTION_TEXT_BYTES) has the reason. Context: main, while the
+ * crew serves.
+ */
+bool crew_have_workers(struct crew *crew, uint32_t count, char *why);
+
+/*
+ * So many workers serve from now on, of those that there are; tell all of them. Context: main,
+ * while the crew serves.
+ */
+void crew_set_active(struct crew *crew, uint32_t count);
 
 /*
  * Begin to take all workers down: they finish what is in flight, which takes at most
@@ -258,15 +293,15 @@ enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_B
 void crew_request_upgrade(struct crew *crew, struct span program);
 
 /*
- * A connection was accepted; it counts as its origin says. Context: main.
+ * A connection was accepted, for this worker; it counts as its origin says. Context: main.
  */
-void crew_conn_opened(struct crew *crew, const struct conn_origin *origin);
+void crew_conn_opened(struct worker *w, const struct conn_origin *origin);
 
 /*
  * It is gone: there is room for another one. Wakes main when accepting was paused. Context:
  * worker.
  */
-void crew_conn_closed(struct crew *crew, const struct conn_origin *origin);
+void crew_conn_closed(struct worker *w, const struct conn_origin *origin);
 
 /* Connections that are open, without those of the operator. Context: any thread. */
 static inline uint32_t crew_clients(const struct crew *crew)

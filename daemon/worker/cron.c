@@ -129,7 +129,7 @@ void cron_poked(struct worker *w)
 {
     must_be_worker(w);
     for (uint32_t i = 0; i < w->home_count; i++) {
-        home_poked(&w->homes[i]);
+        home_poked(w->homes[i]);
     }
     w->crew->duties->options_changed(w);
 }
@@ -145,8 +145,8 @@ void cron_after_events(struct worker *w)
         uint32_t n = (first + i) % w->home_count;
 
         if (has_worked) {
-            home_put_off(&w->homes[n]);
-        } else if (home_after_events(&w->homes[n])) {
+            home_put_off(w->homes[n]);
+        } else if (home_after_events(w->homes[n])) {
             has_worked = true;
             c->home_next = (n + 1) % w->home_count;
         }
@@ -159,15 +159,65 @@ bool cron_before_block(struct worker *w)
 
     must_be_worker(w);
     for (uint32_t i = 0; i < w->home_count; i++) {
-        has_more |= home_before_block(&w->homes[i]);
+        has_more |= home_before_block(w->homes[i]);
     }
     if (has_more) {
         return true;
     }
     for (uint32_t i = 0; i < w->home_count; i++) {
-        home_arm(&w->homes[i]);
+        home_arm(w->homes[i]);
     }
     return false;
+}
+
+/*
+ * The table of homes first, and then a look at the shard, which is left to the end of this
+ * turn: see roster_home().
+ */
+static void on_home(struct message *m, void *receiver)
+{
+    struct home *h = (struct home *)(void *)m; /* the message stands first */
+    struct worker *w = receiver;
+    struct roster *r = &w->crew->roster;
+
+    must_be_worker(w);
+    must(w->home_count < WORKERS_MAX);
+    w->homes[w->home_count++] = h;
+    roster_move_in(r, h->number, w->id);
+    home_start(h);
+    roster_has_come(r, w->id);
+    w->deals |= roster_wanted(r, h->number) != w->id;
+}
+
+void cron_rest(struct worker *w)
+{
+    struct cron *c = w->cron;
+
+    must_be_worker(w);
+    debug_must(w->home_count == 0 && w->conn_count == 0);
+    uv_timer_stop(&c->stores);
+    uv_timer_stop(&c->deadlines);
+    uv_timer_stop(&c->pace);
+    uv_timer_stop(&c->idle);
+}
+
+void cron_give_homes(struct worker *w)
+{
+    struct roster *r = &w->crew->roster;
+    uint32_t i = 0;
+
+    must_be_worker(w);
+    while (i < w->home_count) {
+        struct home *h = w->homes[i];
+        const uint32_t to = roster_wanted(r, h->number);
+
+        if (to == w->id || !roster_may_go(r, to)) {
+            i++;
+            continue;
+        }
+        home_leave(h, &w->crew->workers[to], on_home); /* it is at home here until then */
+        w->homes[i] = w->homes[--w->home_count];
+    }
 }
 
 int cron_start(struct worker *w)
@@ -185,7 +235,7 @@ int cron_start(struct worker *w)
     uv_timer_init(&w->loop, &c->pace);
     uv_timer_init(&w->loop, &c->idle);
     for (uint32_t i = 0; i < w->home_count; i++) {
-        home_start(&w->homes[i]);
+        home_start(w->homes[i]);
     }
     c->stores.data = c;
     c->deadlines.data = c;
@@ -201,7 +251,7 @@ void cron_stop(struct worker *w)
 
     must_be_worker(w);
     for (uint32_t i = 0; i < w->home_count; i++) {
-        home_stop(&w->homes[i]);
+        home_stop(w->homes[i]);
     }
     uv_close((uv_handle_t *)&c->stores, NULL);
     uv_close((uv_handle_t *)&c->deadlines, NULL);

@@ -30,6 +30,18 @@ void cron_after_events(struct worker *w);
 bool cron_before_block(struct worker *w);
 
 /*
+ * The worker has nothing any more, and no timer is to wake it; whoever needs one of them sets
+ * it again. Context: worker.
+ */
+void cron_rest(struct worker *w);
+
+/*
+ * Homes that another worker is to have by now (roster.h) go there. Context: worker, before the
+ * loop blocks.
+ */
+void cron_give_homes(struct worker *w);
+
+/*
  * Something this worker sleeps on has changed: its shard, the clock, a live option. Context:
  * worker.
  */

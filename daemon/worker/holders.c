@@ -153,6 +153,26 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
     }
 }
 
+void holder_leave(struct worker *w, struct holder *x)
+{
+    must_be_worker(w);
+    if (x->bytes > 0) {
+        list_remove(&x->link);
+        add_bytes(w, -(int64_t)x->bytes);
+    }
+}
+
+void holder_join(struct worker *w, struct holder *x)
+{
+    must_be_worker(w);
+    if (x->bytes > 0) {
+        x->since = w->now;
+        list_append(&w->holders.list[class_of(x->bytes)], &x->link);
+        add_bytes(w, (int64_t)x->bytes);
+        note_crowd(w);
+    }
+}
+
 static void add_moved(struct holder *x, uint64_t bytes, msec_t since, msec_t now)
 {
     msec_t most = now + PAUSE_MS;
@@ -317,7 +337,7 @@ struct holder *holders_victim(struct worker *w, msec_t now)
         return x;
     }
     /* Another worker may keep more than its part: it was asked, and finds its own. */
-    if (h->bytes <= holders_limit_bytes(w) / w->crew->worker_count) {
+    if (h->bytes <= holders_limit_bytes(w) / roster_active(&w->crew->roster)) {
         return NULL;
     }
     return find_burden(h, now);

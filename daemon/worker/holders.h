@@ -68,6 +68,13 @@ void holder_init(struct holder *x, struct io *io);
  */
 void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_bytes);
 
+/*
+ * What it keeps leaves the worker with it, and joins another one: x->bytes stays as it is.
+ * Context: worker, each.
+ */
+void holder_leave(struct worker *w, struct holder *x);
+void holder_join(struct worker *w, struct holder *x);
+
 /* Bytes came from it. Context: worker. */
 void holder_sent(const struct worker *w, struct holder *x, uint64_t bytes);
 

@@ -252,6 +252,7 @@ void home_poked(struct home *h)
 
 void home_init(struct home *h, struct worker *w, struct shard *s)
 {
+    h->number = s->id;
     h->worker = w;
     h->shard = s;
     h->retry_ms = RETRY_FIRST_MS;
@@ -277,4 +278,26 @@ void home_stop(struct home *h)
     uv_close((uv_handle_t *)&h->tick, NULL);
     uv_close((uv_handle_t *)&h->retry, NULL);
     uv_close((uv_handle_t *)&h->tidy, NULL);
+}
+
+static void on_left(uv_handle_t *handle)
+{
+    struct home *h = handle->data;
+
+    if (--h->closing == 0) {
+        mailbox_post(&h->worker->mailbox, &h->message);
+    }
+}
+
+void home_leave(struct home *h, struct worker *to,
+                void (*fn)(struct message *m, void *receiver))
+{
+    must_be_home(h->shard);
+    h->tick_at = 0;
+    h->closing = 3;
+    h->message.fn = fn;
+    uv_close((uv_handle_t *)&h->tick, on_left);
+    uv_close((uv_handle_t *)&h->retry, on_left);
+    uv_close((uv_handle_t *)&h->tidy, on_left);
+    h->worker = to; /* no timer of it runs any more */
 }

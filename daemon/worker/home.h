@@ -2,7 +2,8 @@
 /*
  * The background work of one shard, on the thread of the worker that is at home in it. A worker
  * is at home in the shards n, n + workers, n + 2 workers, ... of its number n: in one, unless
- * the items of a file (-e) came from more threads; in none where -m is small. Three kinds:
+ * the items of a file (-e) came from more threads, or there are fewer workers by now
+ * (roster.h); in none where -m is small. Three kinds:
  *
  * Expiry. The tick timer is armed for the moment when the shard's next item falls due, or for
  * when a cycle may begin if that is later. It begins a slow cycle if 1/hz has passed since the
@@ -27,6 +28,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/base/mailbox.h"
 #include "lib/base/clock.h"
 #include "lib/expiry/cycle.h"
 
@@ -34,9 +36,12 @@ struct shard;
 struct worker;
 
 struct home {
-    /* [const] */
+    struct message message; /* stands first; on its way to another worker */
+    /* [const] while it is at one worker */
     struct worker *worker; /* [borrowed] */
     struct shard *shard;   /* [borrowed] */
+    uint32_t number;       /* of the shard */
+    uint32_t closing;      /* timers that the loop has not let go of yet, while it leaves */
     /* [worker] */
     uv_timer_t tick;       /* expiry */
     uv_timer_t retry;      /* upkeep that waits for a grace period */
@@ -62,6 +67,13 @@ void home_init(struct home *h, struct worker *w, struct shard *s);
  */
 void home_start(struct home *h);
 void home_stop(struct home *h);
+
+/*
+ * The same, and when the loop has let go of them, post it to another worker, where fn gets it:
+ * what is under way goes on there. The shard has no home meanwhile. Context: worker.
+ */
+void home_leave(struct home *h, struct worker *to,
+                void (*fn)(struct message *m, void *receiver));
 
 /*
  * After each turn of the loop: a slice of what is under way. False: there was nothing to do.

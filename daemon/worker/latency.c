@@ -76,7 +76,7 @@ void latency_collect(const struct worker *w, enum command_kind kind, struct late
 void latency_collect_all(const struct crew *crew, enum command_kind kind,
                          struct latency_sum *sum)
 {
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         latency_collect(&crew->workers[i], kind, sum);
     }
 }

@@ -5,6 +5,7 @@
  */
 #include "daemon/worker/live.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/share.h"
 
 void live_init(struct crew *crew)
 {
@@ -45,6 +47,17 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
         !options_fit_items(crew->settings, setting_get(wanted, memory_limit_bytes))) {
         return refuse(refusal, id, "is less than twice the size of the largest item (-I)");
     }
+    if (id == OPTION_threads) {
+        const uint64_t limit = setting_get(crew->settings, memory_limit_bytes);
+        const uint32_t least = share_shards_least(limit);
+
+        if (share_shards_for(setting_get(wanted, threads), limit) < least) {
+            snprintf(refusal->why, sizeof(refusal->why), "-m %" PRIu64 " needs %u or more",
+                     limit >> 20, (unsigned)least);
+            refusal->id = id;
+            return false;
+        }
+    }
     if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&
         !snapshots_may_log(&crew->snapshots)) {
         return refuse(refusal, id, "needs a folder (dir)");
@@ -70,6 +83,42 @@ static bool take_limit(struct crew *crew, const struct settings *wanted,
 }
 
 /* ---- changes ----------------------------------------------------------------------------- */
+
+bool live_is_for_main(const enum option_id *ids, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (ids[i] == OPTION_threads) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * If the number of workers is one of them, make those that there are not yet, outside the lock
+ * because it takes a while. False: that cannot be.
+ */
+static bool make_workers(struct crew *crew, const struct settings *wanted,
+                         const enum option_id *ids, unsigned count,
+                         struct live_refusal *refusal)
+{
+    if (!live_is_for_main(ids, count)) {
+        return true;
+    }
+    must_be_main();
+    refusal->id = OPTION_threads;
+    return check_rules(crew, wanted, OPTION_threads, refusal) &&
+           crew_have_workers(crew, setting_get(wanted, threads), refusal->why);
+}
+
+/* They were changed: whoever goes by them is told. */
+static void tell(struct crew *crew, const enum option_id *ids, unsigned count)
+{
+    if (live_is_for_main(ids, count)) {
+        crew_set_active(crew, setting_get(crew->settings, threads));
+    }
+    crew_options_changed(crew);
+}
 
 /*
  * Do what `wanted` says of these options. False: nothing was changed. The caller has the lock.
@@ -123,14 +172,15 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
     must(count <= LIVE_CHANGES_MAX);
     must_not_be_reading();
     memset(&wanted, 0, sizeof(wanted));
-    if (!read_changes(changes, count, &wanted, ids, refusal)) {
+    if (!read_changes(changes, count, &wanted, ids, refusal) ||
+        !make_workers(crew, &wanted, ids, count, refusal)) {
         return false;
     }
     pthread_mutex_lock(&crew->live.lock);
     is_done = apply(crew, &wanted, ids, count, refusal);
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done) {
-        crew_options_changed(crew);
+        tell(crew, ids, count);
     }
     return is_done;
 }
@@ -147,11 +197,15 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
             return false;
         }
     }
+    /* Only main writes them, and threads are its to change. */
+    if (!make_workers(crew, &crew->live.given, ids, count, refusal)) {
+        return false;
+    }
     pthread_mutex_lock(&crew->live.lock);
     is_done = apply(crew, &crew->live.given, ids, count, refusal);
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done) {
-        crew_options_changed(crew);
+        tell(crew, ids, count);
     }
     return is_done;
 }
@@ -162,15 +216,18 @@ bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *
     bool is_done;
 
     must_be_main();
-    pthread_mutex_lock(&crew->live.lock);
     *count = options_differing(&crew->live.given, fresh, true, ids);
+    if (!make_workers(crew, fresh, ids, *count, refusal)) {
+        return false;
+    }
+    pthread_mutex_lock(&crew->live.lock);
     is_done = apply(crew, fresh, ids, *count, refusal);
     if (is_done) {
         options_copy_live(&crew->live.given, fresh);
     }
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done && *count > 0) {
-        crew_options_changed(crew);
+        tell(crew, ids, *count);
     }
     return is_done;
 }

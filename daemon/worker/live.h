@@ -29,7 +29,7 @@ struct live {
 /* An option and its new value as a user types it. */
 struct live_change {
     enum option_id id;
-    const char *value; /* [borrowed] */
+    const char *value; /* [borrowed] NULL, where that is said: as it was given */
 };
 
 /* Why nothing was changed. */
@@ -44,8 +44,13 @@ struct live_refusal {
 void live_init(struct crew *crew);
 
 /*
+ * Is main the only one who may change one of these: threads are made, and told?
+ */
+bool live_is_for_main(const enum option_id *ids, unsigned count);
+
+/*
  * Change options, all or none of them. False: *refusal says which cannot be changed so.
- * Context: worker or main, outside a section.
+ * Context: worker or main, as live_is_for_main() says, outside a section.
  */
 bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
               struct live_refusal *refusal);

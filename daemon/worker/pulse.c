@@ -27,9 +27,13 @@ void pulse_ask(struct crew *crew)
 {
     usec_t now = clock_mono_us();
 
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         struct worker *w = &crew->workers[i];
         usec_t none = 0;
+
+        if (roster_role(&crew->roster, i) == WORKER_PARKED) {
+            continue; /* nobody waits for it, and it is not woken for this */
+        }
 
         /* The message is the worker's until the answer; what it took before happened before. */
         if (atomic_compare_exchange_strong_explicit(
@@ -44,7 +48,7 @@ usec_t pulse_delay_us(const struct crew *crew)
     usec_t now = clock_mono_us();
     usec_t worst = 0;
 
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         usec_t asked =
             atomic_load_explicit(&crew->workers[i].pulse.asked_us, memory_order_relaxed);
         usec_t delay = asked == 0 ? 0 : now - asked + 1;

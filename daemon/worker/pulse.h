@@ -24,7 +24,8 @@ struct pulse {
 void pulse_init(struct pulse *p);
 
 /*
- * Ask every worker that does not owe an answer already. Context: any thread, while workers run.
+ * Ask every worker that is not parked and does not owe an answer already. Context: any thread,
+ * while workers run.
  */
 void pulse_ask(struct crew *crew);
 

@@ -18,19 +18,22 @@ static void on_settle(struct message *m, void *receiver)
 
 void crew_settle(struct crew *crew)
 {
+    const uint32_t count = roster_created(&crew->roster); /* main may make others meanwhile */
+
     must_not_be_reading();
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         crew->workers[i].settle.fn = on_settle;
         mailbox_post(&crew->workers[i].mailbox, &crew->workers[i].settle);
     }
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         uv_sem_wait(&crew->workers[i].settled);
     }
 }
 
 void crew_close_clients(struct crew *crew)
 {
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    atomic_fetch_add(&crew->farewells, 1);
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         notice_post(&crew->workers[i].farewell, &crew->workers[i].mailbox);
     }
 }

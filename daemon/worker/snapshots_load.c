@@ -176,7 +176,7 @@ void snapshots_prepare_load(struct snapshots *s)
 {
     s->load.engine = s->engine;
     s->load.file = &s->file;
-    s->load.threads = s->settings->threads;
+    s->load.threads = setting_get(s->settings, threads);
     s->load.marks_stale = s->settings->load_stale;
     if (s->file.fd < 0 || !s->settings->load_async) {
         return;

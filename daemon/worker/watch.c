@@ -52,7 +52,7 @@ static void publish_streams(struct watch *watch)
 /* Make the rings of all workers; they are kept from then on. Context: under the lock. */
 static bool make_rings(struct crew *crew)
 {
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         struct worker *w = &crew->workers[i];
         struct byte_ring *ring;
 
@@ -268,7 +268,7 @@ static void on_wake(struct message *m, void *receiver)
     notice_taken(&watch->wake);
     do {
         n = 0;
-        for (uint32_t i = 0; i < crew->worker_count; i++) {
+        for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
             n += take_events(watch, &crew->workers[i], EVENTS_A_WORKER);
         }
         total += n;

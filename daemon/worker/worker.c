@@ -37,6 +37,53 @@ static void on_no_block(uv_idle_t *idle)
     (void)idle;
 }
 
+static bool has_nothing(const struct worker *w)
+{
+    return w->conn_count == 0 && w->home_count == 0 && !w->crew->duties->has_datagrams(w) &&
+           w->deferred_batches == 0 && w->later_count == 0 &&
+           list_is_empty(&w->tasks.waiting) && roster_is_quiet(&w->crew->roster, w->id);
+}
+
+static void set_role(struct worker *w, enum worker_role role)
+{
+    if (roster_role(&w->crew->roster, w->id) == role) {
+        return;
+    }
+    roster_set_role(&w->crew->roster, w->id, role);
+    if (role == WORKER_PARKED) {
+        debug_must(w->holders.bytes == 0 && w->ready_count == 0);
+        cron_rest(w);
+        mem_discard(w->rbuf, WORKER_RBUF_BYTES);
+        mem_discard(w->obuf, WORKER_OBUF_BYTES);
+    }
+}
+
+/*
+ * Give away what this worker is not to have, a portion in each turn of the loop: see roster.h.
+ * True: there is more that can go at once.
+ */
+static MF_NOINLINE bool deal(struct worker *w)
+{
+    const struct worker_duties *duties = w->crew->duties;
+    bool has_more;
+
+    if (w->is_stopping) {
+        w->deals = false;
+        return false;
+    }
+    cron_give_homes(w);
+    duties->give_datagrams(w);
+    has_more = duties->give_conns(w);
+    if (w->id < roster_active(&w->crew->roster)) {
+        w->deals = has_more;
+        set_role(w, WORKER_ACTIVE);
+    } else {
+        /* It is asked again after each turn: something may have come, or be able to go. */
+        set_role(w, !has_more && has_nothing(w) ? WORKER_PARKED : WORKER_LEAVING);
+    }
+    return has_more;
+}
+
 static void on_before_block(uv_prepare_t *prepare)
 {
     struct worker *w = worker_of(prepare->data);
@@ -45,6 +92,9 @@ static void on_before_block(uv_prepare_t *prepare)
 
     watch_wake_main(w);
     insight_begin_loop(w);
+    if (MF_UNLIKELY(w->deals)) {
+        has_work |= deal(w);
+    }
     if ((has_work || w->ready_count > 0 || !list_is_empty(&w->tasks.waiting)) != is_spinning) {
         if (is_spinning) {
             uv_idle_stop(&w->no_block);
@@ -57,7 +107,7 @@ static void on_before_block(uv_prepare_t *prepare)
 static void check_drained(struct worker *w)
 {
     if (w->conn_count == 0 && w->deferred_batches == 0 && w->later_count == 0 &&
-        w->phase < WORKER_DRAINED) {
+        roster_is_quiet(&w->crew->roster, w->id) && w->phase < WORKER_DRAINED) {
         uv_timer_stop(&w->drain_timer);
         w->phase = WORKER_DRAINED;
         crew_worker_drained(w->crew);
@@ -165,7 +215,18 @@ static void on_farewell(struct message *m, void *receiver)
     must_be_worker(w);
     (void)m;
     notice_taken(&w->farewell);
+    w->farewells = atomic_load(&w->crew->farewells);
     w->crew->duties->close_clients(w);
+}
+
+static void on_deal(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+
+    (void)m;
+    notice_taken(&w->deal);
+    w->deals = true; /* before the loop blocks */
+    w->crew->duties->begin_deal(w);
 }
 
 static void on_doubt(struct message *m, void *receiver)
@@ -174,6 +235,7 @@ static void on_doubt(struct message *m, void *receiver)
 
     (void)m;
     notice_taken(&w->doubt);
+    w->doubts = atomic_load(&w->crew->doubts);
     w->crew->duties->doubt_logins(w);
 }
 
@@ -284,7 +346,7 @@ static bool is_home_of(const void *worker, const void *shard)
     bool is = false;
 
     for (uint32_t i = 0; i < w->home_count; i++) {
-        is |= w->homes[i].shard == shard;
+        is |= w->homes[i]->shard == shard;
     }
     return is;
 }
@@ -330,6 +392,9 @@ static void release_buffers(struct worker *w)
     mem_free(w->insight.latency);
     mem_free(w->obuf);
     mem_free(w->rbuf);
+    for (uint32_t i = 0; i < w->home_count; i++) {
+        mem_free(w->homes[i]);
+    }
     mem_free(w->homes);
     w->homes = NULL;
     w->home_count = 0;
@@ -354,26 +419,26 @@ void worker_release(struct worker *w)
     release_buffers(w);
 }
 
-/* It is at home in each shard whose number, divided by that of the workers, leaves its own. */
+/* It is at home where the table of the crew says so. */
 static bool make_homes(struct worker *w)
 {
     const struct engine *e = w->engine;
-    uint32_t workers = w->settings->threads;
-    uint32_t count = w->id < e->shard_count ? (e->shard_count - 1 - w->id) / workers + 1 : 0;
 
-    if (count == 0) {
-        return true;
+    w->homes = mem_zalloc(WORKERS_MAX * sizeof(*w->homes));
+    for (uint32_t i = 0; w->homes != NULL && i < e->shard_count; i++) {
+        struct home *h;
+
+        if (roster_home(&w->crew->roster, i) != w->id) {
+            continue;
+        }
+        h = mem_zalloc(sizeof(*h));
+        if (h == NULL) {
+            return false;
+        }
+        home_init(h, w, e->shards[i]);
+        w->homes[w->home_count++] = h;
     }
-    w->homes = mem_alloc_aligned(count * sizeof(*w->homes), alignof(struct home));
-    if (w->homes == NULL) {
-        return false;
-    }
-    memset(w->homes, 0, count * sizeof(*w->homes));
-    for (uint32_t i = 0; i < count; i++) {
-        home_init(&w->homes[i], w, e->shards[w->id + i * workers]);
-    }
-    w->home_count = count;
-    return true;
+    return w->homes != NULL;
 }
 
 static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
@@ -391,14 +456,19 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->hurry_message.fn = on_hurry;
     w->end_message.fn = on_end;
     notice_init(&w->poke, on_poke);
+    notice_init(&w->deal, on_deal);
     notice_init(&w->doubt, on_doubt);
     notice_init(&w->farewell, on_farewell);
     notice_init(&w->retry, on_retry);
     notice_init(&w->logged, on_logged);
     w->copy_waiter.wake = wake_copy;
     pulse_init(&w->pulse);
-    w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
-    w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
+    w->deals = id >= roster_active(&crew->roster); /* then it is parked */
+    w->doubts = atomic_load(&crew->doubts);
+    w->farewells = atomic_load(&crew->farewells);
+    /* Whole pages, which are given back while it is parked. */
+    w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 4096);
+    w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 4096);
     w->insight.random = UINT64_C(0x9e3779b97f4a7c15) * (id + 1);
     w->insight.sample_left = UINT32_MAX;
     w->insight.readable_ns = 1; /* nothing is on before the loop runs */
@@ -448,6 +518,14 @@ int worker_start(struct worker *w, struct crew *crew, uint32_t id)
         return w->start_status;
     }
     return 0;
+}
+
+/* No other thread knows of it: it has nothing, and its loop ends. */
+void worker_undo(struct worker *w)
+{
+    worker_end(w);
+    worker_join(w);
+    worker_release(w);
 }
 
 void worker_stop(struct worker *w)

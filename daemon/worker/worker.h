@@ -19,6 +19,7 @@
 #include "daemon/worker/holders.h"
 #include "daemon/worker/home.h"
 #include "daemon/worker/pulse.h"
+#include "daemon/worker/roster.h"
 #include "daemon/worker/tasks.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -96,8 +97,6 @@ struct worker {
     struct crew *crew;               /* [borrowed] */
     struct engine *engine;           /* [borrowed] */
     const struct settings *settings; /* [borrowed] */
-    struct home *homes;              /* owned; the shards that it is at home in (home.h) */
-    uint32_t home_count;             /* how many of them; perhaps none */
     uint32_t gate;                   /* [worker] enum gate_bits, in this turn */
     struct thread thread;
     uv_sem_t started; /* posted once: start_status is set */
@@ -111,6 +110,8 @@ struct worker {
     uv_idle_t no_block; /* active while there is work that must not wait for an event */
     uv_timer_t drain_timer;
     struct cron *cron;
+    struct home **homes;         /* owned; the shards that it is at home in (home.h) */
+    uint32_t home_count;         /* how many of them; perhaps none */
     struct stats_sizes *sizes;   /* walk of stats sizes; NULL: nobody asks; owned */
     struct detail_table *detail; /* of stats detail; NULL until first used */
     char *rbuf;                  /* what a turn reads lands here first */
@@ -137,6 +138,9 @@ struct worker {
     struct insight insight;
     uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
     uint32_t grace_step;  /* bytes to be read until the next try */
+    bool deals;           /* it may have something to give away: roster.h */
+    uint32_t doubts;      /* crew->doubts, when it was last told of them */
+    uint32_t farewells;   /* the same */
     bool is_stopping;     /* draining: what was received is answered, nothing new is read */
     uint64_t drain_began; /* by the loop's clock, milliseconds */
     enum worker_phase phase;
@@ -149,6 +153,7 @@ struct worker {
     struct message settle; /* see crew_settle() */
     uv_sem_t settled;      /* posted by it */
     struct notice poke;
+    struct notice deal; /* see roster.h */
     struct notice doubt;
     struct notice farewell; /* see crew_close_clients() */
     struct notice retry;
@@ -171,6 +176,9 @@ struct worker {
  * libuv error; then nothing is left of it. Context: main, before start.
  */
 int worker_start(struct worker *w, struct crew *crew, uint32_t id);
+
+/* Take back what worker_start() made, before anyone else knows of it. Context: main. */
+void worker_undo(struct worker *w);
 
 /* More of the log is on the disk: tell those whose replies wait. Context: any thread. */
 void worker_tell_logged(struct worker *w);

@@ -160,7 +160,7 @@ static void on_settle(struct message *m, void *receiver)
 
     cron_expire_config(w, &cfg);
     for (uint32_t i = 0; i < w->home_count; i++) {
-        struct shard *shard = w->homes[i].shard;
+        struct shard *shard = w->homes[i]->shard;
 
         for (n = 0; n < SETTLE_SLICES && shard_maintain(shard, now, 1000); n++) {
         }
@@ -183,8 +183,8 @@ static void settle_all(struct control *c)
     uint32_t i;
 
     c->is_settling = true;
-    c->settling = c->server->crew.worker_count;
-    for (i = 0; i < c->server->crew.worker_count; i++) {
+    c->settling = roster_created(&c->server->crew.roster);
+    for (i = 0; i < roster_created(&c->server->crew.roster); i++) {
         c->settles[i].control = c;
         c->settles[i].message.fn = on_settle;
         mailbox_post(&c->server->crew.workers[i].mailbox, &c->settles[i].message);
@@ -299,7 +299,7 @@ static bool control_open(struct control *c, struct server *server)
     if (c->path == NULL) {
         return true;
     }
-    c->settles = mem_zalloc(server->crew.worker_count * sizeof(*c->settles));
+    c->settles = mem_zalloc(roster_created(&server->crew.roster) * sizeof(*c->settles));
     must(c->settles != NULL);
     uv_pipe_init(&server->loop, &c->listener, 0);
     c->listener.data = c;

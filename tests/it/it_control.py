@@ -230,7 +230,7 @@ def test_a_reload_takes_what_is_new_in_the_file():
         with Controlled("--config", path, "-o", "expire_effort=7") as d, d.operator() as c:
             assert values(c, "hz", "ttl_jitter", "idle_timeout", "expire_effort") == ["20", "5", "1000", "7"]
             assert c.ask(b"config set ttl_jitter 9 hz 99") == b"OK"
-            write(path, "# new\nhz = 30\nttl-jitter = 5\nthreads = 2\nmemory-limit = 80\ninclude = more\n")
+            write(path, "threads = 1\nhz = 30\nttl-jitter = 5\nlisten-backlog = 9\nmemory-limit = 80\ninclude = more\n")
             write(more, "idle-timeout = 2000\nexpire-effort = 4\n")
             reload(d)
             # The flag overrides the file; what config set has changed stays unless the file's value is new.
@@ -241,7 +241,7 @@ def test_a_reload_takes_what_is_new_in_the_file():
             assert "options, hz: 99 -> 30 (%s:2)" % path in log, log
             assert "options, idle-timeout: 1000 -> 2000 (%s:1)" % more in log, log
             assert "options, memory-limit: 64 -> 80 (%s:5)" % path in log, log
-            assert "options, threads: 1 -> 2 waits for a restart (%s:4)" % path in log, log
+            assert "options, listen-backlog: 1024 -> 9 waits for a restart (%s:4)" % path in log, log
             assert "options, read again (3 changed)" in log and "expire-effort:" not in log, log
             assert c.ask(b"config reset *") == b"OK"    # to what the file says now
             assert values(c, "hz", "ttl_jitter", "expire_effort") == ["30", "5", "7"]

@@ -204,7 +204,7 @@ def test_config():
         assert re.fullmatch(rb"hz +50\n", run(*there, "config", "get", "hz"))
         assert len(json.loads(run(*there, "config", "get", "--json"))) > 50
         assert "out of range" in complaint(*there, "config", "set", "expire_effort", "50", status=REFUSED)
-        assert "needs a restart" in complaint(*there, "config", "set", "threads", "2", status=REFUSED)
+        assert "needs a restart" in complaint(*there, "config", "set", "listen-backlog", "2", status=REFUSED)
 
 
 def test_config_of_files():

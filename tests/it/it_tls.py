@@ -20,6 +20,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
+from checked import Load, binary, meta, text, upload                    # noqa: E402
 from mayfly import Daemon, Skip, best_of, wait_for                      # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="mayfly-tls.")
@@ -330,6 +331,18 @@ def test_many_connections():
             wait_for(lambda: p.stat("curr_connections") == 1, "connections are closed")
             assert p.stat("ssl_handshake_errors") == 0
             assert p.stat("ssl_proto_errors") == 0
+
+
+def test_sessions_go_from_worker_to_worker():
+    with Server("-t", "2", "-o", "max_threads=6", control=True) as d, d.operator() as c, \
+            Load(d, 8, text, meta, binary, upload, connect=d.tls) as load:
+        idle = [d.tls() for _ in range(20)]
+        for n in (4, 1, 6, 2, 1, 5, 1):
+            assert c.ask(b"config set threads %d" % n) == b"OK"
+            load.goes_on()
+            wait_for(lambda: c.stat("mayfly_threads_leaving") == 0, "the other workers are parked")
+        assert c.stat("curr_connections") == 29 and c.stat("ssl_proto_errors") == 0
+        assert all(one.ask(b"mn") == b"MN" for one in idle)
 
 
 def test_close_is_announced():

@@ -90,7 +90,11 @@ void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
     solo.worker = mem_alloc_aligned(sizeof(*solo.worker), 64);
     memset(solo.worker, 0, sizeof(*solo.worker));
     solo.crew.workers = solo.worker;
-    solo.crew.worker_count = 1;
+    for (uint32_t i = 0; i < WORKERS_MAX; i++) {
+        roster_move_in(&solo.crew.roster, i, i); /* nobody is at home in the others */
+    }
+    atomic_store(&solo.crew.roster.created, 1);
+    atomic_store(&solo.crew.roster.active, 1);
     must(worker_start(solo.worker, &solo.crew, 0) == 0);
 }
 
@@ -126,7 +130,8 @@ void solo_end(void)
     mem_free(solo.worker);
     solo.worker = NULL;
     solo.crew.workers = NULL;
-    solo.crew.worker_count = 0; /* a notice that comes late finds nobody, as in crew_stop() */
+    /* A notice that comes late finds nobody, as in crew_stop(). */
+    atomic_store(&solo.crew.roster.created, 0);
     engine_stop(&solo.crew.engine);
     if (solo.crew.main_mailbox.async.data != NULL) {
         mailbox_close(

@@ -65,9 +65,9 @@ TEST(only_live_options_with_an_effect_may_change)
             ck_assert(!option_change(&s, id, "", why));
         }
     }
-    ck_assert(!option_change(&s, OPTION_threads, "2", why));
-    ck_assert_uint_eq(s.threads, 4);
-    ck_assert_int_eq(setting_source(&s, OPTION_threads), OPTION_DEFAULT);
+    ck_assert(!option_change(&s, OPTION_backlog, "2", why));
+    ck_assert_uint_eq(s.backlog, 1024);
+    ck_assert_int_eq(setting_source(&s, OPTION_backlog), OPTION_DEFAULT);
 }
 
 TEST(a_change_counts_as_made_at_run_time)

@@ -235,18 +235,18 @@ TEST(what_follows_from_a_flag_is_overridden_by_a_line)
 
 TEST(lines_that_wait_for_a_restart_stay)
 {
-    write_conf(0, "threads = 2\nhz = 10\n");
+    write_conf(0, "listen-backlog = 2\nhz = 10\n");
     ck_assert(start(NULL, NULL));
-    write_conf(0, "threads = 3\nuser = \"a # b\"\nhz = 11\n");
+    write_conf(0, "listen-backlog = 3\nuser = \"a # b\"\nhz = 11\n");
     change("hz", "12");
     plans();
-    is_next("threads", "3");
+    is_next("listen-backlog", "3");
     is_next("user", "a # b");
     is_next("hz", "12");
     write_plan();
     options_rewrite_fini(&plan);
     settings_fini(&given);
-    has_text(0, "threads = 3\nuser = \"a # b\"\nhz = 12\n");
+    has_text(0, "listen-backlog = 3\nuser = \"a # b\"\nhz = 12\n");
 }
 
 TEST(files_with_errors_are_not_written)

@@ -39,7 +39,7 @@ static void setup(void)
     crew->workers = aligned_alloc(64, WORKERS * sizeof(struct worker));
     ck_assert_ptr_nonnull(crew->workers);
     memset(crew->workers, 0, WORKERS * sizeof(struct worker));
-    crew->worker_count = WORKERS;
+    atomic_store(&crew->roster.created, WORKERS);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     for (i = 0; i < WORKERS; i++) {
         struct worker *w = &crew->workers[i];

@@ -32,7 +32,7 @@ static void setup(void)
     ck_assert_int_eq(engine_start(&crew.engine, &cfg), MF_OK);
     reclaim_stop(crew.engine.reclaimer); /* nothing changes by itself */
     crew.stats = &shared;
-    crew.worker_count = WORKERS;
+    atomic_store(&crew.roster.created, WORKERS);
     crew.workers = mem_alloc_aligned(WORKERS * sizeof(*crew.workers), 64);
     ck_assert_ptr_nonnull(crew.workers);
     memset(crew.workers, 0, WORKERS * sizeof(*crew.workers));

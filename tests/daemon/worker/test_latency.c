@@ -22,7 +22,7 @@ static void setup(void)
     memset(workers, 0, WORKERS * sizeof(*workers));
     memset(&crew, 0, sizeof(crew));
     crew.workers = workers;
-    crew.worker_count = WORKERS;
+    atomic_store(&crew.roster.created, WORKERS);
     for (unsigned i = 0; i < WORKERS; i++) {
         workers[i].crew = &crew;
         workers[i].insight.latency = calloc(1, sizeof(struct latency));

@@ -37,8 +37,8 @@ TEST(all_are_changed_or_none)
     ck_assert(hz() == 20 && idle_timeout() == 7);
     ck_assert(!set_two(OPTION_hz, "30", OPTION_idle_timeout_s, "x"));
     ck_assert_int_eq(refusal.id, OPTION_idle_timeout_s);
-    ck_assert(!set_two(OPTION_hz, "30", OPTION_threads, "2"));
-    ck_assert_int_eq(refusal.id, OPTION_threads);
+    ck_assert(!set_two(OPTION_hz, "30", OPTION_backlog, "2"));
+    ck_assert_int_eq(refusal.id, OPTION_backlog);
     ck_assert_ptr_nonnull(strstr(refusal.why, "restart"));
     ck_assert(!set_two(OPTION_hz, "30", OPTION_memory_limit_bytes, "1000000000"));
     ck_assert_int_eq(refusal.id, OPTION_memory_limit_bytes);
@@ -76,6 +76,7 @@ TEST(a_reset_goes_back_to_what_was_read_last)
 
     settings_init(&fresh);
     setting_set(&fresh, hz, 25);
+    setting_set(&fresh, threads, setting_get(&solo.settings, threads));
     ck_assert(live_take(&solo.crew, &fresh, ids, &count, &refusal));
     ck_assert(count == 1 && ids[0] == OPTION_hz && hz() == 25);
     ck_assert(set_two(OPTION_hz, "99", OPTION_idle_timeout_s, "7"));

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See conn_move.h. On the worker that gives, and then on the one that gets.
+ */
+#include "daemon/conn/conn_move.h"
+
+#include "daemon/base/log.h"
+#include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_drain.h"
+#include "daemon/conn/conn_idle.h"
+#include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_settle.h"
+#include "daemon/conn/conn_shed.h"
+#include "daemon/conn/conn_state.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/base/mem.h"
+
+/* In a turn of the loop so many go, and so many are looked at. */
+#define MOVES_MAX 64u
+#define LOOKS_MAX 512u
+
+/* A connection on its way. */
+struct conn_move {
+    struct message message; /* stands first */
+    struct conn *c;         /* owned */
+    struct worker *to;      /* [borrowed] */
+    uint32_t doubts;        /* what the worker that gave it had been told by then */
+    uint32_t farewells;
+};
+
+/* ---- accounts ---------------------------------------------------------------------------- */
+
+#ifdef MAYFLY_DEBUG
+/* What the worker has of its connections, once more by a walk. */
+static void check_accounts(const struct worker *w)
+{
+    uint64_t in_bytes = 0;
+    uint64_t out_bytes = 0;
+    uint32_t count = 0;
+
+    for (const struct conn *c = w->conns->first; c != NULL; c = c->next) {
+        const struct kept *k = c->client.kept;
+
+        must(c->worker == w);
+        count++;
+        if (k != NULL) {
+            out_bytes += k->out_bytes;
+            in_bytes += k->holder.bytes - k->out_bytes;
+        }
+    }
+    must(count == w->conn_count);
+    must(count == ctr_get(&w->counters, CTR_curr_connections));
+    must(in_bytes + out_bytes == (uint64_t)w->holders.bytes);
+    must(in_bytes == ctr_get(&w->counters, CTR_in_pending_bytes));
+    must(out_bytes == ctr_get(&w->counters, CTR_out_pending_bytes));
+}
+#else
+static void check_accounts(const struct worker *w)
+{
+    (void)w;
+}
+#endif
+
+/* ---- taking up --------------------------------------------------------------------------- */
+
+/* It cannot be polled here: it is closed, as if there had been no memory to accept it. */
+static void drop(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    log_warn("conn, a connection is closed on its way to another worker (no memory)");
+    c->close_reason = CLOSE_ERROR;
+    conn_log(c, WATCH_CONN_CLOSE);
+    conn_release(c);
+    crew_conn_closed(w, c->client.origin);
+    mem_free(c);
+}
+
+/* Tell it what all connections were told since it left; it may be closed by that. */
+static void catch_up(const struct conn_move *m, struct worker *w)
+{
+    if (m->doubts != w->doubts) {
+        conn_auth_doubt(m->c);
+    }
+    if (m->farewells != w->farewells && !conn_is_closed(m->c)) {
+        conn_dismiss(m->c);
+    }
+}
+
+static void join(struct conn *c, struct worker *w)
+{
+    c->poll.data = c;
+    conn_list_add(c);
+    ctr_add(&w->counters, CTR_curr_connections, 1);
+    ctr_add(&w->counters, CTR_conns_moved, 1);
+    client_join(&c->client, w);
+    c->idle_pass = 0; /* by the passes of the other worker */
+    conn_idle_begin(c);
+}
+
+static void on_arrival(struct message *message, void *receiver)
+{
+    struct conn_move *m = (struct conn_move *)(void *)message; /* the message stands first */
+    struct worker *w = receiver;
+    struct conn *c = m->c;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    worker_now(w);
+    c->worker = w;
+    w->loop_units += COST_EVENT_UNITS;
+    w->deals |= w->id >= roster_active(&w->crew->roster); /* meanwhile it leaves as well */
+    if (uv_poll_init(&w->loop, &c->poll, c->client.io.fd) != 0) {
+        client_join(&c->client, w);
+        drop(c);
+    } else {
+        join(c, w);
+        catch_up(m, w);
+        if (conn_is_closed(c)) {
+            /* by that */
+        } else if (w->is_stopping) {
+            conn_drain(c);
+        } else {
+            conn_settle(c);
+        }
+        conn_shed_if_crowded(w);
+    }
+    roster_has_come(&w->crew->roster, w->id);
+    mem_free(m);
+}
+
+/* ---- leaving ----------------------------------------------------------------------------- */
+
+/* Is nothing of it under way, and nothing known of it to others? */
+static bool may_go(const struct conn *c)
+{
+    const struct client *client = &c->client;
+
+    switch ((enum conn_state)c->state) {
+    case CONN_INPUT:
+    case CONN_EVENT:
+    case CONN_TURN:
+    case CONN_TASK:
+    case CONN_OUTPUT:
+        break;
+    default:
+        return false;
+    }
+    return (c->then == CONN_INPUT || c->then == CONN_TURN || c->then == CONN_TASK ||
+            c->then == CONN_ENDS) &&
+           c->upload == NULL && client->watcher == NULL && client->service == NULL &&
+           client->exchange == NULL && !client_is_waiting(client) &&
+           client->log_state != LOG_HELD && c->worker->copy_owner != client &&
+           !list_has_link(&c->deadline_link);
+}
+
+static void on_left(uv_handle_t *handle)
+{
+    struct conn_move *m = handle->data;
+
+    mailbox_post(&m->to->mailbox, &m->message);
+}
+
+/* False: it stays, for want of memory or because the server stops. */
+static bool leave(struct conn *c, struct worker *to)
+{
+    struct worker *w = c->worker;
+    struct conn_move *m = mem_alloc(sizeof(*m));
+
+    if (m == NULL || !roster_may_go(&w->crew->roster, to->id)) {
+        mem_free(m);
+        return false;
+    }
+    *m = (struct conn_move){.message.fn = on_arrival,
+                            .c = c,
+                            .to = to,
+                            .doubts = w->doubts,
+                            .farewells = w->farewells};
+    conn_leave_state(c);
+    conn_leave_idle(c);
+    conn_list_remove(c);
+    client_leave(&c->client, w);
+    ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
+    roster_remove_conn(&w->crew->roster, w->id);
+    roster_add_conn(&w->crew->roster, to->id);
+    c->poll.data = m;
+    uv_close((uv_handle_t *)&c->poll, on_left);
+    return true;
+}
+
+/* ---- which, and where -------------------------------------------------------------------- */
+
+/* Who is to have the next one; NULL: this worker has no more than its part. */
+static struct worker *next_taker(const struct worker *w)
+{
+    const struct roster *r = &w->crew->roster;
+    const uint32_t to = roster_least(r, w->id);
+
+    if (w->id < roster_active(r) && roster_conns(r, to) + 1 >= roster_conns(r, w->id)) {
+        return NULL;
+    }
+    return &w->crew->workers[to];
+}
+
+void conn_move_begin(struct worker *w)
+{
+    must_be_worker(w);
+    w->conns->move_next = w->conns->first;
+}
+
+bool conn_move_some(struct worker *w)
+{
+    struct conns *all = w->conns;
+    unsigned moves = 0;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    if (all->move_next == NULL) {
+        all->move_next = all->first; /* one that leaves looks at all of them again */
+    }
+    for (unsigned looks = 0; all->move_next != NULL; looks++) {
+        struct conn *c = all->move_next;
+        struct worker *to = next_taker(w);
+
+        if (to == NULL) {
+            return false;
+        }
+        if (moves == MOVES_MAX || looks == LOOKS_MAX) {
+            return true;
+        }
+        all->move_next = c->next;
+        moves += may_go(c) && leave(c, to);
+    }
+    check_accounts(w);
+    return false;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that go to another worker, because the number of workers that serve has changed
+ * (daemon/worker/roster.h). Of a worker that leaves all go; of another one as many as it has
+ * more than the one that has fewest. Nothing is closed, and no byte is lost: what was read and
+ * not executed goes along, and so does what was composed and not sent, pinned values and dumps
+ * among them, the login, and the session of TLS.
+ *
+ * A connection goes between two turns. Not one that is in the middle of something: an upload, a
+ * wait for room or for the log, an answer that comes later, a handshake or a login; a worker
+ * that leaves looks at those again after each turn. Nor one with a service, which other threads
+ * may know: who watches, an export, a replica; those are served where they are until they end.
+ *
+ * It leaves all lists and accounts of its worker, its poll handle is closed, and when the loop
+ * has let go of that, it is posted to the other worker, which takes it up. What was told to all
+ * connections meanwhile is told to it then.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_MOVE_H
+#define MAYFLY_DAEMON_CONN_CONN_MOVE_H
+
+#include <stdbool.h>
+
+struct worker;
+
+/* worker_duties. Context: worker, outside a section. */
+void conn_move_begin(struct worker *w);
+bool conn_move_some(struct worker *w);
+
+#endif

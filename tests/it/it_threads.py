@@ -1,0 +1,388 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The number of worker threads changes while the server serves: `config set threads`, a file that is
+read again. Connections go from worker to worker, and none is closed; each client checks that it gets
+its replies, all of them and in order."""
+import os
+import random
+import resource
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from checked import Load, binary, many_keys, meta, text, upload         # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
+
+SANITIZED = mayfly.is_sanitized()
+MANY = 24 if SANITIZED else 64              # as high as the tests go
+IDLE = 100 if SANITIZED else 400            # clients that say nothing most of the time
+
+
+def threads(c, n):
+    assert c.ask(b"config set threads %d" % n) == b"OK"
+
+
+def figures(c):
+    got = c.stats()
+    return {name: int(got[name]) for name in
+            ("threads", "mayfly_threads_wanted", "mayfly_threads_created", "mayfly_threads_leaving",
+             "mayfly_conns_moved", "curr_connections")}
+
+
+def wait_until_settled(c):
+    """No worker has anything left that is not its own any more."""
+    wait_for(lambda: figures(c)["mayfly_threads_leaving"] == 0, "the other workers are parked")
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+def test_up_and_down_under_load():
+    with Daemon("-t", "1", "-m", "256", control=True) as d, d.operator() as c, \
+            Load(d, 15, text, meta, binary, upload, many_keys) as load:
+        idle = [d.client() for _ in range(IDLE)]
+        assert all(one.ask(b"mn") == b"MN" for one in idle)
+        for n in (4, 1, MANY, 2, 3, 1):
+            threads(c, n)
+            load.goes_on()
+            wait_until_settled(c)
+            got = figures(c)
+            assert (got["threads"], got["mayfly_threads_wanted"]) == (n, n), got
+            assert got["curr_connections"] == IDLE + 16, got
+        assert got["mayfly_threads_created"] == MANY and got["mayfly_conns_moved"] > IDLE, got
+        for one in idle:
+            assert one.ask(b"mn") == b"MN"
+            one.close()
+
+
+def shares(c, workers):
+    """Connections of each worker."""
+    got = c.stats(b"shards")
+    return [int(got["%d:curr_connections" % i]) for i in range(workers)]
+
+
+def test_connections_are_dealt_evenly():
+    with Daemon("-t", "1", control=True) as d, d.operator() as c:
+        idle = [d.client() for _ in range(120)]
+        assert all(one.ask(b"mn") == b"MN" for one in idle)
+        threads(c, 4)
+        wait_for(lambda: max(shares(c, 4)) - min(shares(c, 4)) <= 4, "each has a quarter")
+        threads(c, 2)
+        wait_for(lambda: max(shares(c, 2)) - min(shares(c, 2)) <= 4 and sum(shares(c, 4)[2:]) == 0, "each has a half")
+        more = [d.client() for _ in range(20)]
+        assert all(one.ask(b"mn") == b"MN" for one in idle + more)
+        assert sum(shares(c, 4)[2:]) == 0 and sum(shares(c, 2)) == 141, shares(c, 4)
+
+
+def test_two_operators_who_disagree():
+    """Whoever asks last gets what he wants, and nobody has to wait for the other's to be done."""
+    with Daemon("-t", "2", control=True) as d, Load(d, 10, text, meta, binary, upload, many_keys) as load:
+        def change(seed):
+            rng = random.Random(seed)
+            with d.operator() as c:
+                for _ in range(60 if SANITIZED else 200):
+                    threads(c, rng.choice((1, 2, 3, 5, 9, 17)))
+                    time.sleep(0.01)    # as often as that; no verdict rests on it
+        mayfly.in_parallel(change, (1, 2))
+        load.goes_on()
+        with d.operator() as c:
+            threads(c, 3)
+            wait_until_settled(c)
+            wait_for(lambda: figures(c)["curr_connections"] == 11, "the two operators have gone")
+
+
+def test_what_is_under_way_stays_until_it_is_over():
+    with Daemon("-t", "4", "-m", "256", control=True) as d, d.operator() as c:
+        value = mayfly.pattern(b"v", 400000)
+        others = [d.client() for _ in range(16)]    # four on each worker
+        watchers, uploads = others[:8], others[8:]
+        for one in watchers:
+            assert one.ask(b"watch mutations") == b"OK"
+        for i, one in enumerate(uploads):
+            one.send(b"set up%d 0 0 %d\r\n" % (i, len(value)) + value[:200000])
+        wait_for(lambda: int(c.stats(b"shards")["0:mayfly_body_pending_bytes"]) > 0, "values are on their way")
+        threads(c, 1)
+        assert figures(c)["mayfly_threads_leaving"] == 3    # nothing of these can go
+        for i, one in enumerate(uploads):
+            one.send(value[200000:] + b"\r\nget up%d\r\n" % i)
+            assert one.line() == b"STORED"
+            assert one.line() == b"VALUE up%d 0 %d" % (i, len(value))
+            assert one.exactly(len(value) + 7) == value + b"\r\nEND\r\n"
+        wait_for(lambda: sum(shares(c, 4)[1:]) <= 8, "the uploads have gone to the first worker")
+        for one in watchers:
+            wait_for(lambda: one.buf.count(b"key=up") == len(uploads) or not one.more(), "all stores are told")
+            one.close()
+        wait_until_settled(c)
+        assert all(one.ask(b"mn") == b"MN" for one in uploads)
+
+
+def test_stalled_readers_are_moved_with_what_waits_for_them():
+    with Daemon("-t", "4", "-m", "256", control=True) as d, d.operator() as c:
+        large, small = mayfly.pattern(b"L", 900000), mayfly.pattern(b"S", 1000)
+        assert c.set(b"large", large) == b"STORED" and c.set(b"small", small) == b"STORED"
+        readers = [d.client(rcvbuf=4096) for _ in range(24)]
+        for i, one in enumerate(readers):
+            one.send(b"get large\r\nmn\r\n" if i % 2 == 0 else b"get" + b" small" * 3000 + b"\r\nmn\r\n")
+        wait_for(lambda: int(c.stats()["response_obj_bytes"]) > 0, "replies wait")
+        for n in (1, 3, 2, 4, 1):
+            threads(c, n)
+            wait_until_settled(c)
+        for i, one in enumerate(readers):
+            if i % 2 == 0:
+                wanted = b"VALUE large 0 %d\r\n%s\r\nEND\r\n" % (len(large), large)
+            else:
+                wanted = b"VALUE small 0 1000\r\n%s\r\n" % small * 3000 + b"END\r\n"
+            assert one.exactly(len(wanted)) == wanted and one.line() == b"MN"
+        got = c.stats()
+        assert int(got["response_obj_bytes"]) == 0 and int(got["mayfly_slow_drops"] if "mayfly_slow_drops" in got else 0) == 0
+
+
+def test_dumps_go_along():
+    with Daemon("-t", "4", control=True) as d, d.operator() as c:
+        for i in range(3000):
+            c.send(b"set key%d 0 0 1 noreply\r\nx\r\n" % i)
+        assert c.ask(b"mn") == b"MN"
+        dumps = [d.client(rcvbuf=4096) for _ in range(8)]
+        for one in dumps:
+            one.send(b"lru_crawler metadump all\r\n")
+        for n in (1, 4, 2, 1):
+            threads(c, n)
+            wait_until_settled(c)
+        for one in dumps:
+            assert one.line() == b"OK"
+            lines = one.line().split(b"\n")     # the last one alone ends with both characters
+            assert lines[-1] == b"END" and len({line.split()[0] for line in lines[:-1]}) == 3000, len(lines)
+
+
+def test_expiry_has_a_home_all_the_time():
+    with Daemon("-t", "4", control=True) as d, d.operator() as c:
+        for step in range(12):
+            for i in range(200):
+                c.send(b"set e%d.%d 0 1 1 noreply\r\nx\r\n" % (step, i))
+            threads(c, (1, 4, 2, 8)[step % 4])
+        # Nobody reads them: those who are at home have to find them.
+        wait_for(lambda: int(c.stats()["curr_items"]) == 0, "all have expired")
+        assert int(c.stats(b"expire")["expired_active"]) == 2400
+
+
+def test_datagrams_are_read_by_those_who_serve():
+    with Daemon("-t", "4", "-U", "-1", tcp=True, control=True) as d, d.operator() as c:
+        with open(d.port_file) as f:
+            port = [int(line.split()[2]) for line in f if line.startswith("UDP INET: ")][0]
+
+        def ask_all():
+            for i in range(40):         # the kernel deals them to the sockets by the port
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                    s.settimeout(mayfly.PATIENCE)
+                    s.sendto(struct.pack(">HHHH", i, 0, 1, 0) + b"version\r\n", ("127.0.0.1", port))
+                    assert s.recv(2000)[8:].startswith(b"VERSION ")
+        for n in (1, 6, 3, 1, 4):
+            threads(c, n)
+            wait_until_settled(c)
+            ask_all()
+
+
+def test_users_that_go_while_connections_move():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "users")
+
+        def users(*names):
+            with open(path + ".new", "w") as f:
+                f.write("".join("%s:secret\n" % name for name in names))
+            os.rename(path + ".new", path)
+        users("a", "b")
+        with Daemon("-t", "4", "-Y", path, control=True) as d:
+            d.wait_for_operator()
+            with d.operator() as o:
+                clients = []
+                for i in range(40):
+                    name = b"ab"[i % 2:i % 2 + 1]
+                    one = d.client()
+                    one.send(b"set auth 0 0 8\r\n%s secret\r\n" % name)
+                    assert one.line() == b"STORED"
+                    clients.append((name, one))
+                for n in (1, 4, 2):
+                    threads(o, n)
+                users("a")
+                d.process.send_signal(signal.SIGHUP)
+                for n in (3, 1, 4, 1):
+                    threads(o, n)
+                wait_for(lambda: "auth, " in d.log(), "the file was read")
+                wait_until_settled(o)
+                for name, one in clients:
+                    answer = one.ask(b"mn")
+                    assert answer == (b"MN" if name == b"a" else b"CLIENT_ERROR unauthenticated"), (name, answer)
+
+
+def test_a_stop_meanwhile_answers_all_that_came():
+    for turn in range(3 if SANITIZED else 8):
+        with Daemon("-t", "4", control=True) as d, d.operator() as c:
+            clients = [d.client() for _ in range(60)]
+            for one in clients:
+                assert one.ask(b"mn") == b"MN"
+                one.send(b"set k 0 0 1\r\nx\r\nget k\r\nmn\r\n")
+            threads(c, (1, 2, 8)[turn % 3])
+            c.send(b"config set threads 3\r\nconfig set threads 1\r\n")
+            d.process.send_signal(signal.SIGTERM)
+            for one in clients:
+                assert one.exactly(32) == b"STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\nMN\r\n"[:32]
+                one.close()
+            c.close()
+            assert d.process.wait(mayfly.PATIENCE) == 0, d.log()
+
+
+def test_an_upgrade_meanwhile_takes_all_along():
+    with Daemon("-t", "4", "-e", "fdstore", control=True) as d:
+        clients = [d.client() for _ in range(60)]
+        with d.operator() as o:
+            for one in clients:
+                assert one.ask(b"mn") == b"MN"
+            threads(o, 2)
+            threads(o, 7)
+            o.send(b"config set threads 3\r\n")
+            d.process.send_signal(signal.SIGUSR2)
+            assert o.line() == b"OK"
+            wait_for(lambda: "connections go on" in d.log(), "the next program serves")
+            for one in clients:
+                assert one.ask(b"mn") == b"MN"
+                one.close()
+        with d.operator() as o:
+            wait_for(lambda: figures(o)["threads"] == 3, "the number goes along")
+
+
+def is_unchanged(o, clients):
+    assert o.ask(b"config get hz") == b"CONFIG hz 10" and o.line() == b"END"
+    got = figures(o)
+    assert (got["threads"], got["mayfly_threads_wanted"], got["mayfly_threads_created"]) == (2, 2, 2), got
+    return all(one.ask(b"mn") == b"MN" for one in clients)
+
+
+def test_numbers_that_are_none():
+    with Daemon("-t", "2", control=True) as d, d.operator() as o:
+        for n in (b"0", b"513", b"-1", b"x", b""):
+            assert o.ask(b"config set hz 77 threads " + n).startswith(b"CLIENT_ERROR"), n
+        assert is_unchanged(o, [])
+        assert o.ask(b"config set hz 77 threads 3 threads 4").startswith(b"CLIENT_ERROR threads: ")
+        assert is_unchanged(o, [])
+
+
+def with_files(n):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (n, n))
+
+
+def test_too_few_descriptors_change_nothing():
+    """Those that the clients were promised are not taken away."""
+    with Daemon("-t", "2", "-c", "20", control=True, before=with_files(200)) as d, d.operator() as o:
+        clients = [d.client() for _ in range(10)]
+        answer = o.ask(b"config set threads 60 hz 77")
+        assert answer == b"CLIENT_ERROR threads: the limit on open files is 200 for this process", answer
+        assert is_unchanged(o, clients)
+        threads(o, 4)
+        assert all(one.ask(b"mn") == b"MN" for one in clients)
+        assert o.ask(b"config reset threads") == b"OK" and figures(o)["threads"] == 2
+
+
+def test_no_descriptor_left_changes_nothing():
+    """Where there were too few for -c from the start, it is tried; what was made is taken back."""
+    with Daemon("-t", "2", "-c", "60", control=True, before=with_files(100)) as d, d.operator() as o:
+        clients = [d.client() for _ in range(20)]
+        for _ in range(5):
+            answer = o.ask(b"config set threads 40 hz 77")
+            assert answer.startswith(b"CLIENT_ERROR threads: cannot start worker "), answer
+            assert is_unchanged(o, clients)
+        threads(o, 3)
+        assert all(one.ask(b"mn") == b"MN" for one in clients)
+
+
+def test_no_memory_changes_nothing():
+    if SANITIZED:
+        raise mayfly.Inapplicable("sanitizers take address space")
+    with Daemon("-t", "2", control=True) as d, d.operator() as o:
+        clients = [d.client() for _ in range(20)]
+        assert is_unchanged(o, clients)
+        with open("/proc/%d/statm" % d.pid) as f:
+            mapped = int(f.read().split()[0]) * resource.getpagesize()
+        soft, hard = resource.prlimit(d.pid, resource.RLIMIT_AS)
+        resource.prlimit(d.pid, resource.RLIMIT_AS, (mapped + (8 << 20), hard))
+        answer = o.ask(b"config set threads 200 hz 77")
+        resource.prlimit(d.pid, resource.RLIMIT_AS, (soft, hard))
+        assert answer.startswith(b"CLIENT_ERROR threads: cannot start worker "), answer
+        assert is_unchanged(o, clients)
+        threads(o, 6)
+        assert all(one.ask(b"mn") == b"MN" for one in clients)
+
+
+def test_no_more_than_max_threads_without_privileges():
+    with Daemon("-t", "2", "-o", "drop_privileges,max_threads=5", control=True) as d, d.operator() as c, \
+            Load(d, 8, text, meta) as load:
+        assert figures(c)["mayfly_threads_created"] == 5 and figures(c)["threads"] == 2
+        for n in (5, 1, 4):
+            threads(c, n)
+            load.goes_on()
+        answer = c.ask(b"config set threads 6")
+        assert answer.startswith(b"CLIENT_ERROR threads: ") and b"there are 5 (max_threads)" in answer, answer
+        assert figures(c)["threads"] == 4
+
+
+def test_a_file_that_is_read_again():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "mayfly.conf")
+
+        def write(n):
+            with open(path, "w") as f:
+                f.write("threads = %d\n" % n)
+        write(2)
+        with Daemon("--config", path, control=True) as d, d.operator() as o:
+            write(6)
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: figures(o)["threads"] == 6, "the file counts")
+            threads(o, 3)
+            assert o.ask(b"config rewrite") == b"OK"
+            with open(path) as f:
+                assert f.read() == "threads = 3\n"
+            assert o.ask(b"config reset *") == b"OK" and figures(o)["threads"] == 3
+
+
+def test_parked_workers_cost_little():
+    if SANITIZED:
+        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    with Daemon("-t", "2", is_visible=True, control=True) as d, d.operator() as c:
+        threads(c, MANY)
+        load = [d.client() for _ in range(4 * MANY)]
+        value = mayfly.pattern(b"v", 200000)
+        for one in load:
+            one.send(b"set %d 0 0 200000\r\n" % one.sock.fileno() + value + b"\r\nmn\r\n")
+        assert all(one.line() == b"STORED" and one.line() == b"MN" for one in load)
+        threads(c, 2)
+        wait_until_settled(c)
+
+        def woken():
+            return sum(switches(d, "mayfly-w%d" % i) for i in range(2, MANY))
+
+        def is_quiet():
+            before = woken()
+            time.sleep(1.2)     # longer than any timer of an idle server
+            return woken() == before
+        wait_for(is_quiet, "nothing wakes them")
+
+
+def switches(d, name):
+    """Times that a thread of this name has gone to sleep."""
+    for task in os.listdir("/proc/%d/task" % d.pid):
+        where = "/proc/%d/task/%s/" % (d.pid, task)
+        with open(where + "comm") as f:
+            if f.read().strip() != name:
+                continue
+        with open(where + "status") as f:
+            return [int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches")][0]
+    raise AssertionError("there is no thread " + name)
+
+
+if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+    mayfly.skip_all(mayfly.Inapplicable("with drop_privileges no thread can be made"))
+mayfly.main(globals())
