@@ -23,9 +23,20 @@ struct kept *client_keep(struct client *c)
         k->client = c;
         outq_init(&k->outq);
         holder_init(&k->holder, &c->io);
+        k->holder.is_apart = c->follows;
         c->kept = k;
     }
     return k;
+}
+
+void client_follow(struct client *c, struct worker *w)
+{
+    must_be_worker(w);
+    c->follows = true;
+    c->origin = crew_move_beyond(w->crew, c->origin);
+    if (c->kept != NULL) {
+        holder_set_apart(w, &c->kept->holder);
+    }
 }
 
 void client_drop_kept(struct client *c)

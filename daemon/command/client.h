@@ -168,6 +168,7 @@ struct client {
     bool has_extensions : 1; /* may use what memcached does not have: its connection, once */
     bool is_guarded : 1; /* its requests are looked at, or what it may is not known: guard.c */
     bool is_granted : 1; /* a rule grants its rights: guard.c */
+    bool follows : 1;    /* it is a replica of this server: exec_replication.c */
     uint32_t rule;       /* whose prefixes limit its keys; RULES_NONE: none */
     uint32_t rules_generation; /* of the rules that all of these are of; 0: not known */
     char *user;                /* owned; what it has logged in as; NULL: as nobody */
@@ -209,6 +210,18 @@ static inline void client_end_service(struct client *c)
         c->service->end(c->service);
         c->service = NULL;
     }
+}
+
+/*
+ * It is a replica from here on: it has a place beyond -c if there is one, and what it keeps is
+ * no reason to close it. Context: worker.
+ */
+void client_follow(struct client *c, struct worker *w);
+
+/* Has it a place beyond -c, and does it not follow this server yet? Context: worker. */
+static inline bool client_is_candidate(const struct client *c)
+{
+    return c->origin->is_beyond && !c->follows;
 }
 
 /* Did it come over a unix socket? Context: worker. */

@@ -94,6 +94,7 @@ static void end(struct client_service *service)
     struct following *f = (struct following *)(void *)service;
 
     must_be_a_worker();
+    f->client->follows = false;
     f->client = NULL;
     f->is_asked = false;
     replication_leave(replication_of(f), &f->replica);
@@ -255,6 +256,13 @@ static enum turn_stop refuse(struct turn *t, const char *why)
     return TURN_GOES_ON;
 }
 
+/* Who does not follow has no place beyond -c. */
+static enum turn_stop refuse_replica(struct turn *t, const char *why)
+{
+    (void)refuse(t, why);
+    return t->client->origin->is_beyond ? TURN_CLOSES : TURN_GOES_ON;
+}
+
 /*
  * Where the replica serves, as it says: HOST:PORT, or the port alone at the host that it comes
  * from; 0: nowhere. False: that is no address.
@@ -355,37 +363,32 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
     if (!parse_psync(r->args, &has, &run, &where)) {
-        return refuse(t,
-                      "usage: psync VERSION EPOCH ID OFFSET RUN PORT|HOST:PORT, of version 1");
+        return refuse_replica(
+            t, "usage: psync VERSION EPOCH ID OFFSET RUN PORT|HOST:PORT, of version 1");
     }
     if (replid_equal(&run, &repl->run)) {
-        return refuse(t, "this is the server that asks");
+        return refuse_replica(t, "this is the server that asks");
     }
     client_end_service(t->client);
     f = begin(t);
     if (f == NULL) {
-        return turn_answer(t, r, REPLY_NO_MEMORY);
+        return refuse_replica(t, "out of memory");
     }
     f->replica.run = run;
     if (!set_address(&f->replica, where)) {
         end(&f->service);
-        return refuse(t, "the last word is neither a port nor HOST:PORT");
+        return refuse_replica(t, "the last word is neither a port nor HOST:PORT");
     }
     replication_greet(repl, &f->replica, &has, &g);
     if (g.answer == REPL_REFUSED || !make_buffer(f)) {
         end(&f->service);
-        return refuse(t, g.answer == REPL_REFUSED ? g.why : "out of memory");
+        return refuse_replica(t, g.answer == REPL_REFUSED ? g.why : "out of memory");
     }
     t->client->service = &f->service;
+    client_follow(t->client, t->w);
     await_client(f);
     greet(t, &g, has.offset);
     return TURN_GOES_ON;
-}
-
-bool client_follows(const struct client *c)
-{
-    must_be_a_worker();
-    return following_of(c) != NULL;
 }
 
 struct following *following_may_sync(const struct client *c)

@@ -38,9 +38,6 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r);
 enum turn_stop exec_wait(struct turn *t, const struct request *r);
 enum turn_stop exec_role(struct turn *t, const struct request *r);
 
-/* Does it follow this server: has it said psync? Context: worker. */
-bool client_follows(const struct client *c);
-
 /* ---- for `sync` (exec_export.c) ---------------------------------------------------------- */
 
 /* The client's place, if it may be sent everything now; NULL: it has to say psync first. */

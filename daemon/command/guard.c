@@ -13,7 +13,6 @@
 
 #include "daemon/command/audit.h"
 #include "daemon/command/client.h"
-#include "daemon/command/exec_replication.h"
 #include "daemon/net/origin.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
@@ -43,7 +42,8 @@ static const struct rules_file *file_of(const struct worker *w)
 static void mark(struct client *c, const struct worker *w)
 {
     c->rules_generation = 0;
-    c->is_guarded = rules_file_is_on(file_of(w)) && !client_is_control(c);
+    c->is_guarded =
+        (rules_file_is_on(file_of(w)) && !client_is_control(c)) || client_is_candidate(c);
 }
 
 void guard_begin(struct client *c, const struct worker *w)
@@ -126,7 +126,8 @@ static void settle(struct client *c, const struct worker *w)
 {
     must_be_reading();
     follow(c, rules_file_get(file_of(w)));
-    c->is_guarded = c->rule != RULES_NONE || (c->rights & RIGHTS_OF_ITEMS) != RIGHTS_OF_ITEMS;
+    c->is_guarded = c->rule != RULES_NONE || (c->rights & RIGHTS_OF_ITEMS) != RIGHTS_OF_ITEMS ||
+                    client_is_candidate(c);
 }
 
 void guard_settle(struct turn *t)
@@ -138,8 +139,7 @@ void guard_settle(struct turn *t)
 bool guard_doubt(struct client *c, const struct worker *w)
 {
     const bool goes_on = c->watcher != NULL || client_dumps(c) || client_restores(c, w);
-    const uint8_t needs =
-        (goes_on ? RIGHT_ADMIN : 0u) | (client_follows(c) ? RIGHT_REPLICATE : 0u);
+    const uint8_t needs = (goes_on ? RIGHT_ADMIN : 0u) | (c->follows ? RIGHT_REPLICATE : 0u);
     bool may_stay = true;
 
     must_be_worker(w);
@@ -212,6 +212,9 @@ enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key
     if (!c->is_guarded) {
         return ask(t, rules, RIGHTS_OF_ITEMS, RULES_NONE, r, has_key);
     }
+    if (client_is_candidate(c) && r->cls != CLASS_ADMIN) {
+        return REPLY_TOO_MANY_CONNS; /* guard_operator() is asked about the others */
+    }
     follow(c, rules); /* main may have put these in the place of those of guard_settle() */
     return ask(t, rules, c->rights, c->rule, r, has_key);
 }
@@ -261,6 +264,9 @@ enum bin_reply guard_count(const struct turn *t, enum reply why)
     case REPLY_FEW_REPLICAS:
         ctr_add(&t->w->counters, CTR_repl_refused, 1);
         return BIN_REPLY_READ_ONLY;
+    case REPLY_TOO_MANY_CONNS:
+        ctr_add(&t->w->counters, CTR_rejected_connections, 1);
+        return BIN_REPLY_BUSY;
     case REPLY_FAILOVER:
         return BIN_REPLY_BUSY;
     default:
@@ -278,6 +284,10 @@ enum turn_stop exec_refused(struct turn *t, const struct request *r)
         return TURN_WAITS; /* it is tried again, and what it may do then is another question */
     }
     bin_reply = guard_count(t, (enum reply)r->refusal);
+    if (r->refusal == REPLY_TOO_MANY_CONNS) {
+        turn_reply(t, REPLY_TOO_MANY_CONNS); /* of any protocol, as where it is not accepted */
+        return TURN_CLOSES;
+    }
     if (r->cls == CLASS_BINARY_REFUSED) {
         turn_bin_reply(t, r, bin_reply, 0);
         return TURN_GOES_ON;
@@ -307,6 +317,10 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
     uint8_t missing;
 
     must_be_worker(t->w);
+    *is_operators = false;
+    if (t->client != NULL && client_is_candidate(t->client) && r->command != CMD_PSYNC) {
+        return REPLY_TOO_MANY_CONNS;
+    }
     if (r->command == CMD_STATS) {
         bool has_all_keys = t->client == NULL || t->client->rule == RULES_NONE;
 

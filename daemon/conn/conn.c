@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/command/candidate.h"
 #include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"
@@ -177,6 +178,11 @@ void conn_begin(struct conn *c)
     }
     if (w->is_stopping) {
         conn_drain(c);
+        return;
+    }
+    if (client_is_candidate(&c->client) && !candidate_begin(&c->client, w)) {
+        log_warn("listener, connection dropped (no memory)");
+        conn_close(c);
         return;
     }
     if (c->client.io.tls != NULL) {

@@ -37,6 +37,7 @@ static void check_accounts(const struct worker *w)
 {
     uint64_t in_bytes = 0;
     uint64_t out_bytes = 0;
+    uint64_t held_bytes = 0;
     uint32_t count = 0;
 
     for (const struct conn *c = w->conns->first; c != NULL; c = c->next) {
@@ -47,11 +48,12 @@ static void check_accounts(const struct worker *w)
         if (k != NULL) {
             out_bytes += k->out_bytes;
             in_bytes += k->holder.bytes - k->out_bytes;
+            held_bytes += k->holder.is_apart ? 0 : k->holder.bytes;
         }
     }
     must(count == w->conn_count);
     must(count == ctr_get(&w->counters, CTR_curr_connections));
-    must(in_bytes + out_bytes == (uint64_t)w->holders.bytes);
+    must(held_bytes == (uint64_t)w->holders.bytes);
     must(in_bytes == ctr_get(&w->counters, CTR_in_pending_bytes));
     must(out_bytes == ctr_get(&w->counters, CTR_out_pending_bytes));
 }

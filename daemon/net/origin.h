@@ -34,8 +34,10 @@ struct conn_origin {
     uint8_t rights;         /* RIGHT_READ and others: what its connections begin with */
     bool is_control;        /* the operator's: --control */
     bool is_proxied;        /* for balancers: --proxy-from */
+    bool is_beyond;         /* its connections have places beyond -c, for replicas only */
     uint8_t verify;         /* enum tls_verify, of CONN_TLS */
     char tag[CONN_TAG_MAX]; /* a label that the operator chose; empty: none */
+    const struct conn_origin *beyond; /* the same with is_beyond; NULL: no replica comes here */
 };
 
 /*

@@ -4,6 +4,9 @@
  * there are no more or CONN_ARRIVALS_MAX came. They are handed to the workers in batches, one
  * message for each worker and turn.
  *
+ * Replicas do not count either, up to replica_conns: when all of -c is taken, a connection over
+ * TCP gets one of their places for a moment, in which it has to follow (candidate.h).
+ *
  * Some connections over the unix socket do not count (-o admin_conns), if there is TCP too:
  * when clients have taken all of -c the administrator still comes in, and clients of TCP always
  * have all of -c.
@@ -36,6 +39,7 @@
 #include "daemon/net/sockets.h"
 #include "daemon/net/sockets_tcp.h"
 #include "daemon/net/sockets_unix.h"
+#include "daemon/service/listener_list.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -63,8 +67,9 @@ struct listeners {
     /* [const] after listeners_open() */
     struct server *server;
     struct socket_list list;
-    struct socket_list udp; /* the workers own the descriptors once they were dealt */
-    uint32_t udp_group;     /* so many of them share an address */
+    struct conn_origin *beyond; /* owned: the twins of those of the list, for replicas */
+    struct socket_list udp;     /* the workers own the descriptors once they were dealt */
+    uint32_t udp_group;         /* so many of them share an address */
     /* [main] */
     struct acceptor *acceptors;     /* one for each socket of the list; NULL until accepting */
     struct conn_arrivals **batches; /* of this turn, one for each worker */
@@ -132,6 +137,9 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
         if (b == NULL) {
             log_warn("listener, connection dropped (no memory)");
             close(fd);
+            if (origin->is_beyond) {
+                atomic_fetch_sub(&s->crew.conns_beyond, 1);
+            }
             return;
         }
         l->batches[id] = b;
@@ -164,10 +172,11 @@ static bool has_admin_place(const struct server *s)
 static bool is_full(const struct server *s)
 {
     uint32_t open = crew_clients(&s->crew); /* first: it is never the smaller one */
+    uint32_t replicas = atomic_load(&s->crew.conns_beyond);
     uint32_t local = atomic_load(&s->crew.conns_local);
     uint32_t beyond = local < s->listeners->admin_conns ? local : s->listeners->admin_conns;
 
-    return open - beyond >= setting_get(s->crew.settings, conn_limit);
+    return open - beyond - replicas >= setting_get(s->crew.settings, conn_limit);
 }
 
 /* Are all places taken that a connection of this kind could have? */
@@ -391,7 +400,11 @@ static void take(struct listeners *l, int fd, const struct conn_origin *origin)
     if ((origin->is_control && !may_control(l, fd)) || is_elsewhere(l->server, origin)) {
         close(fd);
     } else if (is_full_for(l->server, origin)) {
-        reject(l, fd, origin->transport);
+        if (origin->beyond != NULL && crew_take_beyond(&l->server->crew)) {
+            deal(l, fd, origin->beyond);
+        } else {
+            reject(l, fd, origin->transport);
+        }
     } else {
         deal(l, fd, origin);
     }
@@ -509,44 +522,6 @@ int listeners_check(const struct settings *settings)
     return status;
 }
 
-/* Balancers that are named, and no listener where they may say for whom they connect. */
-static void warn_of_balancers(const struct listeners *l)
-{
-    bool has_any = l->server->crew.settings->proxy_from == NULL;
-
-    for (uint32_t i = 0; i < l->list.count; i++) {
-        has_any |= l->list.items[i].origin.is_proxied;
-    }
-    if (!has_any) {
-        log_warn("listener, --proxy-from has no effect (no address of -l is marked proxied:)");
-    }
-}
-
-/* Listeners that ask for certificates, of which none can be trusted. */
-static void warn_of_trust(const struct listeners *l)
-{
-    bool has_any = false;
-
-    for (uint32_t i = 0; i < l->list.count; i++) {
-        has_any |= l->list.items[i].origin.verify == TLS_VERIFY_REQUIRE;
-    }
-    if (has_any && l->server->crew.settings->ssl_ca_cert == NULL) {
-        log_warn("listener, mtls: lets no client in (ssl_ca_cert is not set)");
-    }
-}
-
-/* Where a link to this server may go: what balancers connect to begins with another header. */
-static void note_port(struct crew *crew, const struct socket_open *socket)
-{
-    _Atomic uint32_t *port =
-        socket->origin.transport == CONN_TLS ? &crew->tls_port : &crew->port;
-
-    if (socket->origin.transport != CONN_UNIX && !socket->origin.is_proxied &&
-        atomic_load(port) == 0) {
-        atomic_store(port, socket_port(socket->fd));
-    }
-}
-
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
@@ -562,17 +537,20 @@ int listeners_open(struct server *s)
     s->listeners = l;
     l->udp_group = setting_get(s->crew.settings, threads);
     status = open_all(s->crew.settings, &l->list, &l->udp);
+    if (status == 0) {
+        listener_list_note_ports(&l->list, &s->crew);
+        l->beyond = listener_list_make_beyond(&l->list, s->crew.settings);
+        status = l->beyond != NULL ? 0 : 1;
+    }
     for (i = 0; status == 0 && i < l->list.count; i++) {
         l->has_control |= l->list.items[i].origin.is_control;
-        note_port(&s->crew, &l->list.items[i]);
         log_info("listener, listens on %s", l->list.items[i].name);
     }
     for (i = 0; status == 0 && i < l->udp.count; i += l->udp_group) {
         log_info("listener, receives datagrams on %s", l->udp.items[i].name);
     }
     if (status == 0) {
-        warn_of_balancers(l);
-        warn_of_trust(l);
+        listener_list_warn(&l->list, s->crew.settings);
     }
     return status == 0 ? exposure_judge(s->crew.settings, &l->list, &l->udp) : status;
 }
@@ -773,6 +751,7 @@ void listeners_destroy(struct server *s)
     }
     mem_free(l->acceptors);
     mem_free(l->batches);
+    mem_free(l->beyond);
     socket_list_fini(&l->list);
     socket_list_fini(&l->udp);
     mem_free(l);

@@ -131,8 +131,8 @@ static void allow_core(const struct settings *s)
 /* Descriptors of so many connections and of the process itself. */
 static rlim_t fds_for(const struct settings *s, uint32_t conn_limit, uint32_t threads)
 {
-    return (rlim_t)conn_limit + s->admin_conns + CONTROL_CONNS_MAX + FDS_BASE +
-           (rlim_t)(threads + 2) * FDS_PER_THREAD;
+    return (rlim_t)conn_limit + s->admin_conns + s->replica_conns + CONTROL_CONNS_MAX +
+           FDS_BASE + (rlim_t)(threads + 2) * FDS_PER_THREAD;
 }
 
 /*

@@ -235,7 +235,46 @@ static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_orig
     if (origin->is_control) {
         return &crew->conns_control;
     }
+    if (origin->is_beyond) {
+        return &crew->conns_beyond;
+    }
     return origin->transport == CONN_UNIX ? &crew->conns_local : NULL;
+}
+
+static bool take_beyond(struct crew *crew)
+{
+    uint32_t taken = atomic_load(&crew->conns_beyond);
+
+    while (taken < crew->settings->replica_conns) {
+        if (atomic_compare_exchange_weak(&crew->conns_beyond, &taken, taken + 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* There is a place again: wake main if it waits for one. */
+static void tell_room(struct crew *crew)
+{
+    if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false)) {
+        notice_post(&crew->room, &crew->main_mailbox);
+    }
+}
+
+bool crew_take_beyond(struct crew *crew)
+{
+    must_be_main();
+    return take_beyond(crew);
+}
+
+const struct conn_origin *crew_move_beyond(struct crew *crew, const struct conn_origin *origin)
+{
+    must_be_a_worker();
+    if (origin->beyond == NULL || !take_beyond(crew)) {
+        return origin;
+    }
+    tell_room(crew);
+    return origin->beyond;
 }
 
 void crew_conn_opened(struct worker *w, const struct conn_origin *origin)
@@ -246,7 +285,7 @@ void crew_conn_opened(struct worker *w, const struct conn_origin *origin)
     must_be_main();
     atomic_fetch_add(&crew->conns_open, 1);
     roster_add_conn(&crew->roster, w->id);
-    if (count != NULL) {
+    if (count != NULL && !origin->is_beyond) {
         atomic_fetch_add(count, 1);
     }
 }
@@ -265,9 +304,7 @@ void crew_conn_closed(struct worker *w, const struct conn_origin *origin)
 
     must_be_worker(w);
     must(before > 0);
-    if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false)) {
-        notice_post(&crew->room, &crew->main_mailbox);
-    }
+    tell_room(crew);
 }
 
 void crew_options_changed(struct crew *crew)

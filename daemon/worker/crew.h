@@ -212,6 +212,7 @@ struct crew {
     _Atomic uint32_t conns_open;    /* accepted and not yet closed, for -c */
     _Atomic uint32_t conns_local;   /* those of them over unix sockets for clients */
     _Atomic uint32_t conns_control; /* those of them over the control socket */
+    _Atomic uint32_t conns_beyond;  /* those of them that are replicas, or are about to be */
     _Atomic(const void *) restorer; /* a client whose adds are older; NULL: none */
     _Atomic int64_t held_bytes;     /* what connections keep, see holders.h */
     _Atomic int64_t upload_bytes;   /* what large values on their way in hold (conn_upload.c) */
@@ -302,6 +303,18 @@ void crew_conn_opened(struct worker *w, const struct conn_origin *origin);
  * worker.
  */
 void crew_conn_closed(struct worker *w, const struct conn_origin *origin);
+
+/*
+ * Take one of the places beyond -c that replicas have (replica_conns); the connection is opened
+ * with an origin that is_beyond, or closed by that. False: there is none. Context: main.
+ */
+bool crew_take_beyond(struct crew *crew);
+
+/*
+ * A connection that has taken a place of -c follows this server: give it one beyond, if there
+ * is one. Returns its origin from here on. Context: worker.
+ */
+const struct conn_origin *crew_move_beyond(struct crew *crew, const struct conn_origin *origin);
 
 /* Connections that are open, without those of the operator. Context: any thread. */
 static inline uint32_t crew_clients(const struct crew *crew)

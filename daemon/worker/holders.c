@@ -132,7 +132,8 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
 
     must_be_worker(w);
     note_output(w, x, out_bytes > 0);
-    if (bytes == before) {
+    if (bytes == before || x->is_apart) {
+        x->bytes = bytes;
         return;
     }
     is_other = before == 0 || bytes == 0 || class_of(bytes) != class_of(before);
@@ -156,7 +157,7 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
 void holder_leave(struct worker *w, struct holder *x)
 {
     must_be_worker(w);
-    if (x->bytes > 0) {
+    if (!x->is_apart && x->bytes > 0) {
         list_remove(&x->link);
         add_bytes(w, -(int64_t)x->bytes);
     }
@@ -165,12 +166,22 @@ void holder_leave(struct worker *w, struct holder *x)
 void holder_join(struct worker *w, struct holder *x)
 {
     must_be_worker(w);
-    if (x->bytes > 0) {
+    if (!x->is_apart && x->bytes > 0) {
         x->since = w->now;
         list_append(&w->holders.list[class_of(x->bytes)], &x->link);
         add_bytes(w, (int64_t)x->bytes);
         note_crowd(w);
     }
+}
+
+void holder_set_apart(struct worker *w, struct holder *x)
+{
+    must_be_worker(w);
+    if (!x->is_apart && x->bytes > 0) {
+        list_remove(&x->link);
+        add_bytes(w, -(int64_t)x->bytes);
+    }
+    x->is_apart = true;
 }
 
 static void add_moved(struct holder *x, uint64_t bytes, msec_t since, msec_t now)
@@ -217,7 +228,7 @@ bool holder_has_too_much(const struct worker *w, const struct holder *x)
     size_t share = (size_t)holders_limit_bytes(w) / 4;
 
     must_be_worker(w);
-    return x->bytes > (share > SHARE_MIN_BYTES ? share : SHARE_MIN_BYTES);
+    return !x->is_apart && x->bytes > (share > SHARE_MIN_BYTES ? share : SHARE_MIN_BYTES);
 }
 
 bool holders_are_many(const struct worker *w)

@@ -42,7 +42,8 @@ struct holder {
     int64_t unsent;   /* not taken by its peer when that was last known; -1: keeps no output */
     msec_t out_since; /* when it began to keep output, if it does */
     uint64_t taken;   /* bytes that its peer is known to have taken since then */
-    struct list_link link; /* in the list of its size */
+    bool is_apart;    /* it counts for nobody, and never has to go */
+    struct list_link link; /* in the list of its size, unless it is apart */
 };
 
 /* Those of a worker. */
@@ -74,6 +75,12 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
  */
 void holder_leave(struct worker *w, struct holder *x);
 void holder_join(struct worker *w, struct holder *x);
+
+/*
+ * It is a replica's, whose parts of the stream are bounded, and which repl_timeout closes if it
+ * does not move: what others keep is no reason to close it. Context: worker.
+ */
+void holder_set_apart(struct worker *w, struct holder *x);
 
 /* Bytes came from it. Context: worker. */
 void holder_sent(const struct worker *w, struct holder *x, uint64_t bytes);

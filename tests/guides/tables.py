@@ -87,7 +87,8 @@ REMARKS = {
     "memory_limit": "counts all that grows with the data, the index as well; see [Memory](#memory). "
                     "The least is twice `-I`, as there",
     "disable_evictions": "same; also named `-o maxmemory_policy=noeviction`",
-    "conn_limit": "same; `-o admin_conns` connections over the unix socket come on top where there is TCP too",
+    "conn_limit": "same; `-o admin_conns` connections over the unix socket come on top where there is TCP too, and "
+                  "`-o replica_conns` of replicas, for which a refusal comes with the first command",
     "lock_memory": "locks what is used, when it is used; memcached locks all at once. "
                    "`-o lock_memory_required` makes a failure end the start",
     "verbose": "tells what the server does, never what clients send; for that there is `watch`",

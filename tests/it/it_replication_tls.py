@@ -5,6 +5,7 @@ are replaced, roles that change, and chains. it_confined.py runs it with confine
 import atexit
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -233,6 +234,20 @@ def test_the_port_that_is_told():
         assert b.c.ask(b"promote") == b"OK"
         level(b, a)
         assert b.c.stats(b"replication")["role"] == "primary" and a.state() == "online"
+
+
+def test_a_place_beyond_those_of_clients():
+    def connect(node):
+        context = ssl.create_default_context(cafile=path("ca.pem"))
+        c = node.client()
+        c.sock = context.wrap_socket(c.sock, server_hostname="127.0.0.1")
+        return c
+    with TlsNode("-c", "2", mutual=False) as a, connect(a) as c, connect(a) as other:
+        assert c.ask(b"mn") == b"MN" and other.ask(b"mn") == b"MN"
+        with connect(a) as late:
+            assert late.ask(b"mn") == b"ERROR Too many open connections" and late.line() is None
+        with TlsNode(of=a.port) as b:
+            level(a, b)
 
 
 def test_a_chain():
