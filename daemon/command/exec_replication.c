@@ -12,6 +12,7 @@
 
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/repl_version.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
@@ -299,11 +300,10 @@ static bool set_address(struct replica *x, struct span where)
 }
 
 /* What psync says; false: something else. */
-static bool parse_psync(struct span args, struct backlog_name *has, struct replid *run,
-                        struct span *where)
+static bool parse_psync(struct span args, struct repl_versions *versions,
+                        struct backlog_name *has, struct replid *run, struct span *where)
 {
     struct span word[6];
-    uint32_t version;
 
     for (unsigned i = 0; i < 6; i++) {
         if (!text_next_key(&args, &word[i])) {
@@ -312,7 +312,8 @@ static bool parse_psync(struct span args, struct backlog_name *has, struct repli
     }
     *where = word[5];
     *has = (struct backlog_name){.epoch = 0};
-    return args.len == 0 && num_u32(word[0], &version) == MF_OK && version == REPL_VERSION &&
+    return repl_versions_parse(word[0], versions) &&
+           (args.len == 0 || versions->most > REPL_VERSION) && /* which may say more */
            num_u64(word[1], &has->epoch) == MF_OK &&
            (span_is(word[2], "-") || replid_parse(word[2], &has->id)) &&
            num_u64(word[3], &has->offset) == MF_OK && replid_parse(word[4], run);
@@ -335,7 +336,8 @@ static struct following *begin(struct turn *t)
     return f;
 }
 
-static void greet(struct turn *t, const struct repl_greeting *g, uint64_t offset)
+static void greet(struct turn *t, const struct repl_greeting *g, uint32_t version,
+                  uint64_t offset)
 {
     char id[REPLID_CHARS + 1];
     char line[LINE_MAX_BYTES];
@@ -344,27 +346,48 @@ static void greet(struct turn *t, const struct repl_greeting *g, uint64_t offset
     replid_format(&g->name.id, id);
     n = snprintf(line, sizeof(line),
                  "%s %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %s%s%s",
-                 g->answer == REPL_CONTINUES ? "CONTINUE" : "FULLSYNC", REPL_VERSION, id,
+                 g->answer == REPL_CONTINUES ? "CONTINUE" : "FULLSYNC", version, id,
                  g->name.epoch, offset, g->end, g->now_ms, g->path,
                  g->answer == REPL_FULL ? " " : "", g->answer == REPL_FULL ? g->why : "");
     must(n > 0 && (size_t)n < sizeof(line) - SEAL_BYTES);
     turn_emit(t, line, line_seal(line, (size_t)n));
 }
 
+static enum turn_stop refuse_versions(struct turn *t, const struct repl_versions *theirs)
+{
+    const struct repl_versions ours = repl_versions_of(REPL_VERSION);
+    char of_replica[REPL_VERSIONS_BYTES];
+    char of_primary[REPL_VERSIONS_BYTES];
+    char why[REPL_WHY_MAX];
+
+    repl_versions_format(theirs, of_replica);
+    repl_versions_format(&ours, of_primary);
+    snprintf(why, sizeof(why),
+             "no version in common (replica %s, primary %s): upgrade the older one first",
+             of_replica, of_primary);
+    return refuse_replica(t, why);
+}
+
 enum turn_stop exec_psync(struct turn *t, const struct request *r)
 {
+    const struct repl_versions ours = repl_versions_of(REPL_VERSION);
     struct replication *repl = &t->w->crew->replication;
+    struct repl_versions theirs;
     struct backlog_name has;
     struct repl_greeting g;
     struct replid run;
     struct following *f;
     struct span where;
+    uint32_t version;
 
     must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
-    if (!parse_psync(r->args, &has, &run, &where)) {
-        return refuse_replica(
-            t, "usage: psync VERSION EPOCH ID OFFSET RUN PORT|HOST:PORT, of version 1");
+    if (!parse_psync(r->args, &theirs, &has, &run, &where)) {
+        return refuse_replica(t, "usage: psync VERSIONS EPOCH ID OFFSET RUN PORT|HOST:PORT");
+    }
+    version = repl_versions_common(&ours, &theirs);
+    if (version == 0) {
+        return refuse_versions(t, &theirs);
     }
     if (replid_equal(&run, &repl->run)) {
         return refuse_replica(t, "this is the server that asks");
@@ -387,7 +410,7 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     t->client->service = &f->service;
     client_follow(t->client, t->w);
     await_client(f);
-    greet(t, &g, has.offset);
+    greet(t, &g, version, has.offset);
     return TURN_GOES_ON;
 }
 

@@ -4,7 +4,7 @@
  * replconf), what an operator says (replicaof, promote, failover, role), and what clients do
  * (wait). See daemon/worker/replication.h.
  *
- *     psync VERSION EPOCH ID OFFSET RUN PORT
+ *     psync VERSIONS EPOCH ID OFFSET RUN PORT
  *         CONTINUE VERSION ID EPOCH OFFSET END TIME PATH
  *         FULLSYNC VERSION ID EPOCH OFFSET END TIME PATH REASON
  *         SERVER_ERROR REASON
@@ -16,11 +16,12 @@
  *         HANDOVER         it has everything, and is the primary
  *     replconf failover OFFSET MS  the same, and it is to be handed over to within that time
  *
- * RUN names the process of the replica, which serves at PORT; 0: not over TCP. ID is - for one
- * that has nothing. LOST is 1 if items are missing at the sender. TIME is the primary's clock,
- * and DUE the time up to which what is due is gone there by DUE_OFFSET, both on the scale of
- * the stream. PATH names the process of the primary and those that it follows. Context of all
- * functions: worker, outside a section.
+ * VERSIONS are those that the replica speaks, LEAST-MOST, and VERSION is the one that is spoken
+ * (daemon/worker/repl_version.h). RUN names the process of the replica, which serves at PORT;
+ * 0: not over TCP. ID is - for one that has nothing. LOST is 1 if items are missing at the
+ * sender. TIME is the primary's clock, and DUE the time up to which what is due is gone there
+ * by DUE_OFFSET, both on the scale of the stream. PATH names the process of the primary and
+ * those that it follows. Context of all functions: worker, outside a section.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H

@@ -16,6 +16,7 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/follower_parts.h"
+#include "daemon/worker/repl_version.h"
 #include "daemon/worker/role.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -295,6 +296,7 @@ static msec_t connect_timeout_ms(const struct follower *f)
 /* The answer to psync. */
 struct greeting {
     bool continues;
+    uint32_t version;
     struct replid id;
     uint64_t epoch, offset, end;
     int64_t now_ms;
@@ -305,7 +307,6 @@ struct greeting {
 static bool read_greeting(struct span line, struct greeting *g)
 {
     struct words w;
-    uint32_t version;
 
     if (!line_unseal(&line)) {
         return false;
@@ -317,10 +318,10 @@ static bool read_greeting(struct span line, struct greeting *g)
     g->continues = span_is(w.word[0], "CONTINUE");
     g->path = w.word[7];
     return (g->continues || span_is(w.word[0], "FULLSYNC")) &&
-           num_u32(w.word[1], &version) == MF_OK && version == REPL_VERSION &&
-           replid_parse(w.word[2], &g->id) && !replid_is_none(&g->id) &&
-           answer_epoch(w.word[3], &g->epoch) && answer_offset(w.word[4], &g->offset) &&
-           answer_offset(w.word[5], &g->end) && answer_time(w.word[6], &g->now_ms);
+           num_u32(w.word[1], &g->version) == MF_OK && replid_parse(w.word[2], &g->id) &&
+           !replid_is_none(&g->id) && answer_epoch(w.word[3], &g->epoch) &&
+           answer_offset(w.word[4], &g->offset) && answer_offset(w.word[5], &g->end) &&
+           answer_time(w.word[6], &g->now_ms);
 }
 
 /* Is this process among those? Or are they too many? */
@@ -342,8 +343,13 @@ static const char *is_bad_path(const struct follower *f, struct span path)
 static const char *doubt(const struct follower *f, const struct greeting *g)
 {
     const uint64_t seen = f->is_forced ? 0 : f->r->seen_epoch;
+    const struct repl_versions ours = repl_versions_of(REPL_VERSION);
     const char *why = is_bad_path(f, g->path);
 
+    if (g->version < ours.least || g->version > ours.most) {
+        return "it speaks a version of replication that this server does not "
+               "(upgrade the older one first)";
+    }
     if (why != NULL || seen == 0 || setting_get(settings_of(f), replica_follow_cold)) {
         return why;
     }
@@ -389,10 +395,12 @@ static unsigned port_to_tell(const struct follower *f)
 
 static enum session greet(struct follower *f, struct greeting *g)
 {
+    const struct repl_versions ours = repl_versions_of(REPL_VERSION);
     struct replication *r = f->r;
     struct backlog_name name;
     char id[REPLID_CHARS + 1] = "-";
     char run[REPLID_CHARS + 1];
+    char versions[REPL_VERSIONS_BYTES];
     char where[REPLICA_ADDRESS_BYTES];
     char line[256 + REPLICA_ADDRESS_BYTES];
     struct span said;
@@ -403,13 +411,14 @@ static enum session greet(struct follower *f, struct greeting *g)
         replid_format(&name.id, id);
     }
     replid_format(&r->run, run);
+    repl_versions_format(&ours, versions);
     replica_address_join(f->target.announce, where);
     if (where[0] == '\0') {
         snprintf(where, sizeof(where), "%u", port_to_tell(f));
     }
     if (!follower_send(f, line,
                        snprintf(line, sizeof(line),
-                                "psync %u %" PRIu64 " %s %" PRIu64 " %s %s\r\n", REPL_VERSION,
+                                "psync %s %" PRIu64 " %s %" PRIu64 " %s %s\r\n", versions,
                                 f->is_forced || setting_get(settings_of(f), replica_follow_cold)
                                     ? 0
                                     : r->seen_epoch,

@@ -34,7 +34,7 @@ struct follower;
 struct settings;
 struct worker;
 
-/* The version of what is said over the link. */
+/* The version of what is said over the link: see repl_version.h. */
 #define REPL_VERSION 1u
 
 /* Room for the address of a client. */

@@ -55,7 +55,7 @@ class FakePrimary:
         self.sock, _ = self.listener.accept()
         self.sock.settimeout(mayfly.PATIENCE)
         self.file = self.sock.makefile("rb")
-        assert self.file.readline().startswith(b"psync 1 ")
+        assert self.file.readline().startswith(b"psync 1-1 ")
         self.sock.sendall(sealed(first))
 
     def go_on(self, ahead_ms, more):
@@ -64,7 +64,7 @@ class FakePrimary:
         self.sock.settimeout(mayfly.PATIENCE)
         self.file = self.sock.makefile("rb")
         _, version, epoch, name, offset, _, _ = self.file.readline().split()
-        assert version == b"1" and len(name) == 32
+        assert version == b"1-1" and len(name) == 32
         self.offset = int(offset)
         self.sock.sendall(sealed(b"CONTINUE 1 %s %d %d %d %d %s" % (
             name, max(1, int(epoch)), self.offset, self.offset, time.time() * 1000 + ahead_ms, b"c" * 32)))
