@@ -131,6 +131,11 @@ struct client_duties {
  */
 struct client_service {
     void (*end)(struct client_service *s); /* Context: worker */
+    /*
+     * It waits for a late answer, and has sent its end: it may want the answer all the same, or
+     * be gone. NULL: nobody looks. Context: worker.
+     */
+    void (*peer_ended)(struct client_service *s);
 };
 
 /* Does a client have to log in before anything else? */
@@ -222,6 +227,12 @@ void client_follow(struct client *c, struct worker *w);
 static inline bool client_is_candidate(const struct client *c)
 {
     return c->origin->is_beyond && !c->follows;
+}
+
+/* Is there something that wants to know whether it goes while it waits? Context: worker. */
+static inline bool client_is_looked_after(const struct client *c)
+{
+    return c->service != NULL && c->service->peer_ended != NULL;
 }
 
 /* Did it come over a unix socket? Context: worker. */

@@ -25,6 +25,9 @@
 #define PING_MS      100
 #define PING_IDLE_MS 1000
 
+/* A client that has sent its end waits no longer than that: it may be gone. */
+#define WAIT_ENDED_MS 1000
+
 /* The longest time that a failover, and a client that waits for replicas, may take. */
 #define FAILOVER_MAX_MS 60000u
 #define WAIT_MAX_MS     86400000u
@@ -656,6 +659,18 @@ static void forget_waiting(struct client_service *service)
     } /* else the message is on its way, and ends it */
 }
 
+static void on_wait_timer(uv_timer_t *timer);
+
+/* Its client has sent its end. */
+static void shorten_waiting(struct client_service *service)
+{
+    struct waiting *w = (struct waiting *)(void *)service;
+
+    if (uv_timer_get_due_in(&w->timer) > WAIT_ENDED_MS) {
+        uv_timer_start(&w->timer, on_wait_timer, WAIT_ENDED_MS, 0);
+    }
+}
+
 static void on_wait_timer(uv_timer_t *timer)
 {
     struct waiting *w = timer->data;
@@ -685,6 +700,7 @@ enum turn_stop exec_wait(struct turn *t, const struct request *r)
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
     w->service.end = forget_waiting;
+    w->service.peer_ended = shorten_waiting;
     w->worker = t->w;
     w->wait.done.fn = on_waited;
     w->wait.to = &t->w->mailbox;

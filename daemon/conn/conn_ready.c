@@ -47,9 +47,12 @@ static void on_peer_end(struct conn *c)
 
     if (poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0) {
         conn_close(c);
-    } else {
+    } else if (c->then == CONN_LOGIN) {
         c->then = CONN_ANSWER;
         conn_settle(c);
+    } else {
+        conn_arm(c, 0);
+        c->client.service->peer_ended(c->client.service);
     }
 }
 
@@ -70,7 +73,8 @@ void conn_take_event(struct conn *c)
         } else {
             conn_input(c);
         }
-    } else if (c->then == CONN_LOGIN) {
+    } else if (c->then == CONN_LOGIN ||
+               (c->then == CONN_ANSWER && client_is_looked_after(&c->client))) {
         on_peer_end(c);
     }
 }

@@ -181,7 +181,7 @@ static void begin_waiting(struct conn *c, bool is_parked)
         conn_wait_settle(c);
         break;
     case CONN_ANSWER:
-        conn_arm(c, 0);
+        conn_arm(c, client_is_looked_after(&c->client) ? UV_DISCONNECT : 0);
         break;
     case CONN_LOGIN:
         conn_arm(c, UV_DISCONNECT);

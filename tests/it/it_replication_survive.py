@@ -6,6 +6,7 @@ import contextlib
 import os
 import resource
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -761,8 +762,33 @@ def test_descriptors_run_out_at_the_primary():
             assert_equal(a, c)
 
 
+# ---- clients that wait -----------------------------------------------------------------------
+
+def test_who_waits_and_goes_leaves_nothing():
+    with Node() as a:
+        before = a.c.stat("curr_connections")
+        for go in (mayfly.Client.close, mayfly.Client.reset):
+            for make in (a.client, a.operator):
+                c = make()
+                c.send(b"wait 9 86400000\r\n")
+                assert a.c.ask(b"mn") == b"MN"
+                go(c)
+        wait_for(lambda: a.c.stat("curr_connections") == before, "they are noticed")
+        # Who only says that no more will come is answered, if not for as long.
+        with a.client() as c:
+            c.send(b"wait 9 86400000\r\n")
+            c.sock.shutdown(socket.SHUT_WR)
+            assert c.line() == b"WAIT 0" and c.rest() == b""
+        with Node(of=a.port) as b, a.client() as c:
+            level(a, b)
+            c.send(b"wait 1 86400000\r\n")
+            c.sock.shutdown(socket.SHUT_WR)
+            assert c.line() == b"WAIT 1" and c.rest() == b""
+
+
 mayfly.main(globals(), beside=(
     "test_either_side_killed_once_it_was_handed_over", "test_changes_that_arrive_after_the_deadline",
     "test_a_replica_that_collects_nothing", "test_many_keys_due_while_the_primary_restarts",
     "test_descriptors_run_out_at_the_replica", "test_descriptors_run_out_at_the_primary",
-    "test_a_handover_that_is_lost"))
+    "test_a_handover_that_is_lost", "test_deadlines_that_come_before_what_prolongs_them",
+    "test_a_handover_waits_for_a_replica_that_lags"))
