@@ -166,7 +166,7 @@ def cost_of_sets(pair, sets, tries=5):
 
 
 def sets(rig, name, _):
-    count = rig.size(1000000, 200000)
+    count = rig.size(400000, 100000)
     with Pair(rig, name) as pair:
         pair.fill()
         none = cost_of_sets(pair, count)
