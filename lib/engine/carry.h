@@ -60,12 +60,12 @@ struct carry {
     /* [const] */
     struct engine *engine;
     struct shard *from;
-    const struct route_slot *slots; /* [borrowed] ROUTE_SLOTS of them, as published */
-    uint64_t version;               /* of that table */
-    const _Atomic bool *stop;       /* [borrowed] */
-    struct carry_count *count;      /* [borrowed] */
-    uint32_t cpu_pct;               /* of one CPU, at most */
-    uint32_t leaving, owned;        /* slots that leave, of those that the shard has */
+    const struct route_slot *slots;  /* [borrowed] ROUTE_SLOTS of them, as published */
+    uint64_t version;                /* of that table */
+    const _Atomic bool *stop;        /* [borrowed] */
+    struct carry_count *count;       /* [borrowed] */
+    const _Atomic uint32_t *cpu_pct; /* [borrowed] of one CPU, at most */
+    uint32_t leaving, owned;         /* slots that leave, of those that the shard has */
     /* the thread's */
     enum carry_state state;
     uint64_t bytes_left; /* to be carried, about */

@@ -53,16 +53,18 @@ static void rest(long ns)
 
 bool carry_turn(struct carry *c)
 {
+    const uint32_t cpu_pct = atomic_load_explicit(c->cpu_pct, memory_order_relaxed);
+
     must_not_be_reading();
     if (atomic_load_explicit(c->stop, memory_order_relaxed)) {
         c->state = CARRY_STOPPED;
         return false;
     }
-    if (c->cpu_pct < 100 && ++c->turns % STEPS_A_LOOK == 0) {
+    if (cpu_pct < 100 && ++c->turns % STEPS_A_LOOK == 0) {
         usec_t used = clock_thread_us() - c->used;
 
         if (used >= BUDGET_run_us) {
-            rest((long)(used * 1000 * (100 - c->cpu_pct) / c->cpu_pct));
+            rest((long)(used * 1000 * (100 - cpu_pct) / cpu_pct));
             c->used = clock_thread_us();
         }
     }

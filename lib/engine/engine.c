@@ -196,6 +196,7 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
     pthread_mutex_init(&e->flush_lock, NULL);
     pthread_mutex_init(&e->streams_lock, NULL);
     moves_init(&e->moves);
+    reshard_init(&e->reshard);
     budget_set_limit(&e->budget, (int64_t)cfg->limit_bytes);
     if (!is_possible(cfg)) {
         return MF_EINVAL;
@@ -284,6 +285,7 @@ void engine_stop(struct engine *e)
     release_all(e);
     pthread_mutex_destroy(&e->flush_lock);
     pthread_mutex_destroy(&e->streams_lock);
+    reshard_fini(&e->reshard);
     moves_fini(&e->moves);
 }
 
@@ -328,19 +330,23 @@ uint64_t engine_items_hint(const struct engine *e)
                                                         : e->config.items_hint;
 }
 
-/* Of the shards that share the limit: what is in others is on its way to them. */
-uint64_t engine_range(const struct engine *e)
+/* The shards that share the limit when slots have moved where they shall be. */
+static uint32_t shards_to_be(const struct engine *e)
 {
-    return atomic_load_explicit(&e->group.sharers, memory_order_relaxed) *
-           e->shards[0]->memory.arena.map_bytes;
+    const uint32_t wanted = atomic_load_explicit(&e->reshard.wanted, memory_order_relaxed);
+
+    return wanted != 0 ? wanted : atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
 }
 
-static bool bears_limit(const struct engine *e, uint64_t limit_bytes)
+uint64_t engine_range(const struct engine *e)
 {
-    return limit_bytes <= engine_range(e) &&
-           share_fits(limit_bytes,
-                      atomic_load_explicit(&e->group.sharers, memory_order_relaxed), UINT64_MAX,
-                      e->group.shape.shift);
+    return shards_to_be(e) * e->shards[0]->memory.arena.map_bytes;
+}
+
+bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes)
+{
+    return limit_bytes <= shards * e->shards[0]->memory.arena.map_bytes &&
+           share_fits(limit_bytes, shards, UINT64_MAX, e->group.shape.shift);
 }
 
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
@@ -348,7 +354,7 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
     bool is_borne;
 
     pthread_mutex_lock(&e->flush_lock);
-    is_borne = bears_limit(e, limit_bytes);
+    is_borne = engine_bears(e, shards_to_be(e), limit_bytes);
     if (is_borne) {
         budget_set_limit(&e->budget, (int64_t)limit_bytes);
         for (uint32_t i = 0; i < e->shard_count; i++) {

@@ -6,6 +6,8 @@
  *     engine       clock, budget, reclaimer, shards: start, stop, limit, room from other shards
  *     share        how many shards a limit bears
  *     grow         one shard more, while requests run
+ *     reshard      another number of shards, while requests run: grow, then migrate;
+ *                  reshard_state is what the engine keeps of it
  *     router       hash -> shard; migrate moves slots while requests run, and carry,
  *                  carry_room and carry_large their items
  *     moves        turns of walks and of moves of slots
@@ -46,6 +48,7 @@
 #include "lib/base/reclaim.h"
 #include "lib/base/standby.h"
 #include "lib/engine/moves.h"
+#include "lib/engine/reshard_state.h"
 #include "lib/engine/router.h"
 #include "lib/memory/heat.h"
 #include "lib/shard/changes.h"
@@ -107,8 +110,9 @@ struct engine {
     struct changes_bell bell;
     _Atomic bool is_guarded; /* see guarding.h */
     struct moves moves;      /* walks and moves of slots take turns; nothing else is held */
-    struct standby mover;    /* runs a move at a time: migrate.h */
-    struct standby feeder;   /* runs a feed at a time: feed.h */
+    struct standby mover;    /* runs a move at a time: migrate.h, reshard.h */
+    struct reshard reshard;
+    struct standby feeder; /* runs a feed at a time: feed.h */
     /* [rcu] */
     struct router router;
 };
@@ -121,7 +125,8 @@ struct engine {
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 
 /*
- * Release everything; no worker is inside. With attach, what is there is left to the next
+ * Release everything; no worker is inside, and the mover has ended (move_end(),
+ * reshard_stop()). With attach, what is there is left to the next
  * engine; if that cannot be, attach->why says so. Context: main.
  */
 void engine_stop(struct engine *e);
@@ -151,6 +156,9 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
  * thread.
  */
 uint64_t engine_range(const struct engine *e);
+
+/* Can this number of shards, or the present one, work with a limit? Context: any thread. */
+bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes);
 
 /*
  * For how many items the indexes are made at the start: items_hint, or less if the limit does

@@ -117,9 +117,21 @@ static enum mf_err add(struct engine *e)
     return MF_OK;
 }
 
-static void share_among(struct engine *e, uint32_t shards)
+static void fit_all(struct engine *e)
 {
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_fit_limit(e->shards[i]);
+    }
+}
+
+void engine_share_among(struct engine *e, uint32_t shards)
+{
+    must_not_be_reading();
+    must(shards != 0 && shards <= e->shard_count);
+    pthread_mutex_lock(&e->flush_lock);
     atomic_store_explicit(&e->group.sharers, shards, memory_order_relaxed);
+    fit_all(e);
+    pthread_mutex_unlock(&e->flush_lock);
 }
 
 enum mf_err engine_add_shard(struct engine *e)
@@ -130,18 +142,17 @@ enum mf_err engine_add_shard(struct engine *e)
     pthread_mutex_lock(&e->flush_lock);
     if (may_have_more(e)) {
         const uint32_t count = e->shard_count;
+        const uint32_t sharers = atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
         struct attach *a = e->config.attach;
 
-        share_among(e, count + 1);
+        atomic_store_explicit(&e->group.sharers, count + 1, memory_order_relaxed);
         err = a == NULL || attach_extend(a, count) ? add(e) : MF_ESYS;
         if (err != MF_OK) {
-            share_among(e, count);
+            atomic_store_explicit(&e->group.sharers, sharers, memory_order_relaxed);
         }
     }
     if (err == MF_OK) {
-        for (uint32_t i = 0; i < e->shard_count; i++) {
-            shard_fit_limit(e->shards[i]);
-        }
+        fit_all(e);
     }
     pthread_mutex_unlock(&e->flush_lock);
     return err;

@@ -27,4 +27,10 @@ struct engine;
  */
 enum mf_err engine_add_shard(struct engine *e);
 
+/*
+ * The first so many shards share the limit from now on: others have no slots. Context: as
+ * above.
+ */
+void engine_share_among(struct engine *e, uint32_t shards);
+
 #endif

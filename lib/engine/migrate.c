@@ -28,7 +28,6 @@
 struct move {
     struct engine *engine; /* [borrowed] */
     struct move_plan plan;
-    uint32_t cpu_pct;
     bool finishes;   /* the plan is what is on its way */
     uint64_t ticket; /* of the job that it is to the mover */
     enum mf_err err; /* once it is over */
@@ -40,6 +39,7 @@ struct move {
     struct carry carry;
     struct carry_count count;
     /* [atomic] */
+    _Atomic uint32_t cpu_pct;
     _Atomic bool is_cancelled;
     _Atomic int state; /* enum move_state */
     _Atomic uint32_t slots_all, slots_done;
@@ -305,7 +305,7 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
                               .version = version_of(e),
                               .stop = &m->is_cancelled,
                               .count = &m->count,
-                              .cpu_pct = m->cpu_pct,
+                              .cpu_pct = &m->cpu_pct,
                               .leaving = leaving,
                               .owned = owned};
     /* The next index, and this one, exist at the same time: once is enough, at the end. */
@@ -441,10 +441,11 @@ static void plan_the_rest(struct move *m)
     rcu_end();
 }
 
-static enum mf_err carry_out(struct move *m)
+enum mf_err move_run(struct move *m)
 {
     enum mf_err err;
 
+    must_not_be_reading();
     if (is_cancelled(m) || !moves_begin_move(&m->engine->moves, &m->is_cancelled)) {
         set_state(m, MOVE_CANCELLED);
         return MF_OK;
@@ -464,7 +465,13 @@ static enum mf_err carry_out(struct move *m)
     return err;
 }
 
-static enum mf_err make(struct move **out, struct engine *e, const struct move_config *cfg)
+void move_set_cpu_pct(struct move *m, uint32_t cpu_pct)
+{
+    atomic_store_explicit(&m->cpu_pct, cpu_pct == 0 || cpu_pct > 100 ? 100 : cpu_pct,
+                          memory_order_relaxed);
+}
+
+enum mf_err move_make(struct move **out, struct engine *e, const struct move_config *cfg)
 {
     struct move *m;
 
@@ -478,7 +485,8 @@ static enum mf_err make(struct move **out, struct engine *e, const struct move_c
     }
     m->engine = e;
     m->plan = *cfg->plan;
-    m->cpu_pct = cfg->cpu_pct == 0 || cfg->cpu_pct > 100 ? 100 : cfg->cpu_pct;
+    m->finishes = cfg->finishes;
+    move_set_cpu_pct(m, cfg->cpu_pct);
     *out = m;
     return MF_OK;
 }
@@ -487,15 +495,14 @@ static void run(void *arg)
 {
     struct move *m = arg;
 
-    m->err = carry_out(m);
+    m->err = move_run(m);
 }
 
 static enum mf_err start(struct move **out)
 {
     (*out)->ticket = standby_run(&(*out)->engine->mover, run, *out);
     if ((*out)->ticket == 0) {
-        mem_free(*out);
-        *out = NULL;
+        move_free(out);
         return MF_EBUSY;
     }
     return MF_OK;
@@ -503,7 +510,7 @@ static enum mf_err start(struct move **out)
 
 enum mf_err move_start(struct move **out, struct engine *e, const struct move_config *cfg)
 {
-    enum mf_err err = make(out, e, cfg);
+    enum mf_err err = move_make(out, e, cfg);
 
     must_not_be_reading();
     return err == MF_OK ? start(out) : err;
@@ -512,17 +519,10 @@ enum mf_err move_start(struct move **out, struct engine *e, const struct move_co
 enum mf_err move_finish(struct move **out, struct engine *e, uint32_t cpu_pct)
 {
     struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan, .cpu_pct = cpu_pct};
-    enum mf_err err;
+    const struct move_config cfg = {.plan = &plan, .cpu_pct = cpu_pct, .finishes = true};
 
-    must_not_be_reading();
     move_plan_init(&plan);
-    err = make(out, e, &cfg);
-    if (err != MF_OK) {
-        return err;
-    }
-    (*out)->finishes = true;
-    return start(out);
+    return move_start(out, e, &cfg);
 }
 
 void move_info(const struct move *m, struct move_info *info)
@@ -544,6 +544,12 @@ void move_cancel(struct move *m)
     atomic_store_explicit(&m->is_cancelled, true, memory_order_relaxed);
 }
 
+void move_free(struct move **mp)
+{
+    mem_free(*mp);
+    *mp = NULL;
+}
+
 enum mf_err move_end(struct move **mp)
 {
     enum mf_err err;
@@ -551,25 +557,23 @@ enum mf_err move_end(struct move **mp)
     must_not_be_reading();
     standby_wait(&(*mp)->engine->mover, (*mp)->ticket);
     err = (*mp)->err;
-    mem_free(*mp);
-    *mp = NULL;
+    move_free(mp);
     return err;
 }
 
 enum mf_err engine_move(struct engine *e, const struct move_config *cfg, struct move_info *info)
 {
     struct move *m;
-    enum mf_err err = make(&m, e, cfg);
+    enum mf_err err = move_make(&m, e, cfg);
 
-    must_not_be_reading();
     if (err != MF_OK) {
         return err;
     }
-    err = carry_out(m);
+    err = move_run(m);
     if (info != NULL) {
         move_info(m, info);
     }
-    mem_free(m);
+    move_free(&m);
     return err;
 }
 

@@ -49,6 +49,7 @@ void move_plan_even(struct move_plan *plan, struct engine *e, uint32_t shards);
 struct move_config {
     const struct move_plan *plan; /* copied */
     uint32_t cpu_pct;             /* of one CPU, at most; 0: all of it */
+    bool finishes; /* instead of the plan: what is on its way when it begins arrives */
 };
 
 enum move_state {
@@ -71,6 +72,15 @@ struct move_info {
 };
 
 /*
+ * The same in its parts, for whoever has a thread: make one, carry it out, release it (which
+ * nulls the address). Outcomes as move_start() and move_end(). Context of move_run(): a
+ * registered thread that is no worker, outside a section; of the others: any thread.
+ */
+enum mf_err move_make(struct move **m, struct engine *e, const struct move_config *cfg);
+enum mf_err move_run(struct move *m);
+void move_free(struct move **m);
+
+/*
  * Have the engine's mover, a thread that exists from the start, carry out a plan once no walk
  * is under way. MF_EINVAL: a shard is out of range. MF_EBUSY: the mover carries out another
  * plan; MF_ENOMEM. Context: registered thread, outside a section.
@@ -85,6 +95,9 @@ enum mf_err move_finish(struct move **m, struct engine *e, uint32_t cpu_pct);
 
 /* How far it is. Context: any thread. */
 void move_info(const struct move *m, struct move_info *info);
+
+/* Change how much of a CPU it takes, as in struct move_config. Context: any thread. */
+void move_set_cpu_pct(struct move *m, uint32_t cpu_pct);
 
 /* It shall end soon, wherever it is. Context: any thread. */
 void move_cancel(struct move *m);

@@ -117,12 +117,34 @@ void shard_flush_settle(struct shard *s)
 {
     struct generation *g = NULL;
 
+    if (shard_is_idle(s)) {
+        shard_flush_forget(s);
+        return;
+    }
     shard_enter(s);
     if (spare_count(s) > 1) {
         g = pop_spare(s);
     }
     shard_leave(s);
     generation_destroy(g);
+}
+
+void shard_flush_forget(struct shard *s)
+{
+    struct generation *spare = NULL;
+
+    shard_enter(s);
+    if (!is_scheduled(s)) {
+        spare = s->spare;
+        s->spare = NULL;
+    }
+    shard_leave(s);
+    while (spare != NULL) {
+        struct generation *next = spare->next;
+
+        generation_destroy(spare);
+        spare = next;
+    }
 }
 
 uint64_t shard_flushes_over(const struct shard *s)

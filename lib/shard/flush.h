@@ -49,9 +49,16 @@ void shard_flush_follow(struct shard *s, msec_t at, uint64_t id);
 
 /*
  * A flush command has ended: give back what it prepared and did not need, but keep one for the
- * next command. Context: outside the shard, one flush command at a time.
+ * next command, unless the shard is idle. Context: outside the shard, one flush command at a
+ * time.
  */
 void shard_flush_settle(struct shard *s);
+
+/*
+ * Give back all that is prepared, unless a flush is scheduled. Context: outside the shard, one
+ * flush command at a time.
+ */
+void shard_flush_forget(struct shard *s);
 
 /*
  * What is prepared was made for a higher limit: make it anew (shard_fit_limit()). Context:

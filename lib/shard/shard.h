@@ -4,6 +4,7 @@
  *
  *     shard      the struct, its lock, making and releasing it
  *     changes    what becomes of keys, as records for whoever keeps a copy
+ *     idle       a shard that has nothing to do gives its memory back
  *     guard      which keys a load beside requests must not bring back
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
  *     owner      what the shard's memory asks of the shard
@@ -203,6 +204,12 @@ static inline bool shard_try_enter(struct shard *s)
 static inline void shard_leave(struct shard *s)
 {
     lock_give(&s->lock);
+}
+
+/* The first ones share the limit, and the others have no slots. Context: any thread. */
+static inline bool shard_is_idle(const struct shard *s)
+{
+    return s->id >= atomic_load_explicit(&s->group->sharers, memory_order_relaxed);
 }
 
 static inline struct item *shard_item(const struct shard *s, handle_t h)

@@ -16,6 +16,7 @@
 #include "lib/engine/body.h"
 #include "lib/engine/erase.h"
 #include "lib/engine/flush.h"
+#include "lib/engine/reshard.h"
 #include "lib/engine/touch.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
@@ -84,6 +85,7 @@ void fixture_stop(struct fixture *f)
     fixture_verify(f);
     rcu_unregister();
     is_registered = false;
+    reshard_stop(&f->engine);
     engine_stop(&f->engine);
     ck_assert_int_eq(fixture_used(f), 0);
     ck_assert_int_eq(budget_retired(&f->engine.budget), 0);

@@ -14,8 +14,8 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
-#include "lib/engine/grow.h"
 #include "lib/engine/migrate.h"
+#include "lib/engine/reshard.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"
@@ -203,7 +203,8 @@ static void move_a_little(struct world *world, struct rng *rng, const struct mov
         move_cancel(m);
         err = move_end(&m);
     }
-    if (err != MF_OK && err != MF_ENOMEM) {
+    /* The mover may be busy with another number of shards. */
+    if (err != MF_OK && err != MF_ENOMEM && err != MF_EBUSY) {
         stress_fail(world, 0, "move_start: %s", mf_strerror(err));
     }
 }
@@ -419,14 +420,36 @@ static void flush_later(struct world *world, struct rng *rng)
     atomic_store(&world->delayed.sure_at, at);
 }
 
-static void add_shard(struct world *world)
+/* Another number of shards, or no more moves for the last one. */
+static void change_shards(struct world *world, struct rng *rng)
 {
-    enum mf_err err = engine_add_shard(&world->engine);
+    uint32_t shards = 1 + (uint32_t)rng_below(rng, world->scenario->shards_max);
+    enum mf_err err = MF_OK;
 
-    /* A limit that was lowered may not bear another one. */
-    if (err != MF_OK && err != MF_EINVAL) {
-        stress_fail(world, 0, "engine_add_shard: %s", mf_strerror(err));
+    if (rng_below(rng, 8) == 0) {
+        engine_cancel_shards(&world->engine);
+    } else if (rng_below(rng, 8) == 0) {
+        engine_set_move_cpu_pct(&world->engine, 1 + (uint32_t)rng_below(rng, 100));
+    } else {
+        err = engine_set_shards(&world->engine, shards, 20 + (uint32_t)rng_below(rng, 81));
     }
+    /* The limit may not bear so many, and the mover may have another plan. */
+    if (err != MF_OK && err != MF_EINVAL && err != MF_EBUSY) {
+        stress_fail(world, 0, "engine_set_shards: %s", mf_strerror(err));
+    }
+}
+
+/* So that nothing moves while what there is is counted. */
+static void rest_mover(struct world *world)
+{
+    struct reshard_info info;
+
+    engine_cancel_shards(&world->engine);
+    do {
+        doze_us(500);
+        engine_reshard_info(&world->engine, &info);
+    } while (info.state != RESHARD_IDLE && info.state != RESHARD_CANCELLED);
+    atomic_fetch_add(&world->slots_moved, info.slots_done);
 }
 
 static bool may_disturb(struct world *world, struct rng *rng)
@@ -463,8 +486,8 @@ static void disturb(struct world *world, struct rng *rng)
         uint64_t cut = rng_below(rng, 2) != 0 ? sc->limit_bytes : sc->limit_bytes / 4 * 3;
         (void)engine_set_limit(&world->engine, cut);
     }
-    if (world->engine.shard_count < sc->shards_max && rng_below(rng, 100) == 0) {
-        add_shard(world);
+    if (sc->shards_max != 0 && rng_below(rng, 50) == 0) {
+        change_shards(world, rng);
     }
     check_budget(world);
 }
@@ -496,6 +519,7 @@ static void run_rounds(struct world *world)
             disturb(world, &rng);
             doze_us(500);
         }
+        rest_mover(world);
         pause_all(world);
         audit(world);
         if (now_seconds() >= end && has_sifted(world)) {
@@ -651,6 +675,7 @@ void world_run(const struct scenario *sc)
         worker_fini(&world->workers[i]);
     }
     mem_free(world->workers);
+    reshard_stop(&world->engine);
     engine_stop(&world->engine);
     mem_free(world);
     (void)alarm(0);

@@ -35,7 +35,7 @@
 struct scenario {
     const char *name;
     uint32_t shards;     /* and workers */
-    uint32_t shards_max; /* added while it runs, up to so many; 0: none is */
+    uint32_t shards_max; /* their number changes between 1 and that; 0: it does not */
     uint32_t readers;    /* threads that only read */
     uint64_t limit_bytes;
     uint64_t item_size_max;

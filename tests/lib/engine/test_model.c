@@ -2,15 +2,15 @@
 /*
  * Random operations with every option of each, compared with a plain model: a few keys, values
  * from empty to several segments, a moving clock, items that are cleaned or moved to another
- * shard in between, of which there are more and more. The model follows memcached's answers.
+ * shard in between, of which there are more or fewer. The model follows memcached's answers.
  */
 #include "lib/shard/shard.h"
 
 #include <stdio.h>
 
 #include "lib/base/num.h"
-#include "lib/engine/grow.h"
 #include "lib/engine/migrate.h"
+#include "lib/engine/reshard.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
 #include "tests/common/unit.h"
@@ -371,13 +371,26 @@ static void do_use(struct model *m, const char *key)
     }
 }
 
+/* Another number of shards; slots move while other operations go on. */
+static void change_shards(void)
+{
+    const enum mf_err err = engine_set_shards(
+        &f.engine, 1 + (uint32_t)rng_below(&rng, SHARDS_MAX), (uint32_t)rng_below(&rng, 101));
+
+    ck_assert_int_eq(err, MF_OK);
+    if (rng_below(&rng, 4) == 0) {
+        engine_cancel_shards(&f.engine);
+    }
+}
+
 /* Whatever moves items. */
 static void stir(void)
 {
     switch (rng_below(&rng, 8)) {
     case 0:
-        if (f.engine.shard_count < SHARDS_MAX && rng_below(&rng, 4) == 0) {
-            ck_assert_int_eq(engine_add_shard(&f.engine), MF_OK);
+        if (rng_below(&rng, 2) == 0) {
+            change_shards();
+            break;
         }
         ck_assert_int_eq(
             engine_move_slots(&f.engine, (uint32_t)rng_below(&rng, ROUTE_SLOTS / 2),

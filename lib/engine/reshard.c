@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Another number of shards: see reshard.h. The mover runs one job, which makes a plan for the
+ * number that is wanted, carries it out, and looks again, until there is nothing to do.
+ */
+#include "lib/engine/reshard.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/cond.h"
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/grow.h"
+#include "lib/engine/migrate.h"
+#include "lib/shard/flush.h"
+#include "lib/shard/idle.h"
+#include "lib/shard/shard.h"
+
+/* Without room: how often the budget is looked at, and when it is tried again all the same. */
+#define ROOM_LOOK_MS  100
+#define ROOM_RETRY_MS 10000
+
+/* So many segments must have been given up since. */
+#define ROOM_SEGMENTS 4
+
+static uint32_t sharers(const struct engine *e)
+{
+    return atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
+}
+
+static uint32_t wanted(const struct engine *e)
+{
+    return atomic_load_explicit(&e->reshard.wanted, memory_order_relaxed);
+}
+
+static uint64_t limit_of(const struct engine *e)
+{
+    return (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed);
+}
+
+/* ---- the mover's job --------------------------------------------------------------------- */
+
+static void add_figures(struct reshard_info *sum, const struct move_info *one)
+{
+    sum->slots_done += one->slots_done;
+    sum->items += one->items;
+    sum->bytes += one->bytes;
+    sum->expired += one->expired;
+    sum->evicted += one->evicted;
+}
+
+/* Carry out a plan for what is wanted, or have arrive what is on its way. Under the mutex. */
+static enum mf_err move_once(struct engine *e, bool finishes)
+{
+    struct reshard *r = &e->reshard;
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan, .cpu_pct = r->cpu_pct, .finishes = finishes};
+    struct move_info info;
+    struct move *m;
+    enum mf_err err;
+
+    move_plan_even(&plan, e, wanted(e));
+    err = move_make(&m, e, &cfg);
+    if (err != MF_OK) {
+        return err;
+    }
+    r->move = m;
+    r->state = RESHARD_MOVES;
+    pthread_mutex_unlock(&r->mutex);
+    err = move_run(m);
+    pthread_mutex_lock(&r->mutex);
+    move_info(m, &info);
+    add_figures(&r->past, &info);
+    r->move = NULL;
+    move_free(&m);
+    return err;
+}
+
+/* What a try may depend on. */
+struct room {
+    uint64_t serial, limit;
+    int64_t left;
+    bool is_cancelled;
+};
+
+/* Under the mutex. */
+static struct room look_at_room(const struct engine *e)
+{
+    return (struct room){.serial = e->reshard.serial,
+                         .limit = limit_of(e),
+                         .left = budget_left(&e->budget),
+                         .is_cancelled = e->reshard.is_cancelled};
+}
+
+/* Under the mutex. */
+static bool may_try_again(const struct engine *e, const struct room *was)
+{
+    const struct room is = look_at_room(e);
+
+    return e->reshard.is_stopping || is.is_cancelled != was->is_cancelled ||
+           is.serial != was->serial || is.limit != was->limit ||
+           is.left >= was->left + ((int64_t)ROOM_SEGMENTS << e->group.shape.shift);
+}
+
+/* There was no room: wait until there may be, or for some seconds. Under the mutex. */
+static void wait_for_room(struct engine *e)
+{
+    struct reshard *r = &e->reshard;
+    const struct room was = look_at_room(e);
+
+    r->state = RESHARD_NO_ROOM;
+    r->past.waits++;
+    for (unsigned i = 0; i < ROOM_RETRY_MS / ROOM_LOOK_MS && !may_try_again(e, &was); i++) {
+        const struct timespec until = cond_after(ROOM_LOOK_MS);
+
+        (void)pthread_cond_timedwait(&r->changed, &r->mutex, &until);
+    }
+}
+
+/* The first so many shards have all slots. */
+static uint32_t shards_with_slots(const struct engine *e)
+{
+    uint32_t shards = 0;
+
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        const struct route_slot *rs = &router_read(&e->router)->slot[i];
+        const uint32_t last = rs->from > rs->to ? rs->from : rs->to;
+
+        shards = last >= shards ? last + 1 : shards;
+    }
+    rcu_end();
+    return shards;
+}
+
+/* Those that have no slots have nothing to share, and give back what they have. */
+static void leave_idle(struct engine *e)
+{
+    const uint32_t shards = shards_with_slots(e);
+
+    if (shards != sharers(e)) {
+        engine_share_among(e, shards);
+    }
+    for (uint32_t i = shards; i < e->shard_count; i++) {
+        shard_give_all_back(e->shards[i]);
+        pthread_mutex_lock(&e->flush_lock);
+        shard_flush_forget(e->shards[i]);
+        pthread_mutex_unlock(&e->flush_lock);
+    }
+}
+
+static void run(void *arg)
+{
+    struct engine *e = arg;
+    struct reshard *r = &e->reshard;
+
+    pthread_mutex_lock(&r->mutex);
+    while (r->is_running && !r->is_stopping) {
+        const uint64_t serial = r->serial;
+        const bool finishes = r->is_cancelled;
+        enum mf_err err = move_once(e, finishes);
+
+        if (r->serial != serial || r->is_cancelled != finishes || r->is_stopping) {
+            continue;
+        }
+        if (err != MF_OK) {
+            wait_for_room(e);
+            continue;
+        }
+        leave_idle(e);
+        if (finishes) {
+            atomic_store_explicit(&r->wanted, sharers(e), memory_order_relaxed);
+        }
+        r->state = finishes ? RESHARD_CANCELLED : RESHARD_IDLE;
+        r->is_running = false;
+    }
+    r->is_running = false;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* ---- from outside ------------------------------------------------------------------------ */
+
+/* Add those that are missing; they share the limit. Under the mutex. */
+static enum mf_err add_missing(struct engine *e, uint32_t shards)
+{
+    enum mf_err err = MF_OK;
+
+    while (err == MF_OK && e->shard_count < shards) {
+        err = engine_add_shard(e);
+    }
+    if (err == MF_OK && shards > sharers(e)) {
+        engine_share_among(e, shards);
+    }
+    return err;
+}
+
+/* Note what is wanted, if the limit bears it. */
+static bool want(struct engine *e, uint32_t shards)
+{
+    bool is_borne;
+
+    pthread_mutex_lock(&e->flush_lock); /* the limit stays as it is */
+    is_borne = engine_bears(e, shards, limit_of(e));
+    if (is_borne) {
+        atomic_store_explicit(&e->reshard.wanted, shards, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&e->flush_lock);
+    return is_borne;
+}
+
+/* Have the mover see to it; before: what was wanted so far. Under the mutex. */
+static enum mf_err start_or_replace(struct engine *e, uint32_t before)
+{
+    struct reshard *r = &e->reshard;
+
+    if (r->is_running && !r->is_cancelled && wanted(e) == before) {
+        return MF_OK; /* it is on its way there */
+    }
+    r->serial++;
+    r->is_cancelled = false;
+    if (r->is_running) {
+        if (r->move != NULL) {
+            move_cancel(r->move);
+        }
+        pthread_cond_broadcast(&r->changed);
+        return MF_OK;
+    }
+    if (r->ticket != 0) {
+        standby_wait(&e->mover, r->ticket); /* it takes the mutex no more */
+    }
+    r->is_running = true;
+    r->past = (struct reshard_info){0};
+    r->state = RESHARD_MOVES;
+    r->ticket = standby_run(&e->mover, run, e);
+    if (r->ticket == 0) {
+        r->is_running = false;
+        r->state = RESHARD_IDLE;
+        return MF_EBUSY;
+    }
+    return MF_OK;
+}
+
+enum mf_err engine_set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pct)
+{
+    struct reshard *r = &e->reshard;
+    enum mf_err err = MF_EINVAL;
+    uint32_t before;
+    uint32_t shared;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&r->mutex);
+    before = wanted(e);
+    shared = sharers(e);
+    if (shards != 0 && shards <= e->shard_capacity && want(e, shards)) {
+        r->cpu_pct = cpu_pct;
+        err = add_missing(e, shards);
+        if (err == MF_OK) {
+            err = start_or_replace(e, before);
+        }
+        if (err != MF_OK) {
+            atomic_store_explicit(&r->wanted, before, memory_order_relaxed);
+        }
+        if (err != MF_OK && sharers(e) != shared) {
+            engine_share_among(e, shared); /* those that were added stay, for another time */
+        }
+    }
+    pthread_mutex_unlock(&r->mutex);
+    return err;
+}
+
+void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct)
+{
+    struct reshard *r = &e->reshard;
+
+    pthread_mutex_lock(&r->mutex);
+    r->cpu_pct = cpu_pct;
+    if (r->move != NULL) {
+        move_set_cpu_pct(r->move, cpu_pct);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void engine_cancel_shards(struct engine *e)
+{
+    struct reshard *r = &e->reshard;
+
+    pthread_mutex_lock(&r->mutex);
+    if (r->is_running && !r->is_cancelled) {
+        r->is_cancelled = true;
+        if (r->move != NULL) {
+            move_cancel(r->move);
+        }
+        pthread_cond_broadcast(&r->changed);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
+
+void reshard_stop(struct engine *e)
+{
+    struct reshard *r = &e->reshard;
+    uint64_t ticket;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&r->mutex);
+    r->is_stopping = true;
+    if (r->move != NULL) {
+        move_cancel(r->move);
+    }
+    pthread_cond_broadcast(&r->changed);
+    ticket = r->ticket;
+    pthread_mutex_unlock(&r->mutex);
+    if (ticket != 0) {
+        standby_wait(&e->mover, ticket);
+    }
+}
+
+void engine_reshard_info(struct engine *e, struct reshard_info *info)
+{
+    struct reshard *r = &e->reshard;
+    struct move_info now = {0};
+
+    pthread_mutex_lock(&r->mutex);
+    *info = r->past;
+    info->state = r->state;
+    info->wanted = wanted(e) != 0 ? wanted(e) : sharers(e);
+    info->shards = e->shard_count;
+    if (r->move != NULL) {
+        move_info(r->move, &now);
+    }
+    info->slots = info->slots_done + now.slots;
+    info->items_all = info->items + now.items_all;
+    add_figures(info, &now);
+    if (r->move != NULL && now.state == MOVE_WAITS) {
+        info->state = RESHARD_WAITS;
+    }
+    pthread_mutex_unlock(&r->mutex);
+}

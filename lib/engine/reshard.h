@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Another number of shards for an engine that is in use. Shards that are missing are added at
+ * once (grow.h); then the mover carries slots until the first so many shards have all of them
+ * in equal parts (migrate.h). A shard that has none any more gives its memory back, and stays
+ * for when it is wanted again.
+ *
+ * The number may be changed at any time: what is on its way arrives, and goes where it shall be
+ * by the new one. Where there is no room for an item in its new shard the mover waits until
+ * there is more, and tries again.
+ */
+#ifndef MAYFLY_LIB_ENGINE_RESHARD_H
+#define MAYFLY_LIB_ENGINE_RESHARD_H
+
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/engine/reshard_state.h"
+
+struct engine;
+
+/*
+ * Have the mover end soon, wherever slots are, and wait for it: from when engine_set_shards()
+ * was called until engine_stop(). Context: a thread that is no worker, outside a section.
+ */
+void reshard_stop(struct engine *e);
+
+/*
+ * Have all slots in the first so many shards, with cpu_pct of a CPU at most (0: all of it).
+ * The shards exist when this returns, slots move in the background. MF_EINVAL: the engine may
+ * not have so many, or that number does not work with the limit; MF_ENOMEM and MF_ESYS as
+ * engine_add_shard(); MF_EBUSY: the mover carries out a plan of another caller. Then the wanted
+ * number is as before. Context: any registered thread, outside a section and a shard.
+ */
+enum mf_err engine_set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pct);
+
+/* Change how much of a CPU that takes. Context: any thread, outside a section. */
+void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct);
+
+/*
+ * No more slots begin to move, and those on their way arrive; then the wanted number is that of
+ * the shards that have slots. Context: any thread, outside a section.
+ */
+void engine_cancel_shards(struct engine *e);
+
+/* Context: any thread, outside a section. */
+void engine_reshard_info(struct engine *e, struct reshard_info *info);
+
+#endif

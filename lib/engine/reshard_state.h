@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an engine keeps of a change of the number of its shards: see reshard.h.
+ */
+#ifndef MAYFLY_LIB_ENGINE_RESHARD_STATE_H
+#define MAYFLY_LIB_ENGINE_RESHARD_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/check.h"
+#include "lib/base/cond.h"
+
+struct move;
+
+enum reshard_state {
+    RESHARD_IDLE,      /* slots are where they shall be, or nobody has asked */
+    RESHARD_WAITS,     /* for a walk to end (walk.h) */
+    RESHARD_MOVES,     /* slots are carried */
+    RESHARD_NO_ROOM,   /* the mover waits until there is room, and tries again */
+    RESHARD_CANCELLED, /* what was on its way has arrived, the rest stays where it is */
+};
+
+/* The figures are of all moves since the mover last had nothing to do. */
+struct reshard_info {
+    enum reshard_state state;
+    uint32_t wanted;            /* shards that slots shall be in */
+    uint32_t shards;            /* there are, with those that have no slots */
+    uint32_t slots, slots_done; /* to be moved, with what is done; see struct move_info */
+    uint64_t items_all, items;  /* the same; about, and moved */
+    uint64_t bytes;             /* of keys and values that were moved */
+    uint64_t expired;           /* met past their deadline, and dropped */
+    uint64_t evicted;           /* to have some room to begin with */
+    uint64_t waits;             /* for room */
+};
+
+/* Part of struct engine. */
+struct reshard {
+    pthread_mutex_t mutex; /* flush_lock, streams_lock and shards are taken under it */
+    pthread_cond_t changed;
+    _Atomic uint32_t wanted; /* [atomic] written under mutex and flush_lock; 0: as started */
+    /* [mutex] */
+    enum reshard_state state;
+    struct move *move; /* [borrowed] that is carried out; NULL: none */
+    uint64_t ticket;   /* of the mover's job; 0: there was none */
+    uint64_t serial;   /* changes with wanted */
+    uint32_t cpu_pct;
+    bool is_running, is_cancelled, is_stopping;
+    struct reshard_info past; /* of moves that have ended: the figures */
+};
+
+/* Context: before start; after stop. */
+static inline void reshard_init(struct reshard *r)
+{
+    *r = (struct reshard){0};
+    pthread_mutex_init(&r->mutex, NULL);
+    cond_init(&r->changed);
+}
+
+static inline void reshard_fini(struct reshard *r)
+{
+    must(!r->is_running);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->mutex);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shards without slots: see idle.h.
+ */
+#include "lib/shard/idle.h"
+
+#include <time.h>
+
+#include "lib/base/context.h"
+#include "lib/memory/memory.h"
+#include "lib/memory/room.h"
+#include "lib/shard/upkeep.h"
+
+/* Grace periods that are waited for. What a reader has pinned is given back later. */
+#define GIVE_TRIES 200
+#define REST_NS    1000000L
+
+/* Segments given back at once. */
+#define GIVE_SEGMENTS 16
+
+/* What is left in segments is dead. False: there are items. */
+static bool forget_blocks(struct shard *s)
+{
+    bool is_empty;
+
+    shard_enter(s);
+    is_empty = s->table.count == 0;
+    if (is_empty && s->memory.arena.held != 0) {
+        memory_flush(&s->memory);
+    }
+    shard_leave(s);
+    return is_empty;
+}
+
+/* Give back what is free by now. False: there is nothing left. */
+static bool give_free(struct shard *s)
+{
+    bool has_more;
+    uint32_t n;
+
+    do {
+        shard_enter(s);
+        room_release(&s->memory);
+        n = s->memory.arena.free_count;
+        has_more = s->memory.arena.held > n;
+        shard_leave(s);
+    } while (n != 0 && room_give_back(&s->memory, n < GIVE_SEGMENTS ? n : GIVE_SEGMENTS) != 0);
+    return has_more;
+}
+
+void shard_give_all_back(struct shard *s)
+{
+    const struct timespec rest = {0, REST_NS};
+
+    must_not_be_reading();
+    if (!forget_blocks(s)) {
+        return;
+    }
+    for (unsigned i = 0; give_free(s) && i < GIVE_TRIES; i++) {
+        grace_ask(s->memory.arena.grace, GRACE_HURRY);
+        (void)nanosleep(&rest, NULL);
+    }
+    shard_make_wanted(s);
+}
