@@ -11,8 +11,8 @@
  * and some slots may be between two shards because a move found no room: what a writer meets of
  * these goes from one shard to the other. Either may take items from a shard that is still to
  * come to one that was done. So there are two more passes, for such slots alone: over shards
- * that have slots which they did not have at the beginning, and then over those where slots are
- * on their way to. No move runs between these.
+ * that have slots which were moved since the beginning, if only there and back again, and then
+ * over those where slots are on their way to. No move runs between these.
  */
 #include "lib/engine/walk.h"
 
@@ -20,6 +20,9 @@
 #include "lib/base/context.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
+
+/* A slot that was, or is, on its way. */
+#define OWNER_MOVED UINT16_MAX
 
 /* Positions in one section. */
 #define SLICE_POSITIONS 64u
@@ -57,16 +60,23 @@ bool walk_was_flushed(const struct walk *w)
 
 enum walk_pass {
     PASS_ALL,
-    PASS_MOVED,   /* slots that are in another shard than at the beginning */
+    PASS_MOVED,   /* slots that were moved since the beginning */
     PASS_BETWEEN, /* slots that are on their way to another */
     PASSES,
 };
 
-static void note_owners(struct walk *w)
+/* The walk begins, or goes on after moves. */
+static void note_owners(struct walk *w, bool begins)
 {
     rcu_begin();
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        w->owner[i] = router_read(&w->engine->router)->slot[i].from;
+        const struct route_slot *rs = &router_read(&w->engine->router)->slot[i];
+
+        if (route_is_moving(rs) || (!begins && rs->from != w->owner[i])) {
+            w->owner[i] = OWNER_MOVED;
+        } else {
+            w->owner[i] = rs->from;
+        }
     }
     rcu_end();
 }
@@ -84,7 +94,7 @@ static bool is_of_pass(const struct walk *w, const struct route *rt, uint32_t sl
 
     switch (w->pass) {
     case PASS_MOVED:
-        return rs->from == shard && w->owner[slot] != shard;
+        return rs->from == shard && w->owner[slot] == OWNER_MOVED;
     case PASS_BETWEEN:
         return route_is_moving(rs) && rs->to == shard;
     default:
@@ -117,6 +127,7 @@ bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
     w->resume = 0;
     w->positions = 0;
     w->pass = PASS_ALL;
+    w->has_paused = false;
     ship_init(&w->ship, ops, arg);
     atomic_store_explicit(&w->shipped, 0, memory_order_relaxed);
     atomic_store_explicit(&w->expired, 0, memory_order_relaxed);
@@ -124,7 +135,7 @@ bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
     if (!moves_begin_walk(&e->moves, stop)) {
         return false;
     }
-    note_owners(w);
+    note_owners(w, true);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_flush(e->shards[i], clock_now(&e->clock)); /* if one is due */
         total += ctr_get(&e->shards[i]->counters, CTR_curr_items);
@@ -146,7 +157,7 @@ bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash)
 {
     must_be_reading();
     if ((w->state != WALK_GOES_ON && w->state != WALK_PAUSED) || w->pass != PASS_ALL ||
-        shard < w->at.shard ||
+        w->has_paused || shard < w->at.shard ||
         route_is_moving(&router_read(&w->engine->router)->slot[slot_of(hash)])) {
         return true;
     }
@@ -295,6 +306,7 @@ static void next_shard(struct walk *w)
     w->resume = 0;
     if (w->pass == PASS_ALL && moves_pause_walk(&w->engine->moves)) {
         w->state = WALK_PAUSED;
+        w->has_paused = true;
     } else {
         skip_idle(w);
     }
@@ -344,6 +356,7 @@ bool walk_slice(struct walk *w)
     if (w->state == WALK_PAUSED) {
         if (moves_resume_walk(&w->engine->moves)) {
             w->state = WALK_GOES_ON;
+            note_owners(w, false);
             skip_idle(w);
         }
         return w->state != WALK_DONE;

@@ -50,9 +50,10 @@ struct walk {
     uint64_t resume;    /* of the position: what has a lower hash was shipped */
     uint64_t positions; /* of the index, when the position was last looked at */
     unsigned pass;      /* enum walk_pass: see walk.c */
+    bool has_paused;    /* slots may have been elsewhere meanwhile */
     /* what it began with */
     uint64_t flushes;
-    uint16_t owner[ROUTE_SLOTS]; /* the shard of each slot */
+    uint16_t owner[ROUTE_SLOTS]; /* the shard of each slot, or that it was moved since */
     /* [atomic] for whoever watches */
     _Atomic uint64_t total;   /* items there were when it began */
     _Atomic uint64_t shipped; /* some of them perhaps twice */

@@ -594,6 +594,86 @@ static uint32_t slots_done(const struct move *m)
     return info.slots_done;
 }
 
+/* Carry out a plan at the next pause of a walk. False: it is at its end. */
+static bool move_at_pause(struct walk *w, const struct move_plan *plan)
+{
+    const struct move_config cfg = {.plan = plan};
+    struct moves_info waits;
+    struct move *m;
+    bool goes_on = true;
+
+    while (w->state == WALK_PAUSED) {
+        goes_on = walk_slice(w);
+    }
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+    do {
+        moves_info(&f.engine.moves, &waits);
+    } while (waits.moves_waiting == 0);
+    while (goes_on && w->state != WALK_PAUSED) {
+        goes_on = walk_slice(w);
+    }
+    ck_assert_int_eq(w->state, WALK_PAUSED);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    return goes_on;
+}
+
+/* To a shard that is done, and back once their own is done as well. */
+TEST(a_walk_meets_slots_that_come_back)
+{
+    struct move_plan back;
+    struct move_plan away;
+    struct engine_config config;
+    struct walk w;
+
+    fixture_config(&config);
+    config.shards = 2;
+    fixture_start_threaded(&f, &config);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set(&f, key(i), 100);
+    }
+    move_plan_even(&back, &f.engine, 2);
+    move_plan_even(&away, &f.engine, 1);
+    ck_assert(walk_begin(&w, &f.engine, &ops, &sink, NULL));
+    ck_assert(move_at_pause(&w, &away));
+    ck_assert(move_at_pause(&w, &back));
+    while (walk_slice(&w)) {
+    }
+    ck_assert_int_eq(w.state, WALK_DONE);
+    walk_end(&w);
+    for (unsigned i = 0; i < KEYS; i++) {
+        ck_assert_uint_ge(sink.copies[i].times, 1);
+    }
+    stop();
+}
+
+/* A change in a shard still to come, of a slot that was and will be in one that is done. */
+TEST(a_walk_that_has_paused_leaves_no_record_to_itself)
+{
+    struct engine_config config;
+    struct move_plan plan;
+    struct walk w;
+
+    fixture_config(&config);
+    config.shards = 2;
+    fixture_start_threaded(&f, &config);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set(&f, key(i), 100);
+    }
+    move_plan_even(&plan, &f.engine, 2);
+    ck_assert(walk_begin(&w, &f.engine, &ops, &sink, NULL));
+    rcu_begin();
+    ck_assert(!walk_passed(&w, 1, fixture_hash(&f, key(1))));
+    rcu_end();
+    ck_assert(move_at_pause(&w, &plan));
+    rcu_begin();
+    ck_assert(walk_passed(&w, 1, fixture_hash(&f, key(1))));
+    rcu_end();
+    while (walk_slice(&w)) {
+    }
+    walk_end(&w);
+    stop();
+}
+
 /* All slots go to the shard that the walk has done, between its first two shards. */
 TEST(a_walk_lets_a_move_run_between_two_shards_and_meets_all_items)
 {
