@@ -195,8 +195,9 @@ def test_a_handover_waits_for_a_replica_that_lags():
         fill(a.c)
         level(a, b)
         for by_replica in (True, False):
-            p.plans = [Plan(rate=4000000)]
+            p.plans, links = [Plan(rate=4000000)], len(p.links)
             p.cut()
+            wait_for(lambda: len(p.links) > links, "it connects again")
             level(a, b)
             p.stall(True)
             for n in range(200):
