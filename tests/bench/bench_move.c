@@ -14,6 +14,8 @@
  *     runs    every other run of 64 slots of the first
  *     run     a single run of 64 slots
  *     half    2 -> 4 -> 2 shards: all spreads from two shards over four, and comes back
+ *     number  the same by engine_set_shards(): two shards are added, and idle in the end. The
+ *             mover is another thread, whose CPU stands in that of the process
  *
  * A line for each: items before; how many of them are gone, in percent; seconds; items moved;
  * microseconds of CPU an item of the thread that moves, and of the process without the thread
@@ -33,6 +35,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/find.h"
 #include "lib/engine/migrate.h"
+#include "lib/engine/reshard.h"
 #include "lib/engine/store.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
@@ -248,7 +251,24 @@ static uint64_t carry_out(struct bench *b, const struct move_plan *p)
     return info.items;
 }
 
-static void measure(struct bench *b, const char *name, unsigned pct, const struct move_plan *p)
+/* Have the mover see to another number of shards, and wait for it. */
+static uint64_t change_number(struct bench *b, uint32_t shards)
+{
+    struct reshard_info info;
+
+    if (engine_set_shards(&b->engine, shards, b->set.cpu_pct) != MF_OK) {
+        fail("the number of shards cannot be changed");
+    }
+    do {
+        usleep(1000);
+        engine_reshard_info(&b->engine, &info);
+    } while (info.state != RESHARD_IDLE);
+    return info.items;
+}
+
+/* By a plan; NULL: to a number of shards. */
+static void measure(struct bench *b, const char *name, unsigned pct, const struct move_plan *p,
+                    uint32_t shards)
 {
     uint64_t before = sum(b, CTR_curr_items);
     double began;
@@ -272,7 +292,7 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
     cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     began = seconds_of(CLOCK_MONOTONIC);
     atomic_store(&b->is_moving, true);
-    moved = carry_out(b, p);
+    moved = p != NULL ? carry_out(b, p) : change_number(b, shards);
     took = seconds_of(CLOCK_MONOTONIC) - began;
     cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
     atomic_store(&b->is_stopping, true);
@@ -322,13 +342,17 @@ static void run_case(struct bench *b, const char *name, unsigned pct)
     fill(b, pct);
     if (is_half) {
         move_plan_even(&p, &b->engine, 4);
-        measure(b, "2 -> 4", pct, &p);
+        measure(b, "2 -> 4", pct, &p, 0);
         move_plan_even(&p, &b->engine, 2);
-        measure(b, "4 -> 2", pct, &p);
+        measure(b, "4 -> 2", pct, &p, 0);
+    } else if (strcmp(name, "number") == 0) {
+        measure(b, "to 4", pct, NULL, 4);
+        measure(b, "to 2", pct, NULL, 2);
     } else {
         plan_runs(&p, strcmp(name, "whole") == 0 ? 1 : strcmp(name, "runs") == 0 ? 2 : 4096);
-        measure(b, name, pct, &p);
+        measure(b, name, pct, &p, 0);
     }
+    reshard_stop(&b->engine);
     engine_stop(&b->engine);
 }
 
@@ -336,7 +360,7 @@ int main(int argc, char **argv)
 {
     static struct bench b = {.set = {512, 100, 0, 100, false}};
     const char *fills = "101,96,86,78";
-    const char *cases = "whole,runs,run,half";
+    const char *cases = "whole,runs,run,half,number";
 
     for (int c; (c = getopt(argc, argv, "m:s:l:f:c:p:i")) != -1;) {
         switch (c) {

@@ -7,11 +7,9 @@
 #include "lib/engine/attach.h"
 
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/engine/body.h"
-#include "lib/engine/grow.h"
 #include "lib/engine/migrate.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/keep.h"
@@ -666,58 +664,6 @@ TEST(the_shards_are_those_that_were_left)
     shards = 1;
     limit = 3 * MIB;
     start_cold("does not suit its 4 shards");
-    stop();
-}
-
-TEST(further_shards_are_there_after_a_restart)
-{
-    struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan};
-
-    shards = 1;
-    start();
-    for (unsigned i = 0; i < 100; i++) {
-        fixture_set(&f, fixture_key("k", i), 100 + i * 400);
-    }
-    for (uint32_t count = 2; count <= 6; count++) {
-        ck_assert_int_eq(engine_add_shard(&f.engine), MF_OK);
-        move_plan_even(&plan, &f.engine, count);
-        ck_assert_int_eq(engine_move(&f.engine, &cfg, NULL), MF_OK);
-        if (count % 2 == 0) {
-            stop();
-            start_warm();
-        }
-        ck_assert_uint_eq(f.engine.shard_count, count);
-        for (unsigned i = 0; i < 100; i++) {
-            fixture_check(&f, fixture_key("k", i), 100 + i * 400);
-        }
-        for (uint32_t i = 0; i < count; i++) {
-            ck_assert_uint_gt(ctr_get(&f.engine.shards[i]->counters, CTR_curr_items), 0);
-        }
-    }
-    stop();
-}
-
-/* Nothing has changed, and the file is good. */
-TEST(a_file_that_must_not_be_longer_gets_no_further_shard)
-{
-    struct rlimit had, now;
-
-    start();
-    fixture_set(&f, "a", 100);
-    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &had), 0);
-    now = (struct rlimit){.rlim_cur = a.region[1].at + a.region[1].bytes,
-                          .rlim_max = had.rlim_max};
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &now), 0);
-    ck_assert_int_eq(engine_add_shard(&f.engine), MF_ESYS);
-    ck_assert(strstr(a.why, "ulimit -f") != NULL);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &had), 0);
-    ck_assert_uint_eq(f.engine.shard_count, 2);
-    ck_assert_uint_eq(memory_sharers(&f.engine.shards[0]->memory), 2);
-    stop();
-    start_warm();
-    ck_assert_uint_eq(f.engine.shard_count, 2);
-    fixture_check(&f, "a", 100);
     stop();
 }
 
