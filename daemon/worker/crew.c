@@ -173,6 +173,10 @@ bool crew_have_workers(struct crew *crew, uint32_t count, char *why)
         if (count > before) {
             atomic_store_explicit(&crew->roster.created, count, memory_order_release);
         }
+        if (!watch_add_workers(crew)) {
+            snprintf(why, OPTION_TEXT_BYTES, "no memory for what is watched");
+            return false;
+        }
         return true;
     }
     snprintf(why, OPTION_TEXT_BYTES, "cannot start worker %u (%s)", (unsigned)(n - 1),

@@ -69,6 +69,19 @@ static bool make_rings(struct crew *crew)
     return true;
 }
 
+bool watch_add_workers(struct crew *crew)
+{
+    struct watch *watch = &crew->watch;
+    bool is_done;
+
+    must_be_main();
+    pthread_mutex_lock(&watch->lock);
+    is_done =
+        atomic_load_explicit(&watch->streams, memory_order_relaxed) == 0 || make_rings(crew);
+    pthread_mutex_unlock(&watch->lock);
+    return is_done;
+}
+
 static void watcher_destroy(struct watcher **x)
 {
     byte_ring_fini(&(*x)->text);

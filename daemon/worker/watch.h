@@ -81,6 +81,12 @@ enum watch_added { WATCH_ADDED, WATCH_TOO_MANY, WATCH_NO_MEMORY };
 enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams, bool is_local,
                            struct watcher **out);
 
+/*
+ * There are more workers now: what they log reaches who watches already. False: no memory for
+ * that. Context: main.
+ */
+bool watch_add_workers(struct crew *crew);
+
 /* Its connection closes; takes the address and nulls it; accepts NULL. Context: worker. */
 void watch_remove(struct watcher **x);
 

@@ -121,6 +121,17 @@ def test_what_is_under_way_stays_until_it_is_over():
         assert all(one.ask(b"mn") == b"MN" for one in uploads)
 
 
+def test_a_watcher_sees_what_new_workers_do():
+    with Daemon("-t", "1", control=True) as d, d.operator() as c, d.client() as watcher:
+        assert watcher.ask(b"watch mutations") == b"OK"
+        threads(c, 6)
+        clients = [d.client() for _ in range(60)]
+        for i, one in enumerate(clients):
+            assert one.set(b"w%d" % i, b"x") == b"STORED"
+        wait_for(lambda: watcher.buf.count(b"key=w") == 60 or not watcher.more(), "each store is told")
+        assert b"skipped" not in watcher.buf
+
+
 def test_stalled_readers_are_moved_with_what_waits_for_them():
     with Daemon("-t", "4", "-m", "256", control=True) as d, d.operator() as c:
         large, small = mayfly.pattern(b"L", 900000), mayfly.pattern(b"S", 1000)
