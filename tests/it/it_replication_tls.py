@@ -236,6 +236,18 @@ def test_the_port_that_is_told():
         assert b.c.stats(b"replication")["role"] == "primary" and a.state() == "online"
 
 
+def test_a_certificate_instead_of_a_user():
+    with open(path("access"), "w") as f:
+        f.write("certificate named replicate\ndefault read,write\n")
+    with TlsNode("--access", path("access")) as a:
+        fill(a.c, 5)
+        with TlsNode(of=a.port) as b:
+            wait_for_reason(b, "CLIENT_ERROR not allowed: for replicas")
+            b.put("named", "ca")
+            level(a, b)
+            assert_equal(a, b)
+
+
 def test_a_place_beyond_those_of_clients():
     def connect(node):
         context = ssl.create_default_context(cafile=path("ca.pem"))
