@@ -234,7 +234,7 @@ TEST(a_plan_of_somebody_else_comes_first)
 
 /* ---- no room ----------------------------------------------------------------------------- */
 
-#define LARGE (40 * MIB)
+#define LARGE (10 * MIB)
 
 /* A key that goes to the second of two shards. */
 static const char *moving_key(void)
@@ -253,8 +253,8 @@ static void start_without_room(char *key, size_t size)
     struct engine_config cfg;
 
     fixture_config(&cfg);
-    cfg.limit_bytes = 64 * MIB;
-    cfg.item_size_max = 48 * MIB;
+    cfg.limit_bytes = 16 * MIB;
+    cfg.item_size_max = 12 * MIB;
     fixture_start_threaded(&f, &cfg);
     fixture_policy(CHOICE_NOEVICTION);
     (void)snprintf(key, size, "%s", moving_key());
@@ -271,7 +271,7 @@ TEST(it_goes_on_when_the_limit_is_raised)
     char key[32];
 
     start_without_room(key, sizeof(key));
-    ck_assert(engine_set_limit(&f.engine, 128 * MIB));
+    ck_assert(engine_set_limit(&f.engine, 32 * MIB));
     wait_until(RESHARD_IDLE);
     check_shards(2);
     ck_assert_uint_eq(info().items, 1);
