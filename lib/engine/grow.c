@@ -117,9 +117,10 @@ static enum mf_err add(struct engine *e)
     return MF_OK;
 }
 
-static void fit_all(struct engine *e)
+/* Idle ones are fitted when they share it again: until then they need nothing. */
+static void fit_sharers(struct engine *e)
 {
-    for (uint32_t i = 0; i < e->shard_count; i++) {
+    for (uint32_t i = 0; i < e->shard_count && !shard_is_idle(e->shards[i]); i++) {
         shard_fit_limit(e->shards[i]);
     }
 }
@@ -130,7 +131,7 @@ void engine_share_among(struct engine *e, uint32_t shards)
     must(shards != 0 && shards <= e->shard_count);
     pthread_mutex_lock(&e->flush_lock);
     atomic_store_explicit(&e->group.sharers, shards, memory_order_relaxed);
-    fit_all(e);
+    fit_sharers(e);
     pthread_mutex_unlock(&e->flush_lock);
 }
 
@@ -152,7 +153,7 @@ enum mf_err engine_add_shard(struct engine *e)
         }
     }
     if (err == MF_OK) {
-        fit_all(e);
+        fit_sharers(e);
     }
     pthread_mutex_unlock(&e->flush_lock);
     return err;
