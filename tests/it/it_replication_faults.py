@@ -468,11 +468,15 @@ def get_large(c, key, n):
     return data[:n]
 
 
+LARGE_MIB = int(os.environ.get("MAYFLY_TEST_LARGE_MIB", "64"))
+
+
 def test_a_value_that_is_larger_than_the_backlog():
-    more = ("-m", "300", "-I", "80m", "-o", "repl_backlog_size=2m")
+    more = ("-m", str(4 * LARGE_MIB + 64), "-I", "%dm" % (LARGE_MIB + 16),
+            "-o", "repl_backlog_size=%dk" % (32 * LARGE_MIB))
     with Node(*more) as a, Node(*more, of=a.port) as b:
         level(a, b)
-        large = mayfly.pattern(b"large", 64 << 20)
+        large = mayfly.pattern(b"large", LARGE_MIB << 20)
         assert a.c.set(b"large", large) == b"STORED" and a.c.set(b"after", b"x") == b"STORED"
         level(a, b)
         assert get_large(b.c, b"large", len(large)) == large and b.c.get(b"after") == b"x"
