@@ -380,7 +380,8 @@ def test_deadlines_that_come_before_what_prolongs_them():
             p.plans = [Plan(stall=600000)]
             p.is_refusing = False
             wait_for(lambda: len(p.links) > before and p.links[before].down >= 600000, "a part of it comes")
-            assert not b.c.get(*keys)
+            # At the replica it may come later, by what the best message took.
+            wait_for(lambda: not b.c.get(*keys), "they are due at the replica")
             # It would not take long, if it did so.
             until = time.monotonic() + 0.3
             while b.c.stat("curr_items") > len(keys) and time.monotonic() < until:
@@ -529,7 +530,7 @@ def test_a_replica_that_collects_nothing():
         wait_for(lambda: b.c.stat("curr_items") == 50, "it lets them go as a primary")
 
 
-KEYS = int(os.environ.get("MAYFLY_TEST_KEYS", "100000"))
+KEYS = int(os.environ.get("MAYFLY_TEST_KEYS", "10000" if mayfly.is_sanitized() else "100000"))
 
 
 def test_many_keys_of_one_deadline():
