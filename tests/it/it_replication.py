@@ -271,10 +271,15 @@ def test_writes_to_keys_that_are_due():
 def test_expire_hold_on_either_side():
     for held in (0, 1):
         with Node() as a, Node(of=a.port) as b:
-            for n in range(20):
-                assert a.c.ask(b"ms e%d 1 p300\r\nx" % n) == b"HD"
-            level(a, b)
             assert (a, b)[held].c.ask(b"expire_hold 600") == b"OK"
+
+            def are_there():
+                """All of them, before the deadline; false: the machine was too slow."""
+                for n in range(20):
+                    assert a.c.ask(b"ms e%d 1 p500\r\nx" % n) == b"HD"
+                level(a, b)
+                return b.c.stat("curr_items") == 20
+            wait_for(are_there, "a try in time")
             if held == 1:
                 wait_for(lambda: a.c.stat("curr_items") == 0, "the primary lets them go")
             else:
