@@ -118,6 +118,9 @@ static void count_pending(const struct kept *k, struct worker *w, uint64_t times
 void client_leave(struct client *c, struct worker *w)
 {
     must_be_worker(w);
+    if (c->watcher != NULL) {
+        watch_leave(c->watcher);
+    }
     if (c->kept != NULL) {
         pace_end(&c->kept->pin.pace);
         count_pending(c->kept, w, (uint64_t)-1);
@@ -129,6 +132,9 @@ void client_join(struct client *c, struct worker *w)
 {
     must_be_worker(w);
     io_join(&c->io, &w->tls);
+    if (c->watcher != NULL) {
+        watch_join(c->watcher, w);
+    }
     if (c->kept != NULL) {
         count_pending(c->kept, w, 1);
         holder_join(w, &c->kept->holder);

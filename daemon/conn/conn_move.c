@@ -12,6 +12,7 @@
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_stream.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
@@ -125,9 +126,11 @@ static void on_arrival(struct message *message, void *receiver)
             conn_drain(c);
         } else {
             conn_settle(c);
+            conn_stream(c);
         }
         conn_shed_if_crowded(w);
     }
+    roster_conn_joins(&w->crew->roster);
     roster_has_come(&w->crew->roster, w->id);
     mem_free(m);
 }
@@ -151,10 +154,9 @@ static bool may_go(const struct conn *c)
     }
     return (c->then == CONN_INPUT || c->then == CONN_TURN || c->then == CONN_TASK ||
             c->then == CONN_ENDS) &&
-           c->upload == NULL && client->watcher == NULL && client->service == NULL &&
-           client->exchange == NULL && !client_is_waiting(client) &&
-           client->log_state != LOG_HELD && c->worker->copy_owner != client &&
-           !list_has_link(&c->deadline_link);
+           c->upload == NULL && client->service == NULL && client->exchange == NULL &&
+           !client_is_waiting(client) && client->log_state != LOG_HELD &&
+           c->worker->copy_owner != client && !list_has_link(&c->deadline_link);
 }
 
 static void on_left(uv_handle_t *handle)
@@ -183,6 +185,7 @@ static bool leave(struct conn *c, struct worker *to)
     conn_leave_idle(c);
     conn_list_remove(c);
     client_leave(&c->client, w);
+    roster_conn_leaves(&w->crew->roster);
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
     roster_remove_conn(&w->crew->roster, w->id);
     roster_add_conn(&w->crew->roster, to->id);

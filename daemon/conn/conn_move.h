@@ -9,7 +9,7 @@
  * A connection goes between two turns. Not one that is in the middle of something: an upload, a
  * wait for room or for the log, an answer that comes later, a handshake or a login; a worker
  * that leaves looks at those again after each turn. Nor one with a service, which other threads
- * may know: who watches, an export, a replica; those are served where they are until they end.
+ * know: an export, a replica, who waits for replicas; it is served where it is until that ends.
  *
  * It leaves all lists and accounts of its worker, its poll handle is closed, and when the loop
  * has let go of that, it is posted to the other worker, which takes it up. What was told to all

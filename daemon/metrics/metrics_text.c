@@ -170,7 +170,7 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
 struct process_figures {
     double start_s, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds;
     double limit_bytes, conn_limit, is_accepting;
-    double workers, workers_wanted, workers_created, workers_leaving;
+    double workers, workers_wanted, workers_created, workers_leaving, conns_moving;
 };
 
 static double seconds_of(const struct timeval *t)
@@ -236,6 +236,7 @@ static void read_process(const struct crew *crew, struct process_figures *p)
     p->workers = roster_active(&crew->roster);
     p->workers_wanted = setting_get(crew->settings, threads);
     p->workers_created = roster_created(&crew->roster);
+    p->conns_moving = roster_conns_moving(&crew->roster);
     p->workers_leaving = roster_leaving(&crew->roster);
     p->is_accepting = atomic_load(&crew->is_accepting) ? 1 : 0;
 }

@@ -90,6 +90,11 @@ static uint64_t get_threads_leaving(const struct general *g)
     return roster_leaving(&g->crew->roster);
 }
 
+static uint64_t get_conns_moving(const struct general *g)
+{
+    return roster_conns_moving(&g->crew->roster);
+}
+
 static uint64_t get_read_buf_bytes(const struct general *g)
 {
     return (uint64_t)roster_active(&g->crew->roster) * WORKER_RBUF_BYTES +
@@ -276,6 +281,7 @@ static const struct line lines[] = {
     N(conns_moved, "mayfly_threads_wanted", get_threads_wanted),
     N(conns_moved, "mayfly_threads_created", get_threads_created),
     N(conns_moved, "mayfly_threads_leaving", get_threads_leaving),
+    N(conns_moved, "mayfly_conns_moving", get_conns_moving),
     ZERO(udp_datagrams, "lru_bumps_dropped"),
     L(COUNT, "mayfly_version", put_own_version),
 };

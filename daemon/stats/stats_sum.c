@@ -32,6 +32,8 @@ void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT])
     for (i = 0; i < roster_created(&crew->roster); i++) {
         counters_sum(sum, &crew->workers[i].counters);
     }
+    /* Those on their way from worker to worker are connections, too. */
+    sum[CTR_curr_connections] += roster_conns_moving(&crew->roster);
     for (i = 0; i < crew->engine.shard_count; i++) {
         counters_sum(sum, shard_counters(crew->engine.shards[i]));
     }

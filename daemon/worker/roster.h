@@ -40,6 +40,7 @@ struct roster {
     _Atomic uint16_t home_of[WORKERS_MAX];  /* who is at home in a shard, or was it last */
     _Atomic uint32_t conns[WORKERS_MAX];    /* of each, with those on their way to it */
     _Atomic uint32_t arriving[WORKERS_MAX]; /* seq_cst: what is on its way to each */
+    _Atomic uint32_t conns_moving;          /* connections on their way, which no worker has */
     _Atomic uint8_t role[WORKERS_MAX];      /* enum worker_role, as each found last */
 };
 
@@ -121,6 +122,22 @@ void roster_remove_conn(struct roster *r, uint32_t worker);
 static inline uint32_t roster_conns(const struct roster *r, uint32_t worker)
 {
     return atomic_load_explicit(&r->conns[worker], memory_order_relaxed);
+}
+
+/* A connection has left a worker, which was asked by roster_may_go(); or has joined another. */
+static inline void roster_conn_leaves(struct roster *r)
+{
+    atomic_fetch_add_explicit(&r->conns_moving, 1, memory_order_relaxed);
+}
+
+static inline void roster_conn_joins(struct roster *r)
+{
+    atomic_fetch_sub_explicit(&r->conns_moving, 1, memory_order_relaxed);
+}
+
+static inline uint32_t roster_conns_moving(const struct roster *r)
+{
+    return atomic_load_explicit(&r->conns_moving, memory_order_relaxed);
 }
 
 static inline enum worker_role roster_role(const struct roster *r, uint32_t worker)

@@ -115,7 +115,7 @@ static struct watcher *watcher_create(struct worker *w, struct client *c, uint32
     }
     memset(x, 0, sizeof(*x));
     x->watch = &w->crew->watch;
-    x->worker = w;
+    atomic_init(&x->worker, w);
     x->client = c;
     x->streams = streams;
     x->gone_message.fn = on_gone;
@@ -169,21 +169,41 @@ enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
     return added;
 }
 
+void watch_leave(struct watcher *x)
+{
+    struct worker *w = atomic_load_explicit(&x->worker, memory_order_relaxed);
+    struct watcher **at = &w->watchers;
+
+    must_be_worker(w);
+    while (*at != x) {
+        at = &(*at)->next;
+    }
+    *at = x->next;
+}
+
+/*
+ * Main puts lines into the ring, and then reads whom to tell; the caller reads the ring after
+ * this. So who was told in vain had put them before they are looked for.
+ */
+void watch_join(struct watcher *x, struct worker *w)
+{
+    must_be_worker(w);
+    x->next = w->watchers;
+    w->watchers = x;
+    atomic_store_explicit(&x->worker, w, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
 void watch_remove(struct watcher **x)
 {
     struct worker *w;
-    struct watcher **at;
 
     must_be_a_worker();
     if (*x == NULL) {
         return;
     }
-    w = (*x)->worker;
-    at = &w->watchers;
-    while (*at != *x) {
-        at = &(*at)->next;
-    }
-    *at = (*x)->next;
+    w = atomic_load_explicit(&(*x)->worker, memory_order_relaxed);
+    watch_leave(*x);
     mailbox_post(&w->crew->main_mailbox, &(*x)->gone_message);
     *x = NULL;
 }
@@ -262,7 +282,8 @@ static void poke_fresh(struct watch *watch)
 
         if (x != NULL && x->has_fresh) {
             x->has_fresh = false;
-            worker_poke(x->worker);
+            atomic_thread_fence(memory_order_seq_cst); /* see watch_join() */
+            worker_poke(atomic_load_explicit(&x->worker, memory_order_relaxed));
         }
     }
 }

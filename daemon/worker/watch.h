@@ -36,11 +36,15 @@ struct worker;
 /* A client that watches. */
 struct watcher {
     /* [const] */
-    struct watch *watch;   /* [borrowed] */
-    struct worker *worker; /* [borrowed] may be gone when main releases the watcher */
-    uint32_t streams;      /* mask */
+    struct watch *watch; /* [borrowed] */
+    uint32_t streams;    /* mask */
     uint32_t slot;
     uint64_t gid_first; /* it gets no earlier events */
+    /*
+     * [borrowed] [atomic] may be gone when main releases the watcher; another one when its
+     * connection has moved
+     */
+    _Atomic(struct worker *) worker;
     /* [worker] */
     struct client *client; /* [borrowed] */
     struct watcher *next;  /* list of its worker */
@@ -89,6 +93,13 @@ bool watch_add_workers(struct crew *crew);
 
 /* Its connection closes; takes the address and nulls it; accepts NULL. Context: worker. */
 void watch_remove(struct watcher **x);
+
+/*
+ * Its connection leaves its worker, and joins another one. What came meanwhile is in its ring:
+ * the caller looks there after watch_join(). Context: worker, each.
+ */
+void watch_leave(struct watcher *x);
+void watch_join(struct watcher *x, struct worker *w);
 
 /* Wake main if there are events it was not woken for yet. Context: worker. */
 void watch_wake_main(struct worker *w);

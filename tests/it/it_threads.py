@@ -53,7 +53,7 @@ def test_up_and_down_under_load():
             wait_until_settled(c)
             got = figures(c)
             assert (got["threads"], got["mayfly_threads_wanted"]) == (n, n), got
-            assert got["curr_connections"] == IDLE + 16, got
+            wait_for(lambda: figures(c)["curr_connections"] == IDLE + 16, "none is on its way")
         assert got["mayfly_threads_created"] == MANY and got["mayfly_conns_moved"] > IDLE, got
         for one in idle:
             assert one.ask(b"mn") == b"MN"
@@ -107,13 +107,14 @@ def test_what_is_under_way_stays_until_it_is_over():
             one.send(b"set up%d 0 0 %d\r\n" % (i, len(value)) + value[:200000])
         wait_for(lambda: int(c.stats(b"shards")["0:mayfly_body_pending_bytes"]) > 0, "values are on their way")
         threads(c, 1)
-        assert figures(c)["mayfly_threads_leaving"] == 3    # nothing of these can go
+        wait_for(lambda: sum(shares(c, 4)[1:]) == 6, "who watches has gone, and who uploads is where it was")
+        assert figures(c)["mayfly_threads_leaving"] == 3
         for i, one in enumerate(uploads):
             one.send(value[200000:] + b"\r\nget up%d\r\n" % i)
             assert one.line() == b"STORED"
             assert one.line() == b"VALUE up%d 0 %d" % (i, len(value))
             assert one.exactly(len(value) + 7) == value + b"\r\nEND\r\n"
-        wait_for(lambda: sum(shares(c, 4)[1:]) <= 8, "the uploads have gone to the first worker")
+        wait_for(lambda: sum(shares(c, 4)[1:]) == 0, "the uploads have gone to the first worker")
         for one in watchers:
             wait_for(lambda: one.buf.count(b"key=up") == len(uploads) or not one.more(), "all stores are told")
             one.close()
@@ -129,6 +130,13 @@ def test_a_watcher_sees_what_new_workers_do():
         for i, one in enumerate(clients):
             assert one.set(b"w%d" % i, b"x") == b"STORED"
         wait_for(lambda: watcher.buf.count(b"key=w") == 60 or not watcher.more(), "each store is told")
+        assert b"skipped" not in watcher.buf
+        # Who watches goes from worker to worker as well, and misses nothing.
+        for n in range(200):
+            if n % 10 == 0:
+                threads(c, (1, 6, 2, 4)[n // 10 % 4])
+            assert clients[n % 60].set(b"v%d" % n, b"x") == b"STORED"
+        wait_for(lambda: watcher.buf.count(b"key=v") == 200 or not watcher.more(), "each store is told")
         assert b"skipped" not in watcher.buf
 
 
