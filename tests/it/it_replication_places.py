@@ -33,10 +33,7 @@ def replicas(node):
 def served(node, n):
     """This number of clients that are in."""
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(node.client()) for _ in range(n)]
-        for c in clients:
-            assert c.ask(b"mn") == b"MN"
-        yield clients
+        yield [stack.enter_context(wait_for_room(node)) for _ in range(n)]
 
 
 def is_refused(node, command=b"mn"):
