@@ -34,6 +34,11 @@ awk 'FNR <= 3 && $0 == "# SPDX-License-Identifier: BSD-3-Clause" { has[FILENAME]
          }
          exit n > 0
      }' $scripts || complain "scripts"
+# What a fuzzer that crashed has left behind is no seed.
+large=$(find tests/fuzz/*.in -type f -size +1024k -print)
+if [ -n "$large" ]; then
+    complain "seeds of more than a megabyte: $large"
+fi
 verdict "licence lines, lengths of files"
 
 # Tables are as wide as their rows; everything else keeps to 96 columns.
