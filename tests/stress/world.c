@@ -241,7 +241,8 @@ static void *mover_main(void *arg)
     while (!atomic_load(&world->is_stopping)) {
         uint32_t slots;
 
-        if (atomic_load(&world->is_pausing)) {
+        if (atomic_load(&world->mover_shall_pause)) {
+            atomic_store(&world->mover_pauses, true);
             (void)pthread_barrier_wait(&world->barrier);
             (void)pthread_barrier_wait(&world->barrier);
         }
@@ -492,11 +493,21 @@ static void disturb(struct world *world, struct rng *rng)
     check_budget(world);
 }
 
+/*
+ * The mover first: its move may need room that only the workers can make, each in the shard
+ * where it is at home.
+ */
 static void pause_all(struct world *world)
 {
+    atomic_store(&world->mover_shall_pause, true);
+    while (world->scenario->moves_slots && !atomic_load(&world->mover_pauses)) {
+        doze_us(500);
+    }
     atomic_store(&world->is_pausing, true);
     (void)pthread_barrier_wait(&world->barrier);
     atomic_store(&world->is_pausing, false);
+    atomic_store(&world->mover_shall_pause, false);
+    atomic_store(&world->mover_pauses, false);
 }
 
 static void resume_all(struct world *world)

@@ -131,6 +131,7 @@ struct world {
     pthread_barrier_t barrier; /* all threads and main meet twice in a pause */
     /* [atomic] */
     _Atomic bool is_pausing, is_stopping;
+    _Atomic bool mover_shall_pause, mover_pauses;
     _Atomic bool is_calm, has_rested;         /* set by worker 0, where segments are sifted */
     _Atomic uint64_t flush_begun, flush_done; /* immediate flushes */
     struct {
