@@ -130,6 +130,7 @@ class Link:
         if not data:
             return False
         self.wait_while_stalled()
+        plan = self.plan                # it may have been changed meanwhile
         if plan.flip is not None and self.down <= plan.flip < self.down + len(data):
             spoilt = bytearray(data)
             spoilt[plan.flip - self.down] ^= 1 << plan.bit
