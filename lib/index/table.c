@@ -34,7 +34,11 @@
 #define SHRINK_BELOW 15u
 #define SETTLED      40u
 
-/* How full a new table is, at most, with the items it was made for. */
+/*
+ * How full a new table is, at most, with the items it was made for. One that is asked for with
+ * a number of items that is known may be as full as one that does not grow yet: so in a full
+ * cache the indexes of two shards take no more than that of one which their items came from.
+ */
 #define INIT_FULL 75u
 
 /* Arrays of at least this size ask for huge pages. */
@@ -190,11 +194,11 @@ static bool is_too_full(uint64_t items, uint64_t buckets, unsigned pct)
     return items * 100 > buckets * TABLE_SLOTS * pct;
 }
 
-static uint64_t buckets_for(uint64_t items)
+static uint64_t buckets_for(uint64_t items, unsigned pct)
 {
     uint64_t buckets = TABLE_MIN_BUCKETS;
 
-    while (is_too_full(items, buckets, INIT_FULL)) {
+    while (is_too_full(items, buckets, pct)) {
         buckets *= 2;
     }
     return buckets;
@@ -213,13 +217,13 @@ uint64_t table_items_in(uint64_t bytes)
 void table_set_least(struct table *t, uint64_t items)
 {
     table_must_be_entered(t);
-    t->min_buckets = buckets_for(items);
+    t->min_buckets = buckets_for(items, INIT_FULL);
 }
 
 bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget,
                 const struct lock *lock)
 {
-    uint64_t buckets = buckets_for(items);
+    uint64_t buckets = buckets_for(items, INIT_FULL);
     struct table_view *v = mem_zalloc(sizeof(*v));
 
     if (v == NULL) {
@@ -342,12 +346,12 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot)
 void table_ask(struct table *t, uint64_t items)
 {
     table_must_be_entered(t);
-    t->asked = buckets_for(items);
+    t->asked = buckets_for(items, GROW_ABOVE);
 }
 
 uint64_t table_bytes_for(uint64_t items)
 {
-    return array_bytes(buckets_for(items));
+    return array_bytes(buckets_for(items, GROW_ABOVE));
 }
 
 uint64_t table_wants(const struct table *t)

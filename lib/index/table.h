@@ -113,7 +113,7 @@ void table_set_least(struct table *t, uint64_t items);
  */
 void table_ask(struct table *t, uint64_t items);
 
-/* Bytes of an array for so many items. Context: any thread. */
+/* Bytes of the array that table_ask() has made. Context: any thread. */
 uint64_t table_bytes_for(uint64_t items);
 
 /* Release everything. Context: no other thread uses the table. */

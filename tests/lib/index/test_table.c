@@ -428,7 +428,7 @@ TEST(a_size_that_is_asked_for_is_wanted_once)
         insert(w, key);
     }
     table_ask(&w->t, 2000);
-    ck_assert_uint_eq(table_bytes_for(2000), 256 * 64); /* 75 % of 256 * 12 is 2304 */
+    ck_assert_uint_eq(table_bytes_for(2000), 256 * 64); /* 80 % of 256 * 12 is 2457 */
     ck_assert_uint_eq(table_wants(&w->t), 256);
     resize_stage(w, 256, 0, wait_nobody);
     while (w->t.phase != TABLE_STEADY) {
