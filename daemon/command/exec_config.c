@@ -24,44 +24,14 @@
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
-/* Patterns and names of one command: as many as there may be words. */
+/* The word after the name of the subcommand. */
 #define FIRST_ARG 1u
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* Options of one change: each of a set, which may name one twice, or those that are reset. */
+#define IDS_MAX (LIVE_CHANGES_MAX > OPTION_COUNT ? LIVE_CHANGES_MAX : OPTION_COUNT)
 
-static enum turn_stop refuse_text(struct turn *t, const struct request *r, const char *why)
-{
-    if (!r->noreply) {
-        t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(why));
-    }
-    return TURN_GOES_ON;
-}
-
-static enum turn_stop refuse(struct turn *t, const struct request *r, const char *name,
-                             const char *why)
-{
-    char reason[OPTION_NAME_MAX + 2 + OPTION_TEXT_BYTES];
-
-    snprintf(reason, sizeof(reason), "%.*s: %s", OPTION_NAME_MAX, name, why);
-    return refuse_text(t, r, reason);
-}
-
-static enum turn_stop refuse_name(struct turn *t, const struct request *r, const char *name)
-{
-    const char *nearest = option_nearest(name, strlen(name));
-    const char *instead = option_instead(name, strlen(name));
-    char why[OPTION_TEXT_BYTES];
-
-    if (instead != NULL) {
-        snprintf(why, sizeof(why), "is an option of Redis: %s", instead);
-        return refuse(t, r, name, why);
-    }
-    if (nearest == NULL) {
-        return refuse(t, r, name, "is not an option");
-    }
-    snprintf(why, sizeof(why), "is not an option (did you mean \"%s\"?)", nearest);
-    return refuse(t, r, name, why);
-}
+/* A refusal: the name of an option, a colon and the reason. */
+#define WHY_BYTES (OPTION_NAME_MAX + 2 + OPTION_TEXT_BYTES)
 
 /* ---- get --------------------------------------------------------------------------------- */
 
@@ -108,66 +78,35 @@ static enum turn_stop config_get(struct turn *t, const struct config_words *w)
 struct config_wait {
     struct config_ask ask; /* stands first: it is released as a whole */
     struct late_answer late;
-    bool noreply;
 };
 
 static void on_config(struct message *m, void *receiver)
 {
     struct config_wait *wait =
         (struct config_wait *)(void *)((char *)m - offsetof(struct config_wait, ask.answer));
-    struct span reply = wait->noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
+    const bool noreply = wait->ask.noreply;
+    struct span reply = noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
 
     must_be_worker(receiver);
-    (void)client_answer(&wait->late, reply, wait->ask.is_composed || wait->noreply);
+    (void)client_answer(&wait->late, reply, wait->ask.is_composed || noreply);
     buf_fini(&wait->ask.reply);
     mem_free(wait);
 }
 
-/* Copies of the changes, behind the wait; their texts behind them. */
-static void copy_changes(struct config_wait *wait, const struct live_change *changes,
-                         unsigned count)
+/* Ask main, whose work it is to read and write files and to make threads. */
+static enum turn_stop ask_main(struct turn *t, const struct request *r, enum config_wish wish)
 {
-    struct live_change *to = (struct live_change *)(void *)(wait + 1);
-    char *text = (char *)(to + count);
-
-    wait->ask.changes = to;
-    wait->ask.change_count = count;
-    for (unsigned i = 0; i < count; i++) {
-        to[i] = changes[i];
-        if (changes[i].value != NULL) {
-            const size_t len = strlen(changes[i].value) + 1;
-
-            to[i].value = memcpy(text, changes[i].value, len);
-            text += len;
-        }
-    }
-}
-
-static size_t bytes_of(const struct live_change *changes, unsigned count)
-{
-    size_t bytes = 0;
-
-    for (unsigned i = 0; i < count; i++) {
-        bytes += sizeof(changes[i]);
-        bytes += changes[i].value != NULL ? strlen(changes[i].value) + 1 : 0;
-    }
-    return bytes;
-}
-
-/* Not here, because that reads or writes files, or makes threads. */
-static enum turn_stop ask_main(struct turn *t, const struct request *r, enum config_wish wish,
-                               const struct live_change *changes, unsigned count)
-{
-    struct config_wait *wait = mem_zalloc(sizeof(*wait) + bytes_of(changes, count));
+    struct config_wait *wait = mem_zalloc(sizeof(*wait) + r->args.len);
 
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
     }
+    memcpy(wait + 1, r->args.ptr, r->args.len);
     wait->ask.answer.fn = on_config;
     wait->ask.to = &t->w->mailbox;
     wait->ask.wish = wish;
-    wait->noreply = r->noreply;
-    copy_changes(wait, changes, count);
+    wait->ask.args = span_of((const char *)(wait + 1), r->args.len);
+    wait->ask.noreply = r->noreply;
     buf_init(&wait->ask.reply);
     client_expect(t->client, &wait->late);
     crew_ask_for_config(t->w->crew, &wait->ask);
@@ -176,10 +115,49 @@ static enum turn_stop ask_main(struct turn *t, const struct request *r, enum con
 
 /* ---- set, reset -------------------------------------------------------------------------- */
 
-bool exec_config_limit(struct turn *t, uint64_t bytes)
+/* What one set or reset changes. */
+struct config_change {
+    bool is_reset;
+    unsigned count;
+    enum option_id ids[IDS_MAX];
+    const char *names[OPTION_COUNT]; /* [borrowed] by id, as typed; NULL: not typed by name */
+    struct live_change set[LIVE_CHANGES_MAX];
+    char texts[LIVE_CHANGES_MAX][OPTION_ALIAS_BYTES]; /* of values in another unit */
+};
+
+/* These write the refusal to why and return false, for a caller that returns the same. */
+static bool refuse(char why[WHY_BYTES], const char *name, const char *reason)
 {
-    must_be_outside_section(t);
-    return live_set_limit(t->w->crew, bytes);
+    snprintf(why, WHY_BYTES, "%.*s: %s", OPTION_NAME_MAX, name, reason);
+    return false;
+}
+
+static bool refuse_name(char why[WHY_BYTES], const char *name)
+{
+    const char *nearest = option_nearest(name, strlen(name));
+    const char *instead = option_instead(name, strlen(name));
+    char reason[OPTION_TEXT_BYTES];
+
+    if (instead != NULL) {
+        snprintf(reason, sizeof(reason), "is an option of Redis: %s", instead);
+        return refuse(why, name, reason);
+    }
+    if (nearest == NULL) {
+        return refuse(why, name, "is not an option");
+    }
+    snprintf(reason, sizeof(reason), "is not an option (did you mean \"%s\"?)", nearest);
+    return refuse(why, name, reason);
+}
+
+/* By the name that was typed; by that of the table where a pattern was. */
+static bool refuse_option(char why[WHY_BYTES], const struct config_change *c,
+                          const struct live_refusal *refusal)
+{
+    char shown[OPTION_TEXT_BYTES];
+    const char *typed = c->names[refusal->id];
+
+    return refuse(why, typed != NULL ? typed : option_shown_name(refusal->id, shown),
+                  refusal->why);
 }
 
 /* An address may be typed as two words, as in Redis: they are one value. */
@@ -193,57 +171,48 @@ static void join_addresses(struct config_words *w)
     }
 }
 
-static bool has_one_for_main(const struct live_change *changes, unsigned count)
+/* Split the line, without the word noreply. Returns what is wrong with it, or NULL. */
+static const char *split(struct config_words *w, struct span args, bool noreply)
 {
-    enum option_id ids[LIVE_CHANGES_MAX];
+    const char *why = config_words_split(w, args);
 
-    for (unsigned i = 0; i < count; i++) {
-        ids[i] = changes[i].id;
+    if (why == NULL && w->count > 0 && noreply &&
+        strcmp(w->word[w->count - 1], "noreply") == 0) {
+        w->count--;
     }
-    return live_is_for_main(ids, count);
+    if (why == NULL && w->count >= 3 && strcmp(w->word[0], "set") == 0) {
+        join_addresses(w);
+    }
+    return why;
 }
 
-static enum turn_stop config_set(struct turn *t, const struct request *r,
-                                 const struct config_words *w)
+/* Is it a set or a reset with all its words? */
+static bool is_change(const struct config_words *w)
 {
-    struct live_change changes[LIVE_CHANGES_MAX];
-    struct live_refusal refusal;
-    char texts[LIVE_CHANGES_MAX][OPTION_ALIAS_BYTES];
-    char text[OPTION_TEXT_BYTES];
-    unsigned count = 0;
+    if (w->count >= 3 && strcmp(w->word[0], "set") == 0) {
+        return w->count % 2 == 1;
+    }
+    return w->count >= 2 && strcmp(w->word[0], "reset") == 0;
+}
 
+static bool read_set(struct config_change *c, const struct config_words *w, char why[WHY_BYTES])
+{
     for (unsigned i = FIRST_ARG; i + 1 < w->count; i += 2) {
         const char *name = w->word[i];
+        const enum option_id id = option_find(name, strlen(name));
 
-        if (count == LIVE_CHANGES_MAX) {
-            return refuse(t, r, name, "is too many");
+        if (c->count == LIVE_CHANGES_MAX) {
+            return refuse(why, name, "is too many");
         }
-        changes[count].id = option_find(name, strlen(name));
-        changes[count].value = option_alias_value(name, w->word[i + 1], texts[count]);
-        if (changes[count].id == OPTION_COUNT) {
-            return refuse_name(t, r, name);
+        if (id == OPTION_COUNT) {
+            return refuse_name(why, name);
         }
-        count++;
+        c->set[c->count].id = id;
+        c->set[c->count].value = option_alias_value(name, w->word[i + 1], c->texts[c->count]);
+        c->ids[c->count++] = id;
+        c->names[id] = c->names[id] != NULL ? c->names[id] : name;
     }
-    if (has_one_for_main(changes, count)) {
-        return ask_main(t, r, CONFIG_SET, changes, count);
-    }
-    if (!live_set(t->w->crew, changes, count, &refusal)) {
-        for (unsigned i = 0; i < count; i++) {
-            if (changes[i].id == refusal.id) {
-                return refuse(t, r, w->word[FIRST_ARG + 2 * i], refusal.why);
-            }
-        }
-    }
-    for (unsigned i = 0; i < count; i++) {
-        const char *now = option_typed(t->w->settings, changes[i].id, text);
-        const bool is_other = strcmp(now, changes[i].value) != 0;
-
-        log_notice("options, %s is %s now (config set%s%s)", w->word[FIRST_ARG + 2 * i],
-                   now[0] != '\0' ? now : "unset", is_other ? " " : "",
-                   is_other ? changes[i].value : "");
-    }
-    return turn_answer(t, r, REPLY_OK);
+    return true;
 }
 
 /* The options that a name or pattern of reset means; none: it means nothing. */
@@ -256,30 +225,20 @@ static unsigned options_meant(const char *name, enum option_id ids[OPTION_COUNT]
     return ids[0] != OPTION_COUNT;
 }
 
-static enum turn_stop reset_on_main(struct turn *t, const struct request *r,
-                                    const enum option_id *ids, unsigned count)
-{
-    struct live_change changes[OPTION_COUNT];
-
-    for (unsigned i = 0; i < count; i++) {
-        changes[i] = (struct live_change){.id = ids[i], .value = NULL};
-    }
-    return ask_main(t, r, CONFIG_RESET, changes, count);
-}
-
-static enum turn_stop config_reset(struct turn *t, const struct request *r,
-                                   const struct config_words *w)
+static bool read_reset(struct config_change *c, const struct config_words *w,
+                       char why[WHY_BYTES])
 {
     enum option_id ids[OPTION_COUNT];
     bool is_wanted[OPTION_COUNT] = {false};
-    struct live_refusal refusal;
-    unsigned count = 0;
 
     for (unsigned i = FIRST_ARG; i < w->count; i++) {
         const unsigned meant = options_meant(w->word[i], ids);
 
         if (meant == 0) {
-            return refuse_name(t, r, w->word[i]);
+            return refuse_name(why, w->word[i]);
+        }
+        if (strpbrk(w->word[i], "*?[") == NULL) {
+            c->names[ids[0]] = w->word[i];
         }
         for (unsigned k = 0; k < meant; k++) {
             is_wanted[ids[k]] = true;
@@ -287,19 +246,95 @@ static enum turn_stop config_reset(struct turn *t, const struct request *r,
     }
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         if (is_wanted[id]) {
-            ids[count++] = (enum option_id)id;
+            c->ids[c->count++] = (enum option_id)id;
         }
     }
-    if (live_is_for_main(ids, count)) {
-        return reset_on_main(t, r, ids, count);
-    }
-    if (!live_reset(t->w->crew, ids, count, &refusal)) {
-        return refuse(t, r, option_name(refusal.id), refusal.why);
-    }
-    for (unsigned i = FIRST_ARG; i < w->count; i++) {
+    return true;
+}
+
+/* What w, which is_change(), is to change. False: why says what is wrong. */
+static bool read_change(struct config_change *c, const struct config_words *w,
+                        char why[WHY_BYTES])
+{
+    memset(c, 0, sizeof(*c));
+    c->is_reset = strcmp(w->word[0], "reset") == 0;
+    return c->is_reset ? read_reset(c, w, why) : read_set(c, w, why);
+}
+
+/* One line for each option that was set, and for each name or pattern that was reset. */
+static void log_change(const struct settings *now, const struct config_change *c,
+                       const struct config_words *w)
+{
+    char text[OPTION_TEXT_BYTES];
+
+    for (unsigned i = FIRST_ARG; c->is_reset && i < w->count; i++) {
         log_notice("options, %s is as it was given (config reset)", w->word[i]);
     }
-    return turn_answer(t, r, REPLY_OK);
+    for (unsigned i = 0; !c->is_reset && i < c->count; i++) {
+        const struct live_change *set = &c->set[i];
+        const char *value = option_typed(now, set->id, text);
+        const bool is_other = strcmp(value, set->value) != 0;
+
+        log_notice("options, %s is %s now (config set%s%s)", c->names[set->id],
+                   value[0] != '\0' ? value : "unset", is_other ? " " : "",
+                   is_other ? set->value : "");
+    }
+}
+
+/* False: nothing was changed, and why says why. */
+static bool carry_out(struct crew *crew, struct span args, bool noreply, char why[WHY_BYTES])
+{
+    struct config_words w;
+    struct config_change c;
+    struct live_refusal refusal;
+    const char *wrong = split(&w, args, noreply);
+    bool is_done;
+
+    if (wrong != NULL || !is_change(&w)) {
+        snprintf(why, WHY_BYTES, "%s", wrong != NULL ? wrong : "is no change");
+        return false;
+    }
+    if (!read_change(&c, &w, why)) {
+        return false;
+    }
+    is_done = c.is_reset ? live_reset(crew, c.ids, c.count, &refusal)
+                         : live_set(crew, c.set, c.count, &refusal);
+    if (!is_done) {
+        return refuse_option(why, &c, &refusal);
+    }
+    log_change(crew->settings, &c, &w);
+    return true;
+}
+
+size_t exec_config_change(struct crew *crew, struct span args, bool noreply,
+                          char out[TEXT_REPLY_MAX])
+{
+    char why[WHY_BYTES];
+    const bool is_done = carry_out(crew, args, noreply, why);
+
+    if (noreply) {
+        return 0;
+    }
+    if (is_done) {
+        memcpy(out, REPLY_BYTES(OK), REPLY_LEN(OK));
+        return REPLY_LEN(OK);
+    }
+    return text_compose_refusal(out, span_str(why));
+}
+
+/* Must main carry it out? One that is wrong is refused where it came in. */
+static bool is_for_main(const struct config_words *w)
+{
+    struct config_change c;
+    char why[WHY_BYTES];
+
+    return read_change(&c, w, why) && live_is_for_main(c.ids, c.count);
+}
+
+bool exec_config_limit(struct turn *t, uint64_t bytes)
+{
+    must_be_outside_section(t);
+    return live_set_limit(t->w->crew, bytes);
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -318,28 +353,29 @@ enum turn_stop exec_config(struct turn *t, const struct request *r)
     if (!may_config(t)) {
         return turn_answer(t, r, REPLY_CONFIG_DENIED);
     }
-    why = config_words_split(&w, r->args);
+    why = split(&w, r->args, r->noreply);
     if (why != NULL) {
-        return refuse_text(t, r, why);
+        if (!r->noreply) {
+            t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(why));
+        }
+        return TURN_GOES_ON;
     }
-    w.count -= w.count > 0 && r->noreply && strcmp(w.word[w.count - 1], "noreply") == 0;
     if (w.count >= 2 && strcmp(w.word[0], "get") == 0) {
         return config_get(t, &w);
     }
-    if (w.count >= 3 && strcmp(w.word[0], "set") == 0) {
-        join_addresses(&w);
-        if (w.count % 2 == 1) {
-            return config_set(t, r, &w);
+    if (is_change(&w)) {
+        if (is_for_main(&w)) {
+            return ask_main(t, r, CONFIG_CHANGE);
         }
-    }
-    if (w.count >= 2 && strcmp(w.word[0], "reset") == 0) {
-        return config_reset(t, r, &w);
+        t->out.len +=
+            exec_config_change(t->w->crew, r->args, r->noreply, turn_room(t, TEXT_REPLY_MAX));
+        return TURN_GOES_ON;
     }
     if (w.count == 1 && strcmp(w.word[0], "reload") == 0) {
-        return ask_main(t, r, CONFIG_RELOAD, NULL, 0);
+        return ask_main(t, r, CONFIG_RELOAD);
     }
     if (w.count == 1 && strcmp(w.word[0], "rewrite") == 0) {
-        return ask_main(t, r, CONFIG_REWRITE, NULL, 0);
+        return ask_main(t, r, CONFIG_REWRITE);
     }
     return turn_answer(t, r, REPLY_CONFIG_USAGE);
 }

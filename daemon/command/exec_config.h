@@ -5,13 +5,30 @@
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_CONFIG_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_CONFIG_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "daemon/command/turn.h"
+#include "lib/base/span.h"
+#include "proto/text_compose.h"
+
+struct crew;
 
 /*
  * config get, set, reset, reload, rewrite. Context: worker, outside a read-side section, in a
  * turn.
  */
 enum turn_stop exec_config(struct turn *t, const struct request *r);
+
+/*
+ * Carry out `config set` or `config reset`, all of it or nothing, and log it. args: the words
+ * of the command after `config`, with noreply if that was one. Writes the answer to out, whose
+ * length is returned; 0 if noreply. Context: worker or main, as live_is_for_main() says of the
+ * options, outside a read-side section.
+ */
+size_t exec_config_change(struct crew *crew, struct span args, bool noreply,
+                          char out[TEXT_REPLY_MAX]);
 
 /*
  * Change the limit, as cache_memlimit does; false when it cannot be reached. Context: worker,

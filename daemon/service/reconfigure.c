@@ -14,6 +14,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
+#include "daemon/command/exec_config.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
@@ -450,37 +451,13 @@ static void begin_rewrite(struct reconfigure *r)
 
 /* ---- options that main changes ----------------------------------------------------------- */
 
-static void log_change(const struct settings *now, enum option_id id, const char *how)
-{
-    char text[OPTION_TEXT_BYTES];
-
-    option_typed(now, id, text);
-    log_notice("options, %s is %s now (%s)", option_name(id), text[0] != '\0' ? text : "unset",
-               how);
-}
-
 static void change(struct server *s, struct config_ask *ask)
 {
-    const bool is_reset = ask->wish == CONFIG_RESET;
-    enum option_id ids[OPTION_COUNT];
-    struct live_refusal refusal;
-    char why[WHY_BYTES];
-    bool is_done;
+    char text[TEXT_REPLY_MAX];
+    const size_t len = exec_config_change(&s->crew, ask->args, ask->noreply, text);
 
-    for (unsigned i = 0; i < ask->change_count; i++) {
-        ids[i] = ask->changes[i].id;
-    }
-    is_done = is_reset ? live_reset(&s->crew, ids, ask->change_count, &refusal)
-                       : live_set(&s->crew, ask->changes, ask->change_count, &refusal);
-    if (!is_done) {
-        snprintf(why, sizeof(why), "%s: %s", option_name(refusal.id), refusal.why);
-        answer_error(ask, text_compose_refusal, why);
-        return;
-    }
-    for (unsigned i = 0; i < ask->change_count; i++) {
-        log_change(s->crew.settings, ids[i], is_reset ? "config reset" : "config set");
-    }
-    answer_ok(ask);
+    ask->is_composed = buf_append(&ask->reply, text, len);
+    answer(ask);
 }
 
 /* ---- asks -------------------------------------------------------------------------------- */
@@ -495,7 +472,7 @@ void reconfigure_on_ask(struct message *m, void *receiver)
         return;
     }
     ask->is_composed = true;
-    if (ask->wish == CONFIG_SET || ask->wish == CONFIG_RESET) {
+    if (ask->wish == CONFIG_CHANGE) {
         change(receiver, ask);
     } else if (ask->wish == CONFIG_RELOAD) {
         reload(receiver, ask);

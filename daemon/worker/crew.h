@@ -129,7 +129,7 @@ struct certs_ask {
 };
 
 /* What an operator asks main for. */
-enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_SET, CONFIG_RESET };
+enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_CHANGE };
 
 /*
  * An operator waits for files of options to be read or written, or for options to be changed.
@@ -142,9 +142,9 @@ struct config_ask {
     struct mailbox *to;     /* [borrowed] where to */
     struct list_link link;  /* [main] */
     enum config_wish wish;
-    struct live_change *changes; /* of CONFIG_SET, in the same block; of CONFIG_RESET the ids */
-    unsigned change_count;
-    struct buf reply; /* owned, by who has the ask: the lines of the answer, all of them */
+    struct span args; /* [const] in the same block: the words after `config` */
+    bool noreply;     /* [const] */
+    struct buf reply; /* owned, by the thread that has the ask: all lines of the answer */
     bool is_composed; /* there was memory for it */
 };
 

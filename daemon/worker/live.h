@@ -29,7 +29,7 @@ struct live {
 /* An option and its new value as a user types it. */
 struct live_change {
     enum option_id id;
-    const char *value; /* [borrowed] NULL, where that is said: as it was given */
+    const char *value; /* [borrowed] */
 };
 
 /* Why nothing was changed. */

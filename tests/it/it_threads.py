@@ -288,6 +288,10 @@ def test_numbers_that_are_none():
         assert is_unchanged(o, [])
         assert o.ask(b"config set hz 77 threads 3 threads 4").startswith(b"CLIENT_ERROR threads: ")
         assert is_unchanged(o, [])
+        assert o.ask(b"config reset threads max_threads") == b"CLIENT_ERROR max_threads: needs a restart"
+        o.send(b"config set threads 0 noreply\r\nconfig set threads 3 noreply\r\n")
+        wait_for(lambda: figures(o)["threads"] == 3, "a change without an answer")
+        assert o.ask(b"config set threads 2") == b"OK"
 
 
 def with_files(n):
@@ -367,6 +371,8 @@ def test_a_file_that_is_read_again():
             with open(path) as f:
                 assert f.read() == "threads = 3\n"
             assert o.ask(b"config reset *") == b"OK" and figures(o)["threads"] == 3
+            wait_for(lambda: "options, * is as it was given (config reset)" in d.log(), "the reset is logged")
+            assert d.log().count("(config reset") == 1, "one line for a pattern"
 
 
 def test_parked_workers_cost_little():
