@@ -44,7 +44,7 @@ uint64_t upload_held_by_all(const struct worker *w)
 
 uint64_t upload_held_max(const struct worker *w)
 {
-    int64_t limit = atomic_load_explicit(&w->engine->budget.limit_bytes, memory_order_relaxed);
+    int64_t limit = budget_limit(&w->engine->budget);
     uint64_t quarter = (uint64_t)limit / 4;
     uint64_t two = 2 * w->settings->item_size_max;
 

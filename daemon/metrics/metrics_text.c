@@ -231,7 +231,7 @@ static void read_process(const struct crew *crew, struct process_figures *p)
     }
     read_memory(p);
     p->open_fds = count_open_fds();
-    p->limit_bytes = (double)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed);
+    p->limit_bytes = (double)budget_limit(&e->budget);
     p->conn_limit = setting_get(crew->settings, conn_limit);
     p->workers = roster_active(&crew->roster);
     p->workers_wanted = setting_get(crew->settings, threads);

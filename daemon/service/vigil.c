@@ -72,10 +72,7 @@ static void tell_status(struct server *s)
              size_text((double)atomic_load_explicit(&s->crew.engine.budget.used_bytes,
                                                     memory_order_relaxed),
                        used),
-             size_text((double)atomic_load_explicit(&s->crew.engine.budget.limit_bytes,
-                                                    memory_order_relaxed),
-                       limit),
-             ratio, saving);
+             size_text((double)budget_limit(&s->crew.engine.budget), limit), ratio, saving);
     notify_status(text);
 }
 

@@ -113,8 +113,7 @@ static uint64_t get_reserved_fds(const struct general *g)
 
 static uint64_t get_limit_maxbytes(const struct general *g)
 {
-    return (uint64_t)atomic_load_explicit(&g->crew->engine.budget.limit_bytes,
-                                          memory_order_relaxed);
+    return (uint64_t)budget_limit(&g->crew->engine.budget);
 }
 
 static uint64_t get_accepting(const struct general *g)

@@ -263,7 +263,7 @@ void budget_set_limit(struct budget *b, int64_t limit)
 bool budget_lower(struct budget *b)
 {
     int64_t bound = atomic_load_explicit(&b->bound_bytes, memory_order_relaxed);
-    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    int64_t limit = budget_limit(b);
     int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
     int64_t next = limit;
 

@@ -107,18 +107,22 @@ void budget_set_limit(struct budget *b, int64_t limit);
  */
 bool budget_lower(struct budget *b);
 
+/* The limit as it was set, in bytes. Context: any thread. */
+static inline int64_t budget_limit(const struct budget *b)
+{
+    return atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+}
+
 /* Does the bound come down to the limit? Context: any thread. */
 static inline bool budget_is_lowered(const struct budget *b)
 {
-    return atomic_load_explicit(&b->bound_bytes, memory_order_relaxed) !=
-           atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&b->bound_bytes, memory_order_relaxed) != budget_limit(b);
 }
 
 /* Is more used than the limit, whatever the bound? Context: any thread. */
 static inline bool budget_is_over(const struct budget *b)
 {
-    return atomic_load_explicit(&b->used_bytes, memory_order_relaxed) >
-           atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&b->used_bytes, memory_order_relaxed) > budget_limit(b);
 }
 
 /*
@@ -127,7 +131,7 @@ static inline bool budget_is_over(const struct budget *b)
  */
 static inline int64_t budget_overdraw(const struct budget *b)
 {
-    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    int64_t limit = budget_limit(b);
 
     return limit / 32 > (4 << 20) ? limit / 32 : 4 << 20;
 }

@@ -119,7 +119,7 @@ bool carry_give_back(struct carry *c)
 /* How many segments should be on their way from shard to shard. */
 static uint32_t headroom(const struct carry *c)
 {
-    int64_t limit = atomic_load_explicit(&c->engine->budget.limit_bytes, memory_order_relaxed);
+    int64_t limit = budget_limit(&c->engine->budget);
     int64_t n = limit / HEADROOM_SHARE >> c->from->memory.arena.shift;
 
     return n < HEADROOM_MIN ? HEADROOM_MIN : n > HEADROOM_MAX ? HEADROOM_MAX : (uint32_t)n;

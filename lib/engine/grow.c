@@ -21,8 +21,7 @@
 
 static bool may_have_more(const struct engine *e)
 {
-    const uint64_t limit =
-        (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed);
+    const uint64_t limit = (uint64_t)budget_limit(&e->budget);
 
     return e->shard_count < e->shard_capacity &&
            share_fits(limit, e->shard_count + 1, UINT64_MAX, e->group.shape.shift);

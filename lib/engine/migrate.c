@@ -130,8 +130,7 @@ static int64_t indexes(const struct move *m)
 static void leave_uncounted(struct move *m, int64_t bytes)
 {
     struct budget *b = &m->engine->budget;
-    int64_t most =
-        atomic_load_explicit(&b->limit_bytes, memory_order_relaxed) / UNCOUNTED_SHARE;
+    int64_t most = budget_limit(b) / UNCOUNTED_SHARE;
 
     bytes = bytes < 0 ? 0 : bytes < most ? bytes : most;
     budget_add(b, m->uncounted - bytes);

@@ -34,11 +34,6 @@ static uint32_t wanted(const struct engine *e)
     return atomic_load_explicit(&e->reshard.wanted, memory_order_relaxed);
 }
 
-static uint64_t limit_of(const struct engine *e)
-{
-    return (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed);
-}
-
 /* ---- the mover's job --------------------------------------------------------------------- */
 
 static void add_figures(struct reshard_info *sum, const struct move_info *one)
@@ -88,7 +83,7 @@ struct room {
 static struct room look_at_room(const struct engine *e)
 {
     return (struct room){.serial = e->reshard.serial,
-                         .limit = limit_of(e),
+                         .limit = (uint64_t)budget_limit(&e->budget),
                          .left = budget_left(&e->budget),
                          .is_cancelled = e->reshard.is_cancelled};
 }
@@ -150,7 +145,7 @@ static void leave_idle(struct engine *e)
     }
 }
 
-static void run(void *arg)
+static void run_reshard(void *arg)
 {
     struct engine *e = arg;
     struct reshard *r = &e->reshard;
@@ -201,7 +196,7 @@ static bool want(struct engine *e, uint32_t shards)
     bool is_borne;
 
     pthread_mutex_lock(&e->flush_lock); /* the limit stays as it is */
-    is_borne = engine_bears(e, shards, limit_of(e));
+    is_borne = engine_bears(e, shards, (uint64_t)budget_limit(&e->budget));
     if (is_borne) {
         atomic_store_explicit(&e->reshard.wanted, shards, memory_order_relaxed);
     }
@@ -232,7 +227,7 @@ static enum mf_err start_or_replace(struct engine *e, uint32_t before)
     r->is_running = true;
     r->past = (struct reshard_info){0};
     r->state = RESHARD_MOVES;
-    r->ticket = standby_run(&e->mover, run, e);
+    r->ticket = standby_run(&e->mover, run_reshard, e);
     if (r->ticket == 0) {
         r->is_running = false;
         r->state = RESHARD_IDLE;
@@ -241,30 +236,42 @@ static enum mf_err start_or_replace(struct engine *e, uint32_t before)
     return MF_OK;
 }
 
+/* Take another number as wanted and start towards it. Under the mutex. */
+static enum mf_err set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pct)
+{
+    const uint32_t before = wanted(e);
+    const uint32_t shared = sharers(e);
+    enum mf_err err;
+
+    if (!want(e, shards)) {
+        return MF_EINVAL;
+    }
+    e->reshard.cpu_pct = cpu_pct;
+    err = add_missing(e, shards);
+    if (err == MF_OK) {
+        err = start_or_replace(e, before);
+    }
+    if (err == MF_OK) {
+        return MF_OK;
+    }
+    atomic_store_explicit(&e->reshard.wanted, before, memory_order_relaxed);
+    if (sharers(e) != shared) {
+        engine_share_among(e, shared); /* those that were added stay, for another time */
+    }
+    return err;
+}
+
 enum mf_err engine_set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pct)
 {
     struct reshard *r = &e->reshard;
-    enum mf_err err = MF_EINVAL;
-    uint32_t before;
-    uint32_t shared;
+    enum mf_err err;
 
     must_not_be_reading();
-    pthread_mutex_lock(&r->mutex);
-    before = wanted(e);
-    shared = sharers(e);
-    if (shards != 0 && shards <= e->shard_capacity && want(e, shards)) {
-        r->cpu_pct = cpu_pct;
-        err = add_missing(e, shards);
-        if (err == MF_OK) {
-            err = start_or_replace(e, before);
-        }
-        if (err != MF_OK) {
-            atomic_store_explicit(&r->wanted, before, memory_order_relaxed);
-        }
-        if (err != MF_OK && sharers(e) != shared) {
-            engine_share_among(e, shared); /* those that were added stay, for another time */
-        }
+    if (shards == 0 || shards > e->shard_capacity) {
+        return MF_EINVAL;
     }
+    pthread_mutex_lock(&r->mutex);
+    err = set_shards(e, shards, cpu_pct);
     pthread_mutex_unlock(&r->mutex);
     return err;
 }

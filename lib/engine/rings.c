@@ -43,9 +43,7 @@ static void take_all(struct engine *e)
 /* Of all rings. */
 static uint64_t bytes_wanted(const struct engine *e)
 {
-    uint64_t part =
-        (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed) /
-        RING_PART;
+    uint64_t part = (uint64_t)budget_limit(&e->budget) / RING_PART;
 
     if (e->config.ring_bytes != 0) {
         return e->config.ring_bytes;

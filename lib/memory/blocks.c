@@ -157,8 +157,7 @@ static handle_t hole_pick(const struct memory *m, const struct holes *l, uint32_
 
 static uint64_t split_floor(const struct memory *m)
 {
-    return (uint64_t)atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed) /
-           SPLIT_SHARE / memory_sharers(m);
+    return (uint64_t)budget_limit(m->arena.budget) / SPLIT_SHARE / memory_sharers(m);
 }
 
 /*
@@ -485,7 +484,7 @@ static void move_deaths(struct blocks *b, struct death *ring, uint32_t entries)
 void blocks_fit_ring(struct memory *m)
 {
     struct blocks *b = &m->blocks;
-    int64_t limit = atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed);
+    int64_t limit = budget_limit(m->arena.budget);
     uint32_t entries = ring_entries((uint64_t)limit / memory_sharers(m));
     struct death *old = mem_map(entries * sizeof(struct death), MEM_PAGES_SMALL);
     uint32_t old_entries = entries;

@@ -32,8 +32,7 @@
 /* One memory's share of the limit, in bytes. */
 static uint64_t share_of_limit(const struct memory *m)
 {
-    return (uint64_t)atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed) /
-           memory_sharers(m);
+    return (uint64_t)budget_limit(m->arena.budget) / memory_sharers(m);
 }
 
 bool room_is_paid_by_others(const struct memory *m)

@@ -28,7 +28,7 @@ static _Thread_local bool is_loader;
 
 bool guard_init(struct guard *g, uint64_t items, struct budget *budget)
 {
-    const int64_t limit = atomic_load_explicit(&budget->limit_bytes, memory_order_relaxed);
+    const int64_t limit = budget_limit(budget);
     const uint64_t most = (uint64_t)limit / GUARD_LIMIT_PART;
     uint64_t lines = LINES_MIN;
     size_t bytes;

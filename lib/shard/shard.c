@@ -18,7 +18,7 @@
 
 static uint64_t limit_of(const struct shard_group *g)
 {
-    return (uint64_t)atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed);
+    return (uint64_t)budget_limit(g->budget);
 }
 
 static uint32_t sharers_of(const struct shard_group *g)

@@ -331,7 +331,7 @@ static void fit_lowered(struct shard *s)
 {
     const struct budget *b = s->group->budget;
     uint64_t items = ctr_get(&s->counters, CTR_curr_items);
-    double limit = (double)atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    double limit = (double)budget_limit(b);
     double used = (double)atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
 
     if (!budget_is_lowered(b) || s->table.phase != TABLE_STEADY) {

@@ -124,7 +124,7 @@ static int64_t pinned_bytes(const struct arena *a, uint64_t pins)
 bool value_may_pin(const struct value_walk *w)
 {
     const struct budget *b = w->shard->memory.arena.budget;
-    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    int64_t limit = budget_limit(b);
     uint64_t pins = atomic_load_explicit(&anchor_of(w)->pins, memory_order_relaxed);
     int64_t held = pinned_bytes(&w->shard->memory.arena, pins);
     int64_t more = run_bytes(w) - held;
@@ -192,8 +192,7 @@ bool value_pin_is_dead(const struct value_pin *pin)
 uint64_t value_pinned_excess(const struct shard *s)
 {
     const struct shard_group *g = s->group;
-    uint64_t limit =
-        (uint64_t)atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed);
+    uint64_t limit = (uint64_t)budget_limit(g->budget);
     uint64_t held = 0;
 
     for (uint32_t i = 0; i < atomic_load_explicit(&g->count, memory_order_acquire); i++) {
