@@ -232,12 +232,8 @@ static bool is_due(const struct snapshots *s)
 /* Has anything in the file found no room? The log does not tell when that is deleted. */
 static bool has_left_out(const struct snapshots *s)
 {
-    uint64_t n = atomic_load(&s->load.counts.refused);
-
-    for (uint32_t i = 0; i < s->engine->shard_count; i++) {
-        n += ctr_get(shard_counters(s->engine->shards[i]), CTR_evictions);
-    }
-    return n != 0;
+    return atomic_load(&s->load.counts.refused) != 0 ||
+           engine_counter(s->engine, CTR_evictions) != 0;
 }
 
 /* Is the first file to be saved before the server serves, as what is answered is to last? */

@@ -18,7 +18,6 @@
 #include "lib/engine/feed.h"
 #include "lib/engine/flush.h"
 #include "lib/replica/applier.h"
-#include "lib/shard/shard.h"
 #include "lib/snapshot/rate.h"
 #include "lib/snapshot/shipping.h"
 
@@ -107,13 +106,12 @@ static bool on_rest(void *arg)
 
 static bool begin_encoder(struct syncing *y)
 {
-    struct snap_header h = {.unix_ms = unix_now(y), .flags = SNAP_IS_LOG};
     const struct engine *e = y->sync->engine;
+    struct snap_header h = {.unix_ms = unix_now(y),
+                            .flags = SNAP_IS_LOG,
+                            .items = engine_counter(e, CTR_curr_items),
+                            .bytes = engine_counter(e, CTR_item_bytes)};
 
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        h.items += ctr_get(&e->shards[i]->counters, CTR_curr_items);
-        h.bytes += ctr_get(&e->shards[i]->counters, CTR_item_bytes);
-    }
     y->has_encoder = snap_encoder_begin(&y->encoder, write_bytes, y, &h, false);
     return y->has_encoder ||
            end_with(y, y->is_broken ? FULLSYNC_CLIENT_GONE : FULLSYNC_NO_MEMORY);

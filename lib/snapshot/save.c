@@ -11,9 +11,9 @@
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/walk.h"
-#include "lib/shard/shard.h"
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/newfile.h"
@@ -135,12 +135,10 @@ static enum save_end write_file(struct saver *s)
         .chain = save->chain,
         .log = save->log,
         .items = atomic_load_explicit(&s->walk.total, memory_order_relaxed),
+        .bytes = engine_counter(save->engine, CTR_item_bytes),
     };
     enum save_end end;
 
-    for (uint32_t i = 0; i < save->engine->shard_count; i++) {
-        h.bytes += ctr_get(&save->engine->shards[i]->counters, CTR_item_bytes);
-    }
     if (!snap_encoder_begin(&s->encoder, write_bytes, s, &h, save->is_packed)) {
         return s->is_broken ? SAVE_FAILED : SAVE_NO_MEMORY;
     }
