@@ -24,7 +24,6 @@
 #include "lib/engine/engine.h"
 #include "lib/link/link.h"
 #include "lib/replica/applier.h"
-#include "lib/replica/sealed_line.h"
 
 /* Pauses between sessions: after a link that was cut, and after a sync that failed. */
 #define CUT_PAUSE_MIN_MS  50
@@ -308,11 +307,7 @@ static bool read_greeting(struct span line, struct greeting *g)
 {
     struct words w;
 
-    if (!line_unseal(&line)) {
-        return false;
-    }
-    answer_split(line, &w);
-    if (w.count < 8) {
+    if (!answer_unseal(line, &w) || w.count < 8) {
         return false;
     }
     g->continues = span_is(w.word[0], "CONTINUE");
@@ -463,11 +458,7 @@ static bool read_part(struct span line, struct part *p)
 {
     struct words w;
 
-    if (!line_unseal(&line)) {
-        return false;
-    }
-    answer_split(line, &w);
-    return w.count == 7 && span_is(w.word[0], "PART") &&
+    return answer_unseal(line, &w) && w.count == 7 && span_is(w.word[0], "PART") &&
            num_u32(w.word[1], &p->bytes) == MF_OK && p->bytes <= REPL_PORTION_MAX &&
            answer_time(w.word[2], &p->now_ms) && answer_offset(w.word[3], &p->end) &&
            answer_offset(w.word[4], &p->due_offset) &&

@@ -13,6 +13,7 @@
 #include "lib/base/check.h"
 #include "lib/base/num.h"
 #include "lib/link/password.h"
+#include "lib/replica/sealed_line.h"
 
 /* No stream and no time gets there. */
 #define OFFSET_MAX ((uint64_t)1 << 62)
@@ -34,6 +35,15 @@ void answer_split(struct span line, struct words *w)
         n += end != NULL;
         line = span_of(line.ptr + n, line.len - n);
     }
+}
+
+bool answer_unseal(struct span line, struct words *w)
+{
+    if (!line_unseal(&line)) {
+        return false;
+    }
+    answer_split(line, w);
+    return true;
 }
 
 bool answer_offset(struct span word, uint64_t *offset)

@@ -95,6 +95,9 @@ struct words {
 
 void answer_split(struct span line, struct words *w);
 
+/* The same for a line with a sum at its end. False: it is missing or wrong; w is unset. */
+bool answer_unseal(struct span line, struct words *w);
+
 /*
  * The numbers of an answer. False: the word is none, or so large that no server has it; sums
  * and differences of those that are taken do not overflow.

@@ -12,7 +12,6 @@
 #include "daemon/worker/follower_parts.h"
 #include "lib/base/num.h"
 #include "lib/engine/engine.h"
-#include "lib/replica/sealed_line.h"
 #include "lib/shard/expire.h"
 
 /* The bytes of a full sync, as they come in portions. */
@@ -31,10 +30,8 @@ static void read_end(struct incoming *in, struct span line)
 {
     struct words words;
     const struct words *w = &words;
-    const bool is_sealed = line_unseal(&line);
 
-    answer_split(line, &words);
-    in->is_whole = is_sealed && w->count == 7 && span_is(w->word[0], "END") &&
+    in->is_whole = answer_unseal(line, &words) && w->count == 7 && span_is(w->word[0], "END") &&
                    replid_parse(w->word[2], &in->name.id) && !replid_is_none(&in->name.id) &&
                    answer_epoch(w->word[3], &in->name.epoch) &&
                    answer_offset(w->word[4], &in->name.offset) &&
