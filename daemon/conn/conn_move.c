@@ -226,16 +226,19 @@ bool conn_move_some(struct worker *w)
     }
     for (unsigned looks = 0; all->move_next != NULL; looks++) {
         struct conn *c = all->move_next;
-        struct worker *to = next_taker(w);
+        struct worker *to = NULL;
 
-        if (to == NULL) {
-            return false;
-        }
         if (moves == MOVES_MAX || looks == LOOKS_MAX) {
             return true;
         }
-        all->move_next = c->next;
-        moves += may_go(c) && leave(c, to);
+        if (may_go(c)) {
+            to = next_taker(w);
+            if (to == NULL) {
+                return false;
+            }
+        }
+        all->move_next = c->next; /* before c leaves the list */
+        moves += to != NULL && leave(c, to);
     }
     check_accounts(w);
     return false;

@@ -176,11 +176,7 @@ void holder_join(struct worker *w, struct holder *x)
 
 void holder_set_apart(struct worker *w, struct holder *x)
 {
-    must_be_worker(w);
-    if (!x->is_apart && x->bytes > 0) {
-        list_remove(&x->link);
-        add_bytes(w, -(int64_t)x->bytes);
-    }
+    holder_leave(w, x);
     x->is_apart = true;
 }
 
