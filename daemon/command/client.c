@@ -59,14 +59,6 @@ bool client_append(struct client *c, const char *bytes, size_t n)
     return k != NULL && outq_append(&k->outq, bytes, n);
 }
 
-bool client_give(struct client *c, char *base, size_t cap, size_t from, size_t end)
-{
-    struct kept *k = client_keep(c);
-
-    must_be_a_worker();
-    return k != NULL && outq_give(&k->outq, base, cap, from, end);
-}
-
 /* It keeps so much of both now. */
 static bool count(struct kept *k, struct worker *w, size_t in_bytes, size_t out_bytes)
 {

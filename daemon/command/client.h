@@ -262,9 +262,6 @@ void client_drop_kept(struct client *c);
  */
 bool client_append(struct client *c, const char *bytes, size_t n);
 
-/* The same, without a copy, if nothing is there: as outq_give(). Context: worker. */
-bool client_give(struct client *c, char *base, size_t cap, size_t from, size_t end);
-
 /* Is there output that its socket did not take? */
 static inline bool client_has_output(const struct client *c)
 {

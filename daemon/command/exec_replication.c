@@ -35,10 +35,6 @@
 /* The line in front of the bytes. */
 #define HEAD_MAX 160u
 
-/* Line and bytes of an answer. So many are worth a buffer that is given away, not copied. */
-#define BUFFER_BYTES (HEAD_MAX + REPL_PORTION_MAX)
-#define GIVE_BYTES   (16u * 1024)
-
 /* The longest line. */
 #define LINE_MAX_BYTES (256u + REPL_PATH_BYTES)
 
@@ -53,7 +49,7 @@ struct following {
     bool is_syncing;         /* it is sent everything */
     bool is_closed;          /* the timer is */
     uint64_t expired_before; /* when it was answered last: items that had expired */
-    char *buffer;            /* BUFFER_BYTES; NULL: none yet, or it was given away */
+    char *buffer;            /* HEAD_MAX and REPL_PORTION_MAX bytes; NULL until it is online */
 };
 
 static void end(struct client_service *service);
@@ -77,7 +73,8 @@ static void release_if_idle(struct following *f)
 {
     if (f->client == NULL && f->is_closed && !atomic_load(&f->replica.more.is_posted)) {
         if (f->buffer != NULL) {
-            budget_add(&f->replica.worker->engine->budget, -(int64_t)BUFFER_BYTES);
+            budget_add(&f->replica.worker->engine->budget,
+                       -(int64_t)(HEAD_MAX + REPL_PORTION_MAX));
         }
         mem_free(f->buffer);
         mem_free(f);
@@ -150,31 +147,6 @@ static void answer_lost(struct following *f)
     (void)client_answer(&f->late, reply_text(REPLY_REPL_GAP), true);
 }
 
-/* What it needs to be sent the stream. */
-static bool make_buffer(struct following *f)
-{
-    if (f->buffer == NULL) {
-        f->buffer = mem_alloc(BUFFER_BYTES);
-        if (f->buffer != NULL) {
-            budget_add(&f->replica.worker->engine->budget, (int64_t)BUFFER_BYTES);
-        }
-    }
-    return f->buffer != NULL;
-}
-
-/* Answer with what stands in the buffer from `from` up to `end`. */
-static void send_part(struct following *f, size_t from, size_t end)
-{
-    struct span part = span_of(f->buffer + from, end - from);
-
-    if (part.len >= GIVE_BYTES && client_give(f->client, f->buffer, BUFFER_BYTES, from, end)) {
-        f->buffer = NULL; /* it counts as output of the client now */
-        budget_add(&f->replica.worker->engine->budget, -(int64_t)BUFFER_BYTES);
-        part = span_of("", 0);
-    }
-    (void)client_answer(&f->late, part, true);
-}
-
 /* Answer, if there is something; is_due: in any case. */
 static void answer_part(struct following *f, bool is_due)
 {
@@ -188,11 +160,6 @@ static void answer_part(struct following *f, bool is_due)
         f->is_asked = false;
         await_client(f);
         (void)client_answer(&f->late, reply_text(REPLY_HANDOVER), true);
-        return;
-    }
-    if (!make_buffer(f)) {
-        f->is_asked = false;
-        (void)client_answer(&f->late, span_of("", 0), false); /* it is closed */
         return;
     }
     n = shipper_read(f->replica.reader, f->buffer + HEAD_MAX, REPL_PORTION_MAX);
@@ -212,7 +179,8 @@ static void answer_part(struct following *f, bool is_due)
     memcpy(f->buffer + HEAD_MAX - head_len, head, head_len);
     f->is_asked = false;
     await_client(f);
-    send_part(f, HEAD_MAX - head_len, HEAD_MAX + (size_t)n);
+    (void)client_answer(&f->late,
+                        span_of(f->buffer + HEAD_MAX - head_len, head_len + (size_t)n), true);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -337,6 +305,19 @@ static struct following *begin(struct turn *t)
     uv_timer_init(&t->w->loop, &f->timer);
     f->timer.data = f;
     return f;
+}
+
+/* What it needs to be sent the stream. */
+static bool make_buffer(struct following *f)
+{
+    if (f->buffer == NULL) {
+        f->buffer = mem_alloc(HEAD_MAX + REPL_PORTION_MAX);
+        if (f->buffer != NULL) {
+            budget_add(&f->replica.worker->engine->budget,
+                       (int64_t)(HEAD_MAX + REPL_PORTION_MAX));
+        }
+    }
+    return f->buffer != NULL;
 }
 
 static void greet(struct turn *t, const struct repl_greeting *g, uint32_t version,

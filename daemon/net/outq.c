@@ -210,20 +210,6 @@ bool outq_append(struct outq *q, const char *bytes, size_t n)
     return true;
 }
 
-bool outq_give(struct outq *q, char *base, size_t cap, size_t from, size_t end)
-{
-    must_be_a_worker();
-    debug_must(from < end && end <= cap);
-    if (!outq_is_empty(q)) {
-        return false;
-    }
-    outq_fini(q);
-    out_init(&q->out, base, cap);
-    q->out.len = end;
-    q->out.sent = from;
-    return true;
-}
-
 /* Copy all that is left of o's value. There is room. */
 static void copy_value(struct out *to, struct out *o)
 {

@@ -105,12 +105,6 @@ static inline size_t outq_held_bytes(const struct outq *q)
 bool outq_append(struct outq *q, const char *bytes, size_t n);
 
 /*
- * Give it the bytes from `from` up to `end` of memory that mem_alloc() made, cap bytes, which
- * it owns from here on. False: it is not empty, and has not taken them. Context: worker.
- */
-bool outq_give(struct outq *q, char *base, size_t cap, size_t from, size_t end);
-
-/*
  * Keep what is left of o for after the section: copy bytes, pin whole segments. o is empty
  * then. Only an empty queue can keep a value. False: no memory; the rest of o is lost and the
  * connection cannot go on. Context: worker; read side while o refers to a value.

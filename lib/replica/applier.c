@@ -332,11 +332,10 @@ static enum applier_result take_block(struct applier *a, const char *block, size
     if (result != APPLIER_OK) {
         return result;
     }
-    if (b.kind != FRAME_ID) {
-        backlog_append_checked(backlog, block, n);
-    } else if (!backlog_append_copy(backlog, block, n)) {
+    if (!backlog_append_copy(backlog, block, n)) {
         return APPLIER_BAD;
-    } else {
+    }
+    if (b.kind == FRAME_ID) {
         backlog_get_name(backlog, &name);
         a->id = name.id;
         if (a->cfg.renamed != NULL) {

@@ -264,15 +264,6 @@ void backlog_promote(struct backlog *b, const struct replid *next, int64_t unix_
     append_id(b, block, next, epoch);
 }
 
-void backlog_append_checked(struct backlog *b, const char *block, size_t n)
-{
-    debug_must(frame_is_good(block, n, &b->name.id, backlog_end(b)));
-    put_bytes(b, block, n);
-    pthread_mutex_lock(&b->mutex);
-    publish(b, n);
-    pthread_mutex_unlock(&b->mutex);
-}
-
 bool backlog_append_copy(struct backlog *b, const char *block, size_t n)
 {
     struct replid next;
@@ -290,7 +281,10 @@ bool backlog_append_copy(struct backlog *b, const char *block, size_t n)
         append_id(b, block, &next, epoch);
         return true;
     }
-    backlog_append_checked(b, block, n);
+    put_bytes(b, block, n);
+    pthread_mutex_lock(&b->mutex);
+    publish(b, n);
+    pthread_mutex_unlock(&b->mutex);
     return true;
 }
 

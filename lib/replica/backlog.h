@@ -108,9 +108,6 @@ void backlog_append(struct backlog *b, const struct snap_block *head, char *bloc
  */
 bool backlog_append_copy(struct backlog *b, const char *block, size_t n);
 
-/* The same of a block that is not an ID block, and whose sum the caller has checked. */
-void backlog_append_checked(struct backlog *b, const char *block, size_t n);
-
 /* ---- reading ----------------------------------------------------------------------------- */
 
 enum backlog_answer {

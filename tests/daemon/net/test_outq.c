@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "daemon/net/outq.h"
-#include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/erase.h"
@@ -226,29 +225,6 @@ TEST(empty_queue_owns_nothing)
     ck_assert_uint_gt(outq_held_bytes(&q), 0);
     outq_fini(&q);
     ck_assert_uint_eq(outq_held_bytes(&q), 0);
-}
-
-TEST(memory_that_is_given_is_sent_from_where_it_is)
-{
-    char *given = mem_alloc(1000);
-    char arrived[16];
-    struct outq q;
-    uint64_t written = 0;
-
-    memcpy(given + 10, "given", 5);
-    outq_init(&q);
-    ck_assert(outq_append(&q, "x", 1));
-    ck_assert(!outq_give(&q, given, 1000, 10, 15)); /* it would have to wait */
-    ck_assert_int_eq(outq_send(&q, &io, &written), SEND_ALL);
-    ck_assert(outq_give(&q, given, 1000, 10, 15));
-    ck_assert_uint_eq(outq_held_bytes(&q), 1000);
-    ck_assert_uint_eq(out_left(&q.out), 5);
-    ck_assert(outq_append(&q, " more", 5));
-    ck_assert_int_eq(outq_send(&q, &io, &written), SEND_ALL);
-    ck_assert_uint_eq(written, 11);
-    ck_assert_uint_eq(outq_held_bytes(&q), 0);
-    ck_assert_int_eq(read(fds[1], arrived, sizeof(arrived)), 11);
-    ck_assert_mem_eq(arrived, "xgiven more", 11);
 }
 
 TEST(closed_peer_breaks_without_a_signal)
