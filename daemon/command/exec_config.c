@@ -76,7 +76,7 @@ static enum turn_stop config_get(struct turn *t, const struct config_words *w)
 
 /* A client that waits for main. */
 struct config_wait {
-    struct config_ask ask; /* stands first: it is released as a whole */
+    struct config_ask ask; /* must be first: it is released as a whole */
     struct late_answer late;
 };
 

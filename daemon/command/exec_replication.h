@@ -4,24 +4,27 @@
  * replconf), what an operator says (replicaof, promote, failover, role), and what clients do
  * (wait). See daemon/worker/replication.h.
  *
- *     psync VERSIONS EPOCH ID OFFSET RUN PORT
- *         CONTINUE VERSION ID EPOCH OFFSET END TIME PATH
- *         FULLSYNC VERSION ID EPOCH OFFSET END TIME PATH REASON
+ *     psync VERSIONS EPOCH ID OFFSET RUN WHERE
+ *         CONTINUE VERSION ID EPOCH OFFSET END TIME PATH SUM
+ *         FULLSYNC VERSION ID EPOCH OFFSET END TIME PATH REASON SUM
  *         SERVER_ERROR REASON
  *     sync                after FULLSYNC: everything, see exec_export.h
- *         PART BYTES, the bytes, ..., END ITEMS ID EPOCH OFFSET SERVE_FROM LOST
+ *         PART BYTES, the bytes, ..., END ITEMS ID EPOCH OFFSET SERVE_FROM LOST SUM
  *     replconf ack OFFSET  it has applied what is before there; what comes next is the answer,
  *                          as soon as there is something, or after a while without
- *         PART BYTES TIME END DUE_OFFSET DUE, the bytes
+ *         PART BYTES TIME END DUE_OFFSET DUE WALL SUM, the bytes
  *         HANDOVER         it has everything, and is the primary
  *     replconf failover OFFSET MS  the same, and it is to be handed over to within that time
  *
  * VERSIONS are those that the replica speaks, LEAST-MOST, and VERSION is the one that is spoken
- * (daemon/worker/repl_version.h). RUN names the process of the replica, which serves at PORT;
- * 0: not over TCP. ID is - for one that has nothing. LOST is 1 if items are missing at the
- * sender. TIME is the primary's clock, and DUE the time up to which what is due is gone there
- * by DUE_OFFSET, both on the scale of the stream. PATH names the process of the primary and
- * those that it follows. Context of all functions: worker, outside a section.
+ * (daemon/worker/repl_version.h). RUN names the process of the replica. WHERE is the address at
+ * which it serves: HOST:PORT, or PORT alone for the host that the link comes from; 0: it does
+ * not serve over TCP. ID is - for a replica that has nothing. LOST is 1 if items are missing at
+ * the sender. TIME is the primary's clock, and DUE the time up to which what is due is gone
+ * there by DUE_OFFSET, both on the scale of the stream. WALL is the wall clock of the primary.
+ * PATH names the process of the primary and those that it follows. SUM is the XXH32 of what
+ * precedes it on the line (lib/replica/sealed_line.h). Context of all functions: worker,
+ * outside a section.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H

@@ -49,7 +49,7 @@ static void adopt_next(struct conn_arrivals *b, struct worker *w)
 
 static void on_batch(struct message *m, void *receiver)
 {
-    struct conn_arrivals *b = (struct conn_arrivals *)(void *)m; /* the message stands first */
+    struct conn_arrivals *b = (struct conn_arrivals *)(void *)m; /* its first member */
     struct worker *w = receiver;
 
     must_be_worker(w);

@@ -76,7 +76,7 @@ static void resume(struct conn *c, const struct passed_conn *p)
 
 static void on_heirs(struct message *m, void *receiver)
 {
-    struct conn_heirs *h = (struct conn_heirs *)(void *)m; /* the message stands first */
+    struct conn_heirs *h = (struct conn_heirs *)(void *)m; /* its first member */
     struct worker *w = receiver;
 
     must_be_worker(w);

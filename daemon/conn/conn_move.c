@@ -17,13 +17,13 @@
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
-/* In a turn of the loop so many go, and so many are looked at. */
+/* Most connections that leave, and that are looked at, in one turn of the loop. */
 #define MOVES_MAX 64u
 #define LOOKS_MAX 512u
 
 /* A connection on its way. */
 struct conn_move {
-    struct message message; /* stands first */
+    struct message message; /* must be first */
     struct conn *c;         /* owned */
     struct worker *to;      /* [borrowed] */
     uint32_t doubts;        /* what the worker that gave it had been told by then */
@@ -104,7 +104,7 @@ static void join(struct conn *c, struct worker *w)
 
 static void on_arrival(struct message *message, void *receiver)
 {
-    struct conn_move *m = (struct conn_move *)(void *)message; /* the message stands first */
+    struct conn_move *m = (struct conn_move *)(void *)message; /* its first member */
     struct worker *w = receiver;
     struct conn *c = m->c;
 

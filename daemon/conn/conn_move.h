@@ -12,8 +12,8 @@
  * know: an export, a replica, who waits for replicas; it is served where it is until that ends.
  *
  * It leaves all lists and accounts of its worker, its poll handle is closed, and when the loop
- * has let go of that, it is posted to the other worker, which takes it up. What was told to all
- * connections meanwhile is told to it then.
+ * has let go of that, it is posted to the other worker, which takes it up. That worker
+ * then tells it what all connections were told meanwhile.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_MOVE_H
 #define MAYFLY_DAEMON_CONN_CONN_MOVE_H

@@ -49,7 +49,7 @@
 #define SERVICE_PORT_MAX 1023u
 
 struct udp {
-    struct message message; /* stands first; on its way to another worker */
+    struct message message; /* must be first; on its way to another worker */
     /* [const] */
     uint32_t magic;
     uint32_t number; /* of the worker that it is for, counted round */
@@ -524,7 +524,7 @@ bool udp_has_any(const struct worker *w)
 
 static void on_arrival(struct message *m, void *receiver)
 {
-    struct udp *u = (struct udp *)(void *)m; /* the message stands first */
+    struct udp *u = (struct udp *)(void *)m; /* its first member */
     struct worker *w = receiver;
 
     must_be_worker(w);

@@ -218,7 +218,7 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
             return false;
         }
     }
-    /* The certificates that a link trusts unless it is told others. */
+    /* The certificates that a link trusts unless an option names others. */
     for (unsigned i = 0; i < sizeof(trusted) / sizeof(trusted[0]); i++) {
         if (!allow_path(ruleset, trusted[i], READ, handled)) {
             return false;

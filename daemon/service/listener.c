@@ -69,7 +69,7 @@ struct listeners {
     struct socket_list list;
     struct conn_origin *beyond; /* owned: the twins of those of the list, for replicas */
     struct socket_list udp;     /* the workers own the descriptors once they were dealt */
-    uint32_t udp_group;         /* so many of them share an address */
+    uint32_t udp_group;         /* number of sockets that share an address */
     /* [main] */
     struct acceptor *acceptors;     /* one for each socket of the list; NULL until accepting */
     struct conn_arrivals **batches; /* of this turn, one for each worker */
@@ -91,7 +91,7 @@ struct listeners {
 
 static void on_udp(struct message *m, void *receiver)
 {
-    struct udp_handover *h = (struct udp_handover *)(void *)m; /* the message stands first */
+    struct udp_handover *h = (struct udp_handover *)(void *)m; /* its first member */
 
     if (!udp_adopt(receiver, h->fd, h->number)) {
         log_warn("listener, a worker cannot serve UDP (no memory)");

@@ -34,14 +34,14 @@
 
 /* A reload that waits for the certificates. */
 struct reload_wait {
-    struct certs_ask certs; /* stands first: it is released as a whole */
+    struct certs_ask certs; /* must be first: it is released as a whole */
     struct config_ask *ask; /* NULL: it was answered meanwhile */
     struct list_link link;  /* [main] */
     char why[WHY_BYTES];    /* what was wrong before; "": nothing */
 };
 
 struct reconfigure {
-    struct pool_job job; /* stands first; comes back to main */
+    struct pool_job job; /* must be first; comes back to main */
 
     /* [const] */
     struct server *server; /* [borrowed] */
@@ -464,7 +464,7 @@ static void change(struct server *s, struct config_ask *ask)
 
 void reconfigure_on_ask(struct message *m, void *receiver)
 {
-    struct config_ask *ask = (struct config_ask *)(void *)m; /* the message stands first */
+    struct config_ask *ask = (struct config_ask *)(void *)m; /* its first member */
     struct reconfigure *r = reconfigure_of(receiver);
 
     if (r->is_stopped) {

@@ -34,7 +34,7 @@ struct big_item {
 };
 
 struct big_gather {
-    struct stats_gather gather; /* stands first */
+    struct stats_gather gather; /* must be first */
     struct position at;         /* in the home shards of the worker that is visited */
     uint32_t used;
     struct big_item items[KEPT]; /* the largest first */

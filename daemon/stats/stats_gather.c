@@ -13,7 +13,7 @@
 
 static struct stats_gather *gather_of(struct message *m)
 {
-    return (struct stats_gather *)(void *)m; /* the message stands first */
+    return (struct stats_gather *)(void *)m; /* its first member */
 }
 
 static struct stats_gather *gather_of_task(struct task *task)

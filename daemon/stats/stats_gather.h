@@ -39,7 +39,7 @@ struct stats_gather {
     struct task task;     /* of the worker that has it */
     struct worker *asker; /* [borrowed] */
     uint32_t next;        /* the worker that is visited next */
-    uint32_t workers;     /* so many there were when it began; those are visited */
+    uint32_t workers;     /* workers that existed when it began; these are visited */
     enum gather_stage stage;
     struct stats_out out;
     stats_done_fn done;

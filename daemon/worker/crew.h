@@ -250,8 +250,8 @@ int crew_start(struct crew *crew);
 bool crew_have_workers(struct crew *crew, uint32_t count, char *why);
 
 /*
- * So many workers serve from now on, of those that there are; tell all of them. Context: main,
- * while the crew serves.
+ * Have the first `count` of the existing workers serve from now on, and tell all workers.
+ * Context: main, while the crew serves.
  */
 void crew_set_active(struct crew *crew, uint32_t count);
 

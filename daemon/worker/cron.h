@@ -30,7 +30,7 @@ void cron_after_events(struct worker *w);
 bool cron_before_block(struct worker *w);
 
 /*
- * The worker has nothing any more, and no timer is to wake it; whoever needs one of them sets
+ * The worker has nothing any more, and no timer is to wake it; code that needs a timer sets
  * it again. Context: worker.
  */
 void cron_rest(struct worker *w);

@@ -377,7 +377,7 @@ static void note_path(struct follower *f, struct span path)
     }
 }
 
-/* Where this server serves: the primary is told, and follows it there if it hands over. */
+/* Port at which this server serves. The primary follows it there after a handover. */
 static unsigned port_to_tell(const struct follower *f)
 {
     const struct crew *crew = f->r->crew;

@@ -14,7 +14,7 @@
 /* The smallest transit of this time gives the offset between the clocks. */
 #define SCALE_WINDOW_MS 30000
 
-/* A skew above the first is told, and that it is over below the second. */
+/* A skew above the first is logged as a warning; its end is logged below the second. */
 #define SKEW_MS      1000
 #define SKEW_OVER_MS 500
 

@@ -121,7 +121,7 @@ enum session follower_end_cut(struct follower *f, enum session how);
 /* The same before the first answer, which a server that speaks TLS only does not give. */
 enum session follower_end_unanswered(struct follower *f);
 
-/* Open the link, for which the files of TLS are read anew each time. False: f->why. */
+/* Open the link. The files of TLS are read again each time. False: f->why. */
 bool follower_connect(struct follower *f, msec_t timeout_ms);
 
 /* As the options say; SESSION_GOES_ON: done, or not asked for. */

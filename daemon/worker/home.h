@@ -36,7 +36,7 @@ struct shard;
 struct worker;
 
 struct home {
-    struct message message; /* stands first; on its way to another worker */
+    struct message message; /* must be first; on its way to another worker */
     /* [const] while it is at one worker */
     struct worker *worker; /* [borrowed] */
     struct shard *shard;   /* [borrowed] */

@@ -111,7 +111,7 @@ static bool make_workers(struct crew *crew, const struct settings *wanted,
            crew_have_workers(crew, setting_get(wanted, threads), refusal->why);
 }
 
-/* They were changed: whoever goes by them is told. */
+/* These options were changed: tell the threads that use them. */
 static void tell(struct crew *crew, const enum option_id *ids, unsigned count)
 {
     if (live_is_for_main(ids, count)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of the running server are changed here, whoever asks: `config`, a file that is read
+ * Options of the running server are changed here, for `config` and for a file that is read
  * again. Several at once, all or none, one change after the other. What needs more than a store
- * is done with it: the limit on memory is the engine's to accept, descriptors must suffice, and
- * whoever sleeps by an old value is woken.
+ * is done with it: the engine must accept the limit on memory, descriptors must suffice, and
+ * threads that computed their sleep from an old value are woken.
  */
 #ifndef MAYFLY_DAEMON_WORKER_LIVE_H
 #define MAYFLY_DAEMON_WORKER_LIVE_H

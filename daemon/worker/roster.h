@@ -6,16 +6,16 @@
  * give away their homes, datagram sockets and connections; what cannot move at once is served
  * where it is, however long that takes. One that has nothing left is parked: no timer of it
  * runs, its buffers are given back, and its loop sleeps. It does not end before the server, so
- * whoever has a pointer to a worker may keep it, and sums over workers never fall.
+ * pointers to a worker stay valid, and sums over workers never fall.
  *
- * Nobody directs this. When the number changes every worker is told, and looks at what it has
- * itself: a shard is at home with the worker that has its number, counted round, and so is a
+ * There is no central plan. When the number changes, every worker is told and checks what it
+ * has: a shard is at home with the worker that has its number, counted round, and so is a
  * datagram socket; connections go to the worker that has fewest. What comes to a worker that is
  * not to have it by then is given on. So the newest number counts, however often it changes.
  *
  * On its way a thing belongs to nobody: it is a message in a mailbox, and counted in `arriving`
- * of who gets it, which is not drained before it has come. While the crew drains nothing begins
- * to move.
+ * of the worker that gets it, which is not drained before it has come. While the crew drains
+ * nothing begins to move.
  *
  * Workers are known by their numbers here.
  */
@@ -34,8 +34,8 @@ enum worker_role { WORKER_ACTIVE, WORKER_LEAVING, WORKER_PARKED };
 
 /* All zero before the workers are made. [atomic] */
 struct roster {
-    _Atomic uint32_t created; /* the first so many exist; grows only, released after them */
-    _Atomic uint32_t active;  /* the first so many of them serve */
+    _Atomic uint32_t created; /* number of workers that exist; only grows; a release */
+    _Atomic uint32_t active;  /* workers below this number serve */
     _Atomic bool stays;       /* seq_cst: nothing begins to move any more */
     _Atomic uint16_t home_of[WORKERS_MAX];  /* who is at home in a shard, or was it last */
     _Atomic uint32_t conns[WORKERS_MAX];    /* of each, with those on their way to it */
@@ -58,7 +58,7 @@ static inline uint32_t roster_active(const struct roster *r)
     return atomic_load_explicit(&r->active, memory_order_acquire);
 }
 
-/* So many shall serve; the caller tells them. */
+/* Set the number of workers that serve; the caller tells them. */
 static inline void roster_set_active(struct roster *r, uint32_t count)
 {
     atomic_store_explicit(&r->active, count, memory_order_release);

@@ -182,8 +182,8 @@ void watch_leave(struct watcher *x)
 }
 
 /*
- * Main puts lines into the ring, and then reads whom to tell; the caller reads the ring after
- * this. So who was told in vain had put them before they are looked for.
+ * Main puts lines into the ring and then reads which workers to tell. The caller reads the ring
+ * after this call, so it finds lines of which main told only the workers known before.
  */
 void watch_join(struct watcher *x, struct worker *w)
 {

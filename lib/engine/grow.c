@@ -4,7 +4,7 @@
  *
  * Under flush_lock no flush is scheduled, no guard is given and no limit set, so what is copied
  * from the other shards stays true until the new one is published. Only a flush that is
- * scheduled already may be carried out meanwhile, by whoever meets it: see publish().
+ * scheduled already may be carried out meanwhile, by a thread that finds it due: see publish().
  */
 #include "lib/engine/grow.h"
 

@@ -6,8 +6,8 @@
  * guard of a load that is under way. No slot is in it, so no request meets it until a move
  * (migrate.h) has slots go there.
  *
- * A shard is never taken away: whoever has a pointer to one, or a number below shard_count, may
- * use it until the engine is stopped. Loops over all shards read shard_count again and again,
+ * A shard is never taken away: a pointer to one, or a number below shard_count, is valid until
+ * the engine is stopped. Loops over all shards read shard_count again and again,
  * or read it once and miss one that has nothing yet.
  */
 #ifndef MAYFLY_LIB_ENGINE_GROW_H
@@ -28,8 +28,8 @@ struct engine;
 enum mf_err engine_add_shard(struct engine *e);
 
 /*
- * The first so many shards share the limit from now on: others have no slots. Context: as
- * above.
+ * Have the first `shards` shards share the limit from now on; the others have no slots.
+ * Context: as above.
  */
 void engine_share_among(struct engine *e, uint32_t shards);
 

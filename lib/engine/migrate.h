@@ -72,8 +72,8 @@ struct move_info {
 };
 
 /*
- * The same in its parts, for whoever has a thread: make one, carry it out, release it (which
- * nulls the address). Outcomes as move_start() and move_end(). Context of move_run(): a
+ * The same in its parts, for a caller that has a thread: make one, carry it out, release it
+ * (which nulls the address). Outcomes as move_start() and move_end(). Context of move_run(): a
  * registered thread that is no worker, outside a section; of the others: any thread.
  */
 enum mf_err move_make(struct move **m, struct engine *e, const struct move_config *cfg);

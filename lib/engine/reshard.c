@@ -21,7 +21,7 @@
 #define ROOM_LOOK_MS  100
 #define ROOM_RETRY_MS 10000
 
-/* So many segments must have been given up since. */
+/* Segments that must have been released before the mover tries again. */
 #define ROOM_SEGMENTS 4
 
 static uint32_t sharers(const struct engine *e)
@@ -113,7 +113,7 @@ static void wait_for_room(struct engine *e)
     }
 }
 
-/* The first so many shards have all slots. */
+/* Number of shards, counted from the first, that together have all slots. */
 static uint32_t shards_with_slots(const struct engine *e)
 {
     uint32_t shards = 0;

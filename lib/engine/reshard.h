@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Another number of shards for an engine that is in use. Shards that are missing are added at
- * once (grow.h); then the mover carries slots until the first so many shards have all of them
- * in equal parts (migrate.h). A shard that has none any more gives its memory back, and stays
- * for when it is wanted again.
+ * once (grow.h); then the mover carries slots until the wanted shards, the first ones, have all
+ * of them in equal parts (migrate.h). A shard that has none any more gives its memory back, and
+ * stays for when it is wanted again.
  *
  * The number may be changed at any time: what is on its way arrives, and goes where it shall be
  * by the new one. Where there is no room for an item in its new shard the mover waits until
@@ -26,9 +26,9 @@ struct engine;
 void reshard_stop(struct engine *e);
 
 /*
- * Have all slots in the first so many shards, with cpu_pct of a CPU at most (0: all of it).
+ * Move all slots to the first `shards` shards, with cpu_pct of a CPU at most (0: all of it).
  * The shards exist when this returns, slots move in the background. MF_EINVAL: the engine may
- * not have so many, or that number does not work with the limit; MF_ENOMEM and MF_ESYS as
+ * not have that many, or the number does not work with the limit; MF_ENOMEM and MF_ESYS as
  * engine_add_shard(); MF_EBUSY: the mover carries out a plan of another caller. Then the wanted
  * number is as before. Context: any registered thread, outside a section and a shard.
  */

@@ -59,7 +59,7 @@ enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
                         struct reclaimer *reclaimer);
 
 /*
- * From now on slots may be in more shards, which stand in the array. Context: any thread, one
+ * From now on slots may be in more shards, which are in the array. Context: any thread, one
  * at a time.
  */
 void router_grow(struct router *r, uint32_t count);

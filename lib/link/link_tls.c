@@ -38,7 +38,7 @@ static void add_hint(struct link_tls *t, const char *what, const char *option)
     }
 }
 
-/* The option behind what is wrong with the certificate of the server; NULL: none of ours. */
+/* The option that concerns this fault of the server's certificate; NULL: none of ours. */
 static const char *option_of_verdict(const struct link_tls *t, long verdict)
 {
     switch (verdict) {

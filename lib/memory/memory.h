@@ -74,8 +74,8 @@ void memory_fini(struct memory *m);
 void memory_flush(struct memory *m);
 
 /*
- * The limit, or the number of those who share it, has changed: the range may grow again where
- * the system refused it, and the ring is to be made anew. Context: in shard.
+ * The limit, or the number of memories that share it, has changed: the range may grow again
+ * where the system refused it, and the ring is to be rebuilt. Context: in shard.
  */
 void memory_fit_limit(struct memory *m, uint32_t sharers);
 

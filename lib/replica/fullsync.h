@@ -11,7 +11,7 @@
  * after M; S is a second mark, taken after the last of them, by which the stream has caught up.
  *
  * Changes that come faster than they can be shipped overrun the rings, and the walk
- * restarts: the replica is told by a FLUSH block. After FULLSYNC_OVERRUNS_MAX of them the
+ * restarts: a FLUSH block notifies the replica. After FULLSYNC_OVERRUNS_MAX of them the
  * sync is LOST, so none goes on for ever. A flush does the same, and is no overrun.
  */
 #ifndef MAYFLY_LIB_REPLICA_FULLSYNC_H

@@ -147,7 +147,7 @@ uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes);
 struct shard *shard_create(struct shard_group *group, uint32_t id);
 
 /*
- * The limit, or the number of those who share it, has changed: make anew what was made for it.
+ * The limit, or the number of shards that share it, has changed: rebuild what depends on it.
  * Context: outside the shard, one flush command at a time.
  */
 void shard_fit_limit(struct shard *s);

@@ -19,7 +19,7 @@ struct rate {
 };
 
 /*
- * So many bytes were written in all: rest as long as the rate asks for, in steps of 10 ms that
+ * `bytes` were written in all: rest as long as the rate asks for, in steps of 10 ms that
  * see a stop and another rate, which counts from then on. rate_max: bytes a second, 0: no
  * limit. Context: any thread, outside a section.
  */

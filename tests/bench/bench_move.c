@@ -15,7 +15,7 @@
  *     run     a single run of 64 slots
  *     half    2 -> 4 -> 2 shards: all spreads from two shards over four, and comes back
  *     number  the same by engine_set_shards(): two shards are added, and idle in the end. The
- *             mover is another thread, whose CPU stands in that of the process
+ *             mover is another thread, whose CPU time is part of that of the process
  *
  * A line for each: items before; how many of them are gone, in percent; seconds; items moved;
  * microseconds of CPU an item of the thread that moves, and of the process without the thread

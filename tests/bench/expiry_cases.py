@@ -83,7 +83,7 @@ class Client:
         return self.file.readline().decode().rstrip()
 
     def bulk(self, line):
-        """The reply of redis in so many bytes."""
+        """The reply of redis, of that many bytes."""
         head = self.ask(line)
         return self.file.read(int(head[1:]) + 2).decode() if head.startswith("$") and head != "$-1" else head
 

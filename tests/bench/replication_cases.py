@@ -376,7 +376,7 @@ def lag(rig, name, case):
 # ---- many keys expire ----------------------------------------------------------------------------
 
 def store_dying(primary, count, deadline_s):
-    """So many keys that end at this second."""
+    """Keys that end at this second."""
     c = Client(primary.port)
     value = b"v" * VALUE
     for at in range(0, count, 10000):

@@ -13,7 +13,7 @@ NS = 1000 ** 3
 
 
 class Clocks:
-    """The clocks of a daemon that gets .env: so many seconds ahead of this machine's, or behind. The wall clock may be
+    """The clocks of a daemon that gets .env: a number of seconds ahead of this machine's, or negative. The wall clock may be
     set while it runs."""
 
     def __init__(self, wall=0, boot=0):

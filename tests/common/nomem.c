@@ -2,7 +2,7 @@
 /*
  * Allocations that fail, in a daemon that runs: the linker puts these functions between all
  * code and those of lib/base/mem.h. From the n-th call of the threads of one name on, calls
- * fail. What is to happen stands in the file MAYFLY_NOMEM, which is mapped
+ * fail. What is to happen is in the file MAYFLY_NOMEM, which is mapped
  * (tests/common/nomem.py).
  */
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 struct plan {
     _Atomic uint64_t is_counting;
     _Atomic uint64_t nth;   /* from 1; 0: nothing fails */
-    _Atomic uint64_t times; /* so many fail, from the n-th on */
+    _Atomic uint64_t times; /* number that fail, from the n-th on */
     _Atomic uint64_t seen;  /* calls since it was set */
     _Atomic uint64_t fired;
     char thread[NAME_BYTES]; /* names that begin so; empty: all */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replication between hosts whose clocks differ and are set: deadlines stay where they are, and a skew is told."""
+"""Replication between hosts whose clocks differ and are set: deadlines stay where they are, and a skew is logged."""
 import os
 import shutil
 import sys
@@ -39,13 +39,13 @@ def deadlines(c, letter):
 
 
 def assert_moved(was, now, seconds):
-    """By the host's wall clock, which was set ahead by so much; so they have not moved."""
+    """By the host's wall clock, which was set ahead; so they have not moved."""
     shifts = [b - a - 1000 * seconds for a, b in zip(was, now)]
     assert max(map(abs, shifts)) <= ROUNDING_MS, (min(shifts), max(shifts))
 
 
 def assert_same(a, b, ahead, letter):
-    """Deadlines at the primary and at a replica whose wall clock is so many seconds ahead of the primary's. All of one
+    """Deadlines at the primary and at a replica whose wall clock is some seconds ahead of the primary's. All of one
     full sync are late by the same, which is what its best message took."""
     shifts = [t - s - 1000 * ahead for s, t in zip(deadlines(a.c, letter), deadlines(b.c, letter))]
     assert max(shifts) - min(shifts) <= ROUNDING_MS, (min(shifts), max(shifts))
@@ -170,7 +170,7 @@ def test_a_skew_is_told_once_and_when_it_is_over():
         with Clocks(wall=-HOUR, boot=-500) as cc, Node(env=cc.env, of=a.port) as c:
             level(a, c)
             wait_for_skew(a, c, 2 * HOUR)
-            wait_for(lambda: c.log().count(AHEAD) == 1, "it is told")
+            wait_for(lambda: c.log().count(AHEAD) == 1, "it is logged")
 
 
 mayfly.main(globals(), beside=(

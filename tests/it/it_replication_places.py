@@ -119,7 +119,7 @@ def test_places_of_replicas_are_bounded():
 
 def test_no_places_of_their_own():
     with Node("-c", "2", "-o", "replica_conns=0") as a, served(a, 2) as clients, Node(of=a.port) as b:
-        wait_for(lambda: "Too many open connections" in b.log(), "it is told why")
+        wait_for(lambda: "Too many open connections" in b.log(), "it logs the reason")
         assert b.state() == "connecting"
         for c in clients:
             c.sock.close()

@@ -281,7 +281,7 @@ def test_the_middle_of_a_chain_killed_under_load():
 
 
 def test_each_of_a_chain_promoted_in_turn():
-    """By a handover, so that nothing is lost and nobody is sent everything; each follows the one that it is told of."""
+    """By a handover, so that nothing is lost and nobody is sent everything; each follows the one that it is given."""
     more = ("--failover-timeout", "60000")
     with Node(*more) as a, Node(*more, of=a.port) as b, Node(*more, of=b.online().port) as c:
         fill(a.c, 300)

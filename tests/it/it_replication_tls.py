@@ -162,7 +162,7 @@ def test_one_side_without_tls():
 
 
 def test_a_handshake_that_is_cut():
-    """At bytes of the handshake and behind it; the replica connects again each time, and is not confused."""
+    """At bytes of the handshake and after it; the replica connects again each time, and is not confused."""
     with TlsNode() as a, Proxy(a.port) as p, TlsNode() as b:
         fill(a.c)
         p.only_planned = True
@@ -211,7 +211,7 @@ def test_certificates_are_replaced():
 
 
 def test_roles_change():
-    """Whoever was the primary follows its replica, over TLS as well: there is no other way in."""
+    """The former primary follows its replica, over TLS as well: there is no other way in."""
     with TlsNode() as a, TlsNode(of=a.port) as b:
         fill(a.c)
         level(a, b)

@@ -80,7 +80,7 @@ def test_connections_are_dealt_evenly():
 
 
 def test_two_operators_who_disagree():
-    """Whoever asks last gets what he wants, and nobody has to wait for the other's to be done."""
+    """The last request counts, and neither operator waits for the change of the other."""
     with Daemon("-t", "2", control=True) as d, Load(d, 10, text, meta, binary, upload, many_keys) as load:
         def change(seed):
             rng = random.Random(seed)
@@ -116,7 +116,7 @@ def test_what_is_under_way_stays_until_it_is_over():
             assert one.exactly(len(value) + 7) == value + b"\r\nEND\r\n"
         wait_for(lambda: sum(shares(c, 4)[1:]) == 0, "the uploads have gone to the first worker")
         for one in watchers:
-            wait_for(lambda: one.buf.count(b"key=up") == len(uploads) or not one.more(), "all stores are told")
+            wait_for(lambda: one.buf.count(b"key=up") == len(uploads) or not one.more(), "all stores are shown")
             one.close()
         wait_until_settled(c)
         assert all(one.ask(b"mn") == b"MN" for one in uploads)
@@ -129,14 +129,14 @@ def test_a_watcher_sees_what_new_workers_do():
         clients = [d.client() for _ in range(60)]
         for i, one in enumerate(clients):
             assert one.set(b"w%d" % i, b"x") == b"STORED"
-        wait_for(lambda: watcher.buf.count(b"key=w") == 60 or not watcher.more(), "each store is told")
+        wait_for(lambda: watcher.buf.count(b"key=w") == 60 or not watcher.more(), "each store is shown")
         assert b"skipped" not in watcher.buf
         # Who watches goes from worker to worker as well, and misses nothing.
         for n in range(200):
             if n % 10 == 0:
                 threads(c, (1, 6, 2, 4)[n // 10 % 4])
             assert clients[n % 60].set(b"v%d" % n, b"x") == b"STORED"
-        wait_for(lambda: watcher.buf.count(b"key=v") == 200 or not watcher.more(), "each store is told")
+        wait_for(lambda: watcher.buf.count(b"key=v") == 200 or not watcher.more(), "each store is shown")
         assert b"skipped" not in watcher.buf
 
 

@@ -434,7 +434,7 @@ static void change_shards(struct world *world, struct rng *rng)
     } else {
         err = engine_set_shards(&world->engine, shards, 20 + (uint32_t)rng_below(rng, 81));
     }
-    /* The limit may not bear so many, and the mover may have another plan. */
+    /* The limit may not bear that many, and the mover may have another plan. */
     if (err != MF_OK && err != MF_EINVAL && err != MF_EBUSY) {
         stress_fail(world, 0, "engine_set_shards: %s", mf_strerror(err));
     }

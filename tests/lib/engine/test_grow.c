@@ -25,7 +25,7 @@ static struct fixture f;
 
 /* ---- memory that is refused -------------------------------------------------------------- */
 
-static int refuse_after = -1; /* so many requests are granted, then one is refused; -1: none */
+static int refuse_after = -1; /* requests granted before one is refused; -1: none is */
 
 static bool is_refused(void)
 {
@@ -485,7 +485,7 @@ TEST(where_memory_is_refused_nothing_has_changed)
     fixture_stop(&f);
 }
 
-/* ---- what a stream is told --------------------------------------------------------------- */
+/* ---- what a stream reports --------------------------------------------------------------- */
 
 TEST_FIXTURE(start_stream, stop_stream)
 

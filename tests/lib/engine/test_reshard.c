@@ -23,7 +23,7 @@ static struct fixture f;
 
 /* ---- memory that is refused -------------------------------------------------------------- */
 
-static int refuse_after = -1; /* so many shards are granted, then one is refused; -1: none */
+static int refuse_after = -1; /* shards granted before one is refused; -1: none is */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__real_mem_alloc_aligned(size_t n, size_t align);
@@ -103,7 +103,7 @@ static void set_shards(uint32_t shards)
     ck_assert_int_eq(engine_set_shards(&f.engine, shards, 0), MF_OK);
 }
 
-/* The first so many shards have all slots in equal parts, and nobody has others. */
+/* The first `shards` shards have all slots in equal parts, and the others have none. */
 static void check_shards(uint32_t shards)
 {
     uint32_t has[ROUTE_SLOTS] = {0};
@@ -430,7 +430,7 @@ TEST(flushes_reach_shards_that_are_not_wanted)
     check_all();
 }
 
-/* The mover ends where it is, and whoever has slots between two shards serves them. */
+/* The mover ends where it is, and slots between two shards stay served. */
 TEST(a_stop_does_not_wait_for_its_end)
 {
     become(4);
