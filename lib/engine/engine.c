@@ -349,6 +349,17 @@ bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes)
            share_fits(limit_bytes, shards, UINT64_MAX, e->group.shape.shift);
 }
 
+void engine_shard_bounds(const struct engine *e, uint64_t limit_bytes, uint32_t *least,
+                         uint32_t *most)
+{
+    const uint64_t range = e->shards[0]->memory.arena.map_bytes;
+    const uint64_t needed = limit_bytes / range + (limit_bytes % range != 0);
+    const uint32_t borne = share_shards_most(limit_bytes, e->group.shape.shift);
+
+    *least = needed < UINT32_MAX ? (uint32_t)needed : UINT32_MAX;
+    *most = borne < e->shard_capacity ? borne : e->shard_capacity;
+}
+
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
     bool is_borne;

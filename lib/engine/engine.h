@@ -161,6 +161,13 @@ uint64_t engine_range(const struct engine *e);
 bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes);
 
 /*
+ * The least and the largest number of shards that this engine can work with a limit with. If
+ * the largest is the smaller one, it cannot at all. Context: any thread.
+ */
+void engine_shard_bounds(const struct engine *e, uint64_t limit_bytes, uint32_t *least,
+                         uint32_t *most);
+
+/*
  * For how many items the indexes are made at the start: items_hint, or less if the limit does
  * not bear that; 0: no hint. Context: any thread.
  */

@@ -129,19 +129,34 @@ static uint32_t shards_with_slots(const struct engine *e)
     return shards;
 }
 
-/* Those that have no slots have nothing to share, and give back what they have. */
+/* Has anything changed since the mover read these? Under the mutex. */
+static bool is_other(const struct reshard *r, uint64_t serial, bool finishes)
+{
+    return r->serial != serial || r->is_cancelled != finishes || r->is_stopping;
+}
+
+/*
+ * Those that have no slots have nothing to share, and give back what they have. Under the
+ * mutex, but not while a shard waits for grace periods: nobody who wants another number, or the
+ * figures, waits for that. Only this thread moves slots, so none of them gets any meanwhile.
+ */
 static void leave_idle(struct engine *e)
 {
+    struct reshard *r = &e->reshard;
+    const uint64_t serial = r->serial;
+    const bool finishes = r->is_cancelled;
     const uint32_t shards = shards_with_slots(e);
 
     if (shards != sharers(e)) {
         engine_share_among(e, shards);
     }
-    for (uint32_t i = shards; i < e->shard_count; i++) {
+    for (uint32_t i = shards; i < e->shard_count && !is_other(r, serial, finishes); i++) {
+        pthread_mutex_unlock(&r->mutex);
         shard_give_all_back(e->shards[i]);
         pthread_mutex_lock(&e->flush_lock);
         shard_flush_forget(e->shards[i]);
         pthread_mutex_unlock(&e->flush_lock);
+        pthread_mutex_lock(&r->mutex);
     }
 }
 
@@ -156,7 +171,7 @@ static void run_reshard(void *arg)
         const bool finishes = r->is_cancelled;
         enum mf_err err = move_once(e, finishes);
 
-        if (r->serial != serial || r->is_cancelled != finishes || r->is_stopping) {
+        if (is_other(r, serial, finishes)) {
             continue;
         }
         if (err != MF_OK) {
@@ -164,6 +179,9 @@ static void run_reshard(void *arg)
             continue;
         }
         leave_idle(e);
+        if (is_other(r, serial, finishes)) {
+            continue;
+        }
         if (finishes) {
             atomic_store_explicit(&r->wanted, sharers(e), memory_order_relaxed);
         }

@@ -28,6 +28,20 @@ uint32_t share_shards_least(uint64_t limit_bytes)
     return (uint32_t)((limit_bytes + ARENA_RANGE_MAX - 1) / ARENA_RANGE_MAX);
 }
 
+uint32_t share_shards_most(uint64_t limit_bytes, uint32_t shift)
+{
+    const uint64_t segments = (uint64_t)SHARE_MIN_SEGMENTS << shift;
+    const uint64_t most =
+        limit_bytes / (segments > SHARE_MIN_BYTES ? segments : SHARE_MIN_BYTES);
+
+    return most < UINT32_MAX ? (uint32_t)most : UINT32_MAX;
+}
+
+uint32_t share_shards_most_new(uint64_t limit_bytes)
+{
+    return share_shards_most(limit_bytes, arena_shift_for(SHARE_MIN_BYTES));
+}
+
 bool share_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes, uint32_t shift)
 {
     uint64_t share = limit_bytes / shards;

@@ -21,6 +21,13 @@ uint32_t share_shards_for(uint32_t threads, uint64_t limit_bytes);
 uint32_t share_shards_least(uint64_t limit_bytes);
 
 /*
+ * The largest number of shards, with segments of 1 << shift, that can work with a limit; those
+ * of a new engine have the segments that suit their share. Context: any thread.
+ */
+uint32_t share_shards_most(uint64_t limit_bytes, uint32_t shift);
+uint32_t share_shards_most_new(uint64_t limit_bytes);
+
+/*
  * Can a number of shards, with ranges of range_bytes each and segments of 1 << shift, work with
  * a limit? Context: any thread.
  */
