@@ -127,6 +127,7 @@ static double name_metric(const char *name, char base[NAME_MAX_BYTES])
 struct sums {
     uint64_t all[CTR_COUNT];
     uint64_t (*shards)[CTR_COUNT]; /* owned */
+    uint32_t shard_count;          /* of these; the engine may have more by now */
 };
 
 static bool sums_read(struct sums *s, const struct crew *crew)
@@ -135,6 +136,7 @@ static bool sums_read(struct sums *s, const struct crew *crew)
 
     stats_sum_raw(crew, s->all);
     s->shards = mem_zalloc(n * sizeof(*s->shards));
+    s->shard_count = n;
     for (uint32_t i = 0; s->shards != NULL && i < n; i++) {
         counters_sum(s->shards[i], shard_counters(crew->engine.shards[i]));
         counters_derive(s->shards[i]);
@@ -157,7 +159,7 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
             put_sample(w, "worker", i, (double)n * scale);
         }
     } else if (is_by_shard(row)) {
-        for (uint32_t i = 0; i < crew->engine.shard_count; i++) {
+        for (uint32_t i = 0; i < sums->shard_count; i++) {
             put_sample(w, "shard", i, (double)sums->shards[i][id] * scale);
         }
     } else {

@@ -38,11 +38,11 @@
 #include "daemon/service/replicate.h"
 #include "daemon/service/server_check.h"
 #include "daemon/service/upgrade.h"
+#include "daemon/worker/shards.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/thread.h"
-#include "lib/engine/migrate.h"
-#include "lib/engine/share.h"
+#include "lib/engine/reshard.h"
 #include "lib/link/link.h"
 
 /* The steps that are done, in the order of the start. */
@@ -290,9 +290,6 @@ static int open_loop(struct server *s)
     return err;
 }
 
-/* The share of a CPU that finishing a move may take beside clients, per cent. */
-#define REST_CPU_PCT 25u
-
 /* ---- the engine and the workers ---------------------------------------------------------- */
 
 static int start_engine(struct server *s)
@@ -306,7 +303,7 @@ static int start_engine(struct server *s)
 
     engine_config_init(&cfg);
     cfg.limit_bytes = setting_get(set, memory_limit_bytes);
-    cfg.shards = share_shards_for(setting_get(set, threads), cfg.limit_bytes);
+    cfg.shards = shards_at_start(set);
     cfg.item_size_max = set->item_size_max;
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
     if (cfg.items_hint < saved) {
@@ -323,7 +320,7 @@ static int start_engine(struct server *s)
         cfg.attach = &s->crew.attach;
     }
     if (status == 0) {
-        status = server_check_threads(set);
+        status = server_check_shards(set);
     }
     if (status != 0) {
         return status;
@@ -386,35 +383,6 @@ static bool saves_at_stop(const struct server *s)
     unreachable();
 }
 
-/*
- * A move that the process before has left half done makes requests slower until it is finished.
- * Nothing is wrong without.
- */
-static void finish_move(struct server *s)
-{
-    const struct attach *a = &s->crew.attach;
-
-    if (a->state != ATTACH_WARM || a->moving == 0) {
-        return;
-    }
-    if (move_finish(&s->rest, &s->crew.engine, REST_CPU_PCT) == MF_OK) {
-        log_notice("memory, %u slots were on their way to other shards, and are brought there",
-                   (unsigned)a->moving);
-    } else {
-        log_warn("memory, %u slots stay on their way to other shards (no thread)",
-                 (unsigned)a->moving);
-    }
-}
-
-/* Wherever it is: the next process finishes it. */
-static void end_move(struct server *s)
-{
-    if (s->rest != NULL) {
-        move_cancel(s->rest);
-        (void)move_end(&s->rest);
-    }
-}
-
 static int start_threads(struct server *s)
 {
     int status;
@@ -449,7 +417,7 @@ static int start_threads(struct server *s)
         status = crew_start(&s->crew);
         if (status == 0) {
             s->step = STEP_WORKERS;
-            finish_move(s);
+            shards_begin(&s->crew);
         }
     }
     if (status == 0) {
@@ -487,7 +455,9 @@ static void take_down(struct server *s)
     snapshots_abandon(&s->crew.snapshots);
     exports_stop(&s->crew.exports);
     replication_end(&s->crew.replication);
-    end_move(s);
+    if (s->step >= STEP_ENGINE) {
+        reshard_stop(&s->crew.engine); /* wherever slots are: the next process goes on */
+    }
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
         upgrade_tell(s);

@@ -27,7 +27,6 @@
 
 struct listeners;
 struct metrics;
-struct move;
 struct reconfigure;
 struct renewal;
 
@@ -42,7 +41,6 @@ struct server {
     struct reconfigure *reconfigure; /* owned */
     struct renewal *renewal;         /* owned; NULL: TLS is off */
     struct metrics *metrics;         /* owned; NULL: none are asked for */
-    struct move *rest;               /* owned; of a move left half done; NULL: there is none */
 
     /* [main] */
     uv_loop_t loop;

@@ -22,23 +22,32 @@
 #include "daemon/service/memory_file.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/upgrade.h"
+#include "daemon/worker/shards.h"
 #include "daemon/worker/snapshots.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/share.h"
 
-int server_check_threads(const struct settings *settings)
+int server_check_shards(const struct settings *settings)
 {
     const uint64_t limit = setting_get(settings, memory_limit_bytes);
     const uint32_t least = share_shards_least(limit);
+    const uint32_t most = share_shards_most_new(limit);
+    const uint32_t shards = shards_at_start(settings);
 
     must_be_main();
-    if (share_shards_for(setting_get(settings, threads), limit) < least) {
+    if (shards >= least && shards <= most) {
+        return 0;
+    }
+    if (setting_get(settings, shards) == 0) {
         option_fault(settings, OPTION_threads, "-m %" PRIu64 " needs %u threads or more",
                      limit >> 20, (unsigned)least);
-        return EX_USAGE;
+    } else {
+        option_fault(settings, OPTION_shards,
+                     "-m %" PRIu64 " needs %u to %u shards (or 0, which chooses)", limit >> 20,
+                     (unsigned)least, (unsigned)most);
     }
-    return 0;
+    return EX_USAGE;
 }
 
 /* The status of what failed first. */
@@ -98,7 +107,7 @@ int server_check(struct settings *settings)
     }
     note(&first, exposure_check(settings));
     note(&first, metrics_check(settings));
-    note(&first, server_check_threads(settings));
+    note(&first, server_check_shards(settings));
     if (!upgrade_knows_blocks()) {
         log_error("upgrade, the items of the running server are of another version");
         note(&first, EX_DATAERR);

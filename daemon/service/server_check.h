@@ -8,10 +8,10 @@
 struct settings;
 
 /*
- * Are there threads enough for -m? Returns 0, or the exit status after a message. Context:
- * main.
+ * Does the number of shards, given or that of threads, suit -m? Returns 0, or the exit status
+ * after a message. Context: main.
  */
-int server_check_threads(const struct settings *settings);
+int server_check_shards(const struct settings *settings);
 
 /*
  * --check-config: what a start reads and looks up is read and looked up here, in the same order

@@ -110,6 +110,7 @@ int crew_start(struct crew *crew)
     for (i = 0; i < crew->engine.shard_count; i++) {
         roster_move_in(&crew->roster, i, i % active);
     }
+    crew->homes = crew->engine.shard_count;
     roster_set_active(&crew->roster, active);
     /* Their places stay where they are; those that nobody takes are never touched. */
     crew->workers = mem_alloc_aligned(WORKERS_MAX * sizeof(*crew->workers), 64);

@@ -174,7 +174,7 @@ bool cron_before_block(struct worker *w)
  * The table of homes first, and then a look at the shard, which is left to the end of this
  * turn: see roster_home().
  */
-static void on_home(struct message *m, void *receiver)
+void cron_on_home(struct message *m, void *receiver)
 {
     struct home *h = (struct home *)(void *)m; /* the message stands first */
     struct worker *w = receiver;
@@ -215,7 +215,7 @@ void cron_give_homes(struct worker *w)
             i++;
             continue;
         }
-        home_leave(h, &w->crew->workers[to], on_home); /* it is at home here until then */
+        home_leave(h, &w->crew->workers[to], cron_on_home); /* it is at home here until then */
         w->homes[i] = w->homes[--w->home_count];
     }
 }

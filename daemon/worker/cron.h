@@ -12,6 +12,7 @@
 
 #include "lib/expiry/cycle.h"
 
+struct message;
 struct worker;
 
 /* Make the worker's cron. Returns 0 or a libuv error. Context: worker, before its loop runs. */
@@ -40,6 +41,12 @@ void cron_rest(struct worker *w);
  * loop blocks.
  */
 void cron_give_homes(struct worker *w);
+
+/*
+ * The function of a message that brings a home (home.h). roster_may_go() has counted it as on
+ * its way to this worker. Context: worker.
+ */
+void cron_on_home(struct message *m, void *receiver);
 
 /*
  * Something this worker sleeps on has changed: its shard, the clock, a live option. Context:

@@ -15,9 +15,10 @@
 #include "daemon/options/options_passed.h"
 #include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/shards.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/share.h"
+#include "lib/engine/reshard.h"
 
 void live_init(struct crew *crew)
 {
@@ -47,17 +48,6 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
         !options_fit_items(crew->settings, setting_get(wanted, memory_limit_bytes))) {
         return refuse(refusal, id, "is less than twice the size of the largest item (-I)");
     }
-    if (id == OPTION_threads) {
-        const uint64_t limit = setting_get(crew->settings, memory_limit_bytes);
-        const uint32_t least = share_shards_least(limit);
-
-        if (share_shards_for(setting_get(wanted, threads), limit) < least) {
-            snprintf(refusal->why, sizeof(refusal->why), "-m %" PRIu64 " needs %u or more",
-                     limit >> 20, (unsigned)least);
-            refusal->id = id;
-            return false;
-        }
-    }
     if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&
         !snapshots_may_log(&crew->snapshots)) {
         return refuse(refusal, id, "needs a folder (dir)");
@@ -69,29 +59,108 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
     return crew->prepare_option == NULL || crew->prepare_option(crew, wanted, id, refusal->why);
 }
 
-/* The limit is the last that may fail, and is reached when this returns true. */
-static bool take_limit(struct crew *crew, const struct settings *wanted,
-                       struct live_refusal *refusal)
+static bool names(const enum option_id *ids, unsigned count, enum option_id id)
 {
-    const uint64_t bytes = setting_get(wanted, memory_limit_bytes);
+    for (unsigned i = 0; i < count; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
 
-    if (bytes == setting_get(crew->settings, memory_limit_bytes) ||
-        engine_set_limit(&crew->engine, bytes)) {
+/* The limit on memory and the number of shards, which depend on each other. */
+struct size {
+    uint64_t limit;
+    uint32_t shards;   /* 0: as they are */
+    enum option_id by; /* what has changed that */
+};
+
+static struct size size_wanted(const struct crew *crew, const struct settings *wanted,
+                               const enum option_id *ids, unsigned count)
+{
+    const bool has_shards = names(ids, count, OPTION_shards);
+    const bool has_threads = names(ids, count, OPTION_threads);
+    const struct settings *now = crew->settings;
+    const uint32_t shards = setting_get(has_shards ? wanted : now, shards);
+    const uint32_t threads = setting_get(has_threads ? wanted : now, threads);
+    struct size size = {.limit = setting_get(now, memory_limit_bytes)};
+
+    if (names(ids, count, OPTION_memory_limit_bytes)) {
+        size.limit = setting_get(wanted, memory_limit_bytes);
+    }
+    if (has_shards || (has_threads && shards == 0)) {
+        size.shards = shards_wanted(crew, shards, threads, size.limit);
+        size.by = has_shards ? OPTION_shards : OPTION_threads;
+    }
+    return size;
+}
+
+static bool check_size(struct crew *crew, const struct size *size, struct live_refusal *refusal)
+{
+    refusal->id = size->by;
+    return size->shards == 0 || shards_may_be(crew, size->shards, size->limit, refusal->why);
+}
+
+static bool take_limit(struct crew *crew, uint64_t limit, struct live_refusal *refusal)
+{
+    return engine_set_limit(&crew->engine, limit) ||
+           refuse(refusal, OPTION_memory_limit_bytes, "out of bounds or unable to adjust");
+}
+
+static bool take_shards(struct crew *crew, const struct size *size,
+                        struct live_refusal *refusal)
+{
+    refusal->id = size->by;
+    return shards_set(crew, size->shards, refusal->why);
+}
+
+/*
+ * They are the last that may fail, and are as wanted when this returns true. The order is the
+ * one in which the first fits the present value of the second. If the second fails, the first
+ * is restored.
+ */
+static bool take_size(struct crew *crew, const struct size *size, struct live_refusal *refusal)
+{
+    const uint64_t limit = setting_get(crew->settings, memory_limit_bytes);
+    struct live_refusal other;
+    struct size before = {.limit = limit};
+    struct reshard_info info;
+
+    if (size->shards == 0) {
+        return size->limit == limit || take_limit(crew, size->limit, refusal);
+    }
+    if (size->limit == limit) {
+        return take_shards(crew, size, refusal);
+    }
+    engine_reshard_info(&crew->engine, &info);
+    before.shards = info.wanted;
+    if (shards_may_be(crew, size->shards, limit, refusal->why)) {
+        if (!take_shards(crew, size, refusal)) {
+            return false;
+        }
+        if (!take_limit(crew, size->limit, refusal)) {
+            (void)take_shards(crew, &before, &other);
+            return false;
+        }
         return true;
     }
-    return refuse(refusal, OPTION_memory_limit_bytes, "out of bounds or unable to adjust");
+    if (!take_limit(crew, size->limit, refusal)) {
+        return false;
+    }
+    if (!take_shards(crew, size, refusal)) {
+        (void)take_limit(crew, limit, &other);
+        return false;
+    }
+    return true;
 }
 
 /* ---- changes ----------------------------------------------------------------------------- */
 
 bool live_is_for_main(const enum option_id *ids, unsigned count)
 {
-    for (unsigned i = 0; i < count; i++) {
-        if (ids[i] == OPTION_threads) {
-            return true;
-        }
-    }
-    return false;
+    return names(ids, count, OPTION_threads) || names(ids, count, OPTION_shards) ||
+           names(ids, count, OPTION_move_cpu_pct);
 }
 
 /*
@@ -102,20 +171,26 @@ static bool make_workers(struct crew *crew, const struct settings *wanted,
                          const enum option_id *ids, unsigned count,
                          struct live_refusal *refusal)
 {
-    if (!live_is_for_main(ids, count)) {
+    const struct size size = size_wanted(crew, wanted, ids, count);
+
+    if (!names(ids, count, OPTION_threads)) {
         return true;
     }
     must_be_main();
     refusal->id = OPTION_threads;
-    return check_rules(crew, wanted, OPTION_threads, refusal) &&
+    return check_size(crew, &size, refusal) &&
+           check_rules(crew, wanted, OPTION_threads, refusal) &&
            crew_have_workers(crew, setting_get(wanted, threads), refusal->why);
 }
 
 /* These options were changed: tell the threads that use them. */
 static void tell(struct crew *crew, const enum option_id *ids, unsigned count)
 {
-    if (live_is_for_main(ids, count)) {
+    if (names(ids, count, OPTION_threads)) {
         crew_set_active(crew, setting_get(crew->settings, threads));
+    }
+    if (names(ids, count, OPTION_move_cpu_pct)) {
+        engine_set_move_cpu_pct(&crew->engine, setting_get(crew->settings, move_cpu_pct));
     }
     crew_options_changed(crew);
 }
@@ -126,15 +201,15 @@ static void tell(struct crew *crew, const enum option_id *ids, unsigned count)
 static bool apply(struct crew *crew, const struct settings *wanted, const enum option_id *ids,
                   unsigned count, struct live_refusal *refusal)
 {
+    const struct size size = size_wanted(crew, wanted, ids, count);
+
     for (unsigned i = 0; i < count; i++) {
         if (!check_rules(crew, wanted, ids[i], refusal)) {
             return false;
         }
     }
-    for (unsigned i = 0; i < count; i++) {
-        if (ids[i] == OPTION_memory_limit_bytes && !take_limit(crew, wanted, refusal)) {
-            return false;
-        }
+    if (!check_size(crew, &size, refusal) || !take_size(crew, &size, refusal)) {
+        return false;
     }
     for (unsigned i = 0; i < count; i++) {
         option_copy(crew->settings, wanted, ids[i]);

@@ -22,7 +22,7 @@ struct crew;
 #define LIVE_CHANGES_MAX 128u
 
 struct live {
-    pthread_mutex_t lock;  /* who changes options; nothing that waits is done with it */
+    pthread_mutex_t lock;  /* who changes options; main makes shards while it holds it */
     struct settings given; /* [lock] live options as files and command line gave them last */
 };
 
@@ -44,7 +44,7 @@ struct live_refusal {
 void live_init(struct crew *crew);
 
 /*
- * Is main the only one who may change one of these: threads are made, and told?
+ * Is main the only one who may change one of these: threads and shards are made, and told?
  */
 bool live_is_for_main(const enum option_id *ids, unsigned count);
 
