@@ -22,6 +22,7 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room_make.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/position.h"
 #include "lib/shard/upkeep.h"
 
@@ -312,7 +313,7 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
         p->handle = 0; /* a writer took it over, or it is gone, or elsewhere */
         return true;
     }
-    if (item_is_due(it, v->now)) {
+    if (item_is_due(it, shard_due_now(from, v->now))) {
         keyspace_expire(from, p->hash, slot, SHARD_EXPIRED_LAZY, v->now);
         carry_count_add(&c->count->expired, 1);
         p->handle = 0;

@@ -10,6 +10,7 @@
 
 #include "lib/engine/erase.h"
 #include "lib/engine/fetch.h"
+#include "lib/engine/migrate.h"
 #include "lib/memory/tidy.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
@@ -318,6 +319,34 @@ TEST(tidying_moves_what_is_masked)
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
     ck_assert_uint_eq(items(), kept);
+    fixture_stop(&f);
+}
+
+/* The primary still has it, and so do its replicas with other numbers of shards. */
+TEST(what_is_masked_goes_to_another_shard)
+{
+    enum { KEYS = 300 };
+    struct engine_config engine;
+    msec_t due;
+
+    fixture_config(&engine);
+    engine.shards = 2;
+    fixture_start(&f, &engine);
+    due = fixture_now(&f) + 10;
+    follow(due - 1);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, due);
+    }
+    pass(1000);
+    for (unsigned to = 0; to < 2; to++) {
+        ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, (uint16_t)to), MF_OK);
+        ck_assert_uint_eq(ctr_get(&f.engine.shards[to]->counters, CTR_curr_items), KEYS);
+        ck_assert(!fixture_has(&f, fixture_key("k", 0)));
+        fixture_verify(&f);
+    }
+    follow(due);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 0), MF_OK);
+    ck_assert_uint_eq(items(), 0);
     fixture_stop(&f);
 }
 
