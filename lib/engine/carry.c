@@ -187,7 +187,8 @@ static void leave_segment(struct carry *c)
     /* Whoever stores in between may go on with it, but with no other one before. */
     while (empties && g->generation == generation && c->state == CARRY_GOES_ON) {
         int64_t work = BUDGET_home_work;
-        bool has_place = cursor_clean(m, c->at, &work, clock_now(&c->engine->clock));
+        bool has_place =
+            cursor_clean(m, c->at, &work, shard_due_now(c->from, clock_now(&c->engine->clock)));
 
         empties = m->cursor.segment == c->at;
         shard_leave(s);

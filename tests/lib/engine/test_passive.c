@@ -339,6 +339,9 @@ TEST(what_is_masked_goes_to_another_shard)
     }
     pass(1000);
     for (unsigned to = 0; to < 2; to++) {
+        /* Half of them, beside which others stay in the same segments; and the rest. */
+        ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS / 2, (uint16_t)to), MF_OK);
+        ck_assert_uint_eq(items(), KEYS);
         ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, (uint16_t)to), MF_OK);
         ck_assert_uint_eq(ctr_get(&f.engine.shards[to]->counters, CTR_curr_items), KEYS);
         ck_assert(!fixture_has(&f, fixture_key("k", 0)));
