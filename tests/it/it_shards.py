@@ -5,6 +5,7 @@ shards is 0, a file that is read again, a start with the items of an earlier pro
 the background; clients check that they find what they stored last."""
 import os
 import random
+import resource
 import signal
 import sys
 import tempfile
@@ -13,7 +14,9 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
+import replicas                                                         # noqa: E402
 from checked import Load, binary, meta, text, upload                    # noqa: E402
+from kept import kept                                                   # noqa: E402
 from mayfly import Daemon, wait_for                                     # noqa: E402
 
 SANITIZED = mayfly.is_sanitized()
@@ -58,18 +61,291 @@ def count_items(c, count=ITEMS, name=b"i"):
     return found
 
 
+def versions():
+    """A kind of load: each client has keys of its own, and reads what it stored last, or nothing if it
+    deleted that. Nothing may be evicted."""
+    last = {}
+
+    def kind(c, name, n, rng):
+        mine = last.setdefault(name, {})
+        lump, wanted = b"", b""
+        for _ in range(rng.randint(1, 60)):
+            n += 1
+            key = b"v%s.%d" % (name, rng.randrange(300))
+            what = rng.randrange(5)
+            if what < 2:
+                mine[key] = b"%d" % n * rng.choice((1, 1, 1, 20, 2000))
+                lump += b"set %s 0 0 %d\r\n%s\r\n" % (key, len(mine[key]), mine[key])
+                wanted += b"STORED\r\n"
+            elif what == 2:
+                lump += b"delete %s\r\n" % key
+                wanted += b"DELETED\r\n" if mine.pop(key, None) is not None else b"NOT_FOUND\r\n"
+            else:
+                lump += b"get %s\r\n" % key
+                if key in mine:
+                    wanted += b"VALUE %s 0 %d\r\n%s\r\n" % (key, len(mine[key]), mine[key])
+                wanted += b"END\r\n"
+        c.send(lump)
+        got = c.exactly(len(wanted))
+        assert got == wanted, (got[:300], wanted[:300])
+        return n
+    return kind
+
+
+def has_begun(c, n):
+    """Some items are in the last of n shards, and not all of them where they shall be."""
+    got = items_of(c)
+    return len(got) >= n and got[n - 1] > 0
+
+
 # ---- tests ---------------------------------------------------------------------------------------
 
 def test_up_and_down_under_load():
     with Daemon("-t", "2", "-m", "512", "-M", "-o", "shards=1", control=True) as d, d.operator() as c, \
-            Load(d, 12, text, meta, binary, upload):
+            Load(d, 15, text, meta, binary, upload, versions()) as load:
         fill(c)
         for n in (8, 3, 1):
             shards(c, n)
+            load.goes_on()
             wait_until_moved(c, n)
             assert c.stats(b"settings")["shards"] == str(n)
         assert count_items(c) == ITEMS
         assert int(c.stats(b"shards")["shards"]) == 8, "they stay, without items"
+
+
+def test_flushes_meanwhile():
+    """One at once, and one that is scheduled when shards are added: nothing older stays, nothing newer goes."""
+    with Daemon("-t", "2", "-m", "256", "-M", "-o", "shards=1,move_cpu_pct=20", control=True) as d, d.operator() as c:
+        for n, then in ((8, 3), (1, 9), (2, 5)):
+            fill(c, name=b"a")
+            shards(c, n)
+            assert c.ask(b"flush_all") == b"OK"
+            assert count_items(c, name=b"a") == 0
+            fill(c, name=b"b")
+            assert count_items(c, name=b"b") == ITEMS
+            assert c.ask(b"flush_all 1") == b"OK"
+            shards(c, then)
+            wait_for(lambda: count_items(c, name=b"b") == 0, "the flush has come")
+            fill(c, name=b"c")
+            wait_until_moved(c, then)
+            assert count_items(c, name=b"c") == ITEMS
+
+
+def test_other_limits_meanwhile():
+    with Daemon("-t", "2", "-m", "128", "-M", "-o", "shards=1,move_cpu_pct=20", control=True) as d, d.operator() as c, \
+            Load(d, 6, versions()) as load:
+        fill(c)
+        for n, limits in ((8, (256, 96, 128)), (3, (64, 512)), (12, (100, 64)), (1, (300, 64, 128))):
+            shards(c, n)
+            for limit in limits:
+                assert c.ask(b"config set memory_limit %d" % limit) == b"OK"
+            load.goes_on()
+            wait_until_moved(c, n)
+            assert count_items(c) == ITEMS
+
+
+def test_a_full_cache():
+    """It evicts, but nothing fails, and who waits for room gets it."""
+    with Daemon("-t", "2", "-m", "16", "-o", "shards=1", control=True) as d, d.operator() as c:
+        fill(c, 4 * ITEMS, 1000)
+        for n in (6, 2, 1):
+            shards(c, n)
+            for i in range(2000):
+                assert c.set(b"new%d" % i, b"x" * 1000) == b"STORED"
+            wait_until_moved(c, n)
+        assert c.get(b"new1999") == b"x" * 1000
+
+
+def test_what_expires_meanwhile():
+    """Each shard has a home that looks for it, wherever it goes."""
+    with Daemon("-t", "3", "-o", "shards=1", control=True) as d, d.operator() as c:
+        for step in range(8):
+            for i in range(500):
+                c.send(b"set e%d.%d 0 1 1 noreply\r\nx\r\n" % (step, i))
+            shards(c, (8, 1, 3, 20)[step % 4])
+            assert c.ask(b"config set threads %d" % (2, 5, 1)[step % 3]) == b"OK"
+        wait_for(lambda: int(c.stats()["curr_items"]) == 0, "all have expired")
+
+
+def test_a_hold_meanwhile():
+    with Daemon("-t", "2", "-o", "shards=1", control=True) as d, d.operator() as c:
+        for i in range(1000):
+            c.send(b"set e%d 0 1 1 noreply\r\nx\r\n" % i)
+        assert c.ask(b"expire_hold 600") == b"OK"
+        wait_for(lambda: c.get(b"e999") is None, "their time has come")
+        for n in (4, 2):
+            shards(c, n)
+            wait_until_moved(c, n)
+        assert int(c.stats()["curr_items"]) == 1000
+        assert c.ask(b"expire_hold 0") == b"OK"
+        wait_for(lambda: int(c.stats()["curr_items"]) == 0, "all have expired")
+
+
+def test_two_operators_who_disagree():
+    with Daemon("-t", "2", "-m", "256", "-M", control=True) as d, Load(d, 8, text, binary, versions()) as load:
+        def change(seed):
+            rng = random.Random(seed)
+            with d.operator() as c:
+                for _ in range(40 if SANITIZED else 150):
+                    shards(c, rng.choice((1, 2, 3, 5, 9, 17, 40)))
+                    time.sleep(0.01)    # as often as that; no verdict rests on it
+        with d.operator() as c:
+            fill(c)
+            mayfly.in_parallel(change, (1, 2))
+            load.goes_on()
+            shards(c, 3)
+            wait_until_moved(c, 3)
+            assert count_items(c) == ITEMS
+
+
+def test_a_restart_in_the_midst_of_a_move():
+    """Items in a file come along, and go on to where they shall be; also to another number."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
+        path = os.path.join(folder, "items")
+        for step, (n, to, how) in enumerate(((1, 7, signal.SIGTERM), (2, 5, signal.SIGUSR1), (3, 6, signal.SIGINT))):
+            with Daemon("-t", "2", "-m", "256", "-M", "-e", path, "-o", "shards=%d,move_cpu_pct=100" % n,
+                        control=True) as d, d.operator() as c:
+                if step == 0:
+                    fill(c, 5 * ITEMS)
+                wait_until_moved(c, n)
+                assert count_items(c, 5 * ITEMS) == 5 * ITEMS
+                assert c.ask(b"config set move_cpu_pct 1") == b"OK"
+                shards(c, to)
+                wait_for(lambda: has_begun(c, 2), "it has begun")
+                d.process.send_signal(how)
+                assert d.process.wait(mayfly.PATIENCE) == 0, d.log()
+
+
+def test_a_crash_in_the_midst_of_a_move():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
+        path = os.path.join(folder, "items")
+        with Daemon("-t", "1", "-m", "256", "-e", path, "-o", "move_cpu_pct=1", control=True) as d, d.operator() as c:
+            fill(c, 5 * ITEMS)
+            shards(c, 4)
+            wait_for(lambda: has_begun(c, 2), "it has begun")
+            d.process.kill()
+            d.process.wait()
+        with Daemon("-t", "1", "-m", "256", "-e", path, "-o", "shards=3", control=True) as d, d.operator() as c:
+            wait_for(lambda: "starts empty" in d.log(), "it says so")
+            assert count_items(c) == 0
+            fill(c)
+            wait_until_moved(c, 3)
+
+
+def test_an_upgrade_in_the_midst_of_a_move():
+    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    with Daemon("-t", "1", "-m", "256", "-M", "-e", "fdstore", "-o", "move_cpu_pct=1", control=True) as d, d.client() as c:
+        with d.operator() as o:
+            fill(c, 5 * ITEMS)
+            shards(o, 6)
+            wait_for(lambda: has_begun(o, 2), "it has begun")
+            ready = d.log().count("is ready")
+            d.process.send_signal(signal.SIGUSR2)
+            wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+        with d.operator() as o:
+            assert o.stats(b"settings")["shards"] == "6" and o.stats(b"settings")["move_cpu_pct"] == "1"
+            assert o.ask(b"config set move_cpu_pct 100") == b"OK"
+            wait_until_moved(o, 6)
+            assert count_items(c, 5 * ITEMS) == 5 * ITEMS
+
+
+def test_a_save_and_a_full_log_meanwhile():
+    with kept() as k:
+        for n, to in ((1, 6), (4, 2)):
+            with k.daemon("-M", "-o", "appendonly=full,appendfsync=always,move_cpu_pct=10,shards=%d" % n) as d, \
+                    d.operator() as c:
+                if n == 1:
+                    fill(c, ITEMS // 4)
+                for i in range(0, 60):
+                    if i % 20 == 0:
+                        shards(c, to if i == 20 else n)
+                    if i == 30:
+                        assert c.ask(b"save") == b"OK"
+                    assert c.set(b"last", b"%d.%d" % (n, i)) == b"STORED"
+                    assert c.set(b"gone%d" % i, b"x") == b"STORED" and c.ask(b"delete gone%d" % i) == b"DELETED"
+                d.process.kill()
+                d.process.wait()
+            with k.daemon("-M", "-o", "appendonly=full,appendfsync=always,shards=3") as d, d.operator() as c:
+                assert c.get(b"last") == b"%d.59" % n and count_items(c, ITEMS // 4) == ITEMS // 4
+                assert not any(c.get(b"gone%d" % i) for i in range(60))
+
+
+def test_replicas_with_other_shards():
+    with replicas.Node("-M", "-o", "shards=1,move_cpu_pct=20", "-m", "256") as a:
+        fill(a.c, ITEMS // 4)
+        shards(a.c, 3)
+        with replicas.Node("-o", "shards=5,move_cpu_pct=20", "-m", "256", of=a.port) as b, Load(a, 4, versions()) as load:
+            for n, m in ((6, 2), (1, 8), (4, 4), (2, 3)):
+                shards(a.c, n)
+                shards(b.c, m)
+                load.goes_on()
+            wait_until_moved(a.c, 2)
+            b.online()
+            wait_until_moved(b.c, 3)
+            load.is_over = True
+            for thread in load.threads:
+                thread.join()
+            replicas.level(a, b)
+            replicas.assert_equal(a, b)
+
+
+def test_without_privileges():
+    if mayfly.has_address_sanitizer():
+        raise mayfly.Inapplicable("the search for leaks needs system calls that the filter forbids")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
+        for more in ((), ("-e", os.path.join(folder, "items")), ("-e", "fdstore")):
+            with Daemon("-t", "2", "-m", "128", "-M", "-o", "drop_privileges,max_threads=4", *more, control=True) as d, \
+                    d.operator() as c, Load(d, 4, text, versions()) as load:
+                fill(c)
+                for n in (9, 2, 30, 1):
+                    shards(c, n)
+                    load.goes_on()
+                    wait_until_moved(c, n)
+                shards(c, 0)
+                assert c.ask(b"config set threads 4") == b"OK"
+                wait_until_moved(c, 4)
+                assert count_items(c) == ITEMS
+
+
+def is_unchanged(c):
+    assert c.ask(b"config get hz") == b"CONFIG hz 10" and c.line() == b"END"
+    assert c.ask(b"config get shards") == b"CONFIG shards 0" and c.line() == b"END"
+    assert c.ask(b"config get threads") == b"CONFIG threads 2" and c.line() == b"END"
+    return sum(n > 0 for n in items_of(c)) == 2 and count_items(c) == ITEMS
+
+
+def test_a_file_that_cannot_become_longer():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
+        path = os.path.join(folder, "items")
+        with Daemon("-t", "2", "-m", "128", "-e", path, control=True) as d, d.operator() as c:
+            fill(c)
+            resource.prlimit(d.pid, resource.RLIMIT_FSIZE, (os.stat(path).st_size, resource.RLIM_INFINITY))
+            for what in (b"shards", b"threads"):
+                answer = c.ask(b"config set hz 77 %s 20" % what)
+                assert answer.startswith(b"CLIENT_ERROR %s: files may have " % what), answer
+                assert is_unchanged(c)
+            resource.prlimit(d.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            shards(c, 5)
+            wait_until_moved(c, 5)
+
+
+def test_no_memory_changes_nothing():
+    if SANITIZED:
+        raise mayfly.Inapplicable("sanitizers take address space")
+    with Daemon("-t", "2", "-m", "128", control=True) as d, d.operator() as c:
+        fill(c)
+        with open("/proc/%d/statm" % d.pid) as f:
+            mapped = int(f.read().split()[0]) * resource.getpagesize()
+        soft, hard = resource.prlimit(d.pid, resource.RLIMIT_AS)
+        for more in (8, 300):
+            resource.prlimit(d.pid, resource.RLIMIT_AS, (mapped + (more << 20), hard))
+            answer = c.ask(b"config set shards 30 hz 77")
+            resource.prlimit(d.pid, resource.RLIMIT_AS, (soft, hard))
+            assert answer == b"CLIENT_ERROR shards: out of memory", answer
+            assert is_unchanged(c)
+        shards(c, 30)
+        wait_until_moved(c, 30)
 
 
 def info(c):
