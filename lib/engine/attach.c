@@ -723,14 +723,24 @@ static bool leave_shard(struct attach *a, struct shard *s, uint32_t i)
     return is_done;
 }
 
-/* Of a slot that was only prepared to move nothing has gone. */
+/*
+ * Of a slot that was only prepared to move nothing has gone. Shards that have no slots, and are
+ * not to have any, are not left: the limit of the next engine need not bear them.
+ */
 static void leave_routes(struct attach_head *h, const struct engine *e)
 {
     const struct route *rt = atomic_load_explicit(&e->router.route, memory_order_relaxed);
 
+    h->shards = reshard_to_be(&e->reshard,
+                              atomic_load_explicit(&e->group.sharers, memory_order_relaxed));
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        h->owner[i][0] = rt->slot[i].from;
-        h->owner[i][1] = rt->slot[i].put;
+        const uint16_t from = rt->slot[i].from;
+        const uint16_t put = rt->slot[i].put;
+        const uint16_t last = from > put ? from : put;
+
+        h->owner[i][0] = from;
+        h->owner[i][1] = put;
+        h->shards = last >= h->shards ? last + 1u : h->shards;
     }
 }
 
@@ -745,8 +755,8 @@ void attach_leave(struct attach *a, struct engine *e)
         no(a, "it has nothing to leave");
         return;
     }
-    h->shards = e->shard_count;
     leave_routes(h, e);
+    /* All of them: what they have free is given back. */
     for (uint32_t i = 0; is_done && i < e->shard_count; i++) {
         is_done = leave_shard(a, e->shards[i], i);
     }

@@ -330,12 +330,10 @@ uint64_t engine_items_hint(const struct engine *e)
                                                         : e->config.items_hint;
 }
 
-/* The shards that share the limit when slots have moved where they shall be. */
 static uint32_t shards_to_be(const struct engine *e)
 {
-    const uint32_t wanted = atomic_load_explicit(&e->reshard.wanted, memory_order_relaxed);
-
-    return wanted != 0 ? wanted : atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
+    return reshard_to_be(&e->reshard,
+                         atomic_load_explicit(&e->group.sharers, memory_order_relaxed));
 }
 
 uint64_t engine_range(const struct engine *e)

@@ -66,4 +66,16 @@ static inline void reshard_fini(struct reshard *r)
     pthread_mutex_destroy(&r->mutex);
 }
 
+/*
+ * The shards that share the limit when slots have moved where they shall be; sharers: those
+ * that share it now. There may be others, which have slots yet, or none any more. Context: any
+ * thread.
+ */
+static inline uint32_t reshard_to_be(const struct reshard *r, uint32_t sharers)
+{
+    const uint32_t wanted = atomic_load_explicit(&r->wanted, memory_order_relaxed);
+
+    return wanted != 0 ? wanted : sharers;
+}
+
 #endif

@@ -433,6 +433,25 @@ def test_a_warm_start_with_other_shards():
                 d.stop()
 
 
+def test_shards_that_are_not_wanted_any_more_are_not_left():
+    """The next start may have a limit that does not bear them."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
+        path = os.path.join(folder, "items")
+        with Daemon("-t", "1", "-m", "64", "-e", path, control=True) as d, d.operator() as c:
+            fill(c, 1000)
+            shards(c, 40)
+            wait_until_moved(c, 40)
+            shards(c, 2)
+            wait_until_moved(c, 2)
+            d.stop()
+        for n in (2, 8):
+            with Daemon("-t", "1", "-m", "8", "-e", path, "-o", "shards=%d" % n, control=True) as d, d.operator() as c:
+                assert count_items(c, 1000) == 1000, d.log()
+                wait_until_moved(c, n)
+                assert int(c.stats(b"shards")["shards"]) == n
+                d.stop()
+
+
 def cpu_of_thread(d, name):
     """Seconds of CPU that a thread has used."""
     for task in os.listdir("/proc/%d/task" % d.pid):

@@ -61,13 +61,15 @@ TEST(a_number_of_shards_that_was_not_reached_is_reached_later)
         } while (info.items < 100 && info.state != RESHARD_IDLE);
         stop();
         start_warm();
-        ck_assert_uint_eq(f.engine.shard_count, 5);
+        /* Those that were emptied are not left. */
+        ck_assert_uint_ge(f.engine.shard_count, wanted[n]);
+        ck_assert_uint_le(f.engine.shard_count, 5);
         ck_assert_uint_eq(a.items, 2000);
         ck_assert_int_eq(engine_set_shards(&f.engine, wanted[n], 0), MF_OK);
         do {
             engine_reshard_info(&f.engine, &info);
         } while (info.state != RESHARD_IDLE);
-        for (uint32_t i = 0; i < 5; i++) {
+        for (uint32_t i = 0; i < f.engine.shard_count; i++) {
             uint64_t items = ctr_get(&f.engine.shards[i]->counters, CTR_curr_items);
 
             ck_assert(i < wanted[n] ? items > 1000 / wanted[n] : items == 0);
