@@ -2,8 +2,8 @@
 /*
  * The background work of one shard, on the thread of the worker that is at home in it. A worker
  * is at home in the shards n, n + workers, n + 2 workers, ... of its number n: in one, unless
- * the items of a file (-e) came from more threads, or there are fewer workers by now
- * (roster.h); in none where -m is small. Three kinds:
+ * there are more shards than workers (shards.h, roster.h); in none where there are fewer. Three
+ * kinds:
  *
  * Expiry. The tick timer is armed for the moment when the shard's next item falls due, or for
  * when a cycle may begin if that is later. It begins a slow cycle if 1/hz has passed since the
