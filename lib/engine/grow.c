@@ -134,26 +134,46 @@ void engine_share_among(struct engine *e, uint32_t shards)
     pthread_mutex_unlock(&e->flush_lock);
 }
 
-enum mf_err engine_add_shard(struct engine *e)
+/* Add one; the others do not know their share yet. Context: under flush_lock. */
+static enum mf_err add_next(struct engine *e)
 {
-    enum mf_err err = MF_EINVAL;
+    const uint32_t count = e->shard_count;
+    const uint32_t sharers = atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
+    struct attach *a = e->config.attach;
+    enum mf_err err;
+
+    if (!may_have_more(e)) {
+        return MF_EINVAL;
+    }
+    atomic_store_explicit(&e->group.sharers, count + 1, memory_order_relaxed);
+    err = a == NULL || attach_extend(a, count) ? add(e) : MF_ESYS;
+    if (err != MF_OK) {
+        atomic_store_explicit(&e->group.sharers, sharers, memory_order_relaxed);
+    }
+    return err;
+}
+
+enum mf_err engine_add_shards(struct engine *e, uint32_t shards)
+{
+    enum mf_err err = MF_OK;
+    bool has_added = false;
 
     must_not_be_reading();
-    pthread_mutex_lock(&e->flush_lock);
-    if (may_have_more(e)) {
-        const uint32_t count = e->shard_count;
-        const uint32_t sharers = atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
-        struct attach *a = e->config.attach;
-
-        atomic_store_explicit(&e->group.sharers, count + 1, memory_order_relaxed);
-        err = a == NULL || attach_extend(a, count) ? add(e) : MF_ESYS;
-        if (err != MF_OK) {
-            atomic_store_explicit(&e->group.sharers, sharers, memory_order_relaxed);
-        }
+    while (err == MF_OK && e->shard_count < shards) {
+        pthread_mutex_lock(&e->flush_lock); /* a flush need not wait for all of them */
+        err = add_next(e);
+        pthread_mutex_unlock(&e->flush_lock);
+        has_added |= err == MF_OK;
     }
-    if (err == MF_OK) {
+    if (has_added) {
+        pthread_mutex_lock(&e->flush_lock);
         fit_sharers(e);
+        pthread_mutex_unlock(&e->flush_lock);
     }
-    pthread_mutex_unlock(&e->flush_lock);
     return err;
+}
+
+enum mf_err engine_add_shard(struct engine *e)
+{
+    return engine_add_shards(e, e->shard_count + 1);
 }

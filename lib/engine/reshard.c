@@ -197,11 +197,8 @@ static void run_reshard(void *arg)
 /* Add those that are missing; they share the limit. Under the mutex. */
 static enum mf_err add_missing(struct engine *e, uint32_t shards)
 {
-    enum mf_err err = MF_OK;
+    const enum mf_err err = engine_add_shards(e, shards);
 
-    while (err == MF_OK && e->shard_count < shards) {
-        err = engine_add_shard(e);
-    }
     if (err == MF_OK && shards > sharers(e)) {
         engine_share_among(e, shards);
     }
