@@ -69,6 +69,9 @@ static bool names(const enum option_id *ids, unsigned count, enum option_id id)
     return false;
 }
 
+/* No number of shards works with that limit, or not the present one. */
+#define LIMIT_IS_OUT "out of bounds or unable to adjust"
+
 /* The limit on memory and the number of shards, which depend on each other. */
 struct size {
     uint64_t limit;
@@ -89,7 +92,9 @@ static struct size size_wanted(const struct crew *crew, const struct settings *w
     if (names(ids, count, OPTION_memory_limit_bytes)) {
         size.limit = setting_get(wanted, memory_limit_bytes);
     }
-    if (has_shards || (has_threads && shards == 0)) {
+    /* Where address space is limited, the shards that there are hold less than the limit. */
+    if (has_shards ||
+        (has_threads && shards == 0 && engine_range(&crew->engine) >= size.limit)) {
         size.shards = shards_wanted(crew, shards, threads, size.limit);
         size.by = has_shards ? OPTION_shards : OPTION_threads;
     }
@@ -98,14 +103,24 @@ static struct size size_wanted(const struct crew *crew, const struct settings *w
 
 static bool check_size(struct crew *crew, const struct size *size, struct live_refusal *refusal)
 {
+    uint32_t least;
+    uint32_t most;
+
+    if (size->shards == 0) {
+        return true;
+    }
+    engine_shard_bounds(&crew->engine, size->limit, &least, &most);
+    if (least > most) {
+        return refuse(refusal, OPTION_memory_limit_bytes, LIMIT_IS_OUT);
+    }
     refusal->id = size->by;
-    return size->shards == 0 || shards_may_be(crew, size->shards, size->limit, refusal->why);
+    return shards_may_be(crew, size->shards, size->limit, refusal->why);
 }
 
 static bool take_limit(struct crew *crew, uint64_t limit, struct live_refusal *refusal)
 {
     return engine_set_limit(&crew->engine, limit) ||
-           refuse(refusal, OPTION_memory_limit_bytes, "out of bounds or unable to adjust");
+           refuse(refusal, OPTION_memory_limit_bytes, LIMIT_IS_OUT);
 }
 
 static bool take_shards(struct crew *crew, const struct size *size,

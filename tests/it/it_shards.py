@@ -348,6 +348,21 @@ def test_no_memory_changes_nothing():
         wait_until_moved(c, 30)
 
 
+def test_where_address_space_is_limited():
+    """Shards that hold less than the limit are not added for threads."""
+    if SANITIZED:
+        raise mayfly.Inapplicable("sanitizers take address space")
+    with Daemon("-t", "2", "-m", "20000", control=True,
+                before=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))) as d, d.operator() as c:
+        assert "the address space is limited" in d.log()
+        fill(c, 1000)
+        for n in (4, 1, 3):
+            assert c.ask(b"config set threads %d hz 20" % n) == b"OK"
+        assert c.ask(b"config set hz 30") == b"OK"
+        assert c.ask(b"config set shards 4").startswith(b"CLIENT_ERROR shards: ")
+        assert count_items(c, 1000) == 1000 and int(c.stats(b"shards")["shards"]) == 2
+
+
 def info(c):
     """What is wanted, and shards that there are."""
     return c.stats(b"settings")["shards"], int(c.stats(b"shards")["shards"])
