@@ -198,7 +198,7 @@ def test_other_options():
 
 
 def test_other_numbers_of_threads():
-    """The shards stay as many as there were, and all of them have somebody who does their work."""
+    """The shards follow, and all that there are have somebody who does their work."""
     r = random.Random(int(os.environ.get("MAYFLY_SEED", "1")))
     keys = set()
     with kept() as k:
@@ -209,8 +209,8 @@ def test_other_numbers_of_threads():
                     assert_warm(o)
                     near(dump(o, keys), seen)
                 shards = o.stats(b"shards")
-                assert shards["shards"] == "4"
-                assert {name.split(":")[0] for name in shards if ":" in name} == set("0123")
+                assert int(shards["shards"]) >= t
+                assert {name.split(":")[0] for name in shards if ":" in name} == set("0123"[:int(shards["shards"])])
                 keys |= set(fill(o, r, 200))
                 items = int(o.stats()["curr_items"])
                 for i in range(200):
