@@ -28,7 +28,9 @@
 struct move {
     struct engine *engine; /* [borrowed] */
     struct move_plan plan;
-    bool finishes;   /* the plan is what is on its way */
+    bool finishes; /* the plan is what is on its way */
+    void (*on_begin)(void *arg);
+    void *arg;       /* [borrowed] */
     uint64_t ticket; /* of the job that it is to the mover */
     enum mf_err err; /* once it is over */
     struct route_slot slots[ROUTE_SLOTS];
@@ -43,7 +45,7 @@ struct move {
     _Atomic bool is_cancelled;
     _Atomic int state; /* enum move_state */
     _Atomic uint32_t slots_all, slots_done;
-    _Atomic uint64_t items_all;
+    _Atomic uint64_t items_all, bytes_all;
 };
 
 void move_plan_init(struct move_plan *plan)
@@ -356,6 +358,15 @@ static bool is_plan_possible(const struct engine *e, const struct move_plan *pla
     return true;
 }
 
+/* Of keys and values of a shard that has so many items, about. */
+static uint64_t bytes_of(const struct shard *s, uint64_t items)
+{
+    const uint64_t bytes = ctr_get(&s->counters, CTR_item_bytes);
+    const uint64_t heads = items * sizeof(struct item);
+
+    return bytes > heads ? bytes - heads : 0;
+}
+
 /* Read the table, and count what is to be done. */
 static void look(struct move *m)
 {
@@ -364,6 +375,7 @@ static void look(struct move *m)
     uint32_t leaving[ROUTE_SLOTS] = {0};
     uint32_t slots = 0;
     uint64_t items = 0;
+    uint64_t bytes = 0;
 
     rcu_begin();
     memcpy(m->slots, router_read(&e->router)->slot, sizeof(m->slots));
@@ -376,13 +388,17 @@ static void look(struct move *m)
     }
     for (uint32_t i = 0; i < e->shard_count; i++) {
         if (leaving[i] != 0) {
+            const uint64_t all = ctr_get(&e->shards[i]->counters, CTR_curr_items);
+
             slots += leaving[i];
-            items += ctr_get(&e->shards[i]->counters, CTR_curr_items) * leaving[i] / owned[i];
+            items += all * leaving[i] / owned[i];
+            bytes += bytes_of(e->shards[i], all) * leaving[i] / owned[i];
         }
     }
     look_at_shards(m, owned);
     atomic_fetch_add_explicit(&m->slots_all, slots, memory_order_relaxed);
     atomic_fetch_add_explicit(&m->items_all, items, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->bytes_all, bytes, memory_order_relaxed);
 }
 
 /* What the plan has go, and what is on its way by an earlier one. */
@@ -450,6 +466,9 @@ enum mf_err move_run(struct move *m)
         return MF_OK;
     }
     set_state(m, MOVE_RUNS);
+    if (m->on_begin != NULL) {
+        m->on_begin(m->arg);
+    }
     if (m->finishes) {
         plan_the_rest(m);
     }
@@ -485,6 +504,8 @@ enum mf_err move_make(struct move **out, struct engine *e, const struct move_con
     m->engine = e;
     m->plan = *cfg->plan;
     m->finishes = cfg->finishes;
+    m->on_begin = cfg->on_begin;
+    m->arg = cfg->arg;
     move_set_cpu_pct(m, cfg->cpu_pct);
     *out = m;
     return MF_OK;
@@ -533,6 +554,7 @@ void move_info(const struct move *m, struct move_info *info)
     info->slots_done = atomic_load_explicit(&m->slots_done, memory_order_relaxed);
     info->items_all = atomic_load_explicit(&m->items_all, memory_order_relaxed);
     info->items = atomic_load_explicit(&c->items, memory_order_relaxed);
+    info->bytes_all = atomic_load_explicit(&m->bytes_all, memory_order_relaxed);
     info->bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
     info->expired = atomic_load_explicit(&c->expired, memory_order_relaxed);
     info->evicted = atomic_load_explicit(&c->evicted, memory_order_relaxed);

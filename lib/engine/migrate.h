@@ -50,6 +50,8 @@ struct move_config {
     const struct move_plan *plan; /* copied */
     uint32_t cpu_pct;             /* of one CPU, at most; 0: all of it */
     bool finishes; /* instead of the plan: what is on its way when it begins arrives */
+    void (*on_begin)(void *arg); /* called by move_run() when no walk is under way; or NULL */
+    void *arg;
 };
 
 enum move_state {
@@ -66,7 +68,7 @@ struct move_info {
                                  * that has to arrive elsewhere first counts for each way. */
     uint64_t items_all;         /* in these slots when it began, about */
     uint64_t items;             /* moved */
-    uint64_t bytes;             /* of their keys and values */
+    uint64_t bytes_all, bytes;  /* of the keys and values; the same */
     uint64_t expired;           /* met past their deadline, and dropped */
     uint64_t evicted;           /* to have some room to begin with */
 };

@@ -34,7 +34,7 @@ static uint32_t wanted(const struct engine *e)
     return atomic_load_explicit(&e->reshard.wanted, memory_order_relaxed);
 }
 
-/* ---- the mover's job --------------------------------------------------------------------- */
+/* ---- what others see --------------------------------------------------------------------- */
 
 static void add_figures(struct reshard_info *sum, const struct move_info *one)
 {
@@ -45,28 +45,151 @@ static void add_figures(struct reshard_info *sum, const struct move_info *one)
     sum->evicted += one->evicted;
 }
 
+static bool is_over(enum reshard_state state)
+{
+    return state == RESHARD_IDLE || state == RESHARD_CANCELLED;
+}
+
+/* Milliseconds since it began. Under the mutex. */
+static uint64_t elapsed_ms(const struct reshard *r)
+{
+    const usec_t now = clock_mono_us();
+
+    return r->began != 0 && now > r->began ? (uint64_t)(now - r->began) / 1000 : 0;
+}
+
+/* Under the mutex. */
+static void look(struct engine *e, struct reshard_info *info)
+{
+    struct reshard *r = &e->reshard;
+    struct move_info now = {0};
+    struct moves_info turns;
+
+    *info = r->past;
+    info->state = r->state;
+    info->wanted = wanted(e) != 0 ? wanted(e) : sharers(e);
+    info->shards = e->shard_count;
+    info->active = sharers(e);
+    if (r->move != NULL) {
+        move_info(r->move, &now);
+    }
+    if (r->move == NULL || r->finishes) {
+        now.slots = r->left.slots;
+        now.items_all = r->left.items;
+        now.bytes_all = r->left.bytes;
+    }
+    info->slots = info->slots_done + now.slots;
+    info->items_all = info->items + now.items_all;
+    info->bytes_all = info->bytes + now.bytes_all;
+    add_figures(info, &now);
+    if (!is_over(r->state)) {
+        info->ms = elapsed_ms(r);
+    }
+    moves_info(&e->moves, &turns);
+    if (r->state == RESHARD_MOVES && turns.moves_waiting != 0) {
+        info->state = RESHARD_WAITS;
+    }
+}
+
+/* The state has changed, or may have: tell who wants to know. Under the mutex. */
+static void tell(struct engine *e)
+{
+    struct reshard *r = &e->reshard;
+    struct reshard_info info;
+
+    if (r->on_change == NULL || (r->state == r->told && r->serial == r->told_serial) ||
+        (is_over(r->state) && is_over(r->told))) {
+        return;
+    }
+    r->told = r->state;
+    r->told_serial = r->serial;
+    look(e, &info);
+    info.state = r->state; /* a walk that moves give way to is over soon */
+    r->on_change(r->on_change_arg, &info);
+}
+
+/* ---- the mover's job --------------------------------------------------------------------- */
+
+/* Note what a move that has ended has left. Under the mutex. */
+static void note_left(struct reshard *r, const struct move_info *one)
+{
+    const uint64_t items = one->items + one->expired + one->evicted;
+    struct reshard_left all = {one->slots, one->items_all, one->bytes_all};
+
+    if (r->finishes) {
+        all = r->left;
+    } else if (one->state == MOVE_DONE) {
+        all = (struct reshard_left){0};
+    }
+    r->left = (struct reshard_left){
+        .slots = all.slots > one->slots_done ? all.slots - one->slots_done : 0,
+        .items = all.items > items ? all.items - items : 0,
+        .bytes = all.bytes > one->bytes ? all.bytes - one->bytes : 0,
+    };
+}
+
+/* Does a plan move anything? */
+static bool has_work(const struct engine *e, const struct move_plan *plan)
+{
+    bool has_any = false;
+
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        has_any |= router_read(&e->router)->slot[i].from != plan->to[i];
+    }
+    rcu_end();
+    return has_any;
+}
+
+/* struct move_config: no walk is under way any more. */
+static void on_begin(void *arg)
+{
+    struct engine *e = arg;
+    struct reshard *r = &e->reshard;
+
+    pthread_mutex_lock(&r->mutex);
+    r->state = RESHARD_MOVES;
+    if (!r->is_cancelled) {
+        tell(e);
+    }
+    pthread_mutex_unlock(&r->mutex);
+}
+
 /* Carry out a plan for what is wanted, or have arrive what is on its way. Under the mutex. */
 static enum mf_err move_once(struct engine *e, bool finishes)
 {
     struct reshard *r = &e->reshard;
     struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan, .cpu_pct = r->cpu_pct, .finishes = finishes};
+    struct move_config cfg = {.plan = &plan, .cpu_pct = r->cpu_pct, .finishes = finishes};
     struct move_info info;
+    struct moves_info turns;
     struct move *m;
     enum mf_err err;
 
     move_plan_even(&plan, e, wanted(e));
+    if (!finishes && has_work(e, &plan)) {
+        cfg.on_begin = on_begin;
+        cfg.arg = e;
+    }
     err = move_make(&m, e, &cfg);
     if (err != MF_OK) {
         return err;
     }
     r->move = m;
-    r->state = RESHARD_MOVES;
+    r->finishes = finishes;
+    moves_info(&e->moves, &turns);
+    if (cfg.on_begin != NULL && turns.walks != 0) {
+        r->state = RESHARD_WAITS;
+        tell(e);
+    } else {
+        r->state = RESHARD_MOVES;
+    }
     pthread_mutex_unlock(&r->mutex);
     err = move_run(m);
     pthread_mutex_lock(&r->mutex);
     move_info(m, &info);
     add_figures(&r->past, &info);
+    note_left(r, &info);
     r->move = NULL;
     move_free(&m);
     return err;
@@ -106,6 +229,7 @@ static void wait_for_room(struct engine *e)
 
     r->state = RESHARD_NO_ROOM;
     r->past.waits++;
+    tell(e);
     for (unsigned i = 0; i < ROOM_RETRY_MS / ROOM_LOOK_MS && !may_try_again(e, &was); i++) {
         const struct timespec until = cond_after(ROOM_LOOK_MS);
 
@@ -186,7 +310,9 @@ static void run_reshard(void *arg)
             atomic_store_explicit(&r->wanted, sharers(e), memory_order_relaxed);
         }
         r->state = finishes ? RESHARD_CANCELLED : RESHARD_IDLE;
+        r->past.ms = elapsed_ms(r);
         r->is_running = false;
+        tell(e);
     }
     r->is_running = false;
     pthread_mutex_unlock(&r->mutex);
@@ -241,6 +367,8 @@ static enum mf_err start_or_replace(struct engine *e, uint32_t before)
     }
     r->is_running = true;
     r->past = (struct reshard_info){0};
+    r->left = (struct reshard_left){0};
+    r->began = clock_mono_us();
     r->state = RESHARD_MOVES;
     r->ticket = standby_run(&e->mover, run_reshard, e);
     if (r->ticket == 0) {
@@ -339,22 +467,17 @@ void reshard_stop(struct engine *e)
 
 void engine_reshard_info(struct engine *e, struct reshard_info *info)
 {
+    pthread_mutex_lock(&e->reshard.mutex);
+    look(e, info);
+    pthread_mutex_unlock(&e->reshard.mutex);
+}
+
+void engine_tell_reshard(struct engine *e, reshard_told_fn fn, void *arg)
+{
     struct reshard *r = &e->reshard;
-    struct move_info now = {0};
 
     pthread_mutex_lock(&r->mutex);
-    *info = r->past;
-    info->state = r->state;
-    info->wanted = wanted(e) != 0 ? wanted(e) : sharers(e);
-    info->shards = e->shard_count;
-    if (r->move != NULL) {
-        move_info(r->move, &now);
-    }
-    info->slots = info->slots_done + now.slots;
-    info->items_all = info->items + now.items_all;
-    add_figures(info, &now);
-    if (r->move != NULL && now.state == MOVE_WAITS) {
-        info->state = RESHARD_WAITS;
-    }
+    r->on_change = fn;
+    r->on_change_arg = arg;
     pthread_mutex_unlock(&r->mutex);
 }

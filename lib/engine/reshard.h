@@ -43,6 +43,12 @@ void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct);
  */
 void engine_cancel_shards(struct engine *e);
 
+/*
+ * Call fn whenever the state changes, from now on; NULL: no more. Context: any thread, outside
+ * a section.
+ */
+void engine_tell_reshard(struct engine *e, reshard_told_fn fn, void *arg);
+
 /* Context: any thread, outside a section. */
 void engine_reshard_info(struct engine *e, struct reshard_info *info);
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "lib/base/check.h"
+#include "lib/base/clock.h"
 #include "lib/base/cond.h"
 
 struct move;
@@ -28,12 +29,27 @@ struct reshard_info {
     enum reshard_state state;
     uint32_t wanted;            /* shards that slots shall be in */
     uint32_t shards;            /* there are, with those that have no slots */
+    uint32_t active;            /* of these, those that slots are in or shall be in */
     uint32_t slots, slots_done; /* to be moved, with what is done; see struct move_info */
     uint64_t items_all, items;  /* the same; about, and moved */
-    uint64_t bytes;             /* of keys and values that were moved */
+    uint64_t bytes_all, bytes;  /* of keys and values; the same */
     uint64_t expired;           /* met past their deadline, and dropped */
     uint64_t evicted;           /* to have some room to begin with */
     uint64_t waits;             /* for room */
+    uint64_t ms;                /* since it began, until it was over; with the waits */
+};
+
+/*
+ * Called when the state has changed, or the number that is wanted while slots move, unless
+ * there was nothing to move. It may neither wait nor call the engine. Context: the thread that
+ * changes it, under the mutex of struct reshard.
+ */
+typedef void (*reshard_told_fn)(void *arg, const struct reshard_info *info);
+
+/* What is still to be moved. */
+struct reshard_left {
+    uint32_t slots;
+    uint64_t items, bytes; /* about */
 };
 
 /* Part of struct engine. */
@@ -48,7 +64,14 @@ struct reshard {
     uint64_t serial;   /* changes with wanted */
     uint32_t cpu_pct;
     bool is_running, is_cancelled, is_stopping;
-    struct reshard_info past; /* of moves that have ended: the figures */
+    struct reshard_info past;  /* of moves that have ended: the figures */
+    struct reshard_left left;  /* what the last of them has not done */
+    bool finishes;             /* slots on their way arrive, of those that are left */
+    usec_t began;              /* monotonic; 0: nothing has */
+    reshard_told_fn on_change; /* NULL: nobody wants to know */
+    void *on_change_arg;       /* [borrowed] */
+    enum reshard_state told;   /* what that was told last */
+    uint64_t told_serial;
 };
 
 /* Context: before start; after stop. */
