@@ -14,6 +14,7 @@
 #include "daemon/command/exec_export.h"
 #include "daemon/command/exec_insight.h"
 #include "daemon/command/exec_lru.h"
+#include "daemon/command/exec_moves.h"
 #include "daemon/command/exec_replication.h"
 #include "daemon/command/exec_restore.h"
 #include "daemon/command/exec_snapshot.h"
@@ -394,6 +395,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return exec_wait(t, r);
     case CMD_ROLE:
         return exec_role(t, r);
+    case CMD_MOVES:
+        return exec_moves(t, r);
     case CMD_BGREWRITEAOF:
         return exec_bgrewriteaof(t, r);
     default:

@@ -327,6 +327,8 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
         needs = stats_needs(r->cls == CLASS_ADMIN ? r->args : r->key, has_all_keys);
     } else if (r->command == CMD_REPLCONF && r->args.len > 0 && r->args.ptr[0] == 'f') {
         needs |= NEED_ADMIN; /* failover: this server is to become a replica */
+    } else if (r->command == CMD_MOVES && r->args.len > 0) {
+        needs = NEED_ADMIN; /* cancel; it needs what config does as well */
     }
     /* Acknowledgements are many, and change nothing. */
     *is_operators =

@@ -23,6 +23,7 @@
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/latency.h"
+#include "daemon/worker/moving.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/shard/info.h"
@@ -325,6 +326,26 @@ static void put_replication(struct writer *w, struct crew *crew)
 #include "daemon/base/replication.def"
 }
 
+/* ---- moves ------------------------------------------------------------------------------- */
+
+static void put_moves(struct writer *w, struct crew *crew)
+{
+    enum { NONE, GAUGE };
+    struct moving_info info;
+    const struct moving_info *i = &info;
+    char base[NAME_MAX_BYTES];
+    double scale;
+
+    moving_look(crew, &info);
+#define MOVES(name, unit, form, shown, kind, value, help)                                      \
+    if (kind != NONE) {                                                                        \
+        scale = name_metric(name, base);                                                       \
+        put_head(w, base, TYPE_GAUGE, help);                                                   \
+        put_sample(w, NULL, 0, (double)(value)*scale);                                         \
+    }
+#include "daemon/base/moves.def"
+}
+
 /* ---- how long requests take -------------------------------------------------------------- */
 
 /* The bounds of buckets: powers of two, of nanoseconds, from 4 us to 4 s. */
@@ -418,6 +439,7 @@ bool metrics_compose(struct crew *crew, enum metrics_format format, struct buf *
     put_shards(&w, crew);
     put_persistence(&w, crew);
     put_replication(&w, crew);
+    put_moves(&w, crew);
     put_latencies(&w, crew);
     if (format == METRICS_OPEN) {
         w.is_short |= !buf_append(out, "# EOF\n", 6);

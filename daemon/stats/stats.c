@@ -161,6 +161,11 @@ static enum stats_result do_persistence(const struct ask *a)
     return section(a, stats_persistence);
 }
 
+static enum stats_result do_moves(const struct ask *a)
+{
+    return section(a, stats_moves);
+}
+
 static enum stats_result do_replication(const struct ask *a)
 {
     return section(a, stats_replication);
@@ -236,6 +241,7 @@ static const struct {
     {"expire", do_expire, NEED_READ},
     {"shards", do_shards, NEED_READ},
     {"latency", do_latency, NEED_READ},
+    {"moves", do_moves, NEED_READ},
     {"persistence", do_persistence, NEED_READ},
     {"replication", do_replication, NEED_READ | SHOWS_KEYS}, /* addresses, as conns */
     {"hotkeys", do_hotkeys, NEED_READ | SHOWS_KEYS},

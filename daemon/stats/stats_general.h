@@ -20,6 +20,9 @@ void stats_shards(struct worker *w, struct stats_out *o);   /* stats_expire.c */
 /* stats_persistence.c */
 void stats_persistence(struct worker *w, struct stats_out *o);
 
+/* stats_moves.c */
+void stats_moves(struct worker *w, struct stats_out *o);
+
 /* stats_replication.c */
 void stats_replication(struct worker *w, struct stats_out *o);
 

@@ -81,6 +81,7 @@ void crew_stop(struct crew *crew)
     access_stop_threads(&crew->access);
     snapshots_tell_logged(&crew->snapshots, NULL, NULL);
     engine_wake_homes(&crew->engine, NULL, NULL);
+    moving_log_end(crew);
     for (i = 0; i < roster_created(&crew->roster); i++) {
         worker_end(&crew->workers[i]);
     }
@@ -132,6 +133,7 @@ int crew_start(struct crew *crew)
         atomic_store_explicit(&crew->roster.created, i + 1, memory_order_release);
     }
     engine_wake_homes(&crew->engine, wake_home, crew);
+    moving_log(crew);
     crew_poke_all(crew); /* items that were taken over may be more than there is room for */
     snapshots_tell_logged(&crew->snapshots, on_logged, crew);
     return 0;
@@ -141,6 +143,11 @@ void crew_set_active(struct crew *crew, uint32_t count)
 {
     must_be_main();
     must(count > 0 && count <= roster_created(&crew->roster));
+    if (count != roster_active(&crew->roster)) {
+        log_notice("workers, %u of %u serve from now on", (unsigned)count,
+                   (unsigned)roster_created(&crew->roster));
+        atomic_store(&crew->roster.has_leaving, count < roster_active(&crew->roster));
+    }
     roster_set_active(&crew->roster, count);
     for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         notice_post(&crew->workers[i].deal, &crew->workers[i].mailbox);

@@ -31,6 +31,7 @@
 #include "daemon/worker/gate.h"
 #include "daemon/worker/handover.h"
 #include "daemon/worker/live.h"
+#include "daemon/worker/moving.h"
 #include "daemon/worker/replication.h"
 #include "daemon/worker/roster.h"
 #include "daemon/worker/slowlog.h"
@@ -198,6 +199,7 @@ struct crew {
     struct message drained_message; /* posted by the last worker that is drained */
 
     struct roster roster; /* who of them serves what; its functions are for any thread */
+    struct moving moving; /* what the log was told of moves */
 
     /*
      * [atomic] Times that the workers were told to doubt logins, and to close clients: so a

@@ -60,3 +60,17 @@ uint32_t roster_leaving(const struct roster *r)
     }
     return n;
 }
+
+bool roster_is_settled(struct roster *r)
+{
+    const uint32_t active = roster_active(r);
+
+    /* Of two that change at the same time, one at least finds the other. */
+    atomic_thread_fence(memory_order_seq_cst);
+    for (uint32_t i = active; i < roster_created(r); i++) {
+        if (roster_role(r, i) != WORKER_PARKED) {
+            return false;
+        }
+    }
+    return atomic_load(&r->has_leaving) && atomic_exchange(&r->has_leaving, false);
+}

@@ -42,6 +42,7 @@ struct roster {
     _Atomic uint32_t arriving[WORKERS_MAX]; /* seq_cst: what is on its way to each */
     _Atomic uint32_t conns_moving;          /* connections on their way, which no worker has */
     _Atomic uint8_t role[WORKERS_MAX];      /* enum worker_role, as each found last */
+    _Atomic bool has_leaving; /* the number was lowered, and some may be leaving */
 };
 
 /*
@@ -152,5 +153,11 @@ static inline void roster_set_role(struct roster *r, uint32_t worker, enum worke
 
 /* How many are leaving. */
 uint32_t roster_leaving(const struct roster *r);
+
+/*
+ * One has changed its role. True: all that do not serve are parked now, for the first time
+ * since the number was lowered.
+ */
+bool roster_is_settled(struct roster *r);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 
+#include "daemon/base/log.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
 #include "daemon/worker/insight.h"
@@ -55,6 +56,9 @@ static void set_role(struct worker *w, enum worker_role role)
         cron_rest(w);
         mem_discard(w->rbuf, WORKER_RBUF_BYTES);
         mem_discard(w->obuf, WORKER_OBUF_BYTES);
+    }
+    if (roster_is_settled(&w->crew->roster)) {
+        log_notice("workers, those that do not serve are parked");
     }
 }
 

@@ -299,6 +299,27 @@ def test_replication_is_told_as_in_stats():
         assert samples(web.ask("/metrics")[2])["mayfly_repl_refused_total"] == 1
 
 
+def test_moves_are_told_as_in_stats():
+    with served("-t", "2", control=True) as (d, web), d.operator() as c:
+        for i in range(1000):
+            assert c.set(b"k%d" % i, b"v") == b"STORED"
+        assert c.ask(b"config set shards 3") == b"OK"
+        wait_for(lambda: c.stats(b"moves")["move_state"] == "idle", "it is done")
+        told, stats = samples(web.ask("/metrics")[2]), c.stats(b"moves")
+        assert told["mayfly_move_state"] == 0 and told["mayfly_move_items_done"] > 100, told
+        compared = 0
+        for name, value in stats.items():
+            scale, name = (1e-3, name[:-3] + "_seconds") if name.endswith("_ms") else (1, name)
+            if "mayfly_" + name in told and re.fullmatch(r"[0-9]+", value):
+                assert abs(told["mayfly_" + name] - int(value) * scale) < 1e-9, (name, told, stats)
+                compared += 1
+        assert compared >= 12, (compared, told)
+        assert c.ask(b"config set move_cpu_pct 1 shards 8") == b"OK"
+        wait_for(lambda: c.stats(b"moves")["shards_wanted"] == "8", "it has begun")
+        if c.stats(b"moves")["move_state"] == "moving":
+            assert c.ask(b"moves cancel") == b"OK"
+
+
 def names_of(text):
     return set(re.findall(r"\b(?:mayfly|process)_[a-z0-9_]+", text))
 
@@ -374,6 +395,27 @@ def test_alerts_on_replication_fire_when_they_should():
                     "expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "20m",
                     "exp_samples": [{"labels": '{alertname="%s"}' % alert, "value": 1}] if alert else []}]}
                 for alert, other in cases]}, f)
+        done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=mayfly.PATIENCE, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+def test_the_alert_on_a_move_fires_when_nothing_moves():
+    if shutil.which("promtool") is None:
+        raise Skip("promtool is not installed")
+    cases = [(None, "0x30", "5x30"), (None, "1x30", "0+1x30"), ("MayflyMoveStuck", "1x30", "0+1x5 5x25"),
+             (None, "1x5 0x25", "5x30"), (None, "0x11 1x19", "5x30")]
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "test.yml")
+        with open(path, "w") as f:
+            json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{
+                "interval": "1m",
+                "input_series": [{"series": 'mayfly_move_state{instance="a:1"}', "values": state},
+                                 {"series": 'mayfly_move_items_done{instance="a:1"}', "values": items}],
+                "promql_expr_test": [{
+                    "expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "15m",
+                    "exp_samples": [{"labels": '{alertname="%s"}' % alert, "value": 1}] if alert else []}]}
+                for alert, state, items in cases]}, f)
         done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=mayfly.PATIENCE, check=False)
         assert done.returncode == 0, done.stdout

@@ -139,7 +139,7 @@ EXAMPLES = {
     "VERBOSITY": [(b"verbosity 0", 0)],
     "STATS": [(b"stats", 0), (b"stats settings", 0), (b"stats items", 0), (b"stats slabs", 0), (b"stats sizes", 0),
               (b"stats conns", 0), (b"stats expire", 0), (b"stats shards", 0), (b"stats latency", 0),
-              (b"stats persistence", 0), (b"stats replication", 0), (b"stats reset", ADMIN),
+              (b"stats persistence", 0), (b"stats moves", 0), (b"stats replication", 0), (b"stats reset", ADMIN),
               (b"stats detail on", ADMIN), (b"stats detail dump", 0), (b"stats detail off", ADMIN),
               (b"stats cachedump 1 1", ADMIN), (b"stats sizes_enable", ADMIN), (b"stats sizes_disable", ADMIN)],
     "CACHE_MEMLIMIT": [(b"cache_memlimit 64", 0)], "SHUTDOWN": [(b"shutdown", 0)], "QUIT": [],
@@ -162,6 +162,7 @@ EXAMPLES = {
     "PSYNC": [(b"psync", 0)], "SYNC": [(b"sync", 0)], "REPLCONF": [(b"replconf ack 0", 0), (b"replconf failover 0 10", ADMIN)],
     "REPLICAOF": [(b"replicaof no one", 0)], "PROMOTE": [(b"promote", 0)], "FAILOVER": [(b"failover", 0)],
     "WAIT": [(b"wait 0 0", 0)], "ROLE": [(b"role", 0)],
+    "MOVES": [(b"moves", 0), (b"moves cancel", ADMIN)],
     "UPGRADE": [(b"upgrade", 0), (b"upgrade /nowhere", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See exec_moves.h.
+ */
+#include "daemon/command/exec_moves.h"
+
+#include "daemon/base/log.h"
+#include "daemon/command/exec_stats.h"
+#include "daemon/worker/crew.h"
+#include "daemon/worker/moving.h"
+#include "lib/base/context.h"
+#include "lib/engine/reshard.h"
+
+static enum turn_stop cancel(struct turn *t, const struct request *r)
+{
+    struct crew *crew = t->w->crew;
+    struct moving_info info;
+
+    if (t->client == NULL || (t->client->rights & RIGHT_CONFIG) == 0) {
+        return turn_answer(t, r, REPLY_CONFIG_DENIED);
+    }
+    moving_look(crew, &info);
+    if (!info.is_under_way) {
+        return turn_answer(t, r, REPLY_NOT_FOUND);
+    }
+    engine_cancel_shards(&crew->engine);
+    return turn_answer(t, r, REPLY_OK);
+}
+
+enum turn_stop exec_moves(struct turn *t, const struct request *r)
+{
+    struct request as_stats = *r;
+
+    must_be_outside_section(t);
+    if (span_is(r->args, "cancel")) {
+        return cancel(t, r);
+    }
+    if (r->args.len != 0) {
+        return turn_answer(t, r, REPLY_MOVES_USAGE);
+    }
+    as_stats.command = CMD_STATS;
+    as_stats.args = span_str("moves");
+    return exec_stats(t, &as_stats);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See moving.h.
+ */
+#include "daemon/worker/moving.h"
+
+#include <inttypes.h>
+
+#include "daemon/base/log.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/engine/reshard.h"
+
+/* ---- the log ----------------------------------------------------------------------------- */
+
+/*
+ * There is no room, again and again while that is tried. It is told once: until slots have
+ * arrived somewhere since, or the target is another one.
+ */
+static void log_full(struct moving *m, const struct reshard_info *i)
+{
+    if (!m->has_told_full || m->full_slots != i->slots_done || m->full_wanted != i->wanted) {
+        log_notice("moves, there is no room for items in their new shards (%u of %u slots have "
+                   "moved); it is tried again when there is more",
+                   (unsigned)i->slots_done, (unsigned)i->slots);
+    }
+    m->has_told_full = true;
+    m->full_slots = i->slots_done;
+    m->full_wanted = i->wanted;
+}
+
+static const char *plural(uint32_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void log_end(const struct reshard_info *i)
+{
+    log_notice("moves, items are in %u shard%s (%s; %u slots, %" PRIu64 " items and %" PRIu64
+               " bytes moved, %" PRIu64 " expired, %" PRIu64 " evicted, in %.1f s)",
+               (unsigned)i->active, plural(i->active),
+               i->state == RESHARD_CANCELLED ? "cancelled" : "done", (unsigned)i->slots_done,
+               i->items, i->bytes, i->expired, i->evicted, (double)i->ms / 1e3);
+}
+
+/* A reshard_told_fn. */
+static void on_change(void *arg, const struct reshard_info *i)
+{
+    struct moving *m = arg;
+
+    switch (i->state) {
+    case RESHARD_WAITS:
+        log_notice("moves, wait for a walk over all items to end (shards wanted: %u)",
+                   (unsigned)i->wanted);
+        break;
+    case RESHARD_MOVES:
+        if (!m->has_told_full || m->full_wanted != i->wanted) { /* else it tries again */
+            m->has_told_full = false;
+            log_notice("moves, items go to %u shard%s", (unsigned)i->wanted, plural(i->wanted));
+        }
+        break;
+    case RESHARD_NO_ROOM:
+        log_full(m, i);
+        break;
+    case RESHARD_IDLE:
+    case RESHARD_CANCELLED:
+        m->has_told_full = false;
+        log_end(i);
+        break;
+    }
+}
+
+void moving_log(struct crew *crew)
+{
+    must_be_main();
+    engine_tell_reshard(&crew->engine, on_change, &crew->moving);
+}
+
+void moving_log_end(struct crew *crew)
+{
+    must_be_main();
+    engine_tell_reshard(&crew->engine, NULL, NULL);
+}
+
+/* ---- figures ----------------------------------------------------------------------------- */
+
+static const char *state_of(const struct reshard_info *i)
+{
+    static const char *const names[] = {
+        [RESHARD_IDLE] = "idle",           [RESHARD_WAITS] = "waiting",
+        [RESHARD_MOVES] = "moving",        [RESHARD_NO_ROOM] = "waiting",
+        [RESHARD_CANCELLED] = "cancelled",
+    };
+
+    return names[i->state];
+}
+
+/* By what it took so far; those that were not moved but dropped are done as well. */
+static int64_t left_ms(const struct reshard_info *i)
+{
+    const uint64_t done = i->items + i->expired + i->evicted;
+    const double left = i->items_all > done ? (double)(i->items_all - done) : 0;
+
+    return done != 0 ? (int64_t)((double)i->ms * left / (double)done) : -1;
+}
+
+void moving_look(struct crew *crew, struct moving_info *info)
+{
+    const struct roster *r = &crew->roster;
+    struct reshard_info *i = &info->shards;
+
+    must_not_be_reading();
+    engine_reshard_info(&crew->engine, i);
+    info->threads_created = roster_created(r);
+    info->threads_active = roster_active(r);
+    info->threads_wanted = setting_get(crew->settings, threads);
+    info->threads_leaving = roster_leaving(r);
+    info->conns_moving = roster_conns_moving(r);
+    info->conns_moved = 0;
+    for (uint32_t n = 0; n < info->threads_created; n++) {
+        info->conns_moved += ctr_get(&crew->workers[n].counters, CTR_conns_moved);
+    }
+    info->state = state_of(i);
+    info->waits_for = i->state == RESHARD_WAITS     ? "walk"
+                      : i->state == RESHARD_NO_ROOM ? "room"
+                                                    : "none";
+    info->is_under_way = i->state != RESHARD_IDLE && i->state != RESHARD_CANCELLED;
+    info->left_ms = info->is_under_way ? left_ms(i) : 0;
+}
