@@ -409,6 +409,64 @@ static enum advice_state see_clock(const struct look *l)
     return advise_if(fabs(ahead) > 5);
 }
 
+/* ---- workers and shards ------------------------------------------------------------------ */
+
+static enum advice_state see_threads_few(const struct look *l)
+{
+    const struct host *h = &l->f->host;
+    /* With room for another one, in what the process may use. */
+    const double others = h->cpus_allowed - h->workers;
+
+    if (h->workers == 0 || isnan(h->cpus_idle) || isnan(h->cpus_allowed)) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "%u of %u workers took over 90 %% of a CPU just now; %.1f of %.0f CPUs were idle",
+         h->workers_full, h->workers, h->cpus_idle, h->cpus);
+    return advise_if(2 * h->workers_full > h->workers && h->cpus_idle >= 1 && others >= 1);
+}
+
+static enum advice_state see_threads_many(const struct look *l)
+{
+    const struct host *h = &l->f->host;
+    const double threads = general(l, "threads");
+
+    if (!h->has_process || isnan(h->cpus_allowed) || isnan(h->cpus) || threads == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "%.0f workers; the process may use %.3g of %.0f CPUs", threads, h->cpus_allowed,
+         h->cpus);
+    return advise_if(threads > h->cpus_allowed && h->cpus_allowed < h->cpus);
+}
+
+static enum advice_state see_one_worker(const struct look *l)
+{
+    const struct host *h = &l->f->host;
+
+    if (h->workers == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "of %u workers, one took %.0f %% of a CPU just now, and one %.0f %%", h->workers,
+         100 * h->busiest, 100 * h->idlest);
+    return advise_if(h->workers_full == 1 && h->busiest - h->idlest > 0.5);
+}
+
+static enum advice_state see_move_stuck(const struct look *l)
+{
+    struct span state = span_str("?");
+    struct span waits_for = span_str("none");
+
+    if (!stats_find(&l->f->moves, "move_state", &state)) {
+        return ADVICE_UNKNOWN;
+    }
+    (void)stats_find(&l->f->moves, "move_waits_for", &waits_for);
+    tell(l,
+         "%.0f of %.0f slots have moved, the state is %.*s, and there was no room %.0f times",
+         stats_get(&l->f->moves, "move_slots_done"), stats_get(&l->f->moves, "move_slots_all"),
+         (int)(state.len < 40 ? state.len : 40), state.ptr,
+         stats_get(&l->f->moves, "move_waits"));
+    return advise_if(span_is(waits_for, "room"));
+}
+
 /* ---- replication ------------------------------------------------------------------------- */
 
 static double replication(const struct look *l, const char *name)

@@ -21,7 +21,7 @@ enum advice_state {
 
 /* All that is known. */
 struct facts {
-    struct stats general, settings, expire, replication;
+    struct stats general, settings, expire, replication, moves;
     struct host host;
     bool is_here;  /* the server is on this host */
     double unix_s; /* by the clock of this host */

@@ -9,6 +9,20 @@
 #include "ctl/show.h"
 #include "lib/link/link.h"
 
+/* How long CPUs and workers are watched. */
+#define MEASURE_S 0.5
+
+/* What they do just now, if the server runs here. */
+static void measure(struct host *h, int pid, unsigned workers)
+{
+    static struct host_load before, after;
+
+    if (host_load_read(&before, HOST_ROOT, pid) && ctl_sleep(MEASURE_S) &&
+        host_load_read(&after, HOST_ROOT, pid)) {
+        host_judge_load(h, &before, &after, workers);
+    }
+}
+
 static enum ctl_status gather(struct ctl *c, struct facts *f)
 {
     enum ctl_status status = ask_stats(c, "", &f->general);
@@ -26,10 +40,14 @@ static enum ctl_status gather(struct ctl *c, struct facts *f)
         status = ask_stats_if_any(c, "replication", &f->replication);
     }
     if (status == CTL_OK) {
+        status = ask_stats_if_any(c, "moves", &f->moves);
+    }
+    if (status == CTL_OK) {
         int pid = host_pid(c, &f->general);
 
         f->is_here = link_is_local(c->link);
         host_read(&f->host, HOST_ROOT, pid);
+        measure(&f->host, pid, (unsigned)stats_get(&f->general, "threads"));
     }
     return status;
 }
@@ -108,6 +126,7 @@ int cmd_doctor(struct ctl *c, const struct words *args)
     stats_init(&f.settings);
     stats_init(&f.expire);
     stats_init(&f.replication);
+    stats_init(&f.moves);
     status = gather(c, &f);
     if (status == CTL_OK) {
         status = judge(c, &f);
@@ -116,5 +135,6 @@ int cmd_doctor(struct ctl *c, const struct words *args)
     stats_fini(&f.settings);
     stats_fini(&f.expire);
     stats_fini(&f.replication);
+    stats_fini(&f.moves);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctl/host.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -64,9 +65,28 @@ static double number_after(const char *text, const char *name)
 
 /* ---- of the process ---------------------------------------------------------------------- */
 
-/* The least memory.max of a group (of the one hierarchy) and those that it is in. */
-static double least_limit(const char *root, const char *groups)
+/* The bytes of memory.max; INFINITY: no limit. */
+static double memory_max(const char *text)
 {
+    const double v = number_at(text); /* "max" is no number */
+
+    return isnan(v) ? (double)INFINITY : v;
+}
+
+/* The CPUs of cpu.max, which is "QUOTA PERIOD"; INFINITY: no limit. */
+static double cpu_max(const char *text)
+{
+    const double quota = number_at(text);
+    const double period = number_at(text + strcspn(text, " "));
+
+    return quota > 0 && period > 0 ? quota / period : (double)INFINITY;
+}
+
+/* The least value of a file of a group (of the one hierarchy) and those that it is in. */
+static double least_limit(const char *root, const char *groups, const char *file,
+                          double (*value_of)(const char *text))
+{
+    char text[FILE_BYTES];
     double least = (double)INFINITY;
     char group[PATH_MAX - 64];
     const char *line = groups;
@@ -89,9 +109,9 @@ static double least_limit(const char *root, const char *groups)
         char path[PATH_MAX];
         double v;
 
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max",
-                 strcmp(group, "/") == 0 ? "" : group);
-        v = read_number(root, path); /* "max" is no number */
+        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s",
+                 strcmp(group, "/") == 0 ? "" : group, file);
+        v = slurp(root, path, text) ? value_of(text) : (double)INFINITY;
         least = v < least ? v : least;
         if (len <= 1) {
             return least;
@@ -104,6 +124,32 @@ static double least_limit(const char *root, const char *groups)
     }
 }
 
+/* How many numbers a list names, such as "0-3,8", after a name; NAN: there is none. */
+static double count_listed(const char *text, const char *name)
+{
+    const char *at = strstr(text, name);
+    double count = 0;
+
+    if (at == NULL) {
+        return (double)NAN;
+    }
+    at += strlen(name);
+    at += strspn(at, " \t");
+    while (*at >= '0' && *at <= '9') {
+        const double first = number_at(at);
+        double last = first;
+
+        at += strspn(at, "0123456789");
+        if (*at == '-') {
+            last = number_at(++at);
+            at += strspn(at, "0123456789");
+        }
+        count += last >= first ? last - first + 1 : 0;
+        at += *at == ',';
+    }
+    return count > 0 ? count : (double)NAN;
+}
+
 static void read_process(struct host *h, const char *root, int pid)
 {
     char path[64];
@@ -114,6 +160,7 @@ static void read_process(struct host *h, const char *root, int pid)
         h->has_process = true;
         h->resident_bytes = number_after(text, "VmRSS:") * 1024;
         h->swapped_bytes = number_after(text, "VmSwap:") * 1024;
+        h->cpus_allowed = count_listed(text, "Cpus_allowed_list:");
     }
     snprintf(path, sizeof(path), "/proc/%d/limits", pid);
     if (slurp(root, path, text)) {
@@ -121,7 +168,116 @@ static void read_process(struct host *h, const char *root, int pid)
     }
     snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
     if (slurp(root, path, text)) {
-        h->cgroup_bytes = least_limit(root, text);
+        const double quota = least_limit(root, text, "cpu.max", cpu_max);
+
+        h->cgroup_bytes = least_limit(root, text, "memory.max", memory_max);
+        h->cpus_allowed = quota < h->cpus_allowed ? quota : h->cpus_allowed;
+    }
+}
+
+/* ---- what CPUs and workers do ------------------------------------------------------------ */
+
+/* CPU time of the host: the line "cpu  user nice system idle iowait ...", and one for each. */
+static bool read_cpus(struct host_load *l, const char *root)
+{
+    char text[FILE_BYTES];
+    const char *at = text;
+
+    if (!slurp(root, "/proc/stat", text) || strncmp(text, "cpu ", 4) != 0) {
+        return false;
+    }
+    at += 4;
+    for (unsigned i = 0; i < 8; i++) {
+        const double ticks = number_at(at);
+
+        if (isnan(ticks)) {
+            break;
+        }
+        l->all += ticks;
+        l->idle += i == 3 || i == 4 ? ticks : 0;
+        at += strspn(at, " ");
+        at += strcspn(at, " \n");
+    }
+    while ((at = strchr(at, '\n')) != NULL && strncmp(at, "\ncpu", 4) == 0) {
+        at++;
+        l->cpus++;
+    }
+    return l->cpus > 0;
+}
+
+/* A thread: "7 (mayfly-w0) S ...", with user and system time as the fields 14 and 15. */
+static void read_thread(struct host_load *l, const char *text)
+{
+    static const char begin[] = "(mayfly-w";
+    const char *name = strstr(text, begin);
+    const char *at = strrchr(text, ')');
+    uint32_t number;
+    double ticks = 0;
+
+    if (name == NULL || at == NULL) {
+        return;
+    }
+    name += sizeof(begin) - 1;
+    if (at < name || num_u32(span_of(name, (size_t)(at - name)), &number) != MF_OK ||
+        number >= HOST_WORKERS_MAX) {
+        return;
+    }
+    for (unsigned field = 3; field <= 15; field++) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+        ticks += field >= 14 ? number_at(at) : 0;
+    }
+    l->worker[number] = ticks;
+}
+
+bool host_load_read(struct host_load *l, const char *root, int pid)
+{
+    char path[PATH_MAX];
+    char text[FILE_BYTES];
+    const struct dirent *entry;
+    DIR *dir;
+
+    memset(l, 0, sizeof(*l));
+    for (unsigned i = 0; i < HOST_WORKERS_MAX; i++) {
+        l->worker[i] = (double)NAN;
+    }
+    snprintf(path, sizeof(path), "%s/proc/%d/task", root, pid);
+    dir = read_cpus(l, root) && pid > 0 ? opendir(path) : NULL;
+    if (dir == NULL) {
+        return false;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, entry->d_name);
+        if (entry->d_name[0] != '.' && slurp(root, path, text)) {
+            read_thread(l, text);
+        }
+    }
+    (void)closedir(dir);
+    return true;
+}
+
+/* One that takes as much of a CPU is full. */
+#define FULL_SHARE 0.9
+
+void host_judge_load(struct host *h, const struct host_load *before,
+                     const struct host_load *after, unsigned workers)
+{
+    const double passed = after->cpus > 0 ? (after->all - before->all) / after->cpus : 0;
+
+    if (!(passed > 0)) {
+        return;
+    }
+    h->cpus_idle = (after->idle - before->idle) / passed;
+    for (unsigned i = 0; i < workers && i < HOST_WORKERS_MAX; i++) {
+        const double share = (after->worker[i] - before->worker[i]) / passed;
+
+        if (isnan(share)) {
+            continue;
+        }
+        h->busiest = h->workers == 0 || share > h->busiest ? share : h->busiest;
+        h->idlest = h->workers == 0 || share < h->idlest ? share : h->idlest;
+        h->workers++;
+        h->workers_full += share > FULL_SHARE;
     }
 }
 
@@ -156,16 +312,19 @@ static void read_choice(const char *root, const char *path, char *out, size_t ro
 
 void host_read(struct host *h, const char *root, int pid)
 {
+    struct host_load load = {.all = 0};
     char text[FILE_BYTES];
 
     memset(h, 0, sizeof(*h));
     h->resident_bytes = h->swapped_bytes = h->files_max = h->cgroup_bytes = (double)NAN;
+    h->cpus_allowed = h->cpus_idle = (double)NAN;
     if (pid > 0) {
         read_process(h, root, pid);
     }
     h->memory_bytes = slurp(root, "/proc/meminfo", text)
                           ? number_after(text, "MemTotal:") * 1024
                           : (double)NAN;
+    h->cpus = read_cpus(&load, root) ? load.cpus : (double)NAN;
     h->overcommit = read_number(root, "/proc/sys/vm/overcommit_memory");
     h->backlog_max = read_number(root, "/proc/sys/net/core/somaxconn");
     read_choice(root, "/sys/kernel/mm/transparent_hugepage/enabled", h->huge_pages,

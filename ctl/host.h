@@ -19,8 +19,14 @@ struct host {
     double memory_bytes; /* of the host */
     double overcommit;   /* vm.overcommit_memory: 0, 1, 2 */
     double backlog_max;  /* net.core.somaxconn */
-    char huge_pages[16]; /* always, madvise, never */
-    char clock[32];      /* the clock that the kernel reads */
+    double cpus;         /* of the host */
+    double cpus_allowed; /* that the process may use: affinity, quota of its groups */
+    double cpus_idle;    /* of the host, in the time that was measured */
+    unsigned workers;    /* threads of the process that serve or may; 0: not measured */
+    unsigned workers_full;  /* of these, those that took most of a CPU */
+    double busiest, idlest; /* of the workers that serve: how much of a CPU each took */
+    char huge_pages[16];    /* always, madvise, never */
+    char clock[32];         /* the clock that the kernel reads */
 };
 
 /*
@@ -29,6 +35,24 @@ struct host {
  * server is in a container). 0: it is not on this host.
  */
 int host_pid(const struct ctl *c, const struct stats *general);
+
+/* Ticks of CPU time up to a moment. */
+#define HOST_WORKERS_MAX 512
+struct host_load {
+    double all, idle; /* of all CPUs of the host together */
+    unsigned cpus;
+    double worker[HOST_WORKERS_MAX]; /* NAN: there is no such thread */
+};
+
+/* Context: root and pid as host_read(). False: it cannot be read. */
+bool host_load_read(struct host_load *l, const char *root, int pid);
+
+/*
+ * What the CPUs and the first so many workers did between two of them. Nothing changes if there
+ * was no time between them.
+ */
+void host_judge_load(struct host *h, const struct host_load *before,
+                     const struct host_load *after, unsigned workers);
 
 /* Read all; root stands before every path. pid 0: nothing of a process. */
 void host_read(struct host *h, const char *root, int pid);

@@ -43,6 +43,15 @@ void progress_add(struct progress *p, uint64_t bytes, uint64_t items)
     fflush(stderr);
 }
 
+void progress_tell(struct progress *p, const char *text)
+{
+    if (p->is_shown) {
+        p->told_s = ctl_now_s();
+        fprintf(stderr, CLEAR "%s", text);
+        fflush(stderr);
+    }
+}
+
 void progress_end(struct progress *p)
 {
     if (p->is_shown && p->told_s != 0) {

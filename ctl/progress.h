@@ -21,6 +21,9 @@ void progress_begin(struct progress *p, const char *what);
 /* So many more; items 0: they are not known. */
 void progress_add(struct progress *p, uint64_t bytes, uint64_t items);
 
+/* The same with any text. */
+void progress_tell(struct progress *p, const char *text);
+
 void progress_end(struct progress *p);
 
 #endif

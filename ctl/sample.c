@@ -19,6 +19,7 @@ void sample_init(struct sample *s)
     stats_init(&s->general);
     stats_init(&s->shards);
     stats_init(&s->replication);
+    stats_init(&s->moves);
 }
 
 void sample_fini(struct sample *s)
@@ -26,6 +27,7 @@ void sample_fini(struct sample *s)
     stats_fini(&s->general);
     stats_fini(&s->shards);
     stats_fini(&s->replication);
+    stats_fini(&s->moves);
 }
 
 /* "first:rest"; false: there is no colon. */
@@ -269,9 +271,36 @@ enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample
         status = ask_stats_if_any(c, "replication", &s->replication);
     }
     if (status == CTL_OK) {
+        status = ask_stats_if_any(c, "moves", &s->moves);
+    }
+    if (status == CTL_OK) {
         sample_read_latency(s, &latency);
         sample_derive(s, before);
     }
     stats_fini(&latency);
     return status;
+}
+
+bool sample_is_moving(const struct stats *moves)
+{
+    struct span state;
+
+    return stats_find(moves, "move_state", &state) &&
+           (span_is(state, "moving") || span_is(state, "waiting"));
+}
+
+double sample_move_share(const struct stats *moves)
+{
+    const double items = stats_get(moves, "move_items_all");
+    const double slots = stats_get(moves, "move_slots_all");
+    double share = 1;
+
+    if (items > 0) {
+        share = (stats_get(moves, "move_items_done") + stats_get(moves, "move_expired") +
+                 stats_get(moves, "move_evicted")) /
+                items;
+    } else if (slots > 0) {
+        share = stats_get(moves, "move_slots_done") / slots;
+    }
+    return share < 1 ? share : 1;
 }

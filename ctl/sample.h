@@ -55,6 +55,7 @@ struct sample {
     double at_s; /* monotonic */
     struct stats general, shards;
     struct stats replication; /* empty: the server does not tell */
+    struct stats moves;       /* the same */
     struct shard_sample all;
     struct shard_sample shard[SAMPLE_SHARDS_MAX];
     unsigned shard_count;
@@ -77,6 +78,13 @@ void sample_derive(struct sample *s, const struct sample *before);
 
 /* Read an answer to `stats latency`. */
 void sample_read_latency(struct sample *s, const struct stats *answer);
+
+/*
+ * By an answer to `stats moves`: do items go to other shards? The share of them that has, 0 to
+ * 1; those that were dropped count as well, and without items it is that of slots.
+ */
+bool sample_is_moving(const struct stats *moves);
+double sample_move_share(const struct stats *moves);
 
 /* The sum over all shards of a line of `stats shards`. */
 double sample_sum(const struct sample *s, const char *name);

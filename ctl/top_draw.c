@@ -172,6 +172,23 @@ static void draw_latency(const struct sample *now, struct sheet *s, unsigned row
     }
 }
 
+/* How far items are that go to other shards. */
+static void draw_move(const struct sample *now, struct sheet *s, unsigned row)
+{
+    struct span waits_for = {0};
+    bool is_bad;
+    char text[UNIT_TEXT_BYTES];
+
+    if (s->columns <= LABEL + 40 || !sample_is_moving(&now->moves)) {
+        return;
+    }
+    is_bad =
+        stats_find(&now->moves, "move_waits_for", &waits_for) && span_is(waits_for, "room");
+    snprintf(text, sizeof(text), "moves %.0f %%%s", 100 * sample_move_share(&now->moves),
+             is_bad ? ", no room" : "");
+    sheet_put_right(s, row, s->columns, is_bad ? SHEET_BAD : SHEET_DIM, text);
+}
+
 static void draw_head(const struct top *t, struct sheet *s)
 {
     const struct sample *now = &t->sample[t->last];
@@ -185,6 +202,7 @@ static void draw_head(const struct top *t, struct sheet *s)
     draw_spark(t, s, 3, "ops/s", PAST_OPS, all[FIGURE_ops], "");
     draw_role(now, s, 3);
     draw_spark(t, s, 4, "hit ratio", PAST_HITS, all[FIGURE_hit_pct], "%");
+    draw_move(now, s, 4);
     draw_spark(t, s, 5, "expired/s", PAST_EXPIRED, all[FIGURE_expired], "");
     top_number(value, UNIT_NONE, all[FIGURE_debt]);
     snprintf(text, sizeof(text), "debt %s", value);

@@ -18,8 +18,8 @@ _mayflyctl() {
         ((i++))
     done
     case $command in
-        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave replicas replicaof promote failover wait flush shutdown raw help' ;;
-        stats) words='bigkeys budgets conns detail expire hotkeys items latency persistence replication reset settings shards sizes slabs' options=' --watch --explain --count' ;;
+        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave moves replicas replicaof promote failover wait flush shutdown raw help' ;;
+        stats) words='bigkeys budgets conns detail expire hotkeys items latency moves persistence replication reset settings shards sizes slabs' options=' --watch --explain --count' ;;
         config) words='get set reset reload rewrite' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
         dump) words='' options=' --count --match --min-size --within --never --unread --keys' ;;
@@ -41,6 +41,7 @@ _mayflyctl() {
         load) words='' options='' ;;
         upgrade) words='' options='' ;;
         bgsave) words='' options='' ;;
+        moves) words='cancel' options='' ;;
         replicas) words='' options='' ;;
         replicaof) words='no' options=' --yes' ;;
         promote) words='' options=' --yes' ;;
@@ -49,7 +50,7 @@ _mayflyctl() {
         flush) words='' options=' --yes' ;;
         shutdown) words='graceful nosave save' options=' --yes' ;;
         raw) words='' options='' ;;
-        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave replicas replicaof promote failover wait flush shutdown raw help' options='' ;;
+        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave moves replicas replicaof promote failover wait flush shutdown raw help' options='' ;;
     esac
     # Names of options are those of the server, unless it would ask for a password.
     if [[ $command == config && ${COMP_WORDS[i+1]} =~ ^(get|set|reset)$ ]] &&

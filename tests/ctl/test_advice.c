@@ -22,10 +22,17 @@ static void add(struct stats *s, const char *name, const char *value)
 static void make_well(void)
 {
     static const char *const general[][2] = {
-        {"time", "1000000"},         {"cmd_set", "100000"},          {"evictions", "100"},
-        {"get_hits", "90000"},       {"get_misses", "10000"},        {"curr_connections", "10"},
-        {"max_connections", "1024"}, {"limit_maxbytes", "67108864"}, {"reserved_fds", "20"},
+        {"time", "1000000"},
+        {"cmd_set", "100000"},
+        {"evictions", "100"},
+        {"get_hits", "90000"},
+        {"get_misses", "10000"},
+        {"curr_connections", "10"},
+        {"max_connections", "1024"},
+        {"limit_maxbytes", "67108864"},
+        {"reserved_fds", "20"},
         {"auth_cmds", "1000"},
+        {"threads", "4"},
     };
     static const char *const settings[][2] = {
         {"inter", "127.0.0.1"},       {"domain_socket", "NULL"},    {"lru_crawler", "yes"},
@@ -55,6 +62,8 @@ static void make_well(void)
         add(&facts.settings, settings[i][0], settings[i][1]);
     }
     add(&facts.expire, "expire_hold_left_ms", "0");
+    add(&facts.moves, "move_state", "moving");
+    add(&facts.moves, "move_waits_for", "none");
     for (size_t i = 0; i < sizeof(replication) / sizeof(replication[0]); i++) {
         add(&facts.replication, replication[i][0], replication[i][1]);
     }
@@ -65,6 +74,12 @@ static void make_well(void)
                                .cgroup_bytes = (double)INFINITY,
                                .memory_bytes = 8e9,
                                .backlog_max = 4096,
+                               .cpus = 8,
+                               .cpus_allowed = 8,
+                               .cpus_idle = 7,
+                               .workers = 4,
+                               .busiest = 0.5,
+                               .idlest = 0.1,
                                .huge_pages = "madvise",
                                .clock = "tsc"};
 }
@@ -75,6 +90,7 @@ static void forget(void)
     stats_fini(&facts.settings);
     stats_fini(&facts.expire);
     stats_fini(&facts.replication);
+    stats_fini(&facts.moves);
 }
 
 TEST_FIXTURE(make_well, forget)
@@ -226,6 +242,7 @@ TEST(a_server_that_tells_nothing_of_replication)
     char fact[ADVICE_FACT_BYTES];
 
     stats_fini(&facts.replication);
+    stats_fini(&facts.moves);
     assert_advice("");
     ck_assert_int_eq(advice_see(ADVICE_replica_link, &facts, fact), ADVICE_UNKNOWN);
     ck_assert_int_eq(advice_see(ADVICE_few_replicas, &facts, fact), ADVICE_UNKNOWN);
@@ -295,6 +312,48 @@ TEST(a_control_group_has_room_for_more_than_the_limit)
     assert_advice("");
 }
 
+TEST(full_workers_need_more_of_them_where_cpus_are_idle)
+{
+    facts.host.workers_full = 3;
+    facts.host.busiest = 1;
+    assert_advice("threads_few");
+    facts.host.cpus_idle = 0.5; /* others take the CPUs */
+    assert_advice("");
+    facts.host.cpus_idle = 3;
+    facts.host.cpus_allowed = 4; /* one more would have no CPU */
+    assert_advice("");
+    facts.host.cpus_allowed = 8;
+    facts.host.workers_full = 2; /* the others have room */
+    assert_advice("");
+}
+
+TEST(workers_need_cpus)
+{
+    facts.host.cpus_allowed = 2.5;
+    assert_advice("threads_many");
+    facts.host.cpus_allowed = 4;
+    assert_advice("");
+    facts.host.cpus = facts.host.cpus_allowed = 2; /* a small host, and nobody has taken any */
+    assert_advice("");
+}
+
+TEST(one_hot_worker_is_seen)
+{
+    facts.host.workers_full = 1;
+    facts.host.busiest = 0.95;
+    assert_advice("one_worker");
+    facts.host.idlest = 0.6;
+    assert_advice("");
+}
+
+TEST(a_move_without_room_is_seen)
+{
+    set(&facts.moves, "move_waits_for", "walk");
+    assert_advice("");
+    set(&facts.moves, "move_waits_for", "room");
+    assert_advice("move_stuck");
+}
+
 TEST(another_host_is_not_judged)
 {
     facts.is_here = false;
@@ -331,6 +390,57 @@ TEST(what_the_kernel_says_is_read)
     ck_assert(h.overcommit == 1 && h.backlog_max == 4096);
     ck_assert_str_eq(h.huge_pages, "madvise");
     ck_assert_str_eq(h.clock, "tsc");
+}
+
+TEST(cpus_are_those_of_affinity_and_quota)
+{
+    struct host h;
+
+    folder_put("proc/7/status",
+               "Name:\tmayflyd\nCpus_allowed:\tff\nCpus_allowed_list:\t0-2,5,7-8\n");
+    folder_put("proc/7/cgroup", "0::/a/b\n");
+    folder_put("proc/stat", "cpu  1 2 3 4\ncpu0 1 2 3 4\ncpu1 1 2 3 4\nintr 7\n");
+    host_read(&h, folder, 7);
+    ck_assert(h.cpus == 2 && h.cpus_allowed == 6);
+    folder_put("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    folder_put("sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+    host_read(&h, folder, 7);
+    ck_assert(h.cpus_allowed == 1.5);
+    folder_put("proc/7/status", "Cpus_allowed_list:\t3\n");
+    host_read(&h, folder, 7);
+    ck_assert(h.cpus_allowed == 1);
+    folder_put("proc/7/status", "Cpus_allowed_list:\tnone\n");
+    folder_put("sys/fs/cgroup/a/cpu.max", "100 0\n");
+    host_read(&h, folder, 7);
+    ck_assert(isnan(h.cpus_allowed));
+}
+
+TEST(what_workers_take_of_a_cpu_is_measured)
+{
+    static struct host_load before, after;
+    struct host h = {.cpus = 2};
+
+    ck_assert(!host_load_read(&before, folder, 7));
+    folder_put("proc/stat", "cpu  100 0 0 1000 50 0\ncpu0 1\ncpu1 1\nintr 7\n");
+    ck_assert(!host_load_read(&before, folder, 7));
+    folder_put("proc/7/task/7/stat", "7 (mayflyd) S 1 2 3 4 5 6 7 8 9 10 11 12\n");
+    folder_put("proc/7/task/8/stat", "8 (mayfly-w0) S 1 2 3 4 5 6 7 8 9 10 20 30 1\n");
+    folder_put("proc/7/task/9/stat", "9 (mayfly-w11) S 1 2 3 4 5 6 7 8 9 10 0 0 1\n");
+    folder_put("proc/7/task/10/stat", "10 (mayfly-wx) S 1 2 3 4 5 6 7 8 9 10 0 0 1\n");
+    folder_put("proc/7/task/11/stat", "11 (mayfly-w1)");
+    ck_assert(host_load_read(&before, folder, 7));
+    ck_assert(before.cpus == 2 && before.all == 1150 && before.idle == 1050);
+    ck_assert(before.worker[0] == 50 && before.worker[11] == 0 && isnan(before.worker[2]));
+    host_judge_load(&h, &before, &before, 4); /* no time has passed */
+    ck_assert_uint_eq(h.workers, 0);
+    folder_put("proc/stat", "cpu  180 0 0 1100 70 0\ncpu0 1\ncpu1 1\nintr 7\n");
+    folder_put("proc/7/task/8/stat", "8 (mayfly-w0) S 1 2 3 4 5 6 7 8 9 10 100 48 1\n");
+    folder_put("proc/7/task/9/stat", "9 (mayfly-w11) S 1 2 3 4 5 6 7 8 9 10 1 9 1\n");
+    ck_assert(host_load_read(&after, folder, 7));
+    host_judge_load(&h, &before, &after, 12);
+    ck_assert(h.workers_full == 1 && h.busiest == 0.98 && h.cpus_idle == 1.2);
+    ck_assert_uint_eq(h.workers, 2);
+    ck_assert(h.idlest == 0.1);
 }
 
 TEST(a_group_without_a_limit_has_none)

@@ -243,6 +243,38 @@ TEST(the_role_is_shown_where_there_is_more_than_one_server)
     ck_assert_ptr_null(strstr(row_text(3), "replica"));
 }
 
+/* What `stats moves` says, and what is at the right end of the fifth row. */
+static void assert_move(const char *state, const char *waits_for, const char *shown)
+{
+    struct stats *m = &top->sample[1].moves;
+    const char *text;
+    char line[100];
+
+    make_rounds(1);
+    stats_fini(m);
+    snprintf(line, sizeof(line), "STAT move_state %s", state);
+    ck_assert(stats_take(m, span_str(line)));
+    snprintf(line, sizeof(line), "STAT move_waits_for %s", waits_for);
+    ck_assert(stats_take(m, span_str(line)));
+    add(m, -1, "move_items_all", 1000);
+    add(m, -1, "move_items_done", 400);
+    add(m, -1, "move_evicted", 30);
+    draw();
+    text = row_text(4);
+    ck_assert_msg(strlen(text) >= strlen(shown), "%s", text);
+    ck_assert_str_eq(text + strlen(text) - strlen(shown), shown);
+}
+
+TEST(a_move_is_shown_while_it_is_under_way)
+{
+    assert_move("moving", "none", "moves 43 %");
+    ck_assert_int_eq(sheet->cell[4][79].style, SHEET_DIM);
+    assert_move("waiting", "room", "moves 43 %, no room");
+    ck_assert_int_eq(sheet->cell[4][79].style, SHEET_BAD);
+    assert_move("idle", "none", "");
+    ck_assert_ptr_null(strstr(row_text(4), "moves"));
+}
+
 TEST(keys_sort_and_scroll)
 {
     make_rounds(30);

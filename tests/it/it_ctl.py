@@ -440,7 +440,8 @@ def doctor(d, *args):
 
 
 # What depends on where the test runs.
-OF_HOST = {"huge_pages", "overcommit", "backlog", "cgroup", "host_memory", "swap", "files", "clock_source", "clock"}
+OF_HOST = {"huge_pages", "overcommit", "backlog", "cgroup", "host_memory", "swap", "files", "clock_source", "clock",
+           "threads_few", "threads_many", "one_worker"}
 
 
 def test_doctor():
@@ -842,6 +843,34 @@ class Terminal:
         os.close(self.fd)
 
 
+def test_moves():
+    """A move that finds no room: it is told how far it is, on a terminal until it is over; and it is cancelled."""
+    with Daemon("-t", "1", "-m", "16", "-M", control=True) as d, d.operator() as c:
+        count = 0
+        while c.set(b"f%d" % count, b"v" * 10000) == b"STORED":
+            count += 1
+        text = ctl(d, "moves").decode()
+        assert "workers      1 serve, 1 wanted, 0 leaving, 1 there are\n" in text and "state        idle\n" in text, text
+        assert "\nitems " not in text, text
+        assert ctl(d, "moves", "cancel", status=NO) == b""
+        run(*of(d), "moves", "on", status=USAGE)
+        assert c.ask(b"config set shards 3") == b"OK"
+        wait_for(lambda: ask(d, "moves")["move_waits_for"] == "room", "there is no room")
+        got = ask(d, "moves")
+        assert got["move_state"] == "waiting" and got["shards_wanted"] == 3 and got["move_items_all"] > count / 2, got
+        assert doctor(d)[0]["move_stuck"].endswith("the state is waiting, and there was no room %d times" % got["move_waits"])
+        assert re.search(r"\nitems        \d+ %, \S+ of \S+ items, .* of .*, waits for room\n", ctl(d, "moves").decode())
+        assert ctl(d, "moves", "cancel").startswith(b"OK")
+        with Terminal(PROGRAM, *of(d), "moves") as t:
+            t.expect(b" items, ")
+            t.expect(b"\r\x1b[K[")
+            assert b" %, " in t.expect(b", waits for room"), "and once more"
+            for i in range(0, count, 2):
+                assert c.ask(b"delete f%d" % i) == b"DELETED"
+            t.expect(b"state        cancelled")
+            assert t.rest().endswith(b" s\r\n") and t.status() == 0, t.text
+
+
 def prompt(d, folder):
     return Terminal(PROGRAM, *of(d), env={"HOME": folder, "XDG_STATE_HOME": "", "INPUTRC": "/dev/null"})
 
@@ -1114,8 +1143,8 @@ def test_bash_completes():
     assert complete("ping", "--wa") == []
     assert complete("--js") == ["--json"]
     assert complete("-t", "") == []
-    assert complete("stats", "") == ["bigkeys", "budgets", "conns", "detail", "expire", "hotkeys", "items", "latency", "persistence",
-                                     "replication", "reset", "settings", "shards", "sizes", "slabs"]
+    assert complete("stats", "") == ["bigkeys", "budgets", "conns", "detail", "expire", "hotkeys", "items", "latency", "moves",
+                                     "persistence", "replication", "reset", "settings", "shards", "sizes", "slabs"]
     with Daemon("-t", "1", control=True) as d:
         done = subprocess.run([bash, "-c", COMPLETE, "-", script, PROGRAM, *of(d), "config", "set", "active"],
                               capture_output=True, text=True, check=False)
