@@ -231,7 +231,7 @@ void timing_end(struct turn *t, bool is_kept, bool is_halfway)
 void timing_defer(struct client *c, struct worker *w)
 {
     must_be_worker(w);
-    if (w->insight.on != 0 && c->since_ns == 0) {
+    if ((w->insight.on & INSIGHT_TIMES) != 0 && c->since_ns == 0) {
         c->since_ns = insight_readable_ns(w);
     }
 }
@@ -243,7 +243,7 @@ void timing_client_sent(struct client *c, struct worker *w, uint64_t bytes)
     if (!has_all(c)) {
         return;
     }
-    if (w->insight.on != 0) {
+    if ((w->insight.on & INSIGHT_TIMES) != 0) {
         count(w, c, c->timed, clock_mono_ns() - c->timed->since_ns);
     }
     mem_free(c->timed);

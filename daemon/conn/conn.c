@@ -16,6 +16,7 @@
 #include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_balance.h"
 #include "daemon/conn/conn_drain.h"
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_idle.h"
@@ -262,6 +263,7 @@ static void conns_destroy(struct conns **all)
     if (*all != NULL) {
         must((*all)->first == NULL && list_is_empty(&(*all)->parked[PARK_ROOM]));
         round_destroy((*all)->round);
+        mem_free((*all)->weights);
         mem_free(*all);
         *all = NULL;
     }
@@ -324,6 +326,8 @@ const struct worker_duties conn_duties = {
     .check_idle = conn_idle_check,
     .begin_deal = conn_move_begin,
     .give_conns = conn_move_some,
+    .obey_balance = conn_balance_obey,
+    .balance = conn_balance_some,
     .give_datagrams = udp_give,
     .has_datagrams = udp_has_any,
     .drain = conn_drain_all,

@@ -472,16 +472,32 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
     }
 }
 
-static MF_NOINLINE void execute_timed(struct turn *t, struct lot *lot)
+/*
+ * In a turn that measures. If the work of connections is added up, the turn measures nothing
+ * else because of that; what is counted as it goes along is in the sum.
+ */
+static MF_NOINLINE void execute_measured(struct turn *t, struct lot *lot)
 {
-    execute(t, lot, true);
+    struct worker *w = t->w;
+    const uint32_t before = w->loop_units;
+
+    if ((t->insight & INSIGHT_WORK) == 0) {
+        execute(t, lot, true);
+        return;
+    }
+    t->insight &= ~(uint32_t)INSIGHT_WORK;
+    w->insight.on &= ~(uint32_t)INSIGHT_WORK;
+    lot_execute(t, lot);
+    t->insight |= INSIGHT_WORK;
+    w->insight.on |= INSIGHT_WORK;
+    conn_weigh(lot->conn, w->loop_units - before);
 }
 
 void lot_execute(struct turn *t, struct lot *lot)
 {
     must_be_in_turn(t);
     if (MF_UNLIKELY(t->insight != 0)) {
-        execute_timed(t, lot);
+        execute_measured(t, lot);
     } else {
         execute(t, lot, false);
     }

@@ -154,6 +154,9 @@ void conn_list_remove(struct conn *c)
     if (w->conns->move_next == c) {
         w->conns->move_next = c->next;
     }
+    if (MF_UNLIKELY(c->weight_slot != 0)) {
+        conn_weigh_forget(c);
+    }
     if (c->prev != NULL) {
         c->prev->next = c->next;
     } else {

@@ -208,6 +208,13 @@ static struct worker *next_taker(const struct worker *w)
     return &w->crew->workers[to];
 }
 
+bool conn_move_to(struct conn *c, struct worker *to)
+{
+    must_be_worker(c->worker);
+    must_not_be_reading();
+    return may_go(c) && leave(c, to);
+}
+
 void conn_move_begin(struct worker *w)
 {
     must_be_worker(w);

@@ -20,7 +20,14 @@
 
 #include <stdbool.h>
 
+struct conn;
 struct worker;
+
+/*
+ * It goes to this worker. False: it cannot, and stays as it is. Context: worker, outside a
+ * section, before the loop blocks.
+ */
+bool conn_move_to(struct conn *c, struct worker *to);
 
 /* worker_duties. Context: worker, outside a section. */
 void conn_move_begin(struct worker *w);

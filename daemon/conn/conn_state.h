@@ -8,6 +8,7 @@
  *     conn_pace        the regular checks for those that are too slow, or late
  *     conn_heirs       those that came along from the program before
  *     conn_arrivals    those that were accepted and have not begun
+ *     conn_balance     those that a hot worker gives to another one
  *     conn_move        those that go to another worker
  *     conn_proxied     connections of balancers, until their header has come
  *     conn             made, begun, polled
@@ -32,6 +33,7 @@
  *     conn_upload      large values on their way in, as requests meet them
  *     conn_hold        and those whose replies wait for the log
  *     conn_login       logins that take a hash of the password
+ *     conn_weigh       how much work each of them is, while that is asked for
  *     conn_info        connections as watchers and `stats conns` see them
  *     conn_deadline    handshakes and logins that have to be done in time
  */
@@ -47,8 +49,10 @@
 #include "daemon/base/pace.h"
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"
+#include "daemon/conn/conn_weigh.h"
 #include "daemon/net/origin.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/insight.h"
 #include "daemon/worker/tasks.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/budgets.h"
@@ -138,6 +142,7 @@ struct conns {
     struct conn *move_next;            /* of them, the next that may go to another worker */
     struct stats_conn_cursor *cursors; /* list of positions in that */
     struct udp *udp;                   /* list */
+    struct weights *weights;           /* owned; NULL: their work is not added up */
     struct round *round;               /* owned; those that were read and not yet served */
     uv_poll_cb on_event;               /* [const] of all poll handles */
     /*
@@ -189,6 +194,8 @@ struct conn {
     bool has_place : 1;    /* it counts as one of its address: conn_begin() */
     bool is_proxied : 1;   /* its peer is who a balancer said: conn_proxied.c, conn_pass.c */
     uint32_t idle_pass;    /* the last check that looked at it */
+    uint16_t weight_slot;  /* its place in the worker's weights, from 1; 0: none */
+    uint16_t given_s;      /* when balance moved it last (conn_balance.c); 0: never */
     size_t drain_bytes;    /* received before the stop and not read yet */
     struct conn *next;     /* worker's list */
     struct conn *prev;
@@ -288,8 +295,13 @@ static inline bool conn_has_pending(const struct conn *c)
  */
 static inline void conn_count_work(struct conn *c, size_t bytes)
 {
+    const uint32_t units = (uint32_t)(bytes / COST_UNIT_BYTES) + COST_EVENT_UNITS;
+
     must_be_worker(c->worker);
-    c->worker->loop_units += (uint32_t)(bytes / COST_UNIT_BYTES) + COST_EVENT_UNITS;
+    c->worker->loop_units += units;
+    if (MF_UNLIKELY((c->worker->insight.on & INSIGHT_WORK) != 0)) {
+        conn_weigh(c, units);
+    }
 }
 
 /* It has no timeout of idle connections to keep any more. Context: worker. */

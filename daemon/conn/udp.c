@@ -428,6 +428,10 @@ static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *
     turn_begin(&t, u->worker);
     turn_take(&t, NULL);
     if (t.insight != 0) {
+        if ((t.insight & INSIGHT_WORK) != 0) {
+            conn_weigh_other(u->worker, COST_EVENT_UNITS + COST_DATAGRAM_UNITS);
+            t.insight &= ~(uint32_t)INSIGHT_WORK;
+        }
         timing_begin(&t);
     }
     /* Enough for what networks pass unfragmented; one of 64 KiB could name 30 000 keys. */

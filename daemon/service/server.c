@@ -212,6 +212,7 @@ static void close_loop(struct server *s)
     s->stopping = CREW_STOP_SOON;
     s->is_draining = false;
     vigil_end(s);
+    balancer_end(s);
     mailbox_close(&s->crew.main_mailbox);
     while (s->signal_count > 0) {
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
@@ -619,6 +620,9 @@ static int begin_serving(struct server *s)
     }
     welcome_all(s);
     err = vigil_begin(s);
+    if (err == 0) {
+        err = balancer_begin(s);
+    }
     if (err != 0) {
         log_error("server, cannot make a timer (%s)", uv_strerror(err));
         return EX_OSERR;

@@ -7,7 +7,8 @@
  * (reconfigure.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
  * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the file that items are in
  * (memory_file.[ch]), a program that takes over (upgrade.[ch]) and the connections that it
- * gets (welcome.[ch]), the machine (host.[ch]), the service manager (notify.[ch], vigil.[ch]).
+ * gets (welcome.[ch]), the machine (host.[ch]), the service manager (notify.[ch], vigil.[ch]),
+ * the load of the workers (balancer.[ch]).
  * It hands the folders below what they need from above: conn_duties to the workers,
  * stats_sources to statistics. It may include every folder of daemon/, and lib.
  */
@@ -20,6 +21,7 @@
 #include <uv.h>
 
 #include "daemon/options/settings.h"
+#include "daemon/service/balancer.h"
 #include "daemon/service/vigil.h"
 #include "daemon/service/welcome.h"
 #include "daemon/stats/stats.h"
@@ -50,6 +52,7 @@ struct server {
     int step;             /* how far the start came, see server.c */
     enum crew_stop stopping;
     struct vigil vigil;
+    struct balancer balancer;
     struct welcome welcome;
     bool is_tls_abandoned;    /* a thread still uses the certificates: they stay */
     bool is_started;          /* it has served: a stop may save */

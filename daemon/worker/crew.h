@@ -105,6 +105,14 @@ struct worker_duties {
     void (*give_datagrams)(struct worker *w);
     bool (*has_datagrams)(const struct worker *w);
 
+    /*
+     * What balance.h decided for this worker; and, before the loop blocks, while DEALS_WEIGHED
+     * is set: add up the work of connections in the turn that comes, or give away some that
+     * were chosen. True: more can go at once.
+     */
+    void (*obey_balance)(struct worker *w, const struct balance_order *order);
+    bool (*balance)(struct worker *w);
+
     /* The worker stops: let every connection finish what is in flight, then close it. */
     void (*drain)(struct worker *w);
 

@@ -20,6 +20,8 @@ enum {
     INSIGHT_LATENCY = 1 << 0, /* latency_stats */
     INSIGHT_SLOW = 1 << 1,    /* slowlog_us */
     INSIGHT_HOT = 1 << 2,     /* hotkeys */
+    INSIGHT_TIMES = INSIGHT_LATENCY | INSIGHT_SLOW | INSIGHT_HOT,
+    INSIGHT_WORK = 1 << 3, /* the worker is hot: the work of each connection (balance.h) */
 };
 
 /* One of `sampling` accesses is looked at from now on; 0: none. Context: worker. */

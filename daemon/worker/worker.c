@@ -66,26 +66,34 @@ static void set_role(struct worker *w, enum worker_role role)
  * Give away what this worker is not to have, a portion in each turn of the loop: see roster.h.
  * True: there is more that can go at once.
  */
-static MF_NOINLINE bool deal(struct worker *w)
+static bool deal_out(struct worker *w)
 {
     const struct worker_duties *duties = w->crew->duties;
     bool has_more;
 
     if (w->is_stopping) {
-        w->deals = false;
+        w->deals &= (uint8_t)~DEALS_OUT;
         return false;
     }
     cron_give_homes(w);
     duties->give_datagrams(w);
     has_more = duties->give_conns(w);
     if (w->id < roster_active(&w->crew->roster)) {
-        w->deals = has_more;
+        w->deals &= has_more ? (uint8_t)UINT8_MAX : (uint8_t)~DEALS_OUT;
         set_role(w, WORKER_ACTIVE);
     } else {
         /* It is asked again after each turn: something may have come, or be able to go. */
         set_role(w, !has_more && has_nothing(w) ? WORKER_PARKED : WORKER_LEAVING);
     }
     return has_more;
+}
+
+/* The same for all that w->deals says. */
+static MF_NOINLINE bool deal(struct worker *w)
+{
+    const bool has_more = (w->deals & DEALS_OUT) != 0 && deal_out(w);
+
+    return ((w->deals & DEALS_WEIGHED) != 0 && w->crew->duties->balance(w)) || has_more;
 }
 
 static void on_before_block(uv_prepare_t *prepare)
@@ -96,7 +104,7 @@ static void on_before_block(uv_prepare_t *prepare)
 
     watch_wake_main(w);
     insight_begin_loop(w);
-    if (MF_UNLIKELY(w->deals)) {
+    if (MF_UNLIKELY(w->deals != 0)) {
         has_work |= deal(w);
     }
     if ((has_work || w->ready_count > 0 || !list_is_empty(&w->tasks.waiting)) != is_spinning) {
@@ -229,8 +237,18 @@ static void on_deal(struct message *m, void *receiver)
 
     (void)m;
     notice_taken(&w->deal);
-    w->deals = true; /* before the loop blocks */
+    w->deals |= DEALS_OUT; /* before the loop blocks */
     w->crew->duties->begin_deal(w);
+}
+
+static void on_balance(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+    const struct balance_order order = w->balance_order;
+
+    (void)m;
+    notice_taken(&w->balance); /* from here on main may write the next one */
+    w->crew->duties->obey_balance(w, &order);
 }
 
 static void on_doubt(struct message *m, void *receiver)
@@ -461,13 +479,14 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->end_message.fn = on_end;
     notice_init(&w->poke, on_poke);
     notice_init(&w->deal, on_deal);
+    notice_init(&w->balance, on_balance);
     notice_init(&w->doubt, on_doubt);
     notice_init(&w->farewell, on_farewell);
     notice_init(&w->retry, on_retry);
     notice_init(&w->logged, on_logged);
     w->copy_waiter.wake = wake_copy;
     pulse_init(&w->pulse);
-    w->deals = id >= roster_active(&crew->roster); /* then it is parked */
+    w->deals = id >= roster_active(&crew->roster) ? DEALS_OUT : 0; /* then it is parked */
     w->doubts = atomic_load(&crew->doubts);
     w->farewells = atomic_load(&crew->farewells);
     /* Whole pages, which are given back while it is parked. */

@@ -16,6 +16,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/net/tls_session.h"
+#include "daemon/worker/balance.h"
 #include "daemon/worker/holders.h"
 #include "daemon/worker/home.h"
 #include "daemon/worker/pulse.h"
@@ -90,6 +91,12 @@ enum worker_phase {
     WORKER_ENDING,    /* every worker is drained: handles are being closed */
 };
 
+/* What it does before its loop blocks, a bit each. */
+enum worker_deals {
+    DEALS_OUT = 1 << 0,     /* it may have something to give away: roster.h */
+    DEALS_WEIGHED = 1 << 1, /* the work of its connections is added up: balance.h */
+};
+
 struct worker {
     /* [const] */
     uint32_t magic;
@@ -138,7 +145,7 @@ struct worker {
     struct insight insight;
     uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
     uint32_t grace_step;  /* bytes to be read until the next try */
-    bool deals;           /* it may have something to give away: roster.h */
+    uint8_t deals;        /* enum worker_deals: what it does before the loop blocks */
     uint32_t doubts;      /* crew->doubts, when it was last told of them */
     uint32_t farewells;   /* the same */
     bool is_stopping;     /* draining: what was received is answered, nothing new is read */
@@ -153,7 +160,9 @@ struct worker {
     struct message settle; /* see crew_settle() */
     uv_sem_t settled;      /* posted by it */
     struct notice poke;
-    struct notice deal; /* see roster.h */
+    struct notice deal;                 /* see roster.h */
+    struct notice balance;              /* see balance.h */
+    struct balance_order balance_order; /* [main] until that is posted, then [worker] */
     struct notice doubt;
     struct notice farewell; /* see crew_close_clients() */
     struct notice retry;

@@ -93,6 +93,17 @@ void thread_join(struct thread *t)
     }
 }
 
+uint64_t thread_cpu_ns(const struct thread *t)
+{
+    struct timespec ts;
+    clockid_t clock;
+
+    if (pthread_getcpuclockid(t->id, &clock) != 0 || clock_gettime(clock, &ts) != 0) {
+        return 0;
+    }
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 void thread_leave(struct thread *t)
 {
     must(t->is_running);

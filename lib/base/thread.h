@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "lib/base/context.h"
 
@@ -50,6 +51,12 @@ int thread_start_named(struct thread *t, const struct thread_kind *kind, const c
  * the thread that made it, outside a read-side section.
  */
 void thread_join(struct thread *t);
+
+/*
+ * The CPU time that it has taken so far, in nanoseconds; 0 if that cannot be told. Context: any
+ * thread; t runs and is not being joined.
+ */
+uint64_t thread_cpu_ns(const struct thread *t);
 
 /* Nobody will join it: it ends by itself, or with the process. Context: that which made it. */
 void thread_leave(struct thread *t);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See balancer.h.
+ */
+#include "daemon/service/balancer.h"
+
+#include "daemon/options/settings.h"
+#include "daemon/service/server.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/clock.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/base/thread.h"
+
+#define LOOK_MS 1000u
+
+/* False: what it was told before has not come yet. */
+static bool tell(struct server *s, uint32_t worker, const struct balance_order *order)
+{
+    struct worker *w = &s->crew.workers[worker];
+
+    if (!notice_claim(&w->balance)) {
+        return false;
+    }
+    w->balance_order = *order;
+    mailbox_post(&w->mailbox, &w->balance.message);
+    return true;
+}
+
+/* One that is not hot any more adds up no longer. False: it could not be told yet. */
+static bool end_weighing(struct server *s)
+{
+    struct balancer *b = &s->balancer;
+
+    if (b->weighing != BALANCE_NOBODY && b->weighing != b->state.hot) {
+        if (!tell(s, b->weighing, &(struct balance_order){.act = BALANCE_END})) {
+            return false;
+        }
+        b->weighing = BALANCE_NOBODY;
+    }
+    return true;
+}
+
+/* The share of a CPU that each active worker took since the last time, in thousandths. */
+static void read_shares(struct server *s, uint32_t count, uint32_t *share)
+{
+    struct balancer *b = &s->balancer;
+    const uint64_t now = clock_mono_ns();
+    const uint64_t passed = now - b->looked_ns;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t cpu = thread_cpu_ns(&s->crew.workers[i].thread);
+
+        /* One that was not active then has done nothing yet. */
+        share[i] = i < b->count && passed > 0 && cpu >= b->cpu_ns[i]
+                       ? (uint32_t)((cpu - b->cpu_ns[i]) * 1000 / passed)
+                       : 0;
+        b->cpu_ns[i] = cpu;
+    }
+    b->looked_ns = now;
+    b->count = count;
+}
+
+/* Had the hot worker something to give? */
+static void note_given(struct server *s)
+{
+    struct balancer *b = &s->balancer;
+
+    if (b->was_told_to_give && b->state.hot != BALANCE_NOBODY &&
+        ctr_get(&s->crew.workers[b->state.hot].counters, CTR_conns_balanced) == b->given) {
+        balance_gave_nothing(&b->state);
+    }
+    b->was_told_to_give = false;
+}
+
+static void look(struct server *s, uint32_t count)
+{
+    struct balancer *b = &s->balancer;
+    uint32_t share[WORKERS_MAX];
+    struct balance_order order;
+
+    note_given(s);
+    read_shares(s, count, share);
+    balance_look(&b->state, share, count, &order);
+    if (!end_weighing(s) || order.act == BALANCE_NOTHING) {
+        return;
+    }
+    if (order.act == BALANCE_GIVE) {
+        b->given = ctr_get(&s->crew.workers[b->state.hot].counters, CTR_conns_balanced);
+    }
+    if (tell(s, b->state.hot, &order)) {
+        /* Only one that has added up can give something. */
+        b->was_told_to_give = order.act == BALANCE_GIVE && b->weighing == b->state.hot;
+        b->weighing = b->state.hot;
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    struct balancer *b = &s->balancer;
+    const uint32_t count = roster_active(&s->crew.roster);
+
+    must_be_main();
+    if (s->stopping != CREW_STOP_NONE) {
+        return;
+    }
+    if (count > 1 && setting_get(s->crew.settings, balance)) {
+        look(s, count);
+        return;
+    }
+    balance_init(&b->state);
+    b->was_told_to_give = false;
+    b->count = 0;
+    (void)end_weighing(s);
+}
+
+int balancer_begin(struct server *s)
+{
+    struct balancer *b = &s->balancer;
+    int err = uv_timer_init(&s->loop, &b->timer);
+
+    must_be_main();
+    if (err != 0) {
+        return err;
+    }
+    balance_init(&b->state);
+    b->weighing = BALANCE_NOBODY;
+    b->timer.data = s;
+    b->is_open = true;
+    return uv_timer_start(&b->timer, on_timer, LOOK_MS, LOOK_MS);
+}
+
+void balancer_end(struct server *s)
+{
+    must_be_main();
+    if (s->balancer.is_open) {
+        s->balancer.is_open = false;
+        uv_close((uv_handle_t *)&s->balancer.timer, NULL);
+    }
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Balance of the load between workers (the option balance): which worker gives connections
+ * away, to which other worker, and which of its connections. Only the decisions are here: they
+ * depend on nothing but their arguments.
+ *
+ * Once a second main looks at the share of a CPU that each active worker took. A worker is hot
+ * if that is above BALANCE_HOT and by BALANCE_GAP more than the share of the idlest one. One
+ * that is hot for BALANCE_SECONDS gives away connections worth half the difference, and again
+ * each second while it stays hot.
+ *
+ * What a connection is worth is the number of units of work that its turns took in the second
+ * before. They are added up only in these seconds (daemon/conn/conn_weigh.h), so that turns of
+ * a worker that is not hot pay nothing. For the same reason a worker that had nothing to give,
+ * as where one connection is all of the load, is left alone for BALANCE_PAUSE_S.
+ *
+ * Context: any thread, for all.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_BALANCE_H
+#define MAYFLY_DAEMON_WORKER_BALANCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Shares are thousandths of a CPU. */
+#define BALANCE_HOT 800u
+#define BALANCE_GAP 250u
+
+/* Seconds for which a worker is hot before it gives connections away. */
+#define BALANCE_SECONDS 3u
+
+/* Seconds until a worker that had nothing to give away is looked at again. */
+#define BALANCE_PAUSE_S 20u
+
+/* Seconds for which a connection that was given away stays with its new worker. */
+#define BALANCE_STAY_S 60u
+
+#define BALANCE_NOBODY UINT32_MAX
+
+enum balance_act {
+    BALANCE_NOTHING,
+    BALANCE_WEIGH, /* begin to add up the work of each connection */
+    BALANCE_GIVE,  /* give some away, by the work since the last order; go on adding up */
+    BALANCE_END,   /* add up no longer */
+};
+
+/* What a worker is told to do. */
+struct balance_order {
+    enum balance_act act;
+    uint32_t to;    /* BALANCE_GIVE: the worker that gets them */
+    uint32_t share; /* BALANCE_GIVE: of a CPU that the worker took in the last second */
+    uint32_t gap;   /* BALANCE_GIVE: by so much more than the other one */
+};
+
+/* What is remembered from one second to the next. */
+struct balance {
+    uint32_t hot;     /* the worker that is hot, or BALANCE_NOBODY */
+    uint32_t seconds; /* for which it has been */
+    uint32_t paused;  /* the worker that had nothing to give, or BALANCE_NOBODY */
+    uint32_t pause_s; /* for which it is still left alone */
+};
+
+void balance_init(struct balance *b);
+
+/*
+ * A second is over. share: what each of `count` active workers took in it. Fills *order, which
+ * is for b->hot; its act is never BALANCE_END: the caller ends what another worker was told.
+ */
+void balance_look(struct balance *b, const uint32_t *share, uint32_t count,
+                  struct balance_order *order);
+
+/* The hot worker was told to give connections away, and had none to give. */
+void balance_gave_nothing(struct balance *b);
+
+/* A connection of the hot worker. */
+struct balance_weight {
+    uint64_t units; /* of work, since the last order */
+    bool stays;     /* it may not go: it came by such a move a short time ago, or is gone */
+    bool goes;      /* set by balance_choose() */
+};
+
+/*
+ * Choose connections to give away. Normally it is the one whose part of the worker's share is
+ * nearest to half of order->gap; if that is less than the half, others follow until the half is
+ * reached. None is chosen if the load is that of one connection, and none that has more than
+ * half of the load: then the others go instead. total: units of all connections and datagrams
+ * of the worker. Returns how many were chosen.
+ */
+unsigned balance_choose(const struct balance_order *order, uint64_t total,
+                        struct balance_weight *all, unsigned count);
+
+#endif
