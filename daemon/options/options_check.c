@@ -10,6 +10,7 @@
 #include <sysexits.h>
 
 #include "daemon/base/version.h"
+#include "daemon/options/cpu_list.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
@@ -195,6 +196,21 @@ static int check_log(const struct settings *s)
     return 0;
 }
 
+static int check_cpus(const struct settings *s)
+{
+    char text[LIVE_TEXT_BYTES];
+    char why[OPTION_TEXT_BYTES];
+    struct cpu_list list;
+
+    setting_copy_text(s, worker_cpus, text, sizeof(text));
+    if (!cpu_list_parse(text, &list, why, sizeof(why)) ||
+        !cpu_list_check(&list, why, sizeof(why))) {
+        option_fault(s, OPTION_worker_cpus, "%s", why);
+        return EX_USAGE;
+    }
+    return 0;
+}
+
 /* Whoever asks to be confined must not get a server that is not. */
 static int check_privileges(const struct settings *s)
 {
@@ -330,6 +346,9 @@ int options_check(struct settings *s)
     }
     if (status == 0) {
         status = check_log(s);
+    }
+    if (status == 0) {
+        status = check_cpus(s);
     }
     if (status == 0 && setting_get(s, threads) > THREADS_WARN) {
         option_fault(s, OPTION_threads,

@@ -18,6 +18,7 @@
 #include <strings.h>
 #include <sysexits.h>
 
+#include "daemon/options/cpu_list.h"
 #include "daemon/options/live_text.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/replica_address.h"
@@ -582,6 +583,7 @@ static bool set_live_text(struct settings *s, enum option_id id, const char *val
     const struct option_row *row = &option_rows[id];
     char host[REPLICA_HOST_BYTES];
     char port[REPLICA_PORT_BYTES];
+    struct cpu_list cpus;
     const char *wrong;
 
     if (strlen(value) >= LIVE_TEXT_BYTES) {
@@ -593,6 +595,9 @@ static bool set_live_text(struct settings *s, enum option_id id, const char *val
             return refuse_value(why, "\"%.40s\" is not an address: %s", value, wrong);
         }
         value = host[0] != '\0' ? value : "";
+    }
+    if (id == OPTION_worker_cpus && !cpu_list_parse(value, &cpus, why, OPTION_TEXT_BYTES)) {
+        return false;
     }
     store_live_text(s, row, value);
     return true;

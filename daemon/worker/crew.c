@@ -9,6 +9,7 @@
 #include <sysexits.h>
 
 #include "daemon/base/log.h"
+#include "daemon/worker/pin.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
@@ -130,6 +131,7 @@ int crew_start(struct crew *crew)
             crew_stop(crew);
             return EX_OSERR;
         }
+        pin_worker(&crew->workers[i]);
         atomic_store_explicit(&crew->roster.created, i + 1, memory_order_release);
     }
     engine_wake_homes(&crew->engine, wake_home, crew);
@@ -176,6 +178,9 @@ bool crew_have_workers(struct crew *crew, uint32_t count, char *why)
     for (n = before; n < count && err == 0; n++) {
         memset(&crew->workers[n], 0, sizeof(crew->workers[n]));
         err = worker_start(&crew->workers[n], crew, n);
+        if (err == 0) {
+            pin_worker(&crew->workers[n]);
+        }
     }
     if (err == 0) {
         if (count > before) {

@@ -11,10 +11,12 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/version.h"
+#include "daemon/options/cpu_list.h"
 #include "daemon/options/options_check.h"
 #include "daemon/options/options_passed.h"
 #include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/pin.h"
 #include "daemon/worker/shards.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
@@ -36,6 +38,17 @@ static bool refuse(struct live_refusal *refusal, enum option_id id, const char *
     return false;
 }
 
+static bool check_cpus(const struct settings *wanted, struct live_refusal *refusal)
+{
+    char text[LIVE_TEXT_BYTES];
+    struct cpu_list list;
+
+    setting_copy_text(wanted, worker_cpus, text, sizeof(text));
+    refusal->id = OPTION_worker_cpus;
+    return cpu_list_parse(text, &list, refusal->why, sizeof(refusal->why)) &&
+           cpu_list_check(&list, refusal->why, sizeof(refusal->why));
+}
+
 /* Rules between an option and what the server was started with. */
 static bool check_rules(struct crew *crew, const struct settings *wanted, enum option_id id,
                         struct live_refusal *refusal)
@@ -47,6 +60,9 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
     if (id == OPTION_memory_limit_bytes &&
         !options_fit_items(crew->settings, setting_get(wanted, memory_limit_bytes))) {
         return refuse(refusal, id, "is less than twice the size of the largest item (-I)");
+    }
+    if (id == OPTION_worker_cpus && !check_cpus(wanted, refusal)) {
+        return false;
     }
     if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&
         !snapshots_may_log(&crew->snapshots)) {
@@ -175,7 +191,7 @@ static bool take_size(struct crew *crew, const struct size *size, struct live_re
 bool live_is_for_main(const enum option_id *ids, unsigned count)
 {
     return names(ids, count, OPTION_threads) || names(ids, count, OPTION_shards) ||
-           names(ids, count, OPTION_move_cpu_pct);
+           names(ids, count, OPTION_move_cpu_pct) || names(ids, count, OPTION_worker_cpus);
 }
 
 /*
@@ -203,6 +219,9 @@ static void tell(struct crew *crew, const enum option_id *ids, unsigned count)
 {
     if (names(ids, count, OPTION_threads)) {
         crew_set_active(crew, setting_get(crew->settings, threads));
+    }
+    if (names(ids, count, OPTION_worker_cpus)) {
+        pin_workers(crew);
     }
     if (names(ids, count, OPTION_move_cpu_pct)) {
         engine_set_move_cpu_pct(&crew->engine, setting_get(crew->settings, move_cpu_pct));

@@ -44,7 +44,8 @@ struct live_refusal {
 void live_init(struct crew *crew);
 
 /*
- * Is main the only one who may change one of these: threads and shards are made, and told?
+ * Is main the only thread that may change one of these: are threads or shards made or told, or
+ * threads pinned?
  */
 bool live_is_for_main(const enum option_id *ids, unsigned count);
 

@@ -383,7 +383,7 @@ def test_every_option_can_be_changed_by_a_file():
             new = str(int(number) + 1 if int(number) < 1 or name == "max-item-size" else int(number) // 2 + 1) + suffix
         new = {"ssl-keyformat": "2", "eviction-tenacity": "50", "listen": "127.0.0.1", "log": "stderr", "save": "900:1",
                "rdbcompression": "zstd", "load": "strict", "appendonly": "keys", "replicaof": "[::1]:9",
-               "replica-announce": "[::1]:9"}.get(name, new)
+               "replica-announce": "[::1]:9", "worker-cpus": str(min(os.sched_getaffinity(0)))}.get(name, new)
         needs = {"appendonly": "dir = .\n", "save": "dir = .\n"}.get(name, "")
         with folder(a__conf="%s = %s\n%s" % (name, new, needs)):
             status, out, err = run("--config", "a.conf", "--print-config", user=False)

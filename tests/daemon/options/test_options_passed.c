@@ -122,8 +122,10 @@ TEST(every_live_option_goes_along)
         static const char *const values[] = {"yes", "no",   "2",      "70",
                                              "200", "4096", "always", "h 1"};
 
-        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]) && id != OPTION_appendonly;
-             i++) {
+        if (id == OPTION_appendonly || id == OPTION_worker_cpus) {
+            continue; /* these need a folder, and CPUs that this machine has */
+        }
+        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
             if (option_is_live(id, why) && option_change(&live, id, values[i], why) &&
                 options_differing(&given, &live, true, ids) > changed) {
                 changed++;
