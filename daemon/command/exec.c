@@ -28,9 +28,7 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
 
     must_be_in_turn(t);
     if (why != REPLY_NONE) {
-        if (why != REPLY_TOO_MANY_CONNS) {
-            audit_command(t, r, false);
-        }
+        audit_command(t, r, false);
         return refuse(t, r, why);
     }
     if (!turn_leave_section(t)) {

@@ -203,17 +203,43 @@ static enum reply ask(const struct turn *t, const struct rules *rules, uint8_t r
     return (needs & RIGHT_WRITE) != 0 ? guard_ask_gate(t) : REPLY_NONE;
 }
 
+/*
+ * Why the client is served nothing but psync, after which it follows. REPLY_NONE: it is served.
+ */
+static enum reply ask_client(const struct turn *t, const struct request *r)
+{
+    const struct client *c = t->client;
+
+    if (r->command == CMD_PSYNC || c->follows) {
+        return REPLY_NONE;
+    }
+    if (client_is_candidate(c)) {
+        return REPLY_TOO_MANY_CONNS;
+    }
+    return (t->w->gate & GATE_ELSEWHERE) != 0 && !client_is_local(c) ? REPLY_ELSEWHERE
+                                                                     : REPLY_NONE;
+}
+
+bool guard_closes(enum reply why)
+{
+    return why == REPLY_TOO_MANY_CONNS || why == REPLY_ELSEWHERE;
+}
+
 enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key)
 {
     const struct rules *rules = rules_file_get(file_of(t->w));
     struct client *c = t->client;
+    enum reply why;
 
     must_be_in_turn(t);
+    if (MF_UNLIKELY(c->is_guarded || (t->w->gate & GATE_ELSEWHERE) != 0)) {
+        why = ask_client(t, r); /* a candidate is guarded */
+        if (why != REPLY_NONE) {
+            return why;
+        }
+    }
     if (!c->is_guarded) {
         return ask(t, rules, RIGHTS_OF_ITEMS, RULES_NONE, r, has_key);
-    }
-    if (client_is_candidate(c) && r->cls != CLASS_ADMIN) {
-        return REPLY_TOO_MANY_CONNS; /* guard_operator() is asked about the others */
     }
     follow(c, rules); /* main may have put these in the place of those of guard_settle() */
     return ask(t, rules, c->rights, c->rule, r, has_key);
@@ -225,6 +251,9 @@ enum reply guard_ask_datagram(const struct turn *t, const struct request *r, boo
     struct grant g;
 
     must_be_in_turn(t);
+    if ((t->w->gate & GATE_ELSEWHERE) != 0) {
+        return REPLY_ELSEWHERE;
+    }
     if (rules == NULL) {
         return ask(t, rules, RIGHTS_ORDINARY, RULES_NONE, r, has_key);
     }
@@ -268,6 +297,7 @@ enum bin_reply guard_count(const struct turn *t, enum reply why)
         ctr_add(&t->w->counters, CTR_rejected_connections, 1);
         return BIN_REPLY_BUSY;
     case REPLY_FAILOVER:
+    case REPLY_ELSEWHERE:
         return BIN_REPLY_BUSY;
     default:
         ctr_add(&t->w->counters, CTR_access_refused, 1);
@@ -286,6 +316,8 @@ enum turn_stop exec_refused(struct turn *t, const struct request *r)
     bin_reply = guard_count(t, (enum reply)r->refusal);
     if (r->refusal == REPLY_TOO_MANY_CONNS) {
         turn_reply(t, REPLY_TOO_MANY_CONNS); /* of any protocol, as where it is not accepted */
+    }
+    if (guard_closes((enum reply)r->refusal)) {
         return TURN_CLOSES;
     }
     if (r->cls == CLASS_BINARY_REFUSED) {
@@ -318,9 +350,6 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
 
     must_be_worker(t->w);
     *is_operators = false;
-    if (t->client != NULL && client_is_candidate(t->client) && r->command != CMD_PSYNC) {
-        return REPLY_TOO_MANY_CONNS;
-    }
     if (r->command == CMD_STATS) {
         bool has_all_keys = t->client == NULL || t->client->rule == RULES_NONE;
 

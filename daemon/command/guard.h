@@ -3,8 +3,8 @@
  * Who may what, at the requests themselves. A client that may all has is_guarded off, and pays
  * a look at that for what was read at once. Of any other each request is looked at before the
  * first of them is executed; one that is not allowed becomes a CLASS_REFUSED, whose execution
- * is its answer. While the gate (daemon/worker/gate.h) refuses changes, or has reads miss, all
- * clients are looked at.
+ * is its answer. While the gate (daemon/worker/gate.h) refuses changes or clients, or has reads
+ * miss, all clients are looked at.
  *
  * Rights to read and to write, and keys, are a matter of these. Commands of operators are
  * looked at where they are executed (exec_outside()), whoever sends them.
@@ -75,6 +75,13 @@ void guard_request(const struct turn *t, struct request *r);
  * was asked for, or outside of the section. Context: worker, in a turn.
  */
 enum reply guard_ask_gate(const struct turn *t);
+
+/*
+ * Is the connection closed by a command that is refused for this reason? A replica that serves
+ * no clients closes it without a word, as clients that know servers only as up or down look for
+ * another server then; a datagram is answered. Context: any thread.
+ */
+bool guard_closes(enum reply why);
 
 /* Make it one that misses: no key, or no more keys. Context: worker. */
 void guard_hide(struct request *r);

@@ -128,6 +128,12 @@ static void guard_last(struct turn *t, struct batch *b)
     if (why == REPLY_NONE || why == REPLY_FAILOVER) {
         return;
     }
+    if (guard_closes(why)) {
+        b->status = PARSE_CLOSE;
+        b->reply = why == REPLY_ELSEWHERE ? REPLY_NONE : why;
+        b->bin_reply = why == REPLY_ELSEWHERE ? BIN_REPLY_OK : guard_count(t, why);
+        return;
+    }
     if (b->status == PARSE_BODY) {
         r->value_len += request_value_end(r); /* to be swallowed */
     }

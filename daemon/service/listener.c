@@ -387,17 +387,10 @@ static int accept_from(struct listeners *l, const struct socket_open *socket)
     return accept4(socket->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-/* Are clients to look for the primary? */
-static bool is_elsewhere(const struct server *s, const struct conn_origin *origin)
-{
-    return origin->transport != CONN_UNIX && !setting_get(s->crew.settings, replica_reads) &&
-           replication_is_replica(&s->crew.replication);
-}
-
 /* It is one more, or too many, or of a stranger. */
 static void take(struct listeners *l, int fd, const struct conn_origin *origin)
 {
-    if ((origin->is_control && !may_control(l, fd)) || is_elsewhere(l->server, origin)) {
+    if (origin->is_control && !may_control(l, fd)) {
         close(fd);
     } else if (is_full_for(l->server, origin)) {
         if (origin->beyond != NULL && crew_take_beyond(&l->server->crew)) {

@@ -18,6 +18,7 @@ enum gate_bits {
     GATE_MISSES = 1 << 3,    /* what is here is incomplete or too old: reads miss */
     GATE_PAUSED = 1 << 4,    /* a failover is under way: changes wait for its end */
     GATE_FEW = 1 << 5, /* fewer replicas than min_replicas_to_write: changes are refused */
+    GATE_ELSEWHERE = 1 << 6, /* a replica with replica_reads=no: clients are not served */
 };
 
 /* Replies are subject to the log. */
@@ -30,7 +31,7 @@ enum gate_bits {
 #define GATE_STOPS (GATE_REFUSES | GATE_PAUSED)
 
 /* Each request has to be looked at. */
-#define GATE_GUARDS (GATE_STOPS | GATE_MISSES)
+#define GATE_GUARDS (GATE_STOPS | GATE_MISSES | GATE_ELSEWHERE)
 
 struct gate {
     _Atomic uint32_t bits;

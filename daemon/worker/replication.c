@@ -423,6 +423,7 @@ void replication_options_changed(struct replication *r)
         interrupt(r);
     }
     waits_check_few(r);
+    role_set_gate(r);   /* replica_reads */
     r->is_woken = true; /* to look again later: min_replicas_to_write may have been set */
     pthread_cond_broadcast(&r->wake);
     pthread_mutex_unlock(&r->mutex);

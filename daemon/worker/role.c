@@ -30,7 +30,7 @@ static const struct {
     [REPL_STALE] = {"stale", GATE_READ_ONLY | GATE_MISSES},
 };
 
-#define GATE_ROLE ((uint32_t)GATE_READ_ONLY | GATE_MISSES)
+#define GATE_ROLE ((uint32_t)GATE_READ_ONLY | GATE_MISSES | GATE_ELSEWHERE)
 
 const char *repl_state_text(enum repl_state state)
 {
@@ -53,13 +53,21 @@ bool replication_is_replica(const struct replication *r)
     return replication_state(r) != REPL_PRIMARY;
 }
 
+void role_set_gate(struct replication *r)
+{
+    const enum repl_state state = replication_state(r);
+    const bool serves = state == REPL_PRIMARY || setting_get(r->crew->settings, replica_reads);
+
+    gate_set(&r->crew->gate, GATE_ROLE, states[state].gate | (serves ? 0 : GATE_ELSEWHERE));
+}
+
 void role_set_state(struct replication *r, enum repl_state state, const char *why)
 {
     pthread_mutex_lock(&r->mutex);
     atomic_store(&r->state, (uint32_t)state);
     snprintf(r->why, sizeof(r->why), "%s", why);
+    role_set_gate(r);
     pthread_mutex_unlock(&r->mutex);
-    gate_set(&r->crew->gate, GATE_ROLE, states[state].gate);
 }
 
 void replication_enter(struct replication *r, enum repl_state state, const char *why)

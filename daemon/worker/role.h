@@ -15,6 +15,9 @@
 /* Does it have everything, as it was in one moment? [const] */
 bool repl_is_consistent(enum repl_state state);
 
+/* Set the gate as the state and replica_reads say. Context: any thread, under the mutex. */
+void role_set_gate(struct replication *r);
+
 /* replication_enter() without waiting for turns. Context: main before the workers run. */
 void role_set_state(struct replication *r, enum repl_state state, const char *why);
 

@@ -168,6 +168,9 @@ def udp(b, before):
             assert got[8:] == READ_ONLY + b"\r\n", (line, got)
         s.send(struct.pack(">HHHH", 999, 0, 1, 0) + b"get k\r\n")
         assert s.recv(2000)[8:] == b"VALUE k 0 1\r\n1\r\nEND\r\n"
+        assert b.c.ask(b"config set replica_reads no") == b"OK"
+        s.send(struct.pack(">HHHH", 1000, 0, 1, 0) + b"get k\r\n")
+        assert s.recv(2000)[8:] == b"SERVER_ERROR this replica serves no clients\r\n"
     assert replicas.dump(b.c) == before
 
 

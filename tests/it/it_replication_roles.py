@@ -36,11 +36,11 @@ def test_changes_need_replicas():
             wait_for(lambda: a.c.set(b"k", b"w") == b"STORED", "none is needed")
 
 
-def closes(d):
-    """Does it close a new connection at once?"""
+def closes(d, command=b"mn\r\n"):
+    """Does it close a new connection at its first command, without an answer?"""
     with socket.create_connection(("127.0.0.1", d.port), mayfly.PATIENCE) as s:
+        s.sendall(command)
         try:
-            s.sendall(b"mn\r\n")
             return s.recv(10) == b""
         except ConnectionError:
             return True
@@ -50,10 +50,20 @@ def test_a_replica_that_serves_nobody():
     with Node() as a, Node(of=a.port) as b:
         level(a, b)
         assert not closes(b)
-        with b.operator() as o:
+        with b.operator() as o, b.client() as early:
+            assert early.ask(b"mn") == b"MN"
+            assert o.ask(b"config set replica_reads no") == b"OK"
+            for command in (b"mn\r\n", b"get k\r\n", b"stats\r\n", b"role\r\n", b"nonsense\r\n", b"set k 0 0 9\r\n",
+                            b"set k 0 0 1\r\nx\r\n", b"set k 0 0 999999\r\n", b"set k 0 0 x\r\n", b"sync\r\n",
+                            b"replconf ack 0\r\n", b"\x80\x0a" + bytes(22)):
+                assert closes(b, command), command
+            early.send(b"mn\r\n")
+            assert early.rest() == b""               # as does one that was there before
+            assert o.ask(b"mn") == b"MN"             # operators are served
+            assert o.ask(b"config set replica_reads yes") == b"OK"
+            assert not closes(b)
             assert o.ask(b"config set replica_reads no") == b"OK"
             assert closes(b)
-            assert o.ask(b"mn") == b"MN"            # operators are served
             assert o.ask(b"replicaof no one") == b"OK"
             assert not closes(b)
             with b.client() as c:
@@ -62,6 +72,28 @@ def test_a_replica_that_serves_nobody():
                 assert o.ask(b"replicaof 127.0.0.1 %d" % a.port) == b"OK"
                 wait_for(lambda: c.rest() == b"", "it closes the connection")
             assert closes(b)
+
+
+def test_one_that_serves_nobody_is_followed():
+    """Over TCP, and with a login."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder:
+        secret, users = os.path.join(folder, "secret"), os.path.join(folder, "users")
+        for path, text in ((secret, "word\n"), (users, "me:word\n")):
+            with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
+                f.write(text)
+        with Node() as a, Node("-o", "replica_reads=no", "-Y", users, of=a.port) as b, \
+                Node("-o", "replica_user=me,replica_password_file=" + secret, of=b.port) as c:
+            assert a.c.set(b"k", b"v") == b"STORED"
+            level(a, b)
+            wait_for(lambda: c.c.get(b"k") == b"v", "it is passed on")
+            with b.client() as client:
+                assert client.set(b"login", b"me word") == b"STORED"
+                client.send(b"get k\r\n")
+                assert client.rest() == b""
+            b.stand_alone()
+            assert b.c.set(b"k", b"w") == b"STORED"
+            level(b, c)
+            assert c.c.get(b"k") == b"w"
 
 
 def test_a_replica_behind_another_address():
