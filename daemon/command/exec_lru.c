@@ -277,6 +277,9 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
     if (reply != REPLY_OK) {
         return turn_answer(t, r, reply);
     }
+    if ((t->w->gate & GATE_MISSES) != 0) {
+        return turn_answer(t, r, REPLY_NOT_IN_STEP);
+    }
     k = client_keep(t->client);
     if (k == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);

@@ -16,6 +16,7 @@
 #include "daemon/base/slab_class.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
+#include "daemon/worker/gate.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
 #include "lib/base/context.h"
@@ -292,6 +293,9 @@ static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, s
     }
     if (id > SLAB_CLASS_MAX) {
         return turn_answer(t, r, REPLY_CACHEDUMP_CLASS);
+    }
+    if ((t->w->gate & GATE_MISSES) != 0) {
+        return turn_answer(t, r, REPLY_NOT_IN_STEP);
     }
     k = client_keep(t->client);
     if (k == NULL) {

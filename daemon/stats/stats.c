@@ -192,8 +192,13 @@ static enum stats_result do_hotkeys(const struct ask *a)
 
 static enum stats_result do_bigkeys(const struct ask *a)
 {
-    return a->w->settings->no_dump ? answer(a, REPLY_KEYS_OFF)
-                                   : stats_bigkeys(a->w, a->out, a->done, a->done_arg);
+    if (a->w->settings->no_dump) {
+        return answer(a, REPLY_KEYS_OFF);
+    }
+    if ((a->w->gate & GATE_MISSES) != 0) {
+        return answer(a, REPLY_NOT_IN_STEP);
+    }
+    return stats_bigkeys(a->w, a->out, a->done, a->done_arg);
 }
 
 static enum stats_result do_conns(const struct ask *a)

@@ -168,4 +168,19 @@ def test_an_interrupted_greeting_empties_nobody():
         assert "-> syncing" not in b.log().split("-> online")[-1]
 
 
+def test_no_keys_are_listed_where_reads_miss():
+    with Node() as a, socket.create_server(("127.0.0.1", 0)) as silent:
+        assert a.c.set(b"k", b"v") == b"STORED"
+        listings = (b"lru_crawler mgdump all", b"lru_crawler metadump all", b"stats cachedump 1 0", b"stats bigkeys")
+        a.follow(silent.getsockname()[1])
+        assert a.state() == "connecting" and a.c.get(b"k") is None
+        for line in listings:
+            assert a.c.ask(line) == b"SERVER_ERROR this replica is not in step with its primary", line
+        a.stand_alone()
+        for line in listings:
+            a.c.send(line + b"\r\nmn\r\n")
+            said = list(iter(a.c.line, b"MN"))
+            assert any(b"k" in x for x in said), (line, said)
+
+
 mayfly.main(globals())
