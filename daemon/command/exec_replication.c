@@ -220,19 +220,34 @@ static void on_more(struct message *m, void *receiver)
 
 /* ---- what a replica says ----------------------------------------------------------------- */
 
-static enum turn_stop refuse(struct turn *t, const char *why)
+static enum turn_stop answer_why(struct turn *t, enum reply whose_fault, const char *why)
 {
-    turn_reply(t, REPLY_CONFIG_FAILED);
+    turn_reply(t, whose_fault);
     turn_emit(t, why, strlen(why));
     turn_emit(t, "\r\n", 2);
     return TURN_GOES_ON;
 }
 
+static enum turn_stop refuse(struct turn *t, const char *why)
+{
+    return answer_why(t, REPLY_CONFIG_FAILED, why);
+}
+
+static enum turn_stop refuse_usage(struct turn *t, const char *usage)
+{
+    return answer_why(t, REPLY_CONFIG_REFUSED, usage);
+}
+
 /* Who does not follow has no place beyond -c. */
+static enum turn_stop after_refusal(const struct turn *t)
+{
+    return t->client->origin->is_beyond ? TURN_CLOSES : TURN_GOES_ON;
+}
+
 static enum turn_stop refuse_replica(struct turn *t, const char *why)
 {
     (void)refuse(t, why);
-    return t->client->origin->is_beyond ? TURN_CLOSES : TURN_GOES_ON;
+    return after_refusal(t);
 }
 
 /*
@@ -367,7 +382,8 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
     if (!parse_psync(r->args, &theirs, &has, &run, &where)) {
-        return refuse_replica(t, "usage: psync VERSIONS EPOCH ID OFFSET RUN PORT|HOST:PORT");
+        (void)refuse_usage(t, "usage: psync VERSIONS EPOCH ID OFFSET RUN PORT|HOST:PORT");
+        return after_refusal(t);
     }
     version = repl_versions_common(&ours, &theirs);
     if (version == 0) {
@@ -447,7 +463,7 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
         is_good = is_good && span_is(word, "ack");
     }
     if (!is_good || args.len != 0) {
-        return refuse(t, "usage: replconf ack OFFSET, or replconf failover OFFSET MS");
+        return refuse_usage(t, "usage: replconf ack OFFSET, or replconf failover OFFSET MS");
     }
     if (f == NULL || f->replica.reader == NULL || offset > shipper_offset(f->replica.reader)) {
         return refuse(t, "not in step: psync first");
@@ -509,10 +525,10 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
     must_be_outside_section(t);
     must(t->client != NULL);
     if ((t->client->rights & RIGHT_CONFIG) == 0) {
-        return turn_answer(t, r, REPLY_CONFIG_DENIED);
+        return turn_answer(t, r, REPLY_NO_CONTROL);
     }
     if (r->args.len == 0 || r->args.len >= sizeof(value)) {
-        return refuse(t, "usage: replicaof HOST PORT, or replicaof no one");
+        return refuse_usage(t, "usage: replicaof HOST PORT, or replicaof no one");
     }
     snprintf(value, sizeof(value), "%.*s", (int)r->args.len, r->args.ptr);
     change.value = value;
@@ -550,11 +566,11 @@ enum turn_stop exec_promote(struct turn *t, const struct request *r)
     must_be_outside_section(t);
     must(t->client != NULL);
     if ((t->client->rights & RIGHT_CONFIG) == 0) {
-        return turn_answer(t, r, REPLY_CONFIG_DENIED);
+        return turn_answer(t, r, REPLY_NO_CONTROL);
     }
     if (r->args.len != 0 &&
         (num_u32(r->args, &limit_ms) != MF_OK || limit_ms == 0 || limit_ms > FAILOVER_MAX_MS)) {
-        return refuse(t, "usage: promote [MILLISECONDS], up to 60000");
+        return refuse_usage(t, "usage: promote [MILLISECONDS], up to 60000");
     }
     if (!replication_is_replica(&t->w->crew->replication)) {
         return refuse(t, "this is a primary");
@@ -572,7 +588,7 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
     must_be_outside_section(t);
     must(t->client != NULL);
     if ((t->client->rights & RIGHT_CONFIG) == 0) {
-        return turn_answer(t, r, REPLY_CONFIG_DENIED);
+        return turn_answer(t, r, REPLY_NO_CONTROL);
     }
     if (replication_is_replica(&t->w->crew->replication)) {
         return refuse(t, "this is a replica: promote");
@@ -580,11 +596,11 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
     text[0] = '\0';
     if (r->args.len != 0) {
         if (r->args.len >= sizeof(text)) {
-            return refuse(t, "usage: failover [HOST PORT]");
+            return refuse_usage(t, "usage: failover [HOST PORT]");
         }
         snprintf(text, sizeof(text), "%.*s", (int)r->args.len, r->args.ptr);
         if (!replica_address_parse(text, host, port, &why) || host[0] == '\0') {
-            return refuse(t, "usage: failover [HOST PORT]");
+            return refuse_usage(t, "usage: failover [HOST PORT]");
         }
         snprintf(text, sizeof(text), "%s %s", host, port);
     }
@@ -673,8 +689,11 @@ enum turn_stop exec_wait(struct turn *t, const struct request *r)
     must(t->client != NULL);
     if (!text_next_key(&args, &word[0]) || !text_next_key(&args, &word[1]) || args.len != 0 ||
         num_u32(word[0], &wanted) != MF_OK || num_u32(word[1], &limit_ms) != MF_OK ||
-        limit_ms > WAIT_MAX_MS || t->client->service != NULL) {
+        limit_ms > WAIT_MAX_MS) {
         return turn_answer(t, r, REPLY_WAIT_USAGE);
+    }
+    if (t->client->service != NULL) {
+        return refuse(t, "this connection is that of a replica");
     }
     w = mem_zalloc(sizeof(*w));
     if (w == NULL) {

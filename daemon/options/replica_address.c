@@ -17,7 +17,14 @@
 
 bool replica_address_is_none(const char *text)
 {
-    return text[0] == '\0' || strcasecmp(text, "no") == 0 || strcasecmp(text, "no one") == 0;
+    if (text[0] == '\0' || strcasecmp(text, "no") == 0) {
+        return true;
+    }
+    if (strncasecmp(text, "no", 2) != 0) {
+        return false;
+    }
+    text += 2;
+    return strspn(text, BLANKS) > 0 && strcasecmp(text + strspn(text, BLANKS), "one") == 0;
 }
 
 bool replica_address_has_two_words(const char *word, const char *next)
@@ -72,6 +79,9 @@ static const char *take_port(const char *text, char *port)
 
     if (text[0] == '\0') {
         return "the port is missing (HOST PORT)";
+    }
+    if (strpbrk(text, BLANKS) != NULL) {
+        return "the port is followed by something else";
     }
     if (num_u32(span_str(text), &number) != MF_OK || number < 1 || number > 65535) {
         return "the port is not a number from 1 to 65535";

@@ -316,6 +316,20 @@ def test_wait_and_role():
             assert b.c.ask(b"wait 1 10") == b"WAIT 0"
 
 
+def test_commands_of_roles_that_are_wrong():
+    with Node() as a, a.client() as c:
+        for line in (b"replicaof", b"failover 1 2 3", b"failover here", b"replconf ack", b"psync 1", b"sync"):
+            said = a.c.ask(line)
+            assert said.startswith(b"CLIENT_ERROR usage: " + line.split()[0]), (line, said)
+        assert a.c.ask(b"promote 0").startswith(b"CLIENT_ERROR usage: promote")
+        assert a.c.ask(b"replicaof a 1 2").endswith(b"the port is followed by something else")
+        assert a.c.ask(b"replicaof  no  one") == b"OK"
+        for line in (b"replicaof no one", b"promote", b"failover"):
+            assert c.ask(line) == b"CLIENT_ERROR not allowed: connect to the control socket (mayflyd --control)", line
+        assert c.ask(b"psync 1 0 - 0 %032x 0" % 1).startswith(b"FULLSYNC ")
+        assert c.ask(b"wait 0 0") == b"SERVER_ERROR this connection is that of a replica"
+
+
 def test_who_waits_and_goes_holds_up_no_stop():
     with Node() as a:
         with a.client() as c:
@@ -422,9 +436,9 @@ def test_failover_where_none_is_possible():
             assert b.c.ask(b"failover").startswith(b"SERVER_ERROR this is a replica")
             assert a.c.ask(b"failover 127.0.0.1 1").startswith(b"SERVER_ERROR no replica that is online serves there")
             for bad in (b"failover x", b"failover 127.0.0.1 0", b"failover 127.0.0.1 99999", b"failover no one"):
-                assert a.c.ask(bad).startswith(b"SERVER_ERROR usage"), bad
+                assert a.c.ask(bad).startswith(b"CLIENT_ERROR usage"), bad
             for bad in (b"promote x", b"promote 0", b"promote 60001", b"promote 1 2", b"promote -1"):
-                assert b.c.ask(bad).startswith(b"SERVER_ERROR usage"), bad
+                assert b.c.ask(bad).startswith(b"CLIENT_ERROR usage"), bad
             # The replica does not answer in time: all is as before.
             with b.paused():
                 said = a.c.ask(b"failover")

@@ -634,7 +634,7 @@ def test_what_is_no_replica():
         with a.client() as c:
             assert c.ask(b"psync 1 99 - 0 %s 1" % ID) == b"SERVER_ERROR the epoch of this server is lower"
             assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in step")
-            assert c.ask(b"sync").startswith(b"SERVER_ERROR usage")
+            assert c.ask(b"sync").startswith(b"CLIENT_ERROR usage")
             assert c.ask(b"psync 1 0 - 0 %s 1" % ID).startswith(b"FULLSYNC 1 ")
             assert c.ask(b"get k1") is not None and c.exactly(20 + 2) and c.line() == b"END"
             assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in step")

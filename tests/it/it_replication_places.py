@@ -131,7 +131,7 @@ def test_one_that_does_not_follow_after_all_is_closed():
         with a.client() as c:
             assert c.ask(b"psync 1 99 - 0 %032x 0" % 1).startswith(b"SERVER_ERROR the epoch") and c.rest() == b""
         with a.client() as c:
-            assert c.ask(b"psync").startswith(b"SERVER_ERROR usage") and c.rest() == b""
+            assert c.ask(b"psync").startswith(b"CLIENT_ERROR usage") and c.rest() == b""
         assert replicas(a) == 0 and is_refused(a)
 
 

@@ -36,7 +36,7 @@ def test_replicas_of_other_versions():
         for line in (b"psync 0 " + REST, b"psync 2-1 " + REST, b"psync 1- " + REST, b"psync x " + REST,
                      b"psync %d %s more" % (OWN, REST)):
             with a.client() as c:
-                assert c.ask(line).startswith(b"SERVER_ERROR usage: psync "), line
+                assert c.ask(line).startswith(b"CLIENT_ERROR usage: psync "), line
         with Node(of=a.port) as b:
             level(a, b)
 

@@ -33,6 +33,10 @@ static const struct {
     {"no", "", ""},
     {"no one", "", ""},
     {"NO ONE", "", ""},
+    {"no \t one", "", ""},
+    {"none 1", "none", "1"},
+    {"n 1", "n", "1"},
+    {"noone 1", "noone", "1"},
 };
 
 TEST(addresses_are_split)
@@ -59,8 +63,9 @@ static const struct {
     {"h:65536", "the port is not a number from 1 to 65535"},
     {"h 4294967297", "the port is not a number from 1 to 65535"},
     {"h -1", "the port is not a number from 1 to 65535"},
-    {"h 1 ", "the port is not a number from 1 to 65535"},
-    {"h 1 2", "the port is not a number from 1 to 65535"},
+    {"h 1 ", "the port is followed by something else"},
+    {"h 1 2", "the port is followed by something else"},
+    {"no one 1", "the port is followed by something else"},
     {"h x", "the port is not a number from 1 to 65535"},
     {":1", "the host is missing"},
     {" h 1", "the host is missing"},
