@@ -85,14 +85,23 @@ void replication_enter(struct replication *r, enum repl_state state, const char 
 
 /* ---- recording --------------------------------------------------------------------------- */
 
-bool replication_reserve(struct replication *r)
+/* repl_backlog_size, within the bounds that its description names. */
+static uint64_t backlog_bytes_wanted(const struct settings *s)
 {
-    uint64_t bytes = setting_get(r->crew->settings, repl_backlog_size);
+    const uint64_t limit = setting_get(s, memory_limit_bytes);
+    uint64_t bytes = setting_get(s, repl_backlog_size);
 
     if (bytes == 0) {
-        bytes = backlog_default_bytes(setting_get(r->crew->settings, memory_limit_bytes));
+        return backlog_default_bytes(limit);
     }
-    return backlog_bytes(r->backlog) != 0 || backlog_reserve(r->backlog, bytes);
+    bytes = bytes < limit / 2 ? bytes : limit / 2;
+    return bytes > SHIPPER_BACKLOG_MIN ? bytes : SHIPPER_BACKLOG_MIN;
+}
+
+bool replication_reserve(struct replication *r)
+{
+    return backlog_bytes(r->backlog) != 0 ||
+           backlog_reserve(r->backlog, backlog_bytes_wanted(r->crew->settings));
 }
 
 bool role_begin_recording(struct replication *r, bool goes_on)

@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import mayfly                                                           # noqa: E402
 from mayfly import wait_for                                             # noqa: E402
 from proxy import Proxy                                                 # noqa: E402
-from replicas import Node, level                                        # noqa: E402
+from replicas import Node, assert_equal, level                          # noqa: E402
 
 
 def test_changes_need_replicas():
@@ -111,6 +111,20 @@ def test_a_replica_behind_another_address():
                 assert a.c.stats(b"replication")["repl_primary"] == "%s %d" % (host, p.port)
                 level(b, a)
                 assert len(p.links) > 0
+
+
+def test_bounds_of_the_backlog():
+    """A ring is large enough for what is written to it at once, and leaves room for items."""
+    for size, taken in ((b"1", 2 << 20), (b"100g", 32 << 20)):
+        with Node("-o", "repl_backlog_size=" + size.decode()) as a, Node() as b:
+            assert b.c.ask(b"config set repl_backlog_size " + size) == b"OK"
+            b.follow(a.port)
+            level(a, b)
+            assert a.c.set(b"k", os.urandom(500000)) == b"STORED"
+            level(a, b)
+            assert_equal(a, b)
+            for n in (a, b):
+                assert int(n.c.stats(b"replication")["repl_backlog_size"]) == taken, n.c.stats(b"replication")
 
 
 def test_a_file_is_not_replaced_by_less():
