@@ -185,17 +185,21 @@ static msec_t stale_ms(const struct follower *f)
     return (msec_t)setting_get(settings_of(f), replica_max_stale) * 1000;
 }
 
-/* How long until what is here is too old; 0: it is. -1: never, or it is not served. */
-static msec_t fresh_ms(const struct follower *f)
+/* How long until what is here is too old; 0: it is. -1: never. */
+static msec_t left_ms(const struct follower *f)
 {
-    enum repl_state state = replication_state(f->r);
     msec_t most = stale_ms(f);
     msec_t left = f->heard_ms + most - clock_mono_ms();
 
-    if (most == 0 || (state != REPL_ONLINE && state != REPL_CUT)) {
-        return -1;
-    }
-    return left > 0 ? left : 0;
+    return most == 0 ? -1 : left > 0 ? left : 0;
+}
+
+/* The same while it is served; -1: it is not. */
+static msec_t fresh_ms(const struct follower *f)
+{
+    enum repl_state state = replication_state(f->r);
+
+    return state == REPL_ONLINE || state == REPL_CUT ? left_ms(f) : -1;
 }
 
 /* Nothing was heard for too long. */
@@ -430,6 +434,7 @@ static enum session greet(struct follower *f, struct greeting *g)
     if (why != NULL) {
         return follower_end(f, SESSION_REFUSED, why, span_str(""));
     }
+    link_set_timeout(f->link, timeout_ms(f));
     f->is_forced = false;
     f->is_renamed = false;
     follower_note_history(f, &g->id, g->epoch);
@@ -467,7 +472,8 @@ static bool read_part(struct span line, struct part *p)
 
 static void serve_if_level(struct follower *f)
 {
-    if (replication_state(f->r) != REPL_ONLINE && applier_offset(f->applier) >= f->serve_from) {
+    if (replication_state(f->r) != REPL_ONLINE && applier_offset(f->applier) >= f->serve_from &&
+        left_ms(f) != 0) {
         f->pause_ms = 0;
         atomic_store(&f->r->is_whole, true);
         replication_enter(f->r, REPL_ONLINE, "it has all that the primary had");
@@ -525,6 +531,36 @@ static enum link_result await_line(struct follower *f, struct span *line)
     return result;
 }
 
+/*
+ * The bytes of a part. It is looked every LOOK_MS whether what is here has become too old; the
+ * link is given up if no byte comes for timeout_ms().
+ */
+static enum link_result take_bytes(struct follower *f, size_t n)
+{
+    msec_t until = clock_mono_ms() + timeout_ms(f);
+    enum link_result result = LINK_OK;
+    char *at = f->portion;
+
+    while (n > 0 && result == LINK_OK) {
+        msec_t left = until - clock_mono_ms();
+        size_t got;
+
+        note_stale(f);
+        left = left < 0 ? 0 : left;
+        link_set_timeout(f->link, left < LOOK_MS ? left : LOOK_MS);
+        result = link_some(f->link, at, n, &got);
+        if (result == LINK_OK) {
+            at += got;
+            n -= got;
+            until = clock_mono_ms() + timeout_ms(f);
+        } else if (result == LINK_SILENT && left > LOOK_MS) {
+            result = LINK_OK;
+        }
+    }
+    link_set_timeout(f->link, timeout_ms(f));
+    return result;
+}
+
 /* A block may be damaged on its way. One that is so again is damaged where it comes from. */
 static void note_bad(struct follower *f)
 {
@@ -557,13 +593,13 @@ static enum session take_part(struct follower *f)
     }
     follower_note_time(f, p.now_ms);
     follower_note_wall(f, p.wall_ms);
-    if (link_into(f->link, f->portion, p.bytes) != LINK_OK) {
-        return follower_end_cut(f, SESSION_CUT);
-    }
     pthread_mutex_lock(&f->mutex);
     f->end = p.end;
     f->shown_heard_ms = f->heard_ms;
     pthread_mutex_unlock(&f->mutex);
+    if (take_bytes(f, p.bytes) != LINK_OK) {
+        return follower_end_cut(f, SESSION_CUT);
+    }
     /* There is more: let it come while this is applied. */
     is_asked = p.bytes == REPL_PORTION_MAX;
     if (is_asked && !ask(f)) {

@@ -427,6 +427,7 @@ static void move_on(struct link *l)
 
 static enum link_result next_line(struct link *l, struct span *line, bool is_patient)
 {
+    const msec_t until = is_patient ? MSEC_NEVER : deadline(l);
     size_t searched = 0;
 
     move_on(l);
@@ -448,7 +449,7 @@ static enum link_result next_line(struct link *l, struct span *line, bool is_pat
             return fail(l, LINK_TOO_LONG, "the server sent a line without an end");
         }
         searched = len;
-        result = fill(l, is_patient ? MSEC_NEVER : deadline(l));
+        result = fill(l, until);
         if (result != LINK_OK) {
             return result;
         }

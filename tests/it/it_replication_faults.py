@@ -7,6 +7,7 @@ import random
 import shutil
 import sys
 import tempfile
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -256,6 +257,33 @@ def test_data_that_is_too_old():
         wait_for(lambda: b.c.get(b"k1") is None, "it shows nothing without a word")
         p.stall(False)
         level(a, b)
+
+
+def drips(end):
+    """A server that says a byte now and then, and never ends its line."""
+    while not threading.Event().wait(0.05):
+        end.sendall(b"x")
+
+
+def test_data_gets_too_old_within_an_answer():
+    with Node() as a, Proxy(a.port) as p, Node("-o", "replica_max_stale=1,repl_timeout=3600") as b:
+        fill(a.c)
+        p.plans = [Plan()]
+        b.follow(p.port)
+        level(a, b)
+        # The line of a part comes, and its bytes do not.
+        p.links[0].plan.stall_after = b"PART 2"
+        assert a.c.set(b"k", noise(2000)) == b"STORED"
+        b.wait_for_state("stale")
+        assert b.c.get(b"k1") is None and b.c.stats(b"replication")["repl_lag_bytes"] != "0"
+        assert not p.links[0].over.is_set() and len(p.links) == 1
+        p.cut()
+        level(a, b)
+        with Scripted(drips) as s:
+            p.target = s.port
+            p.cut()
+            wait_for(lambda: s.count > 0, "it connects")
+            b.wait_for_state("stale")
 
 
 # ---- servers ---------------------------------------------------------------------------------
