@@ -207,6 +207,8 @@ static void note_stale(struct follower *f)
 {
     if (fresh_ms(f) == 0) {
         replication_enter(f->r, REPL_STALE, "no word from the primary for replica_max_stale");
+        shipper_drop_all(f->r->shipper); /* its replicas become stale as well */
+        replication_tell(f->r);
     }
 }
 
@@ -695,6 +697,7 @@ static void note_cut(struct follower *f, bool has_failed)
         break;
     case REPL_CONNECTING:
     case REPL_CUT:
+    case REPL_STALE:
         if (has_failed) {
             role_set_state(f->r, state, f->why);
         }

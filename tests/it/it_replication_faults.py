@@ -259,6 +259,23 @@ def test_data_that_is_too_old():
         level(a, b)
 
 
+def test_a_chain_gets_too_old():
+    with Node() as a, Proxy(a.port) as p, Node("-o", "replica_max_stale=1", of=p.port) as b, \
+            Node("-o", "replica_max_stale=1", of=b.online().port) as c:
+        fill(a.c)
+        level(a, b, c)
+        p.is_refusing = True
+        p.cut()
+        for n in (b, c):
+            n.wait_for_state("stale")
+            assert n.c.get(b"k1") is None
+        wait_for(lambda: "not in step" in c.c.stats(b"replication")["repl_state_reason"], "it says why it stays stale")
+        p.is_refusing = False
+        level(a, b, c)
+        assert_equal(a, b, c)
+        assert [n.log().count("-> syncing") for n in (b, c)] == [1, 1]
+
+
 def drips(end):
     """A server that says a byte now and then, and never ends its line."""
     while not threading.Event().wait(0.05):

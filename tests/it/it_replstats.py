@@ -147,7 +147,8 @@ def test_a_link_that_is_cut():
         assert abs(int(found["repl_lag_ms"]) - int(found["repl_silent_ms"])) == 0, found
         assert o.ask(b"config set replica_max_stale 1") == b"OK"
         wait_for(lambda: value(o, "repl_state") == "stale", "it is too old")
-        assert "replica_max_stale" in value(o, "repl_state_reason")
+        assert "-> stale (no word from the primary for replica_max_stale)" in r.log()
+        wait_for(lambda: "refused" in value(o, "repl_state_reason"), "it says why it has no link")
 
 
 def test_lag_and_skew():
