@@ -279,7 +279,7 @@ static void begin_role(struct replication *r, const struct repl_record *record)
     if (record != NULL) {
         name = record->name;
         r->to_unix_ms = record->to_unix_ms;
-        r->seen_epoch = record->seen_epoch;
+        r->seen_epoch = record->seen_epoch > name.epoch ? record->seen_epoch : name.epoch;
     }
     backlog_take_over(r->backlog, &name);
     if (follower_retarget(r->follower, false)) {

@@ -369,6 +369,12 @@ def test_a_primary_that_keeps_its_items():
                 level(again, b)
                 assert_equal(again, b)
                 assert b.c.get(b"k1") == b"last" and b.log().count("-> syncing") == 1
+                assert again.stop() == 0
+        # It is not emptied by a server that has nothing, in whose place it is a replica now.
+        with Node() as empty, Node("-e", kept, of=empty.port) as again:
+            wait_for(lambda: "another history of the same epoch" in again.c.stats(b"replication")["repl_state_reason"],
+                     "it does not follow: %s" % again.role())
+            assert again.c.stats()["curr_items"] == "20"
         # A replica goes on likewise.
         kept = os.path.join(folder, "replica")
         with Node() as a:
