@@ -46,6 +46,9 @@ int64_t follower_run(struct follower *f);
  */
 void follower_resume(struct follower *f, const struct replid *id);
 
+/* What is here is what the server that is followed next has. Context: the thread. */
+void follower_note_heard(struct follower *f);
+
 /* While there is a full sync of this server under way. Context: any thread. */
 const struct applier *follower_applier(const struct follower *f);
 

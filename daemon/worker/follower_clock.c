@@ -18,6 +18,11 @@
 #define SKEW_MS      1000
 #define SKEW_OVER_MS 500
 
+void follower_note_heard(struct follower *f)
+{
+    f->heard_ms = clock_mono_ms();
+}
+
 /* The primary's clock showed this when it sent what has just come. */
 void follower_note_time(struct follower *f, int64_t now_ms)
 {

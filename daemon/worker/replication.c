@@ -32,9 +32,13 @@
 /* ---- roles ------------------------------------------------------------------------------- */
 
 /* From a primary to a replica. */
-static void demote(struct replication *r)
+static void demote(struct replication *r, bool hands_over)
 {
-    replication_enter(r, REPL_CONNECTING, "it follows another server from now on");
+    if (hands_over) {
+        follower_note_heard(r->follower); /* what is here is what the new primary has */
+    }
+    replication_enter(r, hands_over ? REPL_CUT : REPL_CONNECTING,
+                      "it follows another server from now on");
     pthread_mutex_lock(&r->mutex);
     waits_end(r); /* by the offsets of this history */
     pthread_mutex_unlock(&r->mutex);
@@ -171,7 +175,7 @@ static void change_role(struct replication *r, bool follows)
         failover == FAILOVER_GIVEN || (!follows && failover != FAILOVER_NONE);
 
     if (follows) {
-        demote(r);
+        demote(r, failover == FAILOVER_GIVEN);
     } else {
         promote(r);
     }

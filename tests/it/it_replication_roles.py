@@ -158,6 +158,20 @@ def test_a_stop_hands_over():
         assert b.c.get(b"last") == b"word" and b.c.set(b"k", b"v") == b"STORED"
 
 
+def test_a_primary_that_handed_over_goes_on_serving_reads():
+    """It has what its successor has, and shows it while there is no link yet."""
+    with Node() as a, Node() as b, Proxy(a.port) as p, Proxy(b.port) as q:
+        assert b.c.ask(b"config set replica_announce 127.0.0.1:%d" % q.port) == b"OK"
+        b.follow(p.port)
+        assert a.c.set(b"k", b"v") == b"STORED"
+        level(a, b)
+        q.is_refusing = True
+        assert a.c.ask(b"failover") == b"OK"
+        assert a.role()[:2] == ["replica", "cut"] and a.c.get(b"k") == b"v"
+        q.is_refusing = False
+        level(b, a)
+
+
 def test_a_stop_without_replicas_waits_for_nobody():
     with Node() as a:
         with a.operator() as o:
