@@ -514,7 +514,7 @@ static bool ask(struct follower *f)
                                   applier_offset(f->applier)));
 }
 
-/* The line before a part, which comes when something has happened there. */
+/* The next line, which comes when something has happened at the primary. */
 static enum link_result await_line(struct follower *f, struct span *line)
 {
     const msec_t until = clock_mono_ms() + timeout_ms(f);
@@ -649,9 +649,32 @@ static enum session stream(struct follower *f)
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
+/*
+ * Ask for everything, and wait for the first line. What is here stays until then, as the
+ * primary may be unable to send now; heard_ms: when it was as new as the primary.
+ */
+static enum session take_everything(struct follower *f, msec_t heard_ms)
+{
+    const char sync[] = "sync\r\n";
+    enum session how;
+    struct span line;
+
+    f->heard_ms = heard_ms; /* what the greeting tells is not of what is here */
+    if (follower_send(f, sync, sizeof(sync) - 1) && await_line(f, &line) == LINK_OK) {
+        how = follower_take_everything(f, line);
+    } else {
+        how = follower_end_cut(f, SESSION_SYNC_FAILED);
+    }
+    if (how != SESSION_GOES_ON) {
+        f->scale.is_set = false; /* it is that of what was not sent */
+    }
+    return how;
+}
+
 /* From the greeting on. */
 static enum session follow(struct follower *f)
 {
+    const msec_t heard_ms = f->heard_ms;
     struct greeting g = {.continues = false};
     enum session how = greet(f, &g);
 
@@ -664,7 +687,7 @@ static enum session follow(struct follower *f)
         f->r->counts.partial++;
         pthread_mutex_unlock(&f->r->mutex);
     } else {
-        how = follower_take_everything(f);
+        how = take_everything(f, heard_ms);
     }
     return how == SESSION_GOES_ON ? stream(f) : how;
 }

@@ -74,6 +74,9 @@ enum session follower_end(struct follower *f, enum session how, const char *what
 {
     snprintf(f->why, sizeof(f->why), "%s%s%.*s", what, more.len > 0 ? ": " : "",
              more.len < 100 ? (int)more.len : 100, more.ptr);
+    for (char *at = f->why; *at != '\0'; at++) {
+        *at = *at >= ' ' && *at <= '~' ? *at : '?'; /* a terminal or a log would act upon it */
+    }
     return how;
 }
 

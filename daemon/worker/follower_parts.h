@@ -139,7 +139,10 @@ void follower_note_wall(struct follower *f, int64_t unix_ms);
 /* What is due at this time of the stream is gone at the primary, by an offset. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);
 
-/* Everything is sent, as psync was answered. SESSION_GOES_ON: the stream is to come. */
-enum session follower_take_everything(struct follower *f);
+/*
+ * Everything is sent; `first` is the line before it. What was here goes, unless nothing is
+ * sent. SESSION_GOES_ON: the stream is to come.
+ */
+enum session follower_take_everything(struct follower *f, struct span first);
 
 #endif

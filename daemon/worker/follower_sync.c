@@ -40,21 +40,16 @@ static void read_end(struct incoming *in, struct span line)
 }
 
 /* The line before a portion, or after the last. */
-static ssize_t next_portion(struct incoming *in)
+static ssize_t begin_portion(struct incoming *in, struct span line)
 {
     struct follower *f = in->f;
-    struct span line;
     struct words w;
     uint32_t n;
 
-    if (link_line(f->link, &line) != LINK_OK) {
-        (void)follower_end_cut(f, SESSION_CUT);
-        return -EIO;
-    }
-    f->heard_ms = clock_mono_ms();
     answer_split(line, &w);
     if (w.count == 2 && span_is(w.word[0], "PART") && num_u32(w.word[1], &n) == MF_OK &&
         n > 0) {
+        f->heard_ms = clock_mono_ms();
         in->left = n;
         return 1;
     }
@@ -65,6 +60,17 @@ static ssize_t next_portion(struct incoming *in)
         return -EIO;
     }
     return 0;
+}
+
+static ssize_t next_portion(struct incoming *in)
+{
+    struct span line;
+
+    if (link_line(in->f->link, &line) != LINK_OK) {
+        (void)follower_end_cut(in->f, SESSION_CUT);
+        return -EIO;
+    }
+    return begin_portion(in, line);
 }
 
 /* snap_read_fn */
@@ -93,15 +99,21 @@ static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
     return (ssize_t)got;
 }
 
-enum session follower_take_everything(struct follower *f)
+enum session follower_take_everything(struct follower *f, struct span first)
 {
     struct replication *r = f->r;
     struct incoming in = {.f = f};
-    char line[16];
     char text[SNAP_FAULT_TEXT_MAX];
     struct snap_fault fault = {.kind = SNAP_FINE};
     enum applier_result result;
+    const ssize_t more = begin_portion(&in, first);
 
+    if (more == 0) {
+        (void)follower_end(f, SESSION_SYNC_FAILED, "it was sent nothing", span_str(""));
+    }
+    if (more <= 0) {
+        return SESSION_SYNC_FAILED;
+    }
     replication_enter(r, REPL_SYNCING, "it is sent everything");
     replication_drop_readers(r);
     engine_follow_due(follower_engine(f), DUE_NOTHING);
@@ -114,21 +126,19 @@ enum session follower_take_everything(struct follower *f)
     if (applier_begin_full(f->applier) != APPLIER_OK) {
         return follower_end(f, SESSION_SYNC_FAILED, "no memory for the flush", span_str(""));
     }
-    if (!follower_send(f, line, snprintf(line, sizeof(line), "%s\r\n", "sync"))) {
-        return follower_end_cut(f, SESSION_SYNC_FAILED);
-    }
     result = applier_run_full(f->applier, read_incoming, &in, &fault);
     if (replication_is_changed(r)) {
         return SESSION_ENDED;
     }
-    if (result == APPLIER_CUT) {
-        return SESSION_SYNC_FAILED; /* f->why says more */
+    if (result == APPLIER_CUT && f->why[0] != '\0') {
+        return SESSION_SYNC_FAILED;
     }
     if (result != APPLIER_OK) {
         return follower_end(
             f, SESSION_SYNC_FAILED, applier_result_text(result),
             span_str(fault.kind != SNAP_FINE ? snap_fault_text(&fault, text) : ""));
     }
+    f->heard_ms = clock_mono_ms();
     applier_end_full(f->applier, &in.name);
     follower_note_history(f, &in.name.id, in.name.epoch);
     f->serve_from = in.serve_from;

@@ -638,6 +638,31 @@ def test_what_is_no_primary():
         assert_equal(a, b)
 
 
+def test_a_primary_that_sends_nothing():
+    """A replica has what it had, until it is sent something else; and it says what was wrong."""
+    with Node() as a, Node(of=a.port) as b:
+        fill(a.c)
+        level(a, b)
+        sync = sent_to_a_new_one(a)
+        begins, _ = parts(sync)[0]
+        end = sealed(b"END 0 %s 9 0 0 0" % ID)
+        for serve, why, keeps in (
+                (say(greeting(), b"SERVER_ERROR \x1b[31mbusy\xff\r\n"),
+                 "it was not sent everything: SERVER_ERROR ?[31mbusy?", True),
+                (say(greeting(), end), "it was sent nothing", True),
+                (say(greeting(), b"PART 100\r\n" + sync[begins:begins + 100] + end),
+                 "the full sync ended too early", False)):
+            with Scripted(serve) as liar:
+                b.follow(liar.port)
+                wait_for(lambda: b.c.stats(b"replication")["repl_state_reason"].startswith(why),
+                         "not %s" % b.c.stats(b"replication")["repl_state_reason"])
+                assert b.state() == ("cut" if keeps else "connecting")
+                assert (b.c.get(b"k1") is not None) == keeps and (b.c.stats()["curr_items"] == "20") == keeps
+        b.follow(a.port)
+        level(a, b)
+        assert_equal(a, b)
+
+
 # ---- what is no replica ----------------------------------------------------------------------
 
 def lines_of_nonsense():

@@ -174,6 +174,8 @@ def test_a_sync_that_a_replica_waits_for():
     with FakePrimary() as p, Daemon(control=True) as r, r.operator() as o:
         follow(o, p)
         p.accept(b"FULLSYNC 1 %s 1 0 0 %d %s it has nothing" % (b"b" * 32, time.time() * 1000, b"c" * 32))
+        assert p.file.readline() == b"sync\r\n" and value(o, "repl_state") == "connecting"
+        p.sock.sendall(b"PART 24\r\n")
         wait_for(lambda: value(o, "repl_state") == "syncing", "it waits for everything")
         found = look(o)
         assert found["primary_sync_in_progress"] == "1" and found["primary_sync_keys_processed"] == "0", found
