@@ -451,6 +451,7 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
     struct span number;
     uint64_t offset;
     uint32_t limit_ms = 0;
+    const char *why = NULL;
     bool is_good;
 
     must_be_outside_section(t);
@@ -470,7 +471,10 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
     }
     replication_ack(replication_of(f), &f->replica, offset);
     if (limit_ms > 0) {
-        replication_ask_failover(replication_of(f), &f->replica, limit_ms);
+        why = replication_ask_failover(replication_of(f), &f->replica, limit_ms);
+    }
+    if (why != NULL) {
+        return refuse(t, why);
     }
     client_expect(t->client, &f->late);
     f->is_asked = true;

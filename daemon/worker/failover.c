@@ -76,15 +76,22 @@ bool replication_level(struct replication *r, int64_t limit_ms, struct repl_ask 
     return is_begun;
 }
 
-void replication_ask_failover(struct replication *r, struct replica *x, int64_t limit_ms)
+const char *replication_ask_failover(struct replication *r, struct replica *x, int64_t limit_ms)
 {
     const int64_t most_ms = setting_get(r->crew->settings, failover_timeout);
     const struct failover f = {.to = x, .limit_ms = limit_ms < most_ms ? limit_ms : most_ms};
 
+    const char *why = NULL;
+
     must_be_worker(x->worker);
     pthread_mutex_lock(&r->mutex);
-    (void)(replication_state(r) == REPL_PRIMARY && want(r, &f));
+    if (replication_state(r) != REPL_PRIMARY) {
+        why = "this is a replica itself";
+    } else if (!want(r, &f)) {
+        why = "another failover is under way";
+    }
     pthread_mutex_unlock(&r->mutex);
+    return why;
 }
 
 /* ---- at the primary ---------------------------------------------------------------------- */

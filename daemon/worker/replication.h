@@ -352,8 +352,9 @@ void replication_attach(struct replication *r, struct replica *x,
 /* Its reader was dropped: release it, if it has one. Context: worker. */
 void replication_detach(struct replication *r, struct replica *x);
 
-/* It asks to be handed over to, within this time. Context: worker. */
-void replication_ask_failover(struct replication *r, struct replica *x, int64_t limit_ms);
+/* It asks for a handover, within this time. Why not; NULL: it is begun. Context: worker. */
+const char *replication_ask_failover(struct replication *r, struct replica *x,
+                                     int64_t limit_ms);
 
 /* Does a failover wait for what it acknowledges next? Context: worker. */
 bool replication_awaits(struct replication *r, const struct replica *x);

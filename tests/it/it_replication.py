@@ -445,6 +445,10 @@ def test_failover_where_none_is_possible():
                 assert said.startswith(b"SERVER_ERROR"), said
                 assert a.state() == "primary" and a.c.set(b"k", b"x") == b"STORED"
             level(a, b)
+            with Node(of=b.port) as c:      # at once, although nobody waits for as long
+                level(a, b, c)
+                assert c.c.ask(b"promote 60000") == b"SERVER_ERROR the primary says: SERVER_ERROR this is a replica itself"
+                level(a, b, c)
             with a.paused():
                 with b.operator() as c:
                     assert c.ask(b"promote 50").startswith(b"SERVER_ERROR"), b.log()
