@@ -38,9 +38,11 @@ class Link:
             self.server = socket.create_connection(("127.0.0.1", proxy.target))
         except OSError:
             self.server = None
+            proxy.links.append(self)
             client.close()
             self.over.set()
             return
+        proxy.links.append(self)        # before anything passes
         for end in (client, self.server):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threads = [threading.Thread(target=run, daemon=True) for run in (self.pass_up, self.pass_down)]
@@ -172,7 +174,7 @@ class Proxy:
             if self.is_refusing or (self.only_planned and not self.plans):
                 client.close()
                 continue
-            self.links.append(Link(self, client, self.plans.pop(0) if self.plans else PASSES))
+            Link(self, client, self.plans.pop(0) if self.plans else PASSES)
 
     def cut(self):
         """Cut the links that there are."""
