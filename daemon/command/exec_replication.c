@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/base/log.h"
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/repl_version.h"
@@ -48,6 +49,7 @@ struct following {
     bool is_asked;           /* it waits for the next part */
     bool is_syncing;         /* it is sent everything */
     bool is_closed;          /* the timer is */
+    const char *lost;        /* why it lost its place in the stream; NULL: it did not */
     uint64_t expired_before; /* when it was answered last: items that had expired */
     char *buffer;            /* HEAD_MAX and REPL_PORTION_MAX bytes; NULL until it is online */
 };
@@ -138,13 +140,43 @@ static void await_ping(struct following *f)
     uv_timer_start(&f->timer, on_timer, is_idle ? (uint64_t)idle_ms : PING_MS, 0);
 }
 
-/* Its reader was dropped, or the role has changed: it has to say psync again. */
+/* What a replica is told, which has to say psync again. */
+static const char *const drop_texts[] = {
+    [SHIPPER_STAYS] = "not in step: psync first",
+    [SHIPPER_TOO_SLOW] = "this replica was slower than the changes",
+    [SHIPPER_GAP] = "changes came faster than they could be put in the stream",
+    [SHIPPER_OVERRUN] = "the stream was overwritten before this replica had read it",
+    [SHIPPER_TOLD] = "the role or the primary of this server has changed",
+};
+
+/* Its reader was dropped. */
+static void release_reader(struct following *f)
+{
+    struct shipper_drop drop;
+
+    (void)shipper_is_dropped(f->replica.reader, &drop);
+    f->lost = drop_texts[drop.reason];
+    if (drop.reason != SHIPPER_TOLD) {
+        log_warn("replication, the replica at %s is dropped, %" PRIu64
+                 " bytes behind: %s (it read %" PRIu64 " bytes/s, changes were %" PRIu64
+                 " bytes/s)",
+                 f->replica.peer, drop.end - drop.offset, f->lost, drop.reader_rate,
+                 drop.change_rate);
+    }
+    replication_detach(replication_of(f), &f->replica);
+}
+
 static void answer_lost(struct following *f)
 {
-    replication_detach(replication_of(f), &f->replica);
+    const struct span failed = reply_text(REPLY_CONFIG_FAILED);
+    char line[REPL_WHY_MAX + 32];
+    int n;
+
+    release_reader(f);
     f->is_asked = false;
     await_client(f);
-    (void)client_answer(&f->late, reply_text(REPLY_REPL_GAP), true);
+    n = snprintf(line, sizeof(line), "%.*s%s\r\n", (int)failed.len, failed.ptr, f->lost);
+    (void)client_answer(&f->late, span_of(line, (size_t)n), true);
 }
 
 /* Answer, if there is something; is_due: in any case. */
@@ -214,7 +246,7 @@ static void on_more(struct message *m, void *receiver)
         answer_part(f, f->replica.worker->is_stopping ||
                            replication_awaits(replication_of(f), &f->replica));
     } else if (f->replica.reader != NULL && shipper_is_dropped(f->replica.reader, NULL)) {
-        replication_detach(replication_of(f), &f->replica);
+        release_reader(f);
     }
 }
 
@@ -426,6 +458,7 @@ void following_begin_sync(struct following *f)
 {
     must_be_worker(f->replica.worker);
     f->is_syncing = true;
+    f->lost = NULL;
     uv_timer_stop(&f->timer); /* exports.h has a limit of its own */
 }
 
@@ -467,7 +500,7 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
         return refuse_usage(t, "usage: replconf ack OFFSET, or replconf failover OFFSET MS");
     }
     if (f == NULL || f->replica.reader == NULL || offset > shipper_offset(f->replica.reader)) {
-        return refuse(t, "not in step: psync first");
+        return refuse(t, f != NULL && f->lost != NULL ? f->lost : drop_texts[SHIPPER_STAYS]);
     }
     replication_ack(replication_of(f), &f->replica, offset);
     if (limit_ms > 0) {

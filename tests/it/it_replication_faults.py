@@ -507,6 +507,22 @@ def test_a_replica_that_is_too_slow():
         assert b.c.get(b"k1") is None
 
 
+def test_a_replica_that_is_dropped_is_told_why():
+    with Node("-o", "repl_backlog_size=2m") as a, Node(of=a.port) as b:
+        level(a, b)
+        value = noise(1000)
+
+        def is_dropped():
+            a.c.send(b"".join(b"ms n%d 1000 q\r\n%s\r\n" % (i, value) for i in range(5000)) + b"mn\r\n")
+            assert a.c.line() == b"MN"
+            return a.c.stats(b"replication")["replicas_dropped"] != "0"
+        with b.paused():
+            wait_for(is_dropped, "it is dropped")
+            wait_for(lambda: "behind: this replica was slower than the changes (it read " in a.log(), "it is logged")
+        wait_for(lambda: "the primary says: SERVER_ERROR this replica was slower" in b.log(), "the replica says it, too")
+        level(a, b)
+
+
 def get_large(c, key, n):
     """What Client.get() takes seconds for."""
     c.send(b"get %s\r\n" % key)
