@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "daemon/base/log.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/failover.h"
 #include "daemon/worker/follower.h"
@@ -22,11 +23,20 @@ static bool may_be_followed(const struct replication *r)
     return state == REPL_PRIMARY || state == REPL_ONLINE;
 }
 
-static void refuse(struct replication *r, struct repl_greeting *g, const char *why)
+/* It is logged once for each reason, as one that is refused comes again and again. */
+static void refuse(struct replication *r, const struct replica *x, struct repl_greeting *g,
+                   const char *why)
 {
+    bool is_other;
+
     pthread_mutex_lock(&r->mutex);
     r->counts.sync_refused++;
+    is_other = r->refused_why != why;
+    r->refused_why = why;
     pthread_mutex_unlock(&r->mutex);
+    if (is_other) {
+        log_warn("replication, a replica at %s cannot follow: %s", x->peer, why);
+    }
     g->answer = REPL_REFUSED;
     g->why = why;
 }
@@ -66,7 +76,7 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     backlog_get_name(r->backlog, &g->name);
     g->now_ms = clock_now(&r->crew->engine.clock) + r->to_unix_ms;
     if (has->epoch > g->name.epoch) {
-        refuse(r, g, "the epoch of this server is lower");
+        refuse(r, x, g, "the epoch of this server is lower");
         return;
     }
     g->answer = REPL_FULL;
@@ -76,7 +86,7 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
         if (a == BACKLOG_CONTINUES) {
             g->answer = REPL_CONTINUES;
         } else if (a == BACKLOG_BUSY) {
-            refuse(r, g, backlog_answer_text(a));
+            refuse(r, x, g, backlog_answer_text(a));
             return;
         }
         g->why = backlog_answer_text(a);
@@ -93,6 +103,13 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     r->count++;
     list_append(&r->links, &x->link);
     pthread_mutex_unlock(&r->mutex);
+    if (g->answer == REPL_CONTINUES) {
+        log_notice("replication, a replica at %s follows, from offset %" PRIu64, x->peer,
+                   has->offset);
+    } else {
+        log_notice("replication, a replica at %s follows, and needs everything: %s", x->peer,
+                   g->why);
+    }
 }
 
 static bool is_full(struct replication *r)
@@ -121,13 +138,13 @@ void replication_greet(struct replication *r, struct replica *x, const struct ba
         why = "the role of this server is about to change";
     }
     if (why != NULL) {
-        refuse(r, g, why);
+        refuse(r, x, g, why);
         return;
     }
     if (is_full(r)) {
-        refuse(r, g, backlog_answer_text(BACKLOG_BUSY));
+        refuse(r, x, g, backlog_answer_text(BACKLOG_BUSY));
     } else if (replication_state(r) == REPL_PRIMARY && !role_begin_recording(r, false)) {
-        refuse(r, g, "no memory to record changes");
+        refuse(r, x, g, "no memory to record changes");
     } else {
         answer(r, x, has, g);
     }
@@ -233,15 +250,21 @@ void replication_ack(struct replication *r, struct replica *x, uint64_t offset)
 
 void replication_leave(struct replication *r, struct replica *x)
 {
+    bool has_followed;
+
     must_be_worker(x->worker);
     replication_detach(r, x);
     pthread_mutex_lock(&r->mutex);
-    if (list_has_link(&x->link)) {
+    has_followed = list_has_link(&x->link);
+    if (has_followed) {
         list_remove(&x->link);
         r->count--;
         failover_note_gone(r, x);
     }
     pthread_mutex_unlock(&r->mutex);
+    if (has_followed) {
+        log_notice("replication, the replica at %s does not follow any more", x->peer);
+    }
 }
 
 void replication_ping(struct replication *r, struct repl_ping *p, bool is_idle)

@@ -513,6 +513,7 @@ void replication_look(struct replication *r, struct repl_info *info)
     info->records = r->records;
     info->seen_epoch = r->seen_epoch;
     info->counts = r->counts;
+    info->refused_why = r->refused_why;
     info->is_failing_over = r->failover.state != FAILOVER_NONE;
     memcpy(info->why, r->why, sizeof(info->why));
     look_at_replicas(r, info);

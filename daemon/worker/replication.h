@@ -117,11 +117,12 @@ struct repl_info {
     char target[REPL_TARGET_MAX]; /* of a replica: its primary */
     char why[REPL_WHY_MAX];       /* the reason of the state */
     struct repl_counts counts;
-    uint64_t lag_bytes; /* at a replica: of the stream, not applied yet */
-    int64_t silent_ms;  /* at a replica: since its primary was heard; -1: never */
-    int64_t lag_ms;     /* at a replica: 0: it has all; else its age at least; -1: not known */
-    int64_t level_ms;   /* at a replica: since it had all that its primary told; -1: never */
-    int64_t skew_ms;    /* at a replica: how far the primary's wall clock is ahead */
+    const char *refused_why; /* of the last replica that was refused; NULL: none was */
+    uint64_t lag_bytes;      /* at a replica: of the stream, not applied yet */
+    int64_t silent_ms;       /* at a replica: since its primary was heard; -1: never */
+    int64_t lag_ms;   /* at a replica: 0: it has all; else its age at least; -1: not known */
+    int64_t level_ms; /* at a replica: since it had all that its primary told; -1: never */
+    int64_t skew_ms;  /* at a replica: how far the primary's wall clock is ahead */
     bool records;
     bool is_failing_over;         /* a failover is under way */
     bool has_few;                 /* changes are refused for min_replicas_to_write */
@@ -205,6 +206,7 @@ struct replication {
     struct list waits;          /* of struct repl_wait */
     struct shipper_level level; /* of a replica: what its primary told last */
     struct repl_counts counts;
+    const char *refused_why; /* the reason of the last sync_refused; NULL: none was */
 };
 
 /* ---- the process ------------------------------------------------------------------------- */
