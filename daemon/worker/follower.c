@@ -482,6 +482,18 @@ static void serve_if_level(struct follower *f)
     }
 }
 
+/* Is everything here that the primary has told of? */
+static void note_level(struct follower *f)
+{
+    const uint64_t offset = applier_offset(f->applier);
+
+    if (offset >= f->end && offset >= f->serve_from) {
+        pthread_mutex_lock(&f->mutex);
+        f->level_ms = f->heard_ms;
+        pthread_mutex_unlock(&f->mutex);
+    }
+}
+
 /* An operator may want the primary to hand over, and that may take too long. */
 static void look_at_handover(struct follower *f)
 {
@@ -616,11 +628,7 @@ static enum session take_part(struct follower *f)
                             applier_result_text(result), span_str(""));
     }
     follower_note_level(f, p.due_offset, p.due_ms);
-    if (applier_offset(f->applier) >= p.end) {
-        pthread_mutex_lock(&f->mutex);
-        f->level_ms = f->heard_ms;
-        pthread_mutex_unlock(&f->mutex);
-    }
+    note_level(f);
     serve_if_level(f);
     replication_tell(f->r); /* its own replicas */
     look_at_handover(f);
@@ -637,6 +645,7 @@ static enum session stream(struct follower *f)
 {
     enum session how = SESSION_GOES_ON;
 
+    note_level(f);
     serve_if_level(f);
     if (!ask(f)) {
         return follower_end_cut(f, SESSION_CUT);
