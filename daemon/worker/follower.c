@@ -298,33 +298,6 @@ static msec_t connect_timeout_ms(const struct follower *f)
 
 /* ---- the greeting ------------------------------------------------------------------------ */
 
-/* The answer to psync. */
-struct greeting {
-    bool continues;
-    uint32_t version;
-    struct replid id;
-    uint64_t epoch, offset, end;
-    int64_t now_ms;
-    struct span path;
-};
-
-/* CONTINUE or FULLSYNC: version, id, epoch, offset, end, time, path. */
-static bool read_greeting(struct span line, struct greeting *g)
-{
-    struct words w;
-
-    if (!answer_unseal(line, &w) || w.count < 8) {
-        return false;
-    }
-    g->continues = span_is(w.word[0], "CONTINUE");
-    g->path = w.word[7];
-    return (g->continues || span_is(w.word[0], "FULLSYNC")) &&
-           num_u32(w.word[1], &g->version) == MF_OK && replid_parse(w.word[2], &g->id) &&
-           !replid_is_none(&g->id) && answer_epoch(w.word[3], &g->epoch) &&
-           answer_offset(w.word[4], &g->offset) && answer_offset(w.word[5], &g->end) &&
-           answer_time(w.word[6], &g->now_ms);
-}
-
 /* Is this process among those? Or are they too many? */
 static const char *is_bad_path(const struct follower *f, struct span path)
 {
@@ -428,7 +401,7 @@ static enum session greet(struct follower *f, struct greeting *g)
         return f->target.user[0] == '\0' && !f->is_renamed ? follower_end_unanswered(f)
                                                            : follower_end_cut(f, SESSION_CUT);
     }
-    if (!read_greeting(said, g) ||
+    if (!answer_greeting(said, g) ||
         (g->continues && (id[0] == '-' || g->offset != name.offset))) {
         return follower_end(f, SESSION_CUT, "it does not let itself be followed", said);
     }
@@ -479,18 +452,6 @@ static void serve_if_level(struct follower *f)
         f->pause_ms = 0;
         atomic_store(&f->r->is_whole, true);
         replication_enter(f->r, REPL_ONLINE, "it has all that the primary had");
-    }
-}
-
-/* Is everything here that the primary has told of? */
-static void note_level(struct follower *f)
-{
-    const uint64_t offset = applier_offset(f->applier);
-
-    if (offset >= f->end && offset >= f->serve_from) {
-        pthread_mutex_lock(&f->mutex);
-        f->level_ms = f->heard_ms;
-        pthread_mutex_unlock(&f->mutex);
     }
 }
 
@@ -628,7 +589,7 @@ static enum session take_part(struct follower *f)
                             applier_result_text(result), span_str(""));
     }
     follower_note_level(f, p.due_offset, p.due_ms);
-    note_level(f);
+    follower_note_told(f);
     serve_if_level(f);
     replication_tell(f->r); /* its own replicas */
     look_at_handover(f);
@@ -645,7 +606,7 @@ static enum session stream(struct follower *f)
 {
     enum session how = SESSION_GOES_ON;
 
-    note_level(f);
+    follower_note_told(f);
     serve_if_level(f);
     if (!ask(f)) {
         return follower_end_cut(f, SESSION_CUT);
@@ -664,12 +625,13 @@ static enum session stream(struct follower *f)
  */
 static enum session take_everything(struct follower *f, msec_t heard_ms)
 {
-    const char sync[] = "sync\r\n";
+    char sync[16];
     enum session how;
     struct span line;
 
     f->heard_ms = heard_ms; /* what the greeting tells is not of what is here */
-    if (follower_send(f, sync, sizeof(sync) - 1) && await_line(f, &line) == LINK_OK) {
+    if (follower_send(f, sync, snprintf(sync, sizeof(sync), "%s\r\n", "sync")) &&
+        await_line(f, &line) == LINK_OK) {
         how = follower_take_everything(f, line);
     } else {
         how = follower_end_cut(f, SESSION_SYNC_FAILED);

@@ -85,3 +85,15 @@ void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms)
         engine_follow_due(follower_engine(f), due < now ? due : now);
     }
 }
+
+/* Is everything here that the primary has told of? */
+void follower_note_told(struct follower *f)
+{
+    const uint64_t offset = applier_offset(f->applier);
+
+    if (offset >= f->end && offset >= f->serve_from) {
+        pthread_mutex_lock(&f->mutex);
+        f->level_ms = f->heard_ms;
+        pthread_mutex_unlock(&f->mutex);
+    }
+}

@@ -61,6 +61,23 @@ bool answer_time(struct span word, int64_t *unix_ms)
     return num_i64(word, unix_ms) == MF_OK && *unix_ms > -TIME_MAX && *unix_ms < TIME_MAX;
 }
 
+/* CONTINUE or FULLSYNC: version, id, epoch, offset, end, time, path. */
+bool answer_greeting(struct span line, struct greeting *g)
+{
+    struct words w;
+
+    if (!answer_unseal(line, &w) || w.count < 8) {
+        return false;
+    }
+    g->continues = span_is(w.word[0], "CONTINUE");
+    g->path = w.word[7];
+    return (g->continues || span_is(w.word[0], "FULLSYNC")) &&
+           num_u32(w.word[1], &g->version) == MF_OK && replid_parse(w.word[2], &g->id) &&
+           !replid_is_none(&g->id) && answer_epoch(w.word[3], &g->epoch) &&
+           answer_offset(w.word[4], &g->offset) && answer_offset(w.word[5], &g->end) &&
+           answer_time(w.word[6], &g->now_ms);
+}
+
 void follower_note_history(struct follower *f, const struct replid *id, uint64_t epoch)
 {
     f->seen = *id;

@@ -106,6 +106,19 @@ bool answer_offset(struct span word, uint64_t *offset);
 bool answer_epoch(struct span word, uint64_t *epoch);
 bool answer_time(struct span word, int64_t *unix_ms);
 
+/* The answer to psync. */
+struct greeting {
+    bool continues;
+    uint32_t version;
+    struct replid id;
+    uint64_t epoch, offset, end;
+    int64_t now_ms;
+    struct span path;
+};
+
+/* False: it is something else, or says what cannot be. */
+bool answer_greeting(struct span line, struct greeting *g);
+
 struct engine *follower_engine(const struct follower *f);
 
 /* This history is followed from here on, in this epoch. */
@@ -138,6 +151,9 @@ void follower_note_wall(struct follower *f, int64_t unix_ms);
 
 /* What is due at this time of the stream is gone at the primary, by an offset. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);
+
+/* All that the primary has told of may be here: note the time. */
+void follower_note_told(struct follower *f);
 
 /*
  * Everything is sent; `first` is the line before it. What was here goes, unless nothing is
