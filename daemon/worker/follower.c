@@ -507,7 +507,7 @@ static enum link_result await_line(struct follower *f, struct span *line)
 }
 
 /*
- * The bytes of a part. It is looked every LOOK_MS whether what is here has become too old; the
+ * Receive the bytes of a part. Every LOOK_MS this looks whether what is here is too old; the
  * link is given up if no byte comes for timeout_ms().
  */
 static enum link_result take_bytes(struct follower *f, size_t n)
