@@ -33,12 +33,14 @@ def items_of(c):
     return [int(got["%d:curr_items" % i]) for i in range(int(got["shards"]))]
 
 
-def wait_until_moved(c, n):
+def is_moved(c, n):
     """The first n shards have items, and the others have none."""
-    def is_moved():
-        got = items_of(c)
-        return len(got) >= n and min(got[:n]) > 0 and sum(got[n:]) == 0
-    wait_for(is_moved, "%d shards have all items" % n)
+    got = items_of(c)
+    return len(got) >= n and min(got[:n]) > 0 and sum(got[n:]) == 0
+
+
+def wait_until_moved(c, n):
+    wait_for(lambda: is_moved(c, n), "%d shards have all items" % n)
 
 
 def fill(c, count=ITEMS, size=100, name=b"i"):
@@ -481,14 +483,15 @@ def cpu_of_thread(d, name):
 
 
 def test_the_part_of_a_cpu():
-    """A slow machine only makes the part smaller."""
+    """A slow machine only makes the part smaller. It can be seen if the move takes a while."""
     with Daemon("-t", "1", "-m", "512", "-M", control=True) as d, d.operator() as c:
         fill(c, 10 * ITEMS)
         assert c.ask(b"config set move_cpu_pct 1 shards 4") == b"OK"
         began = time.monotonic()
-        wait_for(lambda: cpu_of_thread(d, "mover") > 0.03, "the mover has worked")
-        part = cpu_of_thread(d, "mover") / (time.monotonic() - began)
-        assert part < 0.15, part
+        wait_for(lambda: cpu_of_thread(d, "mover") > 0.03 or is_moved(c, 4), "the mover has worked")
+        cpu = cpu_of_thread(d, "mover")
+        part = cpu / (time.monotonic() - began)
+        assert part < 0.15 or cpu <= 0.03, part
         assert c.ask(b"config set move_cpu_pct 0").startswith(b"CLIENT_ERROR")
         assert c.ask(b"config set move_cpu_pct 100") == b"OK"
         wait_until_moved(c, 4)
