@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A server that follows another one: it has everything, changes nothing by itself, and takes over."""
 import os
+import signal
 import socket
 import struct
 import sys
@@ -425,6 +426,37 @@ def test_handing_over_under_load():
         assert b.log().count("it is sent everything") == 1, b.log()
         epochs = [int(n.role()[3]) for n in (a, b)]
         assert epochs == [7, 7], epochs
+
+
+def upgrade(n):
+    """Another program takes over, with the number of the process and the connections."""
+    ready = n.log().count("is ready")
+    n.process.send_signal(signal.SIGUSR2)
+    wait_for(lambda: n.log().count("is ready") > ready, "another serves")
+    n.c.close()
+    n.c = n.operator()
+
+
+def test_either_side_is_upgraded_under_load():
+    """No write is refused, and nobody is sent everything again."""
+    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder, \
+            Node("-e", os.path.join(folder, "a")) as a, Node("-e", os.path.join(folder, "b"), of=a.port) as b:
+        b.online()
+        writer = Writer(a)
+        try:
+            for side in (b, a, a, b):
+                writer.wait_for(sum(list(writer.confirmed.values())) + 1000)
+                upgrade(side)
+                b.online()
+        finally:
+            confirmed = writer.end()
+        assert writer.refused is None, writer.refused
+        level(a, b)
+        assert all(int(b.c.get(key)) >= n for key, n in confirmed.items())
+        assert_equal(a, b)
+        assert b.log().count("-> syncing") == 1, b.log()
 
 
 def test_failover_where_none_is_possible():
