@@ -186,7 +186,8 @@ def test_a_handover_that_is_lost():
                 w.wait_for_more(50)
                 p.is_refusing = True
                 said = a.c.ask(b"failover")
-                assert said == b"OK" and p.links[0].was_spoilt, said
+                assert said == b"OK", said
+                wait_for(lambda: p.links[0].was_spoilt, "the word is lost")
                 confirmed = w.end()
             assert a.role()[0] == "replica" and b.role()[0] == "replica"
             assert a.c.set(b"k", b"x") == READ_ONLY and b.c.set(b"k", b"x") == READ_ONLY

@@ -150,7 +150,7 @@ def test_a_link_that_is_cut():
         assert abs(int(found["repl_lag_ms"]) - int(found["repl_silent_ms"])) == 0, found
         assert o.ask(b"config set replica_max_stale 1") == b"OK"
         wait_for(lambda: value(o, "repl_state") == "stale", "it is too old")
-        assert "-> stale (no word from the primary for replica_max_stale)" in r.log()
+        wait_for(lambda: "-> stale (no word from the primary for replica_max_stale)" in r.log(), "it says why")
         wait_for(lambda: "refused" in value(o, "repl_state_reason"), "it says why it has no link")
 
 
@@ -223,7 +223,7 @@ def test_refusals_and_too_few_replicas():
     with Daemon("-o", "min_replicas_to_write=1", tcp=True, control=True) as d, d.client() as c, d.operator() as o:
         assert c.ask(b"psync 1 99 - 0 %s 0" % RUN).startswith(b"SERVER_ERROR the epoch")
         assert value(c, "sync_refused_reason") == "the epoch of this server is lower"
-        assert "cannot follow: the epoch of this server is lower" in d.log()
+        wait_for(lambda: "cannot follow: the epoch of this server is lower" in d.log(), "it says so")
         assert value(c, "sync_refused") == "1" and value(c, "connected_replicas") == "0"
         wait_for(lambda: value(c, "repl_too_few_replicas") == "1", "changes are refused")
         assert c.set(b"k", b"v") == b"SERVER_ERROR not enough replicas"

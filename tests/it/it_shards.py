@@ -356,7 +356,7 @@ def test_where_address_space_is_limited():
         raise mayfly.Inapplicable("sanitizers take address space")
     with Daemon("-t", "2", "-m", "20000", control=True,
                 before=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))) as d, d.operator() as c:
-        assert "the address space is limited" in d.log()
+        wait_for(lambda: "the address space is limited" in d.log(), "it says so")
         fill(c, 1000)
         for n in (4, 1, 3):
             assert c.ask(b"config set threads %d hz 20" % n) == b"OK"
