@@ -316,8 +316,7 @@ def test_moves_are_told_as_in_stats():
         assert compared >= 12, (compared, told)
         assert c.ask(b"config set move_cpu_pct 1 shards 8") == b"OK"
         wait_for(lambda: c.stats(b"moves")["shards_wanted"] == "8", "it has begun")
-        if c.stats(b"moves")["move_state"] == "moving":
-            assert c.ask(b"moves cancel") == b"OK"
+        assert c.ask(b"moves cancel") in (b"OK", b"NOT_FOUND")     # it may be over
 
 
 def names_of(text):
