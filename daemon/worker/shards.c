@@ -49,10 +49,10 @@ bool shards_may_be(const struct crew *crew, uint32_t shards, uint64_t limit_byte
     uint32_t least;
     uint32_t most;
 
-    engine_shard_bounds(&crew->engine, limit_bytes, &least, &most);
-    if (shards >= least && shards <= most) {
+    if (engine_bears(&crew->engine, shards, limit_bytes)) {
         return true;
     }
+    engine_shard_bounds(&crew->engine, limit_bytes, &least, &most);
     snprintf(why, OPTION_TEXT_BYTES,
              "with a limit of %" PRIu64 " megabytes there may be %u to %u shards",
              limit_bytes >> 20, (unsigned)least, (unsigned)most);

@@ -341,12 +341,6 @@ uint64_t engine_range(const struct engine *e)
     return shards_to_be(e) * e->shards[0]->memory.arena.map_bytes;
 }
 
-bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes)
-{
-    return limit_bytes <= shards * e->shards[0]->memory.arena.map_bytes &&
-           share_fits(limit_bytes, shards, UINT64_MAX, e->group.shape.shift);
-}
-
 void engine_shard_bounds(const struct engine *e, uint64_t limit_bytes, uint32_t *least,
                          uint32_t *most)
 {
@@ -356,6 +350,15 @@ void engine_shard_bounds(const struct engine *e, uint64_t limit_bytes, uint32_t 
 
     *least = needed < UINT32_MAX ? (uint32_t)needed : UINT32_MAX;
     *most = borne < e->shard_capacity ? borne : e->shard_capacity;
+}
+
+bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes)
+{
+    uint32_t least;
+    uint32_t most;
+
+    engine_shard_bounds(e, limit_bytes, &least, &most);
+    return shards >= least && shards <= most;
 }
 
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)

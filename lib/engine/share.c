@@ -44,8 +44,6 @@ uint32_t share_shards_most_new(uint64_t limit_bytes)
 
 bool share_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes, uint32_t shift)
 {
-    uint64_t share = limit_bytes / shards;
-
-    return share >= SHARE_MIN_BYTES && share >> shift >= SHARE_MIN_SEGMENTS &&
-           share <= range_bytes;
+    return shards <= share_shards_most(limit_bytes, shift) &&
+           limit_bytes / shards <= range_bytes;
 }
