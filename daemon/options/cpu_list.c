@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/options/settings.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 
@@ -25,7 +26,7 @@ static MF_PRINTF(3, 4) bool refuse(char *why, size_t why_bytes, const char *form
     return false;
 }
 
-/* A number at *p, which is moved behind it. False: there is none, or it is too large. */
+/* A number at *p, which is moved past it. False: there is none, or it is too large. */
 static bool take_number(const char **p, uint32_t *number)
 {
     const char *begin = *p;
@@ -132,4 +133,19 @@ bool cpu_list_check(const struct cpu_list *list, char *why, size_t why_bytes)
         }
     }
     return true;
+}
+
+bool cpu_list_read(const struct settings *s, struct cpu_list *list, char *why, size_t why_bytes)
+{
+    char text[LIVE_TEXT_BYTES];
+
+    setting_copy_text(s, worker_cpus, text, sizeof(text));
+    return cpu_list_parse(text, list, why, why_bytes);
+}
+
+bool cpu_list_is_usable(const struct settings *s, char *why, size_t why_bytes)
+{
+    struct cpu_list list;
+
+    return cpu_list_read(s, &list, why, why_bytes) && cpu_list_check(&list, why, why_bytes);
 }

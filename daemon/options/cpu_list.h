@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct settings;
+
 /* CPUs that there may be, as in a cpu_set_t of the C library. */
 #define CPU_LIST_MAX 1024u
 
@@ -30,5 +32,12 @@ bool cpu_list_parse(const char *text, struct cpu_list *list, char *why, size_t w
  * Context: main, which is never pinned.
  */
 bool cpu_list_check(const struct cpu_list *list, char *why, size_t why_bytes);
+
+/* cpu_list_parse() of worker_cpus in these settings. Context: any thread. */
+bool cpu_list_read(const struct settings *s, struct cpu_list *list, char *why,
+                   size_t why_bytes);
+
+/* Do they name a list that passes cpu_list_check()? Returns and context as that. */
+bool cpu_list_is_usable(const struct settings *s, char *why, size_t why_bytes);
 
 #endif

@@ -198,13 +198,9 @@ static int check_log(const struct settings *s)
 
 static int check_cpus(const struct settings *s)
 {
-    char text[LIVE_TEXT_BYTES];
     char why[OPTION_TEXT_BYTES];
-    struct cpu_list list;
 
-    setting_copy_text(s, worker_cpus, text, sizeof(text));
-    if (!cpu_list_parse(text, &list, why, sizeof(why)) ||
-        !cpu_list_check(&list, why, sizeof(why))) {
+    if (!cpu_list_is_usable(s, why, sizeof(why))) {
         option_fault(s, OPTION_worker_cpus, "%s", why);
         return EX_USAGE;
     }

@@ -38,17 +38,6 @@ static bool refuse(struct live_refusal *refusal, enum option_id id, const char *
     return false;
 }
 
-static bool check_cpus(const struct settings *wanted, struct live_refusal *refusal)
-{
-    char text[LIVE_TEXT_BYTES];
-    struct cpu_list list;
-
-    setting_copy_text(wanted, worker_cpus, text, sizeof(text));
-    refusal->id = OPTION_worker_cpus;
-    return cpu_list_parse(text, &list, refusal->why, sizeof(refusal->why)) &&
-           cpu_list_check(&list, refusal->why, sizeof(refusal->why));
-}
-
 /* Rules between an option and what the server was started with. */
 static bool check_rules(struct crew *crew, const struct settings *wanted, enum option_id id,
                         struct live_refusal *refusal)
@@ -61,7 +50,9 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
         !options_fit_items(crew->settings, setting_get(wanted, memory_limit_bytes))) {
         return refuse(refusal, id, "is less than twice the size of the largest item (-I)");
     }
-    if (id == OPTION_worker_cpus && !check_cpus(wanted, refusal)) {
+    if (id == OPTION_worker_cpus &&
+        !cpu_list_is_usable(wanted, refusal->why, sizeof(refusal->why))) {
+        refusal->id = id;
         return false;
     }
     if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&

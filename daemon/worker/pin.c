@@ -37,11 +37,9 @@ static void pin(const struct worker *w, const struct cpu_list *list)
 /* False: they are not to be pinned. */
 static bool read_list(const struct settings *settings, struct cpu_list *list)
 {
-    char text[LIVE_TEXT_BYTES];
     char why[OPTION_TEXT_BYTES];
 
-    setting_copy_text(settings, worker_cpus, text, sizeof(text));
-    return cpu_list_parse(text, list, why, sizeof(why)) && list->count > 0;
+    return cpu_list_read(settings, list, why, sizeof(why)) && list->count > 0;
 }
 
 void pin_worker(struct worker *w)
