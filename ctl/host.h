@@ -48,8 +48,8 @@ struct host_load {
 bool host_load_read(struct host_load *l, const char *root, int pid);
 
 /*
- * What the CPUs and the first so many workers did between two of them. Nothing changes if there
- * was no time between them.
+ * What the CPUs and the first `workers` workers did between two of them. Nothing changes if
+ * there was no time between them.
  */
 void host_judge_load(struct host *h, const struct host_load *before,
                      const struct host_load *after, unsigned workers);

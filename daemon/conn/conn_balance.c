@@ -11,7 +11,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/* In a turn of the loop so many go. */
+/* Connections given away in one turn of the loop. */
 #define GIVES_MAX 64u
 
 /* The time in seconds as a connection keeps it, in 16 bits; never 0. */

@@ -49,7 +49,7 @@ struct balance_order {
     enum balance_act act;
     uint32_t to;    /* BALANCE_GIVE: the worker that gets them */
     uint32_t share; /* BALANCE_GIVE: of a CPU that the worker took in the last second */
-    uint32_t gap;   /* BALANCE_GIVE: by so much more than the other one */
+    uint32_t gap;   /* BALANCE_GIVE: share minus that of the other one */
 };
 
 /* What is remembered from one second to the next. */

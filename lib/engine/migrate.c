@@ -358,7 +358,7 @@ static bool is_plan_possible(const struct engine *e, const struct move_plan *pla
     return true;
 }
 
-/* Of keys and values of a shard that has so many items, about. */
+/* Bytes of the keys and values of a shard with this number of items, about. */
 static uint64_t bytes_of(const struct shard *s, uint64_t items)
 {
     const uint64_t bytes = ctr_get(&s->counters, CTR_item_bytes);

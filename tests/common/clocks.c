@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The clocks of another host, for a program that runs, by LD_PRELOAD: the wall clock and
- * CLOCK_BOOTTIME show so much more. The number is in the file MAYFLY_CLOCKS, which is mapped,
+ * CLOCK_BOOTTIME are ahead by a number, which is in the file MAYFLY_CLOCKS. It is mapped,
  * so that a test sets the wall clock while the program runs (tests/common/clocks.py).
  */
 #include <dlfcn.h>
