@@ -254,6 +254,21 @@ class Daemon:
     def pid(self):
         return self.process.pid
 
+    def of_thread(self, name, file):
+        """What /proc says of the thread of this name."""
+        for task in os.listdir("/proc/%d/task" % self.pid):
+            where = "/proc/%d/task/%s/" % (self.pid, task)
+            with open(where + "comm") as f:
+                if f.read().strip() != name:
+                    continue
+            with open(where + file) as f:
+                return f.read()
+        raise AssertionError("there is no thread " + name)
+
+    def cpu_of_thread(self, name):
+        """Seconds of CPU that it has used."""
+        return int(self.of_thread(name, "schedstat").split()[0]) / 1e9
+
     @property
     def address(self):
         return ("127.0.0.1", self.port) if self.tcp else self.path

@@ -10,26 +10,14 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+from mayfly import Daemon                                               # noqa: E402
+from workers import LUMP, worker_of                                     # noqa: E402
 
-LUMP = b"mg none k q\r\n" * 4000 + b"mn\r\n"    # much to do for the server, little for who asks
 SURE = 8        # seconds of a hot worker in a row, after which something must have happened
-
-
-def counter(c, worker, name="cmd_get"):
-    return int(c.stats(b"shards")["%d:%s" % (worker, name)])
 
 
 def moved(c):
     return int(c.stats()["mayfly_conns_balanced"])
-
-
-def worker_of(c, one):
-    """The worker that serves this client: its requests are counted there."""
-    before = [counter(c, i) for i in range(2)]
-    one.send(b"mg none k q\r\n" * 50 + b"mn\r\n")
-    assert one.line() == b"MN"
-    return max(range(2), key=lambda i: counter(c, i) - before[i])
 
 
 def clients_of_two(d, c):
@@ -71,30 +59,18 @@ class Loaded:
         assert not self.errors, self.errors
 
 
-def cpu_of_worker(d, number):
-    """Seconds of CPU that it has used."""
-    for task in os.listdir("/proc/%d/task" % d.pid):
-        where = "/proc/%d/task/%s/" % (d.pid, task)
-        with open(where + "comm") as f:
-            if f.read().strip() != "mayfly-w%d" % number:
-                continue
-        with open(where + "schedstat") as f:
-            return int(f.read().split()[0]) / 1e9
-    raise AssertionError("there is no worker %d" % number)
-
-
 def wait_while_hot(d, load, worker, condition, patience=20):
     """Until condition() is true, or the worker was hot for so long that it is not going to be. True:
     it was. What the test sees of the CPU is what the server sees."""
     end = time.monotonic() + patience
     hot = 0
     while time.monotonic() < end and hot < SURE:
-        cpu, began = cpu_of_worker(d, worker), time.monotonic()
+        cpu, began = d.cpu_of_thread("mayfly-w%d" % worker), time.monotonic()
         time.sleep(1)
         if condition():
             return True
         assert not load.errors, load.errors
-        hot = hot + 1 if cpu_of_worker(d, worker) - cpu > 0.9 * (time.monotonic() - began) else 0
+        hot = hot + 1 if d.cpu_of_thread("mayfly-w%d" % worker) - cpu > 0.9 * (time.monotonic() - began) else 0
     if hot < SURE:
         raise mayfly.Inapplicable("the machine is too busy for a hot worker")
     return False

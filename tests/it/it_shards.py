@@ -469,27 +469,14 @@ def test_shards_that_are_not_wanted_any_more_are_not_left():
                 d.stop()
 
 
-def cpu_of_thread(d, name):
-    """Seconds of CPU that a thread has used."""
-    for task in os.listdir("/proc/%d/task" % d.pid):
-        where = "/proc/%d/task/%s/" % (d.pid, task)
-        with open(where + "comm") as f:
-            if f.read().strip() != name:
-                continue
-        with open(where + "stat") as f:
-            fields = f.read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    raise AssertionError("there is no thread " + name)
-
-
 def test_the_part_of_a_cpu():
     """A slow machine only makes the part smaller. It can be seen if the move takes a while."""
     with Daemon("-t", "1", "-m", "512", "-M", control=True) as d, d.operator() as c:
         fill(c, 10 * ITEMS)
         assert c.ask(b"config set move_cpu_pct 1 shards 4") == b"OK"
         began = time.monotonic()
-        wait_for(lambda: cpu_of_thread(d, "mover") > 0.03 or is_moved(c, 4), "the mover has worked")
-        cpu = cpu_of_thread(d, "mover")
+        wait_for(lambda: d.cpu_of_thread("mover") > 0.03 or is_moved(c, 4), "the mover has worked")
+        cpu = d.cpu_of_thread("mover")
         part = cpu / (time.monotonic() - began)
         assert part < 0.15 or cpu <= 0.03, part
         assert c.ask(b"config set move_cpu_pct 0").startswith(b"CLIENT_ERROR")

@@ -5,6 +5,7 @@ read again. Connections go from worker to worker, and none is closed; each clien
 its replies, all of them and in order."""
 import os
 import random
+import re
 import resource
 import signal
 import socket
@@ -401,14 +402,7 @@ def test_parked_workers_cost_little():
 
 def switches(d, name):
     """Times that a thread of this name has gone to sleep."""
-    for task in os.listdir("/proc/%d/task" % d.pid):
-        where = "/proc/%d/task/%s/" % (d.pid, task)
-        with open(where + "comm") as f:
-            if f.read().strip() != name:
-                continue
-        with open(where + "status") as f:
-            return [int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches")][0]
-    raise AssertionError("there is no thread " + name)
+    return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", d.of_thread(name, "status"), re.M).group(1))
 
 
 if "drop_privileges" in " ".join(mayfly.MORE_ARGS):

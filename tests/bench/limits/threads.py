@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What clients see of another number of threads, and of the balance between workers.
+
+    deal     --conns connections ask, each for a value of its own with a number in every request; the
+             number of threads changes 4 -> 8 -> 2. Shown for each change: how long the operator waited,
+             how long until no connection is on its way and each worker has its share, and what a client
+             that pipelines 16 requests waited (p50, p99.9, longest), before and in the second after.
+             Every reply is checked: the right value, and the numbers in order.
+    balance  100 connections of one of two workers ask without a pause, 100 of the other are silent: the
+             part of the requests that each worker executes, second by second, and connections given away.
+    one      the same with a single busy connection, of which none must move.
+
+    MAYFLY_BUILDDIR=build tests/bench/limits/threads.py [--conns N] [CASE ...]
+
+Needs 2 descriptors for each of --conns (10000).
+"""
+import argparse
+import collections
+import multiprocessing
+import os
+import resource
+import selectors
+import socket
+import sys
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "common"))
+from mayfly import Daemon                                               # noqa: E402
+from workers import LUMP, executed, worker_of                           # noqa: E402
+
+PIPELINED = 16
+REST_S = 0.0005     # of the client that pipelines, between two batches
+
+
+# ---- deal ------------------------------------------------------------------------------------
+
+class Asker:
+    """A connection that has one numbered request under way."""
+
+    def __init__(self, port, number):
+        self.name, self.asked, self.read = b"c%d" % number, 0, b""
+        self.sock = socket.create_connection(("127.0.0.1", port))
+
+    def ask(self):
+        self.asked += 1
+        self.sock.sendall(b"mg %s v O%d\r\n" % (self.name, self.asked))
+
+    def take(self):
+        """True: the reply is whole."""
+        some = self.sock.recv(4096)
+        assert some, "%r was closed" % self.name
+        self.read += some
+        expected = b"VA %d O%d\r\n%s\r\n" % (len(self.name), self.asked, self.name)
+        assert expected.startswith(self.read), (self.read, expected)
+        if self.read != expected:
+            return False
+        self.read = b""
+        return True
+
+
+def run_askers(port, first, count, is_over, ready, result):
+    """A process: its connections ask in turn, 64 of them at a time."""
+    askers = [Asker(port, first + i) for i in range(count)]
+    looks = selectors.DefaultSelector()
+    ready.wait()
+    resting, replies = collections.deque(askers), 0
+    while len(resting) < count or not is_over.is_set():
+        while count - len(resting) < 64 and not is_over.is_set():
+            one = resting.popleft()
+            one.ask()
+            looks.register(one.sock, selectors.EVENT_READ, one)
+        for key, _ in looks.select(1):
+            if key.data.take():
+                looks.unregister(key.fileobj)
+                resting.append(key.data)
+                replies += 1
+    result.put(replies)
+
+
+def run_pipeliner(port, is_over, ready, result):
+    """A process: how long batches took, and when."""
+    batch = b"".join(b"mg c0 v O%d\r\n" % i for i in range(PIPELINED))
+    expected = b"".join(b"VA 2 O%d\r\nc0\r\n" % i for i in range(PIPELINED))
+    took = []
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        ready.wait()
+        while not is_over.is_set():
+            began, read = time.monotonic(), b""
+            sock.sendall(batch)
+            while len(read) < len(expected):
+                some = sock.recv(65536)
+                assert some, "the pipelining client was closed"
+                read += some
+            assert read == expected, read
+            took.append((began, time.monotonic() - began))
+            time.sleep(REST_S)
+    result.put(took)
+
+
+def spread(o, threads):
+    """Connections of each worker that serves, and those that are on their way."""
+    got = o.stats(b"shards")
+    return ([int(got["%d:curr_connections" % i]) for i in range(threads)],
+            int(o.stats()["mayfly_conns_moving"]))
+
+
+def is_dealt(o, threads, conns):
+    shares, moving = spread(o, threads)
+    return moving == 0 and sum(shares) >= conns and max(shares) - min(shares) <= conns / threads / 10
+
+
+def waited(took, since, until):
+    some = sorted(s * 1e3 for began, s in took if since <= began < until) or [0]
+    return "p50 %6.2f  p99.9 %6.2f  longest %6.2f ms" % (
+        some[len(some) // 2], some[int(len(some) * .999)], some[-1])
+
+
+def deal(args):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * args.conns + 1000)), hard))
+    with Daemon("-t", "4", "-m", "256", "-c", str(args.conns + 100), "-b", "4096", "-o", "balance=no",
+                tcp=True, control=True) as d, d.operator() as o:
+        o.send(b"".join(b"set c%d 0 0 %d noreply\r\nc%d\r\n" % (i, len("c%d" % i), i) for i in range(args.conns)))
+        assert o.ask(b"mn") == b"MN"
+        is_over, ready, result, times = (multiprocessing.Event(), multiprocessing.Event(),
+                                         multiprocessing.Queue(), multiprocessing.Queue())
+        processes = [multiprocessing.Process(target=run_askers,
+                                             args=(d.port, i * args.conns // 2, args.conns // 2, is_over, ready, result))
+                     for i in range(2)]
+        processes.append(multiprocessing.Process(target=run_pipeliner, args=(d.port, is_over, ready, times)))
+        for process in processes:
+            process.start()
+        while int(o.stats()["curr_connections"]) < args.conns + 1:
+            time.sleep(0.1)
+        ready.set()
+        time.sleep(3)
+        lines, marks = [], [time.monotonic()]
+        for threads in (8, 2):
+            began = time.monotonic()
+            assert o.ask(b"config set threads %d" % threads) == b"OK"
+            answered = time.monotonic()
+            while not is_dealt(o, threads, args.conns):
+                assert time.monotonic() < answered + 60, spread(o, threads)
+                time.sleep(0.01)
+            lines.append("to %d: answered in %.0f ms, dealt in %.0f ms: %s" % (
+                threads, (answered - began) * 1e3, (time.monotonic() - began) * 1e3, spread(o, threads)[0]))
+            marks.append(began)
+            time.sleep(3)
+        is_over.set()
+        took = times.get(timeout=60)
+        replies = sum(result.get(timeout=60) for _ in range(2))
+        for process in processes:
+            process.join()
+            assert process.exitcode == 0
+        print("deal: %d connections, %d replies in order" % (args.conns, replies))
+        print("  before:           %s" % waited(took, marks[0] - 2, marks[0]))
+        for line, mark in zip(lines, marks[1:]):
+            print("  %s\n    meanwhile:      %s" % (line, waited(took, mark, mark + 1)))
+
+
+# ---- balance ---------------------------------------------------------------------------------
+
+def ask_all(clients, is_over):
+    while not is_over.is_set():
+        for one in clients:
+            one.send(LUMP)
+        for one in clients:
+            assert one.line() == b"MN"
+
+
+def balance(busy):
+    with Daemon("-t", "2", "-o", "balance=no", tcp=True, control=True) as d, d.operator() as o:
+        clients = [d.client() for _ in range(220)]
+        ones = [one for one in clients if worker_of(o, one) == 1][:busy]
+        assert len(ones) == busy
+        is_over = threading.Event()
+        thread = threading.Thread(target=ask_all, args=(ones, is_over))
+        thread.start()
+        time.sleep(2)
+        assert o.ask(b"config set balance yes") == b"OK"
+        for second in range(1, 16):
+            before = executed(o)
+            time.sleep(1)
+            now = executed(o)
+            done = [b - a for a, b in zip(before, now)]
+            print("  %2d s: %3.0f and %3.0f %% of %d requests, %s given away" % (
+                second, 100 * done[0] / sum(done), 100 * done[1] / sum(done), sum(done),
+                o.stats()["mayfly_conns_balanced"]))
+        is_over.set()
+        thread.join()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--conns", type=int, default=10000)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="deal, balance, one")
+    args = parser.parse_args()
+    for case in args.cases or ["deal", "balance", "one"]:
+        if case == "deal":
+            deal(args)
+        else:
+            print("%s:" % case)
+            balance(100 if case == "balance" else 1)
+
+
+main()
