@@ -207,27 +207,38 @@ TEST(it_fits_80_columns_and_24_rows)
     }
 }
 
-/* What `stats replication` says, and what stands at the right end of the fourth row. */
+static void take_word(struct stats *s, const char *name, const char *word)
+{
+    char line[100];
+
+    snprintf(line, sizeof(line), "STAT %s %s", name, word);
+    ck_assert(stats_take(s, span_str(line)));
+}
+
+/* What is at the right end of a row. */
+static void assert_row_ends(unsigned row, const char *shown)
+{
+    const char *text = row_text(row);
+
+    ck_assert_msg(strlen(text) >= strlen(shown), "%s", text);
+    ck_assert_str_eq(text + strlen(text) - strlen(shown), shown);
+}
+
+/* What `stats replication` says, and what the fourth row ends with. */
 static void assert_role(const char *role, const char *state, double lag_ms, double online,
                         const char *shown)
 {
     struct stats *r = &top->sample[1].replication;
-    const char *text;
-    char line[100];
 
     make_rounds(1);
     stats_fini(r);
-    snprintf(line, sizeof(line), "STAT role %s", role);
-    ck_assert(stats_take(r, span_str(line)));
-    snprintf(line, sizeof(line), "STAT repl_state %s", state);
-    ck_assert(stats_take(r, span_str(line)));
+    take_word(r, "role", role);
+    take_word(r, "repl_state", state);
     add(r, -1, "repl_lag_ms", lag_ms);
     add(r, -1, "connected_replicas", 2 * online);
     add(r, -1, "online_replicas", online);
     draw();
-    text = row_text(3);
-    ck_assert_msg(strlen(text) >= strlen(shown), "%s", text);
-    ck_assert_str_eq(text + strlen(text) - strlen(shown), shown);
+    assert_row_ends(3, shown);
 }
 
 TEST(the_role_is_shown_where_there_is_more_than_one_server)
@@ -243,26 +254,20 @@ TEST(the_role_is_shown_where_there_is_more_than_one_server)
     ck_assert_ptr_null(strstr(row_text(3), "replica"));
 }
 
-/* What `stats moves` says, and what is at the right end of the fifth row. */
+/* What `stats moves` says, and what the fifth row ends with. */
 static void assert_move(const char *state, const char *waits_for, const char *shown)
 {
     struct stats *m = &top->sample[1].moves;
-    const char *text;
-    char line[100];
 
     make_rounds(1);
     stats_fini(m);
-    snprintf(line, sizeof(line), "STAT move_state %s", state);
-    ck_assert(stats_take(m, span_str(line)));
-    snprintf(line, sizeof(line), "STAT move_waits_for %s", waits_for);
-    ck_assert(stats_take(m, span_str(line)));
+    take_word(m, "move_state", state);
+    take_word(m, "move_waits_for", waits_for);
     add(m, -1, "move_items_all", 1000);
     add(m, -1, "move_items_done", 400);
     add(m, -1, "move_evicted", 30);
     draw();
-    text = row_text(4);
-    ck_assert_msg(strlen(text) >= strlen(shown), "%s", text);
-    ck_assert_str_eq(text + strlen(text) - strlen(shown), shown);
+    assert_row_ends(4, shown);
 }
 
 TEST(a_move_is_shown_while_it_is_under_way)
