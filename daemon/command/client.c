@@ -107,9 +107,23 @@ static void count_pending(const struct kept *k, struct worker *w, uint64_t times
             (uint64_t)(k->holder.bytes - k->out_bytes) * times);
 }
 
-void client_leave(struct client *c, struct worker *w)
+bool client_may_leave(const struct client *c, const struct worker *w)
 {
     must_be_worker(w);
+    return (c->service == NULL || c->service->leave != NULL) &&
+           (c->late == NULL || c->late->relay != NULL) && w->copy_owner != c;
+}
+
+bool client_leave(struct client *c, struct worker *w)
+{
+    must_be_worker(w);
+    debug_must(client_may_leave(c, w));
+    if (c->service != NULL && !c->service->leave(c->service)) {
+        return false;
+    }
+    if (c->late != NULL) {
+        relay_leave(c->late->relay);
+    }
     if (c->watcher != NULL) {
         watch_leave(c->watcher);
     }
@@ -118,12 +132,19 @@ void client_leave(struct client *c, struct worker *w)
         count_pending(c->kept, w, (uint64_t)-1);
         holder_leave(w, &c->kept->holder);
     }
+    return true;
 }
 
 void client_join(struct client *c, struct worker *w)
 {
     must_be_worker(w);
     io_join(&c->io, &w->tls);
+    if (c->service != NULL) {
+        c->service->join(c->service, w);
+    }
+    if (c->late != NULL) {
+        relay_join(c->late->relay, &w->mailbox);
+    }
     if (c->watcher != NULL) {
         watch_join(c->watcher, w);
     }

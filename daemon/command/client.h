@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/base/pace.h"
+#include "daemon/base/relay.h"
 #include "daemon/net/conn_io.h"
 #include "daemon/net/origin.h"
 #include "daemon/net/outq.h"
@@ -95,7 +96,12 @@ struct late_answer {
      * when that is taken, or the client closed. Context: worker.
      */
     void (*on_taken)(struct late_answer *l);
-    _Atomic bool is_left; /* the same, for threads that are not the client's */
+    /*
+     * [borrowed] By it messages about the answer come, so the client may go to another worker
+     * meanwhile. NULL: it stays with its worker until it has the answer.
+     */
+    struct relay *relay;
+    _Atomic bool is_left; /* on_taken, for threads that are not the client's */
 };
 
 /*
@@ -136,6 +142,13 @@ struct client_service {
      * be gone. NULL: nobody looks. Context: worker.
      */
     void (*peer_ended)(struct client_service *s);
+    /*
+     * Its client goes to another worker: leave this one (false: not now, for want of memory,
+     * and nothing has changed), and join that one. Both NULL: the client stays with its worker
+     * until the service ends. Context: worker, each.
+     */
+    bool (*leave)(struct client_service *s);
+    void (*join)(struct client_service *s, struct worker *w);
 };
 
 /* Does a client have to log in before anything else? */
@@ -194,10 +207,17 @@ static inline void client_init(struct client *c, int fd, const struct client_dut
 void client_fini(struct client *c, struct worker *w);
 
 /*
- * It leaves its worker between two turns, with what is kept of it, and joins another one: so
- * does what it adds to their accounts. Context: worker, each.
+ * May it go to another worker with what it has begun? Context: worker, between two turns, as
+ * for the next two.
  */
-void client_leave(struct client *c, struct worker *w);
+bool client_may_leave(const struct client *c, const struct worker *w);
+
+/*
+ * It leaves its worker, with what is kept of it and what it has begun, and joins another one:
+ * so does what it adds to their accounts. client_leave(): false: not now, for want of memory,
+ * and nothing has changed.
+ */
+bool client_leave(struct client *c, struct worker *w);
 void client_join(struct client *c, struct worker *w);
 
 /*
@@ -307,7 +327,19 @@ static inline void client_expect(struct client *c, struct late_answer *l)
     must(c->late == NULL);
     l->client = c;
     l->on_taken = NULL;
+    l->relay = NULL;
     c->late = l;
+}
+
+/*
+ * The same; what the caller does for it happens in functions of messages that come by this
+ * relay, on the worker that the client is on by then. Context: worker.
+ */
+static inline void client_expect_by(struct client *c, struct late_answer *l,
+                                    struct relay *relay)
+{
+    client_expect(c, l);
+    l->relay = relay;
 }
 
 /*

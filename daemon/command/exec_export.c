@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * See exec_export.h. The work is that of a thread (daemon/worker/exports.h); a portion is
- * handed over when the socket has taken the one before.
+ * handed over when the socket has taken the one before. Meanwhile the client may go to another
+ * worker, where the next message of the thread comes.
  */
 #include "daemon/command/exec_export.h"
 
@@ -162,9 +163,8 @@ static enum turn_stop begin(struct turn *t, const struct request *r, struct foll
     }
     s->export.portion.fn = on_portion;
     s->export.over.fn = on_over;
-    s->export.to = &t->w->mailbox;
-    client_expect(t->client, &s->late);
-    if (!exports_begin(&t->w->crew->exports, &s->export)) {
+    client_expect_by(t->client, &s->late, &s->export.relay);
+    if (!exports_begin(&t->w->crew->exports, &s->export, &t->w->mailbox)) {
         t->client->late = NULL;
         mem_free(s);
         if (replica != NULL) {

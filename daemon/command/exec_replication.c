@@ -26,12 +26,8 @@
 #define PING_MS      100
 #define PING_IDLE_MS 1000
 
-/* A client that has sent its end waits no longer than that: it may be gone. */
-#define WAIT_ENDED_MS 1000
-
-/* The longest time that a failover, and a client that waits for replicas, may take. */
+/* The longest time that a failover may take. */
 #define FAILOVER_MAX_MS 60000u
-#define WAIT_MAX_MS     86400000u
 
 /* The line in front of the bytes. */
 #define HEAD_MAX 160u
@@ -44,8 +40,10 @@ struct following {
     struct client_service service; /* the first member */
     struct late_answer late;
     struct replica replica;
-    struct client *client; /* [borrowed] NULL: gone */
-    uv_timer_t timer;
+    struct client *client;   /* [borrowed] NULL: gone */
+    uv_timer_t *timer;       /* owned; of the loop of its worker */
+    uv_timer_t *spare;       /* owned; for the next one, while it is on its way; else NULL */
+    uint64_t left_ms;        /* of the timer, while it is on its way; 0: it does not run */
     bool is_asked;           /* it waits for the next part */
     bool is_syncing;         /* it is sent everything */
     bool is_closed;          /* the timer is */
@@ -78,6 +76,7 @@ static void release_if_idle(struct following *f)
             budget_add(&f->replica.worker->engine->budget,
                        -(int64_t)(HEAD_MAX + REPL_PORTION_MAX));
         }
+        relay_fini(&f->replica.relay);
         mem_free(f->buffer);
         mem_free(f);
     }
@@ -87,6 +86,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct following *f = handle->data;
 
+    mem_free(handle);
     f->is_closed = true;
     release_if_idle(f);
 }
@@ -101,10 +101,55 @@ static void end(struct client_service *service)
     f->client = NULL;
     f->is_asked = false;
     replication_leave(replication_of(f), &f->replica);
-    uv_close((uv_handle_t *)&f->timer, on_closed);
+    uv_close((uv_handle_t *)f->timer, on_closed);
 }
 
 static void on_timer(uv_timer_t *timer);
+
+/* The timer is one of this worker's loop. */
+static void begin_timer(struct following *f, uv_timer_t *timer)
+{
+    f->timer = timer;
+    uv_timer_init(&f->replica.worker->loop, timer);
+    timer->data = f;
+}
+
+static void on_timer_left(uv_handle_t *handle)
+{
+    mem_free(handle);
+}
+
+/* struct client_service */
+static bool leave(struct client_service *service)
+{
+    struct following *f = (struct following *)(void *)service;
+
+    must_be_worker(f->replica.worker);
+    f->spare = mem_alloc(sizeof(*f->spare)); /* the loop may have the old one for a while yet */
+    if (f->spare == NULL) {
+        return false;
+    }
+    relay_leave(&f->replica.relay);
+    f->left_ms = uv_is_active((uv_handle_t *)f->timer) ? uv_timer_get_due_in(f->timer) + 1 : 0;
+    uv_close((uv_handle_t *)f->timer, on_timer_left);
+    f->timer = NULL;
+    return true;
+}
+
+/* struct client_service */
+static void join(struct client_service *service, struct worker *w)
+{
+    struct following *f = (struct following *)(void *)service;
+
+    must_be_worker(w);
+    f->replica.worker = w;
+    begin_timer(f, f->spare);
+    f->spare = NULL;
+    if (f->left_ms != 0) {
+        uv_timer_start(f->timer, on_timer, f->left_ms, 0);
+    }
+    relay_join(&f->replica.relay, &w->mailbox);
+}
 
 /* ---- the stream -------------------------------------------------------------------------- */
 
@@ -113,7 +158,7 @@ static void await_client(struct following *f)
 {
     const struct settings *s = f->replica.worker->settings;
 
-    uv_timer_start(&f->timer, on_timer, (uint64_t)setting_get(s, repl_timeout) * 1000, 0);
+    uv_timer_start(f->timer, on_timer, (uint64_t)setting_get(s, repl_timeout) * 1000, 0);
 }
 
 static uint64_t items_expired(const struct engine *e)
@@ -137,7 +182,7 @@ static void await_ping(struct following *f)
         is_idle = shard_next_due(w->engine->shards[i]) > soon;
     }
     f->expired_before = expired;
-    uv_timer_start(&f->timer, on_timer, is_idle ? (uint64_t)idle_ms : PING_MS, 0);
+    uv_timer_start(f->timer, on_timer, is_idle ? (uint64_t)idle_ms : PING_MS, 0);
 }
 
 /* What a replica is told, which has to say psync again. */
@@ -340,17 +385,20 @@ static bool parse_psync(struct span args, struct repl_versions *versions,
 static struct following *begin(struct turn *t)
 {
     struct following *f = mem_zalloc(sizeof(*f));
+    uv_timer_t *timer = mem_alloc(sizeof(*timer));
 
-    if (f == NULL) {
+    if (f == NULL || timer == NULL) {
+        mem_free(timer);
+        mem_free(f);
         return NULL;
     }
-    f->service.end = end;
+    f->service = (struct client_service){.end = end, .leave = leave, .join = join};
     f->client = t->client;
     f->replica.worker = t->w;
+    relay_init(&f->replica.relay, &t->w->mailbox);
     notice_init(&f->replica.more, on_more);
     t->client->duties->put_peer(t->client, f->replica.peer);
-    uv_timer_init(&t->w->loop, &f->timer);
-    f->timer.data = f;
+    begin_timer(f, timer);
     return f;
 }
 
@@ -459,7 +507,7 @@ void following_begin_sync(struct following *f)
     must_be_worker(f->replica.worker);
     f->is_syncing = true;
     f->lost = NULL;
-    uv_timer_stop(&f->timer); /* exports.h has a limit of its own */
+    uv_timer_stop(f->timer); /* exports.h has a limit of its own */
 }
 
 void following_end_sync(struct client *c, struct following *f, struct shipper_reader *reader)
@@ -509,10 +557,10 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
     if (why != NULL) {
         return refuse(t, why);
     }
-    client_expect(t->client, &f->late);
+    client_expect_by(t->client, &f->late, &f->replica.relay);
     f->is_asked = true;
     await_ping(f);
-    notice_post(&f->replica.more, &t->w->mailbox); /* there may be more already */
+    replication_tell_one(&f->replica); /* there may be more already */
     return TURN_ASKED;
 }
 
@@ -643,112 +691,6 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
     }
     return await_failover(t, r, span_str(text),
                           (int64_t)setting_get(t->w->settings, failover_timeout));
-}
-
-/* ---- wait -------------------------------------------------------------------------------- */
-
-/* A client that waits for replicas. */
-struct waiting {
-    struct client_service service; /* the first member */
-    struct late_answer late;
-    struct repl_wait wait;
-    struct worker *worker; /* [borrowed] */
-    uv_timer_t timer;
-};
-
-static void on_waiting_closed(uv_handle_t *handle)
-{
-    mem_free(handle->data);
-}
-
-/* No message is on its way any more: answer, and release it. */
-static void end_waiting(struct waiting *w)
-{
-    char line[32];
-    int n = snprintf(line, sizeof(line), "WAIT %u\r\n", w->wait.count);
-
-    if (w->late.client != NULL) {
-        w->late.client->service = NULL;
-    }
-    (void)client_answer(&w->late, span_of(line, (size_t)n), true);
-    uv_close((uv_handle_t *)&w->timer, on_waiting_closed);
-}
-
-static void on_waited(struct message *m, void *receiver)
-{
-    struct waiting *w =
-        (struct waiting *)(void *)((char *)m - offsetof(struct waiting, wait.done));
-
-    must_be_worker(receiver);
-    end_waiting(w);
-}
-
-/* Its client is gone. */
-static void forget_waiting(struct client_service *service)
-{
-    struct waiting *w = (struct waiting *)(void *)service;
-
-    if (replication_unwait(&w->worker->crew->replication, &w->wait)) {
-        uv_close((uv_handle_t *)&w->timer, on_waiting_closed);
-    } /* else the message is on its way, and ends it */
-}
-
-static void on_wait_timer(uv_timer_t *timer);
-
-/* Its client has sent its end. */
-static void shorten_waiting(struct client_service *service)
-{
-    struct waiting *w = (struct waiting *)(void *)service;
-
-    if (uv_timer_get_due_in(&w->timer) > WAIT_ENDED_MS) {
-        uv_timer_start(&w->timer, on_wait_timer, WAIT_ENDED_MS, 0);
-    }
-}
-
-static void on_wait_timer(uv_timer_t *timer)
-{
-    struct waiting *w = timer->data;
-
-    if (replication_unwait(&w->worker->crew->replication, &w->wait)) {
-        end_waiting(w);
-    }
-}
-
-enum turn_stop exec_wait(struct turn *t, const struct request *r)
-{
-    struct span args = r->args;
-    struct span word[2];
-    struct waiting *w;
-    uint32_t wanted;
-    uint32_t limit_ms;
-
-    must_be_outside_section(t);
-    must(t->client != NULL);
-    if (!text_next_key(&args, &word[0]) || !text_next_key(&args, &word[1]) || args.len != 0 ||
-        num_u32(word[0], &wanted) != MF_OK || num_u32(word[1], &limit_ms) != MF_OK ||
-        limit_ms > WAIT_MAX_MS) {
-        return turn_answer(t, r, REPLY_WAIT_USAGE);
-    }
-    if (t->client->service != NULL) {
-        return refuse(t, "this connection is that of a replica");
-    }
-    w = mem_zalloc(sizeof(*w));
-    if (w == NULL) {
-        return turn_answer(t, r, REPLY_NO_MEMORY);
-    }
-    w->service.end = forget_waiting;
-    w->service.peer_ended = shorten_waiting;
-    w->worker = t->w;
-    w->wait.done.fn = on_waited;
-    w->wait.to = &t->w->mailbox;
-    w->wait.wanted = wanted;
-    uv_timer_init(&t->w->loop, &w->timer);
-    w->timer.data = w;
-    uv_timer_start(&w->timer, on_wait_timer, limit_ms, 0);
-    client_expect(t->client, &w->late);
-    t->client->service = &w->service;
-    replication_wait(&t->w->crew->replication, &w->wait);
-    return TURN_ASKED;
 }
 
 /* ---- role -------------------------------------------------------------------------------- */

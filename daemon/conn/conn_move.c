@@ -6,6 +6,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_drain.h"
 #include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_info.h"
@@ -100,6 +101,7 @@ static void join(struct conn *c, struct worker *w)
     client_join(&c->client, w);
     c->idle_pass = 0; /* by the passes of the other worker */
     conn_idle_begin(c);
+    conn_note_login(c);
 }
 
 static void on_arrival(struct message *message, void *receiver)
@@ -137,7 +139,14 @@ static void on_arrival(struct message *message, void *receiver)
 
 /* ---- leaving ----------------------------------------------------------------------------- */
 
-/* Is nothing of it under way, and nothing known of it to others? */
+/* Is there a time limit to its login? Then that ends soon, one way or the other. */
+static bool must_hurry(const struct conn *c)
+{
+    return list_has_link(&c->deadline_link) &&
+           conn_deadline_limit(c->worker, DEADLINE_LOGIN) > 0;
+}
+
+/* Is nothing of it under way that ends by itself, and can the rest go along? */
 static bool may_go(const struct conn *c)
 {
     const struct client *client = &c->client;
@@ -147,16 +156,16 @@ static bool may_go(const struct conn *c)
     case CONN_EVENT:
     case CONN_TURN:
     case CONN_TASK:
+    case CONN_ANSWER:
     case CONN_OUTPUT:
         break;
     default:
         return false;
     }
     return (c->then == CONN_INPUT || c->then == CONN_TURN || c->then == CONN_TASK ||
-            c->then == CONN_ENDS) &&
-           c->upload == NULL && client->service == NULL && client->exchange == NULL &&
-           !client_is_waiting(client) && client->log_state != LOG_HELD &&
-           c->worker->copy_owner != client && !list_has_link(&c->deadline_link);
+            c->then == CONN_ANSWER || c->then == CONN_ENDS) &&
+           c->upload == NULL && client->log_state != LOG_HELD && !must_hurry(c) &&
+           client_may_leave(client, c->worker);
 }
 
 static void on_left(uv_handle_t *handle)
@@ -176,6 +185,11 @@ static bool leave(struct conn *c, struct worker *to)
         mem_free(m);
         return false;
     }
+    if (!client_leave(&c->client, w)) {
+        roster_has_come(&w->crew->roster, to->id);
+        mem_free(m);
+        return false;
+    }
     *m = (struct conn_move){.message.fn = on_arrival,
                             .c = c,
                             .to = to,
@@ -183,8 +197,8 @@ static bool leave(struct conn *c, struct worker *to)
                             .farewells = w->farewells};
     conn_leave_state(c);
     conn_leave_idle(c);
+    conn_deadline_clear(c); /* of a login without a limit */
     conn_list_remove(c);
-    client_leave(&c->client, w);
     roster_conn_leaves(&w->crew->roster);
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
     roster_remove_conn(&w->crew->roster, w->id);

@@ -6,10 +6,12 @@
  * not executed goes along, and so does what was composed and not sent, pinned values and dumps
  * among them, the login, and the session of TLS.
  *
- * A connection goes between two turns. Not one that is in the middle of something: an upload, a
- * wait for room or for the log, an answer that comes later, a handshake or a login; a worker
- * that leaves looks at those again after each turn. Nor one with a service, which other threads
- * know: an export, a replica, who waits for replicas; it is served where it is until that ends.
+ * A connection goes between two turns. Not one that is in the middle of something that ends by
+ * itself: an upload, a wait for room, for the log or for replicas, an answer that comes later,
+ * a handshake, a login with a time limit; a worker that leaves looks at those again after each
+ * turn. What goes on without an end, or for long, goes along: who watches, an export, a
+ * replica's connection, of which other threads know the relay and not the worker
+ * (daemon/base/relay.h).
  *
  * It leaves all lists and accounts of its worker, its poll handle is closed, and when the loop
  * has let go of that, it is posted to the other worker, which takes it up. That worker

@@ -45,7 +45,7 @@ static bool hand_over(struct exports *x, const char *bytes, size_t len)
     memcpy(e->buffer + EXPORT_HEAD_MAX, bytes, len);
     e->len = len;
     if (handoff_give(&e->handed)) {
-        mailbox_post(e->to, &e->portion);
+        relay_post(&e->relay, &e->portion);
     }
     x->error = handoff_wait(&e->handed, 0, x->patience_ms);
     x->patience_ms = patience_after(x, clock_mono_ms() - began, len);
@@ -160,7 +160,7 @@ static void export_now(struct exports *x)
     x->failed += e->end != EXPORT_DONE;
     x->current = NULL;
     x->is_begun = false;
-    mailbox_post(e->to, &e->over);
+    relay_post(&e->relay, &e->over);
 }
 
 static void run(void *arg)
@@ -223,7 +223,7 @@ void exports_stop(struct exports *x)
     x->is_joined = true;
 }
 
-bool exports_begin(struct exports *x, struct export *e)
+bool exports_begin(struct exports *x, struct export *e, struct mailbox *to)
 {
     bool is_free;
 
@@ -234,6 +234,7 @@ bool exports_begin(struct exports *x, struct export *e)
     is_free = x->current == NULL && !x->is_stopping;
     if (is_free) {
         handoff_init(&e->handed, 1, NULL, NULL);
+        relay_init(&e->relay, to);
         x->current = e;
         pthread_cond_broadcast(&x->wake);
     }

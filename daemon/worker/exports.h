@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/mailbox.h"
+#include "daemon/base/relay.h"
 #include "daemon/options/settings.h"
 #include "lib/base/handoff.h"
 #include "lib/base/thread.h"
@@ -49,7 +49,7 @@ struct export
 {
     struct message portion; /* len bytes are there; export_taken() is due */
     struct message over;    /* the thread knows the export no more: export_fini() is due */
-    struct mailbox *to;     /* [borrowed] */
+    struct relay relay;     /* to the asker's worker; both come by it */
     struct handoff handed;  /* the portion, to the worker */
     bool is_sync;           /* [const] for a replica: a full sync instead of a snapshot */
     struct fullsync sync;   /* with over: what a replica is told; its reader is the asker's */
@@ -98,10 +98,10 @@ void exports_options_changed(struct exports *x);
 void exports_stop(struct exports *x);
 
 /*
- * Begin one: the messages' functions and to are set. False: another is under way, or the server
- * stops. Context: any thread.
+ * Begin one: the messages' functions are set, and `to` is the mailbox of the asker's worker.
+ * False: another is under way, or the server stops. Context: any thread.
  */
-bool exports_begin(struct exports *x, struct export *e);
+bool exports_begin(struct exports *x, struct export *e, struct mailbox *to);
 
 /*
  * The portion was taken; or the client is gone. Also when it is too late. Context: the worker
@@ -113,6 +113,7 @@ void export_taken(struct export *e, bool is_there);
 static inline void export_fini(struct export *e)
 {
     handoff_fini(&e->handed);
+    relay_fini(&e->relay);
 }
 
 /* Context: any thread. */

@@ -62,7 +62,7 @@ static void supersede(struct replication *r, const struct replid *run)
         if (replid_equal(&x->run, run)) {
             x->is_superseded = true;
             failover_note_gone(r, x);
-            notice_post(&x->more, &x->worker->mailbox);
+            replication_tell_one(x);
         }
     }
 }

@@ -23,6 +23,7 @@
 
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/base/relay.h"
 #include "lib/base/clock.h"
 #include "lib/base/span.h"
 #include "lib/base/thread.h"
@@ -72,8 +73,9 @@ const char *repl_state_text(enum repl_state state);
 /* A replica that follows this server; its client's, on its worker. */
 struct replica {
     struct list_link link;         /* under the mutex */
-    struct worker *worker;         /* [const] [borrowed] */
-    struct notice more;            /* [const] posted when there may be more to read */
+    struct worker *worker;         /* [worker] [borrowed] another one after a move */
+    struct relay relay;            /* to that worker */
+    struct notice more;            /* by that, when there may be more to read */
     char peer[REPL_PEER_MAX];      /* [const] its address, with the port of its end */
     char address[REPL_TARGET_MAX]; /* [const] host and port where it serves; "": not known */
     struct replid run;             /* [const] of its process */
@@ -319,8 +321,8 @@ struct repl_greeting {
 /*
  * A replica is there, and wants to continue a history at an offset; id none: it has nothing;
  * epoch 0: it follows in any epoch. Unless it is refused, x is its place from here on, until
- * replication_leave(). Worker, peer, run and the function of more are set. Context: worker,
- * outside a section.
+ * replication_leave(). Worker, relay, peer, run and the function of more are set. Context:
+ * worker, outside a section.
  */
 void replication_greet(struct replication *r, struct replica *x, const struct backlog_name *has,
                        struct repl_greeting *g);
@@ -366,6 +368,9 @@ bool replication_hands_over(struct replication *r, const struct replica *x);
 
 /* It has applied what is before this offset. It has a reader. Context: worker. */
 void replication_ack(struct replication *r, struct replica *x, uint64_t offset);
+
+/* It may have more to look at. Context: its worker; or any thread, under the mutex. */
+void replication_tell_one(struct replica *x);
 
 /* It is gone; x->more may be on its way. Context: worker. */
 void replication_leave(struct replication *r, struct replica *x);

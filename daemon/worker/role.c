@@ -149,6 +149,13 @@ void role_end_recording(struct replication *r)
     pthread_mutex_unlock(&r->control);
 }
 
+void replication_tell_one(struct replica *x)
+{
+    if (notice_claim(&x->more)) {
+        relay_post(&x->relay, &x->more.message);
+    }
+}
+
 void replication_tell(struct replication *r)
 {
     struct list_link *at;
@@ -157,7 +164,7 @@ void replication_tell(struct replication *r)
     for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
         struct replica *x = LIST_MEMBER(at, struct replica, link);
 
-        notice_post(&x->more, &x->worker->mailbox);
+        replication_tell_one(x);
     }
     waits_check(r);
     pthread_cond_broadcast(&r->progress);
