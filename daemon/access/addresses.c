@@ -132,6 +132,16 @@ void addresses_leave(struct addresses *a, uint64_t id)
     pthread_mutex_unlock(&a->lock);
 }
 
+bool addresses_are_none(struct addresses *a)
+{
+    bool is;
+
+    pthread_mutex_lock(&a->lock);
+    is = a->used == 0;
+    pthread_mutex_unlock(&a->lock);
+    return is;
+}
+
 uint32_t addresses_count(struct addresses *a, uint64_t id)
 {
     uint32_t count;

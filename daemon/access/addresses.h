@@ -42,6 +42,9 @@ enum address_answer addresses_enter(struct addresses *a, uint64_t id, uint32_t l
 /* One that was let in ends. Context: any thread. */
 void addresses_leave(struct addresses *a, uint64_t id);
 
+/* Is no connection of any address there? Context: any thread. */
+bool addresses_are_none(struct addresses *a);
+
 /* How many connections it has. Context: any thread. */
 uint32_t addresses_count(struct addresses *a, uint64_t id);
 

@@ -5,6 +5,7 @@
 #include "daemon/conn/conn_move.h"
 
 #include "daemon/base/log.h"
+#include "daemon/conn/conn_accounts.h"
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_drain.h"
@@ -30,41 +31,6 @@ struct conn_move {
     uint32_t doubts;        /* what the worker that gave it had been told by then */
     uint32_t farewells;
 };
-
-/* ---- accounts ---------------------------------------------------------------------------- */
-
-#ifdef MAYFLY_DEBUG
-/* What the worker has of its connections, once more by a walk. */
-static void check_accounts(const struct worker *w)
-{
-    uint64_t in_bytes = 0;
-    uint64_t out_bytes = 0;
-    uint64_t held_bytes = 0;
-    uint32_t count = 0;
-
-    for (const struct conn *c = w->conns->first; c != NULL; c = c->next) {
-        const struct kept *k = c->client.kept;
-
-        must(c->worker == w);
-        count++;
-        if (k != NULL) {
-            out_bytes += k->out_bytes;
-            in_bytes += k->holder.bytes - k->out_bytes;
-            held_bytes += k->holder.is_apart ? 0 : k->holder.bytes;
-        }
-    }
-    must(count == w->conn_count);
-    must(count == ctr_get(&w->counters, CTR_curr_connections));
-    must(held_bytes == (uint64_t)w->holders.bytes);
-    must(in_bytes == ctr_get(&w->counters, CTR_in_pending_bytes));
-    must(out_bytes == ctr_get(&w->counters, CTR_out_pending_bytes));
-}
-#else
-static void check_accounts(const struct worker *w)
-{
-    (void)w;
-}
-#endif
 
 /* ---- taking up --------------------------------------------------------------------------- */
 
@@ -134,6 +100,9 @@ static void on_arrival(struct message *message, void *receiver)
     }
     roster_conn_joins(&w->crew->roster);
     roster_has_come(&w->crew->roster, w->id);
+    if (roster_is_quiet(&w->crew->roster, w->id)) {
+        conn_accounts_check(w); /* not after each of many */
+    }
     mem_free(m);
 }
 
@@ -261,6 +230,6 @@ bool conn_move_some(struct worker *w)
         all->move_next = c->next; /* before c leaves the list */
         moves += to != NULL && leave(c, to);
     }
-    check_accounts(w);
+    conn_accounts_check(w);
     return false;
 }

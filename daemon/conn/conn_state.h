@@ -34,6 +34,7 @@
  *     conn_hold        and those whose replies wait for the log
  *     conn_login       logins that take a hash of the password
  *     conn_weigh       how much work each of them is, while that is asked for
+ *     conn_accounts    what a worker has of them, added up again by a walk
  *     conn_info        connections as watchers and `stats conns` see them
  *     conn_deadline    handshakes and logins that have to be done in time
  */

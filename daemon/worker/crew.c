@@ -69,6 +69,26 @@ static void wake_home(void *arg, uint32_t shard)
     }
 }
 
+/*
+ * No connection is left: nothing of what they add up to may be, whatever worker they were on,
+ * and however often that changed.
+ */
+static void check_accounts(struct crew *crew)
+{
+    const struct roster *r = &crew->roster;
+
+    for (uint32_t i = 0; i < roster_created(r); i++) {
+        debug_must(roster_conns(r, i) == 0 && roster_is_quiet(r, i));
+        debug_must(crew->workers[i].holders.bytes == 0 && crew->workers[i].holders.told == 0);
+    }
+    debug_must(roster_conns_moving(r) == 0);
+    debug_must(atomic_load(&crew->conns_open) == 0 && atomic_load(&crew->conns_local) == 0);
+    debug_must(atomic_load(&crew->conns_control) == 0 && atomic_load(&crew->conns_beyond) == 0);
+    debug_must(atomic_load(&crew->held_bytes) == 0 && atomic_load(&crew->upload_bytes) == 0);
+    debug_must(addresses_are_none(&crew->access.addresses));
+    debug_must(atomic_load(&crew->restorer) == NULL);
+}
+
 /* Each step is done for all workers before the next one: see worker.h. */
 void crew_stop(struct crew *crew)
 {
@@ -79,6 +99,7 @@ void crew_stop(struct crew *crew)
     for (i = 0; i < roster_created(&crew->roster); i++) {
         worker_wait_drained(&crew->workers[i]);
     }
+    check_accounts(crew);
     access_stop_threads(&crew->access);
     snapshots_tell_logged(&crew->snapshots, NULL, NULL);
     engine_wake_homes(&crew->engine, NULL, NULL);
