@@ -10,24 +10,34 @@
     balance  100 connections of one of two workers ask without a pause, 100 of the other are silent: the
              part of the requests that each worker executes, second by second, and connections given away.
     one      the same with a single busy connection, of which none must move.
+    tls      one TLS client under load, whose connection goes from one worker to the other and back as often
+             as `config set threads` can make it, for --seconds (5); then the same while it reads replies of
+             5 MB. Shown: moves a second (the worker of the other connection, the operator's, waits for an
+             answer most of the time, and then it stays), how the client's requests were dealt, and what its
+             batches waited. Every reply is checked. Works with a build of the sanitizers as well.
 
-    MAYFLY_BUILDDIR=build tests/bench/limits/threads.py [--conns N] [CASE ...]
+    MAYFLY_BUILDDIR=build tests/bench/limits/threads.py [--conns N] [--seconds N] [CASE ...]
 
 Needs 2 descriptors for each of --conns (10000).
 """
 import argparse
 import collections
+import concurrent.futures
 import multiprocessing
 import os
 import resource
 import selectors
 import socket
+import ssl
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "common"))
+import mayfly                                                           # noqa: E402
 from mayfly import Daemon                                               # noqa: E402
 from workers import LUMP, executed, worker_of                           # noqa: E402
 
@@ -193,14 +203,98 @@ def balance(busy):
         thread.join()
 
 
+# ---- tls -------------------------------------------------------------------------------------
+
+def certificate(folder):
+    files = [os.path.join(folder, name) for name in ("chain.pem", "key.pem")]
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-subj", "/CN=localhost", "-days", "2", "-out", files[0], "-keyout", files[1]],
+                   check=True, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return files
+
+
+class TlsClient(mayfly.Client):
+    def __init__(self, address, **kw):
+        super().__init__(address, **kw)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.sock = context.wrap_socket(self.sock)
+
+
+def ask_small(c, n):
+    """A batch: each value is new, and so is each number."""
+    numbers = range(n, n + PIPELINED)
+    c.send(b"".join(b"ms k 8 q\r\n%08d\r\nmg k v O%d\r\n" % (i, i) for i in numbers))
+    for i in numbers:
+        assert c.line() == b"VA 8 O%d" % i and c.line() == b"%08d" % i, i
+    return n + PIPELINED
+
+
+def ask_large(c, n):
+    value = mayfly.pattern(b"large", 1000000)
+    if n == 0:
+        assert c.set(b"large", value) == b"STORED"
+    c.send(b"get" + b" large" * 5 + b"\r\nmn\r\n")
+    for _ in range(5):
+        assert c.line() == b"VALUE large 0 1000000" and c.exactly(len(value) + 2) == value + b"\r\n"
+    assert c.line() == b"END" and c.line() == b"MN"
+    return n + 5
+
+
+def ask_on(c, ask, is_over, took):
+    n = 0
+    while not is_over.is_set():
+        began = time.monotonic()
+        n = ask(c, n)
+        took.append(time.monotonic() - began)
+
+
+def tls(args):
+    with tempfile.TemporaryDirectory() as folder:
+        names = "ssl_chain_cert=%s,ssl_key=%s" % tuple(certificate(folder))
+        with Daemon("-t", "2", "-Z", "-l", "notls:127.0.0.1:0", "-o", names + ",balance=no", tcp=True, control=True,
+                    wait=False) as d:
+            d.wait_for_operator()
+            with open(d.port_file) as f:
+                port = int(next(line for line in f if line.startswith("TCP INET: ")).split()[2])
+            for ask, rcvbuf in ((ask_small, None), (ask_large, None), (ask_large, 4096)):
+                run_moves(args, d, TlsClient(("127.0.0.1", port), rcvbuf=rcvbuf), ask,
+                          "%s%s" % (ask.__name__[4:], ", slow reader" if rcvbuf else ""))
+
+
+def run_moves(args, d, c, ask, name):
+    is_over, took = threading.Event(), []
+    with d.operator() as o, c, concurrent.futures.ThreadPoolExecutor() as pool:
+        asking = pool.submit(ask_on, c, ask, is_over, took)
+        try:
+            before, first = executed(o), int(o.stats()["mayfly_conns_moved"])
+            began = time.monotonic()
+            while time.monotonic() < began + args.seconds:
+                o.send(b"config set threads 2\r\nconfig set threads 1\r\n" * 8)
+                assert all(o.line() == b"OK" for _ in range(16))
+            passed = time.monotonic() - began
+            moved, now = int(o.stats()["mayfly_conns_moved"]) - first, executed(o)
+        finally:
+            is_over.set()
+        asking.result()
+        done = [b - a for a, b in zip(before, now)]
+        some = sorted(took)
+        print("tls, %-18s %5.0f moves/s, %6.0f gets/s in order (%2.0f and %2.0f %% by each worker), batches p50 %.2f "
+              "p99.9 %.2f ms" % (name + ":", moved / passed, sum(done) / passed, 100 * done[0] / sum(done),
+                                 100 * done[1] / sum(done), some[len(some) // 2] * 1e3, some[int(len(some) * .999)] * 1e3))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conns", type=int, default=10000)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="deal, balance, one")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="deal, balance, one, tls")
+    parser.add_argument("--seconds", type=float, default=5)
     args = parser.parse_args()
-    for case in args.cases or ["deal", "balance", "one"]:
+    for case in args.cases or ["deal", "balance", "one", "tls"]:
         if case == "deal":
             deal(args)
+        elif case == "tls":
+            tls(args)
         else:
             print("%s:" % case)
             balance(100 if case == "balance" else 1)
