@@ -345,6 +345,52 @@ def test_sessions_go_from_worker_to_worker():
         assert all(one.ask(b"mn") == b"MN" for one in idle)
 
 
+def moves(o):
+    return o.stat("mayfly_conns_moved")
+
+
+def move(o, count, load=None):
+    """Have connections go from worker to worker and back, so often at least. Here that is one: the operator, who is alone
+    with a client, waits for answers most of the time, and what waits stays."""
+    end = moves(o) + count
+    while moves(o) < end and not (load and load.errors):
+        o.send(b"config set threads 2\r\nconfig set threads 1\r\n" * 8)
+        for _ in range(16):
+            assert o.line() == b"OK"
+
+
+def some_keys(c, name, n, rng):
+    """As many_keys, but by one thread: a TLS session of Python is not for two. The line fits the buffers of the sockets."""
+    assert c.set(b"l" + name, mayfly.pattern(name, 1000)) == b"STORED"
+    keys = rng.randint(500, 2000)
+    one = b"VALUE l%s 0 1000\r\n%s\r\n" % (name, mayfly.pattern(name, 1000))
+    c.send(b"get" + b" l%s" % name * keys + b"\r\n")
+    assert c.exactly(len(one) * keys + 5) == one * keys + b"END\r\n"
+    return n + 1
+
+
+def test_a_session_that_moves_all_the_time():
+    with Server("-t", "1", "-o", "max_threads=2,balance=no", control=True) as d, d.operator() as o:
+        for kinds in ((text,), (meta,), (binary,), (upload,), (some_keys,)):
+            with Load(d, 1, *kinds, connect=d.tls) as load:
+                move(o, 100 if mayfly.is_sanitized() else 500, load)
+                load.goes_on()
+        # In the middle of a reply, which waits for its client at each move.
+        value = mayfly.pattern(b"value", 1000000)
+        with d.tls(rcvbuf=4096) as c:
+            assert c.set(b"value", value) == b"STORED"
+            for _ in range(3):
+                c.send(b"get value" + b" value" * 4 + b"\r\nmn\r\n")
+                for _ in range(5):
+                    assert c.line() == b"VALUE value 0 %d" % len(value)
+                    for at in range(0, len(value), 100000):
+                        move(o, 2)
+                        assert c.exactly(100000) == value[at:at + 100000]
+                    assert c.exactly(2) == b"\r\n"
+                assert c.line() == b"END" and c.line() == b"MN"
+        assert o.stat("ssl_proto_errors") == 0 and o.stat("ssl_handshake_errors") == 0
+
+
 def test_close_is_announced():
     """quit ends with close_notify, not with a bare end of the stream."""
     with Server("-t", "1") as d, d.tls() as c:
