@@ -181,6 +181,7 @@ static int hand_over(const int fds[2], int sndbuf)
     a->origin = solo.origin != NULL ? solo.origin : &operators;
     atomic_fetch_add(&solo.crew.conns_open, 1);
     atomic_fetch_add(&solo.crew.conns_local, 1);
+    roster_add_conn(&solo.crew.roster, solo.worker->id);
     mailbox_post(&solo.worker->mailbox, &a->m);
     return fds[0];
 }
