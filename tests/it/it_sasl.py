@@ -72,7 +72,7 @@ class Binary(Client):
 class Guarded:
     """A daemon with -S. users: of a plain file; else conf and a sasldb with user@realm."""
 
-    def __init__(self, *args, users=None, conf="mech_list: plain login\n", tcp=False):
+    def __init__(self, *args, users=None, conf="mech_list: plain login\n", tcp=False, control=False):
         self.folder = tempfile.TemporaryDirectory(prefix="mayfly-sasl.")
         environment = {"SASL_CONF_PATH": self.folder.name}
         self.pwdb = os.path.join(self.folder.name, "pwdb")
@@ -91,7 +91,7 @@ class Guarded:
             subprocess.run([tool, "-p", "-c", "-a", "memcached", "-f", db, "-u", "realm", "user"], input=b"pass",
                            check=True)
         try:
-            self.daemon = Daemon("-S", *args, env=environment, wait=False, tcp=tcp)
+            self.daemon = Daemon("-S", *args, env=environment, wait=False, tcp=tcp, control=control)
             self.wait_until_it_serves()
         except BaseException:
             self.folder.cleanup()
@@ -249,6 +249,34 @@ def test_steps_belong_to_a_connection():
         with g.client() as c:               # started over
             assert c.ask_frame(frame(AUTH, b"LOGIN"))[0] == CONTINUE
             assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
+
+
+def test_steps_go_from_worker_to_worker():
+    """In the middle of an exchange: where nothing limits its time it moves, else it stays until that is over."""
+    for limit in (0, 100):
+        with Guarded("-t", "4", "-o", "auth_timeout=%d,max_threads=4" % limit, control=True) as g, g.daemon.operator() as o:
+            clients = [g.client() for _ in range(12)]
+
+            def turn(n):
+                assert o.ask(b"config set threads %d" % n) == b"OK"
+                if limit == 0:
+                    wait_for(lambda: o.stat("mayfly_threads_leaving") == 0, "the others are parked")
+            for c in clients:
+                assert c.ask_frame(frame(AUTH, b"LOGIN")) == (CONTINUE, b"Username:")
+            turn(1)
+            for i, c in enumerate(clients):
+                name = b"nobody" if i % 3 == 0 else b"user@realm"
+                assert c.ask_frame(frame(STEP, b"LOGIN", name)) == (CONTINUE, b"Password:")
+            turn(4)
+            turn(1)
+            if limit != 0:
+                wait_for(lambda: o.stat("mayfly_threads_leaving") == 3, "they wait where they are")
+            for i, c in enumerate(clients):
+                assert c.ask_frame(frame(STEP, b"LOGIN", b"pass")) == (FAILED if i % 3 == 0 else GOOD)
+                if i % 3 == 0:
+                    c.close()
+            wait_for(lambda: o.stat("mayfly_threads_leaving") == 0, "the others are parked")
+            assert all(c.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND for i, c in enumerate(clients) if i % 3 != 0)
 
 
 def test_who_fails_is_not_known_any_more():

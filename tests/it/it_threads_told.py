@@ -219,4 +219,6 @@ def test_load_goes_on_through_all_of_it():
             load.goes_on()
 
 
+if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+    mayfly.skip_all(mayfly.Inapplicable("with drop_privileges no thread can be made"))
 mayfly.main(globals())
