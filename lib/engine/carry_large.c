@@ -11,6 +11,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/store_common.h"
 #include "lib/engine/visit.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/value.h"
 
 /* A large value on its way: its segments are pinned, the rest of it is copied. */
@@ -100,7 +101,8 @@ static struct store store_of(const struct load *l, const struct item *it,
                           .deadline = over->deadline,
                           .over = over,
                           .cas_new = it->cas,
-                          .may_wait = true};
+                          .may_wait = true,
+                          .takes_due = true}; /* what has to be kept goes along */
 }
 
 /*
@@ -171,7 +173,8 @@ static enum outcome finish_pinned(struct load *l)
 }
 
 /*
- * The item was past its deadline, and is dropped if it is still: a touch may have been faster.
+ * The item was past its deadline, and is dropped if it is still (unless a hold has begun): a
+ * touch may have been faster.
  * The cas would not tell what was found from what a client stores there. Context: read side.
  */
 static enum outcome drop_due(struct load *l, msec_t now)
@@ -180,6 +183,7 @@ static enum outcome drop_due(struct load *l, msec_t now)
     bool is_there;
 
     visit_enter(l->c->engine, &v, l->c->large.hash, key_of(l), now);
+    v.is_move = true;
     visit_find(&v);
     is_there = v.is_live && v.owner == l->c->from;
     visit_leave(&v);
@@ -199,7 +203,7 @@ static bool begin_load(struct load *l, enum outcome *out)
     if (it == NULL) {
         return false;
     }
-    if (item_is_due(it, now)) {
+    if (item_is_due(it, shard_due_now(l->c->from, now))) {
         *out = drop_due(l, now);
         return false;
     }

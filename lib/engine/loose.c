@@ -120,7 +120,7 @@ bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec
     enum outcome out;
 
     must_be_reading();
-    visit_enter(e, &v, st->hash, st->key, now);
+    store_enter(e, &v, st, now);
     if (v.to != l->parts.shard && l->parts.segments != 0) {
         visit_leave(&v); /* the slot has moved since they were taken */
         return false;

@@ -62,7 +62,6 @@ void store_finish_specially(struct visit *v, const struct store *st, struct item
     }
     if (over != NULL && over->is_copy) {
         item_copy_use(v->item, it);
-        v->is_move = over->is_move;
     }
     if (st->kept != NULL) {
         item_mark(it, st->kept->marks);

@@ -63,6 +63,15 @@ struct store_over {
     bool is_move; /* into another shard: nothing changes for anyone */
 };
 
+/* visit_enter() for a store that may be the mover's. Context: read side, no shard held. */
+static inline void store_enter(struct engine *e, struct visit *v, const struct store *st,
+                               msec_t now)
+{
+    must_be_reading();
+    visit_enter(e, v, st->hash, st->key, now);
+    v->is_move = st->over != NULL && st->over->is_move;
+}
+
 /* The rest of store_finish(). Context: in shard. */
 void store_finish_specially(struct visit *v, const struct store *st, struct item *it);
 

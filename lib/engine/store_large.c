@@ -30,7 +30,7 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
     struct visit v;
     enum outcome out;
 
-    visit_enter(e, &v, st->hash, st->key, now);
+    store_enter(e, &v, st, now);
     visit_find(&v);
     out = store_judge(&v, st);
     if (v.to != l->shard || l->epoch != l->shard->memory.epoch || did_change(&v, c) ||
@@ -91,7 +91,7 @@ enum outcome store_commit(struct engine *e, struct store_commit *c, msec_t now)
     if (c->tail.ptr != NULL) {
         l.parts.tail = c->tail.ptr;
     }
-    visit_enter(e, &v, st->hash, st->key, now);
+    store_enter(e, &v, st, now);
     if (v.to != l.parts.shard && l.parts.segments != 0) {
         /* The slot moved while the value was on its way. */
         struct shard *to = v.to;

@@ -112,9 +112,14 @@ void visit_enter_slowly(struct engine *e, struct visit *v)
 
 void visit_expire(struct visit *v)
 {
+    const bool may_go = item_is_due(v->item, shard_due_now(v->owner, v->now));
+
     shard_must_be_entered(v->owner);
+    if (v->from != NULL && v->is_move && !may_go) {
+        return; /* the mover takes over what has to be kept */
+    }
     /* A slot that moves would leave what is kept in one shard, and a new item in the other. */
-    if (v->from != NULL || item_is_due(v->item, shard_due_now(v->owner, v->now))) {
+    if (v->from != NULL || may_go) {
         keyspace_expire(v->owner, v->hash, v->slot, SHARD_EXPIRED_LAZY, v->now);
         v->slot = NULL;
     }

@@ -60,8 +60,7 @@ static inline msec_t shard_due_limit(const struct shard *s, msec_t now)
  * readers and writers, which compare with the clock. Three exceptions remove them all the same:
  * an item that is stored under the same key replaces one; when there is no room, they go before
  * items that are alive; and in a slot that moves to another shard a writer who meets one drops
- * it, and so does the mover if its value is large. Context: any thread; in shard, the result
- * stays valid until the shard is left.
+ * it. Context: any thread; in shard, the result stays valid until the shard is left.
  */
 static inline msec_t shard_due_now(const struct shard *s, msec_t now)
 {

@@ -9,6 +9,7 @@
 
 #include "lib/engine/erase.h"
 #include "lib/engine/fetch.h"
+#include "lib/engine/migrate.h"
 #include "lib/memory/tidy.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
@@ -219,6 +220,42 @@ TEST(what_expires_while_its_slot_moves_is_not_held)
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_check(&f, fixture_key("k", i), 20);
     }
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* On a primary that holds expired items, and on a replica, which expires none by itself. */
+TEST_LOOP(what_is_held_moves_with_its_slot, 2)
+{
+    static const size_t lens[] = {10, 16335, 100000, 1000000}; /* the last: whole segments */
+    const bool is_replica = _i == 1;
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 64 * MIB;
+    fixture_start_threaded(&f, &cfg);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 0), MF_OK);
+    if (is_replica) {
+        engine_follow_due(&f.engine, DUE_NOTHING);
+    } else {
+        hold();
+    }
+    for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        fixture_set_until(&f, fixture_key("k", i), lens[i], fixture_now(&f) + 10);
+    }
+    clock_advance(&f.engine.clock, 10);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_OK);
+    ck_assert_uint_eq(ctr_get(shard_counters(f.engine.shards[1]), CTR_curr_items), 4);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 4);
+    for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        ck_assert(!fixture_has(&f, fixture_key("k", i)));
+    }
+    engine_follow_due(&f.engine, MSEC_NEVER);
+    end_hold();
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 4);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_verify(&f);
     fixture_stop(&f);
 }
