@@ -44,9 +44,12 @@ enum dump_format {
 /* A dump under way: where its walk over all shards is, and how much may still come. */
 struct dump {
     struct position at;
+    uint64_t begun;      /* version of the routing table when this pass began */
+    uint64_t since;      /* and the one before; slots that changed later are in this pass */
     uint32_t items_left; /* DUMP_CACHE */
     uint32_t bytes_left; /* DUMP_CACHE: lines, the last one included */
     uint8_t format;      /* enum dump_format */
+    uint8_t pass;        /* see dump.c */
     bool is_over;        /* no more items are wanted: the last line alone is left */
     bool is_active;
 };

@@ -19,6 +19,7 @@
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
+#include "lib/shard/keyspace.h"
 #include "lib/shard/position.h"
 #include "proto/encode.h"
 
@@ -28,9 +29,84 @@
 /* Longest line: seven numbers and the words between them, about 60 bytes. */
 #define LINE_MAX_BYTES (ENCODE_URI_BYTES(ITEM_KEY_MAX) + 7 * NUM_DIGITS_MAX + 96)
 
+/* ---- passes ------------------------------------------------------------------------------ */
+
+/*
+ * Slots do not wait for a dump, because its client may be slow. So an item may move from a
+ * shard that the dump has not reached to one that it has passed. Each further pass covers the
+ * slots whose state changed since the previous pass began; when there are none, the dump is
+ * complete. Such a pass goes over the shards that slots leave before those they go to, as items
+ * move that way. The second pass covers also slots that were on their way before the dump
+ * began: the first one may have gone over their shards in the other order.
+ */
+enum pass {
+    PASS_NONE, /* the dump has not begun */
+    PASS_ALL,
+    PASS_FROM,
+    PASS_TO,
+    PASS_FROM_AGAIN,
+    PASS_TO_AGAIN,
+};
+
+static uint32_t slot_of(const struct shard *s, const struct item *it)
+{
+    return (uint32_t)(shard_hash(s, it) >> (64 - ROUTE_SLOT_BITS));
+}
+
+static bool is_of_pass(const struct dump *d, const struct route *rt, uint32_t slot,
+                       uint32_t shard)
+{
+    const struct route_slot *rs = &rt->slot[slot];
+
+    if (d->pass == PASS_ALL) {
+        return true;
+    }
+    if (rt->changed[slot] <= d->since && !(d->pass <= PASS_TO && route_is_moving(rs))) {
+        return false;
+    }
+    return d->pass == PASS_FROM || d->pass == PASS_FROM_AGAIN
+               ? rs->from == shard
+               : route_is_moving(rs) && rs->to == shard;
+}
+
+/* Has this pass anything to do in the shard? */
+static bool has_any(const struct dump *d, const struct route *rt, uint32_t shard)
+{
+    uint32_t slot = 0;
+
+    while (slot < ROUTE_SLOTS && !is_of_pass(d, rt, slot, shard)) {
+        slot++;
+    }
+    return slot < ROUTE_SLOTS;
+}
+
+/* All shards are done in this pass. False: there is no other pass to make. */
+static bool next_pass(struct dump *d, const struct route *rt)
+{
+    uint32_t slot = 0;
+
+    d->at = (struct position){0};
+    if (d->pass == PASS_FROM || d->pass == PASS_FROM_AGAIN) {
+        d->pass++;
+        return true;
+    }
+    d->pass = d->pass == PASS_NONE  ? PASS_ALL
+              : d->pass == PASS_ALL ? PASS_FROM
+                                    : PASS_FROM_AGAIN;
+    d->since = d->begun;
+    d->begun = rt->version;
+    while (slot < ROUTE_SLOTS && !is_of_pass(d, rt, slot, rt->slot[slot].from)) {
+        slot++;
+    }
+    return slot < ROUTE_SLOTS;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
 struct slice {
     struct turn *turn;
     struct dump *dump;
+    const struct route *route;
     int64_t unix_offset_ms; /* added to a time of the engine it makes unix milliseconds */
 };
 
@@ -123,6 +199,14 @@ static bool exceeds(struct dump *d, size_t n)
     return false;
 }
 
+static bool is_wanted(const struct slice *k, const struct shard *s, const struct item *it)
+{
+    const struct dump *d = k->dump;
+
+    return !d->is_over &&
+           (d->pass == PASS_ALL || is_of_pass(d, k->route, slot_of(s, it), s->id));
+}
+
 static void on_item(void *arg, const struct shard *s, const struct item *it)
 {
     const struct slice *k = arg;
@@ -130,8 +214,7 @@ static void on_item(void *arg, const struct shard *s, const struct item *it)
     char *begin;
     size_t n;
 
-    (void)s;
-    if (k->dump->is_over) {
+    if (!is_wanted(k, s, it)) {
         return;
     }
     begin = turn_room(t, LINE_MAX_BYTES);
@@ -141,28 +224,47 @@ static void on_item(void *arg, const struct shard *s, const struct item *it)
     }
 }
 
+/* ---- slices ------------------------------------------------------------------------------ */
+
 /* Is this slice over? */
 static bool is_over(const struct turn *t)
 {
     return t->is_halted || t->out.len >= SLICE_BYTES;
 }
 
-/* Walk until the slice is over; true: all shards are done, or no more items are wanted. */
+/* Go one position further, or over one shard. False: that was all. */
+static bool step(struct dump *d, struct slice *k)
+{
+    const struct engine *e = k->turn->e;
+    const uint32_t shard = d->at.shard;
+
+    if (d->pass == PASS_NONE || shard == e->shard_count) {
+        return next_pass(d, k->route);
+    }
+    if (d->at.cursor == 0 && !has_any(d, k->route, shard)) {
+        position_go(&d->at, 0);
+    } else {
+        position_step(&d->at, e->shards[shard], k->turn->now, on_item, k);
+    }
+    return true;
+}
+
+/* Walk until the slice is over; true: all passes are done, or no more items are wanted. */
 static bool walk(struct turn *t, struct dump *d)
 {
     const struct engine *e = t->e;
     struct slice k = {
         .turn = t,
         .dump = d,
+        .route = router_read(&e->router),
         .unix_offset_ms = clock_unix_offset_ms(&e->clock),
     };
 
     do {
         for (unsigned n = 0; n < STEPS_A_LOOK && !is_over(t); n++) {
-            if (d->is_over || d->at.shard == e->shard_count) {
+            if (d->is_over || !step(d, &k)) {
                 return true;
             }
-            position_step(&d->at, e->shards[d->at.shard], t->now, on_item, &k);
         }
     } while (!is_over(t) && !tasks_slice_is_over(t->w));
     return false;

@@ -76,6 +76,11 @@ enum mf_err router_publish_all(struct router *r, const struct route_slot slots[R
     memcpy(next, now, sizeof(*next));
     next->version++;
     memcpy(next->slot, slots, sizeof(next->slot));
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (memcmp(&now->slot[i], &slots[i], sizeof(slots[i])) != 0) {
+            next->changed[i] = next->version;
+        }
+    }
     atomic_store_explicit(&r->route, next, memory_order_release);
     reclaim_push(r->reclaimer, &now->retired);
     return MF_OK;

@@ -40,6 +40,7 @@ struct route {
         uint16_t to;   /* == from, or where they are moving to */
         uint16_t put;  /* where new items go: == from until the move begins, then == to */
     } slot[ROUTE_SLOTS];
+    uint64_t changed[ROUTE_SLOTS]; /* version of the table in which the slot's state changed */
 };
 
 struct router {

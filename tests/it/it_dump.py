@@ -258,6 +258,27 @@ def test_cachedump():
         assert c.ask(b"stats cachedump 1") == b"CLIENT_ERROR bad command line"
 
 
+def test_every_key_while_slots_move():
+    """A client reads some of it, then items go to shards that the dump has passed; all keys come all the
+    same. If slots are on their way for the rest of the dump it ends, too."""
+    keys = {b"%0150d" % i for i in range(20000)}
+    for slowly in (False, True):
+        with Daemon("-t", "2", "-m", "64", "-M", "-o", "shards=4", control=True) as d, d.operator() as o, \
+                d.client(rcvbuf=4096) as c:
+            store(o, keys)
+            c.send(b"lru_crawler mgdump all\r\n")
+            assert c.line() == b"OK"
+            found = [c.line() for _ in range(len(keys) // 3)]
+            assert o.ask(b"config set move_cpu_pct %d shards 1" % (1 if slowly else 100)) == b"OK"
+            wait_for(lambda: int(o.stats(b"moves")["move_slots_done"]) > 0, "some slots have moved")
+            if not slowly:
+                wait_for(lambda: o.stats(b"moves")["move_state"] == "idle", "all of them have")
+            while (line := c.line()) != b"EN":
+                found.append(line)
+            missing = keys - {line.split()[1] for line in found}
+            assert not missing, len(missing)
+
+
 def test_keys_cannot_break_the_lines_of_cachedump_and_detail():
     """Keys of the binary protocol are any bytes."""
     evil = b"p\r\nEND\r\n \0:x"

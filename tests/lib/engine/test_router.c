@@ -67,6 +67,23 @@ TEST(slots_are_dealt_evenly)
     reclaim_destroy(&r);
 }
 
+TEST(each_slot_has_the_version_of_its_change)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct router router;
+
+    ck_assert_int_eq(router_init(&router, shards, 2, r), MF_OK);
+    ck_assert_int_eq(router_publish(&router, 5, 3, route_moving(0, 1)), MF_OK);
+    ck_assert_int_eq(router_publish(&router, 4, 2, route_moving(0, 1)), MF_OK);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        const uint64_t wanted = i == 4 ? 2 : i >= 5 && i < 8 ? 1 : 0;
+
+        ck_assert_uint_eq(published(&router)->changed[i], wanted);
+    }
+    router_fini(&router);
+    reclaim_destroy(&r);
+}
+
 TEST(publish_changes_a_range_in_a_copy)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
