@@ -23,8 +23,8 @@ static enum turn_stop cancel(struct turn *t, const struct request *r)
     if (!info.is_under_way) {
         return turn_answer(t, r, REPLY_NOT_FOUND);
     }
-    engine_cancel_shards(&crew->engine);
-    return turn_answer(t, r, REPLY_OK);
+    return turn_answer(t, r,
+                       engine_cancel_shards(&crew->engine) ? REPLY_OK : REPLY_MOVES_LIMIT);
 }
 
 enum turn_stop exec_moves(struct turn *t, const struct request *r)

@@ -38,6 +38,7 @@
 #include "daemon/service/replicate.h"
 #include "daemon/service/server_check.h"
 #include "daemon/service/upgrade.h"
+#include "daemon/worker/live.h"
 #include "daemon/worker/shards.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -170,6 +171,15 @@ static void on_room_message(struct message *m, void *receiver)
     }
 }
 
+static void on_cancelled_message(struct message *m, void *receiver)
+{
+    struct server *s = server_of(receiver);
+
+    (void)m;
+    notice_taken(&s->crew.cancelled);
+    live_note_cancel(&s->crew);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *s = server_of(handle->data);
@@ -260,6 +270,7 @@ static int open_loop(struct server *s)
     notice_init(&s->crew.stop, on_stop_message);
     notice_init(&s->crew.upgrade, on_upgrade_message);
     notice_init(&s->crew.room, on_room_message);
+    notice_init(&s->crew.cancelled, on_cancelled_message);
     s->crew.on_certs_ask = renewal_on_ask;
     s->crew.on_config_ask = reconfigure_on_ask;
     s->crew.prepare_option = prepare_option;

@@ -198,6 +198,7 @@ struct crew {
     struct handover handover;       /* its functions are for any thread */
     char upgrade_program[PATH_MAX]; /* of who claimed the notice; empty: that of this one */
     struct notice room;
+    struct notice cancelled;        /* a move of items has ended that was cancelled */
     crew_prepare_fn prepare_option; /* [const] the server's, or NULL */
     void (*on_options)(
         struct crew *crew); /* [const] they have changed; the server's, or NULL */

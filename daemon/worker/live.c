@@ -374,3 +374,22 @@ bool live_set_limit(struct crew *crew, uint64_t bytes)
     pthread_mutex_unlock(&crew->live.lock);
     return is_done;
 }
+
+void live_note_cancel(struct crew *crew)
+{
+    struct reshard_info info;
+    bool differs;
+
+    must_be_main();
+    engine_reshard_info(&crew->engine, &info);
+    if (info.state != RESHARD_CANCELLED) {
+        return; /* another number is wanted by now */
+    }
+    pthread_mutex_lock(&crew->live.lock);
+    differs = setting_get(crew->settings, shards) != info.wanted;
+    setting_set(crew->settings, shards, info.wanted);
+    pthread_mutex_unlock(&crew->live.lock);
+    if (differs) {
+        log_notice("options, shards is %u now (moves cancel)", (unsigned)info.wanted);
+    }
+}

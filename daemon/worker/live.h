@@ -86,6 +86,13 @@ void live_copy(struct crew *crew, struct settings *out);
  */
 bool live_pass(struct crew *crew, struct buf *out);
 
+/*
+ * A move of items that was cancelled has ended: the option shards becomes the number of those
+ * that items are in, so that it says what is wanted, and so does what is written of it (config
+ * rewrite, an upgrade). Context: main.
+ */
+void live_note_cancel(struct crew *crew);
+
 /* The limit on memory alone (cache_memlimit). False: it cannot be had. Context: as above. */
 bool live_set_limit(struct crew *crew, uint64_t bytes);
 

@@ -47,7 +47,8 @@ static void log_end(const struct reshard_info *i)
 /* A reshard_told_fn. */
 static void on_change(void *arg, const struct reshard_info *i)
 {
-    struct moving *m = arg;
+    struct crew *crew = arg;
+    struct moving *m = &crew->moving;
 
     switch (i->state) {
     case RESHARD_WAITS:
@@ -67,6 +68,9 @@ static void on_change(void *arg, const struct reshard_info *i)
     case RESHARD_CANCELLED:
         m->has_told_full = false;
         log_end(i);
+        if (i->state == RESHARD_CANCELLED && crew->cancelled.message.fn != NULL) {
+            notice_post(&crew->cancelled, &crew->main_mailbox);
+        }
         break;
     }
 }
@@ -74,7 +78,7 @@ static void on_change(void *arg, const struct reshard_info *i)
 void moving_log(struct crew *crew)
 {
     must_be_main();
-    engine_tell_reshard(&crew->engine, on_change, &crew->moving);
+    engine_tell_reshard(&crew->engine, on_change, crew);
 }
 
 void moving_log_end(struct crew *crew)

@@ -431,19 +431,23 @@ void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct)
     pthread_mutex_unlock(&r->mutex);
 }
 
-void engine_cancel_shards(struct engine *e)
+bool engine_cancel_shards(struct engine *e)
 {
     struct reshard *r = &e->reshard;
+    bool may = true;
 
     pthread_mutex_lock(&r->mutex);
     if (r->is_running && !r->is_cancelled) {
-        r->is_cancelled = true;
-        if (r->move != NULL) {
+        /* From now on the limit is judged by the shards that stay. */
+        may = want(e, sharers(e));
+        r->is_cancelled = may;
+        if (may && r->move != NULL) {
             move_cancel(r->move);
         }
         pthread_cond_broadcast(&r->changed);
     }
     pthread_mutex_unlock(&r->mutex);
+    return may;
 }
 
 void reshard_stop(struct engine *e)

@@ -12,6 +12,7 @@
 #ifndef MAYFLY_LIB_ENGINE_RESHARD_H
 #define MAYFLY_LIB_ENGINE_RESHARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "lib/base/err.h"
@@ -39,9 +40,11 @@ void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct);
 
 /*
  * No more slots begin to move, and those on their way arrive; then the wanted number is that of
- * the shards that have slots. Context: any thread, outside a section.
+ * the shards that have slots. False: the limit has been lowered to one that the wanted number
+ * bears, but not the number of shards that there are; the move goes on. Context: any thread,
+ * outside a section.
  */
-void engine_cancel_shards(struct engine *e);
+bool engine_cancel_shards(struct engine *e);
 
 /*
  * Call fn whenever the state changes, from now on; NULL: no more. Context: any thread, outside

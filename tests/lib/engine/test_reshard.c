@@ -391,8 +391,31 @@ TEST(what_is_cancelled_is_in_one_shard)
     ck_assert_uint_gt(i.items, 0);
     ck_assert_uint_eq(i.wanted, memory_sharers(&f.engine.shards[0]->memory));
     check_all();
-    engine_cancel_shards(&f.engine); /* of nothing */
+    ck_assert(engine_cancel_shards(&f.engine)); /* of nothing */
     become(2);
+    check_all();
+}
+
+/* The limit is judged by the shards that there are as soon as a move is cancelled. */
+TEST(a_move_that_the_limit_needs_is_not_cancelled)
+{
+    const uint64_t limit = (uint64_t)budget_limit(&f.engine.budget);
+    uint32_t least;
+    uint32_t most;
+
+    engine_shard_bounds(&f.engine, limit / 2, &least, &most);
+    become(most + 1);
+    ck_assert_int_eq(engine_set_shards(&f.engine, 1, 1), MF_OK);
+    wait_for_items(10);
+    ck_assert(engine_set_limit(&f.engine, limit / 2));
+    ck_assert(!engine_cancel_shards(&f.engine));
+    ck_assert_uint_eq(info().wanted, 1);
+    ck_assert(engine_set_limit(&f.engine, limit));
+    ck_assert(engine_cancel_shards(&f.engine));
+    ck_assert_uint_eq(info().wanted, most + 1);
+    ck_assert(!engine_set_limit(&f.engine, limit / 2));
+    engine_set_move_cpu_pct(&f.engine, 100);
+    wait_until(RESHARD_CANCELLED);
     check_all();
 }
 
