@@ -521,8 +521,6 @@ enum carry_state carry_shard(struct carry *c)
     c->may_evict = false;
     c->has_begun = false;
     c->large.key_len = 0;
-    c->turns = 0;
-    c->used = clock_thread_us();
     do {
         begin_search(c);
         while (c->at != 0 && c->state == CARRY_GOES_ON) {
@@ -533,6 +531,9 @@ enum carry_state carry_shard(struct carry *c)
     if (carry_give_back(c)) {
         carry_end_period(c);
         (void)carry_give_back(c); /* the next shard begins with it */
+    }
+    if (c->state == CARRY_GOES_ON) {
+        carry_pace(c);
     }
     return c->state == CARRY_GOES_ON ? CARRY_DONE : c->state;
 }

@@ -79,8 +79,8 @@ struct carry {
     unsigned fruitless;
     bool has_begun; /* with some room */
     bool may_evict; /* the new shard has to make room itself */
-    usec_t used;    /* of CPU, when it rested last */
-    unsigned turns;
+    usec_t used;    /* of CPU, when it rested last: in this shard or one before */
+    unsigned turns; /* the same: each shard may take few */
     struct carry_pick pick[CARRY_BATCH];
     unsigned picks;
     struct carry_large large;

@@ -44,6 +44,9 @@
 #define FRUITLESS_MAX 200
 #define REST_NS       1000000L
 
+/* While it rests it looks this often whether it is to stop, or may take more of a CPU. */
+#define PAUSE_US 10000
+
 static void rest(long ns)
 {
     const struct timespec t = {ns / 1000000000L, ns % 1000000000L};
@@ -51,22 +54,44 @@ static void rest(long ns)
     (void)nanosleep(&t, NULL);
 }
 
-bool carry_turn(struct carry *c)
+/* How long to rest after so much CPU, in microseconds; 0: not at all, or no longer. */
+static usec_t pause_after(const struct carry *c, usec_t used)
 {
     const uint32_t cpu_pct = atomic_load_explicit(c->cpu_pct, memory_order_relaxed);
 
+    return cpu_pct >= 100 || atomic_load_explicit(c->stop, memory_order_relaxed)
+               ? 0
+               : used * (100 - cpu_pct) / cpu_pct;
+}
+
+void carry_pace(struct carry *c)
+{
+    usec_t used;
+    usec_t began;
+    usec_t rested = 0;
+    usec_t pause;
+
+    must_not_be_reading();
+    if (pause_after(c, 100) == 0 || (used = clock_thread_us() - c->used) < BUDGET_run_us) {
+        return;
+    }
+    began = clock_mono_us();
+    while ((pause = pause_after(c, used)) > rested) {
+        rest((long)(pause - rested < PAUSE_US ? pause - rested : PAUSE_US) * 1000);
+        rested = clock_mono_us() - began;
+    }
+    c->used = clock_thread_us();
+}
+
+bool carry_turn(struct carry *c)
+{
     must_not_be_reading();
     if (atomic_load_explicit(c->stop, memory_order_relaxed)) {
         c->state = CARRY_STOPPED;
         return false;
     }
-    if (cpu_pct < 100 && ++c->turns % STEPS_A_LOOK == 0) {
-        usec_t used = clock_thread_us() - c->used;
-
-        if (used >= BUDGET_run_us) {
-            rest((long)(used * 1000 * (100 - cpu_pct) / cpu_pct));
-            c->used = clock_thread_us();
-        }
+    if (++c->turns % STEPS_A_LOOK == 0) {
+        carry_pace(c);
     }
     return true;
 }

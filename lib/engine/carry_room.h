@@ -13,6 +13,9 @@
 /* Old buckets of an index that is resized, moved with each batch of items. */
 #define CARRY_BUCKETS 16
 
+/* Rest, if so much CPU was used since the last time that cpu_pct asks for it, until a stop. */
+void carry_pace(struct carry *c);
+
 /* Between two turns: rest if it is time to. False: it was stopped. */
 bool carry_turn(struct carry *c);
 

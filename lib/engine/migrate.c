@@ -307,6 +307,8 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
                               .stop = &m->is_cancelled,
                               .count = &m->count,
                               .cpu_pct = &m->cpu_pct,
+                              .used = m->carry.used,
+                              .turns = m->carry.turns,
                               .leaving = leaving,
                               .owned = owned};
     /* The next index, and this one, exist at the same time: once is enough, at the end. */
@@ -466,6 +468,7 @@ enum mf_err move_run(struct move *m)
         return MF_OK;
     }
     set_state(m, MOVE_RUNS);
+    m->carry.used = clock_thread_us();
     if (m->on_begin != NULL) {
         m->on_begin(m->arg);
     }
