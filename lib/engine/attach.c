@@ -333,12 +333,18 @@ static bool tell_away(struct attach *a)
               (unsigned long long)(a->away_ms / 1000));
 }
 
-/* Does an engine with this config get along with what is there? */
+/*
+ * Does an engine with this config get along with what is there? A move to fewer shards may have
+ * been stopped, when the limit was lowered already to one that only these bear. Then it can go
+ * on, as it did under that limit.
+ */
 static bool fits(struct attach *a, const struct engine_config *cfg)
 {
     const struct attach_head *h = a->head;
+    const bool may_become = cfg->shards < h->shards &&
+                            share_fits(cfg->limit_bytes, cfg->shards, h->range_bytes, h->shift);
 
-    if (!share_fits(cfg->limit_bytes, h->shards, h->range_bytes, h->shift)) {
+    if (!may_become && !share_fits(cfg->limit_bytes, h->shards, h->range_bytes, h->shift)) {
         return no(a, "a limit of %llu bytes does not suit its %u shards",
                   (unsigned long long)cfg->limit_bytes, h->shards);
     }

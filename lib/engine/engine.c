@@ -198,7 +198,7 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
     moves_init(&e->moves);
     reshard_init(&e->reshard);
     budget_set_limit(&e->budget, (int64_t)cfg->limit_bytes);
-    if (!is_possible(cfg)) {
+    if (!is_warm && !is_possible(cfg)) { /* else attach_plan() has said that it is */
         return MF_EINVAL;
     }
     e->reclaimer = reclaim_create(reclaim_hook, e);

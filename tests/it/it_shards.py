@@ -469,6 +469,26 @@ def test_shards_that_are_not_wanted_any_more_are_not_left():
                 d.stop()
 
 
+def test_a_limit_for_the_shards_to_come_and_a_stop():
+    """The limit is lowered to what only the wanted shards bear, and the server stops before the move ends: the
+    next one has the items, and goes on."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
+        path = os.path.join(folder, "items")
+        with Daemon("-t", "1", "-m", "128", "-e", path, "-o", "shards=100", control=True) as d, d.operator() as c:
+            fill(c, 4 * ITEMS)
+            assert c.ask(b"config set move_cpu_pct 1 shards 2") == b"OK"
+            assert c.ask(b"config set memory_limit 64") == b"OK"
+            d.stop()
+            assert "items are in" not in d.log(), "the move is not over"
+        with Daemon("-t", "1", "-m", "64", "-e", path, "-o", "shards=2", control=True) as d, d.operator() as c:
+            assert int(c.stats(b"shards")["shards"]) == 100, d.log()
+            wait_until_moved(c, 2)
+            assert count_items(c, 4 * ITEMS) > 4 * ITEMS * 0.9, count_items(c, 4 * ITEMS)
+            for i in range(2000):
+                assert c.set(b"new%d" % i, b"x" * 1000) == b"STORED"
+            d.stop()
+
+
 def test_the_part_of_a_cpu():
     """A slow machine only makes the part smaller. It can be seen if the move takes a while."""
     with Daemon("-t", "1", "-m", "512", "-M", control=True) as d, d.operator() as c:

@@ -660,10 +660,12 @@ TEST(the_shards_are_those_that_were_left)
         }
     }
     stop();
-    /* Each shard needs something to work with. */
+    /* Each shard needs something to work with, but items may be moved to fewer. */
     shards = 1;
     limit = 3 * MIB;
-    start_cold("does not suit its 4 shards");
+    start_warm();
+    ck_assert_uint_eq(f.engine.shard_count, 4);
+    ck_assert_uint_eq(a.items, 100);
     stop();
 }
 
