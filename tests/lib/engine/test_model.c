@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random operations with every option of each, compared with a plain model: a few keys, values
- * from empty to several segments, a moving clock, items that are cleaned or moved to another
- * shard in between, of which there are more or fewer. The model follows memcached's answers.
+ * from empty to several segments, a moving clock, flushes at once and later, holds of what has
+ * expired, items that are cleaned or moved to another shard in between, of which there are more
+ * or fewer, and walks over all of them. The model follows memcached's answers.
  */
 #include "lib/shard/shard.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/base/num.h"
+#include "lib/engine/flush.h"
 #include "lib/engine/migrate.h"
 #include "lib/engine/reshard.h"
+#include "lib/engine/walk.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
 #include "tests/common/unit.h"
@@ -371,6 +375,103 @@ static void do_use(struct model *m, const char *key)
     }
 }
 
+static msec_t flush_at; /* of the model: MSEC_NEVER: none is to come */
+
+static void flush_models(void)
+{
+    for (unsigned k = 0; k < KEYS; k++) {
+        models[k].is_there = false;
+    }
+    flush_at = MSEC_NEVER;
+}
+
+static void advance(void)
+{
+    clock_advance(&f.engine.clock, (msec_t)rng_below(&rng, 40));
+    if (fixture_now(&f) >= flush_at) {
+        flush_models();
+    }
+}
+
+/* At once, or later instead of at an earlier instant. */
+static void flush(void)
+{
+    const msec_t at = fixture_now(&f) + (msec_t)(flip() ? 0 : rng_below(&rng, 100));
+    enum outcome out;
+
+    do {
+        out = engine_flush(&f.engine, at, fixture_now(&f), true);
+    } while (out == OUT_WAIT);
+    ck_assert_int_eq(out, OUT_OK);
+    if (at <= fixture_now(&f)) {
+        flush_models();
+    } else {
+        flush_at = at;
+    }
+}
+
+/* What has expired is kept for a while, or no longer; nobody finds it. */
+static void hold(void)
+{
+    engine_hold_expired(&f.engine, flip() ? 0 : fixture_now(&f) + (msec_t)rng_below(&rng, 200));
+}
+
+/* ---- walks ------------------------------------------------------------------------------- */
+
+static unsigned seen[KEYS];
+
+static void on_item(void *arg, const struct ship_item *it)
+{
+    uint64_t k;
+
+    (void)arg;
+    ck_assert_int_eq(num_u64(it->key, &k), MF_OK);
+    ck_assert_uint_lt(k, KEYS);
+    seen[k]++;
+    ck_assert(models[k].is_there);
+    ck_assert_uint_eq(it->value_len, models[k].len);
+    ck_assert_uint_eq(it->cas, models[k].cas);
+    ck_assert_mem_eq(it->value.ptr, models[k].value, it->value.len);
+}
+
+static void on_part(void *arg, struct span part)
+{
+    (void)arg;
+    (void)part;
+}
+
+static void on_cut(void *arg)
+{
+    (void)arg;
+}
+
+static bool on_rest(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+/* Every item is met, wherever it goes meanwhile. */
+static void walk(void)
+{
+    static const struct ship_ops ops = {
+        .item = on_item, .part = on_part, .cut = on_cut, .rest = on_rest};
+    struct walk w;
+
+    memset(seen, 0, sizeof(seen));
+    ck_assert(walk_begin(&w, &f.engine, &ops, NULL, NULL));
+    while (walk_slice(&w)) {
+    }
+    ck_assert_int_eq(w.state, WALK_DONE);
+    walk_end(&w);
+    for (unsigned k = 0; k < KEYS; k++) {
+        end_if_due(&models[k]);
+        ck_assert(seen[k] != 0 || !models[k].is_there);
+    }
+}
+
+/* ---- what moves items -------------------------------------------------------------------- */
+
 /* Another number of shards; slots move while other operations go on. */
 static void change_shards(void)
 {
@@ -383,10 +484,10 @@ static void change_shards(void)
     }
 }
 
-/* Whatever moves items. */
+/* Whatever moves items, or drops them. */
 static void stir(void)
 {
-    switch (rng_below(&rng, 8)) {
+    switch (rng_below(&rng, 11)) {
     case 0:
         if (rng_below(&rng, 2) == 0) {
             change_shards();
@@ -406,13 +507,26 @@ static void stir(void)
         }
         break;
     case 2:
-        fixture_expire(&f);
+        if (engine_hold_left(&f.engine, fixture_now(&f)) == 0) {
+            fixture_expire(&f);
+        }
         break;
     case 3:
         fixture_verify(&f);
         break;
+    case 4:
+        hold();
+        break;
+    case 5:
+        if (rng_below(&rng, 3) == 0) {
+            flush();
+        }
+        break;
+    case 6:
+        walk();
+        break;
     default:
-        clock_advance(&f.engine.clock, (msec_t)rng_below(&rng, 40));
+        advance();
         break;
     }
 }
@@ -424,6 +538,7 @@ TEST_LOOP(the_engine_does_what_the_model_does, 8)
 
     rng_init(&rng, rng_seed() + (uint64_t)_i);
     memset(models, 0, sizeof(models));
+    flush_at = MSEC_NEVER;
     fixture_config(&cfg);
     cfg.shards = 2;
     cfg.limit_bytes = 16 * MIB;
