@@ -293,7 +293,7 @@ class Run:
         elif dice == 11:
             self.ask(c, rng.choice((b"save", b"bgsave")), b"BUSY", b"SERVER_ERROR flushed")
         elif dice == 12:
-            self.ask(c, b"moves cancel", b"NOT_FOUND")
+            self.ask(c, b"moves cancel", b"NOT_FOUND", b"CLIENT_ERROR the limit on memory")
         elif dice == 13:
             self.ask(c, b"config set move_cpu_pct %d balance %s" % (rng.choice((1, 20, 100)), rng.choice((b"yes", b"no"))))
         elif dice == 14:
