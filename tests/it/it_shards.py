@@ -218,6 +218,35 @@ def test_a_restart_in_the_midst_of_a_move():
                 assert d.process.wait(mayfly.PATIENCE) == 0, d.log()
 
 
+def test_ends_of_any_kind_at_any_moment():
+    """MAYFLY_SEED draws other moments. A crash leaves nothing, everything else all items."""
+    upgrades = "drop_privileges" not in " ".join(mayfly.MORE_ARGS)
+    rng = random.Random(int(os.environ.get("MAYFLY_SEED", "1"), 0))
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
+        path, has_items = os.path.join(folder, "items"), False
+        for number in range(16):
+            with Daemon("-t", str(rng.choice((1, 2, 4))), "-m", "256", "-M", "-e", path, "-o",
+                        "shards=%d,move_cpu_pct=%d" % (rng.choice((1, 2, 3, 5, 13)), rng.choice((1, 20, 100))),
+                        control=True) as d, d.operator() as c:
+                if not has_items:
+                    fill(c)
+                assert count_items(c) == ITEMS, (number, d.log())
+                for _ in range(rng.randrange(3)):
+                    shards(c, rng.choice((1, 2, 4, 7, 16)))
+                    time.sleep(rng.choice((0, 0.001, 0.01, 0.05)))     # some moment; no verdict rests on it
+                how = rng.choice((signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL))
+                has_items = how != signal.SIGKILL
+                if how == signal.SIGUSR2 and upgrades:
+                    ready = d.log().count("is ready")
+                    d.process.send_signal(how)
+                    wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+                    with d.operator() as o:
+                        assert count_items(o) == ITEMS, (number, d.log())
+                    how = signal.SIGTERM
+                d.process.send_signal(how if how != signal.SIGUSR2 else signal.SIGTERM)
+                assert d.process.wait(mayfly.PATIENCE) in (0, -signal.SIGKILL), (number, d.log())
+
+
 def test_a_crash_in_the_midst_of_a_move():
     with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
         path = os.path.join(folder, "items")
