@@ -19,6 +19,7 @@
  *   conf_words.h     the words of a file of flags
  *   conf_edit.h      the text of one, changed
  *   conf_file.h      files of options, and what they include
+ *   options_share.h  numbers that follow from what the machine has
  *   options_check.h  rules between options
  *   options_help.h   -h, -V, -i, and the lists of the manual
  *   options_print.h  settings as a configuration file has them

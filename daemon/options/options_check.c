@@ -9,10 +9,12 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "daemon/base/machine.h"
 #include "daemon/base/version.h"
 #include "daemon/options/cpu_list.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/options_rows.h"
+#include "daemon/options/options_share.h"
 #include "daemon/options/options_value.h"
 #include "daemon/options/save_rules.h"
 #include "lib/base/context.h"
@@ -309,16 +311,31 @@ static int check_sizes(const struct settings *s)
     return 0;
 }
 
-bool options_fit_items(const struct settings *s, uint64_t memory_bytes)
+static int settle_shares(struct settings *s)
 {
-    return s->item_size_max <= memory_bytes / 2;
+    enum option_id ids[OPTION_SHARES_MAX];
+    enum option_id id;
+    char why[OPTION_TEXT_BYTES];
+
+    if (options_with_share(s, ids) == 0) {
+        return 0;
+    }
+    machine_look();
+    if (!options_settle_shares(s, &id, why)) {
+        option_fault(s, id, "%s", why);
+        return EX_USAGE;
+    }
+    return 0;
 }
 
 int options_check(struct settings *s)
 {
     must_be_main();
     set_implied(s);
-    int status = check_sizes(s);
+    int status = settle_shares(s);
+    if (status == 0) {
+        status = check_sizes(s);
+    }
     if (status == 0) {
         status = check_lru(s);
     }

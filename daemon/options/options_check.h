@@ -5,9 +5,6 @@
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_CHECK_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_CHECK_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "daemon/options/settings.h"
 
 /*
@@ -15,8 +12,5 @@
  * returns memcached's exit status, or 0. Context: main, before start, after all are set.
  */
 int options_check(struct settings *s);
-
-/* May the largest item be stored in that much memory? Context: any thread. */
-bool options_fit_items(const struct settings *s, uint64_t memory_bytes);
 
 #endif

@@ -39,11 +39,12 @@ const struct option_row option_rows[OPTION_COUNT] = {
 const struct option_line option_lines[] = {
 #define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
             help)                                                                              \
-    {settings, OPTION_##field, NULL, 0, {NULL, NULL}},
-#define LINE(settings, value) {settings, OPTION_COUNT, value, 0, {NULL, NULL}},
-#define SAME(settings, field) {settings, OPTION_##field, NULL, 0, {NULL, NULL}},
+    {settings, OPTION_##field, NULL, 0, {NULL, NULL}, false},
+#define LINE(settings, value)  {settings, OPTION_COUNT, value, 0, {NULL, NULL}, false},
+#define SAME(settings, field)  {settings, OPTION_##field, NULL, 0, {NULL, NULL}, false},
+#define GIVEN(settings, field) {settings, OPTION_##field, NULL, 0, {NULL, NULL}, true},
 #define IS(settings, field, number, yes, no)                                                   \
-    {settings, OPTION_##field, NULL, number, {no, yes}},
+    {settings, OPTION_##field, NULL, number, {no, yes}, false},
 #include "daemon/options/options.def"
 };
 const size_t option_line_count = sizeof(option_lines) / sizeof(option_lines[0]);

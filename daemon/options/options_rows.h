@@ -37,6 +37,8 @@ enum option_life { OPT_BOOT, OPT_LIVE };
 #define OPT_CLAMPED    2u
 #define OPT_UNSET_NO   4u
 #define OPT_UNSET_NULL 8u
+#define OPT_SHARE      16u
+#define OPT_AUTO       32u
 
 struct option_row {
     enum option_kind kind;
@@ -69,6 +71,7 @@ struct option_line {
     const char *value;
     int64_t number;
     const char *words[2]; /* for no and yes; NULL: none */
+    bool is_as_given;     /* as a user types it */
 };
 extern const struct option_line option_lines[];
 extern const size_t option_line_count;

@@ -151,6 +151,10 @@ static void put_settings(FILE *out)
                     line->words[0]);
             continue;
         }
+        if (line->is_as_given) {
+            fprintf(out, "The value of %s as it was given.\n", row->name);
+            continue;
+        }
         put_help(out, row);
         if ((row->traits & OPT_IGNORED) != 0) {
             fputs(".Pq memcached's; without effect here\n", out);

@@ -190,6 +190,7 @@ void option_copy(struct settings *s, const struct settings *from, enum option_id
     } else {
         option_store_number(s, row, load_number(from, row) / scale_of(row));
     }
+    setting_set_share(s, id, setting_share(from, id));
     atomic_store_explicit(&s->sources[id], (uint8_t)setting_source(from, id),
                           memory_order_relaxed);
 }
@@ -273,6 +274,15 @@ static const char *type_number(const struct option_row *row, int64_t number, cha
     }
 }
 
+static const char *type_share(const struct option_row *row, uint32_t percent, char *text)
+{
+    if ((row->traits & OPT_AUTO) != 0) {
+        return "auto";
+    }
+    snprintf(text, OPTION_TEXT_BYTES, "%" PRIu32 "%%", percent);
+    return text;
+}
+
 const char *option_typed(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
@@ -294,6 +304,9 @@ const char *option_typed(const struct settings *s, enum option_id id, char *text
         if (option_may_be_unset(row) && load_number(s, row) == row->def) {
             return "";
         }
+        if (setting_share(s, id) != 0) {
+            return type_share(row, setting_share(s, id), text);
+        }
         return type_number(row, load_number(s, row) / scale_of(row), text);
     }
 }
@@ -303,6 +316,9 @@ const char *option_typed_in_bytes(const struct settings *s, enum option_id id, c
     const struct option_row *row = &option_rows[id];
 
     must(row->kind == OPT_MB || row->kind == OPT_KB);
+    if (setting_share(s, id) != 0) {
+        return type_share(row, setting_share(s, id), text);
+    }
     snprintf(text, OPTION_TEXT_BYTES, "%" PRId64 "%s", load_number(s, row) / scale_of(row),
              row->kind == OPT_MB ? "mb" : "kb");
     return text;
@@ -360,9 +376,12 @@ const char *option_range(const struct option_row *row, char *text)
                  row->dec_max);
         break;
     default:
-        snprintf(text, OPTION_TEXT_BYTES, "%.30s to %.30s%s%s",
+        snprintf(text, OPTION_TEXT_BYTES, "%.30s to %.30s%s%s%s",
                  type_number(row, row->min, least), type_number(row, row->max, greatest),
-                 scale_of(row) > 1 ? " " : "", scale_of(row) > 1 ? row->unit : "");
+                 scale_of(row) > 1 ? " " : "", scale_of(row) > 1 ? row->unit : "",
+                 (row->traits & OPT_SHARE) != 0  ? ", or 1% to 100%"
+                 : (row->traits & OPT_AUTO) != 0 ? ", or auto"
+                                                 : "");
         break;
     }
     return text;
@@ -452,6 +471,27 @@ static enum mf_err read_size(const struct option_row *row, const char *value, in
         *out = number / unit;
     }
     return err;
+}
+
+/* Is the value meant as a share of the machine? */
+static bool is_share(const struct option_row *row, const char *value)
+{
+    const size_t len = strlen(value);
+
+    return ((row->traits & OPT_AUTO) != 0 && strcmp(value, "auto") == 0) ||
+           ((row->traits & OPT_SHARE) != 0 && len > 0 && value[len - 1] == '%');
+}
+
+static bool read_share(const struct option_row *row, const char *value, uint32_t *percent,
+                       char *why)
+{
+    if ((row->traits & OPT_AUTO) != 0) {
+        *percent = 100;
+        return true;
+    }
+    return (num_u32(span_of(value, strlen(value) - 1), percent) == MF_OK && *percent >= 1 &&
+            *percent <= 100) ||
+           refuse_value(why, "\"%.40s\" is not a percentage from 1%% to 100%%", value);
 }
 
 /* Read a whole number of this row's kind; false and why when it is not one. */
@@ -650,6 +690,7 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
         return true;
     }
     const bool is_repeated = setting_source(s, id) == source;
+    uint32_t percent = 0;
     if (value == NULL) {
         if (!option_may_stand_alone(row)) {
             return refuse_missing(row, why);
@@ -669,6 +710,10 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
         if (!set_decimal(s, row, value, why)) {
             return false;
         }
+    } else if (is_share(row, value)) {
+        if (!read_share(row, value, &percent, why)) {
+            return false;
+        }
     } else {
         int64_t number = 0;
         const bool is_read = row->kind == OPT_ENUM ? read_word(row, value, &number, why)
@@ -678,6 +723,7 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
         }
         option_store_number(s, row, number);
     }
+    setting_set_share(s, id, percent);
     atomic_store_explicit(&s->sources[id], (uint8_t)source, memory_order_relaxed);
     return true;
 }

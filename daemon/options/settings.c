@@ -80,6 +80,8 @@ void settings_each_line(const struct settings *s, settings_line_fn fn, void *arg
         }
         if (line->words[0] != NULL) {
             fn(arg, line->name, line->words[option_is(s, line->id, line->number)]);
+        } else if (line->is_as_given) {
+            fn(arg, line->name, option_typed(s, line->id, text));
         } else {
             fn(arg, line->name,
                line->id == OPTION_COUNT ? line->value : option_show(s, line->id, text));

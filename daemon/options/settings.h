@@ -91,6 +91,8 @@ struct settings {
     struct engine_options engine;
     /* [atomic] */
     _Atomic uint8_t sources[OPTION_COUNT]; /* enum option_source */
+    _Atomic uint8_t shares[OPTION_COUNT];  /* percent of what the machine has (machine.h), for
+                                              OPT_SHARE and OPT_AUTO; 0: a number was given */
     /* [const] */
     bool compat[COMPAT_COUNT];                /* flags without effect that were given */
     struct option_place places[OPTION_COUNT]; /* of values that came from a file */
@@ -105,6 +107,20 @@ struct settings {
 static inline enum option_source setting_source(const struct settings *s, enum option_id id)
 {
     return (enum option_source)atomic_load_explicit(&s->sources[id], memory_order_relaxed);
+}
+
+/*
+ * The share of the machine that an option was set to, in percent; 0: a number. Its field has
+ * the number that follows from it (options_share.h). Context: any thread.
+ */
+static inline uint32_t setting_share(const struct settings *s, enum option_id id)
+{
+    return atomic_load_explicit(&s->shares[id], memory_order_relaxed);
+}
+
+static inline void setting_set_share(struct settings *s, enum option_id id, uint32_t percent)
+{
+    atomic_store_explicit(&s->shares[id], (uint8_t)percent, memory_order_relaxed);
 }
 
 /* Read or change a LIVE setting. Context: any thread. */

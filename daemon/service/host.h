@@ -1,29 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The machine around the process, as far as it can spoil what the options promise.
+ * The machine around the process (daemon/base/machine.h): what it leaves the server, at the
+ * start and while it serves. Options that were set to a share of it follow its changes.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_HOST_H
 #define MAYFLY_DAEMON_SERVICE_HOST_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
+struct server;
 struct settings;
 
-/*
- * The memory that the control groups of this process leave it, of version 2 (memory.max) or 1
- * (memory.limit_in_bytes), and of those above them as far as they can be seen; UINT64_MAX: no
- * limit. root: the folder in which proc and sys are, "" for the system's. Context: main.
- */
-uint64_t host_memory_max(const char *root);
+/* For what memory and CPUs the number of an option was refused last. */
+struct host_refusal {
+    bool is_there;
+    uint32_t cpus;
+    uint64_t memory;
+};
 
-/* Do all programs get huge pages, whether they ask or not? root as above. Context: main. */
-bool host_has_thp_always(const char *root);
+struct host_watch {
+    /* [main] */
+    uv_timer_t timer;
+    bool is_open;
+    struct host_refusal refusals[2]; /* of memory_limit and threads */
+};
 
 /* What the process may take when it is full: -m and what comes with it. Context: main. */
 uint64_t host_memory_need(const struct settings *settings);
 
-/* Say what of that does not fit, a line for each. Context: main, before start. */
-void host_log(const struct settings *settings, const char *root);
+/*
+ * Log the numbers of options that were set to a share of the machine, and what does not fit, a
+ * line for each. Context: main, before start.
+ */
+void host_log(const struct settings *settings);
+
+/*
+ * Look at the machine every few seconds, now that clients are served. Returns 0 or a libuv
+ * error. Context: main.
+ */
+int host_begin(struct server *s);
+
+/* Close the timer, if there is one; main's loop runs once more after that. Context: main. */
+void host_end(struct server *s);
 
 #endif

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/machine.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
@@ -223,6 +224,11 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
         if (!allow_path(ruleset, trusted[i], READ, handled)) {
             return false;
         }
+    }
+    /* Limits that may change, of the control groups. */
+    if (!allow_path(ruleset, "/sys/fs/cgroup", READ, handled) ||
+        (machine_root()[0] != '\0' && !allow_path(ruleset, machine_root(), READ, handled))) {
+        return false;
     }
     return allow_path(ruleset, "/dev/null", FS_READ_FILE | FS_WRITE_FILE, handled) &&
            allow_path(ruleset, s->sasl ? "/" : "/proc", READ, handled);

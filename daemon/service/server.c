@@ -27,7 +27,6 @@
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"
 #include "daemon/service/filter.h"
-#include "daemon/service/host.h"
 #include "daemon/service/landlock.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/memory_file.h"
@@ -223,6 +222,7 @@ static void close_loop(struct server *s)
     s->is_draining = false;
     vigil_end(s);
     balancer_end(s);
+    host_end(s);
     mailbox_close(&s->crew.main_mailbox);
     while (s->signal_count > 0) {
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
@@ -525,7 +525,7 @@ static int prepare_process(struct server *s)
     live_init(&s->crew);
     upgrade_take_live(settings, true);
     options_log(settings);
-    host_log(settings, "");
+    host_log(settings);
     status = privs_check_user(settings);
     if (status == 0) {
         /* With the rights and in the folder of the user that starts it, who sees what fails. */
@@ -633,6 +633,9 @@ static int begin_serving(struct server *s)
     err = vigil_begin(s);
     if (err == 0) {
         err = balancer_begin(s);
+    }
+    if (err == 0) {
+        err = host_begin(s);
     }
     if (err != 0) {
         log_error("server, cannot make a timer (%s)", uv_strerror(err));

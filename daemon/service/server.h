@@ -22,6 +22,7 @@
 
 #include "daemon/options/settings.h"
 #include "daemon/service/balancer.h"
+#include "daemon/service/host.h"
 #include "daemon/service/vigil.h"
 #include "daemon/service/welcome.h"
 #include "daemon/stats/stats.h"
@@ -53,6 +54,7 @@ struct server {
     enum crew_stop stopping;
     struct vigil vigil;
     struct balancer balancer;
+    struct host_watch host_watch;
     struct welcome welcome;
     bool is_tls_abandoned;    /* a thread still uses the certificates: they stay */
     bool is_started;          /* it has served: a stop may save */

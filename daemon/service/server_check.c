@@ -93,7 +93,7 @@ int server_check(struct settings *settings)
     }
     upgrade_take_live(settings, false);
     options_log(settings);
-    host_log(settings, "");
+    host_log(settings);
     const int opened = access_init(&access, settings);
     note(&first, opened);
     user = privs_check_user(settings);

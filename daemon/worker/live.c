@@ -12,8 +12,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/version.h"
 #include "daemon/options/cpu_list.h"
-#include "daemon/options/options_check.h"
 #include "daemon/options/options_passed.h"
+#include "daemon/options/options_share.h"
 #include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/pin.h"
@@ -262,6 +262,14 @@ static bool read_changes(const struct live_change *changes, unsigned count,
     return true;
 }
 
+/* Numbers of these options that follow from the machine. False: one cannot have any. */
+static bool settle_shares(struct settings *wanted, const enum option_id *ids, unsigned count,
+                          struct live_refusal *refusal)
+{
+    return options_settle_shares(wanted, &refusal->id, refusal->why) ||
+           !names(ids, count, refusal->id);
+}
+
 bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
               struct live_refusal *refusal)
 {
@@ -271,8 +279,9 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
 
     must(count <= LIVE_CHANGES_MAX);
     must_not_be_reading();
-    memset(&wanted, 0, sizeof(wanted));
+    live_copy(crew, &wanted);
     if (!read_changes(changes, count, &wanted, ids, refusal) ||
+        !settle_shares(&wanted, ids, count, refusal) ||
         !make_workers(crew, &wanted, ids, count, refusal)) {
         return false;
     }
@@ -288,6 +297,7 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
 bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
                 struct live_refusal *refusal)
 {
+    struct settings wanted;
     bool is_done;
 
     must_not_be_reading();
@@ -297,12 +307,16 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
             return false;
         }
     }
-    /* Only main writes them, and threads are its to change. */
-    if (!make_workers(crew, &crew->live.given, ids, count, refusal)) {
+    memset(&wanted, 0, sizeof(wanted));
+    pthread_mutex_lock(&crew->live.lock);
+    options_copy_live(&wanted, &crew->live.given);
+    pthread_mutex_unlock(&crew->live.lock);
+    if (!settle_shares(&wanted, ids, count, refusal) ||
+        !make_workers(crew, &wanted, ids, count, refusal)) {
         return false;
     }
     pthread_mutex_lock(&crew->live.lock);
-    is_done = apply(crew, &crew->live.given, ids, count, refusal);
+    is_done = apply(crew, &wanted, ids, count, refusal);
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done) {
         tell(crew, ids, count);
@@ -328,6 +342,62 @@ bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done && *count > 0) {
         tell(crew, ids, *count);
+    }
+    return is_done;
+}
+
+/* Is the option set to the same share, and has it another number? */
+static bool differs(const struct settings *now, const struct settings *wanted,
+                    enum option_id id)
+{
+    return setting_share(now, id) != 0 && setting_share(now, id) == setting_share(wanted, id) &&
+           (id == OPTION_threads ? setting_get(now, threads) != setting_get(wanted, threads)
+                                 : setting_get(now, memory_limit_bytes) !=
+                                       setting_get(wanted, memory_limit_bytes));
+}
+
+/*
+ * If shards=0 and the shards that there are cannot hold the limit, their number is derived from
+ * it again.
+ */
+static bool needs_other_shards(struct crew *crew, const struct settings *wanted)
+{
+    struct reshard_info info;
+
+    engine_reshard_info(&crew->engine, &info);
+    return setting_get(wanted, shards) == 0 &&
+           !engine_bears(&crew->engine, info.wanted, setting_get(wanted, memory_limit_bytes));
+}
+
+bool live_follow(struct crew *crew, enum option_id id, bool *is_new,
+                 struct live_refusal *refusal)
+{
+    enum option_id ids[] = {id, OPTION_shards};
+    unsigned count = 1;
+    struct settings wanted;
+    bool is_done = true;
+
+    must_be_main();
+    live_copy(crew, &wanted);
+    if (!settle_shares(&wanted, &id, 1, refusal)) {
+        return false;
+    }
+    *is_new = differs(crew->settings, &wanted, id);
+    if (!*is_new) {
+        return true;
+    }
+    count += id == OPTION_memory_limit_bytes && needs_other_shards(crew, &wanted);
+    if (!make_workers(crew, &wanted, ids, count, refusal)) {
+        return false;
+    }
+    pthread_mutex_lock(&crew->live.lock);
+    *is_new = differs(crew->settings, &wanted, id); /* a worker may have changed it */
+    if (*is_new) {
+        is_done = apply(crew, &wanted, ids, count, refusal);
+    }
+    pthread_mutex_unlock(&crew->live.lock);
+    if (is_done && *is_new) {
+        tell(crew, ids, count);
     }
     return is_done;
 }
@@ -370,6 +440,7 @@ bool live_set_limit(struct crew *crew, uint64_t bytes)
         options_fit_items(crew->settings, bytes) && engine_set_limit(&crew->engine, bytes);
     if (is_done) {
         setting_set(crew->settings, memory_limit_bytes, bytes);
+        setting_set_share(crew->settings, OPTION_memory_limit_bytes, 0);
     }
     pthread_mutex_unlock(&crew->live.lock);
     return is_done;

@@ -64,6 +64,14 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
                 struct live_refusal *refusal);
 
 /*
+ * The machine has changed (machine_look()): give an option that is set to a share of it the
+ * number that follows from that. *is_new: it has another one now. Returns as live_set().
+ * Context: main.
+ */
+bool live_follow(struct crew *crew, enum option_id id, bool *is_new,
+                 struct live_refusal *refusal);
+
+/*
  * Files were read again: take what is new in them. An option whose value is there as it was
  * given before stays as it is, also where config set has changed it. Fills ids (OPTION_COUNT)
  * and *count with those that were taken. Returns as live_set(). Context: main.

@@ -143,7 +143,7 @@ def test_every_error_has_its_place():
         assert (status, out) == (1, ""), (status, out)
         assert err.splitlines() == [
             "mayflyd: b.conf:2: a flag begins with a dash",
-            'mayflyd: b.conf:1: -m: "x" is not a number with suffix k, m, g or none (1 to 16777216 megabytes)',
+            'mayflyd: b.conf:1: -m: "x" is not a number with suffix k, m, g or none (1 to 16777216 megabytes, or 1% to 100%)',
             'mayflyd: a.conf:1: thraeds: unknown option (did you mean "threads"?)',
             'mayflyd: conf.d/1.conf:2: hz: "fast" is not a number (1 to 500)',
             'mayflyd: conf.d/1.conf:3: protocol: "http" is not one of auto ascii binary',
@@ -297,7 +297,7 @@ def test_a_file_can_be_overruled_by_nothing():
             assert got[name] == ("", "default"), (name, got[name])
         assert printed("--config", "a.conf", "--listen=", "-l", "::1")["listen"] == ("::1", "command line")
         # What has always a value, and a letter with nothing, are mistakes.
-        for args, message in ((["--threads="], "--threads: \"\" is not a number (1 to 512)"),
+        for args, message in ((["--threads="], "--threads: \"\" is not a number (1 to 512, or auto)"),
                               (["-s", ""], "-s: the value is empty")):
             status, _, err = run("--config", "a.conf", *args)
             assert status != 0 and err == "mayflyd: %s\n" % message, (args, err)

@@ -173,7 +173,7 @@ TEST(an_empty_value_unsets)
     is_from(OPTION_hashpower, "default");
     write_text("a.conf", "threads =\nprefix-delimiter =\nprotocol =\n");
     refuses("a.conf", 1,
-            "mayflyd: a.conf:1: threads: \"\" is not a number (1 to 512)\n"
+            "mayflyd: a.conf:1: threads: \"\" is not a number (1 to 512, or auto)\n"
             "mayflyd: a.conf:2: prefix-delimiter: \"\" is not one character\n"
             "mayflyd: a.conf:3: protocol: \"\" is not one of auto ascii binary\n");
 }
@@ -195,9 +195,9 @@ TEST(every_error_is_told)
     refuses(
         "a.conf", 1,
         "mayflyd: a.conf:1: thraeds: unknown option (did you mean \"threads\"?)\n"
-        "mayflyd: a.conf:2: threads: 0 is out of range (1 to 512)\n"
+        "mayflyd: a.conf:2: threads: 0 is out of range (1 to 512, or auto)\n"
         "mayflyd: a.conf:3: memory-limit: \"1x\" is not a number with suffix k, m, g or none "
-        "(1 to 16777216 megabytes)\n"
+        "(1 to 16777216 megabytes, or 1% to 100%)\n"
         "mayflyd: a.conf:4: a line has the form name = value\n"
         "mayflyd: a.conf:5: port: \"80  x\" is not a number (-1 to 65535)\n"
         "mayflyd: a.conf:6: maxconns-fast: \"maybe\" is neither yes nor no\n"
@@ -321,8 +321,8 @@ TEST(what_cannot_be_included_is_told)
             "mayflyd: a.conf:4: include: cannot read the folder e (No such file or directory)\n"
             "mayflyd: a.conf:5: include: cannot read e (No such file or directory)\n"
             "mayflyd: a.conf:6: include: a file or folder is missing\n"
-            "mayflyd: b.conf:2: threads: \"y\" is not a number (1 to 512)\n"
-            "mayflyd: a.conf:8: threads: \"x\" is not a number (1 to 512)\n");
+            "mayflyd: b.conf:2: threads: \"y\" is not a number (1 to 512, or auto)\n"
+            "mayflyd: a.conf:8: threads: \"x\" is not a number (1 to 512, or auto)\n");
 }
 
 TEST(includes_end)
@@ -372,7 +372,7 @@ TEST(every_error_in_a_file_of_flags_is_told)
         "mayflyd: a.conf:2: a flag begins with a dash\n"
         "mayflyd: a.conf:5: the shell would put something else for $ and `; that is not done "
         "here\n"
-        "mayflyd: a.conf:1: -m: 0 is out of range (1 to 16777216 megabytes)\n"
+        "mayflyd: a.conf:1: -m: 0 is out of range (1 to 16777216 megabytes, or 1% to 100%)\n"
         "mayflyd: a.conf:3: -q: unknown option (see mayflyd --help)\n"
         "mayflyd: a.conf:4: --thraeds: unknown option (did you mean \"threads\"?)\n"
         "mayflyd: a.conf:6: stray: not an option (they begin with - or --)\n"
@@ -380,7 +380,7 @@ TEST(every_error_in_a_file_of_flags_is_told)
         "mayflyd: a.conf:8: -V: for the command line only\n"
         "mayflyd: a.conf:9: --config=/x: for the command line only\n"
         "mayflyd: a.conf:10: -o proxy_config: this server is not built with proxy support\n"
-        "mayflyd: a.conf:11: -t: a value is missing (1 to 512)\n");
+        "mayflyd: a.conf:11: -t: a value is missing (1 to 512, or auto)\n");
     ck_assert_uint_eq(s.threads, 2);
     ck_assert_int_eq(run(conf_read_memcached, "b.conf"), 64);
     ck_assert_str_eq(
