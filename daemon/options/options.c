@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From defaults, files and command line to settings: each overrides those before it, wherever
- * the flags that name the files stand. So the command line is gone through twice.
+ * From defaults, environment, files and command line to settings: each overrides those before
+ * it, wherever the flags that name the files stand. So the command line is gone through twice.
  */
 #include "daemon/options/options.h"
 
@@ -12,6 +12,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
+#include "daemon/options/conf_environment.h"
 #include "daemon/options/conf_file.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/options_check.h"
@@ -22,22 +23,27 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 
-/* Read the files that the command line names. Returns 0, or the exit status after messages. */
+/*
+ * Read the environment, and the files that the command line names. Returns 0, or the exit
+ * status after messages.
+ */
 static int read_files(struct settings *s, const struct flags_wishes *wishes)
 {
-    int status = 0;
+    int status;
+    int other;
 
     if (wishes->is_ambiguous) {
         option_say("--config and --memcached-conf can be given once, and one of "
                    "--check-config and --print-config");
         return EX_USAGE;
     }
+    status = wishes->is_question ? 0 : conf_read_environment(s, true);
     if (wishes->memcached_conf != NULL) {
-        status = conf_read_memcached(s, wishes->memcached_conf);
+        other = conf_read_memcached(s, wishes->memcached_conf);
+        status = status != 0 ? status : other;
     }
     if (wishes->config != NULL) {
-        const int other = conf_read(s, wishes->config, NULL);
-
+        other = conf_read(s, wishes->config, NULL);
         status = status != 0 ? status : other;
     }
     return status;
@@ -54,12 +60,14 @@ static bool keep_path(const char *path, char **out)
 static int read_files_again(const struct settings *s, struct settings *out,
                             struct conf_texts *texts)
 {
-    int status = 0;
+    int status;
     int other;
 
     settings_init(out);
+    status = conf_read_environment(out, false);
     if (s->memcached_conf_path != NULL) {
-        status = conf_read_memcached(out, s->memcached_conf_path);
+        other = conf_read_memcached(out, s->memcached_conf_path);
+        status = status != 0 ? status : other;
     }
     if (s->config_path != NULL) {
         other = conf_read(out, s->config_path, texts);
@@ -162,6 +170,7 @@ void options_log(const struct settings *s)
                      option_where(s, id, where));
         }
     }
+    conf_log_environment();
     for (size_t i = 0; i < compat_row_count; i++) {
         const struct compat_row *row = &compat_rows[i];
         if (row->verdict == COMPAT_TAKEN && s->compat[row->id]) {

@@ -20,6 +20,7 @@
  *   conf_edit.h      the text of one, changed
  *   conf_file.h      files of options, and what they include
  *   options_share.h  numbers that follow from what the machine has
+ *   conf_environment.h  options in variables of the environment
  *   options_check.h  rules between options
  *   options_help.h   -h, -V, -i, and the lists of the manual
  *   options_print.h  settings as a configuration file has them

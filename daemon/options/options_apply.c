@@ -179,17 +179,15 @@ int option_apply_suboption(struct option_giver *g, const char *text)
                            option_hint(text, len, hint));
 }
 
-int option_apply_setting(struct option_giver *g, struct span name, const char *value)
+/* An option by any of its names, of which `given` is shown. */
+static int apply_named(struct option_giver *g, struct span name, const char *given,
+                       const char *value)
 {
     const struct compat_row *row = compat_find(name.ptr, name.len);
     const enum option_id id = option_find(name.ptr, name.len);
-    char given[OPTION_GIVEN_BYTES];
     char hint[OPTION_TEXT_BYTES];
 
-    g->place.form = OPTION_BY_NAME;
     g->place.is_in_bytes = false;
-    snprintf(given, sizeof(given), "%.*s",
-             (int)(name.len < OPTION_NAME_MAX ? name.len : OPTION_NAME_MAX), name.ptr);
     if (row == NULL && id != OPTION_COUNT) {
         return option_apply_or_unset(g, id, given, value);
     }
@@ -203,4 +201,21 @@ int option_apply_setting(struct option_giver *g, struct span name, const char *v
     }
     return option_complain(g, EXIT_FAILURE, "%s: unknown option%s", given,
                            option_hint(name.ptr, name.len, hint));
+}
+
+int option_apply_setting(struct option_giver *g, struct span name, const char *value)
+{
+    char given[OPTION_GIVEN_BYTES];
+
+    g->place.form = OPTION_BY_NAME;
+    snprintf(given, sizeof(given), "%.*s",
+             (int)(name.len < OPTION_NAME_MAX ? name.len : OPTION_NAME_MAX), name.ptr);
+    return apply_named(g, name, given, value);
+}
+
+int option_apply_variable(struct option_giver *g, const char *variable, struct span name,
+                          const char *value)
+{
+    g->place.form = OPTION_BY_VARIABLE;
+    return apply_named(g, name, variable, value);
 }

@@ -54,6 +54,10 @@ int option_apply_suboption(struct option_giver *g, const char *text);
 /* The same for name = value of a configuration file. */
 int option_apply_setting(struct option_giver *g, struct span name, const char *value);
 
+/* The same for a variable of the environment; name: what it names, as in a file. */
+int option_apply_variable(struct option_giver *g, const char *variable, struct span name,
+                          const char *value);
+
 /* The same, where an empty value unsets an option that may be without one. */
 int option_apply_or_unset(struct option_giver *g, enum option_id id, const char *given,
                           const char *value);

@@ -354,6 +354,7 @@ bool flags_scan(int argc, char **argv, struct flags_wishes *wishes)
             note_wish(wishes, code);
         } else if (is_question(code) || code == '?' || code == ':') {
             memset(wishes, 0, sizeof(*wishes));
+            wishes->is_question = is_question(code);
             code = -1;
         }
     }

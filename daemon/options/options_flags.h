@@ -17,11 +17,12 @@ struct flags_wishes {
     bool check;                 /* --check-config */
     bool print;                 /* --print-config */
     bool is_ambiguous;          /* two of a kind */
+    bool is_question;           /* help, version or the like */
 };
 
 /*
  * Look for those flags, wherever they stand. Where the command line asks for help, or is wrong,
- * nothing is wished. False: no memory. Context: main, before start.
+ * nothing else is wished. False: no memory. Context: main, before start.
  */
 bool flags_scan(int argc, char **argv, struct flags_wishes *wishes);
 

@@ -4,6 +4,7 @@
  */
 #include "daemon/options/options_message.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,6 +59,13 @@ const char *option_in_form(enum option_id id, enum option_form form, char *text)
     case OPTION_BY_SUBOPTION:
         snprintf(text, OPTION_GIVEN_BYTES, "-o %.*s", OPTION_NAME_MAX,
                  option_shown_name(id, name));
+        break;
+    case OPTION_BY_VARIABLE:
+        snprintf(text, OPTION_GIVEN_BYTES, OPTION_VARIABLE_PREFIX "%.*s", OPTION_NAME_MAX,
+                 option_shown_name(id, name));
+        for (char *c = text; *c != '\0'; c++) {
+            *c = (char)toupper((unsigned char)*c);
+        }
         break;
     case OPTION_BY_NAME:
         snprintf(text, OPTION_GIVEN_BYTES, "%s", row->name);

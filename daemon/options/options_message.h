@@ -4,7 +4,8 @@
  *
  *     mayflyd: [FILE:LINE: ]OPTION: REASON[ (HINT)]
  *
- * with the option as it was typed (-m, --memory-limit, -o memory_limit, or the name in a file),
+ * with the option as it was typed (-m, --memory-limit, -o memory_limit, MAYFLY_MEMORY_LIMIT, or
+ * the name in a file),
  * and a reason that names the value.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_MESSAGE_H
@@ -30,6 +31,9 @@ MF_PRINTF(1, 2) void option_say(const char *fmt, ...);
  */
 MF_PRINTF(3, 4)
 void option_fault(const struct settings *s, enum option_id id, const char *fmt, ...);
+
+/* What the names of variables of the environment begin with that are options. */
+#define OPTION_VARIABLE_PREFIX "MAYFLY_"
 
 /* The option as it was typed; if it was not given, as it can be typed. Fills text. */
 #define OPTION_GIVEN_BYTES 64

@@ -10,6 +10,7 @@
 
 #include "daemon/base/version.h"
 #include "daemon/options/conf_line.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/check.h"
@@ -23,10 +24,15 @@
 const char *option_where(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_place *place = &s->places[id];
+    char name[OPTION_GIVEN_BYTES];
 
     switch (setting_source(s, id)) {
     case OPTION_DEFAULT:
         return option_has_default(s, id) ? "default" : "follows from another option";
+    case OPTION_ENVIRONMENT:
+        snprintf(text, OPTION_WHERE_BYTES, "environment: %s",
+                 option_in_form(id, OPTION_BY_VARIABLE, name));
+        return text;
     case OPTION_MEMCACHED_CONF:
     case OPTION_FILE:
         snprintf(text, OPTION_WHERE_BYTES, "%.*s:%u", PATH_MAX,
@@ -171,7 +177,8 @@ void options_print_template(FILE *out)
 
     settings_init(&defaults);
     fputs("# Configuration of mayflyd, read with --config FILE; see mayfly.conf(5). Every\n"
-          "# option is here, at its default. Flags on the command line override the file.\n"
+          "# option is here, at its default. Flags on the command line override the file, and\n"
+          "# the file overrides the environment (memory-limit is MAYFLY_MEMORY_LIMIT there).\n"
           "#\n"
           "#   mayflyd --config FILE --check-config    what is wrong with it\n"
           "#   mayflyd --config FILE --print-config    what is in effect, and what has set it\n"

@@ -33,6 +33,7 @@ enum admin_by { ADMIN_BY_ALL, ADMIN_BY_CONTROL };
 /* Where a value came from; a later source overrides an earlier one. */
 enum option_source {
     OPTION_DEFAULT,
+    OPTION_ENVIRONMENT,    /* MAYFLY_NAME */
     OPTION_MEMCACHED_CONF, /* --memcached-conf */
     OPTION_FILE,           /* --config */
     OPTION_COMMAND_LINE,
@@ -71,6 +72,7 @@ enum option_form {
     OPTION_BY_LETTER,    /* -x */
     OPTION_BY_FLAG,      /* --name */
     OPTION_BY_SUBOPTION, /* -o name */
+    OPTION_BY_VARIABLE,  /* MAYFLY_NAME */
 };
 
 /* What has set an option, or has unset it. */
