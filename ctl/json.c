@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "ctl/show.h"
 #include "lib/base/mem.h"
+#include "lib/base/utf8.h"
 #include "proto/encode.h"
 
 void json_init(struct json *j, FILE *out)
@@ -54,22 +54,11 @@ static void put_quoted(struct json *j, struct span s)
 {
     fputc('"', j->out);
     while (s.len > 0) {
-        size_t n = utf8_len(s);
-        unsigned char c = (unsigned char)s.ptr[0];
+        char text[UTF8_JSON_MAX];
+        size_t taken;
 
-        if (n == 0) {
-            n = 1;
-            fputs("\\ufffd", j->out);
-        } else if (c == '"' || c == '\\') {
-            fprintf(j->out, "\\%c", c);
-        } else if (c < ' ' || c == 0x7f) {
-            fprintf(j->out, "\\u%04x", (unsigned)c);
-        } else if (n == 2 && c == 0xc2 && (unsigned char)s.ptr[1] < 0xa0) {
-            fprintf(j->out, "\\u%04x", (unsigned)(unsigned char)s.ptr[1]); /* C1 */
-        } else {
-            fwrite(s.ptr, 1, n, j->out);
-        }
-        s = span_of(s.ptr + n, s.len - n);
+        fwrite(text, 1, utf8_to_json(s, text, &taken), j->out);
+        s = span_of(s.ptr + taken, s.len - taken);
     }
     fputc('"', j->out);
 }

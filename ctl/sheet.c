@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ctl/show.h"
+#include "lib/base/utf8.h"
 
 void sheet_clear(struct sheet *s, unsigned rows, unsigned columns)
 {

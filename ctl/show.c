@@ -5,66 +5,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/utf8.h"
+
 /* ---- characters -------------------------------------------------------------------------- */
-
-/* Decode a character; returns its length, 0: it is not UTF-8. */
-static size_t decode(struct span s, uint32_t *out)
-{
-    static const struct {
-        unsigned char mask, lead;
-        uint32_t least;
-    } forms[] = {
-        {0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-
-    if (s.len == 0) {
-        return 0;
-    }
-    for (size_t n = 0; n < 4; n++) {
-        unsigned char first = (unsigned char)s.ptr[0];
-        uint32_t c = first & (uint32_t)(unsigned char)~forms[n].mask;
-
-        if ((first & forms[n].mask) != forms[n].lead) {
-            continue;
-        }
-        if (s.len < n + 1) {
-            return 0;
-        }
-        for (size_t i = 1; i <= n; i++) {
-            unsigned char next = (unsigned char)s.ptr[i];
-
-            if ((next & 0xc0) != 0x80) {
-                return 0;
-            }
-            c = c << 6 | (next & 0x3f);
-        }
-        if (c < forms[n].least || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
-            return 0;
-        }
-        *out = c;
-        return n + 1;
-    }
-    return 0;
-}
-
-size_t utf8_len(struct span s)
-{
-    uint32_t c;
-
-    return decode(s, &c);
-}
-
-bool utf8_is_valid(struct span s)
-{
-    while (s.len > 0) {
-        size_t n = utf8_len(s);
-
-        if (n == 0) {
-            return false;
-        }
-        s = span_of(s.ptr + n, s.len - n);
-    }
-    return true;
-}
 
 /* Does a terminal show a glyph for it, at its place? */
 static bool is_harmless(uint32_t c)
@@ -83,7 +26,7 @@ size_t show_text(FILE *out, struct span s, bool is_utf8)
 
     while (s.len > 0) {
         uint32_t c = 0;
-        size_t n = decode(s, &c);
+        size_t n = utf8_decode(s, &c);
 
         if (n == 0 || !is_harmless(c) || (n > 1 && !is_utf8)) {
             n = n == 0 ? 1 : n;

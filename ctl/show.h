@@ -15,12 +15,6 @@
 
 #include "lib/base/span.h"
 
-/* The length of the UTF-8 character that s begins with; 0: it is none, or s is empty. */
-size_t utf8_len(struct span s);
-
-/* Is all of it UTF-8? */
-bool utf8_is_valid(struct span s);
-
 /* Read two hex digits as a byte; false: they are none. */
 bool hex_byte(const char *digits, char *byte);
 

@@ -7,6 +7,7 @@
 
 #include "ctl/json.h"
 #include "ctl/show.h"
+#include "lib/base/utf8.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -15,6 +15,7 @@
 #include "ctl/json.h"
 #include "ctl/options.h"
 #include "ctl/show.h"
+#include "lib/base/utf8.h"
 
 static void check_readers(const char *copy, size_t len)
 {
