@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "daemon/base/log_file.h"
+#include "daemon/base/log_form.h"
 #include "daemon/base/log_journal.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/log_writer.h"
@@ -29,6 +31,7 @@ bool log_init(const _Atomic uint32_t *verbosity, const char *to)
     must_be_main();
     log_verbosity = verbosity;
     log_journal_close();
+    log_file_close();
     if (to != NULL && strcmp(to, "stderr") == 0) {
         return true;
     }
@@ -37,6 +40,31 @@ bool log_init(const _Atomic uint32_t *verbosity, const char *to)
         return true;
     }
     return log_journal_open(strcmp(to, "journal") == 0 ? LOG_JOURNAL_SOCKET : to);
+}
+
+void log_set_format(const _Atomic uint32_t *format)
+{
+    must_be_main();
+    log_form_follow(format);
+}
+
+bool log_is_json(void)
+{
+    return log_form_is_json();
+}
+
+bool log_open_file(const char *path, const char **why)
+{
+    must_be_main();
+    if (!log_file_open(path, why)) {
+        return false;
+    }
+    if (log_journal_is_on() || log_line_is_journal()) {
+        must(!log_writer_is_on());
+        log_journal_close();
+        log_line_use_plain();
+    }
+    return true;
 }
 
 bool log_start(void)
@@ -79,9 +107,7 @@ static MF_PRINTF(4, 0) void put_line(enum log_level level, uint32_t left_out,
                                      va_list args)
 {
     char line[LOG_LINE_BYTES];
-    const size_t len = log_journal_is_on()
-                           ? log_journal_compose(line, level, left_out, about, fmt, args)
-                           : log_line(line, level, left_out, fmt, args);
+    const size_t len = log_form_compose(line, level, left_out, about, fmt, args);
 
     if (!log_writer_put(span_of(line, len))) {
         ctr_add_shared(&counters, CTR_log_dropped, 1);

@@ -2,8 +2,11 @@
 /*
  * The base of the daemon: what every folder above may use. It knows no settings.
  *
- *   log.h       the log: what others call; log_line: the form of a line; log_journal: messages
- *               with fields; log_writer: the thread that writes; log_ring: what waits for it
+ *   log.h       the log: what others call; log_line: a line of text; log_json: one of JSON;
+ *               log_journal: messages with fields; log_form: which of these; log_file: where
+ *               they go instead of standard error; log_writer: the thread that writes;
+ *               log_ring: what waits for it
+ *   machine.h   memory and CPUs that the machine and control groups leave
  *   mailbox.h   messages to a thread with a loop
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
@@ -84,6 +87,25 @@ struct log_about {
  * main, before start.
  */
 bool log_init(const _Atomic uint32_t *verbosity, const char *to);
+
+/* Values of log_set_format(), in the order of the words of log_format. */
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+
+/*
+ * Take the form of lines from this enum log_format (borrowed for the life of the process; NULL:
+ * text). The journal gets fields in any case. Context: main, before start.
+ */
+void log_set_format(const _Atomic uint32_t *format);
+
+/* Are lines written as JSON now? Context: any thread. */
+bool log_is_json(void);
+
+/*
+ * Write the log to this file from now on; again, because it may be another file by now. False:
+ * it cannot be opened, *why says why, and all is as before. Standard error gets what the file
+ * does not take. Context: main; the first time before log_start().
+ */
+bool log_open_file(const char *path, const char **why);
 
 /*
  * From here on lines are limited, and a thread writes them. False: the thread cannot be made,

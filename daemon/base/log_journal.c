@@ -22,9 +22,6 @@
 /* Whoever waits for room looks so often whether it should go on; milliseconds. */
 #define WAIT_MS 500
 
-/* Words of a message up to its comma are at most so long. */
-#define AREA_MAX 16u
-
 /* [const] after log_journal_open() */
 static int journal = -1;
 static struct sockaddr_un address;
@@ -100,7 +97,6 @@ static size_t put_text(char *out, size_t at, const char *name, const char *value
 size_t log_journal_compose(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
                            const struct log_about *about, const char *fmt, va_list args)
 {
-    const size_t area = strcspn(fmt, ",");
     char thread[16] = "";
     char priority[2] = {log_line_priority(level), '\0'};
     size_t n = 0;
@@ -109,9 +105,7 @@ size_t log_journal_compose(char out[LOG_LINE_BYTES], enum log_level level, uint3
     (void)prctl(PR_GET_NAME, thread, 0, 0, 0);
     n = put_text(out, n, "PRIORITY", priority);
     n = put_text(out, n, "SYSLOG_IDENTIFIER", MAYFLY_NAME);
-    if (area <= AREA_MAX && fmt[area] == ',') {
-        n = put_field(out, n, "MAYFLY_AREA", span_of(fmt, area));
-    }
+    n = put_field(out, n, "MAYFLY_AREA", log_line_area(fmt));
     n = put_text(out, n, "MAYFLY_THREAD", thread);
     if (about != NULL) {
         n = put_text(out, n, "MAYFLY_PEER", about->peer);

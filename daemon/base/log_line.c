@@ -16,7 +16,10 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 
-/* [const] after log_line_choose_form() */
+/* Words of a message up to its comma are at most so long. */
+#define AREA_MAX 16u
+
+/* [const] after log_line_choose_form() and log_line_use_plain() */
 static bool is_journal;
 
 /* The journal's priority (syslog's numbers) and the word of the plain form. */
@@ -54,6 +57,12 @@ bool log_line_choose_form(void)
     return is_journal;
 }
 
+void log_line_use_plain(void)
+{
+    must_be_main();
+    is_journal = false;
+}
+
 bool log_line_is_journal(void)
 {
     return is_journal;
@@ -64,21 +73,41 @@ char log_line_priority(enum log_level level)
     return (char)('0' + levels[level].priority);
 }
 
-/* Write what comes before the text; returns its length. */
-static size_t put_head(char *line, enum log_level level)
+const char *log_line_word(enum log_level level)
+{
+    return levels[level].word;
+}
+
+const char *log_line_time(char text[LOG_TIME_BYTES])
 {
     struct timespec now;
     struct tm tm;
     size_t n;
 
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    n = strftime(text, LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+    snprintf(text + n, LOG_TIME_BYTES - n, ".%03ldZ", now.tv_nsec / 1000000);
+    return text;
+}
+
+struct span log_line_area(const char *fmt)
+{
+    const size_t len = strcspn(fmt, ",");
+
+    return span_of(fmt, len <= AREA_MAX && fmt[len] == ',' ? len : 0);
+}
+
+/* Write what comes before the text; returns its length. */
+static size_t put_head(char *line, enum log_level level)
+{
+    char time[LOG_TIME_BYTES];
+
     if (is_journal) {
         return (size_t)snprintf(line, LOG_LINE_BYTES, "<%d>", levels[level].priority);
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &tm);
-    n = strftime(line, LOG_LINE_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
-    return n + (size_t)snprintf(line + n, LOG_LINE_BYTES - n,
-                                ".%03ldZ %s: ", now.tv_nsec / 1000000, levels[level].word);
+    return (size_t)snprintf(line, LOG_LINE_BYTES, "%s %s: ", log_line_time(time),
+                            levels[level].word);
 }
 
 void log_line_blank(char *text, size_t len)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/base/log.h"
+#include "lib/base/span.h"
 
 /* A line with its end. PIPE_BUF would allow more, but readers would not. */
 #define LOG_LINE_BYTES 1024
@@ -21,11 +22,24 @@
  */
 bool log_line_choose_form(void);
 
+/* The plain form, whatever standard error is. Context: main, before the log's thread runs. */
+void log_line_use_plain(void);
+
 /* Which one it was. Context: any thread. */
 bool log_line_is_journal(void);
 
 /* The journal's number of a level, a digit. Context: any thread. */
 char log_line_priority(enum log_level level);
+
+/* Its word. Context: any thread. */
+const char *log_line_word(enum log_level level);
+
+/* The time now as RFC 3339 has it, in UTC. Fills text. Context: any thread. */
+#define LOG_TIME_BYTES 40
+const char *log_line_time(char text[LOG_TIME_BYTES]);
+
+/* What a message is about: its words up to the comma; may be empty. Context: any thread. */
+struct span log_line_area(const char *fmt);
 
 /* Replace bytes that would end a line or move the cursor of a terminal. Context: any thread. */
 void log_line_blank(char *text, size_t len);

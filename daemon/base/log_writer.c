@@ -17,6 +17,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "daemon/base/log_file.h"
+#include "daemon/base/log_form.h"
 #include "daemon/base/log_journal.h"
 #include "daemon/base/log_ring.h"
 #include "lib/base/check.h"
@@ -52,6 +54,21 @@ static struct log_ring ring;
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
+/* Write to the file of the log, as far as it takes it. Returns the rest. */
+static struct span write_file(struct span line)
+{
+    const int fd = log_file_fd();
+    ssize_t n = 1;
+
+    while (fd >= 0 && line.len > 0 && (n > 0 || errno == EINTR)) {
+        n = write(fd, line.ptr, line.len);
+        if (n > 0) {
+            line = span_of(line.ptr + n, line.len - (size_t)n);
+        }
+    }
+    return line;
+}
+
 static void write_stderr(struct span line)
 {
     struct pollfd stderr_poll = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -70,13 +87,13 @@ static void write_stderr(struct span line)
     }
 }
 
-/* To the journal if it takes it; else, and if it is not in use, to standard error. */
+/* To the journal or the file if it takes it; else to standard error. */
 static void write_whole(struct span line)
 {
     char other[LOG_LINE_BYTES];
 
     if (!log_journal_is_on()) {
-        write_stderr(line);
+        write_stderr(write_file(line));
     } else if (!log_journal_send(line, true)) {
         write_stderr(span_of(other, log_journal_as_line(line, other)));
     }
@@ -94,6 +111,10 @@ static void write_once(struct span line)
         }
         line = span_of(other, log_journal_as_line(line, other));
     }
+    line = write_file(line);
+    if (line.len == 0) {
+        return;
+    }
     do {
         n = write(STDERR_FILENO, line.ptr, line.len);
     } while (n < 0 && errno == EINTR);
@@ -105,8 +126,7 @@ static MF_PRINTF(2, 3) size_t compose(char line[LOG_LINE_BYTES], const char *fmt
     size_t len;
 
     va_start(args, fmt);
-    len = log_journal_is_on() ? log_journal_compose(line, LOG_LEVEL_WARN, 0, NULL, fmt, args)
-                              : log_line(line, LOG_LEVEL_WARN, 0, fmt, args);
+    len = log_form_compose(line, LOG_LEVEL_WARN, 0, NULL, fmt, args);
     va_end(args);
     return len;
 }
@@ -118,7 +138,9 @@ static void write_dropped(uint32_t count)
     if (count > 0) {
         size_t len =
             compose(line, "log, %u messages dropped (%s did not take them)", (unsigned)count,
-                    log_journal_is_on() ? "the journal" : "standard error");
+                    log_journal_is_on()  ? "the journal"
+                    : log_file_fd() >= 0 ? "the file of the log"
+                                         : "standard error");
 
         write_whole(span_of(line, len));
     }

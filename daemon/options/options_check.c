@@ -195,6 +195,14 @@ static int check_log(const struct settings *s)
                      s->log_to);
         return EX_USAGE;
     }
+    if (s->log_file != NULL && s->log_file[0] != '/') {
+        option_fault(s, OPTION_log_file, "\"%.200s\" is not an absolute path", s->log_file);
+        return EX_USAGE;
+    }
+    if (s->log_file != NULL && s->log_to != NULL) {
+        option_fault(s, OPTION_log_file, "cannot be used with --log (%.200s)", s->log_to);
+        return EX_USAGE;
+    }
     return 0;
 }
 

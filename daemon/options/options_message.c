@@ -100,7 +100,7 @@ void option_fault(const struct settings *s, enum option_id id, const char *fmt, 
     if (setting_source(s, id) != OPTION_DEFAULT && place->file != NULL) {
         snprintf(where, sizeof(where), "%s:%u: ", place->file, place->line);
     }
-    if (sink == NULL && log_is_journal()) {
+    if (sink == NULL && (log_is_journal() || log_is_json())) {
         log_error("options, %s%s: %s", where, given, text);
     } else {
         option_say("%s%s: %s", where, given, text);

@@ -26,7 +26,8 @@ MF_PRINTF(1, 2) void option_say(const char *fmt, ...);
 
 /*
  * The value of this option, or its absence, is the reason. Before the log is set up and where
- * it goes to standard error that is a message as above, in the journal an error of the log.
+ * it goes to standard error that is a message as above, in the journal and where lines are JSON
+ * an error of the log.
  * Context: main.
  */
 MF_PRINTF(3, 4)

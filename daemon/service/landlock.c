@@ -145,6 +145,7 @@ void landlock_note(const struct settings *s)
     }
     note_file(s->auth_file, READ);
     note_file(s->access_file, READ);
+    note_file(s->log_file, REPLACE);
     if (s->ssl_enabled) {
         note_file(s->ssl_chain_cert, READ);
         note_file(s->ssl_key, READ);

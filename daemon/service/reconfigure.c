@@ -263,17 +263,36 @@ static void reload_certs(struct server *s, struct config_ask *ask, const char *w
     renewal_on_ask(&wait->certs.message, s);
 }
 
+/* The file may have been renamed, to begin another one. Returns what is wrong, or NULL. */
+static const char *reopen_log(const struct settings *settings)
+{
+    const char *why;
+
+    if (settings->log_file == NULL) {
+        return NULL;
+    }
+    if (log_open_file(settings->log_file, &why)) {
+        log_notice("log, %s is open again", settings->log_file);
+        return NULL;
+    }
+    log_write(LOG_LEVEL_ERROR, "log, keeps the file that is open: cannot open %s (%s)",
+              settings->log_file, why);
+    return "log-file: the file cannot be opened again, see the log";
+}
+
 static void reload(struct server *s, struct config_ask *ask)
 {
     const bool has_options =
         s->crew.settings->config_path != NULL || s->crew.settings->memcached_conf_path != NULL;
     bool has_new;
     const bool has_access = access_reload(&s->crew.access, &has_new);
+    const char *log_fault;
     const char *why;
 
     must_be_main();
     tell_manager(s, true);
     first_bad[0] = '\0';
+    log_fault = reopen_log(s->crew.settings);
     if (has_options) {
         reload_options(s, ask);
     }
@@ -282,13 +301,13 @@ static void reload(struct server *s, struct config_ask *ask)
         access_log_reload(&s->crew.access);
         listeners_check_rules(s);
     }
-    why = first_bad[0] != '\0' ? first_bad : complaint_first();
+    why = first_bad[0] != '\0' ? first_bad : log_fault != NULL ? log_fault : complaint_first();
     if (s->crew.tls != NULL) {
         reload_certs(s, ask, why); /* says when it is done */
         return;
     }
     tell_manager(s, false);
-    if (!has_options && !has_access) {
+    if (!has_options && !has_access && s->crew.settings->log_file == NULL) {
         log_notice("server, has nothing to reload");
         why = "there is nothing to reload: no file was given";
     }

@@ -24,6 +24,7 @@
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"
 #include "daemon/service/filter.h"
@@ -522,10 +523,10 @@ static int prepare_process(struct server *s)
     if (!log_init(&settings->verbosity, settings->log_to)) {
         log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
     }
+    log_set_format(&settings->log_format);
     live_init(&s->crew);
     upgrade_take_live(settings, true);
     options_log(settings);
-    host_log(settings);
     status = privs_check_user(settings);
     if (status == 0) {
         /* With the rights and in the folder of the user that starts it, who sees what fails. */
@@ -547,6 +548,18 @@ static int prepare_process(struct server *s)
     return status;
 }
 
+/* As the user of the server, which opens it again later. Returns an exit status. */
+static int open_log(const struct settings *settings)
+{
+    const char *why;
+
+    if (settings->log_file != NULL && !log_open_file(settings->log_file, &why)) {
+        option_fault(settings, OPTION_log_file, "cannot open %s (%s)", settings->log_file, why);
+        return EX_CANTCREAT;
+    }
+    return 0;
+}
+
 /* Open the sockets, give up privileges, then read the users. Returns an exit status. */
 static int open_and_drop(struct server *s)
 {
@@ -565,6 +578,10 @@ static int open_and_drop(struct server *s)
     privs_write_pidfile(s->crew.settings);
     s->step = STEP_PIDFILE;
     status = privs_drop(s->crew.settings);
+    if (status == 0) {
+        status = open_log(s->crew.settings);
+        host_log(s->crew.settings);
+    }
     if (status == 0) {
         status = access_load(&s->crew.access, s->crew.settings);
     }

@@ -10,6 +10,7 @@
 
 #include "daemon/access/access.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_file.h"
 #include "daemon/metrics/metrics.h"
 #include "daemon/net/exposure.h"
 #include "daemon/net/passed_on.h"
@@ -81,6 +82,17 @@ static int check_beside(const struct settings *settings)
     return status;
 }
 
+static int check_log(const struct settings *settings)
+{
+    const char *why;
+
+    if (settings->log_file != NULL && !log_file_check(settings->log_file, &why)) {
+        option_fault(settings, OPTION_log_file, "cannot open %s (%s)", settings->log_file, why);
+        return EX_CANTCREAT;
+    }
+    return 0;
+}
+
 int server_check(struct settings *settings)
 {
     struct access access;
@@ -91,6 +103,7 @@ int server_check(struct settings *settings)
     if (!log_init(&settings->verbosity, settings->log_to)) {
         log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
     }
+    log_set_format(&settings->log_format);
     upgrade_take_live(settings, false);
     options_log(settings);
     host_log(settings);
@@ -115,6 +128,9 @@ int server_check(struct settings *settings)
     if (user == 0) {
         user = privs_drop(settings);
         note(&first, user);
+    }
+    if (user == 0) {
+        note(&first, check_log(settings));
     }
     if (opened == 0 && user == 0) {
         note(&first, access_load(&access, settings));

@@ -4,6 +4,7 @@
 said, and no client can fill it."""
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -235,6 +236,151 @@ def test_the_journal_gets_fields():
         with Daemon("--log", "/nonexistent/socket") as d:
             wait_for(lambda: "server, is ready: mayflyd " in d.log(), "it is logged")
             assert "no journal at /nonexistent/socket" in d.log()
+
+
+# ---- a file, and lines of JSON --------------------------------------------------------------------
+
+class Folder:
+    """A folder that the server may write, with a file log in it."""
+
+    def __enter__(self):
+        self.made = tempfile.TemporaryDirectory(prefix="mayfly-it.")
+        os.chmod(self.made.name, 0o755)
+        self.log = os.path.join(self.made.name, "log")
+        return self
+
+    def __exit__(self, *_):
+        self.made.cleanup()
+
+    def read(self, name="log"):
+        with open(os.path.join(self.made.name, name), "rb") as f:
+            return f.read().decode()
+
+
+def config(c, what):
+    reply = c.ask(b"config " + what.encode())
+    return reply.decode()
+
+
+def test_a_file_that_is_rotated():
+    with Folder() as f:
+        with Daemon("--log-file", f.log, "-m", "77", control=True) as d, d.operator() as c:
+            wait_for(lambda: "server, is ready" in f.read() and "77 megabytes" in f.read(), "it is in the file")
+            assert d.log() == ""
+            assert os.stat(f.log).st_mode & 0o777 == 0o640 & ~mask()
+            os.rename(f.log, f.log + ".1")
+            assert config(c, "set hz 20") == "OK"
+            wait_for(lambda: "hz is 20" in f.read("log.1"), "the renamed file is written until then")
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: os.path.exists(f.log) and "is open again" in f.read(), "another one is begun")
+            assert config(c, "set hz 30") == "OK"
+            wait_for(lambda: "hz is 30" in f.read(), "it is written")
+            assert "hz is 30" not in f.read("log.1") and "hz is 20" not in f.read()
+            # One that cannot be opened: the old one goes on, and it says so.
+            os.rename(f.log, f.log + ".2")
+            os.mkdir(f.log)
+            assert config(c, "reload") == "CLIENT_ERROR log-file: the file cannot be opened again, see the log"
+            wait_for(lambda: "keeps the file that is open: cannot open %s (Is a directory)" % f.log in f.read("log.2"), "it says so")
+            assert config(c, "set hz 40") == "OK"
+            wait_for(lambda: "hz is 40" in f.read("log.2"), "the old file is written")
+            os.rmdir(f.log)
+            os.mkfifo(f.log)
+            assert config(c, "reload").startswith("CLIENT_ERROR")     # and does not wait for a reader
+            os.unlink(f.log)
+            assert config(c, "reload") == "OK"
+            wait_for(lambda: "is open again" in f.read(), "it is open again")
+            assert d.log() == ""
+        with Daemon("--log-file", f.log):
+            # Of the file that was begun last, which the first daemon was ready before.
+            wait_for(lambda: f.read().count("is ready") == 1, "what was there stays")
+
+
+def mask():
+    before = os.umask(0)
+    os.umask(before)
+    return before
+
+
+def test_a_file_that_cannot_be_opened_ends_the_start():
+    with Folder() as f:
+        os.mkdir(f.log)
+        os.mkfifo(f.log + ".fifo")
+        for args, status, why in ((["--log-file", f.log], 73, "cannot open %s (Is a directory)" % f.log),
+                                  (["--log-file", f.log + ".fifo"], 73, "cannot open"),
+                                  (["--log-file", "/dev/null"], 73, "cannot open /dev/null (not a regular file)"),
+                                  (["--log-file", "/nonexistent/log"], 73, "(No such file or directory)"),
+                                  (["--log-file", "log"], 64, '"log" is not an absolute path'),
+                                  (["--log-file", " "], 64, '" " is not an absolute path'),
+                                  (["--log-file", "/" + "x" * 300], 73, "(File name too long)"),
+                                  (["--log-file", f.log, "--log", "stderr"], 64, "cannot be used with --log"),
+                                  (["--log-format", "xml"], 64, "is not one of text json"),
+                                  (["--log-format="], 64, "is not one of text json"),
+                                  (["--log-format", " json"], 64, "is not one of text json")):
+            for more in ([], ["--check-config"]):
+                root = ["-u", "root"] if os.geteuid() == 0 else []
+                done = subprocess.run([mayfly.PROGRAM, *root, "-s", f.log + ".socket", *args, *more], stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
+                said = done.stdout.decode()
+                assert done.returncode == status and "mayflyd: --log-f" in said and why in said, (args, more, done)
+
+
+def test_a_full_disk_is_told_to_standard_error():
+    if not os.access("/dev/shm", os.W_OK):
+        raise Inapplicable("nowhere to limit a file")
+    with Folder() as f:
+        def small():
+            import resource
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        with Daemon("--log-file", f.log, "-t", "1", before=small, control=True) as d, d.operator() as c:
+            for n in range(200):
+                assert config(c, "set slowlog_max %d" % (n % 100 + 1)) == "OK"
+            wait_for(lambda: "slowlog_max is" in d.log(), "what the file does not take is on standard error")
+            assert len(f.read()) <= 4096
+
+
+def test_a_confined_server_opens_it_again():
+    with open(mayfly.PROGRAM, "rb") as f:
+        if b"libseccomp" not in f.read() or mayfly.is_sanitized():
+            raise Inapplicable("built without libseccomp, or with a sanitizer")
+    with Folder() as f, Daemon("--log-file", f.log, "-o", "drop_privileges") as d:
+        os.rename(f.log, f.log + ".1")
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: os.path.exists(f.log) and "is open again" in f.read(), "another one is begun")
+
+
+def objects(text):
+    found = [json.loads(line) for line in text.splitlines()]
+    for one in found:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", one["time"]), one
+        assert one["level"] in ("error", "warn", "notice", "info", "debug", "trace") and one["message"], one
+    return found
+
+
+def test_lines_of_json():
+    with Folder() as f, tempfile.NamedTemporaryFile(prefix="mayfly-it.") as users:
+        users.write(b"u:p\n")
+        users.flush()
+        with Daemon("-vv", "--log-format", "json", "--log-file", f.log, "-Y", users.name, control=True) as d, d.operator() as c:
+            odd = b'\xff\xc3\xa4"\\\x01\x7f\xe2\x82'
+            with d.client() as guest:
+                for _ in range(5):
+                    assert guest.set(b"x", odd + b" wrong") == b"CLIENT_ERROR authentication failure"
+            wait_for(lambda: "failed logins" in f.read(), "they are told")
+            found = objects(f.read())
+            ready = [one for one in found if "is ready" in one["message"]]
+            assert len(ready) == 1 and ready[0]["level"] == "notice" and ready[0]["area"] == "server", ready
+            failed = [one for one in found if "failed logins" in one["message"]][0]
+            assert failed["peer"] == "unix" and failed["user"] == "????\\????", failed
+            assert failed["level"] == "warn" and failed["area"] == "auth" and failed["thread"].startswith("mayfly-w"), failed
+            assert config(c, "set log_format text") == "OK"
+            wait_for(lambda: re.search(r"(?m)^\d{4}\S+Z notice: options, log_format is text now", f.read()), "it changes at once")
+            assert config(c, "set log_format json") == "OK" and config(c, "set log_format xml").startswith("CLIENT_ERROR")
+            wait_for(lambda: "options, log_format is json now" in objects(f.read().splitlines()[-1])[0]["message"], "and back")
+            assert objects(d.log()), "the start, until the file is open"
+    with Daemon("--log-format=json") as d:
+        assert d.stop() == 0
+        assert any("is ready" in one["message"] for one in objects(d.log()))
 
 
 mayfly.main(globals())

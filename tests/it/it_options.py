@@ -370,7 +370,7 @@ def test_what_is_printed_is_read_again():
 
 def test_every_option_can_be_changed_by_a_file():
     """Each line of etc/mayfly.conf with another value than its default has an effect."""
-    other = {"yes": "no", "no": "yes", "auto": "ascii", ":": "/", "all": "control", "density": "noeviction", "everysec": "no"}
+    other = {"yes": "no", "no": "yes", "auto": "ascii", ":": "/", "all": "control", "density": "noeviction", "everysec": "no", "text": "json"}
     for name, value in values(user=False).items():
         if name == "disable-evictions":
             continue        # it is another word for a policy, but shown for itself
@@ -381,7 +381,7 @@ def test_every_option_can_be_changed_by_a_file():
         else:
             number, suffix = re.fullmatch(r"(-?\d+)([kmg]?)", value).groups()
             new = str(int(number) + 1 if int(number) < 1 or name == "max-item-size" else int(number) // 2 + 1) + suffix
-        new = {"ssl-keyformat": "2", "eviction-tenacity": "50", "listen": "127.0.0.1", "log": "stderr", "save": "900:1",
+        new = {"ssl-keyformat": "2", "eviction-tenacity": "50", "listen": "127.0.0.1", "log": "stderr", "log-file": "/a", "save": "900:1",
                "rdbcompression": "zstd", "load": "strict", "appendonly": "keys", "replicaof": "[::1]:9",
                "replica-announce": "[::1]:9", "worker-cpus": str(min(os.sched_getaffinity(0)))}.get(name, new)
         needs = {"appendonly": "dir = .\n", "save": "dir = .\n"}.get(name, "")

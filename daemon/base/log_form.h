@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The form in which a message is handed to the thread that writes: fields where the journal
+ * gets it, else a line of text or of JSON.
+ */
+#ifndef MAYFLY_DAEMON_BASE_LOG_FORM_H
+#define MAYFLY_DAEMON_BASE_LOG_FORM_H
+
+#include <stdarg.h>
+
+#include "daemon/base/log_line.h"
+
+/* See log_set_format(). */
+void log_form_follow(const _Atomic uint32_t *format);
+
+/* Are lines written as JSON now? Context: any thread. */
+bool log_form_is_json(void);
+
+/* Compose a message, as log_line() does. about may be NULL. Context: any thread. */
+size_t log_form_compose(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
+                        const struct log_about *about, const char *fmt, va_list args)
+    MF_PRINTF(5, 0);
+
+#endif
