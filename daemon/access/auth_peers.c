@@ -90,21 +90,39 @@ static bool is_time_to_warn(uint64_t failures)
     return failures % AUTH_PEERS_FIRST == 0 && times > 0 && (times & (times - 1)) == 0;
 }
 
-uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now, bool *is_crowded)
+/*
+ * Add a failure to those of a peer. Were there as many as are kept, all within the time? None
+ * of them is older than 100 minutes, or the peer would be forgotten: so 32 bits tell their age.
+ */
+static bool add_failure(struct auth_peer *p, msec_t now)
 {
+    uint32_t *oldest = &p->times[p->failures % AUTH_PEERS_QUICK];
+    bool is_quick = p->failures >= AUTH_PEERS_QUICK &&
+                    (uint32_t)now - *oldest < (uint32_t)AUTH_PEERS_QUICK_MS;
+
+    *oldest = (uint32_t)now;
+    p->failures++;
+    p->last = now;
+    return is_quick;
+}
+
+struct auth_failure auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now)
+{
+    struct auth_failure f = {0};
     struct auth_peer *p;
-    uint64_t failures;
 
     pthread_mutex_lock(&a->lock);
     p = entry_of(a, id, now);
-    *is_crowded = p->id != id && !is_forgotten(p, now);
+    f.is_crowded = p->id != id && !is_forgotten(p, now);
     if (p->id != id || is_forgotten(p, now)) {
         *p = (struct auth_peer){.id = id};
     }
-    failures = ++p->failures;
-    p->last = now;
+    f.is_quick = add_failure(p, now);
+    f.is_quick_first = f.is_quick && !p->is_quick;
+    p->is_quick = f.is_quick;
+    f.warn = is_time_to_warn(p->failures) ? p->failures : 0;
     pthread_mutex_unlock(&a->lock);
-    return is_time_to_warn(failures) ? failures : 0;
+    return f;
 }
 
 uint64_t auth_peers_count(struct auth_peers *a, uint64_t id, msec_t now)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failed logins by peer, so that the log tells of guesses, however often the guesser connects
- * anew, and so that whoever guesses can be refused (-o auth_failures_per_address).
+ * anew, so that failures that come quickly are answered late (-o auth_delay), and so that
+ * whoever guesses can be refused (-o auth_failures_per_address).
  *
  * The table is bounded. A peer that is not in it takes a place of its row that is free or
  * forgotten; if there is none, that of the peer with the fewest failures, and of those that of
@@ -20,7 +21,7 @@
 
 #include "lib/base/clock.h"
 
-/* 24 bytes for each place: 384 KiB, resident as far as it was used. */
+/* 72 bytes for each place: 1152 KiB, resident as far as it was used. */
 #define AUTH_PEERS_ROWS 4096u
 #define AUTH_PEERS_WAYS 4u
 
@@ -30,10 +31,25 @@
 /* After so long without a failure a peer's count starts over, milliseconds. */
 #define AUTH_PEERS_FORGET_MS (10 * 60 * 1000)
 
+/* A failure is quick if it comes after this many within this time, milliseconds. */
+#define AUTH_PEERS_QUICK    10u
+#define AUTH_PEERS_QUICK_MS (60 * 1000)
+
 struct auth_peer {
     uint64_t id;       /* see auth_peers_id() */
     uint64_t failures; /* 0: not in use */
     msec_t last;
+    /* Of the last failures, in 32 bits each; the oldest is at failures % AUTH_PEERS_QUICK. */
+    uint32_t times[AUTH_PEERS_QUICK];
+    bool is_quick; /* of its last failure, see struct auth_failure */
+};
+
+/* What auth_peers_note() tells of a failure. */
+struct auth_failure {
+    uint64_t warn;       /* failures of this peer if it is time for a warning, else 0 */
+    bool is_crowded;     /* another peer was forgotten early for it */
+    bool is_quick;       /* it comes after AUTH_PEERS_QUICK within AUTH_PEERS_QUICK_MS */
+    bool is_quick_first; /* the same, and the one before was not */
 };
 
 struct auth_peers {
@@ -59,12 +75,8 @@ void auth_peers_fini(struct auth_peers *a);
  */
 uint64_t auth_peers_id(uint16_t family, const uint8_t address[16]);
 
-/*
- * A login failed. Returns the number of failures of this peer if it is time for a warning, else
- * 0. *is_crowded: another peer was forgotten early for it. now: real time, by any clock.
- * Context: any thread.
- */
-uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now, bool *is_crowded);
+/* A login of this peer failed. now: real time, by any clock. Context: any thread. */
+struct auth_failure auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now);
 
 /*
  * The number of failures of a peer that are not forgotten. now: as above. Context: any thread.

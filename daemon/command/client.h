@@ -190,6 +190,7 @@ struct client {
     bool is_guarded : 1; /* its requests are looked at, or what it may is not known: guard.c */
     bool is_granted : 1; /* a rule grants its rights: guard.c */
     bool follows : 1;    /* it is a replica of this server: exec_replication.c */
+    bool is_delayed : 1; /* its next late answer waits once more: conn_delay.h */
     uint32_t rule;       /* whose prefixes limit its keys; RULES_NONE: none */
     uint32_t rules_generation; /* of the rules that all of these are of; 0: not known */
     char *user;                /* owned; what it has logged in as; NULL: as nobody */

@@ -247,6 +247,7 @@ static struct conns *conns_create(void)
     for (unsigned i = 0; i < DEADLINES; i++) {
         list_init(&all->deadlines[i]);
     }
+    list_init(&all->delayed);
     for (unsigned i = 0; i < IDLE_SLOTS; i++) {
         list_init(&all->idle.slot[i]);
     }

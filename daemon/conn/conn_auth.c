@@ -15,6 +15,7 @@
 #include "daemon/command/audit.h"
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_delay.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_login.h"
 #include "daemon/conn/conn_settle.h"
@@ -92,18 +93,17 @@ bool conn_auth_failed(struct client *client, struct span user)
 {
     struct conn *c = conn_of_client(client);
     struct worker *w = c->worker;
-    uint64_t failures;
-    bool is_crowded;
+    struct auth_failure failure;
 
     must_be_worker(w);
     ctr_add(&w->counters, CTR_auth_cmds, 1);
     ctr_add(&w->counters, CTR_auth_errors, 1);
-    failures = auth_peers_note(&w->crew->access.peers, conn_peer_id(client), conn_wait_now(),
-                               &is_crowded);
-    ctr_add(&w->counters, CTR_auth_crowded, is_crowded);
-    if (failures > 0) {
-        warn_of_guesses(c, user, failures);
+    failure = auth_peers_note(&w->crew->access.peers, conn_peer_id(client), conn_wait_now());
+    ctr_add(&w->counters, CTR_auth_crowded, failure.is_crowded);
+    if (failure.warn > 0) {
+        warn_of_guesses(c, user, failure.warn);
     }
+    conn_delay_note(c, &failure);
     audit_login(client, w, user, false);
     client->login_failures++;
     if (client->login_failures == CONN_AUTH_FAILURES_MAX) {
@@ -205,6 +205,20 @@ static bool let_in(struct turn *t, struct span user)
     return true;
 }
 
+/* They are wrong, which is known at once. */
+static enum turn_stop refuse_offer(struct turn *t, const struct text_auth *offer,
+                                   enum reply *reply)
+{
+    bool is_too_often = conn_auth_failed(t->client, offer->user);
+
+    if (conn_delay(turn_conn(t), reply_text(REPLY_AUTH_FAILURE))) {
+        *reply = REPLY_NONE;
+        return TURN_LOGS_IN;
+    }
+    *reply = REPLY_AUTH_FAILURE;
+    return is_too_often ? TURN_CLOSES : TURN_GOES_ON;
+}
+
 /*
  * Check the user and the password that a client sent. Not TURN_GOES_ON: it failed once too
  * often, or the answer comes later.
@@ -230,8 +244,7 @@ static enum turn_stop check_offer(struct turn *t, const struct text_auth *offer,
         *reply = REPLY_NONE;
         return conn_login_begin(t, offer);
     }
-    *reply = REPLY_AUTH_FAILURE;
-    return conn_auth_failed(t->client, offer->user) ? TURN_CLOSES : TURN_GOES_ON;
+    return refuse_offer(t, offer, reply);
 }
 
 /* As in memcached, all that a client sends at once before its login is refused once. */

@@ -6,6 +6,7 @@
 #include "daemon/conn/conn_drain.h"
 
 #include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_delay.h"
 #include "daemon/conn/conn_pass.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
@@ -102,6 +103,7 @@ void conn_drain_all(struct worker *w)
         next = c->next;
         conn_drain(c);
     }
+    conn_delay_end_all(w);
 }
 
 /* Has a reply been begun that is composed in more than one turn? */

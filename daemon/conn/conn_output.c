@@ -5,6 +5,7 @@
 #include "daemon/conn/conn_output.h"
 
 #include "daemon/command/timing.h"
+#include "daemon/conn/conn_delay.h"
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_hold.h"
 #include "daemon/conn/conn_pass.h"
@@ -58,9 +59,13 @@ void conn_answered(struct client *client, struct span reply, bool is_composed)
 {
     struct conn *c = conn_of_client(client);
     struct worker *w = c->worker;
-    bool is_kept = is_composed && client_append(client, reply.ptr, reply.len);
+    bool is_kept;
 
     must_be_worker(w);
+    if (conn_delay(c, reply)) {
+        return; /* it waits on, as before */
+    }
+    is_kept = is_composed && client_append(client, reply.ptr, reply.len);
     c->last_active = worker_now(w);
     if (!client_is_waiting(client)) {
         c->then = CONN_TURN; /* what came behind its request */

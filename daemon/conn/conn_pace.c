@@ -6,6 +6,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_delay.h"
 #include "daemon/conn/conn_hold.h"
 #include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_pin.h"
@@ -88,6 +89,7 @@ void conn_pace_check_deadlines(struct worker *w)
 
     must_be_worker(w);
     check_held(w);
+    conn_delay_check(w, now);
     for (unsigned i = 0; i < DEADLINES; i++) {
         enum conn_deadline which = (enum conn_deadline)i;
         msec_t limit = conn_deadline_limit(w, which);

@@ -138,7 +138,7 @@ void conn_note_login(struct conn *c)
     } else {
         conn_deadline_clear(c);
     }
-    if (client->login_failures >= CONN_AUTH_FAILURES_MAX) {
+    if (client->login_failures >= CONN_AUTH_FAILURES_MAX && !client_is_waiting(client)) {
         c->then = CONN_ENDS;
     }
 }

@@ -33,6 +33,7 @@
  *     conn_upload      large values on their way in, as requests meet them
  *     conn_hold        and those whose replies wait for the log
  *     conn_login       logins that take a hash of the password
+ *     conn_delay       failed logins that are answered late
  *     conn_weigh       how much work each of them is, while that is asked for
  *     conn_accounts    what a worker has of them, added up again by a walk
  *     conn_info        connections as watchers and `stats conns` see them
@@ -153,6 +154,7 @@ struct conns {
     bool (*drains)(struct conn *c);
     struct list parked[PARKS];
     struct list deadlines[DEADLINES]; /* those that have to, the oldest first */
+    struct list delayed;              /* answers to failed logins: see conn_delay.h */
     struct idle idle;
     struct list pins_new; /* those that have pinned a value since the last check */
     struct list pins;     /* and those that had before */

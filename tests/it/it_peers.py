@@ -3,6 +3,8 @@
 """Limits for each address, and clients behind a balancer: the header of the PROXY protocol says who they
 are, for limits, statistics and watchers."""
 import os
+import select
+import shutil
 import socket
 import ssl
 import struct
@@ -230,6 +232,157 @@ def test_a_header_comes_before_tls():
                 s.sendall(b"mn\r\n")
                 assert s.recv(100) == b"MN\r\n"
                 assert "tcp:192.0.2.1:4711" in peers(operator)
+
+
+# ---- failed logins that come quickly --------------------------------------------------------------
+
+WRONG, RIGHT = (b"set x 0 0 %d\r\n%s\r\n" % (len(offer), offer) for offer in (b"u wrong", b"u p"))
+# `p` by SHA-512; a hash takes the way through the pool.
+HASHED = subprocess.run(["openssl", "passwd", "-6", "-salt", "salt", "p"], stdout=subprocess.PIPE,
+                        check=False).stdout.strip() if shutil.which("openssl") else b""
+
+
+class Slowed(Behind):
+    """With users, and failures that wait until the test says so."""
+
+    def __init__(self, *args, users=b"u:p\n", delay=60000):
+        with tempfile.NamedTemporaryFile(prefix="mayfly-it.", delete=False) as f:
+            f.write(users)
+        os.chmod(f.name, 0o644)
+        self.users = f.name
+        super().__init__("-Y", f.name, "-o", "auth_timeout=0,auth_delay=%d" % delay, *args, control=True)
+
+    def fail_ten_times(self, addresses):
+        """Answered at once; after five a connection is closed."""
+        for i in range(2):
+            with self.connect(addresses[i % len(addresses)] + WRONG * 5) as c:
+                assert [c.line() for _ in range(6)] == [FAILURE] * 5 + [None]
+
+    def waiting(self, first, operator):
+        """A connection whose failure is not answered yet."""
+        before = operator.stat("mayfly_auth_throttled")
+        c = self.connect(first)
+        wait_for(lambda: operator.stat("mayfly_auth_throttled") == before + 1, "it failed")
+        return c
+
+    def __exit__(self, *what):
+        try:
+            super().__exit__(*what)
+        finally:
+            os.unlink(self.users)
+
+
+def has_nothing(c):
+    """Has the server sent nothing yet?"""
+    return c.buf == b"" and select.select([c.sock], [], [], 0)[0] == []
+
+
+def test_quick_failures_are_answered_late():
+    for users in (b"u:p\n", b"u:" + HASHED + b"\n"):
+        if users == b"u:\n":
+            continue
+        with Slowed("-t", "1", users=users) as d, d.operator() as operator:
+            a = v4("192.0.2.1")
+            d.fail_ten_times([a])
+            assert operator.stat("mayfly_auth_throttled") == 0
+            with d.waiting(a + WRONG + RIGHT + b"get x\r\n" + WRONG, operator) as c:
+                # Whoever knows the password is let in, also from there; others, and unix sockets, do not wait.
+                with d.connect(a + RIGHT) as known:
+                    assert known.line() == b"STORED"
+                with d.connect(v4("192.0.2.2") + WRONG) as other:
+                    assert other.line() == FAILURE
+                for _ in range(3):
+                    with d.client() as local:
+                        local.send(WRONG * 5)
+                        assert [local.line() for _ in range(6)] == [FAILURE] * 5 + [None]
+                assert has_nothing(c) and operator.stat("mayfly_auth_throttled") == 1
+                with d.waiting(a + WRONG, operator) as second:
+                    change(d, b"auth_delay", 0)
+                    assert second.line() == FAILURE
+                assert [c.line() for _ in range(4)] == [FAILURE, b"STORED", b"END", b"STORED"]
+            assert d.log().count("failed logins from 192.0.2.1 are answered after 60000 ms") == 1, d.log()
+            with d.connect(a + WRONG * 5) as c:
+                assert [c.line() for _ in range(6)] == [FAILURE] * 5 + [None]
+            assert operator.stat("mayfly_auth_throttled") == 2
+
+
+def test_a_network_of_ipv6_is_one_address():
+    with Slowed("-t", "1") as d, d.operator() as operator:
+        d.fail_ten_times([v6("2001:db8::1"), v6("2001:db8::2")])
+        with d.waiting(v6("2001:db8::3") + WRONG, operator) as c, d.connect(v6("2001:db8:0:1::1") + WRONG) as other:
+            assert other.line() == FAILURE
+            assert has_nothing(c)
+
+
+def test_the_delay_ends_by_itself():
+    with Slowed("-t", "1", delay=20) as d, d.operator() as operator:
+        a = v4("192.0.2.1")
+        d.fail_ten_times([a])
+        with d.connect(a + WRONG * 2 + RIGHT + b"get x\r\n") as c, d.connect(a + WRONG * 5) as other:
+            assert [c.line() for _ in range(4)] == [FAILURE, FAILURE, b"STORED", b"END"]
+            assert [other.line() for _ in range(6)] == [FAILURE] * 5 + [None]
+        assert operator.stat("mayfly_auth_throttled") == 7 and operator.stat("mayfly_auth_kicks") == 3
+
+
+def test_who_waits_may_go():
+    """By its own will, because it did not log in in time, or because the server stops."""
+    with Slowed("-t", "1") as d, d.operator() as operator:
+        a = v4("192.0.2.1")
+        d.fail_ten_times([a])
+        before = operator.stat("curr_connections")
+        with d.waiting(a + WRONG, operator) as c:
+            assert operator.stat("curr_connections") == before + 1
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wait_for(lambda: operator.stat("curr_connections") == before, "the one that was reset has left")
+        # Also if its answer is to be the last one.
+        b = v4("192.0.2.2")
+        for n in (5, 1):
+            with d.connect(b + WRONG * n) as c:
+                assert [c.line() for _ in range(n)] == [FAILURE] * n
+        with d.waiting(b + WRONG * 5, operator) as c:
+            assert [c.line() for _ in range(4)] == [FAILURE] * 4 and has_nothing(c)
+            c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wait_for(lambda: operator.stat("curr_connections") == before, "this one has left, too")
+        with d.waiting(a + WRONG, operator) as c:
+            c.sock.shutdown(socket.SHUT_WR)
+            change(d, b"auth_delay", 0)
+            assert c.line() == FAILURE and c.line() is None
+            change(d, b"auth_delay", 60000)
+        change(d, b"auth_timeout", 1)
+        with d.waiting(a + WRONG, operator) as c:
+            assert c.line() is None
+        assert operator.stat("mayfly_auth_timeouts") >= 1
+        change(d, b"auth_timeout", 0)
+        change(d, b"auth_delay", 0)
+        with d.connect(b + WRONG * 4) as last:
+            assert [last.line() for _ in range(4)] == [FAILURE] * 4
+            change(d, b"auth_delay", 60000)
+            with d.waiting(a + WRONG + RIGHT + b"get x\r\n", operator) as c:
+                kicks = operator.stat("mayfly_auth_kicks")
+                last.send(WRONG)
+                wait_for(lambda: operator.stat("mayfly_auth_kicks") == kicks + 1, "both wait")
+                d.stop()
+                assert [c.line() for _ in range(4)] == [FAILURE, b"STORED", b"END", None]
+                assert [last.line(), last.line()] == [FAILURE, None]
+
+
+def test_who_waits_is_no_obstacle():
+    """It stays with its worker until it has its answer, and then goes to another."""
+    with Slowed("-t", "4") as d, d.operator() as operator:
+        a = v4("192.0.2.1")
+        d.fail_ten_times([a])
+        waiting = [d.waiting(a + WRONG, operator) for _ in range(8)]
+        change(d, b"threads", 1)
+        with d.connect(a + RIGHT) as known:
+            assert known.line() == b"STORED"
+        assert all(has_nothing(c) for c in waiting)
+        change(d, b"auth_delay", 0)
+        for c in waiting:
+            assert c.line() == FAILURE
+            c.send(RIGHT)
+        assert all(c.line() == b"STORED" for c in waiting)
+        for c in waiting:
+            c.close()
 
 
 def test_a_marked_listener_needs_balancers():

@@ -399,6 +399,22 @@ def test_guesses_end_the_connection():
         assert "auth, 5 failed logins from unix (the last as \"name" in log and "guess" not in log, log
 
 
+def test_quick_failures_are_answered_late():
+    """As it_peers.py has it for the text protocol: what was sent after a failure waits in order."""
+    with Guarded("-o", "auth_delay=20", users=b"u:p\n", tcp=True) as g, g.known(b"u", b"p") as c:
+        for throttled in (0, 5):
+            for _ in range(2 if throttled == 0 else 1):
+                with g.client() as guesser:
+                    guesser.send(plain(b"u", b"guess") * 6)
+                    assert [guesser.frame() for _ in range(5)] == [FAILED] * 5
+                    assert guesser.is_at_end()
+            assert c.stats_frames()["mayfly_auth_throttled"] == str(throttled)
+        with g.client() as late:
+            late.send(plain(b"u", b"guess") + plain(b"u", b"p") + frame(NOOP))
+            assert [late.frame() for _ in range(3)] == [FAILED, GOOD, (OK, b"")]
+        assert c.stats_frames()["mayfly_auth_throttled"] == "6"
+
+
 def test_nobody_comes_in_without_a_name():
     """Without a mech_list the library would offer ANONYMOUS."""
     with Guarded(conf="") as g, g.client() as c:

@@ -794,6 +794,25 @@ def test_logins_stay():
                 assert bob.get(b"k1") == b"v"
 
 
+def test_failed_logins_that_wait_are_answered():
+    """Those that auth_delay keeps waiting get their answer, and go along."""
+    with folder() as where:
+        users = os.path.join(where, "users")
+        write(users, "u:p\n")
+        with daemon("-e", os.path.join(where, "memory"), "-Y", users, "-o", "auth_delay=60000,auth_timeout=0",
+                    tcp=True, control=True) as d:
+            failure = b"CLIENT_ERROR authentication failure"
+            for _ in range(2):
+                with d.client() as c:
+                    assert [c.set(b"login", b"u wrong") for _ in range(5)] == [failure] * 5
+            with d.client() as c, d.operator() as o:
+                c.send(b"set login 0 0 7\r\nu wrong\r\n")
+                wait_for(lambda: o.stat("mayfly_auth_throttled") == 1, "it waits")
+                upgrade(d)
+                assert c.line() == failure
+                assert c.set(b"login", b"u p") == b"STORED" and c.set(b"k", b"v") == b"STORED"
+
+
 def test_beyond_the_limit_they_are_closed():
     with folder() as where:
         options = os.path.join(where, "conf")

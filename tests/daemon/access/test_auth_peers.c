@@ -33,9 +33,7 @@ static uint64_t id_of(uint32_t number)
 
 static uint64_t note(uint64_t id, msec_t now)
 {
-    bool is_crowded;
-
-    return auth_peers_note(&peers, id, now, &is_crowded);
+    return auth_peers_note(&peers, id, now).warn;
 }
 
 TEST(warnings_get_rarer)
@@ -61,6 +59,38 @@ TEST(a_count_is_forgotten_in_time)
         ck_assert_uint_eq(note(id_of(1), 1001 + AUTH_PEERS_FORGET_MS), 0);
     }
     ck_assert_uint_eq(note(id_of(1), 1002 + AUTH_PEERS_FORGET_MS), 5);
+}
+
+static bool is_quick(uint64_t id, msec_t now)
+{
+    return auth_peers_note(&peers, id, now).is_quick;
+}
+
+TEST(the_eleventh_failure_within_a_minute_is_quick)
+{
+    /* Times whose low 32 bits begin again amid the minute. */
+    const msec_t begin = ((msec_t)7 << 32) - 30000;
+    struct auth_failure f;
+
+    for (unsigned i = 0; i < AUTH_PEERS_QUICK; i++) {
+        ck_assert(!is_quick(id_of(1), begin + i * 5900));
+    }
+    ck_assert(!is_quick(id_of(2), begin + 59999));
+    f = auth_peers_note(&peers, id_of(1), begin + 59999);
+    ck_assert(f.is_quick && f.is_quick_first);
+    /* The first of those ten was the last that counts no more. */
+    ck_assert(!is_quick(id_of(1), begin + 5900 + AUTH_PEERS_QUICK_MS));
+    f = auth_peers_note(&peers, id_of(1), begin + 5900 + AUTH_PEERS_QUICK_MS);
+    ck_assert(f.is_quick && f.is_quick_first);
+    f = auth_peers_note(&peers, id_of(1), begin + 5900 + AUTH_PEERS_QUICK_MS);
+    ck_assert(f.is_quick && !f.is_quick_first);
+}
+
+TEST(slow_failures_are_never_quick)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert(!is_quick(id_of(1), (msec_t)i * AUTH_PEERS_QUICK_MS / AUTH_PEERS_QUICK));
+    }
 }
 
 /* Peers that fail once each do not push out one that goes on. */
@@ -113,15 +143,16 @@ TEST(it_tells_when_one_is_forgotten_early)
     bool is_crowded;
     unsigned crowded = 0;
 
-    (void)auth_peers_note(&peers, id_of(0), 1000, &is_crowded);
+    is_crowded = auth_peers_note(&peers, id_of(0), 1000).is_crowded;
     ck_assert(!is_crowded);
     for (uint32_t i = 0; i <= all; i++) {
-        (void)auth_peers_note(&peers, id_of(i), 1000, &is_crowded);
+        is_crowded = auth_peers_note(&peers, id_of(i), 1000).is_crowded;
         crowded += is_crowded;
     }
     ck_assert_uint_gt(crowded, 0);
     /* Those that are forgotten make room. */
-    (void)auth_peers_note(&peers, id_of(all + 1), 1000 + AUTH_PEERS_FORGET_MS, &is_crowded);
+    is_crowded =
+        auth_peers_note(&peers, id_of(all + 1), 1000 + AUTH_PEERS_FORGET_MS).is_crowded;
     ck_assert(!is_crowded);
 }
 

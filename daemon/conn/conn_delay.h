@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Quick failures of logins (auth_peers.h) are answered after -o auth_delay. Meanwhile the
+ * connection waits as for any late answer: nothing of it is read or executed, and it may close.
+ * All wait equally long, so they are a list of their worker in the order in which they failed,
+ * and the timer of deadlines is set for the first.
+ *
+ * A login that succeeds never waits: the password is checked first.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_DELAY_H
+#define MAYFLY_DAEMON_CONN_CONN_DELAY_H
+
+#include <stdbool.h>
+
+#include "daemon/conn/conn_state.h"
+#include "lib/base/span.h"
+
+/*
+ * Is a failure to be answered late? failure: what auth_peers_note() said of it. Then
+ * client.is_delayed is set. Context: worker.
+ */
+void conn_delay_note(struct conn *c, const struct auth_failure *failure);
+
+/*
+ * If it is: answer it later. False: it is not, there is no memory, or the connection has a
+ * service; the caller answers. Context: worker; the connection waits for no other answer.
+ */
+bool conn_delay(struct conn *c, struct span reply);
+
+/*
+ * Answer those that have waited long enough, as many as a turn of the loop may, and set the
+ * timer for the next. Context: worker.
+ */
+void conn_delay_check(struct worker *w, msec_t now);
+
+/* The worker stops: answer all. Context: worker, outside a section. */
+void conn_delay_end_all(struct worker *w);
+
+#endif
