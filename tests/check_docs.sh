@@ -25,6 +25,9 @@ done
 python3 "$src/tests/guides/tables.py" || complain "docs/migrating-from-memcached.md is stale: run make docs"
 verdict "docs/migrating-from-memcached.md"
 
+python3 "$src/tests/guides/probes.py" || complain "what is made of the table of probes is stale"
+verdict "man/mayflyd-probes.inc, etc/bpftrace"
+
 for part in options commands bash zsh; do
     case $part in
         bash) file=etc/completion/mayflyctl.bash ;;

@@ -49,6 +49,7 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
 enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body)
 {
     must_be_in_turn(t);
+    MF_PROBE3(request_start, r->command, r->key.ptr, r->key.len);
     switch (r->cls) {
     case CLASS_BINARY:
         return exec_bin_store(t, r, body);

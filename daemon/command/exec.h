@@ -16,6 +16,7 @@
 #include "daemon/command/guard.h"
 #include "daemon/command/turn.h"
 #include "lib/base/context.h"
+#include "lib/base/probes.h"
 
 /*
  * Commands that must not run inside a section, or may take long there: the turn leaves its
@@ -36,6 +37,7 @@ bool exec_place(struct turn *t, const struct request *r, struct body *b);
 static MF_INLINE enum turn_stop exec_request(struct turn *t, const struct request *r)
 {
     must_be_in_turn(t);
+    MF_PROBE3(request_start, r->command, r->key.ptr, r->key.len);
     switch ((enum command_class)r->cls) {
     case CLASS_GET:
         return exec_get(t, r);

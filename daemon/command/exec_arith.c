@@ -10,6 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
 #include "lib/engine/touch.h"
@@ -60,6 +61,7 @@ static MF_INLINE enum turn_stop arith_and_answer(struct turn *t, const struct re
 
     prepare_arith(t, r, &a);
     outcome = engine_arith(t->e, &a, t->now);
+    MF_PROBE3(arith_done, r->key.ptr, r->key.len, outcome);
     if (MF_UNLIKELY(outcome != OUT_NUMBER)) {
         return arith_failed(t, r, outcome);
     }
@@ -98,7 +100,7 @@ enum turn_stop exec_delete(struct turn *t, const struct request *r)
         observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_delete(t->e, r->hash, r->key, 0, t->now);
-
+    MF_PROBE3(delete_done, r->key.ptr, r->key.len, outcome);
     ctr_add(&t->w->counters, outcome == OUT_DELETED ? CTR_delete_hits : CTR_delete_misses, 1);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_delete(t, &before, r->key, "delete", outcome == OUT_DELETED);
@@ -127,6 +129,7 @@ static MF_INLINE enum turn_stop touch_and_answer(struct turn *t, const struct re
     struct found f;
 
     *outcome = engine_touch(t->e, r->hash, r->key, deadline, t->now, t->may_wait, &f);
+    MF_PROBE3(touch_done, r->key.ptr, r->key.len, *outcome);
     if (MF_UNLIKELY(*outcome != OUT_TOUCHED)) {
         return touch_failed(t, r, *outcome);
     }

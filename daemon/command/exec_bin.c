@@ -15,6 +15,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/touch.h"
 #include "proto/bin_compose.h"
 
@@ -58,6 +59,7 @@ static inline enum turn_stop exec_bin_get(struct turn *t, const struct request *
 
     if (f.item == NULL) {
         turn_tally_miss(t, f.miss);
+        MF_PROBE3(get_miss, r->key.ptr, r->key.len, f.miss);
         answer_miss(t, r);
     } else {
         if (MF_LIKELY(!item_is_large(f.item))) {
@@ -65,6 +67,7 @@ static inline enum turn_stop exec_bin_get(struct turn *t, const struct request *
         } else if (put_large(t, r, &f) != TURN_GOES_ON) {
             return TURN_BLOCKED;
         }
+        MF_PROBE3(get_hit, r->key.ptr, r->key.len, f.item->value_len);
         item_mark_used(f.item, t->now_s, &t->w->heat);
         t->tally.hits++;
     }
@@ -109,6 +112,7 @@ static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
         observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_touch(t->e, r->hash, r->key, deadline, t->now, t->may_wait, &f);
+    MF_PROBE3(touch_done, r->key.ptr, r->key.len, outcome);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }

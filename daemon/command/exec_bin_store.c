@@ -14,6 +14,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
 
@@ -81,6 +82,7 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
         observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_store(t->e, &s, t->now);
+    MF_PROBE4(store_done, r->key.ptr, r->key.len, r->value_len, outcome);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
@@ -142,6 +144,7 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
         observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_arith(t->e, &a, t->now);
+    MF_PROBE3(arith_done, r->key.ptr, r->key.len, outcome);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
@@ -182,7 +185,7 @@ enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
         observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_delete(t->e, r->hash, r->key, cas, t->now);
-
+    MF_PROBE3(delete_done, r->key.ptr, r->key.len, outcome);
     if (outcome == OUT_DELETED) {
         ctr_add(c, CTR_delete_hits, 1);
     } else if (outcome == OUT_NOT_FOUND) {

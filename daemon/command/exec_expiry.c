@@ -12,6 +12,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/erase.h"
 #include "lib/engine/touch.h"
 #include "proto/text_compose.h"
@@ -74,6 +75,7 @@ enum turn_stop exec_deadline(struct turn *t, const struct request *r)
         observe_before(t, r->hash, r->key, &before);
     }
     out = engine_touch_if(t->e, r->hash, r->key, &change, t->now, &f);
+    MF_PROBE3(touch_done, r->key.ptr, r->key.len, out);
     if (out == OUT_WAIT) {
         return TURN_WAITS;
     }
@@ -133,12 +135,15 @@ enum turn_stop exec_ttl(struct turn *t, const struct request *r)
 static unsigned unlink_key(struct turn *t, struct span key, uint64_t hash)
 {
     struct before before;
+    enum outcome outcome;
     bool is_deleted;
 
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, hash, key, &before);
     }
-    is_deleted = engine_delete(t->e, hash, key, 0, t->now) == OUT_DELETED;
+    outcome = engine_delete(t->e, hash, key, 0, t->now);
+    is_deleted = outcome == OUT_DELETED;
+    MF_PROBE3(delete_done, key.ptr, key.len, outcome);
     ctr_add(&t->w->counters, is_deleted ? CTR_delete_hits : CTR_delete_misses, 1);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_delete(t, &before, key, "unlink", is_deleted);

@@ -14,6 +14,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/touch.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
@@ -70,6 +71,7 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
 
     if (f.item == NULL) {
         turn_tally_miss(t, f.miss);
+        MF_PROBE3(get_miss, key.ptr, key.len, f.miss);
         (void)turn_room(t, REPLY_LEN(END));
     } else {
         if (MF_LIKELY(!item_is_large(f.item))) {
@@ -77,6 +79,7 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
         } else if (put_large(t, &f, key, wants_cas) != TURN_GOES_ON) {
             return TURN_BLOCKED;
         }
+        MF_PROBE3(get_hit, key.ptr, key.len, f.item->value_len);
         item_mark_used(f.item, t->now_s, &t->w->heat);
         t->tally.hits++;
     }
@@ -107,6 +110,7 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
         observe_before(t, hash, key, &before);
     }
     outcome = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, &f);
+    MF_PROBE3(touch_done, key.ptr, key.len, outcome);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }

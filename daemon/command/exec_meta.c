@@ -19,6 +19,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/fetch.h"
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
@@ -160,6 +161,7 @@ static MF_NOINLINE enum turn_stop answer_miss(struct turn *t, const struct reque
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_EN, r, &facts);
     }
     turn_tally_miss(t, why);
+    MF_PROBE3(get_miss, r->key.ptr, r->key.len, why);
     t->tally.gets++;
     observe_mg(t, r, NULL, why);
     return TURN_GOES_ON;
@@ -248,6 +250,7 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
     if (put_hit(t, r, &f.found, &facts) != TURN_GOES_ON) {
         return TURN_BLOCKED;
     }
+    MF_PROBE3(get_hit, r->key.ptr, r->key.len, f.found.item->value_len);
     mark_used(t, r, f.found.item);
     if (f.touches) {
         ctr_add(c, CTR_cmd_touch, 1);
@@ -288,6 +291,7 @@ static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
     if (put_hit(t, r, &f, &facts) != TURN_GOES_ON) {
         return TURN_BLOCKED;
     }
+    MF_PROBE3(get_hit, r->key.ptr, r->key.len, f.item->value_len);
     mark_used(t, r, f.item);
     t->tally.gets++;
     t->tally.hits++;

@@ -17,6 +17,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
 #include "proto/meta_compose.h"
@@ -177,6 +178,7 @@ static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct re
                        client_restores(t->client, t->w)
                    ? restore_store(t, s)
                    : engine_store(t->e, s, t->now);
+    MF_PROBE4(store_done, r->key.ptr, r->key.len, r->value_len, *outcome);
     if (*outcome != OUT_WAIT) {
         exec_store_note(t, r->value_len);
     }
@@ -249,6 +251,7 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     }
     enum outcome outcome = engine_erase(t->e, &d, t->now);
 
+    MF_PROBE3(delete_done, r->key.ptr, r->key.len, outcome);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
@@ -328,6 +331,7 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
         observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_arith(t->e, &a, t->now);
+    MF_PROBE3(arith_done, r->key.ptr, r->key.len, outcome);
     if (MF_UNLIKELY(t->observed != 0) && outcome != OUT_WAIT) {
         observe_fetch(t, r->key, &before);
         if (outcome == OUT_NUMBER && a.is_created) {

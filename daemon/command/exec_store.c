@@ -11,6 +11,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/probes.h"
 #include "lib/engine/body.h"
 #include "lib/engine/erase.h"
 #include "proto/text_compose.h"
@@ -155,7 +156,7 @@ static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct re
 
     prepare(t, r, body, s);
     *outcome = engine_store(t->e, s, t->now);
-
+    MF_PROBE4(store_done, r->key.ptr, r->key.len, r->value_len, *outcome);
     if (MF_LIKELY(*outcome == OUT_STORED)) {
         t->tally.stores++;
         t->out.len += text_compose_stored(turn_room(t, TEXT_REPLY_MAX), r);

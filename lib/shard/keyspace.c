@@ -4,6 +4,7 @@
  */
 #include "lib/shard/keyspace.h"
 
+#include "lib/base/probes.h"
 #include "lib/memory/blocks.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/upkeep.h"
@@ -375,6 +376,7 @@ void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
 
     shard_must_be_entered(s);
     count_expired(s, it, how);
+    MF_PROBE4(item_expired, item_key(it), it->key_len, it->value_len, how);
     observe(s, it, how, now);
     keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
 }
@@ -393,6 +395,7 @@ void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
     if (item_deadline(it) != MSEC_NEVER) {
         ctr_add(&s->counters, CTR_evicted_ttl, 1);
     }
+    MF_PROBE3(item_evicted, item_key(it), it->key_len, it->value_len);
     observe(s, it, SHARD_EVICTED, now);
     keyspace_unlink(s, hash, slot, DEATH_EVICT);
 }
