@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failed logins by peer, so that the log tells of guesses, however often the guesser connects
- * anew, so that failures that come quickly are answered late (-o auth_delay), and so that
- * whoever guesses can be refused (-o auth_failures_per_address).
+ * Failed logins by peer: the log warns of guesses that come over many connections, failures
+ * that come quickly are answered late (-o auth_delay), and the logins of an address with too
+ * many failures are refused (-o auth_failures_per_address).
  *
  * The table is bounded. A peer that is not in it takes a place of its row that is free or
  * forgotten; if there is none, that of the peer with the fewest failures, and of those that of
