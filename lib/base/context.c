@@ -13,6 +13,16 @@ void context_set_thread(enum thread_role role, const void *self, context_home_fn
     here = (struct thread_context){role, self, is_home};
 }
 
+struct thread_context context_get(void)
+{
+    return here;
+}
+
+void context_put(struct thread_context context)
+{
+    here = context;
+}
+
 bool context_is_thread(enum thread_role role)
 {
     return here.role == THREAD_UNKNOWN || here.role == role;

@@ -40,6 +40,13 @@ struct thread_context {
  */
 void context_set_thread(enum thread_role role, const void *self, context_home_fn is_home);
 
+/*
+ * What the calling thread has said it is. One that prepares something for a thread which is not
+ * there yet says for that time that it is that one. Context: any thread.
+ */
+struct thread_context context_get(void);
+void context_put(struct thread_context context);
+
 /* Does the calling thread have this role, or is its role unknown? Context: any thread. */
 bool context_is_thread(enum thread_role role);
 

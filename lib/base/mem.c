@@ -45,6 +45,10 @@ void *mem_alloc_aligned(size_t n, size_t align)
                                                                                        : NULL;
 }
 
+void mem_rest_thread(void)
+{
+}
+
 #else
 
 #include <mimalloc.h>
@@ -72,6 +76,16 @@ void mem_free(void *p)
 void *mem_alloc_aligned(size_t n, size_t align)
 {
     return mi_malloc_aligned(n, align);
+}
+
+/*
+ * Blocks that others free later would stay in a heap whose thread does nothing, so it has none
+ * meanwhile: its next allocation makes one.
+ */
+void mem_rest_thread(void)
+{
+    mi_collect(true);
+    mi_thread_done();
 }
 
 #endif
@@ -201,6 +215,38 @@ void mem_discard(void *p, size_t n)
 #endif
     /* Callers were promised that the range reads as zero; it stays resident. */
     memset(p, 0, n);
+}
+
+static bool is_zero(const uint64_t *words, size_t n)
+{
+    uint64_t any = 0;
+
+    for (size_t i = 0; any == 0 && i < n; i++) {
+        any |= words[i];
+    }
+    return any == 0;
+}
+
+void mem_discard_zeros(void *p, size_t n)
+{
+    const size_t page = page_bytes();
+    const size_t before = (size_t)(-(uintptr_t)p & (page - 1));
+
+    if (n < before + page) {
+        return; /* no whole page; p may be NULL */
+    }
+
+    char *at = (char *)p + before;
+    char *const end = at + ((n - before) & ~(page - 1));
+    char *run = at;
+
+    for (; at < end; at += page) {
+        if (!is_zero((const uint64_t *)(const void *)at, page / sizeof(uint64_t))) {
+            mem_discard(run, (size_t)(at - run));
+            run = at + page;
+        }
+    }
+    mem_discard(run, (size_t)(end - run));
 }
 
 /*

@@ -35,6 +35,12 @@ void mem_free(void *p);
 /* The same, aligned to a power of two; released by mem_free(). Context: any thread. */
 void *mem_alloc_aligned(size_t n, size_t align);
 
+/*
+ * The calling thread will allocate nothing for long: give back what the allocator keeps for it.
+ * What it has allocated stays, and others may free it. Context: any thread.
+ */
+void mem_rest_thread(void);
+
 enum mem_pages { MEM_PAGES_SMALL, MEM_PAGES_HUGE };
 
 /*
@@ -65,6 +71,13 @@ uint64_t mem_address_space_left(void);
  * system call, so never inside a shard. Context: any thread.
  */
 void mem_discard(void *p, size_t n);
+
+/*
+ * Give those whole pages of any memory back that have nothing but zeros: they cost nothing
+ * until they are written again. Nobody writes there meanwhile. A system call for each run of
+ * pages. Context: any thread.
+ */
+void mem_discard_zeros(void *p, size_t n);
 
 /*
  * Make the pages of a mapped range resident, which nobody uses yet and which reads as zero. May

@@ -11,7 +11,11 @@
 #include <unistd.h>
 
 #include "lib/base/check.h"
+#include "lib/base/mem.h"
 #include "lib/base/rcu.h"
+
+/* What is given back of a stack at most. */
+#define DISCARD_MAX ((size_t)1 << 20)
 
 void thread_block_signals(sigset_t *before)
 {
@@ -70,6 +74,7 @@ int thread_start_named(struct thread *t, const struct thread_kind *kind, const c
         /* Fails if the system's minimum is larger; then the default size is used. */
         (void)pthread_attr_setstacksize(&attr, kind->stack_bytes);
     }
+    (void)pthread_attr_getstacksize(&attr, &t->stack_bytes);
     /* A thread has the mask of the one that makes it. */
     thread_block_signals(&before);
     error = pthread_create(&t->id, &attr, thread_main, t);
@@ -91,6 +96,19 @@ void thread_join(struct thread *t)
         must(pthread_join(t->id, NULL) == 0);
         t->is_running = false;
     }
+}
+
+/*
+ * Below this frame, within the half of the stack: its lower end is not known. A page is left
+ * for what is called here.
+ */
+MF_NOINLINE void thread_discard_stack(const struct thread *t)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t most = t->stack_bytes / 2 < DISCARD_MAX ? t->stack_bytes / 2 : DISCARD_MAX;
+    const uintptr_t end = ((uintptr_t)__builtin_frame_address(0) & ~(page - 1)) - page;
+
+    mem_discard((char *)(end - most / page * page), most / page * page);
 }
 
 uint64_t thread_cpu_ns(const struct thread *t)

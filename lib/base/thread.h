@@ -32,6 +32,7 @@ struct thread {
     const struct thread_kind *kind;
     void *arg;                    /* [borrowed] of kind->run */
     char name[THREAD_NAME_BYTES]; /* kind->name, or its own */
+    size_t stack_bytes;           /* [const] of its stack */
     int nice_error;               /* [its thread] errno when it did not become nicer, else 0 */
     bool is_running;              /* the maker's: it was made and has not been joined */
 };
@@ -51,6 +52,12 @@ int thread_start_named(struct thread *t, const struct thread_kind *kind, const c
  * the thread that made it, outside a read-side section.
  */
 void thread_join(struct thread *t);
+
+/*
+ * Give the pages of its stack back that are not in use, as far as it is usual to use them.
+ * Context: that thread.
+ */
+void thread_discard_stack(const struct thread *t);
 
 /*
  * The CPU time that it has taken so far, in nanoseconds; 0 if that cannot be told. Context: any

@@ -67,6 +67,16 @@ TEST(a_worker_without_a_name_passes_for_all)
     ck_assert(is_right);
 }
 
+TEST(a_thread_may_stand_for_another_for_a_time)
+{
+    const struct thread_context before = context_get();
+
+    context_set_thread(THREAD_WORKER, &worker_1, is_home);
+    ck_assert(context_is_worker(&worker_1) && !context_is_thread(THREAD_MAIN));
+    context_put(before);
+    ck_assert(context_is_thread(THREAD_MAIN) && context_self() == NULL);
+}
+
 TEST(an_open_section_is_noticed)
 {
     rcu_register();

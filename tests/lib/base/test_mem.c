@@ -112,6 +112,55 @@ TEST(discarded_pages_leave_and_read_as_zero)
     mem_unmap(p, n);
 }
 
+TEST(only_pages_of_zeros_are_discarded)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t n = 8 * page;
+    char *p = mem_map(n, MEM_PAGES_SMALL);
+
+    ck_assert_ptr_nonnull(p);
+    mem_touch(p, n);
+    p[0] = 1;
+    p[3 * page - 1] = 1;
+    p[5 * page + 8] = 1;
+    mem_discard_zeros(p + 8, n - 9); /* neither the first page nor the last as a whole */
+    ck_assert_uint_eq(resident_pages(p, n), 4);
+    ck_assert_int_eq(p[0] + p[3 * page - 1] + p[5 * page + 8], 3);
+    mem_discard_zeros(p, n);
+    ck_assert_uint_eq(resident_pages(p, n), 3);
+    mem_discard_zeros(p + 1, page);
+    mem_discard_zeros(NULL, 0);
+    ck_assert_uint_eq(resident_pages(p, n), 3);
+    mem_unmap(p, n);
+}
+
+static void *rest_and_go_on(void *arg)
+{
+    char **blocks = arg;
+
+    blocks[0] = mem_alloc(100);
+    memset(blocks[0], 'a', 100);
+    mem_rest_thread();
+    mem_rest_thread();
+    blocks[1] = mem_alloc(200);
+    memset(blocks[1], 'b', 200);
+    mem_rest_thread();
+    return NULL;
+}
+
+TEST(a_thread_that_rests_keeps_its_blocks)
+{
+    char *blocks[2];
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, rest_and_go_on, blocks), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(blocks[0][99], 'a');
+    ck_assert_int_eq(blocks[1][199], 'b');
+    mem_free(blocks[0]);
+    mem_free(blocks[1]);
+}
+
 /* With -k all memory is locked, and the kernel refuses MADV_DONTNEED. */
 TEST(locked_pages_are_discarded_too)
 {

@@ -9,7 +9,9 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/common/unit.h"
 
@@ -120,4 +122,56 @@ TEST(a_thread_that_the_system_refuses_does_not_run)
     ck_assert_int_ne(thread_start(&t, &huge, NULL), 0);
     ck_assert(!t.is_running);
     thread_join(&t);
+}
+
+#define DEEP ((size_t)256 << 10)
+
+/* Use a part of the stack. */
+static MF_NOINLINE int go_deep(void)
+{
+    volatile char room[DEEP];
+
+    for (size_t i = 0; i < DEEP; i++) {
+        room[i] = (char)i;
+    }
+    return room[DEEP / 2];
+}
+
+static size_t resident_below(const void *p, size_t n)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t end = (uintptr_t)p & ~(page - 1);
+    unsigned char vec[DEEP / 4096];
+    size_t count = 0;
+
+    ck_assert_int_eq(mincore((void *)(end - n), n, vec), 0);
+    for (size_t i = 0; i < n / page; i++) {
+        count += vec[i] & 1;
+    }
+    return count * page;
+}
+
+static void rest(void *arg)
+{
+    struct seen *seen = arg;
+    volatile char mark = 'm';
+    const void *here = __builtin_frame_address(0);
+
+    seen->nice = go_deep();
+    seen->is_pool = resident_below(here, DEEP) > DEEP / 2;
+    thread_discard_stack(seen->thread);
+    seen->is_main = resident_below(here, DEEP) < DEEP / 8 && mark == 'm';
+}
+
+TEST(a_thread_gives_back_what_it_used_of_its_stack)
+{
+    const struct thread_kind kind = {.name = "deep", .run = rest};
+    struct thread t = {0};
+    struct seen seen = {.thread = &t};
+
+    ck_assert_int_eq(thread_start(&t, &kind, &seen), 0);
+    thread_join(&t);
+    ck_assert_uint_gt(t.stack_bytes, DEEP);
+    ck_assert(seen.is_pool);
+    ck_assert(seen.is_main);
 }
