@@ -36,6 +36,11 @@ void tls_worker_fini(struct tls_worker *w)
     must(w->buf == NULL);
 }
 
+void tls_worker_rest(struct tls_worker *w)
+{
+    must(w->buf == NULL);
+}
+
 enum tls_renewal tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
 {
     (void)t;

@@ -139,8 +139,16 @@ bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
         return true;
     }
     w->size = (size_t)settings->ssl_wbuf_bytes;
-    w->buf = mem_alloc(w->size);
+    w->buf = mem_alloc_aligned(w->size, 4096);
     return w->buf != NULL;
+}
+
+void tls_worker_rest(struct tls_worker *w)
+{
+    if (w->buf != NULL) {
+        mem_discard(w->buf, w->size);
+        OPENSSL_thread_stop(); /* random numbers and errors of this thread: made when needed */
+    }
 }
 
 void tls_worker_fini(struct tls_worker *w)

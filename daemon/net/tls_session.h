@@ -41,6 +41,9 @@ bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
 /* Release it, after the worker's sessions. Context: main, after the worker ended. */
 void tls_worker_fini(struct tls_worker *w);
 
+/* It may have no session for long: release what it can do without. Context: its thread. */
+void tls_worker_rest(struct tls_worker *w);
+
 /*
  * The server's end of a session over an accepted socket, which it borrows. Takes the reference
  * to the context (of OpenSSL, from tls_take_context()), also on failure. verify: of whom it

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
 #include "daemon/worker/insight.h"
@@ -21,6 +22,9 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
+
+/* Numbers of descriptors that are provided for beside those of clients. */
+#define DESCRIPTORS_MORE 1022u
 
 static struct worker *worker_of(void *receiver)
 {
@@ -45,6 +49,18 @@ static bool has_nothing(const struct worker *w)
            list_is_empty(&w->tasks.waiting) && roster_is_quiet(&w->crew->roster, w->id);
 }
 
+/* It serves nothing: give back what it can do without. */
+static void rest(struct worker *w)
+{
+    cron_rest(w);
+    mem_discard(w->rbuf, WORKER_RBUF_BYTES);
+    mem_discard(w->obuf, WORKER_OBUF_BYTES);
+    loop_rest(&w->loop);
+    tls_worker_rest(&w->tls);
+    thread_discard_stack(&w->thread);
+    mem_rest_thread();
+}
+
 static void set_role(struct worker *w, enum worker_role role)
 {
     if (roster_role(&w->crew->roster, w->id) == role) {
@@ -53,9 +69,7 @@ static void set_role(struct worker *w, enum worker_role role)
     roster_set_role(&w->crew->roster, w->id, role);
     if (role == WORKER_PARKED) {
         debug_must(w->holders.bytes == 0 && w->ready_count == 0);
-        cron_rest(w);
-        mem_discard(w->rbuf, WORKER_RBUF_BYTES);
-        mem_discard(w->obuf, WORKER_OBUF_BYTES);
+        rest(w);
     }
     if (roster_is_settled(&w->crew->roster)) {
         log_notice("workers, those that do not serve are parked");
@@ -206,11 +220,8 @@ static void on_drain(struct message *m, void *receiver)
      */
 }
 
-static void on_end(struct message *m, void *receiver)
+static void close_handles(struct worker *w)
 {
-    struct worker *w = worker_of(receiver);
-
-    (void)m;
     w->phase = WORKER_ENDING;
     cron_stop(w);
     uv_close((uv_handle_t *)&w->before_block, NULL);
@@ -218,6 +229,12 @@ static void on_end(struct message *m, void *receiver)
     uv_close((uv_handle_t *)&w->no_block, NULL);
     uv_close((uv_handle_t *)&w->drain_timer, NULL);
     mailbox_close(&w->mailbox);
+}
+
+static void on_end(struct message *m, void *receiver)
+{
+    (void)m;
+    close_handles(worker_of(receiver));
 }
 
 static void on_farewell(struct message *m, void *receiver)
@@ -304,7 +321,7 @@ static void on_poke(struct message *m, void *receiver)
     w->crew->duties->serve_watchers(w);
 }
 
-/* ---- the thread -------------------------------------------------------------------------- */
+/* ---- the loop and its thread ------------------------------------------------------------- */
 
 /* Make the handles of the loop. On failure the caller runs the loop, which closes them. */
 static int open_handles(struct worker *w)
@@ -329,7 +346,31 @@ static int open_handles(struct worker *w)
     return 0;
 }
 
-static int thread_begin(struct worker *w)
+/* For must_be_home(). */
+static bool is_home_of(const void *worker, const void *shard)
+{
+    const struct worker *w = worker;
+    bool is = false;
+
+    for (uint32_t i = 0; i < w->home_count; i++) {
+        is |= w->homes[i]->shard == shard;
+    }
+    return is;
+}
+
+/* Run the loop to its end, and release what it was for. */
+static void run_loop(struct worker *w)
+{
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    cron_destroy(w);
+    w->crew->duties->end(w);
+}
+
+/*
+ * Make the loop and what runs in it; the calling thread stands for the worker, which has none
+ * yet.
+ */
+static int open_loop(struct worker *w)
 {
     int err = uv_loop_init(&w->loop);
 
@@ -348,6 +389,8 @@ static int thread_begin(struct worker *w)
     if (err != 0) {
         goto fail_cron;
     }
+    loop_provide(&w->loop, setting_get(w->settings, conn_limit) + DESCRIPTORS_MORE);
+    worker_now(w);
     return 0;
 
 fail_cron:
@@ -361,18 +404,6 @@ fail_loop:
     return err;
 }
 
-/* For must_be_home(). */
-static bool is_home_of(const void *worker, const void *shard)
-{
-    const struct worker *w = worker;
-    bool is = false;
-
-    for (uint32_t i = 0; i < w->home_count; i++) {
-        is |= w->homes[i]->shard == shard;
-    }
-    return is;
-}
-
 static void thread_main(void *arg)
 {
     struct worker *w = worker_of(arg);
@@ -381,16 +412,7 @@ static void thread_main(void *arg)
     check_note(w->note);
     context_set_thread(THREAD_WORKER, w, is_home_of);
     watch_this_thread(w);
-    w->start_status = thread_begin(w);
-    if (w->start_status == 0) {
-        worker_now(w);
-        uv_sem_post(&w->started);
-        uv_run(&w->loop, UV_RUN_DEFAULT);
-        cron_destroy(w);
-        w->crew->duties->end(w);
-    } else {
-        uv_sem_post(&w->started);
-    }
+    run_loop(w);
 }
 
 static const struct thread_kind worker_kind = {
@@ -411,7 +433,7 @@ static void release_ring(struct worker *w)
 static void release_buffers(struct worker *w)
 {
     mem_free(w->insight.hotkeys);
-    mem_free(w->insight.latency);
+    mem_unmap(w->insight.latency, sizeof(*w->insight.latency));
     mem_free(w->obuf);
     mem_free(w->rbuf);
     for (uint32_t i = 0; i < w->home_count; i++) {
@@ -426,19 +448,23 @@ static void release_buffers(struct worker *w)
     w->rbuf = NULL;
 }
 
-void worker_release(struct worker *w)
+/* What worker_init() has made, and the ring of watchers. */
+static void release_parts(struct worker *w)
 {
-    must_be_main();
-    if (w->start_status == 0) {
-        int err = uv_loop_close(&w->loop);
-        must(err == 0);
-    }
     uv_sem_destroy(&w->settled);
     uv_sem_destroy(&w->drained);
-    uv_sem_destroy(&w->started);
     tls_worker_fini(&w->tls);
     release_ring(w);
     release_buffers(w);
+}
+
+void worker_release(struct worker *w)
+{
+    int err = uv_loop_close(&w->loop);
+
+    must_be_main();
+    must(err == 0);
+    release_parts(w);
 }
 
 /* It is at home where the table of the crew says so. */
@@ -495,19 +521,14 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->insight.random = UINT64_C(0x9e3779b97f4a7c15) * (id + 1);
     w->insight.sample_left = UINT32_MAX;
     w->insight.readable_ns = 1; /* nothing is on before the loop runs */
-    w->insight.latency = mem_zalloc(sizeof(*w->insight.latency));
+    w->insight.latency = mem_map(sizeof(*w->insight.latency), MEM_PAGES_SMALL);
     if (!make_homes(w) || w->rbuf == NULL || w->obuf == NULL || w->insight.latency == NULL ||
         !tls_worker_init(&w->tls, w->settings, &w->counters) ||
-        uv_sem_init(&w->started, 0) != 0) {
-        goto fail;
-    }
-    if (uv_sem_init(&w->drained, 0) != 0) {
-        uv_sem_destroy(&w->started);
+        uv_sem_init(&w->drained, 0) != 0) {
         goto fail;
     }
     if (uv_sem_init(&w->settled, 0) != 0) {
         uv_sem_destroy(&w->drained);
-        uv_sem_destroy(&w->started);
         goto fail;
     }
     return 0;
@@ -520,6 +541,7 @@ fail:
 
 int worker_start(struct worker *w, struct crew *crew, uint32_t id)
 {
+    const struct thread_context before = context_get();
     char name[THREAD_NAME_BYTES];
     int err = worker_init(w, crew, id);
 
@@ -528,19 +550,23 @@ int worker_start(struct worker *w, struct crew *crew, uint32_t id)
         return err;
     }
     snprintf(name, sizeof(name), "mayfly-w%u", (unsigned)id);
+    context_set_thread(THREAD_WORKER, w, is_home_of);
+    err = open_loop(w);
+    if (err != 0) {
+        context_put(before);
+        release_parts(w);
+        return err;
+    }
     err = thread_start_named(&w->thread, &worker_kind, name, w);
     if (err != 0) {
-        w->start_status = uv_translate_sys_error(err);
-        worker_release(w);
-        return w->start_status;
+        close_handles(w);
+        run_loop(w);
     }
-    uv_sem_wait(&w->started);
-    if (w->start_status != 0) {
-        worker_join(w);
+    context_put(before);
+    if (err != 0) {
         worker_release(w);
-        return w->start_status;
     }
-    return 0;
+    return uv_translate_sys_error(err);
 }
 
 /* No other thread knows of it: it has nothing, and its loop ends. */

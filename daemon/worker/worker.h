@@ -106,9 +106,7 @@ struct worker {
     const struct settings *settings; /* [borrowed] */
     uint32_t gate;                   /* [worker] enum gate_bits, in this turn */
     struct thread thread;
-    uv_sem_t started; /* posted once: start_status is set */
     uv_sem_t drained; /* posted once: the last connection is gone */
-    int start_status; /* 0 or a libuv error */
 
     /* [worker] */
     uv_loop_t loop;
@@ -181,8 +179,10 @@ struct worker {
 };
 
 /*
- * Make a worker and start its thread; the engine runs, signals are blocked. Returns 0 or a
- * libuv error; then nothing is left of it. Context: main, before start.
+ * Make a worker and start its thread; the engine runs, signals are blocked. All that it needs
+ * is made before, so its thread cannot fail, and need not be waited for; and one that is parked
+ * from the start allocates nothing. Returns 0 or a libuv error; then nothing is left of it.
+ * Context: main.
  */
 int worker_start(struct worker *w, struct crew *crew, uint32_t id);
 

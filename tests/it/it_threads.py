@@ -400,6 +400,52 @@ def test_parked_workers_cost_little():
         wait_for(is_quiet, "nothing wakes them")
 
 
+PARKED_BYTES = 64 << 10     # resident of a parked worker at most
+CREW = 200
+
+
+def test_parked_workers_give_their_memory_back():
+    if SANITIZED:
+        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    with Daemon("-t", "2", "-o", "shards=2", is_visible=True, control=True) as d, d.operator() as c:
+        load = [d.client() for _ in range(3 * CREW)]
+        assert all(one.ask(b"mn") == b"MN" for one in load)
+        before = d.rss()
+
+        def parked():
+            return (d.rss() - before) / (CREW - 2)
+        threads(c, CREW)
+        wait_for(lambda: min(shares(c, CREW)) > 0, "each has some")
+        assert c.set(b"k", b"v" * 5000) == b"STORED"
+        reply = (b"VALUE k 0 5000\r\n" + b"v" * 5000 + b"\r\n") * 10 + b"END\r\n"
+        for one in load:
+            one.send(b"set k 0 0 5000 noreply\r\n" + b"v" * 5000 + b"\r\nget" + b" k" * 10 + b"\r\n")
+        assert all(one.exactly(len(reply)) == reply for one in load)
+        assert parked() > PARKED_BYTES
+        threads(c, 2)
+        wait_until_settled(c)
+        wait_for(lambda: parked() < PARKED_BYTES, "those that have served give back")
+        # What the others allocated is with those who serve now, and can be freed.
+        assert all(one.ask(b"mn") == b"MN" for one in load)
+        for one in load:
+            one.close()
+        wait_for(lambda: parked() < PARKED_BYTES * 3 / 4, "and what connections had")
+
+
+def test_workers_parked_from_the_start_have_little_memory():
+    if SANITIZED:
+        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    resident = []
+    for n in (2, CREW):
+        with Daemon("-t", "2", "-o", "shards=2,drop_privileges,max_threads=%d" % n, is_visible=True, control=True) as d, \
+                d.operator() as c:
+            assert figures(c)["mayfly_threads_created"] == n
+            wait_until_settled(c)
+            resident.append(d.rss())
+    each = (resident[1] - resident[0]) / (CREW - 2)
+    assert each < PARKED_BYTES, "%d bytes resident for a parked worker" % each
+
+
 def switches(d, name):
     """Times that a thread of this name has gone to sleep."""
     return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", d.of_thread(name, "status"), re.M).group(1))
