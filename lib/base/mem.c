@@ -45,6 +45,20 @@ void *mem_alloc_aligned(size_t n, size_t align)
                                                                                        : NULL;
 }
 
+/* In a mapping, sanitizers would see neither where it ends nor what it refers to. */
+void *mem_alloc_pages(size_t n)
+{
+    void *p = mem_alloc_aligned(n, 4096);
+
+    return p != NULL ? memset(p, 0, n) : NULL;
+}
+
+void mem_free_pages(void *p, size_t n)
+{
+    (void)n;
+    mem_free(p);
+}
+
 void mem_rest_thread(void)
 {
 }
@@ -76,6 +90,16 @@ void mem_free(void *p)
 void *mem_alloc_aligned(size_t n, size_t align)
 {
     return mi_malloc_aligned(n, align);
+}
+
+void *mem_alloc_pages(size_t n)
+{
+    return mem_map(n, MEM_PAGES_SMALL);
+}
+
+void mem_free_pages(void *p, size_t n)
+{
+    mem_unmap(p, n);
 }
 
 /*

@@ -36,6 +36,13 @@ void mem_free(void *p);
 void *mem_alloc_aligned(size_t n, size_t align);
 
 /*
+ * A zeroed object that has its pages for itself, of which those that are not in use can be
+ * given back: mem_discard_zeros(). Context: any thread.
+ */
+void *mem_alloc_pages(size_t n);
+void mem_free_pages(void *p, size_t n);
+
+/*
  * The calling thread will allocate nothing for long: give back what the allocator keeps for it.
  * What it has allocated stays, and others may free it. Context: any thread.
  */

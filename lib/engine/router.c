@@ -16,9 +16,23 @@ static struct route *route_from(struct retired *r)
     return (struct route *)(void *)((char *)r - offsetof(struct route, retired));
 }
 
+/*
+ * A move publishes some hundred of them. They are pages of their own, as what the allocator
+ * keeps for a thread that rests after the move is not given back.
+ */
+static struct route *route_make(void)
+{
+    return mem_alloc_pages(sizeof(struct route));
+}
+
+static void route_unmake(struct route *t)
+{
+    mem_free_pages(t, sizeof(*t));
+}
+
 static void route_release(struct retired *r)
 {
-    mem_free(route_from(r));
+    route_unmake(route_from(r));
 }
 
 enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
@@ -29,7 +43,7 @@ enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
     if (count == 0 || count > ROUTE_SLOTS) {
         return MF_EINVAL;
     }
-    t = mem_zalloc(sizeof(*t));
+    t = route_make();
     if (t == NULL) {
         return MF_ENOMEM;
     }
@@ -55,7 +69,7 @@ void router_grow(struct router *r, uint32_t count)
 void router_fini(struct router *r)
 {
     must_be_main();
-    mem_free(atomic_exchange_explicit(&r->route, NULL, memory_order_relaxed));
+    route_unmake(atomic_exchange_explicit(&r->route, NULL, memory_order_relaxed));
 }
 
 enum mf_err router_publish_all(struct router *r, const struct route_slot slots[ROUTE_SLOTS])
@@ -69,7 +83,7 @@ enum mf_err router_publish_all(struct router *r, const struct route_slot slots[R
             return MF_EINVAL;
         }
     }
-    next = mem_alloc(sizeof(*next));
+    next = route_make();
     if (next == NULL) {
         return MF_ENOMEM;
     }

@@ -36,6 +36,31 @@ void lag_reset(struct lag *l)
     memset(l, 0, sizeof(*l));
 }
 
+static void absorb_slot(struct lag_slot *slot, const struct lag_slot *other)
+{
+    if (other->number < slot->number) {
+        return; /* it is over */
+    }
+    if (other->number > slot->number) {
+        *slot = *other;
+        return;
+    }
+    slot->max_ms = larger(slot->max_ms, other->max_ms);
+    for (unsigned bin = 0; bin < LAG_BINS; bin++) {
+        slot->bin[bin] += other->bin[bin];
+    }
+}
+
+void lag_absorb(struct lag *l, struct lag *other)
+{
+    for (unsigned w = 0; w < LAG_WINDOWS; w++) {
+        for (unsigned i = 0; i < LAG_SLOTS; i++) {
+            absorb_slot(&l->slot[w][i], &other->slot[w][i]);
+        }
+    }
+    lag_reset(other);
+}
+
 void lag_collect(const struct lag *l, enum lag_window window, msec_t now, struct lag_sum *sum)
 {
     int64_t first = now / slot_ms[window] - (LAG_SLOTS - 1);

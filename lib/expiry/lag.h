@@ -44,6 +44,12 @@ void lag_add(struct lag *l, msec_t now, uint64_t ms);
 /* Forget everything. Context: in shard. */
 void lag_reset(struct lag *l);
 
+/*
+ * Take over what another has counted, which forgets it: the windows say of the two together
+ * what they said. Context: in both shards.
+ */
+void lag_absorb(struct lag *l, struct lag *other);
+
 /* Add what a window says as of now. Context: in shard. */
 void lag_collect(const struct lag *l, enum lag_window window, msec_t now, struct lag_sum *sum);
 

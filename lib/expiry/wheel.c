@@ -6,8 +6,6 @@
  */
 #include "lib/expiry/wheel.h"
 
-#include <string.h>
-
 #include "lib/base/check.h"
 #include "lib/expiry/wheel_shape.h"
 
@@ -459,7 +457,7 @@ void wheel_start(struct wheel *w, msec_t now)
 struct wheel *wheel_create(char *base, struct budget *budget, const struct lock *lock,
                            msec_t now)
 {
-    struct wheel *w = mem_zalloc(sizeof(*w));
+    struct wheel *w = mem_alloc_pages(sizeof(*w)); /* see wheel_rest() */
 
     if (!w) {
         return NULL;
@@ -476,6 +474,19 @@ struct wheel *wheel_create(char *base, struct budget *budget, const struct lock 
     return w;
 }
 
+void wheel_rest(struct wheel *w)
+{
+    bool *const wants_spare = w->pool.wants_spare;
+    struct budget *const budget = w->pool.budget;
+
+    wheel_must_be_entered(w);
+    must(wheel_count(w) == 0);
+    wheel_pool_fini(&w->pool);
+    wheel_pool_init(&w->pool, WHEEL_BUCKETS, budget);
+    w->pool.wants_spare = wants_spare;
+    mem_discard_zeros(w->bucket, sizeof(w->bucket));
+}
+
 void wheel_destroy(struct wheel **w)
 {
     struct budget *budget;
@@ -488,6 +499,6 @@ void wheel_destroy(struct wheel **w)
     if (budget) {
         budget_add(budget, -(int64_t)sizeof(**w));
     }
-    mem_free(*w);
+    mem_free_pages(*w, sizeof(**w));
     *w = NULL;
 }

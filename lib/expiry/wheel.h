@@ -52,6 +52,12 @@ void wheel_start(struct wheel *w, msec_t now);
 void wheel_destroy(struct wheel **w);
 
 /*
+ * It is empty, and nobody waits for it: give back what it has for items, until there are some.
+ * System calls. Context: in shard.
+ */
+void wheel_rest(struct wheel *w);
+
+/*
  * Make sure that the next add has room. Where the spare is missing, memory is allocated here.
  * False when there is none. Context: in shard.
  */

@@ -106,10 +106,12 @@ struct wheel {
     struct wheel_pace pace[WHEEL_LEVELS + 1]; /* by coarse level; the last one is of far */
     uint64_t occupied[WHEEL_BITMAP];          /* buckets that are not empty */
     uint64_t due[WHEEL_BITMAP];               /* those of them that are due as a whole */
-    struct wheel_bucket bucket[WHEEL_BUCKETS];
 
     /* [atomic] written in the shard */
     _Atomic uint64_t count;
+
+    /* [lock] last, so that what is before is in one page: see wheel_rest() */
+    struct wheel_bucket bucket[WHEEL_BUCKETS];
 };
 
 /* Debug builds: the caller holds the lock of the wheel. */

@@ -246,6 +246,15 @@ bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *b
     return true;
 }
 
+void table_rest(struct table *t)
+{
+    struct table_view *v = view_of(t);
+
+    table_must_be_entered(t);
+    must(t->count == 0);
+    mem_discard_zeros(v->buckets, array_bytes(v->mask + 1));
+}
+
 void table_fini(struct table *t)
 {
     struct table_view *v = view_of(t);

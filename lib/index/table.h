@@ -116,6 +116,12 @@ void table_ask(struct table *t, uint64_t items);
 /* Bytes of the array that table_ask() has made. Context: any thread. */
 uint64_t table_bytes_for(uint64_t items);
 
+/*
+ * It is empty, and nobody waits for it: the pages of its array are given back until they are
+ * used again. System calls. Context: in shard.
+ */
+void table_rest(struct table *t);
+
 /* Release everything. Context: no other thread uses the table. */
 void table_fini(struct table *t);
 

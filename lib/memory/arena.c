@@ -107,6 +107,30 @@ void arena_fini(struct arena *a)
     memset(a, 0, sizeof(*a));
 }
 
+bool arena_reset(struct arena *a)
+{
+    const uint64_t bytes = (uint64_t)a->committed << a->shift;
+
+    arena_must_be_entered(a);
+    if (a->held != 0) {
+        return false;
+    }
+    UNPOISON(a->base, (uint64_t)a->fresh << a->shift);
+    if (a->region == NULL) {
+        /* With huge pages number 0 became resident with the others of its unit. */
+        mem_discard(a->base, segment_bytes(a));
+    }
+    if (a->small_units != 0) {
+        mem_use_huge(a->base, bytes, true);
+    }
+    mem_discard(a->segments, table_bytes(a->committed));
+    a->fresh = 1;
+    a->cold = 0;
+    a->small_units = 0;
+    a->unit_next = 0;
+    return true;
+}
+
 /* ---- the range --------------------------------------------------------------------------- */
 
 uint32_t arena_range_begin(const struct arena *a)

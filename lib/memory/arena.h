@@ -166,6 +166,14 @@ bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape 
 void arena_fini(struct arena *a);
 
 /*
+ * As it was made, but for the part of the range that is committed: what entries and the number
+ * that is never used take is given back. False, and nothing has changed, when segments are
+ * held. Nothing refers to any: generations begin again. System calls. Context: in shard, nobody
+ * waits for it.
+ */
+bool arena_reset(struct arena *a);
+
+/*
  * The range grows by a step, outside the lock: begin returns how many segments are committed
  * (0: no step is wanted), commit asks the system, end notes its answer. When it refuses, the
  * range ends there until arena_range_retry(). Context: begin, end, retry: in shard; commit:

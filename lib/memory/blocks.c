@@ -557,3 +557,12 @@ void blocks_reset(struct memory *m)
     b->dead_bytes = 0;
     b->hole_bytes = 0;
 }
+
+void blocks_rest(struct memory *m)
+{
+    struct blocks *b = &m->blocks;
+
+    blocks_reset(m);
+    mem_discard(b->ring, (b->ring_mask + 1ull) * sizeof(struct death));
+    mem_discard(b->holes, CHAINS * sizeof(struct holes));
+}

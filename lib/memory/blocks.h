@@ -31,6 +31,9 @@ void blocks_fit_ring(struct memory *m);
 /* Forget every chain, hole and death: a flush. Context: in shard. */
 void blocks_reset(struct memory *m);
 
+/* The same, and what the lists of dead blocks take is given back. System calls. */
+void blocks_rest(struct memory *m);
+
 /*
  * A block of at least *units in a chain: a hole or the end of the open segment; *units is what
  * was taken. 0 when a new segment is needed and there is none. Context: in shard.

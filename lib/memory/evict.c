@@ -79,6 +79,25 @@ static void exchange(struct memory *m, const struct evict_policy *policy, void *
     }
 }
 
+void evict_forget(struct memory *m)
+{
+    struct evict *ev = &m->evict;
+    const struct evict_policy *policy;
+    void *past;
+
+    lock_take(m->lock);
+    past = ev->past;
+    policy = ev->past_policy;
+    ev->past = NULL;
+    ev->past_capacity = 0;
+    ev->past_is_wanted = false;
+    ev->pooled = 0;
+    lock_give(m->lock);
+    if (past != NULL) {
+        policy->past_destroy(past, m->arena.budget);
+    }
+}
+
 void evict_make_past(struct memory *m, uint64_t items)
 {
     const struct evict_policy *policy = evict_policy(&m->evict);

@@ -77,6 +77,18 @@ void memory_fit_limit(struct memory *m, uint32_t sharers)
     m->trim.hasty_until = clock_now(m->clock) + TRIM_HASTY_MS;
 }
 
+bool memory_rest(struct memory *m)
+{
+    memory_must_be_entered(m);
+    if (!arena_reset(&m->arena)) {
+        return false;
+    }
+    blocks_rest(m);
+    memset(&m->cursor, 0, sizeof(m->cursor));
+    m->evict.pooled = 0;
+    return true;
+}
+
 static void grow_range(struct memory *m)
 {
     uint32_t from;

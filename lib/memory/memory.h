@@ -74,6 +74,13 @@ void memory_fini(struct memory *m);
 void memory_flush(struct memory *m);
 
 /*
+ * It holds nothing, and nobody waits for it: give back what it has for what it may hold. False,
+ * and nothing has changed, when it still holds segments. Context: in shard; after
+ * evict_forget().
+ */
+bool memory_rest(struct memory *m);
+
+/*
  * The limit, or the number of memories that share it, has changed: the range may grow again
  * where the system refused it, and the ring is to be rebuilt. Context: in shard.
  */

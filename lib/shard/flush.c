@@ -4,6 +4,7 @@
  */
 #include "lib/shard/flush.h"
 
+#include "lib/shard/rest.h"
 #include "lib/shard/upkeep.h"
 
 /*
@@ -271,6 +272,9 @@ void shard_flush(struct shard *s, msec_t now)
         shard_resize_forget(unused);
         reclaim_push(s->group->reclaimer, &flushed->retired);
         grace_ask(s->memory.arena.grace, GRACE_HURRY);
+        if (shard_is_idle(s)) {
+            shard_rest(s);
+        }
     }
 }
 

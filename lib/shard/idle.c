@@ -9,11 +9,15 @@
 #include "lib/base/context.h"
 #include "lib/memory/memory.h"
 #include "lib/memory/room.h"
+#include "lib/shard/rest.h"
 #include "lib/shard/upkeep.h"
 
 /* Grace periods that are waited for. What a reader has pinned is given back later. */
 #define GIVE_TRIES 200
 #define REST_NS    1000000L
+
+/* Buckets of the index that are moved at once. */
+#define RESIZE_BUCKETS 64
 
 /* Segments given back at once. */
 #define GIVE_SEGMENTS 16
@@ -48,6 +52,19 @@ static bool give_free(struct shard *s)
     return has_more;
 }
 
+/* What an index that is made now has left; it may want another one after that. */
+static bool resizes(struct shard *s)
+{
+    bool goes_on;
+
+    shard_enter(s);
+    while (shard_resize_step(s, RESIZE_BUCKETS) && s->table.phase == TABLE_MOVING) {
+    }
+    goes_on = shard_resize_goes_on(s);
+    shard_leave(s);
+    return goes_on;
+}
+
 void shard_give_all_back(struct shard *s)
 {
     const struct timespec rest = {0, REST_NS};
@@ -56,9 +73,11 @@ void shard_give_all_back(struct shard *s)
     if (!forget_blocks(s)) {
         return;
     }
-    for (unsigned i = 0; give_free(s) && i < GIVE_TRIES; i++) {
+    shard_make_wanted(s);
+    for (unsigned i = 0; (give_free(s) || resizes(s)) && i < GIVE_TRIES; i++) {
         grace_ask(s->memory.arena.grace, GRACE_HURRY);
         (void)nanosleep(&rest, NULL);
     }
     shard_make_wanted(s);
+    shard_rest(s);
 }

@@ -4,8 +4,6 @@
  */
 #include "lib/shard/shard.h"
 
-#include <string.h>
-
 #include "lib/shard/flush.h"
 #include "lib/shard/owner.h"
 #include "lib/shard/upkeep.h"
@@ -87,12 +85,11 @@ void shard_fit_limit(struct shard *s)
 
 struct shard *shard_create(struct shard_group *group, uint32_t id)
 {
-    struct shard *s = mem_alloc_aligned(sizeof(*s), 64);
+    struct shard *s = mem_alloc_pages(sizeof(*s)); /* see shard_rest() in rest.c */
 
     if (s == NULL) {
         return NULL;
     }
-    memset(s, 0, sizeof(*s));
     s->magic = SHARD_MAGIC;
     s->id = id;
     s->group = group;
@@ -125,6 +122,6 @@ void shard_destroy(struct shard **sp)
     shard_resize_fini(s);
     memory_fini(&s->memory);
     s->magic = 0;
-    mem_free(s);
+    mem_free_pages(s, sizeof(*s));
     *sp = NULL;
 }

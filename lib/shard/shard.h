@@ -5,6 +5,7 @@
  *     shard      the struct, its lock, making and releasing it
  *     changes    what becomes of keys, as records for whoever keeps a copy
  *     idle       a shard that has nothing to do gives its memory back
+ *     rest       what of it that is, beside segments
  *     guard      which keys a load beside requests must not bring back
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
  *     owner      what the shard's memory asks of the shard

@@ -36,12 +36,14 @@ void *__real_mem_alloc(size_t n);
 void *__real_mem_zalloc(size_t n);
 void *__real_mem_realloc(void *p, size_t n);
 void *__real_mem_alloc_aligned(size_t n, size_t align);
+void *__real_mem_alloc_pages(size_t n);
 void *__real_mem_map(size_t n, enum mem_pages pages);
 bool __real_mem_commit(void *p, size_t n);
 void *__wrap_mem_alloc(size_t n);
 void *__wrap_mem_zalloc(size_t n);
 void *__wrap_mem_realloc(void *p, size_t n);
 void *__wrap_mem_alloc_aligned(size_t n, size_t align);
+void *__wrap_mem_alloc_pages(size_t n);
 void *__wrap_mem_map(size_t n, enum mem_pages pages);
 bool __wrap_mem_commit(void *p, size_t n);
 
@@ -105,6 +107,11 @@ void *__wrap_mem_realloc(void *p, size_t n)
 void *__wrap_mem_alloc_aligned(size_t n, size_t align)
 {
     return fails() ? NULL : __real_mem_alloc_aligned(n, align);
+}
+
+void *__wrap_mem_alloc_pages(size_t n)
+{
+    return fails() ? NULL : __real_mem_alloc_pages(n);
 }
 
 void *__wrap_mem_map(size_t n, enum mem_pages pages)

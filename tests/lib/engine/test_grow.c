@@ -38,6 +38,8 @@ static bool is_refused(void)
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__real_mem_alloc_aligned(size_t n, size_t align);
 void *__wrap_mem_alloc_aligned(size_t n, size_t align);
+void *__real_mem_alloc_pages(size_t n);
+void *__wrap_mem_alloc_pages(size_t n);
 void *__real_mem_zalloc(size_t n);
 void *__wrap_mem_zalloc(size_t n);
 void *__real_mem_map(size_t n, enum mem_pages pages);
@@ -50,6 +52,11 @@ bool __wrap_mem_commit(void *p, size_t n);
 void *__wrap_mem_alloc_aligned(size_t n, size_t align)
 {
     return is_refused() ? NULL : __real_mem_alloc_aligned(n, align);
+}
+
+void *__wrap_mem_alloc_pages(size_t n)
+{
+    return is_refused() ? NULL : __real_mem_alloc_pages(n);
 }
 
 void *__wrap_mem_zalloc(size_t n)

@@ -26,15 +26,15 @@ static struct fixture f;
 static int refuse_after = -1; /* shards granted before one is refused; -1: none is */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
-void *__real_mem_alloc_aligned(size_t n, size_t align);
-void *__wrap_mem_alloc_aligned(size_t n, size_t align);
+void *__real_mem_alloc_pages(size_t n);
+void *__wrap_mem_alloc_pages(size_t n);
 
-void *__wrap_mem_alloc_aligned(size_t n, size_t align)
+void *__wrap_mem_alloc_pages(size_t n)
 {
     if (n == sizeof(struct shard) && refuse_after >= 0 && refuse_after-- == 0) {
         return NULL;
     }
-    return __real_mem_alloc_aligned(n, align);
+    return __real_mem_alloc_pages(n);
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
@@ -128,6 +128,7 @@ static void check_shards(uint32_t shards)
             ck_assert_uint_eq(has[i], 0);
             shard_enter(s);
             ck_assert_uint_eq(s->memory.arena.held, 0);
+            ck_assert_uint_eq(s->memory.arena.fresh, 1); /* it rests: idle.h */
             ck_assert_ptr_null(s->spare);
             shard_leave(s);
         }

@@ -135,3 +135,26 @@ TEST(sums_of_shards_are_one_distribution)
     ck_assert_uint_ge(lag_percentile(&sum, 80), 1000);
     ck_assert_uint_eq(sum.max_ms, 1000);
 }
+
+TEST(what_one_has_counted_goes_to_another)
+{
+    static struct lag other;
+    struct lag_sum sum;
+
+    lag_reset(&lag);
+    lag_reset(&other);
+    lag_add(&other, 1012000 - LAG_SLOTS * 6000, 9000); /* too old for the shorter window */
+    for (unsigned i = 0; i < 10; i++) {
+        lag_add(&lag, 1000000, 5);
+        lag_add(&other, 1000000, 50);  /* the same slot */
+        lag_add(&other, 1006000, 500); /* a newer one */
+        lag_add(&lag, 1012000, 7);
+    }
+    lag_absorb(&lag, &other);
+    sum = collect(LAG_1M, 1012000);
+    ck_assert_uint_eq(sum.count, 40);
+    ck_assert_uint_eq(sum.max_ms, 500);
+    ck_assert_uint_eq(collect(LAG_10M, 1012000).count, 41);
+    lag_absorb(&lag, &other); /* it has forgotten */
+    ck_assert_uint_eq(collect(LAG_1M, 1012000).count, 40);
+}

@@ -502,3 +502,39 @@ TEST(trimming_pays_back_and_cold_ones_read_as_zero)
     check_held();
     stop();
 }
+
+TEST(one_that_holds_nothing_begins_again)
+{
+    segment_t last = 0;
+    segment_t list = 0;
+    segment_t first;
+    uint32_t n;
+    uint32_t committed;
+
+    start(LIMIT, LIMIT);
+    first = take_list(10, &last);
+    memset(segment_ptr(&a, first), 0xa5, segment_bytes(&a));
+    ck_assert(!arena_reset(&a));
+    arena_give_whole(&a, first, last, 10);
+    ck_assert(!arena_reset(&a));
+    n = arena_trim_take(&a, 100, &list);
+    arena_trim_discard(&a, list);
+    ck_assert(!arena_reset(&a));
+    arena_trim_done(&a, list, n);
+    committed = a.committed;
+    ck_assert(arena_reset(&a));
+    ck_assert_uint_eq(a.committed, committed);
+    ck_assert_uint_eq(a.fresh, 1);
+    ck_assert_uint_eq(a.cold, 0);
+    ck_assert_uint_eq(a.small_units, 0);
+    check_held();
+    for (uint32_t i = 1; i <= 10; i++) {
+        segment_t s = take(SEG_WHOLE, 0);
+
+        ck_assert_uint_eq(s, i);
+        ck_assert_uint_eq(a.segments[s].generation, 1);
+        ck_assert_int_eq(segment_ptr(&a, s)[100], 0);
+    }
+    check_held();
+    stop();
+}
