@@ -27,6 +27,7 @@ static const struct {
     const char *what;
 } final[] = {
     {"flush_all", "Drop all items"},
+    {"flush_prefix", "Drop all items whose keys have this prefix"},
     {"shutdown", "Stop the server"},
     {"replicaof", "Change the role"},
     {"promote", "Make a primary"},

@@ -9,6 +9,7 @@
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"
+#include "proto/encode.h"
 
 /* ---- config ------------------------------------------------------------------------------ */
 
@@ -304,8 +305,16 @@ int cmd_version(struct ctl *c, const struct words *args)
     return status;
 }
 
+#define KEY_MAX 250
+
+static bool is_prefix(struct span s)
+{
+    return s.len != 0 && s.len <= KEY_MAX && encode_is_plain(s);
+}
+
 int cmd_flush(struct ctl *c, const struct words *args)
 {
+    const char *prefix = c->options.prefix;
     struct span line = {0};
     uint32_t delay = 0;
     enum ctl_status status;
@@ -313,11 +322,20 @@ int cmd_flush(struct ctl *c, const struct words *args)
     if (args->count > 1 && num_u32(args->word[1], &delay) != MF_OK) {
         return ctl_fail(c, CTL_USAGE, "not a number of seconds: %.100s", args->word[1].ptr);
     }
-    if (!confirm(c, "Drop all items")) {
+    if (prefix != NULL && args->count > 1) {
+        return ctl_fail(c, CTL_USAGE, "a prefix is flushed at once: no number of seconds");
+    }
+    if (prefix != NULL && !is_prefix(span_str(prefix))) {
+        return ctl_fail(c, CTL_USAGE, "a prefix has 1 to %d bytes, and no space: %.300s",
+                        KEY_MAX, prefix);
+    }
+    if (!confirm(c, prefix != NULL ? "Drop all items whose keys have this prefix"
+                                   : "Drop all items")) {
         return CTL_NO;
     }
-    status =
-        delay > 0 ? ask_line(c, "flush_all %u", (unsigned)delay) : ask_line(c, "flush_all");
+    status = prefix != NULL ? ask_line(c, "flush_prefix %s", prefix)
+             : delay > 0    ? ask_line(c, "flush_all %u", (unsigned)delay)
+                            : ask_line(c, "flush_all");
     if (status == CTL_OK) {
         status = ask_answer(c, &line);
     }

@@ -14,11 +14,17 @@
 static const struct {
     const char *text, *name;
 } kinds[EXAMINE_KINDS] = {
-    [SNAP_ITEMS] = {"of items", "items"},   [SNAP_VALUE] = {"of large values", "value"},
-    [SNAP_KEYS] = {"of keys", "keys"},      [SNAP_META] = {"of deadlines", "meta"},
-    [SNAP_FLUSH] = {"of flushes", "flush"}, [SNAP_PING] = {"of pings", "ping"},
-    [SNAP_END] = {"the end", "end"},        [SNAP_PAD] = {"to fill pages", "pad"},
-    [SNAP_DUE] = {"of expiry", "due"},      [EXAMINE_KINDS - 1] = {"not known", "other"},
+    [SNAP_ITEMS] = {"of items", "items"},
+    [SNAP_VALUE] = {"of large values", "value"},
+    [SNAP_KEYS] = {"of keys", "keys"},
+    [SNAP_META] = {"of deadlines", "meta"},
+    [SNAP_FLUSH] = {"of flushes", "flush"},
+    [SNAP_PING] = {"of pings", "ping"},
+    [SNAP_END] = {"the end", "end"},
+    [SNAP_PAD] = {"to fill pages", "pad"},
+    [SNAP_DUE] = {"of expiry", "due"},
+    [SNAP_PREFIX] = {"of flushed prefixes", "prefix"},
+    [EXAMINE_KINDS - 1] = {"not known", "other"},
 };
 
 static uint64_t all_blocks(const struct examined *x)

@@ -339,6 +339,16 @@ static enum parse_status parse_flush(const struct args *args, struct request *re
     return PARSE_OK;
 }
 
+/* prefix [noreply]; a prefix is as long as a key. */
+static enum parse_status parse_flush_prefix(const struct args *args, struct request *req,
+                                            enum reply *reply)
+{
+    if (args->count != 1 + (size_t)req->noreply || args->word[0].len > REQUEST_KEY_MAX) {
+        return refuse_line(REPLY_PREFIX_USAGE, reply);
+    }
+    return PARSE_OK;
+}
+
 /*
  * verbosity, cache_memlimit: number [noreply]. They answer differently to a word that is not a
  * number of 32 bits.
@@ -380,6 +390,8 @@ static enum parse_status parse_admin(struct line line, const struct args *args,
     switch (req->command) {
     case CMD_FLUSH_ALL:
         return parse_flush(args, req, reply);
+    case CMD_FLUSH_PREFIX:
+        return parse_flush_prefix(args, req, reply);
     case CMD_VERBOSITY:
     case CMD_CACHE_MEMLIMIT:
         return parse_one_number(args, req, reply);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands of the operator: flush_all, version, verbosity, cache_memlimit, shutdown, upgrade,
- * quit, watch, refresh_certs; those on memcached's memory and LRU are in exec_lru.c. Runs on
- * the worker of the client, outside the read-side section of the turn.
+ * Commands of the operator: flush_all, flush_prefix, version, verbosity, cache_memlimit,
+ * shutdown, upgrade, quit, watch, refresh_certs; those on memcached's memory and LRU are in
+ * exec_lru.c. Runs on the worker of the client, outside the read-side section of the turn.
  */
 #include "daemon/command/exec_admin.h"
 
@@ -26,6 +26,7 @@
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 #include "lib/engine/flush.h"
+#include "lib/engine/prefix.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
@@ -99,15 +100,32 @@ static enum turn_stop forget_file(struct turn *t, const struct request *r,
     return answer_flush(t, r, REPLY_OK, BIN_REPLY_OK);
 }
 
+/* Begin to flush what the command says. */
+static enum outcome begin_flush(struct turn *t, const struct request *r)
+{
+    struct span args = r->args;
+    struct span prefix;
+    enum outcome out;
+
+    if (r->command != CMD_FLUSH_PREFIX) {
+        return engine_flush(t->e, r->exptime > 0 ? turn_deadline(t, r->exptime) : t->now,
+                            t->now, t->may_wait);
+    }
+    must(text_next_key(&args, &prefix)); /* the parser has seen it */
+    out = engine_flush_prefix(t->e, prefix);
+    return out == OUT_WAIT && !t->may_wait ? OUT_EXISTS : out;
+}
+
 enum turn_stop exec_flush(struct turn *t, const struct request *r)
 {
+    const bool is_prefix = r->command == CMD_FLUSH_PREFIX;
     struct flush_wait *wait = NULL;
-    msec_t at = r->exptime > 0 ? turn_deadline(t, r->exptime) : t->now;
 
     must_be_worker(t->w);
     must_not_be_reading();
     if (t->w->settings->no_flush_all) {
-        return answer_flush(t, r, REPLY_FLUSH_OFF, BIN_REPLY_AUTH_FAILURE);
+        return answer_flush(t, r, is_prefix ? REPLY_PREFIX_OFF : REPLY_FLUSH_OFF,
+                            BIN_REPLY_AUTH_FAILURE);
     }
     if ((t->w->gate & GATE_STOPS) != 0) {
         enum reply why = guard_ask_gate(t);
@@ -125,13 +143,16 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
             return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
         }
     }
-    switch (engine_flush(t->e, at, t->now, t->may_wait)) {
+    switch (begin_flush(t, r)) {
     case OUT_OK:
-        ctr_add(&t->w->counters, CTR_cmd_flush, 1);
+        ctr_add(&t->w->counters, is_prefix ? CTR_cmd_flush_prefix : CTR_cmd_flush, 1);
         return forget_file(t, r, wait);
     case OUT_WAIT:
         mem_free(wait);
         return TURN_WAITS;
+    case OUT_EXISTS:
+        mem_free(wait);
+        return turn_answer(t, r, REPLY_PREFIX_FULL);
     default:
         mem_free(wait);
         return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
@@ -338,6 +359,7 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
     must_be_outside_section(t);
     switch (r->command) {
     case CMD_FLUSH_ALL:
+    case CMD_FLUSH_PREFIX:
         return exec_flush(t, r);
     case CMD_VERSION:
         t->out.len +=

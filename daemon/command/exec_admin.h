@@ -11,8 +11,8 @@
 enum turn_stop exec_admin(struct turn *t, const struct request *r);
 
 /*
- * flush_all, in the protocol r came in, unless -F forbids it. Context: worker, outside a
- * read-side section.
+ * flush_all or flush_prefix, in the protocol r came in, unless -F forbids it. Context: worker,
+ * outside a read-side section.
  */
 enum turn_stop exec_flush(struct turn *t, const struct request *r);
 

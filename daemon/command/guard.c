@@ -342,6 +342,21 @@ static uint8_t rights_now(const struct turn *t)
     return rights;
 }
 
+/*
+ * Does a rule let the client write all keys with the prefix of flush_prefix? Then they are its
+ * own, and it needs not be an operator. Context: read side.
+ */
+static bool owns_prefix(const struct turn *t, struct span args)
+{
+    const struct client *c = t->client;
+    const struct rules *rules = rules_file_get(file_of(t->w));
+    struct span prefix;
+
+    return c != NULL && rules != NULL && c->is_granted && (c->rights & RIGHT_WRITE) != 0 &&
+           text_next_key(&args, &prefix) &&
+           (c->rule == RULES_NONE || rules_allow_key(rules, c->rule, prefix));
+}
+
 enum reply guard_operator(const struct turn *t, const struct request *r, bool *is_operators)
 {
     uint8_t rights = rights_now(t);
@@ -356,6 +371,8 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
         needs = stats_needs(r->cls == CLASS_ADMIN ? r->args : r->key, has_all_keys);
     } else if (r->command == CMD_REPLCONF && r->args.len > 0 && r->args.ptr[0] == 'f') {
         needs |= NEED_ADMIN; /* failover: this server is to become a replica */
+    } else if (r->command == CMD_FLUSH_PREFIX && owns_prefix(t, r->args)) {
+        needs = NEED_WRITE;
     } else if (r->command == CMD_MOVES && r->args.len > 0) {
         needs = NEED_ADMIN; /* cancel; it needs what config does as well */
     }

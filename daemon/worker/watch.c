@@ -46,6 +46,7 @@ static void publish_streams(struct watch *watch)
     kinds |= (streams & WATCH_EVICTIONS) != 0 ? 1u << SHARD_EVICTED : 0;
     kinds |= (streams & WATCH_EXPIRATIONS) != 0 ? SHARD_EXPIRED_KINDS : 0;
     atomic_store_explicit(&watch->streams, streams, memory_order_release);
+    kinds |= (streams & WATCH_DELETIONS) != 0 ? 1u << SHARD_FLUSHED : 0;
     engine_observe(&watch->crew->engine, kinds);
 }
 

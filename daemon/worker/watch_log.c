@@ -55,6 +55,13 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
     }
 }
 
+static enum watch_kind kind_of(enum shard_event_kind kind)
+{
+    return kind == SHARD_EVICTED   ? WATCH_EVICTED
+           : kind == SHARD_FLUSHED ? WATCH_DELETED
+                                   : WATCH_EXPIRED;
+}
+
 static const char *found_by(enum shard_event_kind kind)
 {
     return kind == SHARD_EXPIRED_ACTIVE ? "active"
@@ -70,7 +77,7 @@ void watch_on_engine_event(void *arg, const struct shard_event *ev)
     uint32_t now_s = (uint32_t)((uint64_t)ev->now / 1000);
     uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
     struct watch_event e = {
-        .kind = ev->kind == SHARD_EVICTED ? WATCH_EVICTED : WATCH_EXPIRED,
+        .kind = kind_of(ev->kind),
         .class_id = SLAB_CLASS_OURS,
         .fd = -1,
         .size = it->value_len,
@@ -84,6 +91,8 @@ void watch_on_engine_event(void *arg, const struct shard_event *ev)
     if (e.kind == WATCH_EVICTED) {
         e.ttl_ms = deadline == MSEC_NEVER ? -1 : deadline - ev->now;
         e.idle_s = now_s > access_s ? now_s - access_s : 0;
+    } else if (e.kind == WATCH_DELETED) {
+        e.command = "flush_prefix";
     } else {
         e.command = found_by(ev->kind);
         e.late_ms = ev->now > deadline ? ev->now - deadline : 0;

@@ -7,11 +7,11 @@ _mayflyctl() {
     COMPREPLY=()
     case $prev in
         --control|-s|--password-file|--ca|--cert|--key) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
-        --host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--interval|-i|--sort|--match|-m|--min-size|--within|--expire|-E|--flags|-f) return ;;
+        --host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--interval|-i|--sort|--match|-m|--prefix|--min-size|--within|--expire|-E|--flags|-f) return ;;
     esac
     while ((i < COMP_CWORD)); do
         case ${COMP_WORDS[i]} in
-            --control|-s|--password-file|--ca|--cert|--key|--host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--interval|-i|--sort|--match|-m|--min-size|--within|--expire|-E|--flags|-f) ((i++)) ;;
+            --control|-s|--password-file|--ca|--cert|--key|--host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--interval|-i|--sort|--match|-m|--prefix|--min-size|--within|--expire|-E|--flags|-f) ((i++)) ;;
             -*) ;;
             *) command=${COMP_WORDS[i]}; break ;;
         esac
@@ -47,7 +47,7 @@ _mayflyctl() {
         promote) words='' options=' --yes' ;;
         failover) words='' options=' --yes' ;;
         wait) words='' options='' ;;
-        flush) words='' options=' --yes' ;;
+        flush) words='' options=' --prefix --yes' ;;
         shutdown) words='graceful nosave save' options=' --yes' ;;
         raw) words='' options='' ;;
         help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave moves replicas replicaof promote failover wait flush shutdown raw help' options='' ;;

@@ -305,11 +305,13 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
 {
     struct shard *from = v->from;
     struct shard *to = v->to;
-    _Atomic handle_t *slot = table_slot_of(&from->table, p->hash, p->handle);
     const struct item *it = shard_item(from, p->handle);
+    _Atomic handle_t *slot;
     struct item *copy;
     handle_t h;
 
+    visit_clean(v, p->hash, item_key(it), it->key_len);
+    slot = table_slot_of(&from->table, p->hash, p->handle);
     if (slot == NULL) {
         p->handle = 0; /* a writer took it over, or it is gone, or elsewhere */
         return true;

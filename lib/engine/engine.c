@@ -10,6 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/attach.h"
+#include "lib/engine/prefix.h"
 #include "lib/engine/share.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
@@ -84,6 +85,9 @@ static void lower_bound(struct engine *e)
     }
 }
 
+/* So soon it looks again whether flushes of a prefix are over. */
+#define SETTLE_PAUSE_US 10000
+
 static uint64_t reclaim_hook(void *arg)
 {
     struct engine *e = arg;
@@ -104,6 +108,9 @@ static uint64_t reclaim_hook(void *arg)
             want = want < pause ? want : pause;
         }
         again = again < want ? again : want;
+    }
+    if (engine_prefix_settle(e) && again > SETTLE_PAUSE_US) {
+        again = SETTLE_PAUSE_US;
     }
     return again;
 }
@@ -278,6 +285,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
 void engine_stop(struct engine *e)
 {
     must_be_main();
+    engine_prefix_finish(e);
     if (e->config.attach != NULL) {
         reclaim_stop(e->reclaimer);
         attach_leave(e->config.attach, e);

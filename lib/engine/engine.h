@@ -104,6 +104,7 @@ struct engine {
     pthread_mutex_t
         flush_lock;    /* shards are entered, and streams_lock taken, while it is held */
     uint64_t flush_id; /* flush commands so far */
+    _Atomic uint64_t prefix_id; /* flushes of a prefix so far */
     /* what streams share (stream.h) */
     pthread_mutex_t streams_lock; /* only shards are entered while it is held */
     uint32_t streams;             /* under streams_lock: that there are */

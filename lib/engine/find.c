@@ -8,6 +8,7 @@
 #include "lib/base/context.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/keyspace.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
 
 void engine_prefetch_bucket(const struct route *rt, uint64_t hash)
@@ -60,6 +61,10 @@ static const struct item *find_in(struct shard *s, uint64_t hash, const char *ke
         *miss = MISS_FLUSHED;
         return NULL;
     }
+    if (shard_hides(s, hash, key, key_len)) {
+        *miss = MISS_FLUSHED;
+        return NULL;
+    }
     it = table_find(&s->table, s->memory.arena.base, hash, key, key_len);
     if (it != NULL && MF_UNLIKELY(item_is_due(it, now))) {
         *miss = MISS_EXPIRED;
@@ -95,7 +100,7 @@ struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash
     (void)e;
     must_be_reading();
     /* Acquire: whoever sees the flush over sees the new index too. */
-    if (MF_LIKELY(now < atomic_load_explicit(&s->flush_at, memory_order_acquire))) {
+    if (MF_LIKELY(now < atomic_load_explicit(&s->gate_at, memory_order_acquire))) {
         const struct item *it = table_find(&s->table, s->memory.arena.base, hash, key, key_len);
 
         if (it != NULL ? MF_LIKELY(!item_is_due(it, now)) : !route_is_moving(rs)) {

@@ -13,10 +13,12 @@
 #include "lib/engine/attach.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
+#include "lib/engine/prefix.h"
 #include "lib/engine/rings.h"
 #include "lib/engine/share.h"
 #include "lib/memory/room.h"
 #include "lib/shard/flush.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
 
 static bool may_have_more(const struct engine *e)
@@ -31,8 +33,10 @@ static bool may_have_more(const struct engine *e)
 static void show(struct engine *e, struct shard *s, msec_t flush_at)
 {
     shard_flush_follow(s, flush_at, e->flush_id);
+    shard_prefix_follow(s, engine_prefix_newest(e));
     if (s->changes != NULL) {
         s->changes->flushed_before = s->flush_done;
+        s->changes->prefix_before = engine_prefix_newest(e);
     }
     e->shards[s->id] = s;
     router_grow(&e->router, s->id + 1);

@@ -70,6 +70,8 @@ struct ship_ops {
      */
     void (*flush)(void *arg);
     void (*flush_later)(void *arg, msec_t at);
+    /* All that came so far is gone whose key has this prefix. */
+    void (*flush_prefix)(void *arg, struct span prefix);
     /*
      * Items past their deadline are shipped too, by a walk. What changes is shipped in any
      * case: somebody who read the clock before may yet give such an item a later one.

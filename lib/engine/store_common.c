@@ -5,6 +5,7 @@
 #include "lib/engine/store_common.h"
 
 #include "lib/shard/keyspace.h"
+#include "lib/shard/prefix.h"
 
 static bool stands_still(const struct visit *v, const struct store_over *over)
 {
@@ -17,7 +18,8 @@ static bool is_turned_away(const struct visit *v)
     struct guard *g = v->to->guard;
 
     return MF_UNLIKELY(g != NULL) && guard_is_loader() &&
-           (guard_turns_away(g, v->hash) || v->was_due);
+           (guard_turns_away(g, v->hash) || v->was_due ||
+            shard_is_being_flushed(v->to, v->key));
 }
 
 enum outcome store_judge_mode(const struct visit *v, const struct store *st)

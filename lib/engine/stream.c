@@ -11,7 +11,8 @@
  * Further shards (grow.h). Their rings are taken up when a slice begins, and before a flush
  * counts as read everywhere. A further ring has no record of the flushes that were over when it
  * was made, but others may have, not read yet. So it is not read before all of these are
- * shipped, or they would take away what was stored in the further shard since.
+ * shipped, or they would take away what was stored in the further shard since. The same holds
+ * for flushes of a prefix.
  */
 #include "lib/engine/stream.h"
 
@@ -21,9 +22,11 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/engine/find.h"
+#include "lib/engine/prefix.h"
 #include "lib/engine/rings.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
 
 /* Records so far ahead are fetched while others are read; of items, so much. */
@@ -37,6 +40,7 @@ struct stream_ring {
     uint64_t passed;               /* the newest flush command that is over in this ring */
     uint64_t held_at;              /* the one that the next record is about; 0: none */
     uint64_t opens_at; /* not read before all rings have come to this command: see may_read() */
+    uint64_t opens_at_prefix; /* nor before this flush of a prefix was read */
 };
 
 struct stream_covered {
@@ -84,8 +88,10 @@ static void take_up_rings(struct stream *st)
     while (st->ring_count < count) {
         const struct changes *c = st->engine->shards[st->ring_count]->changes;
 
-        st->rings[st->ring_count] = (struct stream_ring){
-            .changes = c, .passed = c->flushed_before, .opens_at = c->flushed_before};
+        st->rings[st->ring_count] = (struct stream_ring){.changes = c,
+                                                         .passed = c->flushed_before,
+                                                         .opens_at = c->flushed_before,
+                                                         .opens_at_prefix = c->prefix_before};
         st->ring_count++;
     }
 }
@@ -101,7 +107,7 @@ static bool may_read(struct stream *st, struct stream_ring *r)
         }
     }
     r->opens_at = 0;
-    return true;
+    return r->opens_at_prefix <= st->prefix_id;
 }
 
 static void release(struct stream *st)
@@ -135,6 +141,8 @@ void stream_skip(struct stream *st)
     for (uint32_t i = 0; i < st->ring_count; i++) {
         shard_flush(st->engine->shards[i], clock_now(&st->engine->clock));
     }
+    /* No flush of a prefix is half done: what is read from now on is of later ones. */
+    pthread_mutex_lock(&st->engine->flush_lock);
     for (uint32_t i = 0; i < st->ring_count; i++) {
         struct shard *s = st->engine->shards[i];
 
@@ -143,8 +151,11 @@ void stream_skip(struct stream *st)
         st->rings[i].passed = shard_flushes_over(s);
         st->rings[i].held_at = 0;
         st->rings[i].opens_at = 0;
+        st->rings[i].opens_at_prefix = 0;
         shard_leave(s);
     }
+    st->prefix_id = engine_prefix_newest(st->engine);
+    pthread_mutex_unlock(&st->engine->flush_lock);
     memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
     st->flushed_before = 0;
     for (uint32_t i = 0; i < st->ring_count; i++) {
@@ -285,6 +296,19 @@ static void note_later(struct stream *st, struct stream_ring *r, const struct ch
     }
 }
 
+/*
+ * Each ring has a record of the command. The first that is read ships it: what was shipped
+ * before that was stored since has a record behind that of its own ring, and is shipped again.
+ */
+static void note_prefix(struct stream *st, const struct change *c, struct ship *ship)
+{
+    if (st->prefix_id < c->cas) {
+        st->prefix_id = c->cas;
+        ship->ops->flush_prefix(ship->arg, span_of(c->key, c->key_len));
+        memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
+    }
+}
+
 /* ---- one batch --------------------------------------------------------------------------- */
 
 static struct stream_covered *covered_by(struct stream *st, uint64_t hash)
@@ -370,6 +394,8 @@ static enum stream_state read_batch(struct stream *st, uint32_t ring, uint64_t u
             r->pos = pos;
         } else if (c->kind == CHANGE_LATER) {
             note_later(st, r, c, ship);
+        } else if (c->kind == CHANGE_PREFIX) {
+            note_prefix(st, c, ship);
         } else {
             b->pos[b->n] = pos;
             b->n++;
@@ -387,6 +413,9 @@ static const struct item *find_in(const struct shard *s, uint64_t hash, const st
     const struct item *it;
 
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
+        return NULL;
+    }
+    if (shard_hides(s, hash, c->key, c->key_len)) {
         return NULL;
     }
     it = table_find(&s->table, s->memory.arena.base, hash, c->key, c->key_len);
@@ -655,6 +684,8 @@ static bool read_keys(struct stream *st, struct stream_ring *r, uint64_t until, 
         count(&st->records, 1);
         if (c->kind <= CHANGE_DROP) {
             b->n++;
+        } else if (c->kind == CHANGE_PREFIX) {
+            st->prefix_id = c->cas > st->prefix_id ? c->cas : st->prefix_id;
         } else {
             /* So that stream_pass() can go on from here, also where it has stopped. */
             r->held_at = 0;

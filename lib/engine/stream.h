@@ -7,6 +7,7 @@
  *
  *     put, meta, drop    the key is looked up and shipped, or dropped if it is absent
  *     flush              when it was read in every ring: all before it is shipped by then
+ *     prefix             when it was read in any ring
  *
  * A record is passed over if a walk will yet meet its key, unless the key is gone, or if the
  * key was shipped after the record had been written. So a key that changes often is shipped
@@ -44,6 +45,7 @@ struct stream {
     struct stream_ring *rings; /* one for each shard that there may be */
     uint32_t ring_count;       /* those that are read: further shards' are taken up */
     uint64_t later_id;         /* the newest delayed flush that was shipped */
+    uint64_t prefix_id;        /* the newest flush of a prefix, likewise */
     uint64_t flushed_before; /* the newest flush command that any shard knew at the beginning */
     struct stream_covered *covered;
     struct stream_batch *batch;

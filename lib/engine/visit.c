@@ -8,6 +8,7 @@
 #include "lib/memory/room_make.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
+#include "lib/shard/prefix.h"
 
 /* A flush whose instant has come is carried out before anything is written. */
 static void flush_if_due(struct shard *s, msec_t now)
@@ -44,7 +45,25 @@ static bool is_flush_behind(struct visit *v, msec_t now)
     }
     v->from->flush_id = v->to->flush_done;
     atomic_store_explicit(&v->from->flush_at, now, memory_order_release);
+    shard_set_gate(v->from);
     return true;
+}
+
+/*
+ * The same for flushes of a prefix: what one of the shards knows by now comes into force in the
+ * other as well, or what was stored before could be taken over. Context: both entered.
+ */
+static void level_prefixes(struct visit *v)
+{
+    uint64_t to = shard_prefix_newest(v->to);
+    uint64_t from = shard_prefix_newest(v->from);
+
+    if (MF_UNLIKELY(to != from)) {
+        struct shard *behind = to < from ? v->to : v->from;
+
+        shard_prefix_begin(behind, to < from ? from : to);
+        shard_want_work(behind);
+    }
 }
 
 /* Enter both shards at a moment when neither has a flush to carry out. */
@@ -67,8 +86,10 @@ static void enter_unflushed(struct visit *v)
 
 void visit_enter_both(struct visit *v, uint64_t version)
 {
+    must_be_reading();
     v->is_move = false;
     enter_unflushed(v);
+    level_prefixes(v);
     /*
      * The cas of a key must grow even when another shard drew the last one: the block of values
      * of this shard must be newer than any of the other's.
@@ -93,6 +114,15 @@ static void enter_by(struct visit *v, const struct route *rt, const struct route
     visit_enter_both(v, rt->version);
 }
 
+void visit_clean(struct visit *v, uint64_t hash, const char *key, size_t key_len)
+{
+    shard_must_be_entered(v->to);
+    shard_clean_for(v->to, hash, key, key_len);
+    if (v->from != NULL) {
+        shard_clean_for(v->from, hash, key, key_len);
+    }
+}
+
 void visit_enter_slowly(struct engine *e, struct visit *v)
 {
     must_be_reading();
@@ -101,6 +131,7 @@ void visit_enter_slowly(struct engine *e, struct visit *v)
 
         enter_by(v, rt, route_slot(rt, v->hash));
         if (router_read(&e->router) == rt) {
+            visit_clean(v, v->hash, v->key.ptr, v->key.len);
             return;
         }
         shard_leave(v->to);

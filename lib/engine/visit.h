@@ -55,8 +55,8 @@ struct visit {
 };
 
 /*
- * The rest of visit_enter(): a slot that moves, a flush that is due, or a table that has been
- * replaced. Context: read side, no shard held.
+ * The rest of visit_enter(): a slot that moves, a flush that is due, a prefix that is being
+ * flushed, or a table that has been replaced. Context: read side, no shard held.
  */
 void visit_enter_slowly(struct engine *e, struct visit *v);
 
@@ -65,6 +65,12 @@ void visit_enter_slowly(struct engine *e, struct visit *v);
  * at a moment when neither has a flush to carry out. Context: read side, no shard held.
  */
 void visit_enter_both(struct visit *v, uint64_t version);
+
+/*
+ * Nothing of this key that a prefix has flushed is left, and what is stored of it now is not
+ * taken for flushed. Context: in the shards, read side; before the key is looked for.
+ */
+void visit_clean(struct visit *v, uint64_t hash, const char *key, size_t key_len);
 
 /* Enter, in the order of router.h. Context: read side, no shard held. */
 static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
@@ -79,10 +85,11 @@ static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
     v->hash = hash;
     v->key = key;
     v->now = now;
-    if (MF_LIKELY(rs->from == rs->put &&
-                  now < atomic_load_explicit(&v->to->flush_at, memory_order_relaxed))) {
+    if (MF_LIKELY(rs->from == rs->put)) {
         shard_enter(v->to);
-        if (MF_LIKELY(router_read(&e->router) == rt)) {
+        /* The gate is shut under the lock: who enters later does not get through. */
+        if (MF_LIKELY(router_read(&e->router) == rt &&
+                      now < atomic_load_explicit(&v->to->gate_at, memory_order_relaxed))) {
             return;
         }
         shard_leave(v->to);

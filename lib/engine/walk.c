@@ -19,6 +19,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/shard/flush.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
 
 /* A slot that was, or is, on its way. */
@@ -237,6 +238,14 @@ static bool find_again(struct picks *p, unsigned i)
     return p->at[i].item != NULL;
 }
 
+/* What is unlinked after this look is not live when it is shipped, and looked for again. */
+static bool is_hidden(const struct picks *p, unsigned i)
+{
+    const struct item *it = p->at[i].item;
+
+    return shard_hides(p->shard, p->at[i].hash, item_key(it), it->key_len);
+}
+
 /*
  * Ship what was picked. w->resume says where the position goes on; 0: that was all of it.
  * Returns SHIP_DONE if the section may go on.
@@ -256,6 +265,8 @@ static enum shipped ship_picks(struct walk *w, struct picks *p, msec_t now)
     while (i < n && out != SHIP_FULL && out != SHIP_LARGE) {
         if (MF_UNLIKELY(item_is_due(p->at[i].item, now)) && !w->ship.ops->takes_due) {
             expired++;
+        } else if (MF_UNLIKELY(is_hidden(p, i))) {
+            out = SHIP_DONE; /* its prefix is being flushed */
         } else {
             prefetch_rest(p, i + AHEAD_ITEMS);
             out = ship_put(&w->ship, p->shard, p->at[i].item);

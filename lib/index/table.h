@@ -207,6 +207,9 @@ void table_swap(struct table *t, struct table *other);
 /* Bytes of all arrays. Context: in shard, or no other thread uses the table. */
 uint64_t table_bytes(const struct table *t);
 
+/* Buckets of the array that takes inserts. Context: as table_bytes(). */
+static inline uint64_t table_buckets(const struct table *t);
+
 /*
  * Draw up to max items at random, of buckets with the same chance each; fewer when that is in
  * vain for long, but at least one if there is any. An item may come twice. *random is the state

@@ -219,6 +219,11 @@ static inline _Atomic handle_t *table_slot(struct table *t, const char *base, ui
     return table_lookup(v->buckets, v->mask, base, hash, key, key_len, &h);
 }
 
+static inline uint64_t table_buckets(const struct table *t)
+{
+    return atomic_load_explicit(&t->view, memory_order_acquire)->mask + 1;
+}
+
 static inline bool table_has_room(const struct table *t)
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);

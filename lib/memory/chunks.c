@@ -40,10 +40,9 @@ static enum run_kind run_kind_for(struct memory *m, uint32_t len, enum death_rea
 {
     const struct engine_options *o = m->options;
     const _Atomic bool *is_lazy[] = {
-        [DEATH_EXPIRE] = &o->lazyfree_expire,
-        [DEATH_EVICT] = &o->lazyfree_evict,
-        [DEATH_OVERWRITE] = &o->lazyfree_overwrite,
-        [DEATH_DELETE] = &o->lazyfree_delete,
+        [DEATH_EXPIRE] = &o->lazyfree_expire,       [DEATH_EVICT] = &o->lazyfree_evict,
+        [DEATH_OVERWRITE] = &o->lazyfree_overwrite, [DEATH_DELETE] = &o->lazyfree_delete,
+        [DEATH_FLUSH] = &o->lazyfree_flush,
     };
 
     if (len < engine_option(o, lazyfree_threshold_bytes)) {

@@ -117,7 +117,7 @@ struct trim {
 };
 
 /* Why an item's block dies. */
-enum death_reason { DEATH_EXPIRE, DEATH_EVICT, DEATH_OVERWRITE, DEATH_DELETE };
+enum death_reason { DEATH_EXPIRE, DEATH_EVICT, DEATH_OVERWRITE, DEATH_DELETE, DEATH_FLUSH };
 
 /*
  * What a memory asks of its owner, which knows what refers to each block. All are called in the

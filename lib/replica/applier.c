@@ -72,6 +72,15 @@ static bool on_flush(void *arg, int64_t at_unix_ms)
     return is_good;
 }
 
+static bool on_prefix(void *arg, struct span prefix)
+{
+    struct applier *a = applier_of(arg);
+    bool is_good = apply_flush_prefix(&a->apply, prefix);
+
+    a->has_failed = !is_good && !is_stopped(a);
+    return is_good;
+}
+
 /* ---- make and release -------------------------------------------------------------------- */
 
 struct applier *applier_create(const struct applier_config *cfg)
@@ -97,6 +106,7 @@ struct applier *applier_create(const struct applier_config *cfg)
                               .arg = a};
     a->sink = apply_sink(&a->apply);
     a->sink.flush = on_flush;
+    a->sink.prefix = on_prefix;
     backlog_get_name(cfg->backlog, &name);
     a->id = name.id;
     atomic_store_explicit(&a->offset, name.offset, memory_order_relaxed);

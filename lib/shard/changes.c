@@ -2,8 +2,8 @@
 /*
  * Rings of changes: see changes.h.
  *
- * A record is a header word, then for PUT and META the cas, for FLUSH and LATER the id and the
- * instant, and then the key, filled up with zeros to whole words:
+ * A record is a header word, then for PUT and META the cas, for FLUSH, LATER and PREFIX the id
+ * and the instant, and then the key or the prefix, filled up with zeros to whole words:
  *
  *     bits 0..15   bytes of the record
  *     bits 16..23  kind
@@ -149,13 +149,22 @@ static inline uint64_t key_rest(const char *p, size_t n, size_t key_len)
     return word;
 }
 
+static inline uint64_t put_key(struct changes *c, uint64_t pos, const char *key, size_t key_len)
+{
+    size_t left = key_len;
+
+    for (; left >= WORD; left -= WORD, key += WORD) {
+        pos = put_word(c, pos, load_word(key));
+    }
+    return left != 0 ? put_word(c, pos, key_rest(key, left, key_len)) : pos;
+}
+
 void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const char *key,
                  size_t key_len)
 {
     size_t words = (key_len + WORD - 1) / WORD;
     size_t bytes = (words + 1 + (kind != CHANGE_DROP)) * WORD;
     uint64_t pos = begin(c, bytes);
-    size_t left = key_len;
 
     must(key_len != 0 && key_len <= ITEM_KEY_MAX && kind <= CHANGE_DROP);
     __builtin_prefetch((const char *)word_at(c, pos + bytes) + MF_LINE_BYTES, 1);
@@ -163,13 +172,7 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const c
     if (kind != CHANGE_DROP) {
         pos = put_word(c, pos, cas);
     }
-    for (; left >= WORD; left -= WORD, key += WORD) {
-        pos = put_word(c, pos, load_word(key));
-    }
-    if (left != 0) {
-        pos = put_word(c, pos, key_rest(key, left, key_len));
-    }
-    publish(c, pos);
+    publish(c, put_key(c, pos, key, key_len));
 }
 
 void changes_put_expiry(struct changes *c, const char *key, size_t key_len)
@@ -194,6 +197,18 @@ void changes_put_flush(struct changes *c, enum change_kind kind, uint64_t id, ms
     pos = put_word(c, pos, id);
     pos = put_word(c, pos, (uint64_t)at);
     publish(c, pos);
+}
+
+void changes_put_prefix(struct changes *c, uint64_t id, struct span prefix)
+{
+    size_t bytes = (3 + (prefix.len + WORD - 1) / WORD) * WORD;
+    uint64_t pos = begin(c, bytes);
+
+    must(prefix.len != 0 && prefix.len <= ITEM_KEY_MAX);
+    pos = put_word(c, pos, header(CHANGE_PREFIX, bytes, prefix.len));
+    pos = put_word(c, pos, id);
+    pos = put_word(c, pos, 0);
+    publish(c, put_key(c, pos, prefix.ptr, prefix.len));
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */

@@ -30,20 +30,21 @@
 struct budget;
 
 enum change_kind {
-    CHANGE_PUT,   /* the key has a value: a new one, or another */
-    CHANGE_META,  /* the item has another deadline, cas or marks; the value is the same */
-    CHANGE_DROP,  /* the key is gone */
-    CHANGE_FLUSH, /* everything that was there is gone; id: of the flush command */
-    CHANGE_LATER, /* everything will be gone at an instant; id likewise */
+    CHANGE_PUT,    /* the key has a value: a new one, or another */
+    CHANGE_META,   /* the item has another deadline, cas or marks; the value is the same */
+    CHANGE_DROP,   /* the key is gone */
+    CHANGE_FLUSH,  /* everything that was there is gone; id: of the flush command */
+    CHANGE_LATER,  /* everything will be gone at an instant; id likewise */
+    CHANGE_PREFIX, /* all keys with a prefix that were there are gone; id likewise */
 };
 
 /* One record, copied out. */
 struct change {
     enum change_kind kind;
     uint8_t key_len;
-    uint64_t cas; /* PUT, META: of the item by then; FLUSH, LATER: the id */
+    uint64_t cas; /* PUT, META: of the item by then; FLUSH, LATER, PREFIX: the id */
     msec_t at;    /* LATER: the instant */
-    char key[(ITEM_KEY_MAX + 7) / 8 * 8]; /* in whole words */
+    char key[(ITEM_KEY_MAX + 7) / 8 * 8]; /* in whole words; PREFIX: the prefix */
 };
 
 /*
@@ -63,6 +64,7 @@ struct changes {
     struct budget *budget;     /* [borrowed] */
     struct changes_bell *bell; /* [borrowed] */
     uint64_t flushed_before;   /* of a further shard: it has no record of earlier flushes */
+    uint64_t prefix_before;    /* nor of earlier ones of a prefix */
     /* [atomic] in a line that readers look at and writers write anyway */
     _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
     _Atomic uint64_t published;             /* up to there records are whole (release) */
@@ -94,6 +96,9 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const c
  * Deadlines are absolute, so a sink that knows the time can tell by itself. Context: in shard.
  */
 void changes_put_expiry(struct changes *c, const char *key, size_t key_len);
+
+/* Write CHANGE_PREFIX. Context: in shard. */
+void changes_put_prefix(struct changes *c, uint64_t id, struct span prefix);
 
 /*
  * Number of items that expired without a record. Their deadlines are before any time that the

@@ -13,6 +13,7 @@ enum shard_event_kind {
     SHARD_EXPIRED_LAZY,    /* found by a command */
     SHARD_EXPIRED_ACTIVE,  /* found by the sampler */
     SHARD_EXPIRED_RECLAIM, /* found while room was made */
+    SHARD_FLUSHED,         /* its prefix was flushed */
 };
 
 /* The bits of engine_observe() that stand for expiry. */

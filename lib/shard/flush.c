@@ -4,6 +4,8 @@
  */
 #include "lib/shard/flush.h"
 
+#include "lib/shard/keyspace.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/rest.h"
 #include "lib/shard/upkeep.h"
 
@@ -160,6 +162,7 @@ void shard_flush_follow(struct shard *s, msec_t at, uint64_t id)
     s->flush_id = id;
     s->flush_done = at == MSEC_NEVER ? id : id - 1;
     atomic_store_explicit(&s->flush_at, at, memory_order_relaxed);
+    shard_set_gate(s);
 }
 
 /* Put g in the place of one with a larger index, which is returned; NULL: there is none. */
@@ -205,6 +208,8 @@ void shard_flush_fit(struct shard *s)
 
 void shard_flush_fini(struct shard *s)
 {
+    prefix_marks_destroy(prefix_marks_of(s));
+    atomic_store_explicit(&s->prefix_marks, NULL, memory_order_relaxed);
     while (s->spare != NULL) {
         generation_destroy(pop_spare(s));
     }
@@ -249,7 +254,9 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
         shard_note_work(s); /* the past is too large for what is left */
     } /* otherwise keep it: a burst of flushes must not cost a generation each */
     atomic_fetch_add_explicit(&s->flushes, 1, memory_order_release);
+    shard_prefix_forget(s);
     atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
+    shard_set_gate(s);
     if (s->changes != NULL) {
         changes_put_flush(s->changes, CHANGE_FLUSH, s->flush_done, 0);
     }
@@ -298,6 +305,7 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id)
             (at <= now || now < atomic_load_explicit(&s->flush_at, memory_order_relaxed))) {
             s->flush_id = id;
             atomic_store_explicit(&s->flush_at, at <= now ? now : at, memory_order_release);
+            shard_set_gate(s);
             is_set = true;
             if (at > now && s->changes != NULL) {
                 changes_put_flush(s->changes, CHANGE_LATER, id, at);
@@ -306,4 +314,168 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id)
         }
         shard_leave(s);
     }
+}
+
+/* ---- of a prefix ------------------------------------------------------------------------- */
+
+bool shard_prefix_prepare(struct shard *s)
+{
+    struct prefix_marks *old;
+    struct prefix_marks *m;
+    uint64_t ranges;
+
+    must_not_be_reading();
+    shard_enter(s);
+    old = prefix_marks_of(s);
+    ranges = prefix_ranges(old, table_buckets(&s->table));
+    shard_leave(s);
+    if (ranges == 0) {
+        return true;
+    }
+    m = prefix_marks_create(s->group->budget, ranges);
+    if (m == NULL) {
+        return false;
+    }
+    shard_enter(s);
+    if (old != NULL) {
+        prefix_marks_copy(m, old);
+    }
+    /* The walk goes on where it is: what comes before it in the order still does. */
+    atomic_store_explicit(&s->prefix_marks, m, memory_order_release);
+    shard_leave(s);
+    if (old != NULL) {
+        reclaim_push(s->group->reclaimer, &old->retired);
+    }
+    return true;
+}
+
+void shard_prefix_begin(struct shard *s, uint64_t id)
+{
+    const struct prefixes *all = prefixes_of(s->group);
+    uint64_t newest = shard_prefix_newest(s);
+
+    shard_must_be_entered(s);
+    if (newest >= id) {
+        return;
+    }
+    for (uint32_t i = 0; i < all->count && s->changes != NULL; i++) {
+        const struct prefix *p = &all->at[i];
+
+        if (p->id > newest && p->id <= id) {
+            changes_put_prefix(s->changes, p->id, span_of(p->text, p->len));
+        }
+    }
+    must(prefix_marks_of(s) != NULL);
+    atomic_store_explicit(&s->prefix_id, id, memory_order_release);
+    if (s->table.count == 0) {
+        shard_prefix_forget(s);
+    }
+    shard_set_gate(s);
+}
+
+void shard_prefix_end(struct shard *s)
+{
+    struct prefix_marks *m;
+
+    shard_enter(s);
+    m = prefix_marks_of(s);
+    atomic_store_explicit(&s->prefix_marks, NULL, memory_order_release);
+    shard_set_gate(s);
+    shard_leave(s);
+    if (m != NULL) {
+        reclaim_push(s->group->reclaimer, &m->retired);
+    }
+}
+
+/* Buckets that a slice looks at. */
+#define SLICE_BUCKETS 64u
+
+struct sweep {
+    struct shard *shard;
+    msec_t now;
+};
+
+/* In a small index a bucket has several ranges, and others than this may be clean. */
+static void sweep_item(void *arg, handle_t h, uint64_t hash)
+{
+    const struct sweep *w = arg;
+    const struct item *it = shard_item(w->shard, h);
+
+    if (shard_hides_slowly(w->shard, hash, item_key(it), it->key_len)) {
+        _Atomic handle_t *slot = table_slot_of(&w->shard->table, hash, h);
+
+        must(slot != NULL);
+        keyspace_flush(w->shard, hash, slot, w->now);
+    }
+}
+
+/* Unlink what commands have flushed of this range. Returns the number of buckets. */
+static unsigned clean_range(struct shard *s, struct prefix_marks *m, uint64_t range)
+{
+    struct sweep w = {s, clock_now(s->group->clock)};
+    uint64_t cursor = range;
+    uint64_t positions;
+    unsigned buckets = 0;
+
+    shard_must_be_entered(s);
+    do {
+        cursor = table_walk_ahead(&s->table, s->memory.arena.base, cursor, sweep_item, &w,
+                                  &positions);
+        buckets++;
+    } while (cursor != 0 && (cursor & m->mask) == range);
+    atomic_store_explicit(&m->range[range], shard_prefix_newest(s), memory_order_release);
+    return buckets;
+}
+
+void shard_clean_for(struct shard *s, uint64_t hash, const char *key, size_t key_len)
+{
+    struct prefix_marks *m = prefix_marks_of(s);
+
+    shard_must_be_entered(s);
+    if (m != NULL && shard_hides_slowly(s, hash, key, key_len)) {
+        (void)clean_range(s, m, prefix_range_of(m, hash));
+    }
+}
+
+/* The next one in the order of table_walk(); 0: that was the last. */
+static uint64_t range_after(uint64_t range, uint64_t mask)
+{
+    uint64_t bit = (mask + 1) >> 1;
+
+    while ((range & bit) != 0) {
+        range ^= bit;
+        bit >>= 1;
+    }
+    return range | bit;
+}
+
+bool shard_prefix_slice(struct shard *s)
+{
+    struct prefix_marks *m = prefix_marks_of(s);
+    unsigned buckets = 0;
+
+    shard_must_be_entered(s);
+    if (!shard_prefix_goes_on(s)) {
+        return false;
+    }
+    if (s->prefix_goal == 0) {
+        s->prefix_goal = shard_prefix_newest(s);
+        s->prefix_next = 0;
+    }
+    while (buckets < SLICE_BUCKETS) {
+        if (prefix_range_clean(s, m, s->prefix_next) < s->prefix_goal) {
+            buckets += clean_range(s, m, s->prefix_next);
+        } else {
+            buckets++;
+        }
+        s->prefix_next = range_after(s->prefix_next, m->mask);
+        if (s->prefix_next == 0) {
+            atomic_store_explicit(&s->prefix_clean, s->prefix_goal, memory_order_release);
+            s->prefix_goal = 0;
+            /* The reclaimer's hook ends the flush, when no other shard has to be cleaned. */
+            grace_ask(s->memory.arena.grace, GRACE_SOON);
+            return shard_prefix_goes_on(s);
+        }
+    }
+    return true;
 }

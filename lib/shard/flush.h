@@ -66,6 +66,33 @@ void shard_flush_forget(struct shard *s);
  */
 void shard_flush_fit(struct shard *s);
 
+/*
+ * Make sure that the shard has marks for its ranges, enough for its index. False: no memory.
+ * Context: outside the shard, one flush command at a time.
+ */
+bool shard_prefix_prepare(struct shard *s);
+
+/*
+ * Commands up to this number come into force here, if they are not yet: see prefixes of the
+ * group. It was prepared for them. The caller has the home worker woken (shard_want_work()).
+ * Context: in shard, read side.
+ */
+void shard_prefix_begin(struct shard *s, uint64_t id);
+
+/* No prefix is in force any more: open the gate. Context: outside the shard, as prepare. */
+void shard_prefix_end(struct shard *s);
+
+/*
+ * Before a writer looks for a key: unlink what flushes of its prefix have flushed of its range
+ * (prefix.h), if there is any. Context: in shard, read side.
+ */
+void shard_clean_for(struct shard *s, uint64_t hash, const char *key, size_t key_len);
+
+/*
+ * The same for a few ranges, in turn. True: there are more. Context: in shard, read side.
+ */
+bool shard_prefix_slice(struct shard *s);
+
 /* Release all that is prepared. Context: the shard is being destroyed. */
 void shard_flush_fini(struct shard *s);
 

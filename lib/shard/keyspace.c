@@ -244,14 +244,28 @@ static inline void count_death(struct shard *s, enum death_reason reason, uint64
     case DEATH_OVERWRITE:
         ctr_add(&s->counters, CTR_overwritten_bytes, bytes);
         break;
+    case DEATH_FLUSH:
+        ctr_add(&s->counters, CTR_flushed_items, 1);
+        ctr_add(&s->counters, CTR_flushed_bytes, bytes);
+        ctr_add(&s->counters, CTR_flush_prefix_items, 1);
+        ctr_add(&s->counters, CTR_reclaimed, 1);
+        break;
     case DEATH_EXPIRE:
     case DEATH_EVICT:
         break;
     }
 }
 
-static inline void note_gone(struct shard *s, const struct item *it, enum death_reason reason)
+/* A key is gone: for sinks, and for a load beside requests. Both know what was flushed. */
+static inline void note_gone(struct shard *s, uint64_t hash, const struct item *it,
+                             enum death_reason reason)
 {
+    if (MF_UNLIKELY(reason == DEATH_FLUSH)) {
+        return;
+    }
+    if (MF_UNLIKELY(s->guard != NULL)) {
+        guard_note(s->guard, hash);
+    }
     if (reason == DEATH_EXPIRE) {
         shard_note_expiry(s, it);
     } else if (reason == DEATH_EVICT) {
@@ -268,10 +282,7 @@ static inline void unlink_item(struct shard *s, uint64_t hash, _Atomic handle_t 
 
     table_remove(&s->table, hash, slot);
     if (is_gone) {
-        note_gone(s, shard_item(s, h), reason);
-        if (MF_UNLIKELY(s->guard != NULL)) {
-            guard_note(s->guard, hash);
-        }
+        note_gone(s, hash, shard_item(s, h), reason);
     }
     ctr_add(&s->counters, CTR_curr_items, -(uint64_t)1);
     count_death(s, reason, forget(s, h, reason));
@@ -361,6 +372,7 @@ static void count_expired(struct shard *s, const struct item *it, enum shard_eve
         ctr_add(&s->counters, CTR_expired_reclaim_bytes, item_weight(it));
         break;
     case SHARD_EVICTED:
+    case SHARD_FLUSHED:
         unreachable();
     }
     ctr_add(&s->counters, CTR_reclaimed, 1);
@@ -398,4 +410,13 @@ void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
     MF_PROBE3(item_evicted, item_key(it), it->key_len, it->value_len);
     observe(s, it, SHARD_EVICTED, now);
     keyspace_unlink(s, hash, slot, DEATH_EVICT);
+}
+
+void keyspace_flush(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now)
+{
+    const struct item *it = shard_item(s, atomic_load_explicit(slot, memory_order_relaxed));
+
+    shard_must_be_entered(s);
+    observe(s, it, SHARD_FLUSHED, now);
+    keyspace_unlink(s, hash, slot, DEATH_FLUSH);
 }

@@ -70,6 +70,12 @@ void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
 void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now);
 
 /*
+ * The same for an item whose prefix was flushed. There is no record in the ring of changes:
+ * that of the command is enough. Context: in shard.
+ */
+void keyspace_flush(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now);
+
+/*
  * Give an item that has the deadline fields another deadline, or none. False: no memory.
  * Context: in shard.
  */

@@ -2,6 +2,7 @@
 #include "lib/shard/position.h"
 
 #include "lib/base/context.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
 
 struct step {
@@ -16,7 +17,9 @@ static void meet(void *arg, handle_t h)
     const struct step *step = arg;
     const struct item *it = shard_item(step->shard, h);
 
-    if (!item_is_due(it, step->now)) {
+    if (!item_is_due(it, step->now) &&
+        !(shard_has_prefixes(step->shard) &&
+          shard_hides_item(step->shard, shard_hash(step->shard, it), it))) {
         step->fn(step->arg, step->shard, it);
     }
 }

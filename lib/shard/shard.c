@@ -95,6 +95,7 @@ struct shard *shard_create(struct shard_group *group, uint32_t id)
     s->group = group;
     s->seed = group->seed;
     atomic_init(&s->flush_at, MSEC_NEVER);
+    atomic_init(&s->gate_at, MSEC_NEVER);
     atomic_init(&s->next_due, MSEC_NEVER);
     lock_init(&s->lock);
     cycle_init(&s->cycle);

@@ -11,6 +11,7 @@
  *     owner      what the shard's memory asks of the shard
  *     expire     active expiry: slices of the cycle
  *     flush      generations: a flush swaps everything for something empty
+ *     prefix     flushes of a prefix: what they hide, and the walk that unlinks it
  *     attach     taking over what an earlier process left
  *     upkeep     resizing the index, making room: what writers and the home worker do
  *     value      reading values: walks, copies and pins
@@ -63,6 +64,7 @@ struct shard {
     struct changes *changes; /* [lock] records of changes; NULL: nobody reads any */
     struct guard *guard;     /* [lock] of a load beside requests; NULL: there is none */
     /* [atomic] read with every request, so it stands where nothing is written */
+    _Atomic msec_t gate_at;  /* from then on lookups go the long way: see shard_set_gate() */
     _Atomic msec_t flush_at; /* everything here is flushed from then on; MSEC_NEVER */
 
     /* [rcu] read by anyone, written under the lock */
@@ -96,6 +98,16 @@ struct shard {
     struct lag lag;
     msec_t due_gone; /* see shard_due_gone() */
 
+    /* flushes of a prefix: see prefix.h */
+    /* [rcu] written under the lock; NULL: none is in force here */
+    _Atomic(struct prefix_marks *) prefix_marks;
+    /* [atomic] written under the lock */
+    _Atomic uint64_t prefix_id;    /* the newest command that is in force here, or was */
+    _Atomic uint64_t prefix_clean; /* nothing is left of what commands up to this flushed */
+    /* [lock] the walk */
+    uint64_t prefix_goal; /* it cleans of the commands up to this; 0: it has not begun */
+    uint64_t prefix_next; /* range */
+
     /* [home] */
     struct cycle cycle;
     bool is_resting;    /* active expiry was off when the home worker last looked */
@@ -123,7 +135,7 @@ _Static_assert(CTR_item_bytes / 8 == CTR_total_items / 8 &&
                    CTR_item_bytes / 8 == CTR_overwritten_bytes / 8 &&
                    CTR_item_bytes / 8 == CTR_arith_in_place / 8,
                "the line of the counters");
-_Static_assert(SHARD_LINE(flush_at) == SHARD_LINE(table.view) &&
+_Static_assert(SHARD_LINE(gate_at) == SHARD_LINE(table.view) &&
                    SHARD_LINE(table.view) < SHARD_LINE(table.count) &&
                    SHARD_LINE(memory.arena.base) > SHARD_LINE(memory.blocks.ring_misfits) &&
                    SHARD_LINE(memory.arena.base) < SHARD_LINE(memory.arena.held_max),
@@ -205,6 +217,19 @@ static inline bool shard_try_enter(struct shard *s)
 static inline void shard_leave(struct shard *s)
 {
     lock_give(&s->lock);
+}
+
+/*
+ * Shut or open the gate, after flush_at or prefix_marks was set: it is shut once a flush is
+ * due, and while a prefix is in force. Context: in shard; or nobody uses it yet.
+ */
+static inline void shard_set_gate(struct shard *s)
+{
+    bool has_prefixes = atomic_load_explicit(&s->prefix_marks, memory_order_relaxed) != NULL;
+    msec_t flush_at = atomic_load_explicit(&s->flush_at, memory_order_relaxed);
+
+    atomic_store_explicit(&s->gate_at, has_prefixes ? INT64_MIN : flush_at,
+                          memory_order_release);
 }
 
 /* The first ones share the limit, and the others have no slots. Context: any thread. */

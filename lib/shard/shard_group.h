@@ -17,6 +17,7 @@
 #include "lib/memory/arena.h"
 #include "lib/shard/event.h"
 
+struct prefixes;
 struct shard;
 
 /* A due_limit before every deadline: nothing is unlinked for being due. */
@@ -48,6 +49,8 @@ struct shard_group {
     _Atomic(shard_wake_fn) wake_home; /* NULL: nobody is at home; see engine_wake_homes() */
     void *wake_arg;                   /* [borrowed] set before wake_home */
     _Atomic uint64_t cas_next;        /* shards draw blocks of CAS values from here */
+    /* [rcu] that are being flushed (prefix.h), under the engine's flush_lock; NULL: none */
+    _Atomic(const struct prefixes *) prefixes;
 };
 
 #endif

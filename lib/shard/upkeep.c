@@ -12,6 +12,7 @@
 #include "lib/memory/tidy.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
+#include "lib/shard/prefix.h"
 
 /* ---- resizing the index ------------------------------------------------------------------ */
 
@@ -261,7 +262,7 @@ void shard_note_work(struct shard *s)
                   s->memory.arena.wants_stock_now || s->wants_spare ||
                   s->memory.blocks.ring_misfits;
     bool work = making || s->table_next != NULL || s->table.phase != TABLE_STEADY ||
-                budget_is_over(s->group->budget);
+                shard_prefix_goes_on(s) || budget_is_over(s->group->budget);
 
     shard_must_be_entered(s);
     if (MF_UNLIKELY(work != shard_wants_work(s))) {
@@ -345,13 +346,26 @@ static void fit_lowered(struct shard *s)
     }
 }
 
-/* One round. True when another should follow at once. */
-static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
+/* Unlink some of what flushes of a prefix hide. */
+static bool clean_prefixes(struct shard *s)
 {
     bool more;
 
+    rcu_begin();
     shard_enter(s);
-    more = shard_resize_step(s, buckets) && s->table.phase == TABLE_MOVING;
+    more = shard_prefix_slice(s);
+    shard_leave(s);
+    rcu_end();
+    return more;
+}
+
+/* One round. True when another should follow at once. */
+static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
+{
+    bool more = shard_has_prefixes(s) && clean_prefixes(s);
+
+    shard_enter(s);
+    more = (shard_resize_step(s, buckets) && s->table.phase == TABLE_MOVING) || more;
     room_release(&s->memory);
     blocks_ripen(&s->memory, 64);
     if (room_is_short(&s->memory) && ctr_get(&s->counters, CTR_curr_items) > 0) {

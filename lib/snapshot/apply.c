@@ -15,6 +15,7 @@
 #include "lib/engine/erase.h"
 #include "lib/engine/find.h"
 #include "lib/engine/flush.h"
+#include "lib/engine/prefix.h"
 #include "lib/engine/store.h"
 #include "lib/snapshot/keyset.h"
 
@@ -276,6 +277,20 @@ bool apply_flush_at(struct apply *a, int64_t at_unix_ms)
         at = a->to_unix_ms > 0 ? 0 : MSEC_NEVER - 1;
     }
     return flush_at(a, at < MSEC_NEVER ? at : MSEC_NEVER - 1);
+}
+
+bool apply_flush_prefix(struct apply *a, struct span prefix)
+{
+    unsigned waits = 0;
+
+    must_not_be_reading();
+    apply_rest(a);
+    while (engine_flush_prefix(a->engine, prefix) != OUT_OK) {
+        if (!wait_for_room(a, &waits)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- values in parts --------------------------------------------------------------------- */

@@ -81,13 +81,14 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
     return true;
 }
 
-/* Keys and what is due are only in a log, and it has no END. */
+/* Keys, what is due and prefixes are only in a log, and it has no END. */
 static bool is_known(const struct snap_reader *r, uint8_t kind)
 {
     bool is_log = (r->header.flags & SNAP_IS_LOG) != 0;
 
     return kind == SNAP_ITEMS || kind == SNAP_VALUE || kind == SNAP_FLUSH ||
-           (is_log ? kind == SNAP_KEYS || kind == SNAP_DUE : kind == SNAP_END);
+           (is_log ? kind == SNAP_KEYS || kind == SNAP_DUE || kind == SNAP_PREFIX
+                   : kind == SNAP_END);
 }
 
 /* What a block's header alone tells to be wrong. */
@@ -108,7 +109,8 @@ static enum snap_fault_kind judge(const struct snap_reader *r, const char *p,
     if ((b->kind == SNAP_ITEMS && b->items > b->raw / (SNAP_ITEM_BYTES + 1)) ||
         (b->kind == SNAP_VALUE && b->items > 1) ||
         (b->kind == SNAP_KEYS && b->items != b->raw / SNAP_KEY_BYTES) ||
-        ((b->kind == SNAP_FLUSH || b->kind == SNAP_DUE || b->kind == SNAP_END) &&
+        ((b->kind == SNAP_FLUSH || b->kind == SNAP_DUE || b->kind == SNAP_PREFIX ||
+          b->kind == SNAP_END) &&
          b->items != 0)) {
         return SNAP_FAULT_FIELDS;
     }
@@ -333,6 +335,12 @@ static bool instant_of(struct span content, int64_t *unix_ms)
 bool snap_flush_of(struct span content, int64_t *at_unix_ms)
 {
     return instant_of(content, at_unix_ms);
+}
+
+bool snap_prefix_of(struct span content, struct span *prefix)
+{
+    *prefix = content;
+    return content.len != 0 && content.len <= ITEM_KEY_MAX;
 }
 
 bool snap_due_of(struct span content, int64_t *due_unix_ms)

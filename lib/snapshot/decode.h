@@ -105,7 +105,10 @@ bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
 /* The instant of an opened FLUSH block. False: it is malformed. */
 bool snap_flush_of(struct span content, int64_t *at_unix_ms);
 
-/* That of an opened DUE block. False: it is malformed. */
+/* The prefix of an opened PREFIX block, within it. False: it is malformed. */
+bool snap_prefix_of(struct span content, struct span *prefix);
+
+/* The instant of an opened DUE block. False: it is malformed. */
 bool snap_due_of(struct span content, int64_t *due_unix_ms);
 
 /* The i-th hash of an opened KEYS block, which has b->items. */

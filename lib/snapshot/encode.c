@@ -309,6 +309,14 @@ bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
     return send_as(e, SNAP_FLUSH, unix_ms);
 }
 
+bool snap_put_prefix(struct snap_encoder *e, struct span prefix, int64_t unix_ms)
+{
+    snap_encoder_send(e, unix_ms);
+    memcpy(e->block + SNAP_BLOCK_BYTES, prefix.ptr, prefix.len);
+    e->used = (uint32_t)prefix.len;
+    return send_as(e, SNAP_PREFIX, unix_ms);
+}
+
 bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms)
 {
     snap_encoder_send(e, unix_ms);

@@ -132,6 +132,9 @@ void snap_item_cut(struct snap_encoder *e);
 /* What is stored is flushed at this instant: goes out at once. */
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);
 
+/* What is stored and has this prefix (1 to ITEM_KEY_MAX bytes) is flushed: so. */
+bool snap_put_prefix(struct snap_encoder *e, struct span prefix, int64_t unix_ms);
+
 /* All items with a deadline up to this instant are gone: goes out at once. */
 bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms);
 

@@ -41,6 +41,7 @@
  *              0. The parts of a value follow each other. At offset UINT32_MAX there are no
  *              bytes: the item could not be kept for as long as writing it took, and is none.
  *     FLUSH    what is stored is flushed at this instant: unix ms:64; in a log 0 means: here
+ *     PREFIX   in a log: what is stored and has this prefix was flushed here: the prefix
  *     END      items:64   blocks before it:64   where it stands:64
  *     KEYS     in a log: `items` hashes:64 of keys that have changed; seed: the chain
  *     META and PING are for replicas; a file has none of them, nor of kinds from 64 on
@@ -109,9 +110,10 @@ enum snap_kind {
     SNAP_END = 7,
     SNAP_PAD = 8,
     SNAP_DUE = 9,
+    SNAP_PREFIX = 10,
 };
 
-#define SNAP_KIND_MAX SNAP_DUE
+#define SNAP_KIND_MAX SNAP_PREFIX
 
 /* Flags of a file. */
 #define SNAP_HAS_LOG 0x01u /* a snapshot: the log of its number must be there */

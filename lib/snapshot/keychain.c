@@ -232,7 +232,7 @@ static void note_block(struct keychain *c, const struct snap_block *b, struct sp
         add_keys(c, b, content);
     } else if (b->kind == SNAP_DUE && snap_due_of(content, &due)) {
         c->unix_ms = due > c->unix_ms ? due : c->unix_ms;
-    } else if (b->kind == SNAP_VALUE || b->kind == SNAP_FLUSH ||
+    } else if (b->kind == SNAP_VALUE || b->kind == SNAP_FLUSH || b->kind == SNAP_PREFIX ||
                (b->kind == SNAP_ITEMS && b->items != 0)) {
         c->states += b->items;
         c->has_states = true;

@@ -134,6 +134,14 @@ static bool on_flush(void *arg, int64_t at_unix_ms)
     return true;
 }
 
+/* Only a log has it. */
+static bool on_prefix(void *arg, struct span prefix)
+{
+    struct loader *l = loader_of(arg);
+
+    return l->apply.mode != APPLY_STATES || apply_flush_prefix(&l->apply, prefix);
+}
+
 /* ---- threads ----------------------------------------------------------------------------- */
 
 static void work(struct loader *l)
@@ -141,6 +149,7 @@ static void work(struct loader *l)
     struct scan_sink sink = apply_sink(&l->apply);
 
     sink.flush = on_flush;
+    sink.prefix = on_prefix;
     sink.block = on_block;
     scan_run(l->scan, &l->opener, &sink);
 }

@@ -115,6 +115,7 @@ static enum scan_given give_part(struct scan_value *v, const struct snap_block *
 enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, struct span content,
                           const struct scan_sink *sink, struct snap_fault *fault)
 {
+    struct span prefix;
     int64_t at;
 
     if (!scan_value_goes_on(v, b)) {
@@ -130,6 +131,11 @@ enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, stru
             return bad(b, SNAP_FAULT_CONTENT, fault);
         }
         return given(sink->flush == NULL || sink->flush(sink->arg, at));
+    case SNAP_PREFIX:
+        if (!snap_prefix_of(content, &prefix)) {
+            return bad(b, SNAP_FAULT_CONTENT, fault);
+        }
+        return given(sink->prefix == NULL || sink->prefix(sink->arg, prefix));
     case SNAP_DUE:
         if (!snap_due_of(content, &at)) {
             return bad(b, SNAP_FAULT_CONTENT, fault);

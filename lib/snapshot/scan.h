@@ -32,6 +32,8 @@ struct scan_sink {
     void (*value_cut)(void *arg);
     /* May be NULL. Items that come before or after it were there when it was noted. */
     bool (*flush)(void *arg, int64_t at_unix_ms);
+    /* May be NULL: what came before and has this prefix is gone. */
+    bool (*prefix)(void *arg, struct span prefix);
     /* May be NULL: all with a deadline up to this instant is gone. */
     void (*due)(void *arg, int64_t due_unix_ms);
     /* A block is done with; may be NULL. */

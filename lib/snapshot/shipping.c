@@ -127,13 +127,19 @@ static void on_drop(void *arg, struct span key)
     note_put(arg);
 }
 
-static void on_flush_at(struct shipping *s, int64_t at_unix_ms)
+/* A block of its own was put. */
+static void note_block(struct shipping *s)
 {
-    snap_put_flush(s->encoder, at_unix_ms, unix_now(s));
     note_put(s);
     if (s->ship != NULL) {
         ship_rest(s->ship); /* that took a block, or two */
     }
+}
+
+static void on_flush_at(struct shipping *s, int64_t at_unix_ms)
+{
+    snap_put_flush(s->encoder, at_unix_ms, unix_now(s));
+    note_block(s);
 }
 
 static void on_flush(void *arg)
@@ -148,6 +154,14 @@ static void on_flush_later(void *arg, msec_t at)
     on_flush_at(s, clock_add_ms(at, s->to_unix_ms));
 }
 
+static void on_flush_prefix(void *arg, struct span prefix)
+{
+    struct shipping *s = arg;
+
+    snap_put_prefix(s->encoder, prefix, unix_now(s));
+    note_block(s);
+}
+
 const struct ship_ops shipping_ops = {
     .item = on_item,
     .part = on_part,
@@ -156,4 +170,5 @@ const struct ship_ops shipping_ops = {
     .drop = on_drop,
     .flush = on_flush,
     .flush_later = on_flush_later,
+    .flush_prefix = on_flush_prefix,
 };

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What flushes of a prefix hide, in one shard: see prefix.h.
+ */
+#include "lib/shard/prefix.h"
+
+#include <string.h>
+
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* Buckets of a range when its marks are made, and at most before there are more of them. */
+#define RANGE_BUCKETS     8u
+#define RANGE_BUCKETS_MAX 64u
+
+/* Ranges of a shard. Many of a small index are cheap, and writers may meet any. */
+#define RANGES_MIN 16u
+#define RANGES_MAX (1u << 16)
+
+void prefix_marks_destroy(struct prefix_marks *m)
+{
+    if (m != NULL) {
+        budget_add(m->budget, -(int64_t)m->bytes);
+        mem_free(m);
+    }
+}
+
+static void release_marks(struct retired *r)
+{
+    prefix_marks_destroy((struct prefix_marks *)(void *)r);
+}
+
+uint64_t prefix_ranges(const struct prefix_marks *m, uint64_t buckets)
+{
+    uint64_t ranges = RANGES_MIN;
+
+    while (ranges < RANGES_MAX && ranges * RANGE_BUCKETS < buckets) {
+        ranges *= 2;
+    }
+    return m != NULL && (m->mask + 1) * (RANGE_BUCKETS_MAX / RANGE_BUCKETS) >= ranges ? 0
+                                                                                      : ranges;
+}
+
+struct prefix_marks *prefix_marks_create(struct budget *budget, uint64_t ranges)
+{
+    const size_t bytes = sizeof(struct prefix_marks) + ranges * sizeof(uint64_t);
+    struct prefix_marks *m = mem_zalloc(bytes);
+
+    if (m != NULL) {
+        m->retired.fn = release_marks;
+        m->budget = budget;
+        m->bytes = bytes;
+        m->mask = ranges - 1;
+        budget_add(budget, (int64_t)bytes);
+    }
+    return m;
+}
+
+void prefix_marks_copy(struct prefix_marks *m, const struct prefix_marks *from)
+{
+    for (uint64_t i = 0; i <= m->mask; i++) {
+        uint64_t clean =
+            atomic_load_explicit(&from->range[i & from->mask], memory_order_relaxed);
+
+        atomic_store_explicit(&m->range[i], clean, memory_order_relaxed);
+    }
+}
+
+static bool has_prefix(const struct prefix *p, const char *key, size_t key_len)
+{
+    return p->len <= key_len && p->text[0] == key[0] && memcmp(p->text, key, p->len) == 0;
+}
+
+/* The newest command, up to this one, that flushed what had this key; 0: none. */
+static uint64_t newest_of(const struct prefixes *all, uint64_t upto, const char *key,
+                          size_t key_len)
+{
+    for (uint32_t i = all != NULL ? all->count : 0; i > 0; i--) {
+        const struct prefix *p = &all->at[i - 1];
+
+        if (p->id <= upto && has_prefix(p, key, key_len)) {
+            return p->id;
+        }
+    }
+    return 0;
+}
+
+bool shard_hides_slowly(const struct shard *s, uint64_t hash, const char *key, size_t key_len)
+{
+    const struct prefix_marks *m = prefix_marks_of(s);
+    uint64_t id;
+
+    must_be_reading();
+    if (m == NULL) {
+        return false;
+    }
+    id = newest_of(prefixes_of(s->group), shard_prefix_newest(s), key, key_len);
+    return id > prefix_range_clean(s, m, prefix_range_of(m, hash));
+}
+
+bool shard_hides_item(const struct shard *s, uint64_t hash, const struct item *it)
+{
+    return shard_has_prefixes(s) &&
+           (shard_hides_slowly(s, hash, item_key(it), it->key_len) || !item_is_live(it));
+}
+
+bool shard_is_being_flushed(const struct shard *s, struct span key)
+{
+    return newest_of(prefixes_of(s->group), UINT64_MAX, key.ptr, key.len) != 0;
+}
+
+void shard_prefix_follow(struct shard *s, uint64_t id)
+{
+    atomic_store_explicit(&s->prefix_id, id, memory_order_relaxed);
+    atomic_store_explicit(&s->prefix_clean, id, memory_order_relaxed);
+}
+
+void shard_prefix_forget(struct shard *s)
+{
+    shard_must_be_entered(s);
+    atomic_store_explicit(&s->prefix_clean, shard_prefix_newest(s), memory_order_release);
+    s->prefix_goal = 0;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flushes of a prefix: every item that was stored before the command and whose key begins with
+ * the prefix is gone, from the reply of the command on. What is stored afterwards stays.
+ *
+ * A prefix is in force from the command until a walk has unlinked what it flushed. Meanwhile
+ * lookups have to tell an item from before the command from one that was stored since. Nothing
+ * in an item says when it was stored (clients may choose the cas), so the place says it:
+ *
+ *     The index is seen as a number of ranges of hashes, and a shard notes of each range which
+ *     command it is clean of: of this one and of all before it, the range has nothing left that
+ *     they flushed. A writer that looks for a key with a prefix in force cleans the range of
+ *     the key first, if it is not clean yet. So what it finds was stored after the command, and
+ *     what it links is in a clean range.
+ *
+ * Whether a key with such a prefix is there, a reader then knows from the range alone: in one
+ * that is not clean, such an item is from before. It looks at the range before it looks into
+ * the index: what it finds in a range that was clean by then, was stored since.
+ *
+ * While any prefix is in force in a shard, its gate is shut (shard.h): that sends every lookup
+ * the long way, where prefixes are compared. While none is, lookups do not know of them.
+ *
+ * Commands have numbers that grow. In each shard a command comes into force under the lock,
+ * with a record in the ring of changes; items that were stored there under the lock before are
+ * flushed, others are not.
+ */
+#ifndef MAYFLY_LIB_SHARD_PREFIX_H
+#define MAYFLY_LIB_SHARD_PREFIX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/context.h"
+#include "lib/base/reclaim.h"
+#include "lib/base/span.h"
+#include "lib/memory/item.h"
+#include "lib/shard/shard.h"
+
+struct prefix {
+    uint64_t id; /* the number of the command */
+    uint32_t len;
+    char text[ITEM_KEY_MAX];
+};
+
+/* Those in force, in the order of their numbers. [const] once published in the group. */
+struct prefixes {
+    struct retired retired;
+    uint32_t count;
+    struct prefix at[];
+};
+
+/* NULL: none is in force. Context: read side. */
+static inline const struct prefixes *prefixes_of(const struct shard_group *g)
+{
+    must_be_reading();
+    return atomic_load_explicit(&g->prefixes, memory_order_acquire);
+}
+
+/*
+ * Of each range the newest command that it is clean of, by itself; see prefix_range_clean(). A
+ * range is what has the same low bits of table_home(): in whatever array, its buckets are next
+ * to each other in the order of table_walk().
+ */
+struct prefix_marks {
+    struct retired retired;
+    struct budget *budget; /* [borrowed] */
+    uint64_t bytes;        /* counted in it */
+    uint64_t mask;         /* ranges - 1 */
+    /* [atomic] written under the lock (release) */
+    _Atomic uint64_t range[];
+};
+
+/* Release at once. Accepts NULL. Context: nobody uses it any more. */
+void prefix_marks_destroy(struct prefix_marks *m);
+
+/*
+ * How many ranges suit an index of so many buckets; 0: as many as m has, if it is not NULL.
+ * Context: any thread.
+ */
+uint64_t prefix_ranges(const struct prefix_marks *m, uint64_t buckets);
+
+/*
+ * Marks of ranges that are clean of nothing, counted in the budget; to be retired, which
+ * releases them. NULL: no memory. Context: any thread, outside a shard.
+ */
+struct prefix_marks *prefix_marks_create(struct budget *budget, uint64_t ranges);
+
+/* Ranges are clean of what those were that they are part of. Context: in shard. */
+void prefix_marks_copy(struct prefix_marks *m, const struct prefix_marks *from);
+
+/* NULL: no prefix is in force here. Context: read side, or in shard. */
+static inline struct prefix_marks *prefix_marks_of(const struct shard *s)
+{
+    return atomic_load_explicit(&s->prefix_marks, memory_order_acquire);
+}
+
+static inline uint64_t prefix_range_of(const struct prefix_marks *m, uint64_t hash)
+{
+    return table_home(hash, m->mask);
+}
+
+/* Of which commands the whole shard is clean: up to this one. Context: any thread. */
+static inline uint64_t shard_prefix_clean(const struct shard *s)
+{
+    return atomic_load_explicit(&s->prefix_clean, memory_order_acquire);
+}
+
+/* The newest command that a range is clean of. */
+static inline uint64_t prefix_range_clean(const struct shard *s, const struct prefix_marks *m,
+                                          uint64_t range)
+{
+    uint64_t all = shard_prefix_clean(s);
+    uint64_t one = atomic_load_explicit(&m->range[range], memory_order_acquire);
+
+    return one > all ? one : all;
+}
+
+/*
+ * Does a prefix in force have flushed the item that may have this key here? To be asked before
+ * the index is. Context: read side.
+ */
+bool shard_hides_slowly(const struct shard *s, uint64_t hash, const char *key, size_t key_len);
+
+static inline bool shard_has_prefixes(const struct shard *s)
+{
+    return MF_UNLIKELY(prefix_marks_of(s) != NULL);
+}
+
+static inline bool shard_hides(const struct shard *s, uint64_t hash, const char *key,
+                               size_t key_len)
+{
+    return shard_has_prefixes(s) && shard_hides_slowly(s, hash, key, key_len);
+}
+
+/*
+ * The same for a linked item. It may have been unlinked since the caller met it: then the range
+ * may be clean by now, but the item is not live. Context: read side.
+ */
+bool shard_hides_item(const struct shard *s, uint64_t hash, const struct item *it);
+
+/* Is a prefix of this key in force in any shard? Context: read side. */
+bool shard_is_being_flushed(const struct shard *s, struct span key);
+
+/*
+ * The number of the newest command in force here, or that was. Context: in shard, or one flush
+ * command at a time.
+ */
+static inline uint64_t shard_prefix_newest(const struct shard *s)
+{
+    return atomic_load_explicit(&s->prefix_id, memory_order_acquire);
+}
+
+/*
+ * A further shard, which is empty: it is as if these commands had been carried out. Context:
+ * nobody uses the shard yet.
+ */
+void shard_prefix_follow(struct shard *s, uint64_t id);
+
+/* Everything was flushed, so nothing is left of what prefixes flushed. Context: in shard. */
+void shard_prefix_forget(struct shard *s);
+
+/* Is there anything that they flushed and that is linked yet? Context: in shard. */
+static inline bool shard_prefix_goes_on(const struct shard *s)
+{
+    return shard_prefix_clean(s) != shard_prefix_newest(s);
+}
+
+#endif
