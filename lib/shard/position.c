@@ -7,6 +7,7 @@
 
 struct step {
     const struct shard *shard;
+    const struct prefixes *prefixes; /* that were being flushed when the step began */
     msec_t now;
     position_fn fn;
     void *arg;
@@ -17,9 +18,11 @@ static void meet(void *arg, handle_t h)
     const struct step *step = arg;
     const struct item *it = shard_item(step->shard, h);
 
-    if (!item_is_due(it, step->now) &&
-        !(shard_has_prefixes(step->shard) &&
-          shard_hides_item(step->shard, shard_hash(step->shard, it), it))) {
+    /* Looked up again as by a request: it may have been met before its flush was over. */
+    if (MF_UNLIKELY(step->prefixes != NULL) && prefixes_have(step->prefixes, it)) {
+        it = shard_find_unhidden(step->shard, item_key(it), it->key_len);
+    }
+    if (it != NULL && !item_is_due(it, step->now)) {
         step->fn(step->arg, step->shard, it);
     }
 }
@@ -27,7 +30,7 @@ static void meet(void *arg, handle_t h)
 void position_step(struct position *p, const struct shard *s, msec_t now, position_fn fn,
                    void *arg)
 {
-    struct step step = {s, now, fn, arg};
+    struct step step = {s, prefixes_of(s->group), now, fn, arg};
 
     must_be_reading();
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/context.h"
+#include "lib/base/hash.h"
 #include "lib/base/mem.h"
 
 /* Buckets of a range when its marks are made, and at most before there are more of them. */
@@ -98,10 +99,18 @@ bool shard_hides_slowly(const struct shard *s, uint64_t hash, const char *key, s
     return id > prefix_range_clean(s, m, prefix_range_of(m, hash));
 }
 
-bool shard_hides_item(const struct shard *s, uint64_t hash, const struct item *it)
+const struct item *shard_find_unhidden(const struct shard *s, const char *key, size_t key_len)
 {
-    return shard_has_prefixes(s) &&
-           (shard_hides_slowly(s, hash, item_key(it), it->key_len) || !item_is_live(it));
+    const uint64_t hash = hash_key(s->seed, key, key_len);
+
+    return shard_hides(s, hash, key, key_len)
+               ? NULL
+               : table_find(&s->table, s->memory.arena.base, hash, key, key_len);
+}
+
+bool prefixes_have(const struct prefixes *all, const struct item *it)
+{
+    return newest_of(all, UINT64_MAX, item_key(it), it->key_len) != 0;
 }
 
 bool shard_is_being_flushed(const struct shard *s, struct span key)

@@ -134,10 +134,13 @@ static inline bool shard_hides(const struct shard *s, uint64_t hash, const char 
 }
 
 /*
- * The same for a linked item. It may have been unlinked since the caller met it: then the range
- * may be clean by now, but the item is not live. Context: read side.
+ * The item of a key here, unless a prefix in force has flushed it; NULL: none. Context: read
+ * side.
  */
-bool shard_hides_item(const struct shard *s, uint64_t hash, const struct item *it);
+const struct item *shard_find_unhidden(const struct shard *s, const char *key, size_t key_len);
+
+/* Has the key of an item one of these prefixes? Context: read side. */
+bool prefixes_have(const struct prefixes *all, const struct item *it);
 
 /* Is a prefix of this key in force in any shard? Context: read side. */
 bool shard_is_being_flushed(const struct shard *s, struct span key);
