@@ -297,13 +297,17 @@ static void note_later(struct stream *st, struct stream_ring *r, const struct ch
 }
 
 /*
- * Each ring has a record of the command. The first that is read ships it: what was shipped
- * before that was stored since has a record behind that of its own ring, and is shipped again.
+ * Each ring has a record of the command. The first that is read ships it, once the command has
+ * come into force in all shards: what is looked up or walked from then on is of after it. What
+ * was shipped before and was stored since has a record behind that of its own ring, and is
+ * shipped again.
  */
 static void note_prefix(struct stream *st, const struct change *c, struct ship *ship)
 {
     if (st->prefix_id < c->cas) {
         st->prefix_id = c->cas;
+        pthread_mutex_lock(&st->engine->flush_lock); /* the command has it until then */
+        pthread_mutex_unlock(&st->engine->flush_lock);
         ship->ops->flush_prefix(ship->arg, span_of(c->key, c->key_len));
         memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
     }

@@ -16,6 +16,7 @@
 #include "lib/engine/body.h"
 #include "lib/engine/erase.h"
 #include "lib/engine/flush.h"
+#include "lib/engine/prefix.h"
 #include "lib/engine/reshard.h"
 #include "lib/engine/touch.h"
 #include "lib/shard/expire.h"
@@ -326,6 +327,11 @@ void fixture_set(struct fixture *f, const char *key, size_t len)
 void fixture_flush(struct fixture *f, msec_t at)
 {
     ck_assert_int_eq(engine_flush(&f->engine, at, fixture_now(f), false), OUT_OK);
+}
+
+void fixture_flush_prefix(struct fixture *f, const char *prefix)
+{
+    ck_assert_int_eq(engine_flush_prefix(&f->engine, span_str(prefix)), OUT_OK);
 }
 
 enum outcome fixture_delete(struct fixture *f, const char *key)

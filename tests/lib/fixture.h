@@ -96,6 +96,9 @@ enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t 
 /* Flush everything at an instant (at once if that is not later than now), without waiting. */
 void fixture_flush(struct fixture *f, msec_t at);
 
+/* Flush a prefix, which must be possible; nothing is unlinked yet. */
+void fixture_flush_prefix(struct fixture *f, const char *prefix);
+
 enum outcome fixture_delete(struct fixture *f, const char *key);
 enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uint64_t delta,
                            uint64_t *number);

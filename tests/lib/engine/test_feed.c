@@ -8,14 +8,19 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/mem.h"
 #include "lib/base/num.h"
+#include "lib/base/rcu.h"
 #include "lib/engine/stream.h"
 #include "lib/shard/flush.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
+#include "lib/shard/upkeep.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -124,6 +129,12 @@ static void on_flush_later(void *arg, msec_t at)
     tell(span_str(""), "later ");
 }
 
+static void on_flush_prefix(void *arg, struct span prefix)
+{
+    (void)arg;
+    tell(prefix, "* ");
+}
+
 static const struct ship_ops ops = {.item = on_item,
                                     .part = on_part,
                                     .cut = on_cut,
@@ -134,6 +145,7 @@ static const struct ship_ops ops = {.item = on_item,
                                     .drop = on_drop,
                                     .flush = on_flush,
                                     .flush_later = on_flush_later,
+                                    .flush_prefix = on_flush_prefix,
                                     .takes_due = true};
 
 static struct stream stream;
@@ -253,6 +265,127 @@ TEST(a_flush_comes_once_and_in_its_place)
     clock_advance(&f.engine.clock, 100);
     fixture_set(&f, "b", 10); /* carries it out in one shard, the stream in the other */
     check_told("flush b+ ");
+}
+
+/* Each ring has a record of it; all before it is gone. */
+TEST(a_flush_of_a_prefix_comes_once)
+{
+    char longest[ITEM_KEY_MAX + 1];
+
+    memset(longest, 'x', ITEM_KEY_MAX);
+    longest[ITEM_KEY_MAX] = 0;
+    fixture_set(&f, "pa", 10);
+    check_told("pa+ ");
+    fixture_flush_prefix(&f, "p");
+    check_told("p* ");
+    fixture_set(&f, "pa", 10);
+    check_told("pa+ ");
+    fixture_flush_prefix(&f, "p");
+    fixture_flush_prefix(&f, longest);
+    while (stream_slice(&stream, &ship, NULL) == STREAM_GOES_ON) {
+    }
+    ck_assert_uint_eq(told.len, strlen("p* ") + ITEM_KEY_MAX + strlen("* "));
+    ck_assert_int_eq(memcmp(told.text, "p* ", 3), 0);
+    ck_assert_int_eq(memcmp(told.text + 3, longest, ITEM_KEY_MAX), 0);
+    told.len = 0;
+    told.text[0] = 0;
+    fixture_settle(&f);
+    check_told(""); /* what the walk unlinks has no record of its own */
+}
+
+/*
+ * A record of before the command brought what was stored after it, and would cover the record
+ * of that; but the sink drops it with the command.
+ */
+TEST(what_was_told_early_is_told_again_after_a_flush_of_its_prefix)
+{
+    fixture_set(&f, "pa", 10);
+    for (unsigned i = 0; i < 2 * STREAM_BATCH; i++) {
+        fixture_set(&f, fixture_key("", i % 10), 10);
+    }
+    fixture_flush_prefix(&f, "p");
+    fixture_set(&f, "pa", 10);
+    while (stream_slice(&stream, &ship, NULL) == STREAM_GOES_ON) {
+    }
+    ck_assert_ptr_nonnull(strstr(told.text, "p* "));
+    ck_assert_ptr_null(strstr(strstr(told.text, "p* ") + 3, "p* "));
+    ck_assert_ptr_nonnull(strstr(strstr(told.text, "p* "), "pa+ "));
+    ck_assert_ptr_null(strstr(told.text, "pa- "));
+}
+
+/* Begin the first command in this shard, as engine_flush_prefix() does. */
+static void begin_prefix_in(struct shard *s)
+{
+    rcu_begin();
+    shard_enter(s);
+    shard_prefix_begin(s, 1);
+    shard_leave(s);
+    rcu_end();
+}
+
+static _Atomic bool has_sliced;
+
+static void *slice_once(void *arg)
+{
+    rcu_register();
+    ck_assert_int_eq(stream_slice(&stream, &ship, NULL), STREAM_GOES_ON);
+    atomic_store(&has_sliced, true);
+    rcu_unregister();
+    return arg;
+}
+
+/* What is looked up in the other shard before the command has come there is of before it. */
+TEST(a_flush_of_a_prefix_is_told_when_all_shards_know_it)
+{
+    struct prefixes *set = mem_zalloc(sizeof(*set) + sizeof(set->at[0]));
+    pthread_t thread;
+
+    for (unsigned i = 0; i < 20; i++) {
+        fixture_set(&f, fixture_key("p", i), 10);
+    }
+    set->count = 1;
+    set->at[0] = (struct prefix){.id = 1, .len = 1, .text = "p"};
+    ck_assert(shard_prefix_prepare(f.engine.shards[0]));
+    ck_assert(shard_prefix_prepare(f.engine.shards[1]));
+    pthread_mutex_lock(&f.engine.flush_lock);
+    f.engine.group.prefixes = set;
+    f.engine.prefix_id = 1;
+    begin_prefix_in(f.engine.shards[0]);
+    has_sliced = false;
+    ck_assert_int_eq(pthread_create(&thread, NULL, slice_once, NULL), 0);
+    for (unsigned i = 0; i < 50 && !atomic_load(&has_sliced); i++) {
+        (void)usleep(1000); /* if it does not wait, it comes first */
+    }
+    begin_prefix_in(f.engine.shards[1]);
+    pthread_mutex_unlock(&f.engine.flush_lock);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    while (stream_slice(&stream, &ship, NULL) == STREAM_GOES_ON) {
+    }
+    ck_assert_int_eq(memcmp(told.text, "p* ", 3), 0);
+    ck_assert_ptr_null(strchr(told.text, '+'));
+    f.engine.group.prefixes = NULL;
+    for (uint32_t i = 0; i < 2; i++) {
+        while (shard_maintain(f.engine.shards[i], fixture_now(&f), 0)) {
+        }
+        shard_prefix_end(f.engine.shards[i]);
+    }
+    mem_free(set);
+}
+
+/* A stream that begins after a command knows nothing of it, and those of after it. */
+TEST(a_stream_begins_between_flushes_of_prefixes)
+{
+    struct stream late;
+
+    fixture_set(&f, "pa", 10);
+    fixture_flush_prefix(&f, "p");
+    ck_assert_int_eq(stream_begin(&late, &f.engine), MF_OK);
+    ck_assert_int_eq(stream_slice(&late, &ship, NULL), STREAM_IDLE);
+    check_told("p* pa- ");
+    fixture_flush_prefix(&f, "p");
+    ck_assert_int_eq(stream_slice(&late, &ship, NULL), STREAM_GOES_ON);
+    check_told("p* p* ");
+    stream_end(&late);
 }
 
 static void on_key(void *arg, const char *key, size_t key_len)
