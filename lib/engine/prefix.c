@@ -102,13 +102,14 @@ static void end_if_none(struct engine *e)
 }
 
 /*
- * Take those out of the set that are over. False: no memory for that. Context: under
- * flush_lock, and no load goes on beside requests.
+ * Take those out of the set that are over. While older items are loaded beside requests these
+ * are only such that are flushed once more. False: no memory for that. Context: under
+ * flush_lock.
  */
 static bool settle(struct engine *e)
 {
     const struct prefixes *set = set_of(e);
-    const uint64_t clean = clean_of(e);
+    const uint64_t clean = atomic_load(&e->is_guarded) ? 0 : clean_of(e);
     struct prefixes *next;
     uint32_t needed = 0;
 
@@ -140,10 +141,10 @@ bool engine_prefix_settle(struct engine *e)
     if (atomic_load_explicit(&e->group.prefixes, memory_order_relaxed) == NULL) {
         return false;
     }
-    if (atomic_load(&e->is_guarded) || pthread_mutex_trylock(&e->flush_lock) != 0) {
+    if (pthread_mutex_trylock(&e->flush_lock) != 0) {
         return true;
     }
-    is_done = settle(e) && clean_of(e) == e->prefix_id;
+    is_done = settle(e) && set_of(e) == NULL;
     pthread_mutex_unlock(&e->flush_lock);
     return !is_done;
 }
@@ -151,6 +152,9 @@ bool engine_prefix_settle(struct engine *e)
 void engine_prefix_finish(struct engine *e)
 {
     must_not_be_reading();
+    if (set_of(e) == NULL) {
+        return;
+    }
     for (uint32_t i = 0; i < e->shard_count; i++) {
         struct shard *s = e->shards[i];
         bool has_more;
@@ -163,6 +167,10 @@ void engine_prefix_finish(struct engine *e)
             rcu_end();
         } while (has_more);
     }
+    pthread_mutex_lock(&e->flush_lock); /* the reclaimer may have it */
+    publish(e, NULL);
+    end_if_none(e);
+    pthread_mutex_unlock(&e->flush_lock);
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
@@ -200,9 +208,7 @@ static enum outcome flush_prefix(struct engine *e, struct span text)
 {
     struct prefixes *next;
 
-    if (!atomic_load(&e->is_guarded)) {
-        (void)settle(e);
-    }
+    (void)settle(e);
     if (count_of(set_of(e)) >= engine_option(e->config.options, flush_prefix_max)) {
         return OUT_WAIT;
     }
