@@ -707,6 +707,25 @@ TEST(a_share_has_some_segments)
     stop();
 }
 
+/* The next process knows of no prefixes, so nothing is left that they hide. */
+TEST(what_a_prefix_has_flushed_is_not_left)
+{
+    start();
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(&f, fixture_key("p:", i), 10);
+        fixture_set(&f, fixture_key("q:", i), 10);
+    }
+    fixture_set(&f, "p:large", 300000);
+    fixture_flush_prefix(&f, "p:");
+    fixture_set(&f, "p:7", 20);
+    stop();
+    start_warm();
+    fixture_check(&f, "p:7", 20);
+    ck_assert(!fixture_has(&f, "p:6") && !fixture_has(&f, "p:large"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 3001);
+    stop();
+}
+
 TEST(what_is_too_old_is_not_used)
 {
     start();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random operations with every option of each, compared with a plain model: a few keys, values
- * from empty to several segments, a moving clock, flushes at once and later, holds of what has
- * expired, items that are cleaned or moved to another shard in between, of which there are more
- * or fewer, and walks over all of them. The model follows memcached's answers.
+ * from empty to several segments, a moving clock, flushes of all and of prefixes, at once and
+ * later, holds of what has expired, items that are cleaned or moved to another shard in
+ * between, of which there are more or fewer, and walks over all of them. The model follows
+ * memcached's answers.
  */
 #include "lib/shard/shard.h"
 
@@ -13,16 +14,21 @@
 #include "lib/base/num.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/migrate.h"
+#include "lib/engine/prefix.h"
 #include "lib/engine/reshard.h"
 #include "lib/engine/walk.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
+#include "lib/shard/upkeep.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS      12
 #define VALUE_MAX 120000
-#define STEPS     6000
+#define STEPS     8000
+
+/* That may be flushed at a time. */
+#define PREFIXES_MAX 4
 
 /* Of 2 MiB each: two or more segments of the largest value, and room for its copy. */
 #define SHARDS_MAX 8
@@ -42,6 +48,7 @@ static struct model {
 } models[KEYS];
 
 static char input[VALUE_MAX];
+static unsigned flushes; /* of prefixes */
 
 static bool flip(void)
 {
@@ -480,6 +487,25 @@ static void walk(void)
 
 /* ---- what moves items -------------------------------------------------------------------- */
 
+/* Of prefixes of one or two digits. As many as may be are in force when it has to wait. */
+static void do_flush_prefix(void)
+{
+    char prefix[8];
+    int len = snprintf(prefix, sizeof(prefix), "%u", (unsigned)rng_below(&rng, KEYS));
+
+    if (engine_flush_prefix(&f.engine, span_of(prefix, (size_t)len)) == OUT_WAIT) {
+        ck_assert_uint_ge(engine_prefixes(&f.engine), PREFIXES_MAX);
+        return;
+    }
+    flushes++;
+    for (unsigned k = 0; k < KEYS; k++) {
+        char key[8];
+
+        (void)snprintf(key, sizeof(key), "%u", k);
+        models[k].is_there = models[k].is_there && strncmp(key, prefix, (size_t)len) != 0;
+    }
+}
+
 /* Another number of shards; slots move while other operations go on. */
 static void change_shards(void)
 {
@@ -495,7 +521,7 @@ static void change_shards(void)
 /* Whatever moves items, or drops them. */
 static void stir(void)
 {
-    switch (rng_below(&rng, 11)) {
+    switch (rng_below(&rng, 15)) {
     case 0:
         if (rng_below(&rng, 2) == 0) {
             change_shards();
@@ -533,6 +559,18 @@ static void stir(void)
     case 6:
         walk();
         break;
+    case 7:
+    case 8:
+        do_flush_prefix();
+        break;
+    case 9:
+    case 10:
+        for (uint32_t i = 0; i < f.engine.shard_count; i++) {
+            if (rng_below(&rng, 4) != 0) {
+                (void)shard_maintain(f.engine.shards[i], fixture_now(&f), 0);
+            }
+        }
+        break;
     default:
         advance();
         break;
@@ -550,6 +588,8 @@ TEST_LOOP(the_engine_does_what_the_model_does, 8)
     fixture_config(&cfg);
     cfg.shards = 2;
     cfg.limit_bytes = 16 * MIB;
+    atomic_store(&fixture_options.flush_prefix_max, PREFIXES_MAX);
+    flushes = 0;
     fixture_start_threaded(&f, &cfg);
     for (unsigned i = 0; i < STEPS; i++) {
         unsigned k = (unsigned)rng_below(&rng, KEYS);
@@ -580,5 +620,6 @@ TEST_LOOP(the_engine_does_what_the_model_does, 8)
         compare(k, true);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_gt(flushes, 10);
     fixture_stop(&f);
 }

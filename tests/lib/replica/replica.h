@@ -50,7 +50,7 @@ struct replica {
     char *value;
     size_t value_done;
     /* what came */
-    uint64_t items, gone, expired, flushes, later, parts, cuts, ids, block_count;
+    uint64_t items, gone, expired, flushes, prefixes, later, parts, cuts, ids, block_count;
     int64_t later_at;
 };
 
@@ -105,6 +105,25 @@ static inline void replica_clear(struct replica *r)
         }
     }
     must(r->count == 0);
+}
+
+static inline void replica_flush_prefix(struct replica *r, struct span prefix)
+{
+    for (unsigned i = 0; i < REPLICA_CHAINS; i++) {
+        struct replica_item **at = &r->chains[i];
+
+        while (*at != NULL) {
+            struct replica_item *it = *at;
+
+            if (it->key_len >= prefix.len && memcmp(it->key, prefix.ptr, prefix.len) == 0) {
+                *at = it->next;
+                r->count--;
+                mem_free(it);
+            } else {
+                at = &it->next;
+            }
+        }
+    }
 }
 
 static inline void replica_fini(struct replica *r)
@@ -176,6 +195,7 @@ static inline void replica_apply(struct replica *r, const struct snap_block *b,
 {
     struct snap_cursor c = snap_cursor_of(b, content);
     struct snap_item it;
+    struct span prefix;
     struct span bytes;
     uint64_t epoch;
     int64_t instant;
@@ -209,6 +229,11 @@ static inline void replica_apply(struct replica *r, const struct snap_block *b,
             r->flushes++;
             replica_clear(r);
         }
+        break;
+    case SNAP_PREFIX:
+        must(snap_prefix_of(content, &prefix) && r->open == NULL);
+        r->prefixes++;
+        replica_flush_prefix(r, prefix);
         break;
     case FRAME_ID:
         must(frame_id_of(content, &r->id, &epoch));

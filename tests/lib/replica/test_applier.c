@@ -333,6 +333,25 @@ TEST(a_flush_to_come_comes_by_either_clock)
     ck_assert(fixture_has(&replica.f, "c"));
 }
 
+TEST(a_flush_of_a_prefix_takes_what_came_before_it)
+{
+    fixture_set(&primary.f, "pa", 10);
+    fixture_set(&primary.f, "pb", 10);
+    fixture_set(&primary.f, "qa", 10);
+    take_more();
+    fixture_flush_prefix(&primary.f, "p");
+    fixture_set(&primary.f, "pb", 20);
+    take_more();
+    ck_assert(!fixture_has(&replica.f, "pa"));
+    fixture_check(&replica.f, "pb", 20);
+    fixture_check(&replica.f, "qa", 10);
+    fixture_settle(&primary.f);
+    fixture_settle(&replica.f);
+    ck_assert_uint_eq(pair_check(&primary, &replica), 2);
+    take_more();
+    ck_assert_uint_eq(pair_check(&primary, &replica), 2);
+}
+
 TEST(what_is_due_by_this_clock_is_stored)
 {
     msec_t soon = fixture_now(&primary.f) + 10;

@@ -199,6 +199,21 @@ TEST(a_flush_comes_once_and_in_its_place)
     ck_assert_uint_eq(replica.flushes, 2);
 }
 
+TEST(a_flush_of_a_prefix_comes_once_and_in_its_place)
+{
+    fixture_set(&f, "pa", 10);
+    fixture_set(&f, "pb", 300000);
+    fixture_set(&f, "qa", 10);
+    fixture_flush_prefix(&f, "p");
+    fixture_set(&f, "pc", 10);
+    pull_all(&replica);
+    check_equal(&replica, 2);
+    ck_assert_uint_eq(replica.prefixes, 1);
+    fixture_settle(&f);
+    pull_all(&replica);
+    check_equal(&replica, 2);
+}
+
 /* One random thing that a client, the clock, or the memory does. */
 static void do_something(struct rng *rng)
 {
@@ -209,6 +224,9 @@ static void do_something(struct rng *rng)
 
     if (dice < 1) {
         fixture_flush(&f, fixture_now(&f) + (msec_t)rng_below(rng, 2) * 50);
+    } else if (dice < 4) {
+        fixture_flush_prefix(&f, fixture_key("key", (unsigned)rng_below(rng, 200)));
+        fixture_settle(&f);
     } else if (dice < 20) {
         (void)fixture_try(&f, key, rng_below(rng, MIB), deadline);
     } else if (dice < 40) {
@@ -247,6 +265,7 @@ TEST(at_rest_the_replica_has_what_the_engine_has)
     ck_assert_uint_gt(items, 1000);
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_gt(replica.flushes, 0);
+    ck_assert_uint_gt(replica.prefixes, 0);
     ck_assert_uint_gt(replica.parts, 100);
     ck_assert_uint_eq(info_now().gaps, 0);
     ck_assert_uint_eq(info_now().bytes, backlog_end(backlog));
@@ -677,6 +696,11 @@ static void fed_later(void *arg, msec_t at)
     (void)at;
 }
 
+static void fed_prefix(void *arg, struct span prefix)
+{
+    replica_flush_prefix(arg, prefix);
+}
+
 static const struct ship_ops fed = {.item = fed_item,
                                     .part = fed_part,
                                     .cut = fed_cut,
@@ -686,6 +710,7 @@ static const struct ship_ops fed = {.item = fed_item,
                                     .drop = fed_drop,
                                     .flush = fed_flush,
                                     .flush_later = fed_later,
+                                    .flush_prefix = fed_prefix,
                                     .takes_due = true};
 
 static void wait_for_feed(struct feed *feed)

@@ -11,6 +11,7 @@
 
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
+#include "lib/memory/item.h"
 #include "lib/snapshot/scan.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
@@ -23,7 +24,10 @@ struct taken {
     uint64_t items, sum;
     uint64_t blocks;
     int64_t flush_at;
-    struct buf value; /* in parts */
+    char prefix[ITEM_KEY_MAX];
+    size_t prefix_len;
+    uint64_t prefix_after; /* so many items */
+    struct buf value;      /* in parts */
     struct snap_item item;
     char key[256];
     unsigned dropped;
@@ -94,6 +98,17 @@ static bool on_flush(void *arg, int64_t at)
     return true;
 }
 
+static bool on_prefix(void *arg, struct span prefix)
+{
+    struct taken *t = arg;
+
+    ck_quick(prefix.len <= sizeof(t->prefix));
+    memcpy(t->prefix, prefix.ptr, prefix.len);
+    t->prefix_len = prefix.len;
+    t->prefix_after = t->items;
+    return true;
+}
+
 static void on_block(void *arg, const struct snap_block *b)
 {
     struct taken *t = arg;
@@ -113,6 +128,7 @@ static bool scan_bytes(struct span file, struct taken *t, struct snap_fault *fau
         .value_end = on_value_end,
         .value_drop = on_value_drop,
         .flush = on_flush,
+        .prefix = on_prefix,
         .block = on_block,
     };
     struct snap_opener o;
@@ -497,10 +513,13 @@ TEST_LOOP(a_failed_write_is_the_end, 3)
 
 /* ---- what no encoder writes -------------------------------------------------------------- */
 
-/* A file of one block, sealed as it should be, with this content. Returns what is found. */
-static enum snap_fault_kind fault_of(struct snap_block b, struct span content)
+/*
+ * A file, or a log, of one block, sealed as it should be, with this content. Returns what is
+ * found.
+ */
+static enum snap_fault_kind fault_in(uint32_t flags, struct snap_block b, struct span content)
 {
-    struct snap_header h = {.unix_ms = NOW, .version = 1, .least = 1};
+    struct snap_header h = {.unix_ms = NOW, .version = 1, .least = 1, .flags = flags};
     char header[SNAP_HEADER_BYTES];
     char block[SNAP_BLOCK_BYTES];
     struct snap_fault fault;
@@ -517,6 +536,11 @@ static enum snap_fault_kind fault_of(struct snap_block b, struct span content)
     ck_assert(!scan_bytes(buf_span(&file), &got, &fault) || fault.kind == SNAP_FINE);
     buf_fini(&file);
     return fault.kind;
+}
+
+static enum snap_fault_kind fault_of(struct snap_block b, struct span content)
+{
+    return fault_in(0, b, content);
 }
 
 TEST(fields_that_contradict_each_other_are_found)
@@ -547,11 +571,64 @@ TEST(fields_that_contradict_each_other_are_found)
     ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_KIND); /* only in a log */
     b = (struct snap_block){.kind = SNAP_DUE, .raw = 8};
     ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_KIND); /* likewise */
+    b = (struct snap_block){.kind = SNAP_PREFIX, .raw = 8};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_KIND); /* likewise */
     b = (struct snap_block){.kind = SNAP_END, .raw = SNAP_END_BYTES, .flags = SNAP_OPTIONAL};
     ck_assert_int_eq(fault_of(b, end), SNAP_FAULT_FIELDS);
     /* A part that continues nothing. */
     b = (struct snap_block){.kind = SNAP_VALUE, .raw = 8};
     ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_VALUE);
+}
+
+/* A prefix is as long as a key may be, and is no item. A log that is whole ends anywhere. */
+TEST(malformed_prefixes_are_found)
+{
+    static const char zeros[256];
+    static const struct {
+        uint32_t raw, items;
+        enum snap_fault_kind want;
+    } cases[] = {
+        {1, 0, SNAP_FAULT_CUT},     {ITEM_KEY_MAX, 0, SNAP_FAULT_CUT},
+        {0, 0, SNAP_FAULT_CONTENT}, {ITEM_KEY_MAX + 1, 0, SNAP_FAULT_CONTENT},
+        {1, 1, SNAP_FAULT_FIELDS},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct snap_block b = {
+            .kind = SNAP_PREFIX, .raw = cases[i].raw, .items = cases[i].items};
+
+        ck_assert_int_eq(fault_in(SNAP_IS_LOG, b, span_of(zeros, cases[i].raw)), cases[i].want);
+    }
+}
+
+/* In its place, between the items of before and of after it. */
+TEST_LOOP(a_prefix_comes_back_in_its_place, 3)
+{
+    static const size_t lens[] = {1, 100, ITEM_KEY_MAX};
+    struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG};
+    const struct snap_item it = {.key = span_str("k"), .value = span_str("v"), .value_len = 1};
+    char text[ITEM_KEY_MAX];
+    struct taken got = {0};
+    struct snap_fault fault;
+    struct snap_encoder e;
+    struct buf file;
+
+    memset(text, 'p', sizeof(text));
+    buf_init(&file);
+    ck_assert(snap_encoder_begin(&e, file_append, &file, &h, pack_is_there()));
+    ck_assert(snap_put_item(&e, &it));
+    ck_assert(snap_put_prefix(&e, span_of(text, lens[_i]), NOW));
+    ck_assert(snap_put_item(&e, &it));
+    ck_assert(snap_encoder_send(&e, NOW));
+    snap_encoder_fini(&e);
+    ck_assert(!scan_bytes(buf_span(&file), &got, &fault));
+    ck_assert_int_eq(fault.kind, SNAP_FAULT_CUT); /* a log has no END */
+    ck_assert_uint_eq(fault.offset, buf_len(&file));
+    ck_assert_uint_eq(got.items, 2);
+    ck_assert_uint_eq(got.prefix_len, lens[_i]);
+    ck_assert_uint_eq(got.prefix_after, 1);
+    ck_assert_int_eq(memcmp(got.prefix, text, lens[_i]), 0);
+    buf_fini(&file);
 }
 
 /* END counts items and blocks, and tells where it is. */

@@ -345,6 +345,40 @@ TEST_LOOP(a_flush_is_in_the_log, 4)
     fixture_stop(&f);
 }
 
+/* What it flushed is not loaded, neither from the snapshot nor from the log before it. */
+TEST(a_flush_of_a_prefix_is_in_the_log)
+{
+    struct keylog *l;
+    struct fixture f;
+    struct load load;
+
+    start(&f);
+    start_log(&f, &l);
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set(&f, fixture_key("p:", i), 10);
+        fixture_set(&f, fixture_key("q:", i), 10);
+    }
+    fixture_set(&f, "p:large", 300000);
+    rotate(l, KEYLOG_FULL, 1);
+    save_with(&f, 1);
+    fixture_set(&f, "p:logged", 10);
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_flush_prefix(&f, fixture_key("p:", i % 5));
+    }
+    ck_assert(keylog_make_durable(l));
+    fixture_flush_prefix(&f, "p:");
+    fixture_set(&f, "p:1", 20);
+    stop(&f, &l);
+    load_after(&f, 0, &load);
+    fixture_check(&f, "p:1", 20);
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert_int_eq(fixture_has(&f, fixture_key("p:", i)), i == 1);
+        ck_assert(fixture_has(&f, fixture_key("q:", i)));
+    }
+    ck_assert(!fixture_has(&f, "p:large") && !fixture_has(&f, "p:logged"));
+    fixture_stop(&f);
+}
+
 /* After each byte: of every key a state that it had, and none older than a shorter file has. */
 TEST(it_may_break_off_anywhere)
 {
