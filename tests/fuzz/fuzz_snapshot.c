@@ -3,7 +3,7 @@
  * Fuzz target: snapshots, and logs of keys. The first byte says whether the sums are made right
  * first, so that what stands behind them is reached as well. What must hold for any input:
  *   - nothing outside the bytes is read, and every span that is given out lies in a block;
- *   - keys and values are of the lengths that items may have;
+ *   - keys, prefixes and values are of the lengths that items may have;
  *   - a value in parts is given out whole, or dropped;
  *   - the scan says that all was there, or names a fault, not both.
  */
@@ -87,6 +87,13 @@ static void on_value_drop(void *arg)
     s->items++;
 }
 
+static bool on_prefix(void *arg, struct span prefix)
+{
+    require(prefix.len >= 1 && prefix.len <= ITEM_KEY_MAX);
+    check_lies_in(arg, prefix);
+    return true;
+}
+
 /* Make all sums right, as far as the blocks' lengths lead. */
 static void seal(char *p, size_t size)
 {
@@ -144,6 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .value_part = on_value_part,
         .value_end = on_value_end,
         .value_drop = on_value_drop,
+        .prefix = on_prefix,
     };
     char text[SNAP_FAULT_TEXT_MAX];
     struct snap_opener o;

@@ -15,7 +15,7 @@
 
 void client_remove(struct worker *w, const struct name *n, struct own *o)
 {
-    struct before b = own_look_before(w, o);
+    struct before b = own_look_before(w, n->id, o);
 
     rcu_begin();
     enum outcome out =
@@ -126,8 +126,8 @@ static void put(struct worker *w, const struct name *n, struct own *o, enum stor
     o->version++;
     content_stamp(w->scratch, len, n->id, o->version,
                   kind == KIND_TOUCH ? MSEC_NEVER : deadline);
-    struct before b = own_look_before(w, o);
-    own_store_begins(w, o);
+    struct before b = own_look_before(w, n->id, o);
+    own_store_begins(w, n->id, o);
     enum outcome out =
         client_store(w, n, mode, w->scratch, len, content_flags(n->id, o->version), deadline,
                      is_wrong_cas ? old.cas + 1 : old.cas, &cas);
@@ -188,7 +188,7 @@ static void check_own(struct worker *w, const struct name *n, struct own *o,
 void client_look(struct worker *w, const struct name *n, struct own *o)
 {
     struct engine *e = &w->world->engine;
-    struct before b = own_look_before(w, o);
+    struct before b = own_look_before(w, n->id, o);
 
     rcu_begin();
     struct found f = engine_find(e, router_read(&e->router), n->hash, n->text, n->len, b.now);
@@ -218,7 +218,7 @@ static void touch(struct worker *w, const struct name *n, struct own *o)
     bool may_wait = true;
 
     do {
-        b = own_look_before(w, o);
+        b = own_look_before(w, n->id, o);
         rcu_begin();
         out = engine_touch(e, n->hash, span_of(n->text, n->len), deadline, b.now, may_wait, &f);
         if (out == OUT_TOUCHED && f.item != NULL && deadline > b.now) {
@@ -344,6 +344,10 @@ void client_turn(struct worker *w)
         churn_turn(w);
     } else {
         too_large_turn(w);
+    }
+    if (w->world->scenario->flushes && rng_below(&w->rng, 150) == 0 &&
+        !world_spares(w->world, &w->rng)) {
+        client_flush_prefix(w->world, &w->rng);
     }
     if (rng_below(&w->rng, 16) == 0) {
         client_unpin(w, &w->pins[rng_below(&w->rng, PINS_HELD)]);

@@ -67,7 +67,7 @@ struct before {
     bool must_be_gone;
 };
 
-struct before own_look_before(struct worker *w, const struct own *o);
+struct before own_look_before(struct worker *w, uint32_t id, const struct own *o);
 
 /* The engine said whether the key is present: fails if that cannot be, otherwise records it. */
 void own_judge(struct worker *w, uint32_t id, struct own *o, const struct before *b,
@@ -77,7 +77,7 @@ void own_judge(struct worker *w, uint32_t id, struct own *o, const struct before
 void own_judge_at_rest(struct worker *w, uint32_t id, const struct own *o, bool is_there);
 
 /* Call these around a store: they note flushes and clock before and after it. */
-void own_store_begins(struct worker *w, struct own *o);
+void own_store_begins(struct worker *w, uint32_t id, struct own *o);
 void own_store_ended(struct worker *w, uint32_t id, struct own *o, uint64_t cas,
                      bool was_there);
 

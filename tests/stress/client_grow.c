@@ -21,7 +21,7 @@ static void put_number(struct worker *w, const struct name *n, struct own *o)
     uint64_t number = rng_next(&w->rng) >> rng_below(&w->rng, 64), cas = 0;
     int len = snprintf(text, sizeof(text), "%" PRIu64, number);
 
-    own_store_begins(w, o);
+    own_store_begins(w, n->id, o);
     enum outcome out =
         client_store(w, n, STORE_SET, text, (size_t)len, n->id, MSEC_NEVER, 0, &cas);
     if (out == OUT_NO_MEMORY) {
@@ -52,9 +52,9 @@ static void count_number(struct worker *w, const struct name *n, struct own *o)
     unsigned tries = 0;
     enum outcome out;
 
-    own_store_begins(w, &made);
+    own_store_begins(w, n->id, &made);
     do {
-        b = own_look_before(w, o);
+        b = own_look_before(w, n->id, o);
         rcu_begin();
         out = engine_arith(e, &a, b.now);
         rcu_end();
@@ -105,7 +105,7 @@ static void begin_log(struct worker *w, const struct name *n, struct own *o)
     uint64_t cas = 0;
 
     content_record(&r, n->id, o->lap + 1, 0);
-    own_store_begins(w, o);
+    own_store_begins(w, n->id, o);
     enum outcome out =
         client_store(w, n, STORE_SET, (const char *)&r, sizeof(r), n->id, MSEC_NEVER, 0, &cas);
     if (out == OUT_NO_MEMORY) {
@@ -123,7 +123,7 @@ static void grow_log(struct worker *w, const struct name *n, struct own *o)
 {
     bool is_append = rng_below(&w->rng, 2) != 0;
     int32_t seq = is_append ? o->last + 1 : o->first - 1;
-    struct before b = own_look_before(w, o);
+    struct before b = own_look_before(w, n->id, o);
     struct record r;
     uint64_t cas = 0;
 
@@ -149,7 +149,7 @@ static void grow_log(struct worker *w, const struct name *n, struct own *o)
 static void look_log(struct worker *w, const struct name *n, struct own *o)
 {
     struct engine *e = &w->world->engine;
-    struct before b = own_look_before(w, o);
+    struct before b = own_look_before(w, n->id, o);
     int32_t first = 0, last = 0;
     uint32_t lap = 0;
     char why[128];

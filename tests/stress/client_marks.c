@@ -23,7 +23,7 @@ void own_check_marks(struct worker *w, uint32_t id, const struct own *o, const s
 static void learn_cas(struct worker *w, const struct name *n, struct own *o)
 {
     struct engine *e = &w->world->engine;
-    struct before b = own_look_before(w, o);
+    struct before b = own_look_before(w, n->id, o);
 
     rcu_begin();
     struct found f = engine_find(e, router_read(&e->router), n->hash, n->text, n->len, b.now);
@@ -48,7 +48,7 @@ static void mark_stale(struct worker *w, const struct name *n, struct own *o)
     enum outcome out;
 
     do {
-        b = own_look_before(w, o);
+        b = own_look_before(w, n->id, o);
         rcu_begin();
         out = engine_erase(e, &d, b.now);
         rcu_end();
@@ -68,7 +68,7 @@ static void mark_stale(struct worker *w, const struct name *n, struct own *o)
 static void win(struct worker *w, const struct name *n, struct own *o)
 {
     struct engine *e = &w->world->engine;
-    struct before b = own_look_before(w, o);
+    struct before b = own_look_before(w, n->id, o);
     struct fetch get = {.hash = n->hash,
                         .key = span_of(n->text, n->len),
                         .recaches = rng_below(&w->rng, 2) != 0,

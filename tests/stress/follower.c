@@ -137,10 +137,10 @@ void follower_stop(struct follower **fp)
     must(pthread_join(f->thread, NULL) == 0);
     shipper_info(f->shipper, &info);
     printf("# followed: %" PRIu64 " records, %" PRIu64 " shipped, %" PRIu64 " bytes, %" PRIu64
-           " flushes, %" PRIu64 " cut, %" PRIu64 " waits; lost %" PRIu64
-           " times, equal %" PRIu64 " times\n",
-           info.read, info.shipped, info.bytes, f->replica.flushes, f->replica.cuts, info.waits,
-           f->losses, f->audits);
+           " flushes, %" PRIu64 " of prefixes, %" PRIu64 " cut, %" PRIu64
+           " waits; lost %" PRIu64 " times, equal %" PRIu64 " times\n",
+           info.read, info.shipped, info.bytes, f->replica.flushes, f->replica.prefixes,
+           f->replica.cuts, info.waits, f->losses, f->audits);
     replica_fini(&f->replica);
     shipper_stop(&f->shipper);
     backlog_destroy(&f->backlog);

@@ -41,7 +41,7 @@ struct mirror {
     char *value; /* the one that is coming */
     size_t value_done;
     struct copy *open;
-    uint64_t flushes, metas, cuts;
+    uint64_t flushes, prefixes, metas, cuts;
 };
 
 static struct copy **place_of(struct mirror *m, struct span key)
@@ -167,6 +167,29 @@ static void on_flush_later(void *arg, msec_t at)
     must(at > 0);
 }
 
+static void on_flush_prefix(void *arg, struct span prefix)
+{
+    struct mirror *m = arg;
+
+    must(m->open == NULL);
+    m->prefixes++;
+    for (size_t i = 0; i < 1u << CHAINS_LOG2; i++) {
+        struct copy **at = &m->chains[i];
+
+        while (*at != NULL) {
+            struct copy *c = *at;
+
+            if (c->key_len >= prefix.len && memcmp(c->key, prefix.ptr, prefix.len) == 0) {
+                *at = c->next;
+                m->count--;
+                mem_free(c);
+            } else {
+                at = &c->next;
+            }
+        }
+    }
+}
+
 static bool on_begin(void *arg)
 {
     remove_all(arg);
@@ -190,6 +213,7 @@ static const struct ship_ops ops = {.item = on_item,
                                     .drop = on_drop,
                                     .flush = on_flush,
                                     .flush_later = on_flush_later,
+                                    .flush_prefix = on_flush_prefix,
                                     .takes_due = true};
 
 struct mirror *mirror_start(struct world *world)
@@ -214,8 +238,10 @@ void mirror_stop(struct mirror **mp)
     feed_info(m->feed, &info);
     feed_stop(&m->feed);
     printf("# fed: %" PRIu64 " records, %" PRIu64 " shipped (%" PRIu64
-           " without value), %" PRIu64 " flushes, %" PRIu64 " walks, %" PRIu64 " cut\n",
-           info.records, info.records_shipped, m->metas, m->flushes, info.begun, m->cuts);
+           " without value), %" PRIu64 " flushes, %" PRIu64 " of prefixes, %" PRIu64
+           " walks, %" PRIu64 " cut\n",
+           info.records, info.records_shipped, m->metas, m->flushes, m->prefixes, info.begun,
+           m->cuts);
     remove_all(m);
     mem_free(m->value);
     mem_free(m);

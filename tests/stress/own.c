@@ -6,22 +6,24 @@
 
 #include <inttypes.h>
 
-struct before own_look_before(struct worker *w, const struct own *o)
+struct before own_look_before(struct worker *w, uint32_t id, const struct own *o)
 {
+    uint64_t prefixes_done = atomic_load(&client_prefixes(w->world, id)->all_done);
     struct world *world = w->world;
     uint64_t done = atomic_load(&world->flush_done);
     msec_t sure_at = atomic_load(&world->delayed.sure_at);
     struct before b = {.now = clock_now(&world->engine.clock)};
 
-    b.must_be_gone = !o->is_unsure && o->is_present &&
-                     (o->deadline <= b.now || done > o->flushes_begun_after ||
-                      (o->ended < sure_at && sure_at <= b.now) ||
-                      o->ended < atomic_load(&world->delayed.past_at));
+    b.must_be_gone =
+        !o->is_unsure && o->is_present &&
+        (o->deadline <= b.now || done > o->flushes_begun_after ||
+         prefixes_done > o->prefixes_begun_after || (o->ended < sure_at && sure_at <= b.now) ||
+         o->ended < atomic_load(&world->delayed.past_at));
     return b;
 }
 
 /* May the engine have dropped it by now? To be called after the engine answered. */
-static bool may_be_gone(struct worker *w, const struct own *o)
+static bool may_be_gone(struct worker *w, uint32_t id, const struct own *o)
 {
     struct world *world = w->world;
     msec_t now = clock_now(&world->engine.clock);
@@ -29,6 +31,7 @@ static bool may_be_gone(struct worker *w, const struct own *o)
 
     return world->scenario->evicts || o->is_unsure || o->deadline <= now ||
            atomic_load(&world->flush_begun) > o->flushes_done_before ||
+           atomic_load(&client_prefixes(world, id)->any_begun) > o->prefixes_done_before ||
            (o->began < maybe_at && maybe_at <= now) ||
            o->began < atomic_load(&world->delayed.past_at);
 }
@@ -48,7 +51,7 @@ void own_judge(struct worker *w, uint32_t id, struct own *o, const struct before
                     atomic_load(&w->world->flush_done), atomic_load(&w->world->delayed.past_at),
                     atomic_load(&w->world->delayed.sure_at));
     }
-    if (!is_there && o->is_present && !may_be_gone(w, o)) {
+    if (!is_there && o->is_present && !may_be_gone(w, id, o)) {
         stress_fail(w->world, id,
                     "%s misses a key of version %" PRIu64 ", deadline %" PRId64 ", at %" PRId64
                     ", stored between %" PRId64 " and %" PRId64 ", flushes %" PRIu64
@@ -63,21 +66,23 @@ void own_judge(struct worker *w, uint32_t id, struct own *o, const struct before
 
 void own_judge_at_rest(struct worker *w, uint32_t id, const struct own *o, bool is_there)
 {
-    struct before b = own_look_before(w, o);
+    struct before b = own_look_before(w, id, o);
     struct own judged = *o;
 
     own_judge(w, id, &judged, &b, is_there, "audit");
 }
 
-void own_store_begins(struct worker *w, struct own *o)
+void own_store_begins(struct worker *w, uint32_t id, struct own *o)
 {
     o->flushes_done_before = atomic_load(&w->world->flush_done);
+    o->prefixes_done_before = atomic_load(&client_prefixes(w->world, id)->any_done);
     o->began = clock_now(&w->world->engine.clock);
 }
 
 void own_store_ended(struct worker *w, uint32_t id, struct own *o, uint64_t cas, bool was_there)
 {
     o->flushes_begun_after = atomic_load(&w->world->flush_begun);
+    o->prefixes_begun_after = atomic_load(&client_prefixes(w->world, id)->all_begun);
     o->ended = clock_now(&w->world->engine.clock);
     o->is_present = true;
     o->is_unsure = false;

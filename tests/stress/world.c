@@ -588,13 +588,15 @@ static void report(const struct world *world)
     printf("# gets %" PRIu64 " (hits %" PRIu64 "), stores %" PRIu64 " (bodies %" PRIu64
            ", placed %" PRIu64 ", aborted %" PRIu64 ", waits %" PRIu64 ", no memory %" PRIu64
            "), deletes %" PRIu64 ", ariths %" PRIu64 ", touches %" PRIu64 ", erases %" PRIu64
-           ", pins %" PRIu64 "; flushes %" PRIu64 ", slots moved %" PRIu64
-           ", evictions %" PRIu64 ", segments cleaned %" PRIu64 ", evicted %" PRIu64
-           ", sifted %" PRIu64 ", shards %" PRIu32 ", expired %" PRIu64 " actively and %" PRIu64
-           " lazily, grace periods tried with success %" PRIu64 "\nok - %s\n",
+           ", pins %" PRIu64 "; flushes %" PRIu64 ", of prefixes %" PRIu64 " with %" PRIu64
+           " items, slots moved %" PRIu64 ", evictions %" PRIu64 ", segments cleaned %" PRIu64
+           ", evicted %" PRIu64 ", sifted %" PRIu64 ", shards %" PRIu32 ", expired %" PRIu64
+           " actively and %" PRIu64 " lazily, grace periods tried with success %" PRIu64
+           "\nok - %s\n",
            sum.gets, sum.hits, sum.stores, sum.bodies, sum.placed, sum.aborts, sum.waits,
            sum.no_memory, sum.deletes, sum.ariths, sum.touches, sum.erases, sum.pins,
-           atomic_load(&world->flush_done), atomic_load(&world->slots_moved),
+           atomic_load(&world->flush_done), atomic_load(&world->prefixes_flushed),
+           sum_counter(world, CTR_flush_prefix_items), atomic_load(&world->slots_moved),
            sum_counter(world, CTR_evictions), sum_counter(world, CTR_cursor_cleaned),
            sum_counter(world, CTR_cursor_evicted), sum_counter(world, CTR_cursor_sifted),
            world->engine.shard_count, sum_counter(world, CTR_expired_active),

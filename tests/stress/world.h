@@ -3,7 +3,7 @@
  * The world of a stress test: an engine, one worker thread for each shard that serves requests
  * and does the background work of its shard as in the daemon, readers, a thread that moves
  * slots, and the main thread, which moves the clock, flushes, changes the limit, walks and
- * verifies.
+ * verifies. Workers flush prefixes as well.
  *
  * Most keys have one owner: the only worker that writes them, and so knows which must be
  * present. The clock is frozen, and the main thread moves it: nothing depends on the speed of
@@ -67,13 +67,23 @@ struct own {
     int32_t first, last;
     uint64_t flushes_done_before; /* world.flush_done when the last store began */
     uint64_t flushes_begun_after; /* world.flush_begun when it had returned */
-    msec_t began, ended;          /* the clock then */
+    uint64_t prefixes_done_before, prefixes_begun_after; /* likewise: any_done, all_begun */
+    msec_t began, ended;                                 /* the clock then */
 };
 
 /* What a thread counted: plain numbers, read while it rests. */
 struct tally {
     uint64_t gets, hits, misses, stores, waits, no_memory, deletes, ariths, touches, erases,
         bodies, aborts, pins, slices, graces, placed;
+};
+
+/*
+ * Flushes of prefixes, for the keys of a kind and an owner whose numbers have the same first
+ * digit: those that any of these keys has, and those that all have.
+ */
+struct prefix_count {
+    _Atomic uint64_t any_begun, any_done;
+    _Atomic uint64_t all_begun, all_done; /* none that failed */
 };
 
 struct held_pin {
@@ -134,6 +144,8 @@ struct world {
     _Atomic bool mover_shall_pause, mover_pauses;
     _Atomic bool is_calm, has_rested;         /* set by worker 0, where segments are sifted */
     _Atomic uint64_t flush_begun, flush_done; /* immediate flushes */
+    struct prefix_count prefixes[KIND_COUNT][WORKERS_MAX + 1][10]; /* the last: of no owner */
+    _Atomic uint64_t prefixes_flushed;
     struct {
         _Atomic msec_t maybe_at; /* the newest delayed flush, which the engine may know */
         _Atomic msec_t sure_at;  /* and which it surely knows */
@@ -176,6 +188,15 @@ void client_setup(struct worker *w);
 
 /* Unpin all held values. Context: that worker. */
 void client_rest(struct worker *w);
+
+/*
+ * Flush a prefix that many keys have, or few, or none. Context: registered thread, outside a
+ * section.
+ */
+void client_flush_prefix(struct world *world, struct rng *rng);
+
+/* Flushes of prefixes of this key. */
+struct prefix_count *client_prefixes(struct world *world, uint32_t id);
 
 /*
  * While no other thread works: what all threads counted must be what is stored, and a walk must
