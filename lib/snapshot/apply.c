@@ -282,10 +282,13 @@ bool apply_flush_at(struct apply *a, int64_t at_unix_ms)
 bool apply_flush_prefix(struct apply *a, struct span prefix)
 {
     unsigned waits = 0;
+    enum outcome out;
 
     must_not_be_reading();
     apply_rest(a);
-    while (engine_flush_prefix(a->engine, prefix) != OUT_OK) {
+    while ((out = engine_flush_prefix(a->engine, prefix)) != OUT_OK) {
+        /* Too many are being flushed: one of them ends, however large the index is. */
+        waits = out == OUT_WAIT ? 0 : waits;
         if (!wait_for_room(a, &waits)) {
             return false;
         }

@@ -91,8 +91,8 @@ bool apply_flush(struct apply *a);
 bool apply_flush_at(struct apply *a, int64_t at_unix_ms);
 
 /*
- * What was stored and has this prefix was flushed here. False: no memory, or too many prefixes
- * are being flushed, for too long.
+ * What was stored and has this prefix was flushed here. Waits while too many prefixes are being
+ * flushed. False: no memory, or stopped.
  */
 bool apply_flush_prefix(struct apply *a, struct span prefix);
 

@@ -300,7 +300,7 @@ TEST(a_flush_of_a_prefix_comes_once)
 TEST(what_was_told_early_is_told_again_after_a_flush_of_its_prefix)
 {
     fixture_set(&f, "pa", 10);
-    for (unsigned i = 0; i < 2 * STREAM_BATCH; i++) {
+    for (unsigned i = 0; i < 6 * STREAM_BATCH; i++) {
         fixture_set(&f, fixture_key("", i % 10), 10);
     }
     fixture_flush_prefix(&f, "p");

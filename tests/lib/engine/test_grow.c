@@ -12,6 +12,7 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/guarding.h"
+#include "lib/engine/prefix.h"
 #include "lib/engine/stream.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"
@@ -361,6 +362,12 @@ static void on_flush_later(void *arg, msec_t at)
     tell(span_str(""), "later ");
 }
 
+static void on_flush_prefix(void *arg, struct span prefix)
+{
+    (void)arg;
+    tell(prefix, "* ");
+}
+
 static bool on_rest(void *arg)
 {
     (void)arg;
@@ -372,6 +379,7 @@ static const struct ship_ops ops = {.item = on_item,
                                     .drop = on_drop,
                                     .flush = on_flush,
                                     .flush_later = on_flush_later,
+                                    .flush_prefix = on_flush_prefix,
                                     .takes_due = true};
 
 static void start_stream(void)
@@ -451,6 +459,32 @@ TEST(a_sampler_that_is_held_is_held_there)
 }
 
 /* ---- without memory ---------------------------------------------------------------------- */
+
+/* Marks of both shards, and the set. */
+TEST(where_memory_is_refused_no_prefix_is_flushed)
+{
+    enum outcome out = OUT_NO_MEMORY;
+    int64_t used;
+
+    start(2, 64 * MIB);
+    fixture_set(&f, "p", 10);
+    fixture_settle(&f);
+    used = fixture_used(&f);
+    for (int n = 0; n < 4; n++) {
+        ck_assert(fixture_has(&f, "p"));
+        refuse_after = n;
+        out = engine_flush_prefix(&f.engine, span_str("p"));
+        refuse_after = -1;
+        ck_assert_int_eq(out, n < 3 ? OUT_NO_MEMORY : OUT_OK);
+        ck_assert_uint_eq(engine_prefixes(&f.engine), n == 3);
+        ck_assert(n == 3 || f.engine.shards[0]->prefix_marks == NULL);
+        ck_assert(n == 3 || f.engine.shards[0]->gate_at == MSEC_NEVER);
+        fixture_settle(&f);
+        ck_assert(n == 3 || fixture_used(&f) == used);
+    }
+    ck_assert(!fixture_has(&f, "p"));
+    fixture_stop(&f);
+}
 
 /* With a stream and a flush that is to come, so that a further shard needs all that it may. */
 TEST(where_memory_is_refused_nothing_has_changed)
@@ -550,6 +584,28 @@ TEST_LOOP(a_flush_that_was_not_read_yet_comes_first, 2)
     fixture_set(&f, "b", 10);
     check_told(_i, "a- flush b+ ");
     ck_assert(fixture_has(&f, "b"));
+}
+
+/* Before its records in the two rings there are so many others that the third has its turn. */
+TEST_LOOP(a_flush_of_a_prefix_that_was_not_read_yet_comes_first, 2)
+{
+    const char *flushed;
+
+    for (unsigned i = 0; i < 6 * STREAM_BATCH; i++) {
+        fixture_set(&f, fixture_key("", i % 10), 10);
+    }
+    fixture_flush_prefix(&f, "p");
+    add_and_move();
+    fixture_set(&f, "p", 10);
+    while (goes_on(_i)) {
+    }
+    flushed = strstr(told.text, "p* ");
+    ck_assert_ptr_nonnull(flushed);
+    ck_assert_ptr_nonnull(strstr(flushed, "p+ "));
+    told.len = 0;
+    told.text[0] = 0;
+    fixture_flush_prefix(&f, "p"); /* of which there is a record in each */
+    check_told(_i, "p* ");
 }
 
 TEST_LOOP(a_flush_that_was_read_does_not_come_again, 2)

@@ -509,6 +509,44 @@ TEST(everything_is_flushed_meanwhile)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1000);
 }
 
+/* A key of this prefix that is new, and goes to this shard. */
+static const char *key_in(uint32_t shard, const char *prefix)
+{
+    static unsigned n;
+    const char *key;
+
+    do {
+        key = fixture_key(prefix, n++);
+        by_set(key);
+    } while (fixture_get(&f, key).shard != f.engine.shards[shard] &&
+             fixture_delete(&f, key) == OUT_DELETED);
+    return key;
+}
+
+/* The walk that it interrupted is not taken up: of later commands it would know too little. */
+TEST(a_walk_ends_when_everything_is_flushed)
+{
+    char key[16];
+
+    for (unsigned i = 0; i < 20000; i++) {
+        by_set(fixture_key("p:", i));
+    }
+    fixture_flush_prefix(&f, "p:");
+    ck_assert(slice(0));
+    fixture_flush(&f, fixture_now(&f));
+    (void)key_in(1, "p:");
+    fixture_flush_prefix(&f, "p:"); /* in the first shard there is nothing of it */
+    ck_assert(!slice(0) && shard_prefix_goes_on(f.engine.shards[1]));
+    strcpy(key, key_in(0, "p:"));
+    fixture_flush_prefix(&f, "r:");
+    while (slice(0)) {
+        ck_assert(fixture_has(&f, key));
+    }
+    end_flushes();
+    ck_assert(fixture_has(&f, key));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+}
+
 /* One that is to come does, whether the prefix is still in force by then or not. */
 TEST_LOOP(a_flush_to_come_comes, 2)
 {
