@@ -339,10 +339,11 @@ static enum parse_status parse_flush(const struct args *args, struct request *re
     return PARSE_OK;
 }
 
-/* prefix [noreply]; a prefix is as long as a key. */
+/* prefix [noreply]; a prefix is as long as a key. A single word is always the prefix. */
 static enum parse_status parse_flush_prefix(const struct args *args, struct request *req,
                                             enum reply *reply)
 {
+    req->noreply = req->noreply && args->count > 1;
     if (args->count != 1 + (size_t)req->noreply || args->word[0].len > REQUEST_KEY_MAX) {
         return refuse_line(REPLY_PREFIX_USAGE, reply);
     }

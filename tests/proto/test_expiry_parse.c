@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines in the words of Redis to requests, and what they are where extensions are off.
+ * Lines in the words of Redis and flush_prefix to requests, and what they are where extensions
+ * are off.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -109,6 +110,26 @@ TEST(unlink_takes_many_keys)
     assert_unlink("unlink noreply noreply b\r\n", "noreply", "noreply b", false);
 }
 
+TEST(flush_prefix_takes_one_word)
+{
+    static const struct {
+        const char *line, *args;
+        bool noreply;
+    } rows[] = {
+        {"flush_prefix a:\r\n", "a:", false},
+        {"flush_prefix a: noreply\r\n", "a: noreply", true},
+        {"flush_prefix noreply\r\n", "noreply", false},
+        {"flush_prefix  noreply  noreply \r\n", "noreply  noreply", true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ck_assert_msg(parse(rows[i].line) == PARSE_OK, "%s", rows[i].line);
+        ck_assert_uint_eq(req.command, CMD_FLUSH_PREFIX);
+        ck_assert_msg(span_is(req.args, rows[i].args), "%s", rows[i].line);
+        ck_assert_msg(req.noreply == rows[i].noreply, "%s", rows[i].line);
+    }
+}
+
 TEST(mistakes_are_told)
 {
     static const struct {
@@ -138,6 +159,9 @@ TEST(mistakes_are_told)
         {"ttl k noreply\r\n", REPLY_BAD_FORMAT},
         {"pttl k k\r\n", REPLY_BAD_FORMAT},
         {"unlink\r\n", REPLY_BAD_FORMAT},
+        {"flush_prefix\r\n", REPLY_PREFIX_USAGE},
+        {"flush_prefix a b\r\n", REPLY_PREFIX_USAGE},
+        {"flush_prefix a b noreply\r\n", REPLY_PREFIX_USAGE},
         {"EXPIRE k 1\r\n", REPLY_ERROR},
     };
     char key[REQUEST_KEY_MAX + 2];
