@@ -343,8 +343,9 @@ static uint8_t rights_now(const struct turn *t)
 }
 
 /*
- * Does a rule let the client write all keys with the prefix of flush_prefix? Then they are its
- * own, and it needs not be an operator. Context: read side.
+ * Does the prefix of a flush_prefix begin with one that a rule gives to the client, with the
+ * right to write? Then these keys are its own, and it need not be an operator. Context: worker,
+ * read side.
  */
 static bool owns_prefix(const struct turn *t, struct span args)
 {
@@ -353,8 +354,8 @@ static bool owns_prefix(const struct turn *t, struct span args)
     struct span prefix;
 
     return c != NULL && rules != NULL && c->is_granted && (c->rights & RIGHT_WRITE) != 0 &&
-           text_next_key(&args, &prefix) &&
-           (c->rule == RULES_NONE || rules_allow_key(rules, c->rule, prefix));
+           c->rule != RULES_NONE && text_next_key(&args, &prefix) &&
+           rules_allow_key(rules, c->rule, prefix);
 }
 
 enum reply guard_operator(const struct turn *t, const struct request *r, bool *is_operators)
@@ -377,8 +378,8 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
         needs = NEED_ADMIN; /* cancel; it needs what config does as well */
     }
     /* Acknowledgements are many, and change nothing. */
-    *is_operators =
-        (needs & NEED_ADMIN) != 0 || r->command == CMD_PSYNC || r->command == CMD_SYNC;
+    *is_operators = (needs & NEED_ADMIN) != 0 || r->command == CMD_FLUSH_PREFIX ||
+                    r->command == CMD_PSYNC || r->command == CMD_SYNC;
     missing = needs & (uint8_t)~rights;
     if (missing == 0) {
         return REPLY_NONE;

@@ -135,7 +135,8 @@ EXAMPLES = {
     "REPLACE": [(b"replace k 0 0 1\r\nv", 0)], "APPEND": [(b"append k 0 0 1\r\nv", 0)],
     "PREPEND": [(b"prepend k 0 0 1\r\nv", 0)], "CAS": [(b"cas k 0 0 1 1\r\nv", 0)],
     "DELETE": [(b"delete k", 0)], "INCR": [(b"incr k 1", 0)], "DECR": [(b"decr k 1", 0)],
-    "TOUCH": [(b"touch k 0", 0)], "FLUSH_ALL": [(b"flush_all", 0)], "VERSION": [(b"version", 0)],
+    "TOUCH": [(b"touch k 0", 0)], "FLUSH_ALL": [(b"flush_all", 0)],
+    "FLUSH_PREFIX": [(b"flush_prefix x", 0)], "VERSION": [(b"version", 0)],
     "VERBOSITY": [(b"verbosity 0", 0)],
     "STATS": [(b"stats", 0), (b"stats settings", 0), (b"stats items", 0), (b"stats slabs", 0), (b"stats sizes", 0),
               (b"stats conns", 0), (b"stats expire", 0), (b"stats shards", 0), (b"stats latency", 0),
@@ -513,6 +514,32 @@ def test_new_rules_hold_at_once():
         assert b.ask(b"get k") == b"VALUE k 0 1" and b.line() == b"x" and b.line() == b"END"
 
 
+def flushed(c, prefix, peek):
+    """Does flush_prefix take a key with this prefix away? peek: a client that sees all keys."""
+    assert peek.set(prefix + b"key", b"x") == b"STORED"
+    got = c.ask(b"flush_prefix " + prefix)
+    assert got in (b"OK", NO_ADMIN), got
+    assert peek.get(prefix + b"key") == (None if got == b"OK" else b"x"), (prefix, got)
+    return got == b"OK"
+
+
+def test_who_may_flush_a_prefix():
+    """Operators; and a client that may write, what begins with a prefix of its rule."""
+    rules = ("user app read,write prefix=app1: prefix=shared:\nuser reader read prefix=app1:\nuser writer write prefix=app1:\n"
+             "user all read,write\nuser boss read,admin prefix=x:\n")
+    users = "".join(name + ":pass\n" for name in ("app", "reader", "writer", "all", "boss", "free"))
+    with Ruled(rules, "-t", "1", "-o", "admin_commands=control", users=users) as d, d.login(b"free") as free:
+        for user, mine in ((b"app", (b"app1:", b"app1:user:7:", b"shared:")), (b"reader", ()), (b"writer", (b"app1:", b"app1:user:7:")),
+                           (b"all", ()), (b"free", ()),
+                           (b"boss", (b"app1:", b"app1:user:7:", b"shared:", b"app1", b"a", b"app2:", b"xapp1:"))):
+            with d.login(user) as c:
+                for prefix in (b"app1:", b"app1:user:7:", b"shared:", b"app1", b"a", b"app2:", b"xapp1:"):
+                    assert flushed(c, prefix, free) == (prefix in mine), (user, prefix)
+                c.send(b"flush_prefix app2: noreply\r\nmn\r\n")
+                assert c.line() == b"MN"
+                assert first_line_is_refusal(c, b"flush_all") == (None if user == b"boss" else NO_ADMIN), user
+
+
 # ---- commands of operators --------------------------------------------------------------------------
 
 def test_admin_commands_of_the_control_socket():
@@ -595,10 +622,11 @@ def test_default_is_as_memcached():
 # ---- the log ----------------------------------------------------------------------------------------
 
 def test_audit():
-    with Ruled("user app read,write\n", "-t", "1", "-o", "audit_log", users="app:pass\nboss:pass\n", control=True,
-               tcp=True) as d, d.login(b"boss") as boss, d.login(b"app") as app:
+    with Ruled("user app read,write prefix=app:\n", "-t", "1", "-o", "audit_log", users="app:pass\nboss:pass\n",
+               control=True, tcp=True) as d, d.login(b"boss") as boss, d.login(b"app") as app:
         assert app.ask(b"flush_all") == NO_ADMIN
         assert boss.ask(b"flush_all 0") == b"OK"
+        assert app.ask(b"flush_prefix other:") == NO_ADMIN and app.ask(b"flush_prefix app:") == b"OK"
         assert boss.ask(b"stats reset") == b"RESET"
         assert boss.ask(b"cache_memlimit 64") == b"OK"
         assert "pid" in boss.stats()
@@ -610,6 +638,7 @@ def test_audit():
                   'audit, login user="bo?ss?" peer=127.0.0.1:',
                   'audit, command="flush_all" user="app" peer=127.0.0.1:',
                   'audit, command="flush_all 0" user="boss" peer=127.0.0.1:%d listener=tcp outcome=executed' % port,
+                  'audit, command="flush_prefix other:" user="app"', 'audit, command="flush_prefix app:" user="app"',
                   'audit, command="stats reset" user="boss"', 'audit, command="cache_memlimit 64" user="boss"',
                   "outcome=refused", "outcome=failed"]
         wait_for(lambda: all(line in d.log() for line in wanted), "all is logged")
