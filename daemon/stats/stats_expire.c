@@ -13,6 +13,7 @@
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
+#include "lib/engine/prefix.h"
 
 static const char *const horizons[4] = {"1s", "10s", "60s", "600s"};
 
@@ -96,6 +97,7 @@ void stats_expire(struct worker *w, struct stats_out *o)
     stats_sum_shards(crew, worker_now(w), &info);
     put_policy(o, w, hz);
     stats_put_i64(o, "expire_hold_left_ms", engine_hold_left(&crew->engine, worker_now(w)));
+    stats_put_u64(o, "flush_prefixes_active", engine_prefixes(&crew->engine));
     put_expiry(o, &info, sum);
     put_counters(o, CTR_IN_GRACE, sum);
 }
