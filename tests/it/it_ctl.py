@@ -316,6 +316,23 @@ def test_flush():
         assert c.get(b"k") is None
     with Daemon("-t", "1", "-F") as d:
         assert "not allowed" in complaint(*of(d), "flush", status=REFUSED)
+        assert "flush_prefix not allowed" in complaint(*of(d), "flush", "--prefix", "k", status=REFUSED)
+
+
+def test_flush_of_a_prefix():
+    with Daemon("-t", "1") as d, d.client() as c:
+        for key in (b"p:1", b"p:2", b"q:1"):
+            c.set(key, b"v")
+        assert ctl(d, "flush", "--prefix", "p:") == b"OK\n"
+        assert c.get(b"p:1", b"p:2", b"q:1") == {b"q:1": b"v"}
+        assert ask(d, "flush", "--prefix=q") == {"flushed": True}
+        assert c.get(b"q:1") is None
+        assert c.set(b"k", b"v") == b"STORED"
+        for wrong in ("", "a b", "a\r\nflush_all", "x" * 251):
+            assert "1 to 250 bytes" in complaint(*of(d), "flush", "--prefix", wrong, status=USAGE)
+        assert "no number of seconds" in complaint(*of(d), "flush", "--prefix", "k", "10", status=USAGE)
+        assert c.get(b"k") == b"v"
+        assert ctl(d, "flush", "--prefix", "x" * 250) == b"OK\n"
 
 
 def memory_at_rest(d, c):
@@ -928,6 +945,8 @@ def test_what_cannot_be_undone_is_asked_on_a_terminal():
     with Daemon("-t", "1", "-A") as d, d.client() as c, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         for command, question in ((["flush"], b"Drop all items of "), (["shutdown"], b"Stop the server of "),
                                   (["raw", "flush_all"], b"Drop all items of "),
+                                  (["flush", "--prefix", "k"], b"Drop all items whose keys have this prefix of "),
+                                  (["raw", "flush_prefix", "k"], b"Drop all items whose keys have this prefix of "),
                                   (["raw", "shutdown"], b"Stop the server of "),
                                   (["replicaof", "127.0.0.1", "1"], b"Follow another server and lose the items of "),
                                   (["replicaof", "no", "one"], b"Make a primary of "), (["promote"], b"Make a primary of "),
