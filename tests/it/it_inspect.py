@@ -124,12 +124,14 @@ def test_logs_of_states():
             o.set(b"key", b"x")
             o.set(b"large", b"x" * 600000)
             mayfly.wait_for(lambda: o.stats(b"persistence")["aof_pending_bytes"] == "0", "it is in the log")
+            assert o.ask(b"flush_prefix key1") == b"OK" and o.ask(b"flush_prefix other:") == b"OK"
             assert o.ask(b"flush_all") == b"OK"
             o.set(b"key", b"y")
             assert o.ask(b"delete key") == b"DELETED"
         (log,) = (os.path.join(f.path, n) for n in os.listdir(f.path) if ".log." in n)
         (said,) = json.loads(check("--json", log)[1])
         assert said["verdict"] == "whole" and said["items_in_parts"] == 1, said
+        assert said["blocks"]["prefix"] == 2, said
         assert said["blocks"]["flush"] == 1 and said["flush_unix_ms"] is None, said
         assert said["keys_gone"] >= 1 and said["keys"] == 0, said
         status, out, _ = check(log)
