@@ -217,6 +217,61 @@ def test_the_first_commands_need_bash_alone():
         assert "VALUE a 0 5" in got and "expired_active" in got and "curr_items" in got, got
 
 
+def examples(name, language):
+    return re.findall(r"^```%s\n(.*?)^```$" % language, page(name), re.M | re.S)
+
+
+def run_example(d, text, *command):
+    """A program of a page against this daemon, in place of the one at the usual port; what it prints."""
+    done = subprocess.run(command, input=text.replace("11211", str(d.port)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=mayfly.PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def is_flushed(d):
+    """Store, for an example that runs next; and what is left after it."""
+    with d.client() as c:
+        left = c.get(b"user:42:a", b"user:420:a")
+        assert c.set(b"user:42:a", b"x") == c.set(b"user:420:a", b"x") == b"STORED"
+    return left == {b"user:420:a": b"x"}
+
+
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+
+
+def test_examples_of_invalidating_in_python():
+    _, plain = examples("invalidating.md", "python")
+    with mayfly.Daemon("-t", "1", tcp=True) as d:
+        is_flushed(d)
+        run_example(d, plain, PYTHON, "-")
+        assert is_flushed(d)
+        run_example(d, plain + "\ntry:\n    flush_prefix(('127.0.0.1', 11211), 'a b')\nexcept RuntimeError as e:\n    print(e)\n",
+                    PYTHON, "-")
+        assert is_flushed(d)
+
+
+def test_examples_of_invalidating_with_pymemcache():
+    example, _ = examples("invalidating.md", "python")
+    has_it = "from pymemcache.client.base import Client; Client.raw_command"
+    if subprocess.run([PYTHON, "-c", has_it], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Inapplicable("there is no pymemcache that has raw_command, 4.0 or later")
+    with mayfly.Daemon("-t", "1", tcp=True) as d:
+        assert run_example(d, example, PYTHON, "-") == "b'new' b'other'\n"
+
+
+def test_examples_of_invalidating_in_php():
+    need("php", "php-cli")
+    example, = examples("invalidating.md", "php")
+    with mayfly.Daemon("-t", "1", tcp=True) as d:
+        is_flushed(d)
+        assert run_example(d, example, "php") == ""
+        assert is_flushed(d)
+        said = run_example(d, example + "try { flush_prefix('127.0.0.1:11211', 'a b'); } catch (Exception $e) { echo get_class($e); }",
+                           "php")
+        assert said == "InvalidArgumentException", said
+
+
 def test_commands_of_migrating():
     need("memcached")
     need("nc", "netcat-openbsd")
