@@ -376,7 +376,7 @@ def test_lines_of_json():
             assert config(c, "set log_format text") == "OK"
             wait_for(lambda: re.search(r"(?m)^\d{4}\S+Z notice: options, log_format is text now", f.read()), "it changes at once")
             assert config(c, "set log_format json") == "OK" and config(c, "set log_format xml").startswith("CLIENT_ERROR")
-            wait_for(lambda: "options, log_format is json now" in objects(f.read().splitlines()[-1])[0]["message"], "and back")
+            wait_for(lambda: re.search(r"(?m)^\{.*options, log_format is json now", f.read()), "and back")
             assert objects(d.log()), "the start, until the file is open"
     with Daemon("--log-format=json") as d:
         assert d.stop() == 0

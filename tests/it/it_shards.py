@@ -548,10 +548,17 @@ def test_the_part_of_a_cpu():
         fill(c, 10 * ITEMS)
         assert c.ask(b"config set move_cpu_pct 1 shards 4") == b"OK"
         began = time.monotonic()
-        wait_for(lambda: d.cpu_of_thread("mover") > 0.03 or is_moved(c, 4), "the mover has worked")
+
+        def part():
+            return d.cpu_of_thread("mover") / (time.monotonic() - began)
+
+        def is_over():
+            return is_moved(c, 4) and c.stats(b"moves")["move_state"] == "idle"
+        wait_for(lambda: d.cpu_of_thread("mover") > 0.03 or is_over(), "the mover has worked")
         cpu = d.cpu_of_thread("mover")
-        part = cpu / (time.monotonic() - began)
-        assert part < 0.15 or cpu <= 0.03, part
+        # The first touch of a huge page can take 20 ms at once; the rest that follows makes up for it.
+        wait_for(lambda: part() < 0.15 or is_over(), "it rests")
+        assert part() < 0.15 or cpu <= 0.03, part()
         assert c.ask(b"config set move_cpu_pct 0").startswith(b"CLIENT_ERROR")
         assert c.ask(b"config set move_cpu_pct 100") == b"OK"
         wait_until_moved(c, 4)
