@@ -583,7 +583,7 @@ def test_many_keys_due_while_the_primary_restarts():
     with shm_folder() as folder:
         kept = os.path.join(folder, "items")
         count = 5000
-        lines = b"".join(b"ms e%d 1 p1500 q\r\nx\r\n" % n for n in range(count)) + b"mn\r\n"
+        lines = b"".join(b"ms e%d 1 p4000 q\r\nx\r\n" % n for n in range(count)) + b"mn\r\n"
         with Node("-e", kept) as a, Proxy(a.port) as p, Node(of=p.port) as b:
             fill(a.c)
             a.c.send(lines)
