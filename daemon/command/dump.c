@@ -48,11 +48,6 @@ enum pass {
     PASS_TO_AGAIN,
 };
 
-static uint32_t slot_of(const struct shard *s, const struct item *it)
-{
-    return (uint32_t)(shard_hash(s, it) >> (64 - ROUTE_SLOT_BITS));
-}
-
 static bool is_of_pass(const struct dump *d, const struct route *rt, uint32_t slot,
                        uint32_t shard)
 {
@@ -204,7 +199,8 @@ static bool is_wanted(const struct slice *k, const struct shard *s, const struct
     const struct dump *d = k->dump;
 
     return !d->is_over &&
-           (d->pass == PASS_ALL || is_of_pass(d, k->route, slot_of(s, it), s->id));
+           (d->pass == PASS_ALL ||
+            is_of_pass(d, k->route, route_slot_number(shard_hash(s, it)), s->id));
 }
 
 static void on_item(void *arg, const struct shard *s, const struct item *it)

@@ -582,7 +582,7 @@ static void look_for_another(void *arg, handle_t h)
     struct search *x = arg;
     const struct item *it = shard_item(x->shard, h);
     uint64_t hash = shard_hash(x->shard, it);
-    uint32_t slot = (uint32_t)(hash >> (64 - ROUTE_SLOT_BITS));
+    uint32_t slot = route_slot_number(hash);
     const struct shard *from;
 
     if (is_between(x->head, slot) && x->head->owner[slot][1] == x->shard->id) {

@@ -49,7 +49,7 @@ static struct segment *seg(const struct carry *c, segment_t n)
 
 static const struct route_slot *slot_of(const struct carry *c, uint64_t hash)
 {
-    return &c->slots[hash >> (64 - ROUTE_SLOT_BITS)];
+    return &c->slots[route_slot_number(hash)];
 }
 
 static bool leaves(const struct shard_leave *l, uint64_t hash)

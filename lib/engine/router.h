@@ -75,9 +75,14 @@ static inline const struct route *router_read(const struct router *r)
     return atomic_load_explicit(&r->route, memory_order_acquire);
 }
 
+static inline uint32_t route_slot_number(uint64_t hash)
+{
+    return (uint32_t)(hash >> (64 - ROUTE_SLOT_BITS));
+}
+
 static inline const struct route_slot *route_slot(const struct route *t, uint64_t hash)
 {
-    return &t->slot[hash >> (64 - ROUTE_SLOT_BITS)];
+    return &t->slot[route_slot_number(hash)];
 }
 
 static inline bool route_is_moving(const struct route_slot *s)

@@ -82,11 +82,6 @@ static void note_owners(struct walk *w, bool begins)
     rcu_end();
 }
 
-static uint32_t slot_of(uint64_t hash)
-{
-    return (uint32_t)(hash >> (64 - ROUTE_SLOT_BITS));
-}
-
 /* Is this slot to be looked at in a pass, in this shard? */
 static bool is_of_pass(const struct walk *w, const struct route *rt, uint32_t slot,
                        uint32_t shard)
@@ -159,7 +154,7 @@ bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash)
     must_be_reading();
     if ((w->state != WALK_GOES_ON && w->state != WALK_PAUSED) || w->pass != PASS_ALL ||
         w->has_paused || shard < w->at.shard ||
-        route_is_moving(&router_read(&w->engine->router)->slot[slot_of(hash)])) {
+        route_is_moving(&router_read(&w->engine->router)->slot[route_slot_number(hash)])) {
         return true;
     }
     /* Where a position was left in the middle: perhaps. */
@@ -193,8 +188,9 @@ static void pick(void *arg, handle_t h, uint64_t hash)
     struct picks *p = arg;
     unsigned i;
 
-    if (hash < p->from || (p->route != NULL &&
-                           !is_of_pass(p->walk, p->route, slot_of(hash), p->walk->at.shard))) {
+    if (hash < p->from ||
+        (p->route != NULL &&
+         !is_of_pass(p->walk, p->route, route_slot_number(hash), p->walk->at.shard))) {
         return;
     }
     if (p->n == PICKS_MAX) {
