@@ -56,7 +56,7 @@ uint64_t evict_past_bytes(const struct evict *ev)
     return ev->past != NULL ? ev->past_policy->past_bytes(ev->past) : 0;
 }
 
-/* Use another past, and destroy the one in use. Context: outside the shard. */
+/* Use another past, or none (NULL), and destroy the one in use. Context: outside the shard. */
 static void exchange(struct memory *m, const struct evict_policy *policy, void *past)
 {
     struct evict *ev = &m->evict;
@@ -68,7 +68,7 @@ static void exchange(struct memory *m, const struct evict_policy *policy, void *
     old_policy = ev->past_policy;
     ev->past = past;
     ev->past_policy = policy;
-    ev->past_capacity = policy->past_capacity(past);
+    ev->past_capacity = past != NULL ? policy->past_capacity(past) : 0;
     ev->past_is_wanted = false;
     if (ev->next == past) {
         ev->next = NULL;
@@ -81,21 +81,7 @@ static void exchange(struct memory *m, const struct evict_policy *policy, void *
 
 void evict_forget(struct memory *m)
 {
-    struct evict *ev = &m->evict;
-    const struct evict_policy *policy;
-    void *past;
-
-    lock_take(m->lock);
-    past = ev->past;
-    policy = ev->past_policy;
-    ev->past = NULL;
-    ev->past_capacity = 0;
-    ev->past_is_wanted = false;
-    ev->pooled = 0;
-    lock_give(m->lock);
-    if (past != NULL) {
-        policy->past_destroy(past, m->arena.budget);
-    }
+    exchange(m, evict_policy(&m->evict), NULL);
 }
 
 void evict_make_past(struct memory *m, uint64_t items)

@@ -185,10 +185,7 @@ static inline bool evict_has_past(const struct evict *ev)
     return ev->past != NULL && evict_policy(ev) == ev->past_policy;
 }
 
-/*
- * Forget what it remembers, also which blocks may go next: there are none. Context: outside a
- * shard.
- */
+/* Have no past: what it remembers is given back. Context: outside a shard. */
 void evict_forget(struct memory *m);
 
 /* Release what it remembers. Context: no thread uses it. */
