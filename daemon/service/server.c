@@ -24,7 +24,6 @@
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
-#include "daemon/options/options_message.h"
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"
 #include "daemon/service/filter.h"
@@ -548,18 +547,6 @@ static int prepare_process(struct server *s)
     return status;
 }
 
-/* As the user of the server, which opens it again later. Returns an exit status. */
-static int open_log(const struct settings *settings)
-{
-    const char *why;
-
-    if (settings->log_file != NULL && !log_open_file(settings->log_file, &why)) {
-        option_fault(settings, OPTION_log_file, "cannot open %s (%s)", settings->log_file, why);
-        return EX_CANTCREAT;
-    }
-    return 0;
-}
-
 /* Open the sockets, give up privileges, then read the users. Returns an exit status. */
 static int open_and_drop(struct server *s)
 {
@@ -579,7 +566,8 @@ static int open_and_drop(struct server *s)
     s->step = STEP_PIDFILE;
     status = privs_drop(s->crew.settings);
     if (status == 0) {
-        status = open_log(s->crew.settings);
+        /* As the user of the server, which opens it again later. */
+        status = server_try_log(s->crew.settings, log_open_file);
         host_log(s->crew.settings);
     }
     if (status == 0) {

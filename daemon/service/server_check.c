@@ -82,11 +82,13 @@ static int check_beside(const struct settings *settings)
     return status;
 }
 
-static int check_log(const struct settings *settings)
+int server_try_log(const struct settings *settings,
+                   bool (*open)(const char *path, const char **why))
 {
     const char *why;
 
-    if (settings->log_file != NULL && !log_file_check(settings->log_file, &why)) {
+    must_be_main();
+    if (settings->log_file != NULL && !open(settings->log_file, &why)) {
         option_fault(settings, OPTION_log_file, "cannot open %s (%s)", settings->log_file, why);
         return EX_CANTCREAT;
     }
@@ -130,7 +132,7 @@ int server_check(struct settings *settings)
         note(&first, user);
     }
     if (user == 0) {
-        note(&first, check_log(settings));
+        note(&first, server_try_log(settings, log_file_check));
     }
     if (opened == 0 && user == 0) {
         note(&first, access_load(&access, settings));

@@ -5,6 +5,8 @@
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_CHECK_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_CHECK_H
 
+#include <stdbool.h>
+
 struct settings;
 
 /*
@@ -12,6 +14,13 @@ struct settings;
  * after a message. Context: main.
  */
 int server_check_shards(const struct settings *settings);
+
+/*
+ * Open the file of the log, if there is one, by log_open_file(), or see by log_file_check()
+ * whether that can be done. Returns 0, or the exit status after a message. Context: main.
+ */
+int server_try_log(const struct settings *settings,
+                   bool (*open)(const char *path, const char **why));
 
 /*
  * --check-config: what a start reads and looks up is read and looked up here, in the same order
