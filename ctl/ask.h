@@ -50,6 +50,9 @@ enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value);
 /* The answer is not what it should be. The connection is closed. */
 enum ctl_status ask_garbled(struct ctl *c, struct span line);
 
+/* Bytes of the longest key. */
+#define ASK_KEY_MAX 250
+
 /* ---- statistics -------------------------------------------------------------------------- */
 
 /* An answer of lines "STAT name value", in the order in which they came. */

@@ -13,13 +13,11 @@
 #include "lib/base/num.h"
 #include "proto/encode.h"
 
-#define KEY_MAX 250
-
 /* A key as it was meant, and as it stands in a line. */
 struct key {
-    char bytes[KEY_MAX];
+    char bytes[ASK_KEY_MAX];
     size_t len;
-    char line[ENCODE_BASE64_BYTES(KEY_MAX)];
+    char line[ENCODE_BASE64_BYTES(ASK_KEY_MAX)];
     size_t line_len;
     bool is_encoded; /* the flag b goes with it */
 };
@@ -43,16 +41,16 @@ static enum ctl_status read_key(struct ctl *c, struct span word, struct key *k)
     } else if (!show_unescape(bytes, &k->len, word)) {
         status = ctl_fail(c, CTL_USAGE, "not an escape: %.*s", 300, word.ptr);
     }
-    if (status == CTL_OK && (k->len == 0 || k->len > KEY_MAX)) {
-        status =
-            ctl_fail(c, CTL_USAGE, "a key has 1 to %d bytes, this one %zu", KEY_MAX, k->len);
+    if (status == CTL_OK && (k->len == 0 || k->len > ASK_KEY_MAX)) {
+        status = ctl_fail(c, CTL_USAGE, "a key has 1 to %d bytes, this one %zu", ASK_KEY_MAX,
+                          k->len);
     }
     if (status == CTL_OK) {
         memcpy(k->bytes, bytes, k->len);
         k->is_encoded = !encode_is_plain(key_span(k));
         if (k->is_encoded) {
             k->line_len = encode_base64(k->line, key_span(k));
-            if (k->line_len > KEY_MAX) {
+            if (k->line_len > ASK_KEY_MAX) {
                 status =
                     ctl_fail(c, CTL_USAGE,
                              "a key with such bytes goes in base64, and has 186 bytes at most");

@@ -305,11 +305,9 @@ int cmd_version(struct ctl *c, const struct words *args)
     return status;
 }
 
-#define KEY_MAX 250
-
 static bool is_prefix(struct span s)
 {
-    return s.len != 0 && s.len <= KEY_MAX && encode_is_plain(s);
+    return s.len != 0 && s.len <= ASK_KEY_MAX && encode_is_plain(s);
 }
 
 int cmd_flush(struct ctl *c, const struct words *args)
@@ -327,7 +325,7 @@ int cmd_flush(struct ctl *c, const struct words *args)
     }
     if (prefix != NULL && !is_prefix(span_str(prefix))) {
         return ctl_fail(c, CTL_USAGE, "a prefix has 1 to %d bytes, and no space: %.300s",
-                        KEY_MAX, prefix);
+                        ASK_KEY_MAX, prefix);
     }
     if (!confirm(c, prefix != NULL ? "Drop all items whose keys have this prefix"
                                    : "Drop all items")) {
