@@ -62,23 +62,25 @@ static struct applier *applier_of(void *arg)
     return ((struct apply *)arg)->arg;
 }
 
+/* How a flush ended, which is returned. */
+static bool note_flush(struct applier *a, bool is_good)
+{
+    a->has_failed = !is_good && !is_stopped(a);
+    return is_good;
+}
+
 static bool on_flush(void *arg, int64_t at_unix_ms)
 {
     struct applier *a = applier_of(arg);
 
-    bool is_good = apply_flush_at(&a->apply, at_unix_ms);
-
-    a->has_failed = !is_good && !is_stopped(a);
-    return is_good;
+    return note_flush(a, apply_flush_at(&a->apply, at_unix_ms));
 }
 
 static bool on_prefix(void *arg, struct span prefix)
 {
     struct applier *a = applier_of(arg);
-    bool is_good = apply_flush_prefix(&a->apply, prefix);
 
-    a->has_failed = !is_good && !is_stopped(a);
-    return is_good;
+    return note_flush(a, apply_flush_prefix(&a->apply, prefix));
 }
 
 /* ---- make and release -------------------------------------------------------------------- */
