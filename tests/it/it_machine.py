@@ -37,6 +37,11 @@ class Machine:
             f.write(text)
         os.rename(path + ".new", path)
 
+    def conf(self, text):
+        """Make a configuration file. Returns its path."""
+        self.put("conf", text)
+        return os.path.join(self.folder, "conf")
+
     def memory(self, megabytes):
         self.put("sys/fs/cgroup/pod/cache/memory.max", "%s\n" % (megabytes if megabytes == "max" else megabytes * MIB))
 
@@ -165,11 +170,8 @@ def test_memory_that_changes_is_followed():
 
 
 def test_a_share_set_while_it_serves():
-    with machine() as m, tempfile.TemporaryDirectory(prefix="mayfly-machine.") as folder:
-        os.chmod(folder, 0o755)
-        path = os.path.join(folder, "conf")
-        with open(path, "w") as f:
-            f.write("memory-limit = 64\n")
+    with machine() as m:
+        path = m.conf("memory-limit = 64\n")
         with Daemon("--config", path, env=m.env, control=True) as d, d.operator() as c:
             assert config(c, "set memory_limit 50%") == b"OK" and limit(c) == share(50, 1024)
             assert config(c, "rewrite").startswith(b"OK")
@@ -182,8 +184,7 @@ def test_a_share_set_while_it_serves():
             assert c.ask(b"cache_memlimit 80") == b"OK" and given(c, "memory_limit") == "80"
             assert config(c, "reset memory_limit") == b"OK" and given(c, "memory_limit") == "50%"
             assert limit(c) == share(50, 300)
-            with open(path, "w") as f:
-                f.write("memory-limit = 60%\nmax-reqs-per-event = 7\n")
+            m.conf("memory-limit = 60%\nmax-reqs-per-event = 7\n")
             d.process.send_signal(signal.SIGHUP)
             wait_for(lambda: limit(c) == share(60, 300), "the file is read again")
 
@@ -254,11 +255,8 @@ def test_threads_by_quota():
 
 
 def test_threads_are_written():
-    with machine() as m, tempfile.TemporaryDirectory(prefix="mayfly-machine.") as folder:
-        os.chmod(folder, 0o755)
-        path = os.path.join(folder, "conf")
-        with open(path, "w") as f:
-            f.write("threads = 1\n")
+    with machine() as m:
+        path = m.conf("threads = 1\n")
         with Daemon("--config", path, env=m.env, control=True) as d, d.operator() as c:
             assert config(c, "set threads auto") == b"OK" and threads(c) == len(CPUS)
             assert config(c, "rewrite").startswith(b"OK")
