@@ -18,7 +18,7 @@ static const char end_of_cut[] = "...\"}\n";
 /* Fields before the message take half of the room at most. */
 #define FIELDS_MAX (LOG_LINE_BYTES / 2)
 
-/* Append a text up to `room`. False: it did not fit, and what did stands there. */
+/* Append a text up to `room`. False: it did not fit; as much as fitted was appended. */
 static bool put_escaped(char *out, size_t room, size_t *at, struct span text)
 {
     char one[UTF8_JSON_MAX];

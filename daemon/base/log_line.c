@@ -16,7 +16,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 
-/* Words of a message up to its comma are at most so long. */
+/* The words of a message before its comma have at most this many bytes. */
 #define AREA_MAX 16u
 
 /* [const] after log_line_choose_form() and log_line_use_plain() */

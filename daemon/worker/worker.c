@@ -367,7 +367,7 @@ static void run_loop(struct worker *w)
 }
 
 /*
- * Make the loop and what runs in it; the calling thread stands for the worker, which has none
+ * Make the loop and what runs in it; the calling thread acts as the worker, which has none
  * yet.
  */
 static int open_loop(struct worker *w)

@@ -21,7 +21,7 @@ size_t utf8_len(struct span s);
 bool utf8_is_valid(struct span s);
 
 /*
- * Write the character that s, which is not empty, begins with as it stands in a text of JSON:
+ * Write the character that s, which is not empty, begins with in the form that JSON demands:
  * quotes, backslashes and control characters are escaped, and a byte that is not UTF-8 becomes
  * U+FFFD. Returns the length in out; *taken: how much of s that was.
  */

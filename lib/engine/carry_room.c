@@ -54,7 +54,7 @@ static void rest(long ns)
     (void)nanosleep(&t, NULL);
 }
 
-/* How long to rest after so much CPU, in microseconds; 0: not at all, or no longer. */
+/* How long to rest after that CPU time, both in microseconds; 0: not at all, or no longer. */
 static usec_t pause_after(const struct carry *c, usec_t used)
 {
     const uint32_t cpu_pct = atomic_load_explicit(c->cpu_pct, memory_order_relaxed);

@@ -13,7 +13,7 @@
 /* Old buckets of an index that is resized, moved with each batch of items. */
 #define CARRY_BUCKETS 16
 
-/* Rest, if so much CPU was used since the last time that cpu_pct asks for it, until a stop. */
+/* Rest as cpu_pct asks for after the CPU time since the last rest, but not past a stop. */
 void carry_pace(struct carry *c);
 
 /* Between two turns: rest if it is time to. False: it was stopped. */

@@ -85,7 +85,7 @@ static void lower_bound(struct engine *e)
     }
 }
 
-/* So soon it looks again whether flushes of a prefix are over. */
+/* Time until it looks again whether flushes of a prefix are over. */
 #define SETTLE_PAUSE_US 10000
 
 static uint64_t reclaim_hook(void *arg)

@@ -299,7 +299,7 @@ static void note_later(struct stream *st, struct stream_ring *r, const struct ch
 /*
  * Each ring has a record of the command. The first that is read ships it, once the command has
  * come into force in all shards: what is looked up or walked from then on is of after it. What
- * was shipped before and was stored since has a record behind that of its own ring, and is
+ * was shipped before and was stored since has a record after that of its own ring, and is
  * shipped again.
  */
 static void note_prefix(struct stream *st, const struct change *c, struct ship *ship)

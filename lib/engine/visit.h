@@ -31,7 +31,7 @@ enum visit_wait {
 struct visit {
     struct shard *to;
     struct shard *from; /* NULL when the slot does not move */
-    bool is_move; /* if it does: the mover's, for whom nothing changes; set after entering */
+    bool is_move;       /* the visit is the mover's, so no item changes; set after entering */
     uint64_t hash;
     struct span key;
     msec_t now;

@@ -75,7 +75,7 @@ struct prefix_marks {
 void prefix_marks_destroy(struct prefix_marks *m);
 
 /*
- * How many ranges suit an index of so many buckets; 0: as many as m has, if it is not NULL.
+ * How many ranges suit an index of this size; 0: as many as m has, if it is not NULL.
  * Context: any thread.
  */
 uint64_t prefix_ranges(const struct prefix_marks *m, uint64_t buckets);
@@ -117,7 +117,7 @@ static inline uint64_t prefix_range_clean(const struct shard *s, const struct pr
 }
 
 /*
- * Does a prefix in force have flushed the item that may have this key here? To be asked before
+ * Has a prefix in force flushed the item that may have this key here? To be asked before
  * the index is. Context: read side.
  */
 bool shard_hides_slowly(const struct shard *s, uint64_t hash, const char *key, size_t key_len);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """flush_prefix: from its answer on nobody finds what was stored before, in any protocol, and everybody finds what is
-stored afterwards, whoever stores, loads or watches meanwhile. What is kept on disk or by replicas is in
+stored afterwards, also while others store, load or watch. What is kept on disk or by replicas is in
 it_flush_prefix_kept.py; the forms of the command are in tests/dialogues/flush-prefix.txt."""
 import http.client
 import os

@@ -286,7 +286,7 @@ def test_quick_failures_are_answered_late():
             d.fail_ten_times([a])
             assert operator.stat("mayfly_auth_throttled") == 0
             with d.waiting(a + WRONG + RIGHT + b"get x\r\n" + WRONG, operator) as c:
-                # Whoever knows the password is let in, also from there; others, and unix sockets, do not wait.
+                # A client that knows the password is let in, also from there; others, and unix sockets, do not wait.
                 with d.connect(a + RIGHT) as known:
                     assert known.line() == b"STORED"
                 with d.connect(v4("192.0.2.2") + WRONG) as other:

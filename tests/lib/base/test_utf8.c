@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * utf8: what is a character, and how it stands in JSON.
+ * utf8: what is a character, and its form in JSON.
  */
 #include "lib/base/utf8.h"
 

@@ -586,7 +586,7 @@ TEST_LOOP(a_flush_that_was_not_read_yet_comes_first, 2)
     ck_assert(fixture_has(&f, "b"));
 }
 
-/* Before its records in the two rings there are so many others that the third has its turn. */
+/* Enough other records come before its own in the two rings that the third has its turn. */
 TEST_LOOP(a_flush_of_a_prefix_that_was_not_read_yet_comes_first, 2)
 {
     const char *flushed;

@@ -385,7 +385,8 @@ TEST(so_many_are_in_force_and_a_further_one_waits)
     ck_assert_uint_eq(engine_prefixes(&f.engine), 64);
     ck_assert(fixture_has(&f, "x"));
     walk_all();
-    fixture_flush_prefix(&f, "x"); /* those that are over have left, whoever looks first */
+    fixture_flush_prefix(&f,
+                         "x"); /* whichever thread looks first: those that are over have left */
     ck_assert_uint_eq(engine_prefixes(&f.engine), 1);
     ck_assert(!fixture_has(&f, "x"));
     end_flushes();

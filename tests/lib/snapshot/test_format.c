@@ -26,7 +26,7 @@ struct taken {
     int64_t flush_at;
     char prefix[ITEM_KEY_MAX];
     size_t prefix_len;
-    uint64_t prefix_after; /* so many items */
+    uint64_t prefix_after; /* items before the prefix */
     struct buf value;      /* in parts */
     struct snap_item item;
     char key[256];
