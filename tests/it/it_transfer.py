@@ -304,7 +304,7 @@ def test_load_of_what_is_damaged_or_something_else():
 
 def test_what_has_expired_or_is_to_be_flushed():
     with Folder() as f, daemon() as d, d.operator() as o:
-        assert o.ask(b"ms short 1 p300\r\nx") == b"HD" and o.ask(b"ms long 1\r\nx") == b"HD"
+        assert o.ask(b"ms short 1 p2500\r\nx") == b"HD" and o.ask(b"ms long 1\r\nx") == b"HD"
         assert o.ask(b"flush_all 1000") == b"OK"
         assert ctl(d, "save", f.name("one")).returncode == 0
         wait_for(lambda: o.ask(b"mg short") == b"EN", "it expires")
