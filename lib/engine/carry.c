@@ -40,6 +40,9 @@
 #define EMPTY_SHARE      4
 #define EMPTY_FULL_SHARE 64
 
+/* Tries without room, each of which waits for a grace period, before a copy may overdraw. */
+#define OVERDRAW_AFTER 8
+
 static const enum chain_id search_order[CHAINS] = {CHAIN_SMALL, CHAIN_BIG, CHAIN_MAIN};
 
 static struct segment *seg(const struct carry *c, segment_t n)
@@ -286,6 +289,16 @@ static enum chain_id chain_for(const struct carry *c, struct shard *to, handle_t
     return memory_chain(&c->from->memory, h);
 }
 
+/*
+ * May a copy overdraw the limit? Where many shards have next to nothing but their reserves,
+ * these alone may fill the limit, and no shard can drop anything. One that is left altogether
+ * gives its reserve back at the end.
+ */
+static bool may_overdraw(const struct carry *c, const struct memory *m)
+{
+    return c->leaving == c->owned && c->fruitless > OVERDRAW_AFTER && memory_evicts(m);
+}
+
 /* A block for a copy in `to`; 0: no room. */
 static handle_t block_for(struct carry *c, struct shard *to, enum chain_id chain,
                           uint32_t units, msec_t now)
@@ -297,7 +310,7 @@ static handle_t block_for(struct carry *c, struct shard *to, enum chain_id chain
     } else if (!carry_has_room_in(m)) {
         return 0; /* it would have to evict */
     }
-    return draw_block(m, chain, units, 0, DRAW_PUT);
+    return draw_block(m, chain, units, 0, may_overdraw(c, m) ? DRAW_PRESSED : DRAW_PUT);
 }
 
 /* Copy one item and link the copy. False when there is no room. Context: in both shards. */

@@ -131,7 +131,7 @@ bool carry_give_back(struct carry *c)
     do {
         shard_enter(s);
         room_release(&s->memory);
-        wanted = room_wanted(&s->memory);
+        wanted = c->leaving == c->owned ? 0 : room_wanted(&s->memory);
         spare = s->memory.arena.free_count;
         spare = spare > wanted ? spare - wanted : 0;
         spare = spare < GIVE_SEGMENTS ? spare : GIVE_SEGMENTS;
