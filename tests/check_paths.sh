@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What the documents name exists: files and folders, link targets and their headings, and in
-# backticks functions (with parentheses) and identifiers (with an underscore). A function that is
-# said to be in a file, "`f()` in `file`" or "`f()` (`file`)", is found there. And what the source
-# calls a heading of a document ("..." in DESIGN.md) is one.
+# backticks functions (with parentheses), identifiers (with an underscore) and options (--name and
+# -o name). A function that is said to be in a file, "`f()` in `file`" or "`f()` (`file`)", is found
+# there. And what the source calls a heading of a document ("..." in docs/decisions/shard.md) is one.
 
 set -eu
 cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
-documents="README.md DESIGN.md HACKING.md NEWS docs/migrating-from-memcached.md docs/operating.md docs/five-minutes.md"
+documents="README.md DESIGN.md HACKING.md NEWS $(echo docs/*.md docs/decisions/*.md)"
 folders="lib proto daemon ctl inspect tests man systemd etc"
 
 dir=$(mktemp -d)
@@ -25,6 +25,14 @@ find $folders .ci bootstrap configure.ac Makefile.am -type f ! -name '*.o' ! -na
 cat $(cat "$dir/files") >"$dir/text"
 LC_ALL=C tr -cs 'A-Za-z0-9_' '\n' <"$dir/text" | sort -u >"$dir/words"
 LC_ALL=C grep -aoE '[A-Za-z_][A-Za-z0-9_]* ?\(' "$dir/text" | tr -d ' (' | sort -u >"$dir/calls"
+
+# Names in the tables of options, those that a build has, and those that a script of the tree uses.
+{
+    find daemon/options ctl lib/base -name '*.def' -exec grep -ohE '"[a-z][a-z0-9_-]*"' {} +
+    sed -n 's/^ *AC_ARG_\(ENABLE\|WITH\)(\[\([a-z-]*\)\].*/enable-\2 disable-\2 with-\2 without-\2/p' configure.ac |
+        tr ' ' '\n'
+    LC_ALL=C grep -aoE -e '--[a-z][a-z0-9-]*' "$dir/text"
+} | tr -d '"' | sed 's/^--//' | tr - _ | sort -u >"$dir/options"
 
 exists() {
     # A path may be a pattern; a program of one file is named without its .c.
@@ -63,6 +71,12 @@ functions_in_files() {
     # shellcheck disable=SC2016
     tr -s '\n ' '  ' <"$1" | LC_ALL=C grep -oE '`[A-Za-z0-9_]+\(\)` (in |\()`[A-Za-z0-9_./]+`' |
         sed 's/^`\([A-Za-z0-9_]*\)()` [^`]*`\([^`]*\)`$/\1 \2/' | sort -u
+}
+
+# Options alone and in commands of mayfly; other programs have theirs.
+options_in() {
+    in_backticks "$1" | grep -E '^(-|mayfly)' | LC_ALL=C grep -oE -e '(^| )(--[a-z][a-z0-9-]*|-o [a-z][a-z0-9_-]*)' |
+        sed -e 's/^ *//' -e 's/^--//' -e 's/^-o //' | tr - _ | sort -u
 }
 
 links_in() {
@@ -122,6 +136,11 @@ for doc in $documents; do
     identifiers_in "$doc" >"$dir/names"
     while read -r name; do
         grep -qxF -e "$name" "$dir/words" || complain "nothing is called $name"
+    done <"$dir/names"
+
+    options_in "$doc" >"$dir/names"
+    while read -r name; do
+        grep -qxF -e "$name" -e "${name#no_}" "$dir/options" || complain "there is no option $name"
     done <"$dir/names"
 
     functions_in_files "$doc" >"$dir/names"
