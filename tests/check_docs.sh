@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # What the daemon prints about itself is what the tree has: the generated parts of the manual, the
-# configuration file, and the licence.
+# configuration file, and the licence. DESIGN.md and the notes of docs/decisions are short.
 
 set -eu
 src=${MAYFLY_SRCDIR:-.}
@@ -64,6 +64,42 @@ rules=$(grep -c '^ *- \(alert\|record\):' "$src/etc/prometheus/mayfly.rules.yml"
 grep -q "SUCCESS: $rules rules found" "$src/docs/five-minutes.md" ||
     complain "docs/five-minutes.md has another number of rules than $rules: run tests/bench/five-minutes"
 verdict "docs/five-minutes.md"
+
+# The design is read before a first change, so it has a bound. tests/check_paths.sh checks the names in it.
+words=$(wc -w <"$src/DESIGN.md")
+[ "$words" -le 10000 ] || complain "DESIGN.md has $words words, 10000 at most: move decisions to docs/decisions"
+verdict "DESIGN.md is short"
+
+# A note is "## Subject", the rule, "*Why.*", "*Cost.*", in this order and in 150 words.
+for page in "$src"/docs/decisions/*.md; do
+    awk '
+        function end_of_note() {
+            if (title == "") {
+                return
+            }
+            if (words > 150) {
+                print title ": " words " words, 150 at most"
+            }
+            if (parts != "Why Cost ") {
+                print title ": has not the rule, one *Why.* and one *Cost.*, in this order"
+            }
+        }
+        /^## / { end_of_note(); title = substr($0, 4); words = 0; parts = ""; has_rule = 0; notes++ }
+        { words += NF }
+        /^\*(Why|Cost)\.\*/ { parts = parts (has_rule ? substr($1, 2, length($1) - 3) : "?") " "; next }
+        /^[^#]/ { has_rule = 1 }
+        /^###/ { print title ": a note has no parts with headings of their own" }
+        END {
+            end_of_note()
+            if (notes == 0) {
+                print "it has no note"
+            }
+        }' "$page" >"$dir/wrong"
+    while read -r line; do
+        complain "$line"
+    done <"$dir/wrong"
+    verdict "docs/decisions/${page##*/}"
+done
 
 # After the line with the version comes COPYING, word for word.
 "$mayflyd" -i | sed -e '1,/^Copyright/{/^Copyright/!d}' >"$dir/licence"

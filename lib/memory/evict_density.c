@@ -8,7 +8,8 @@
  * and is not large. In main an item lives on what it has: each round costs it half a hit of an
  * item of the mean size. What is left of its hits is its credit, in quarters of such a hit.
  *
- * The shares, the prices and the exponent were found by simulation: see DESIGN.md.
+ * The shares, the prices and the exponent were found by simulation: see
+ * "Density policy: hits counted per byte" in docs/decisions/memory.md.
  */
 #include "lib/memory/evict.h"
 

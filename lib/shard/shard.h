@@ -121,8 +121,8 @@ struct shard {
 
 /*
  * What a set writes of these goes from CPU to CPU with the lock when several workers write: see
- * "What a set writes for its shard stands in three lines" in DESIGN.md. Two of them are here,
- * the third is in the counters; what every reader needs stands in lines that no set writes.
+ * "Cache lines that a set writes in its shard" in docs/decisions/shard.md. Two of them are
+ * here, the third is in the counters. What every reader needs is in lines that no set writes.
  */
 #ifndef MAYFLY_DEBUG /* the lock is longer */
 #define SHARD_LINE(member) (offsetof(struct shard, member) / MF_LINE_BYTES)
