@@ -70,7 +70,7 @@ words=$(wc -w <"$src/DESIGN.md")
 [ "$words" -le 10000 ] || complain "DESIGN.md has $words words, 10000 at most: move decisions to docs/decisions"
 verdict "DESIGN.md is short"
 
-# A note is "## Subject", the rule, "*Why.*", "*Cost.*", in this order and in 150 words.
+# A note is "## Subject", the rule in five sentences, "*Why.*", "*Cost.*", in this order and in 150 words.
 for page in "$src"/docs/decisions/*.md; do
     awk '
         function end_of_note() {
@@ -80,14 +80,21 @@ for page in "$src"/docs/decisions/*.md; do
             if (words > 150) {
                 print title ": " words " words, 150 at most"
             }
+            if (sentences > 5) {
+                print title ": a rule of " sentences " sentences, 5 at most"
+            }
             if (parts != "Why Cost ") {
                 print title ": has not the rule, one *Why.* and one *Cost.*, in this order"
             }
         }
-        /^## / { end_of_note(); title = substr($0, 4); words = 0; parts = ""; has_rule = 0; notes++ }
+        /^## / { end_of_note(); title = substr($0, 4); words = 0; sentences = 0; parts = ""; has_rule = 0; notes++ }
         { words += NF }
         /^\*(Why|Cost)\.\*/ { parts = parts (has_rule ? substr($1, 2, length($1) - 3) : "?") " "; next }
         /^[^#]/ { has_rule = 1 }
+        parts == "" {
+            gsub(/[ (][A-Z]\. /, " ") # initials of authors
+            sentences += gsub(/[.!?]( |$)/, "")
+        }
         /^###/ { print title ": a note has no parts with headings of their own" }
         END {
             end_of_note()
