@@ -70,6 +70,16 @@ words=$(wc -w <"$src/DESIGN.md")
 [ "$words" -le 10000 ] || complain "DESIGN.md has $words words, 10000 at most: move decisions to docs/decisions"
 verdict "DESIGN.md is short"
 
+# The numbers of the worker's turn are those of the table: "loop_units (1024)".
+sed -n 's/^BUDGET(\([a-z_]*\), *\([0-9]*\), .*/\1 (\2)/p' "$src/lib/base/budgets.def" >"$dir/budgets"
+cut -d' ' -f1 "$dir/budgets" >"$dir/names"
+tr -d '`' <"$src/DESIGN.md" | grep -oE '[a-z_]+ \([0-9]+\)' | grep -wFf "$dir/names" >"$dir/said" || true
+[ -s "$dir/said" ] || complain "DESIGN.md names no budget: this check looks for the wrong thing"
+while read -r line; do
+    grep -qxF "$line" "$dir/budgets" || complain "not in lib/base/budgets.def: $line"
+done <"$dir/said"
+verdict "DESIGN.md has the budgets of lib/base/budgets.def"
+
 # A note is "## Subject", the rule in five sentences, "*Why.*", "*Cost.*", in this order and in 150 words.
 for page in "$src"/docs/decisions/*.md; do
     awk '
