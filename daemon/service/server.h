@@ -73,8 +73,8 @@ static inline const struct server *server_of_crew(const struct crew *crew)
 }
 
 /*
- * Start everything in the order of DESIGN.md, serve until told to stop, take everything
- * down. Returns the process's exit status. Context: main.
+ * Start everything in the order of "Start and stop" in DESIGN.md, serve until told to stop, and
+ * take everything down. Returns the process's exit status. Context: main.
  */
 int server_run(struct settings *settings);
 
