@@ -115,6 +115,7 @@ for page in "$src"/docs/decisions/*.md; do
     while read -r line; do
         complain "$line"
     done <"$dir/wrong"
+    grep -qF "(docs/decisions/${page##*/})" "$src/DESIGN.md" || complain "DESIGN.md has no link to it"
     verdict "docs/decisions/${page##*/}"
 done
 
