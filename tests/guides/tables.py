@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """tables.py [--write] - the tables of docs/migrating-from-memcached.md.
 
-What mayflyd knows is read from the tables of its source: options.def, compat.def, counters.def and the
-lines of stats_general.c. What memcached knows, and what is worth a remark, stands here. A name that is
-in neither place is an error, so no flag and no line of `stats` can be forgotten.
+The names that mayflyd knows are read from the tables of its source: options.def, compat.def, counters.def
+and the lines of stats_general.c. Those that memcached knows, and the remarks, are in this file. A name that
+is in neither place is an error, so no flag and no line of `stats` can be forgotten.
 
 Without --write it compares, and ends with 1 if the page is stale.
 """
@@ -73,44 +73,44 @@ STATS_GONE = ("slab_reassign_evictions_nomem",)
 # ---- remarks -------------------------------------------------------------------------------------
 
 SLABS = "there are no slab classes: any item can take any memory"
-LRU = "eviction is another (`maxmemory_policy`), without hot, warm and cold queues"
+LRU = "eviction works differently (`maxmemory_policy`), without hot, warm and cold queues"
 
 # name -> how it differs. A remark that begins with "same" is one beside the same behaviour.
 REMARKS = {
-    "port": "same; -1 takes any free port and writes it to `$MEMCACHED_PORT_FILENAME`, as there",
+    "port": "same; -1 takes any free port and writes it to `$MEMCACHED_PORT_FILENAME`, as in memcached",
     "udp_port": "replies to other machines have at most `udp_reply_max` bytes (256), so that forged requests "
-                "do not pay; commands of operators are not served over UDP",
-    "listen": "without it only the loopback addresses, where memcached listens on all. The prefixes "
-              "`notls:`, `proto[x]:` and `tag[y]:` of 1.6.45 are known",
-    "daemon": "the command returns when the server answers, with its exit status if it cannot start",
-    "enable_coredumps": "without it no core file is written whatever the shell allows, and no debugger attaches",
-    "memory_limit": "counts all that grows with the data, the index as well; see [Memory](#memory). "
-                    "The least is twice `-I`, as there",
+                "cannot be used for amplification; commands of operators are not served over UDP",
+    "listen": "without it mayflyd listens on the loopback addresses only, and memcached on all. The prefixes "
+              "`notls:`, `proto[x]:` and `tag[y]:` of 1.6.45 are supported",
+    "daemon": "the command returns when the server is ready, or with its exit status if it cannot start",
+    "enable_coredumps": "without it no core file is written, whatever limit the shell has set, and no debugger can attach",
+    "memory_limit": "counts everything that grows with the data, including the index; see [Memory](#memory). "
+                    "The minimum is twice `-I`, as in memcached",
     "disable_evictions": "same; also named `-o maxmemory_policy=noeviction`",
-    "conn_limit": "same; `-o admin_conns` connections over the unix socket come on top where there is TCP too, and "
-                  "`-o replica_conns` of replicas, for which a refusal comes with the first command",
-    "lock_memory": "locks what is used, when it is used; memcached locks all at once. "
-                   "`-o lock_memory_required` makes a failure end the start",
-    "verbose": "tells what the server does, never what clients send; for that there is `watch`",
+    "conn_limit": "same; in addition there are `-o admin_conns` connections over the unix socket if there is TCP too, and "
+                  "`-o replica_conns` for replicas, because of which a refusal may come with the first command",
+    "lock_memory": "locks memory when it is first used; memcached locks all at once. "
+                   "With `-o lock_memory_required` the server does not start if that fails",
+    "verbose": "logs what the server does, never what clients send; use `watch` for that",
     "pidfile": "written with and without `-d`",
-    "threads": "same, but at most 512; there are as many shards of the data unless `-m` is small",
-    "max_reqs_per_event": "same; what others wait for is cut by time as well (`mayfly_conn_deferrals`)",
+    "threads": "same, but at most 512; the data has as many shards, unless `-m` is small",
+    "max_reqs_per_event": "same; a turn is also limited by its work (`mayfly_conn_deferrals`)",
     "enable_sasl": "same; not together with `-Y`",
-    "auth_file": "not experimental: `-o auth_timeout` and five failures close a connection, SIGHUP reads it "
-                 "again, and clients whose user is gone have to leave",
+    "auth_file": "not experimental: `-o auth_timeout` and five failures close a connection, SIGHUP reads the file "
+                 "again, and clients whose user was removed are disconnected",
     "memory_file": "same; every clean stop keeps the items, not only SIGUSR1, and `-m`, `-I` and more `-t` may "
                    "change. memcached's own file is not read",
     "max_item_size": "same; without the errors about chunks and pages",
-    "hashpower": "a hint: cut to what `-m` bears, and the index grows and shrinks in small steps anyway",
-    "lru_crawler": "switches the search for expired keys in the background, which is always due at the "
-                   "deadline and needs no pass over all items",
-    "read_buf_mem_limit": "0 is 24 MB where memcached has no limit; who keeps most and does not move is closed",
+    "hashpower": "a hint that `-m` limits; the index grows and shrinks in small steps anyway",
+    "lru_crawler": "turns the background search for expired keys on and off; it finds keys at their "
+                   "deadline without a pass over all items",
+    "read_buf_mem_limit": "0 means 24 MB, and no limit in memcached; connections that keep most and make no progress are closed",
     "unix_socket": "same; `-o listen_both` keeps TCP beside it",
     "ssl_keyformat": "1 is PEM, 2 is DER; engines are not loaded",
-    "ssl_wbuf_size": "a buffer of each worker, where memcached has one of each connection",
-    "ssl_session_cache": "same; clients that resume by tickets need no cache",
-    "drop_privileges": "a forbidden call ends the process here too, after a line that names it; files are "
-                       "confined as well where the kernel has Landlock",
+    "ssl_wbuf_size": "a buffer for each worker; memcached has one for each connection",
+    "ssl_session_cache": "same; clients that resume with tickets need no cache",
+    "drop_privileges": "a forbidden call ends the process, as in memcached, after a line that names it; access to files is "
+                       "limited as well if the kernel has Landlock",
     "enable_ssl": "same; SIGHUP and `refresh_certs` load new certificates on a thread of its own",
     "disable_dumping": "same; as in 1.6.45 `stats cachedump` and `stats detail` are refused as well",
     # Those without effect whose row in options.def only says what memcached does.
@@ -119,51 +119,51 @@ REMARKS = {
     "slab_chunk_max": SLABS, "slab_sizes": SLABS, "no_chunked_items": SLABS,
     "lru_maintainer": LRU, "hot_lru_pct": LRU, "warm_lru_pct": LRU, "hot_max_factor": LRU,
     "warm_max_factor": LRU,
-    "temporary_ttl": "expired items leave at their deadline whatever their time to live, so none need a queue "
+    "temporary_ttl": "all expired items are removed at their deadline, so those with a short time to live need no queue "
                      "of their own",
     "lru_crawler_sleep": "`expire_effort` and `expire_cpu_pct` say how hard the search tries",
     "lru_crawler_tocrawl": "`expire_effort` and `expire_cpu_pct` say how hard the search tries",
     "tail_repair_time": "nothing leaks references to items",
     "hash_algorithm": "the hash is keyed, so that clients cannot choose keys that collide",
-    "napi_ids": "workers take connections by themselves",
+    "napi_ids": "workers do not depend on NAPI ids",
 }
 
 # Features that are refused, and what to do instead.
 INSTEAD = {
     "external storage": "values stay in memory; keep those machines on memcached",
-    "proxy": "twemproxy or mcrouter stands in front as before, or a memcached that is only a proxy",
+    "proxy": "use twemproxy, mcrouter, or a memcached that is only a proxy",
 }
 
 STAT_REMARKS = {
-    "version": "`1.6.45`, the version of the protocol that is spoken; mayfly's own is `mayfly_version`",
+    "version": "`1.6.45`, the version of the protocol; mayfly's own is `mayfly_version`",
     "libevent": "the version of libuv",
-    "connection_structures": "open connections and listening sockets; nothing is kept of closed ones",
+    "connection_structures": "open connections and listening sockets; closed ones keep no structure",
     "response_obj_bytes": "replies that wait to be sent, of all connections",
     "read_buf_count": "the number of workers: each has one buffer",
-    "read_buf_bytes": "those buffers, and what connections keep of unfinished requests",
-    "limit_maxbytes": "the limit of all that grows with the data, not of item pages",
-    "bytes": "header, key and value of items, as there; the header is smaller",
+    "read_buf_bytes": "these buffers, and the unfinished requests that connections keep",
+    "limit_maxbytes": "the limit of everything that grows with the data, not of item pages",
+    "bytes": "header, key and value of items, as in memcached; the header is smaller",
     "hash_power_level": "of all shards together",
     "hash_bytes": "of all shards together; counted within `limit_maxbytes`",
     "lru_crawler_starts": "cycles of the search for expired keys, several a second",
-    "crawler_reclaimed": "items that this search found",
-    "crawler_items_checked": "items that it looked at",
+    "crawler_reclaimed": "items found by this search",
+    "crawler_items_checked": "items examined by this search",
     "reclaimed": "all expired and flushed items whose memory can be used again; memcached counts those "
                  "whose memory a store took",
     "slab_global_page_pool": "free segments of memory",
     "moves_to_warm": "items promoted because they were hit",
     "moves_within_lru": "items kept for another round because they were hit",
-    "direct_reclaims": "stores that had to make more room than their share",
-    "conn_yields": "as there; see also `mayfly_conn_deferrals`",
-    "get_expired": "as there, by the millisecond",
-    "malloc_fails": "a store that finds no room counts in `store_no_memory`",
+    "direct_reclaims": "stores that had to make room beyond their share",
+    "conn_yields": "as in memcached; see also `mayfly_conn_deferrals`",
+    "get_expired": "as in memcached, to the millisecond",
+    "malloc_fails": "stores without room count in `store_no_memory`",
     "log_worker_written": "events for watchers",
 }
 ZERO_REMARKS = [
     (r"slab", "there are no slab pages to move"),
-    (r"lru_crawler_running", "the search for expired keys runs in small slices, all the time"),
+    (r"lru_crawler_running", "the search for expired keys runs continuously, in small slices"),
     (r"lru_|lrutail_|moves_to_cold", "there are no such queues"),
-    (r"napi|round_robin", "workers take connections by themselves"),
+    (r"napi|round_robin", "workers do not depend on NAPI ids"),
     (r"response_obj_count|read_buf_bytes_free", "there is no such pool"),
 ]
 

@@ -357,8 +357,8 @@ def test_the_alert_of_a_restart_tells_how_many_items_there_are():
                         "exp_labels": {"severity": "info", "job": "mayfly", "instance": "a:1"},
                         "exp_annotations": {
                             "summary": "a:1 started 2m 0s ago, and has %s" % words,
-                            "description": "Few items: the cache is cold. mayfly_restart_state is 1 if memory_file brought "
-                                           "the items back."}}]}]}]}, f)
+                            "description": "Few items: the cache is cold. mayfly_restart_state is 1 if memory_file restored "
+                                           "the items."}}]}]}]}, f)
             done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                   text=True, timeout=mayfly.PATIENCE, check=False)
             assert done.returncode == 0, done.stdout
