@@ -13,8 +13,8 @@
  *     bench_aside --sim ITEMS | --sim-bytes BYTES [the same keys and sizes]
  *     bench_aside --footprint [the same keys and sizes]
  *
- * With --sim it plays the same requests to the caches of ideal.h instead, which hold so many
- * items, or, with --sim-bytes, items of so many bytes: key, value, and SIM_OVERHEAD. With
+ * With --sim it plays the same requests to the caches of ideal.h instead. They hold this number
+ * of items, or with --sim-bytes this many bytes of keys, values, and SIM_OVERHEAD an item. With
  * --footprint it only counts the objects and the bytes of their keys and values. Tenants play
  * the trace, each with keys of its own, each beginning a part of it after the one before. The
  * size of a value belongs to its key: spread evenly, by default; skewed: log-normal, half of
@@ -55,7 +55,7 @@ static struct {
 
 /* One connection: a batch of sets for what was missed, then gets. */
 struct conn {
-    struct wire wire; /* stands first */
+    struct wire wire; /* must be the first member */
     uint64_t gets[BATCH_MAX];
     uint64_t missed[BATCH_MAX];
     unsigned sets_waiting, get_count, gets_done, missed_count;

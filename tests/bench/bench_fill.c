@@ -7,9 +7,9 @@
  *     bench_fill [-t THREADS] [-S SHARDS] [-m MIB] [-s BYTES] [-f PERCENT] [-p NANOSECONDS]
  *                [-c] [-e] [-i] [-r ROUNDS]
  *
- * A round fills half of a fresh engine of MIB (-m), or so much of it (-f): with more than it
+ * A round fills half of a fresh engine of MIB (-m), or this part of it (-f): with more than it
  * bears items are evicted and remembered. -p: the time between two sets of a thread,
- * which stands for the rest of a request. -c: the times are those of the thread's CPU, which do
+ * which represents the rest of a request. -c: the times are those of the thread's CPU, which do
  * not depend on what else the machine does, but do not show how long a set waits for a lock.
  * -e: the items have deadlines. -i: the index is made for them, so it does not grow.
  *

@@ -53,7 +53,7 @@ static struct {
 
 /* One connection: the batch in flight and how far its replies are read. */
 struct conn {
-    struct wire wire;  /* stands first */
+    struct wire wire;  /* must be the first member */
     unsigned waiting;  /* requests without their whole reply */
     uint64_t value_id; /* the key of the value that is coming */
     unsigned got;      /* text: values of the get that is being answered */
@@ -71,7 +71,7 @@ static uint32_t zipf_at;
 static uint64_t rng_state;
 static struct counts counts;
 static uint64_t to_send;    /* requests of this phase not yet sent */
-static uint64_t done_until; /* so many replies end this phase */
+static uint64_t done_until; /* number of replies that ends this phase */
 static uint64_t fill_next;
 
 static struct conn *conn_of(struct wire *w)

@@ -229,7 +229,7 @@ static void print_probes(struct bench *b, int kind, const char *name)
 
 /* ---- moving ------------------------------------------------------------------------------ */
 
-/* Every so many of the runs of the first shard go to the second. */
+/* One of this number of runs of the first shard goes to the second. */
 static void plan_runs(struct move_plan *p, uint32_t every)
 {
     move_plan_init(p);

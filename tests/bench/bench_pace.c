@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A load that keeps to a timetable: gets, and sets, of a given rate, whatever the server does.
- * What a request takes counts from when it was due, so that a server that stands still pays for
- * all that had to wait. Meanwhile the server is asked for items and bytes, and its resident set
- * and CPU time are read. How late the program itself was is told beside: where that is much,
- * the machine was busy and the latencies are not the server's.
+ * A load with a timetable: gets and sets at a given rate, whatever the server does.
+ * The time of a request counts from when it was due, so that a hanging server is charged with
+ * all waiting requests. Meanwhile the program reads items and bytes of the server, its resident
+ * set and its CPU time. It also reports its own delay: if that is large, the machine was busy
+ * and the latencies are not the server's.
  *
  *     bench_pace --port N [--pid N] [--proto text|resp] [--conns N] [--size BYTES]
  *                [--live N [--live-ttl S-S]] [--dying N [--dying-size BYTES]]
@@ -12,8 +12,8 @@
  *                [--get-rate R] [--set-rate R [--ttl S-S]]
  *                [--before S] [--after S-S] [--sample S] [--window S] [--seed N]
  *
- * The live keys are stored first, then the dying ones. The streams begin; so many seconds later
- * comes the event, at which the dying keys go: all have the same deadline, or are deleted,
+ * The live keys are stored first, then the dying ones. The streams begin. The event follows
+ * after --before seconds and removes the dying keys: all have one deadline, or are deleted,
  * overwritten by values of --size, or everything is flushed. The run ends when 99.9 % of them
  * are gone and the first time of --after is over, or at its second time. Sets of the stream are
  * of keys of their own, with times to live of --ttl.

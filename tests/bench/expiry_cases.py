@@ -139,7 +139,7 @@ class Rig:
 # ---- what a run of bench_pace comes to -----------------------------------------------------------
 
 def time_until(got, column, share, left_of=None):
-    """Seconds from the event until so large a share of what the dying keys added is gone; None if
+    """Seconds from the event until this share of what the dying keys added is gone; None if
     that did not happen."""
     base = 0 if left_of == "all" else got["base"][column]
     full = got["full"][column]
@@ -408,7 +408,7 @@ def played(rig, server, options, data):
 
 
 def limit_of(rig, options, data, percent):
-    """MiB that are so much of the footprint."""
+    """MiB of this share of the footprint."""
     footprint = rig.tool("bench_aside", None, options + ["--footprint"], data)["bytes"]
     return max(8, round(footprint * percent / 100 / 1048576))
 

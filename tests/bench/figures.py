@@ -139,7 +139,7 @@ def behind(medians):
 
 
 def gains_table(data):
-    """Rows of cells, beside one another what stands below one another in the table of runs."""
+    """Rows of cells that are side by side here, and below one another in the table of runs."""
     medians = medians_of(data, "hits")
     gains = gains_of(medians)
     rows = [["trace, size of the cache", "mayflyd", "memcached", "redis LRU", "redis LFU", "points over the better"]]
@@ -210,9 +210,9 @@ EXPERIMENTS = [
         ["web12 10 %", "web12 30 %"],
         [Bar("points of hit ratio over the better peer, mean of the recorded at 10 and 30 %", gain("recorded"), 3, True),
          Bar("the same of the made", gain("made"), 3, True),
-         Bar("cells more than half a point behind the better peer", behind, 0)],
+         Bar("cells more than half a point below the better peer", behind, 0)],
         "Each request is a get, and a set after a miss, from an empty cache. The size is in percent of what all keys "
-        "and values of the trace take, and is given to `-m` or `maxmemory`; what was resident at the end is told beside. "
+        "and values of the trace take, and is given to `-m` or `maxmemory`; the resident memory at the end is shown, too. "
         "redis is the better one of its LRU and its LFU. web12 and orm-night are [recorded](../tests/bench/traces/README.md), "
         "and so are those that BENCH_TRACES named: orm-night long (700 000 requests), arc-oltp, cloudphysics-io and sprite. "
         "The others are made: zipf by Zipf's law with that exponent, scans with scans of keys that never come back, "
@@ -299,7 +299,7 @@ BY_NAME = {e.name: e for e in EXPERIMENTS}
 
 
 def median_of(values):
-    """The median, where None stands for never."""
+    """The median, where None means never."""
     v = sorted(math.inf if x is None else x for x in values)
     n = len(v)
     middle = v[n // 2] if n % 2 else (v[n // 2 - 1] + v[n // 2]) / 2
@@ -370,7 +370,7 @@ def bars(data, experiment):
 
 
 def median_run(data, experiment, case, server, figure):
-    """The run that stands for the others in a picture, by its place among them."""
+    """The run that represents the others in a picture, by its place among them."""
     runs = runs_of(data, experiment, case, server, figure)
     runs.sort(key=lambda r: math.inf if r["figures"][figure] is None else r["figures"][figure])
     return runs[(len(runs) - 1) // 2] if runs else None

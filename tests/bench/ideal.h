@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ideal caches, which hold so much and waste nothing: LRU, S3-FIFO (J. Yang et al., SOSP 2023)
+ * Ideal caches with a given limit that waste nothing: LRU, S3-FIFO (J. Yang et al., SOSP 2023)
  * with a threshold of one and of two hits, and MIN, which knows what is to come: it drops what
  * is used last (L. A. Belady, 1966), and does not take what would be. Where sizes differ MIN is
  * no bound, but close to one.

@@ -2,7 +2,7 @@
 /*
  * An internal part of bench_pace: its connections. Requests of a stream are sent at their due
  * times, over its connections in turn, whatever became of those before; a reply is counted from
- * the due time of its request. So a server that stands still is charged with all that waited.
+ * the due time of its request. So a server that hangs is charged with all waiting requests.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@
 enum kind { FOR_GETS, FOR_SETS, FOR_BULK, FOR_WATCH };
 
 struct conn {
-    struct wire wire; /* stands first */
+    struct wire wire; /* must be the first member */
     enum kind kind;
     bool is_composed;        /* not handed to the socket yet */
     bool has_value;          /* gets of the text protocol: the reply began with a value */

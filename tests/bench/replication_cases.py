@@ -58,7 +58,7 @@ class Node(expiry_cases.Server):
         super().stop()
 
     def cpu(self):
-        """CPU seconds so far, by the clock of the process, as clock_getcpuclockid() finds it."""
+        """CPU seconds used, by the clock of the process, as clock_getcpuclockid() finds it."""
         return time.clock_gettime(~self.process.pid << 3 | 2)
 
     def yield_cpu(self):

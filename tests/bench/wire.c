@@ -162,7 +162,7 @@ static void on_readable(struct wire *w, const struct wire_client *client)
     client->on_taken(w);
 }
 
-/* Serve what becomes ready within so many ms; returns whether anything did. */
+/* Serve connections that become ready within `ms`. Returns whether any did. */
 static bool serve(const struct wire_client *client, int ms)
 {
     struct epoll_event events[EVENTS];

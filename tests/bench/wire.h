@@ -13,7 +13,7 @@
 
 #define WIRE_TAIL_BYTES 1024u
 
-/* One connection; stands first in what a client knows of it. */
+/* One connection; the first member of a client's own struct. */
 struct wire {
     int fd;
     bool is_writing; /* not everything was sent yet */
@@ -50,7 +50,7 @@ void wire_send(struct wire *w);
 /* Send and receive on all connections until the client has enough. */
 void wire_run(const struct wire_client *client, bool (*has_enough)(void));
 
-/* Send and receive what is ready; wait for it so many seconds at most. */
+/* Send and receive what is ready; wait for that up to the given number of seconds. */
 void wire_poll(const struct wire_client *client, double wait_s);
 
 /* A reply was not what it should be. The first is kept to be shown. */

@@ -2,7 +2,7 @@
 /*
  * Faults of the disk for a program that runs, by LD_PRELOAD: from the n-th call on files in one
  * folder, calls fail, are short, hang, or the process ends there. MAYFLY_INJECT_DIR is the
- * folder; what is to happen stands in the file MAYFLY_INJECT, which is mapped, so that a test
+ * folder; the faults are described in the file MAYFLY_INJECT, which is mapped, so that a test
  * changes it while the program runs (tests/common/inject.py).
  *
  * It also sees what must never happen: a file that is made durable after a write or an fsync of
@@ -50,7 +50,7 @@ enum how { FAIL, SHORT, DIE, HANG };
 struct plan {
     _Atomic uint64_t kinds; /* that are looked at */
     _Atomic uint64_t nth;   /* from 1; 0: nothing happens */
-    _Atomic uint64_t times; /* so many fail, from the n-th on */
+    _Atomic uint64_t times; /* number of calls that fail, from the n-th on */
     _Atomic uint64_t how;
     _Atomic uint64_t number; /* the errno */
     _Atomic uint64_t seen;   /* calls of these kinds since it was set */
@@ -65,7 +65,7 @@ struct plan {
 #define FILES 256
 #define FDS   1024
 
-/* By name, as a file may be opened anew. */
+/* By name, as a file may be opened again. */
 struct file {
     char name[NAME_MAX + 1]; /* empty: the folder itself */
     bool is_folder;

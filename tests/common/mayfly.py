@@ -61,7 +61,7 @@ def best_of(measure, limit, patience=20):
 
 
 def in_parallel(run, cases):
-    """Call run(case) of all cases at once, each in a thread: for tests that wait. The first that fails is told."""
+    """Call run(case) of all cases at once, each in a thread: for tests that wait. Raises the first failure."""
     with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
         for result in [pool.submit(run, case) for case in cases]:
             result.result()
@@ -333,7 +333,7 @@ class Daemon:
             return int(f.read().split()[1]) * resource.getpagesize()
 
     def cpu(self):
-        """CPU seconds so far, of all threads. The clock of a process needs no statistics, which a
+        """CPU seconds used by all threads. The clock of a process needs no statistics, which a
         kernel may be built without; its number is computed as clock_getcpuclockid() does."""
         return time.clock_gettime(~self.pid << 3 | 2)
 
@@ -350,7 +350,7 @@ class Daemon:
 
     @contextlib.contextmanager
     def paused(self):
-        """Within it the daemon stands still: what is sent meanwhile is all there when it goes on."""
+        """Stops the daemon within it: all that is sent meanwhile is there when it continues."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             wait_for(self.has_stopped, "the daemon stands still")

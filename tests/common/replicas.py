@@ -83,7 +83,7 @@ class Node(mayfly.Daemon):
 
 
 def level(primary, *replicas, count=1):
-    """Wait until these replicas, of which so many follow the primary directly, have all that was changed."""
+    """Wait until these replicas have all changes; the given number of them follow the primary directly."""
     for r in replicas:
         r.online()
     said = primary.c.ask(b"wait %d 100000" % count)

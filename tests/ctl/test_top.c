@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* sample, top, bar: what is made of two answers, and where it stands on a screen of 80x24. */
+/* sample, top, bar: the figures of two answers, and their places on a screen of 80x24. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Runs scripted dialogues: what clients send, what must come back, how the clock moves, and
  * what must change in the counters. Each file gets a daemon of its own (mayflyd-test, whose
- * clock stands still and whose sampler is held) and runs twice: as written, and with every line
+ * clock is frozen and whose sampler is held) and runs twice: as written, and with every line
  * delivered byte by byte.
  *
  *     # comment
@@ -21,11 +21,11 @@
  *     @ operator           or on one to the operator's control socket
  *     half-close           send no more on this connection; answers may still come
  *     sampler on|off       let expired keys be collected, or hold that
- *     repeat 1000          run the lines up to `end` so many times; may be nested
+ *     repeat 1000          run the lines up to `end` this many times; may be nested
  *     end
  *
- * In a text, \r \n \t \0 \\ and \xHH stand for bytes, and \*1000{text} for so many of the text
- * in braces, without escapes of its own.
+ * In a text, \r \n \t \0 \\ and \xHH mean bytes, and \*1000{text} repeats the text in braces
+ * this many times; it has no escapes of its own.
  *
  * A dialogue ends with a `version` request on every connection, so that surplus answers show.
  * With DIALOGUE_SERVER=path the dialogues run against that server instead, to compare with
@@ -51,7 +51,7 @@
 #define CONNS_MAX    11
 #define OPERATOR     10 /* the connection to the control socket */
 #define COUNTERS_MAX 256
-#define WAIT_MS      100000 /* only a hang takes so long */
+#define WAIT_MS      100000 /* only a hang takes longer */
 #define BYTEWISE_MAX                                                                           \
     4096u /* longer texts are sent whole, also when bytes are sent one by one */
 #define READ_BYTES 65536u

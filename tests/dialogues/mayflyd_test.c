@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The daemon for scripted dialogues: the same libraries and options, a clock that stands still
+ * The daemon for scripted dialogues: the same libraries and options, a frozen clock
  * from the start, and a sampler that is held. With MAYFLY_TEST_CONTROL=<path> in the
  * environment it listens on a second unix socket for lines:
  *

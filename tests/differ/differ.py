@@ -3,7 +3,7 @@
 """The same bytes sent to memcached and to mayflyd have to give the same answers, in the text
 protocol (streams.py) and in the binary one (binary_streams.py).
 
-The reference is memcached 1.6.45. An older one, such as that of Debian, stands for it where both
+The reference is memcached 1.6.45. An older one, such as that of Debian, replaces it where both
 answer the same; where they do not, the answer of 1.6.45 is in recorded.txt (recorded.py).
 
 Each stream is played on a fresh connection to an empty cache: the scripted ones whole to both, and to

@@ -238,7 +238,7 @@ def compare_streams(servers, streams, variants, read):
 
 def compare_rows(servers, rows, read):
     """Each reads what the row of an intended difference says: sent, memcached's, mayflyd's, reason.
-    None stands for an answer that varies."""
+    None means an answer that varies."""
     different = 0
     for sent, theirs, ours, reason in rows:
         for server, want in zip(servers, (theirs, ours)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the commands of a guide as they stand there, and compares what they print.
+"""Runs the commands of a guide unchanged, and compares their output.
 
 A block of the page that begins with ```console has commands, after "$ ", each followed by what it prints; a
 line that ends in a backslash, or with a parenthesis open, goes on. In what is printed "..." stands for anything within a

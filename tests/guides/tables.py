@@ -232,7 +232,7 @@ def markdown(head, rows):
 
 
 def merged(rows):
-    """Names with the same verdict and remark in one row, where the first of them stands."""
+    """Names with the same verdict and remark in one row, at the place of the first."""
     found = {}
     for name, what, remark in rows:
         found.setdefault((what, remark), []).append(name)

@@ -122,7 +122,7 @@ def stores():
 
 
 def with_value(line, length):
-    """The line with as many bytes behind it as it says; None: that are too many to be sent."""
+    """The line, followed by as many bytes as it says; None: too many to be sent."""
     if re.fullmatch(rb"\d{1,12}", length) is None:
         return line + b"\r\nvv"
     return line + b"\r\n" + b"v" * int(length) if int(length) < 1000 else None
@@ -308,7 +308,7 @@ def test_client_that_may_everything():
 # ---- frames, datagrams ------------------------------------------------------------------------------
 
 def frames():
-    """Frames that can be sent one behind the other, and those that end the connection or leave it waiting."""
+    """Frames that can follow each other, and those that end the connection or leave it waiting."""
     keys = [b"", b"key", b"x" * 250] + WORDS
     good, bad = [], []
     for r in rows("proto/opcodes.def", "OPCODE"):

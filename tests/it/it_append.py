@@ -320,7 +320,7 @@ def test_when_it_is_durable():
 
 
 class Stopped:
-    """A thread of a process that stands still, as if the disk did."""
+    """A thread of a process that is stopped, as if the disk hung."""
 
     def __init__(self, pid, name):
         self.libc = ctypes.CDLL(None, use_errno=True)
@@ -373,7 +373,7 @@ def test_who_changes_something_waits_for_the_disk():
 
 
 def test_changes_wait_for_a_full_log_that_is_behind():
-    """Before the rings of changes overflow. Whoever only reads does not."""
+    """Before the rings of changes overflow. Clients that only read do not wait."""
     def store():
         with d.operator() as c:
             while not is_over:

@@ -250,7 +250,7 @@ def test_many_users():
 
 def test_guesses_end_the_connection():
     """The fifth wrong password is the last one of a connection; what was sent after it is not looked at.
-    The log names peer and user, however often the peer connects anew, and never the password."""
+    The log names peer and user, however often the peer reconnects, and never the password."""
     with Guarded("-t", "2") as g, g.known() as c:
         for _ in range(4):
             with g.daemon.client() as guesser:
@@ -429,7 +429,7 @@ def test_relative_path_in_the_background():
             wait_for(lambda: not os.path.exists(pidfile), "it ends")
 
 
-# Hashes of "secret" with the least effort, and of "heavy" with so much that a check takes seconds.
+# Hashes of "secret" with the least effort, and of "heavy" with an effort of seconds for a check.
 YESCRYPT = (b"$y$j75$k2XAnEHBqQ1Ct2aMXFKNa/HAmA1BpMnBsYHMWB4NZN4$"
             b"HDtJcZhEDN4lYyPsFs6qifx7sabk8w1.1PAkGR8ixD6")
 BCRYPT = b"$2b$04$KBCwKxOzLha2MUDgW0PjXe/hE/UCO9qF89dOydoHjSwxcHev5LRn."

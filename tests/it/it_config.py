@@ -169,7 +169,7 @@ def die_by_eviction(c, i):
 
 
 def check_lazyfree(name, die):
-    """With the option the reclaimer releases values of this death, without it whoever drops them."""
+    """With the option the reclaimer releases values of this death, without it the thread that drops them."""
     with Daemon("-t", "1", "-m", "16", "-I", "2m") as d, d.operator() as c:
         change(c, **{name: "no"})
         for i in range(3):
@@ -532,7 +532,7 @@ def test_verbose():
 
 
 def test_from_all_workers_at_once():
-    """Each change is whole, whoever makes it."""
+    """Each change is applied as a whole, by whichever connection."""
     with Daemon("-t", "4") as d:
         clients = [d.operator() for _ in range(8)]
         try:

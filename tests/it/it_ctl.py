@@ -578,7 +578,7 @@ def test_top_in_a_pipe():
 
 
 def screen(t, rows=24, columns=80):
-    """What stands on the terminal, from what came so far."""
+    """The text on the terminal, from the received output."""
     import vt
     return vt.Screen(rows, columns).feed(t.text).lines()
 
@@ -861,7 +861,7 @@ class Terminal:
 
 
 def test_moves():
-    """A move that finds no room: it is told how far it is, on a terminal until it is over; and it is cancelled."""
+    """A move that finds no room: its progress is shown, on a terminal until its end; and it is cancelled."""
     with Daemon("-t", "1", "-m", "16", "-M", control=True) as d, d.operator() as c:
         count = 0
         while c.set(b"f%d" % count, b"v" * 10000) == b"STORED":

@@ -74,7 +74,7 @@ def test_form_of_metadump():
         assert keys_of([other]) == [odd]
         assert plain.group(2) == b"-1" and plain.group(5) == b"yes"
         assert plain.group(7) == b"4294967295"
-        # The daemon's clock may be up to a millisecond behind ours when a second begins.
+        # The daemon's clock may be up to a millisecond slower than ours when a second begins.
         assert began + 499 <= int(other.group(2)) <= time.time() + 501
         assert began - 1 <= int(other.group(3)) <= time.time() + 1
         assert other.group(5) == b"no" and 1000 < int(other.group(6)) < 1100

@@ -18,7 +18,7 @@ def Controlled(*args):
 
 
 def store(c, prefix, count, ttl=0):
-    """How many of so many items are stored."""
+    """How many of this number of items are stored."""
     stored = 0
     for i in range(0, count, 50):
         c.send(b"".join(b"set %s%d 0 %d %d\r\n%s\r\n" % (prefix, i + n, ttl, len(VALUE), VALUE) for n in range(50)))
@@ -27,7 +27,7 @@ def store(c, prefix, count, ttl=0):
 
 
 def gets(prefix, count):
-    """Requests for so many items, 100 in each."""
+    """Requests for this number of items, 100 in each."""
     keys = [b"%s%d" % (prefix, i) for i in range(count)]
     return [b"get " + b" ".join(keys[i:i + 100]) + b"\r\n" for i in range(0, count, 100)]
 
@@ -75,7 +75,7 @@ def test_allkeys_policies_evict_all():
 
 
 def fetch(c, prefix, count, times):
-    """Fetch so many items so often, all of them in turn."""
+    """Fetch this number of items this number of times, all of them in turn."""
     for request in gets(prefix, count) * times:
         found_by(c, [request])
 
@@ -85,7 +85,7 @@ def lost(c, prefix, count=PERSISTENT):
 
 
 def push_out(c, tag, evictions):
-    """Store keys that are fetched most, until so many items were evicted."""
+    """Store keys that are fetched most, until this number of items was evicted."""
     until, n = c.stat("evictions") + evictions, 0
     while c.stat("evictions") < until:
         prefix = b"%s-%d-" % (tag, n)

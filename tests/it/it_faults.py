@@ -90,7 +90,7 @@ def bin_set(key, length):
 
 
 def test_uploads_that_break_off():
-    """A value of ms or of a binary set that stops in the middle leaves nothing behind, and harms
+    """A value of ms or of a binary set that stops in the middle leaves nothing, and harms
     neither the old value nor the keys and flags of others."""
     size = 700000
     rng = random.Random(SEED)

@@ -49,7 +49,7 @@ def said_by(*args):
     return done.returncode, done.stdout
 
 
-# What to give to names that need a value; the others stand alone.
+# Values for names that need one; the others have none.
 VALUES = {"slab_automove_ratio": "0.5", "slab_automove_window": "10", "slab_automove_freeratio": "0.1",
           "tail_repair_time": "10", "hash_algorithm": "jenkins", "lru_crawler_sleep": "10", "lru_crawler_tocrawl": "10",
           "hot_lru_pct": "10", "warm_lru_pct": "10", "hot_max_factor": "0.5", "warm_max_factor": "3",

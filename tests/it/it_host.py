@@ -105,7 +105,7 @@ def test_silent_clients_are_asked():
 # ---- connections that nobody has accepted yet ------------------------------------------------------
 
 def waiting_connections(backlog):
-    """How many clients the system takes on while the daemon stands still."""
+    """Number of clients that the system accepts while the daemon is stopped."""
     with Daemon("-t", "1", "-b", str(backlog)) as d, contextlib.ExitStack() as stack:
         with d.paused():
             for n in range(1000):

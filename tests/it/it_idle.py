@@ -17,7 +17,7 @@ WINDOW = 2.0
 
 
 def wakeups(d):
-    """How often its workers have gone to sleep so far."""
+    """Number of times that its workers have gone to sleep."""
     total = 0
     for task in os.listdir("/proc/%d/task" % d.pid):
         with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:

@@ -83,7 +83,7 @@ def test_a_get_of_an_expired_key_waits_for_no_log():
             got = b.ask(line % n)
             assert got in (b"END", b"EN", b"NOT_FOUND"), (line, got)
         assert o.shard_sum("expired_lazy") > lazily
-        # Whoever changes something waits as ever, also if that drops an item.
+        # Changes wait as ever, also if they drop an item.
         c.send(b"set due6 0 0 1\r\nx\r\n")
         b.send(b"delete later\r\n")
         assert o.ask(b"get due7") == b"END"
@@ -101,7 +101,7 @@ ALL_KINDS = ("open", "write", "sync", "range", "rename", "unlink", "truncate", "
 
 
 def some(count, n=4):
-    """Which of so many calls are to fail."""
+    """Which calls of this number are to fail."""
     if os.environ.get("MAYFLY_INJECT_ALL") or count <= n:
         return range(1, count + 1)
     return sorted({1 + (count - 1) * j // (n - 1) for j in range(n)})

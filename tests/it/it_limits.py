@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits on connections: -c serves exactly so many, refuses the rest as memcached does, and
+"""Limits on connections: -c serves exactly this number, refuses the rest as memcached does, and
 recovers; when descriptors run out, accepting pauses without spinning, and resumes."""
 import os
 import resource
@@ -122,7 +122,7 @@ class Both(Daemon):
 
 
 def test_administrator_comes_in_when_all_places_are_taken():
-    """Connections over the unix socket have places beyond -c; TCP has all of -c, whoever came first."""
+    """Connections over the unix socket have places beyond -c; TCP has all of -c, in whichever order they came."""
     for option in ("maxconns_fast", "no_maxconns_fast"):
         with Both("-c", "5", "-A", "-t", "2", "-o", "listen_both,admin_conns=2," + option) as d:
             with d.admin() as first:
@@ -173,7 +173,7 @@ def test_unix_sockets_alone_have_no_places_of_their_own():
 
 
 def test_workers_take_turns():
-    """Connections are dealt evenly, whoever they are and wherever they came."""
+    """Connections are distributed evenly, whatever their address and listener."""
     with Daemon("-t", "4") as d, d.client() as c:
         before = [int(c.stats(b"shards")["%d:total_connections" % i]) for i in range(4)]
         clients = [d.client() for _ in range(40)]

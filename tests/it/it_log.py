@@ -122,7 +122,7 @@ def test_everything_is_written_at_the_end():
 
 
 def test_background_says_what_it_has_to_before_it_leaves():
-    """With -d the messages of the start reach whoever has started it, up to the last."""
+    """With -d all messages of the start reach the starting process."""
     folder = tempfile.mkdtemp(prefix="mayfly-it.")
     try:
         pid_file = os.path.join(folder, "pid")

@@ -16,7 +16,7 @@ from mayfly import Daemon, Inapplicable, Skip                           # noqa: 
 PAGE = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "man", "mayflyd-stats.inc")
 KINDS = "get|set|delete|arith|touch|admin|other"
 
-# How an answer's names become those of the page: what the page says stands before them.
+# How an answer's names become those of the page: the page describes their prefix.
 BEFORE = {
     "stats items": r"items:1:",
     "stats slabs": r"1:",

@@ -26,7 +26,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 @contextlib.contextmanager
 def folder(**files):
-    """A folder with these files, in which the test then is; __ in a name stands for a point."""
+    """A folder with these files, as the working directory; __ in a name means a point."""
     here = os.getcwd()
     made = tempfile.mkdtemp(prefix="mayfly-it.")
     os.chmod(made, 0o755)
@@ -56,7 +56,7 @@ def run(*args, user=True, env=None):
 
 
 def printed(*args, **kw):
-    """What --print-config says: {name: (value as it stands there, source)}."""
+    """The output of --print-config: {name: (printed value, source)}."""
     status, out, err = run("--print-config", *args, **kw)
     assert status == 0 and err == "", (args, status, err)
     found = {}
@@ -209,7 +209,7 @@ def test_flags_that_exclude_each_other():
                      ["--memcached-conf=a.conf", "--memcached-conf=a.conf"]):
             status, out, err = run(*args)
             assert status == 64 and out == "" and "can be given once" in err, (args, err)
-        # Whoever asks for help gets it, whatever the file.
+        # Help is printed, whatever the file.
         status, out, err = run("--config", "none", "--help")
         assert status == 0 and err == "" and "--memcached-conf" in out
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits for each address, and clients behind a balancer: the header of the PROXY protocol says who they
+"""Limits for each address, and clients of a balancer: the header of the PROXY protocol says who they
 are, for limits, statistics and watchers."""
 import os
 import select

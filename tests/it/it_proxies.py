@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Several servers behind the proxy of memcached, by the routes of docs/operating.md. Debian's memcached has no proxy:
+"""Several servers of a proxy of memcached, by the routes of docs/operating.md. Debian's memcached has no proxy:
 MEMCACHED_PROXY names one that was built with --enable-proxy."""
 import contextlib
 import os

@@ -520,7 +520,7 @@ def test_a_replica_that_collects_nothing():
             return b.c.stat("curr_items") == 100
         wait_for(are_there, "a try in time")
         wait_for(lambda: a.c.stat("curr_items") == 0, "the primary lets them go")
-        # The replica's clock is behind by what a message took: it may show them for as long.
+        # The replica's clock is slower by the time of a message: it may show them for as long.
         wait_for(lambda: not b.c.get(*[b"e%d" % n for n in range(100)]), "the replica hides them")
         assert b.c.stat("curr_items") == 100, b.c.stat("curr_items")
         # Written again meanwhile, some of them.

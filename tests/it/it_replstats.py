@@ -59,7 +59,7 @@ class FakePrimary:
         self.sock.sendall(sealed(first))
 
     def go_on(self, ahead_ms, more):
-        """Continue the history that the replica has, with so many bytes to come."""
+        """Continue the replica's history, with this number of bytes to come."""
         self.sock, _ = self.listener.accept()
         self.sock.settimeout(mayfly.PATIENCE)
         self.file = self.sock.makefile("rb")

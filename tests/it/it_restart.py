@@ -76,7 +76,7 @@ def dump(o, keys):
 
 
 def near(seen, then):
-    """The same; a deadline is the same instant by the clock that does not step, and is told by the other."""
+    """The same; a deadline is the same instant by the clock that does not step, and is shown by the other."""
     assert seen.keys() == then.keys()
     for key, value in seen.items():
         if len(value) == 3 and len(then[key]) == 3:

@@ -29,7 +29,7 @@ def Daemon(path, *args, **kw):
 
 @contextlib.contextmanager
 def folder(**files):
-    """A folder with these files; __ in a name stands for a point."""
+    """A folder with these files; __ in a name means a point."""
     with tempfile.TemporaryDirectory(prefix="mayfly-rewrite.") as made:
         os.chmod(made, 0o755)
         for name, text in files.items():

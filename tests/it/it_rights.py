@@ -314,7 +314,7 @@ def test_prefixes():
         long_line = b" ".join([b"app1:%d" % i for i in range(3000)])
         assert c.get(*long_line.split()) == {}
         assert c.ask(b"get " + long_line + b" other") == NO_KEY
-        # A key that comes as base64 counts as what it stands for.
+        # A base64 key counts as the decoded key.
         assert first_line_is_refusal(c, b"mg YXBwMTph b v") is None
         assert first_line_is_refusal(c, b"mg b3RoZXI= b v") == NO_KEY
         # Commands without a key that tell of others, or touch them.
@@ -361,7 +361,7 @@ def test_listeners():
 
 
 def test_rules_for_listeners_that_are_not_there():
-    """Whoever wrote such a rule meant to limit somebody: the log says so at the start and after a reload."""
+    """The author of such a rule meant to limit a client: the log says so at the start and after a reload."""
     with Ruled("listener pubilc read\nlistener unix all\n", "-t", "1") as d:
         wait_for(lambda: 'access, there is no listener "pubilc" (line 1)' in d.log(), "it is logged")
         assert '"unix"' not in d.log(), d.log()

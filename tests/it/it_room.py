@@ -14,7 +14,7 @@ from mayfly import Daemon, Inapplicable, pattern, wait_for              # noqa: 
 
 KIB = 1 << 10
 MIB = 1 << 20
-ITEM_EXTRA = 200    # more than what counts against -I besides the value
+ITEM_EXTRA = 200    # more than what counts against -I in addition to the value
 
 
 def check_room(d, megabytes, largest):
@@ -212,7 +212,7 @@ def test_stores_go_on_while_all_else_falls_due():
 
 
 def test_no_thread_is_behind_the_others():
-    """Whoever enters shards has the priority of the workers: one with less could lose the CPU to others
+    """Each thread that enters shards has the priority of the workers: one with less could lose the CPU to others
     while it is in a shard, and the workers would wait for them. What hands the data to a client reads
     without a lock."""
     with Daemon("-t", "2", is_visible=True) as d:

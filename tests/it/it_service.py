@@ -25,7 +25,7 @@ ROOT = ["-u", "root"] if os.geteuid() == 0 else []
 # ---- what the manager hears -----------------------------------------------------------------------
 
 class Manager:
-    """A socket for notifications, and all that came so far."""
+    """A socket for notifications, and all that have arrived."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="mayfly-it.")

@@ -43,7 +43,7 @@ def median_ms(daemon, rounds=101):
 
 
 def serves_within(daemon, limit_ms, rounds=101):
-    """Is a polite client served in so much time? A busy machine may need several tries; a faulty
+    """Is a polite client served within this time? A busy machine may need several tries; a faulty
     daemon would be late each time."""
     best = best_of(lambda: median_ms(daemon, rounds), limit_ms)
     assert best < limit_ms, "median %.1f ms, limit %d" % (best, limit_ms)

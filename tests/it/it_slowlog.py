@@ -111,7 +111,7 @@ def test_a_batch_is_one_entry():
 
 
 def test_a_slow_reader():
-    """It took as long as its client let it wait, and had so many bytes."""
+    """It took as long as its client let it wait, and had this number of bytes."""
     with Daemon("-t", "1", "-m", "64", "-I", "16m", "-o", "slowlog_us=100000") as d, d.client() as c:
         assert c.set(b"large", mayfly.pattern(b"large", 6 * MIB)) == b"STORED"
         assert c.ask(b"slowlog reset") == b"OK"

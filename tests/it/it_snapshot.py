@@ -235,7 +235,7 @@ def test_a_save_under_way():
             assert p.line() == b"SERVER_ERROR not saved: the log says why"
             wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 0, "it ends")
             assert k.bytes() == old and k.names() == ["mayfly.snapshot"]
-            # Whoever stops while it is slow is not slow.
+            # A stop during a slow save is not slow.
             assert o.ask(b"bgsave") == b"OK"
             wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "a save is under way")
             d.process.kill()

@@ -199,7 +199,7 @@ def test_expiry_that_was_off_at_the_start_can_be_turned_on():
 
 
 def test_prefixes_without_end():
-    """`stats detail` counts so many prefixes apart, and all others together."""
+    """`stats detail` counts this number of prefixes separately, and all others together."""
     apart, rounds = 10000, 100
     with Daemon("-t", "2") as d, d.client() as c:
         assert c.ask(b"stats detail on") == b"OK"

@@ -87,7 +87,7 @@ def test_replicas_follow_under_load():
 
 
 def test_a_replica_that_has_nothing_to_do():
-    """It is told so in time, by the timer of the worker that it is on by then."""
+    """It gets the answer in time, by the timer of its present worker."""
     with Node("-t", "4", "-o", "repl_timeout=2") as a, Node("-o", "repl_timeout=2", of=a.port) as b:
         level(a, b)
         before = syncs(a, b)
@@ -95,7 +95,7 @@ def test_a_replica_that_has_nothing_to_do():
             threads(a.c, n)
             wait_until_parked(a.c)
             heard = figure(b.c, "repl_offset", b"replication")
-            # A ping comes by the timer alone: each makes the link younger.
+            # Pings are sent by the timer only; each one restarts the age of the link.
             wait_for(lambda: figure(b.c, "repl_silent_ms", b"replication") > 300, "nothing comes for a moment")
             wait_for(lambda: figure(b.c, "repl_silent_ms", b"replication") < 300, "and then a ping")
             assert figure(b.c, "repl_offset", b"replication") == heard

@@ -67,7 +67,7 @@ def figure(c, name):
     return int(c.stats()[name])
 
 
-# ---- what all are told -----------------------------------------------------------------------
+# ---- messages to all connections --------------------------------------------------------------
 
 def test_each_connection_goes_by_the_newest_rules():
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
@@ -101,7 +101,7 @@ def test_idle_connections_are_closed_wherever_they_are():
 
 
 def test_a_failover_closes_all_clients():
-    """They have to look for the new primary; one that is on its way is told when it has come."""
+    """They have to look for the new primary; one that is moving learns it when it has arrived."""
     with Node("-t", "2") as a, Node("-t", "2", of=a.port) as b:
         for turn in range(ROUNDS):
             one, other = (a, b) if turn % 2 == 0 else (b, a)

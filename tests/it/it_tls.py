@@ -350,7 +350,7 @@ def moves(o):
 
 
 def move(o, count, load=None):
-    """Have connections go from worker to worker and back, so often at least. Here that is one: the operator, who is alone
+    """Move connections between workers and back, at least this often. Here that is one: the operator's, which is alone
     with a client, waits for answers most of the time, and what waits stays."""
     end = moves(o) + count
     while moves(o) < end and not (load and load.errors):
@@ -536,7 +536,7 @@ def test_refresh():
 
 
 def test_refreshes_without_end_hold_nobody_up():
-    """Refreshes run beside the workers, one at a time and at most ten a second, for whoever asks: clients
+    """Refreshes run beside the workers, one at a time and at most ten a second, for all who ask: clients
     that pipeline them wait, and the others do not."""
     with Server("-t", "1") as d, d.plain() as c, contextlib.ExitStack() as stack:
         began = time.monotonic()
@@ -560,7 +560,7 @@ def test_refreshes_without_end_hold_nobody_up():
 
 
 def test_refresh_and_stop():
-    """Whoever waits for a refresh when the server stops gets an answer or the end."""
+    """A client that waits for a refresh when the server stops gets an answer or the end."""
     with Server("-t", "2") as d, d.plain() as a, d.plain() as b:
         for c in (a, b):
             c.send(b"refresh_certs\r\n" * 3)
@@ -692,7 +692,7 @@ def test_half_a_handshake_holds_nobody_up():
         with d.tls() as c, d.plain() as p:
             for i in range(50):
                 assert c.set(b"k%d" % i, b"v") == b"STORED"
-            # Unless all this has taken so long that the first of them are gone.
+            # Unless this has taken longer than the first of them live.
             assert p.stat("curr_connections") == 102 or time.monotonic() - began > 9
             # Without idle_timeout: the handshake has a limit of its own.
             wait_for(lambda: p.stat("curr_connections") == 2, "they are given up")

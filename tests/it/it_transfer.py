@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Snapshots that go over a connection: mayflyctl save and load, and the commands save - and restore behind them. What
+"""Snapshots that go over a connection: mayflyctl save and load, and their commands save - and restore. What
 comes is whole, or is said not to be, whoever goes, waits or flushes meanwhile; what is loaded brings nothing back."""
 import json
 import os
@@ -180,7 +180,7 @@ def load(d, *args, stdin=subprocess.DEVNULL):
 
 
 def test_over_tls_and_by_users():
-    """An operator may, whoever else may read and write may not; and a large value goes through records."""
+    """An operator may, a client with read and write may not; and a large value passes in parts."""
     if shutil.which("openssl") is None:
         raise mayfly.Skip("openssl is not installed")
     with open(mayfly.PROGRAM, "rb") as program:

@@ -473,7 +473,7 @@ class HoldsUp(threading.Thread):
 
 
 def test_a_stop_ends_it():
-    """Whoever asks for a stop gets one, also while another is about to take over."""
+    """A stop is carried out, even while another program is about to take over."""
     for how in (signal.SIGTERM, signal.SIGUSR1, "shutdown"):
         with folder() as where, daemon("-e", os.path.join(where, "memory"), "-A", control=True) as d:
             with Client(d.path) as c, Client(d.path) as idle:

@@ -322,7 +322,7 @@ def test_connevents():
 
 
 def test_connevents_of_idle_and_unix_clients():
-    # Of two seconds, so that a machine that stands for one does not keep the watcher from asking.
+    # Two seconds, so that a machine that hangs for one does not keep the watcher from asking.
     with Daemon("-m", "64", "-o", "idle_timeout=2") as d, Watcher(d, b"connevents") as w:
         with d.client():
             lines = w.lines_until(b"reason=idle_timeout")
@@ -436,7 +436,7 @@ class OverTcp:
 
 
 def test_two_more_may_watch_over_a_unix_socket():
-    """Whoever took all places over the network does not keep the operator from watching."""
+    """Clients that took all places over the network do not keep the operator from watching."""
     with Daemon("-m", "64", "-t", "2", "-l", "127.0.0.1", "-p", "-1", "-o", "listen_both") as d, d.client() as c:
         remote = OverTcp(d)
         watchers = [Watcher(remote, b"fetchers") for _ in range(20)]

@@ -125,7 +125,7 @@ static void wait_for_room(struct fixture *f)
     }
 }
 
-/* Must the request be made again? Waits for room first; NO_MEMORY when that was in vain. */
+/* Must the request be made again? Waits for room first; NO_MEMORY if there was none. */
 static bool has_to_wait(struct fixture *f, enum outcome *out, unsigned *waits)
 {
     if (*out != OUT_WAIT) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An engine for unit tests. Its clock stands still except for clock_advance(), and no other
+ * An engine for unit tests. Its clock is frozen except for clock_advance(), and no other
  * thread runs: a grace period passes when the test asks for one, so that a test can fix every
  * order of events. A test that needs the reclaimer's thread starts with
  * fixture_start_threaded().
@@ -42,7 +42,7 @@ extern struct engine_options fixture_options;
  */
 void fixture_policy(enum evict_choice choice);
 
-/* Start; NULL stands for the defaults. Registers the calling thread for reading. */
+/* Start; NULL means the defaults. Registers the calling thread for reading. */
 void fixture_start(struct fixture *f, const struct engine_config *cfg);
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
 
@@ -127,7 +127,7 @@ struct got {
 /* Look up and copy the value; does not mark the item as used. */
 struct got fixture_get(struct fixture *f, const char *key);
 
-/* The same, marked as used so many times. */
+/* The same, marked as used this number of times. */
 struct got fixture_use(struct fixture *f, const char *key, unsigned times);
 
 bool fixture_has(struct fixture *f, const char *key);
@@ -140,7 +140,7 @@ void fixture_check(struct fixture *f, const char *key, size_t len);
 /* Half of the slots are on their way to the second shard, and no item of them is there yet. */
 void fixture_begin_move(struct fixture *f);
 
-/* Begin a move, and cancel it when so many items were moved. */
+/* Start a move, and cancel it after this number of items. */
 void fixture_cancel_move(struct fixture *f, const struct move_plan *plan, uint64_t items);
 
 /* ---- the whole --------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ TEST(headers_of_version_2)
     memcpy(body, v4, 12);
     ck_assert_int_eq(parse(header, make(header, 0x21, 0x11, body, 500), &h), PROXY_DONE);
     ck_assert_int_eq(h.family, PROXY_INET);
-    /* For itself, whatever it adds; for a unix socket; for whom nobody knows. */
+    /* For itself, with any additions; for a unix socket; for an unknown client. */
     ck_assert_int_eq(parse(header, make(header, 0x20, 0x11, v4, 12), &h), PROXY_DONE);
     ck_assert_int_eq(h.family, PROXY_NONE);
     ck_assert_int_eq(parse(header, make(header, 0x20, 0, v4, 0), &h), PROXY_DONE);

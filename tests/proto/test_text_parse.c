@@ -594,7 +594,7 @@ TEST(a_refused_line_has_no_key)
     const struct text_limits extended = {.value_max = VALUE_MAX, .has_extensions = true};
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        size_t head = strcspn(lines[i], "%"); /* a word too long for a key stands for % */
+        size_t head = strcspn(lines[i], "%"); /* % means a word too long for a key */
         const char *tail = lines[i] + head + (lines[i][head] == '%');
         char line[1100];
         struct request req;

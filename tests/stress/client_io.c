@@ -165,7 +165,7 @@ static bool body_fill_placed(struct worker *w, const struct store *s, struct bod
     return false;
 }
 
-/* Whoever waits polls as well. */
+/* A waiting client polls as well. */
 static void wake_nobody(struct waiter *w)
 {
     (void)w;

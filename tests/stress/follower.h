@@ -15,7 +15,7 @@ struct world;
 struct follower *follower_start(struct world *world);
 
 /*
- * Wait until all has come, and compare. One that was dropped is set up anew, and compared the
+ * Wait until all has come, and compare. A dropped one is set up again, and compared the
  * next time. Context: main, while nobody else works.
  */
 void follower_audit(struct follower *f);

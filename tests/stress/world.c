@@ -40,7 +40,7 @@
 #define TURNS_WILD 1000
 #define TURNS_REST 250
 
-/* In calm phases the mover waits so long, and then mostly does so again. */
+/* Pause between the mover's steps in calm phases. */
 #define MOVER_DOZE_US 1000
 
 /* Segments sifted before a run may end, where they are; and stores in which they must be. */
@@ -368,7 +368,7 @@ static void audit(struct world *world)
     msec_t now = clock_now(&world->engine.clock);
     uint64_t items = 0;
 
-    /* A due flush would be carried out by whoever looks first, while items are counted. */
+    /* The first thread that finds a due flush would carry it out while items are counted. */
     for (uint32_t i = 0; i < world->engine.shard_count; i++) {
         shard_flush(world->engine.shards[i], now);
     }

@@ -49,7 +49,7 @@ struct scenario {
     bool moves_slots;
     uint32_t mover_rest_us; /* between two moves */
     bool changes_limit;
-    uint64_t ring_bytes; /* a mirror is fed, with rings of so many bytes; 0: none */
+    uint64_t ring_bytes; /* size of the rings that feed a mirror; 0: no mirror */
     bool follows;        /* and a replica follows */
 };
 
@@ -92,7 +92,7 @@ struct held_pin {
     uint32_t id;
     size_t whole; /* bytes of the value */
     size_t len;   /* of them before the tail, which is copied at once */
-    size_t done;  /* and read so far */
+    size_t done;  /* number read */
     char *copy;   /* of the value */
     bool is_held;
 };

@@ -38,8 +38,8 @@ MIB = 1 << 20
 KEY, VALUE = b"neighbour", b"n" * 100
 GETS_PER_SECOND = 1000
 NEIGHBOUR_PATIENCE = 20     # seconds until a get that is not answered is an error
-LATER_MS = 20               # the neighbour's worst get may be so much later than before the attack
-MORE_MIB = 48               # resident memory may exceed -m by so much
+LATER_MS = 20               # bound on how much later the neighbour's worst get is than before the attack
+MORE_MIB = 48               # bound on resident memory beyond -m
 LOG_CHARS = 4000            # of the messages of a server that died
 
 

@@ -33,7 +33,7 @@ class Attack(attack.Attack):
                 pass
 
     def honest(self, client, number):
-        """Every client logs in anew now and then."""
+        """Every client logs in again now and then."""
         with client.server.client() as c:
             key = b"honest%d" % number
             assert c.set(key, b"v" * 1000) == b"STORED"

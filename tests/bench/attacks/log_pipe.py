@@ -26,7 +26,7 @@ class Attack(attack.Attack):
         with server.client() as c:
             assert c.ask(b"verbosity 3") == b"OK"
         while True:
-            # A server that stands still answers nothing: the attacker goes on with new connections.
+            # A server that hangs answers nothing: the attacker continues with new connections.
             with contextlib.suppress(OSError, EOFError):
                 with server.client(timeout=1) as c:
                     for i in range(100):

@@ -110,7 +110,7 @@ TEST(who_goes_on_stays)
     }
 }
 
-/* Whoever has been refused does not get in by what is done from elsewhere. */
+/* A refused peer is not admitted because of logins from other addresses. */
 TEST(many_failures_are_not_pushed_out_by_few)
 {
     for (unsigned i = 0; i < 10; i++) {

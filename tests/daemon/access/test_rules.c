@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rules: what a file of rules may contain, what is told of one that is wrong, and what the
+ * rules: what a file of rules may contain, the message about a wrong one, and what the
  * rules grant together.
  */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * file: what stands at the path already, and in whose folder, never matters.
+ * file: an existing file at the path, and the owner of its folder, never matter.
  */
 #include "daemon/base/file.h"
 

@@ -48,7 +48,7 @@ static void teardown(void)
 
 TEST_FIXTURE(setup, teardown)
 
-/* Everything logged so far; the log is empty afterwards. */
+/* Return all logged text, and empty the log. */
 static const char *logged(void)
 {
     static char text[1 << 20];
@@ -406,7 +406,7 @@ TEST(a_stop_does_not_wait_for_ever)
     int fd = full_pipe();
     int status;
 
-    /* In a process of its own, as the thread is left behind. */
+    /* In a process of its own, as the thread is never joined. */
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {

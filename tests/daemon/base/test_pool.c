@@ -155,7 +155,7 @@ TEST(one_that_hangs_holds_up_no_other)
     sem_destroy(&gate);
 }
 
-/* Whoever has much to do waits longer than who comes with one thing, and has a limit. */
+/* A peer with many jobs waits longer than one with a single job, and has a limit. */
 TEST(sources_take_turns)
 {
     struct pool *p = pool_start("t", 2);

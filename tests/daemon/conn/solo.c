@@ -28,7 +28,7 @@
 
 struct solo solo;
 
-/* The duties of a worker whose clock stands still: nobody is checked unless the test asks. */
+/* The duties of a worker whose clock is frozen: no check is made unless the test asks. */
 static struct worker_duties frozen_duties;
 
 static void check_nobody(struct worker *w)
@@ -228,7 +228,7 @@ size_t wire_take_little(int fd, int server, const char *v)
     int before = unsent(server);
     size_t n = 0;
 
-    /* What it holds grows again if the worker is told that there is room. */
+    /* Its buffers grow again once the worker learns that there is room. */
     while (unsent(server) == before) {
         wire_expect_bytes(fd, v + n, 1);
         n++;

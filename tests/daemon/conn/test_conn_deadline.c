@@ -12,7 +12,7 @@
 #include "tests/daemon/conn/solo.h"
 
 #define LIMIT_S 1000
-#define SLACK_S 100 /* a machine that stands still for so long fails the test */
+#define SLACK_S 100 /* a machine that hangs for longer fails the test */
 
 static char users[] = "users"; /* nobody reads it: nobody logs in */
 
@@ -105,7 +105,7 @@ static void await_header(struct worker *w)
     check_after(w);
 }
 
-/* A balancer that does not say for whom it connects: that is an error of its own. */
+/* A balancer that sends no header: that is a separate error. */
 TEST(a_header_that_is_late_is_an_error)
 {
     int fd = wire_dial(0);

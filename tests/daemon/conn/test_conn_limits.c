@@ -18,7 +18,7 @@
 
 TEST_FIXTURE(solo_setup, solo_teardown)
 
-/* Another worker, whose clock stands still. */
+/* Another worker, whose clock is frozen. */
 static void restart(uint64_t limit_mib, uint32_t shards)
 {
     solo_stop();
@@ -206,7 +206,7 @@ static void push(int fd, const char *bytes, size_t n)
     }
 }
 
-/* Not he who comes last goes, and sends a value that is of use, but those who keep most. */
+/* Connections that keep most are closed, not the last one, which sends a useful value. */
 TEST(lines_without_end_are_bounded)
 {
     enum { CLIENTS = 40, LINE = 1900000, VALUE = 150000 };

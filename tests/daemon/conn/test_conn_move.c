@@ -42,7 +42,7 @@ static void move(void)
 
     solo_run(go);
     ck_assert(has_gone);
-    /* The worker counts it a little before the roster is told that it has come. */
+    /* The worker counts it a little before the roster learns that it has arrived. */
     while (solo_counter(CTR_conns_moved) == before ||
            roster_conns_moving(&solo.crew.roster) != 0) {
         usleep(100);
@@ -222,7 +222,7 @@ TEST(an_upload_stays)
     close(fd);
 }
 
-/* A late answer that comes by no relay, as of most commands. */
+/* A late answer that does not pass a relay, as with most commands. */
 static struct late_answer late;
 
 static void begin_to_wait(struct worker *w)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slow readers of large values that are overwritten: who is cut off, and when. The clock stands
- * still unless the test moves it.
+ * Slow readers of large values that are overwritten: which are closed, and when. The clock is
+ * frozen unless the test moves it.
  */
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -202,7 +202,7 @@ TEST(who_takes_any_byte_is_not_cut)
     close(other);
 }
 
-/* All stand still: he who took least before is the slowest, whoever stood still first. */
+/* All are stalled: the reader that took least is the slowest, whichever stalled first. */
 TEST(the_slowest_of_those_that_stand_still_goes)
 {
     int other = wire_dial(0);

@@ -293,7 +293,7 @@ TEST(those_that_come_at_once_begin_in_several_turns)
         ck_assert_int_lt(i, 100000);
         usleep(1000);
     }
-    /* In each of the first turns a batch begins, and those behind it wait. */
+    /* In each of the first turns a batch begins, and later ones wait. */
     ck_assert_uint_eq(solo_counter(CTR_conn_deferrals), (3 + 2 + 1) * CONN_ARRIVALS_MAX);
     for (unsigned i = 0; i < COMERS; i++) {
         wire_say(fd[i], "version\r\n");

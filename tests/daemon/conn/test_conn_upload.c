@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Large values that come slowly: what they hold, who gives way, what becomes of the old value.
- * The clock stands still unless the test moves it.
+ * The clock is frozen unless the test moves it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -121,8 +121,7 @@ TEST(an_address_takes_no_more_than_its_share)
     }
     ck_assert_ptr_null(come("192.0.2.1", 60));
     ck_assert_uint_eq(count(PLACE_CUT), PLACES_ADDRESS);
-    ck_assert_ptr_nonnull(
-        come("192.0.2.1", 50 + PLACES_PATIENCE_US)); /* for so long they were */
+    ck_assert_ptr_nonnull(come("192.0.2.1", 50 + PLACES_PATIENCE_US)); /* how long they were */
     ck_assert_uint_eq(count(PLACE_CUT), PLACES_ADDRESS + 1);
     ck_assert_ptr_nonnull(come("192.0.2.2", 60));
 }

@@ -646,7 +646,7 @@ TEST(useless_files_change_nothing)
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
 
-/* Wait until the files have been as they are for so long that they count as settled. */
+/* Wait until the files are unchanged long enough to count as settled. */
 static void let_files_settle(void)
 {
     usec_t until = clock_mono_us() + 10 * 1000000;

@@ -134,7 +134,7 @@ TEST(lines_are_counted_and_the_last_needs_no_end)
     ck_assert(!conf_line_next(&text, &line));
 }
 
-/* A rewrite replaces the value where it stands, and keeps the rest of the line. */
+/* A rewrite replaces the value in its place, and keeps the rest of the line. */
 TEST(a_value_is_found_within_its_line)
 {
     static const char text[] = "  threads = \"4\" # of 8\n";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * options_rewrite: whatever stands in the files and whatever has been changed since, the files
+ * options_rewrite: whatever the files contain and whatever has been changed since, the files
  * that are planned give a start the values that the server has, and all other lines are as they
  * were.
  */
@@ -549,7 +549,7 @@ static void check_round(struct rng *r)
     plans();
     ck_quick(plan.overridden_count == overridden);
     for (unsigned i = 0; i < plan.edit_count; i++) {
-        ck_quick(plan.edits[i] == OPTION_maxmemory_policy); /* -M: in vain each time */
+        ck_quick(plan.edits[i] == OPTION_maxmemory_policy); /* -M: without effect each time */
     }
     options_rewrite_fini(&plan);
     settings_fini(&before);

@@ -360,7 +360,7 @@ TEST(the_pid_file_lives_as_long_as_the_server)
     fclose(f);
     ck_assert_int_eq(in_child(write_and_remove), 0);
 
-    /* In a folder of root it stays root's: who runs the server may not say whom root kills. */
+    /* In a folder of root it stays root's: the server must not choose what root kills. */
     if (geteuid() == 0) {
         ck_assert_int_eq(chmod(dir, 0755), 0);
         set_text(OPTION_user, "nobody");

@@ -22,7 +22,7 @@ static uv_loop_t loop;
 static struct buf portion;
 static struct buf answer; /* all portions */
 static unsigned portions;
-static unsigned portions_wanted; /* after so many it is given up; 0: never */
+static unsigned portions_wanted; /* portions after which the client gives up; 0: never */
 static bool is_answered;
 
 static void setup(void)

@@ -17,7 +17,7 @@ static struct worker *w;
 static struct engine engine;
 static struct buf answers[ASKERS];
 static unsigned answered;
-static unsigned more; /* so many ask again when they are answered */
+static unsigned more; /* number of clients that ask again after the answer */
 
 static void ask(unsigned i);
 

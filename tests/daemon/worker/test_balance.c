@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * balance: which worker is told to give connections away, after how long, and which of its
+ * balance: which worker has to give connections away, after how long, and which of its
  * connections go. Shares and units of work are made up: no worker runs, and no time passes.
  */
 #include "daemon/worker/balance.h"

@@ -116,7 +116,7 @@ TEST(a_client_that_takes_little_at_a_time_is_closed)
     wait_for_end(0, 1);
 }
 
-/* What is told to be taken after the end is of no export any more. */
+/* A portion reported as sent after the end belongs to no export. */
 TEST(a_client_that_goes_meanwhile_ends_it)
 {
     int fd = wire_dial(SMALL_SOCKET);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * hotkeys: the keys that are asked for most, under a load as caches see it (Zipf's law), on one
- * worker and on several; how counts fade; and what stands for a key that has no row.
+ * worker and on several; how counts fade; and the estimate for a key that has no row.
  */
 #include "daemon/worker/hotkeys.h"
 

@@ -52,7 +52,7 @@ TEST(one_that_is_given_twice_is_refused)
     ck_assert_uint_eq(hz(), 10);
 }
 
-/* With -X nobody is told of keys. */
+/* With -X no keys are shown. */
 TEST(what_the_start_has_ruled_out_stays_out)
 {
     ck_assert(set_two(OPTION_detail_enabled, "yes", OPTION_hz, "20"));

@@ -21,7 +21,7 @@ static char ran[64];
 static unsigned ran_count;
 
 struct job {
-    struct task task; /* stands first */
+    struct task task; /* must be the first member */
     char name;
     unsigned left; /* slices until it is done */
 };

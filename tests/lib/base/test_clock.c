@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock: its first value, that it moves by what tests add, that it stands still when frozen,
+ * clock: its first value, that it moves by what tests add, that it stops when frozen,
  * that its milliseconds begin with those of the wall clock, and that a thread which loses the
  * CPU between two clocks does not shift deadlines.
  */

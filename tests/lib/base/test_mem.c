@@ -234,7 +234,7 @@ TEST(budget_comes_down_to_a_lower_limit_in_steps)
 
         ck_assert_int_lt(left, 0);
         ck_assert_int_ge(left, -20 * (int64_t)MIB);
-        ck_assert(!budget_lower(&b)); /* none as long as this one is owed */
+        ck_assert(!budget_lower(&b)); /* none before this one was lowered */
         budget_add(&b, left);
         steps++;
     }

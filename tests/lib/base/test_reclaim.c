@@ -434,7 +434,7 @@ TEST(asking_during_a_period_gets_another_one)
 
 /*
  * The clock that the reclaimer's thread reads, linked in place of the real one so that it can
- * stand still.
+ * be frozen.
  */
 static _Atomic bool stands_still;
 static _Atomic usec_t moment = 1000000000; /* what it shows then */

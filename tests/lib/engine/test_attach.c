@@ -481,7 +481,7 @@ TEST(slots_that_were_prepared_to_move_stay)
     stop();
 }
 
-/* Move to a shard until so many items have gone. */
+/* Move to a shard until this number of items has left. */
 static void move_some(uint16_t to, uint64_t items)
 {
     struct move_plan plan;

@@ -208,7 +208,7 @@ TEST(fields_of_blocks_are_doubted)
     }
 }
 
-/* Anything may stand in the segments: it is refused, or it is items. */
+/* Segments may contain anything: it is rejected, or it is items. */
 TEST(damaged_blocks_never_crash)
 {
     struct rng r;

@@ -19,7 +19,7 @@
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
-/* At most so many items in a hundred may be lost. */
+/* Maximum share of lost items, percent. */
 #define LOSS_PCT 2
 
 static struct fixture f;
@@ -60,7 +60,7 @@ static unsigned fill(size_t (*len)(unsigned i))
     return n;
 }
 
-/* What there is must be whole. Returns how many of so many keys there are. */
+/* Present items must be complete. Returns how many of the given number of keys exist. */
 static unsigned check(unsigned keys, size_t (*len)(unsigned i))
 {
     unsigned found = 0;

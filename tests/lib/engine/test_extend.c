@@ -222,7 +222,7 @@ TEST(a_reader_keeps_what_it_began_with)
     fixture_stop(&f);
 }
 
-/* What a value grows by while it is pinned counts for whoever pins it then. */
+/* Growth of a pinned value counts for the next reader that pins it. */
 TEST_LOOP(growth_of_a_pinned_value_counts, 2)
 {
     const int64_t most = 15 * MIB / 8 * 3;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * feed, stream: what a sink is told of single changes, in which order, and what it is not told
+ * feed, stream: which single changes a sink gets, in which order, and which it does not get
  * twice; overruns, refusals, several sinks. That a copy stays equal whatever happens at once is
  * tested by tests/stress.
  */
@@ -539,7 +539,7 @@ static long told_at(const char *key, char what)
     return at;
 }
 
-/* While a position stands in the middle, what the walk has yet to meet is told all the same. */
+/* With a position half shipped, changes that the walk has yet to meet are shipped as well. */
 TEST(what_is_gone_before_the_walk_meets_it_is_told)
 {
     unsigned early = 0;

@@ -37,7 +37,7 @@ static void end(void)
 
 TEST_FIXTURE(begin, end)
 
-/* Store an older item, of so many bytes. True: it was stored. */
+/* Store an older item with a value of this size. Returns whether it was stored. */
 static bool load(const char *key, size_t len)
 {
     char *value = mem_zalloc(len + 1);
@@ -77,7 +77,7 @@ TEST(what_is_there_stays)
     ck_assert_uint_eq(fixture_get(&f, "k").len, 3);
 }
 
-/* Each way in which a key goes, or is looked for in vain by who would change it. */
+/* Each way in which a key is removed, or not found by a command that would change it. */
 static void delete_absent(void)
 {
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);

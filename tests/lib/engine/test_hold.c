@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Holding what has expired: it is never found, and stays until the hold ends, whoever comes by.
+ * Holding expired items: they are never found, and stay until the end of the hold.
  * What takes its place, and what happens where there is no room left.
  */
 #include "lib/engine/engine.h"
@@ -34,7 +34,7 @@ static void assert_sampler_rests(void)
     ck_assert(!shard_expire_slice(f.shard, CYCLE_SLOW, &cfg));
 }
 
-/* Nothing is dropped for its deadline, and so many items are there. */
+/* Nothing is dropped for its deadline, and this number of items exists. */
 static void assert_kept(uint64_t items)
 {
     assert_sampler_rests();

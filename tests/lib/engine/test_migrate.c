@@ -336,7 +336,7 @@ TEST(an_even_plan_moves_what_it_must)
     fixture_stop(&f);
 }
 
-/* Begin a move, and cancel it when so many items were moved. Nothing is lost by that. */
+/* Start a move, and cancel it after this number of items. Nothing is lost. */
 static void cancel_after(const struct move_plan *plan, uint64_t items)
 {
     fixture_cancel_move(&f, plan, items);

@@ -123,7 +123,7 @@ TEST_LOOP(what_is_due_after_the_limit_stays_and_is_not_found, 3)
     fixture_stop(&f);
 }
 
-/* Whoever comes by first: the sampler, a reader, or a writer. */
+/* The first to meet it is the sampler, a reader, or a writer. */
 TEST_LOOP(what_the_limit_has_reached_goes_and_nothing_later, 3)
 {
     uint64_t number;
@@ -233,7 +233,7 @@ TEST(a_promotion_lets_all_go_that_is_due)
     fixture_stop(&f);
 }
 
-/* An engine that has expired by its own clock follows one that is behind. */
+/* An engine that has expired by its own clock follows one whose clock is slower. */
 TEST(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
 {
     msec_t due;

@@ -251,7 +251,7 @@ TEST_LOOP(every_way_to_store_before_and_after, WAYS)
     check_gone("p:gone");
 }
 
-/* The reader is the first that comes by. */
+/* The reader is the first to meet it. */
 TEST(a_reader_does_not_find_what_was_flushed)
 {
     for (unsigned i = 0; i < 2000; i++) {

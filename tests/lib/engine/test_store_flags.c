@@ -18,7 +18,7 @@ static const struct {
 
 static char bytes[200000];
 
-/* A store of so many bytes that follow from `seed`. */
+/* Store a value of this size whose bytes are derived from `seed`. */
 static struct put shaped(int i, enum store_mode mode, uint64_t seed)
 {
     fixture_fill(bytes, shapes[i].len, seed);

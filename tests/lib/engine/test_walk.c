@@ -316,7 +316,7 @@ TEST(a_value_that_is_replaced_meanwhile_comes_as_it_was)
     stop();
 }
 
-/* A value that dies while so much dead memory is pinned that the living need it. */
+/* A value that dies while pinned dead memory is large enough to be needed for live items. */
 static void kill_it(void)
 {
     if (sink.open != NULL) {
@@ -507,7 +507,7 @@ TEST(who_waits_for_a_move_can_be_stopped)
     ck_assert(moves_begin_move(&f.engine.moves, NULL));
     ck_assert(!walk_begin(&w, &f.engine, &ops, &sink, &is_stopped));
     moves_end_move(&f.engine.moves);
-    /* Where nothing moves it begins; whoever is to stop sees to it himself. */
+    /* It begins if nothing moves; a caller that must stop has to check that itself. */
     ck_assert(walk_begin(&w, &f.engine, &ops, &sink, &is_stopped));
     walk_end(&w);
     stop();

@@ -664,7 +664,7 @@ TEST(a_sampler_that_is_too_slow_loses_nothing)
 
 /* ---- when to wake ------------------------------------------------------------------------ */
 
-/* Sleeping until wheel_next() is enough to be punctual, and few wake-ups are in vain. */
+/* Sleeping until wheel_next() is punctual, and few wake-ups find nothing due. */
 TEST(sleeping_until_next_is_punctual_and_quiet)
 {
     const uint32_t n = 300;

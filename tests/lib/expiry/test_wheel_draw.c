@@ -73,7 +73,7 @@ static void stop(void)
 /* ---- at random --------------------------------------------------------------------------- */
 
 /*
- * Draws so often that each item should come 100 times: with a standard deviation of 10 none is
+ * Enough draws for 100 of each item on average: with a standard deviation of 10 none is
  * more than 65 off. What is not in the wheel never comes.
  */
 static void check_draws(uint32_t items)

@@ -376,7 +376,7 @@ TEST(a_silent_server_has_its_time_and_loses_nothing_by_it)
     ck_assert_uint_eq(got, 0);
 }
 
-/* A queue of connections that is full: whoever else connects hears nothing. */
+/* A full queue of connections: further clients get no answer. */
 static void fill_queue(const char *its_port, int fds[8])
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};

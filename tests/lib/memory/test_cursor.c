@@ -540,7 +540,7 @@ static segment_t oldest(void)
     return f.shard->memory.blocks.chain[CHAIN_SMALL].head;
 }
 
-/* Whoever cleans goes on with the segment that is being emptied, and evicts nothing. */
+/* Cleaning continues with the segment that is being emptied, and evicts nothing. */
 TEST(cleaning_keeps_the_rest_of_an_eviction)
 {
     struct memory *m;

@@ -76,7 +76,7 @@ TEST(newcomers_are_judged_by_hits_per_byte)
     }
 }
 
-/* How often an item with so many hits stays in main if it gets no more. */
+/* Rounds for which an item with this number of hits stays in main without further ones. */
 static unsigned rounds_in_main(uint8_t before, uint8_t hits, uint64_t mean_bytes)
 {
     struct evict_pass pass = {.chain = CHAIN_MAIN, .mean_bytes = mean_bytes};
@@ -411,7 +411,7 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
 
 /*
  * After a first filling all is in small, and all of it goes to main if it was used, or is small
- * beside what comes now. Whoever waits for room does not wait until it is there, and is not
+ * beside what comes now. A store that waits does not wait until there is room, and is not
  * refused.
  */
 TEST_LOOP(a_first_filling_that_is_worth_keeping_makes_room, 2)

@@ -276,7 +276,7 @@ static unsigned lost(const char *prefix)
     return GROUP - present(prefix, 0, GROUP);
 }
 
-/* New keys are stored until so many items were evicted. */
+/* Store new keys until this number of items was evicted. */
 static void push_out(unsigned count)
 {
     static unsigned n;

@@ -159,7 +159,7 @@ static handle_t handle_of(const char *key)
     return (handle_t)((uint64_t)(at - f.shard->memory.arena.base) / ITEM_UNIT);
 }
 
-/* Store an item that was used last so many seconds ago. */
+/* Store an item that was last used this number of seconds ago. */
 static handle_t idle(const char *key, uint32_t seconds)
 {
     handle_t h;

@@ -126,7 +126,7 @@ TEST(a_first_hit_is_always_marked)
 }
 
 /*
- * What the documentation of Redis says of its counters after so many hits; ours end at 59. The
+ * Counters after numbers of hits, from the documentation of Redis; ours end at 59. The
  * mean of many items is within one and a half of it.
  */
 TEST(counters_grow_as_those_of_redis)

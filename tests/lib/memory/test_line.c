@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * line: who waits for whole segments of a shard gets them in order, and whoever comes new is
+ * line: waiters for whole segments of a shard get them in order, and a new one is
  * behind. The shard is empty, so there is no room but what the test gives back.
  */
 #include "lib/memory/line.h"
@@ -183,7 +183,7 @@ static void fill_with_items(void)
     }
 }
 
-/* Who was called makes room for those behind as well: they do not wait for a period each. */
+/* A called waiter makes room for later ones as well: they do not wait for a period each. */
 TEST(one_period_is_enough_for_all_that_wait)
 {
     enum outcome out = OUT_MISS;
@@ -290,7 +290,7 @@ static uint32_t ahead_of(unsigned i)
     return n;
 }
 
-/* Nobody stands before himself; whoever was called goes before all that were not. */
+/* A waiter is not ahead of itself; called ones precede all that were not called. */
 TEST(others_are_ahead)
 {
     ck_assert_uint_eq(ahead_of(0), 0);

@@ -659,7 +659,7 @@ static uint64_t index_bytes(void)
     return bytes;
 }
 
-/* How many items a cache of so many bytes has that is filled from the beginning. */
+/* Number of items in a cache of this size that is filled from empty. */
 static uint64_t items_in_fresh(uint32_t shards, uint64_t limit, uint64_t *index)
 {
     uint64_t items;

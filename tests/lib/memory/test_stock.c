@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stock: that puts find segments that are resident while a memory grows, whoever makes them so,
+ * stock: puts find resident segments while a memory grows, whichever thread makes them so,
  * and that these are paid for, few, and none where room is short.
  */
 #include "lib/memory/stock.h"
@@ -67,7 +67,7 @@ static void check_stock(void)
     ck_assert_int_le(fixture_used(&f), (int64_t)f.engine.config.limit_bytes);
 }
 
-/* Fill so many segments with new items; the reclaimer comes by after each. */
+/* Fill this number of segments with new items; the reclaimer runs after each. */
 static void fill(unsigned segments, bool has_reclaimer)
 {
     static unsigned next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tidy: that memory follows the data after a mass death, that what puts are about to reuse
- * stays, and that a home worker is told once and has an end.
+ * stays, and that a home worker is woken once and its work ends.
  */
 #include "lib/shard/shard.h"
 
@@ -198,7 +198,7 @@ TEST(the_pace_of_puts_is_measured)
     fixture_stop(&f);
 }
 
-/* When there is nothing to do the home worker is told again by the next that dies. */
+/* After its work ended, the next dead block wakes the home worker again. */
 TEST(the_end_is_not_the_last)
 {
     start_full();
@@ -219,7 +219,7 @@ TEST(the_end_is_not_the_last)
 
 /* ---- what a look finds ------------------------------------------------------------------- */
 
-/* A full shard, and the pace of its puts is known: so many bytes are likely to be reused. */
+/* A full shard with a known rate of puts: `bytes` are likely to be reused. */
 static struct memory *start_measured(uint64_t spare)
 {
     struct memory *m;

@@ -12,7 +12,7 @@
 
 static struct fixture f;
 
-/* Segments that are free and held: a megabyte each of so many values that were deleted. */
+/* Make free segments: store this number of values of a megabyte, and delete them. */
 static void start_with_free(uint32_t shards, unsigned values)
 {
     struct engine_config cfg;
@@ -31,7 +31,7 @@ static void start_with_free(uint32_t shards, unsigned values)
     fixture_settle(&f);
 }
 
-/* Until the lower limit is reached, what is free goes back at once: the clock stands still. */
+/* Until the lower limit is reached, free memory is returned at once: the clock is frozen. */
 TEST(an_overdraft_of_a_lower_limit_is_paid_at_once)
 {
     start_with_free(1, 12);
@@ -123,7 +123,7 @@ static void count_call(struct waiter *w)
     calls++;
 }
 
-/* The first that waits has a look after each period, whoever ended it. */
+/* The first waiter checks after each period, whichever thread ended it. */
 TEST(the_first_that_waits_is_called)
 {
     struct waiter w = {.wake = count_call};

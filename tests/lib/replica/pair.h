@@ -26,7 +26,7 @@
 #include "tests/lib/fixture.h"
 
 #define PAIR_TO_UNIX    1000000
-#define PAIR_AHEAD      12345 /* the replica's clock shows so much more */
+#define PAIR_AHEAD      12345 /* the replica's clock is ahead by this */
 #define PAIR_RING_BYTES (1 * MIB)
 
 /* One side. */

@@ -2,7 +2,7 @@
 /*
  * fullsync: a replica that reads it, and then the stream from its mark, has what the primary
  * has, whatever happens meanwhile: changes, flushes, rings that are overrun, values that are
- * larger than the backlog. It ends when it must, and leaves nothing behind.
+ * larger than the backlog. It ends when it must, and releases everything.
  */
 #include "lib/replica/fullsync.h"
 

@@ -2,7 +2,7 @@
 /*
  * shipper: a replica that reads the backlog has what the engine has, whatever becomes of items;
  * who is too slow is dropped, and nobody else; the thread sleeps when there is nothing to do;
- * links that break, gaps, marks, and replicas behind replicas.
+ * links that break, gaps, marks, and replicas of replicas.
  */
 #include "lib/replica/shipper.h"
 
@@ -369,7 +369,7 @@ TEST(while_nothing_changes_the_thread_sleeps)
         is_asleep = info_now().wakeups == before.wakeups;
     }
     ck_assert(is_asleep);
-    /* And is woken by a change, whoever asks. */
+    /* A change wakes it in any case. */
     fixture_set(&f, "b", 10);
     while (replica.count < 2) {
         shipper_wait(replica.reader, 1000);
@@ -578,7 +578,7 @@ TEST(nothing_is_recorded_before_it_begins_and_after_it_ends)
     ck_assert_int_eq(shipper_begin(shipper, &role), MF_EINVAL);
 }
 
-/* A primary, a replica, one behind it; then the first of them is promoted. */
+/* A primary, a replica, and a replica of that one; then the first replica is promoted. */
 TEST(a_chain_has_the_same_stream)
 {
     const struct replid next = replid_draw();

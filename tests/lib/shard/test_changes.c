@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * changes: records come out as they went in, wherever the ring ends; who is too late is told;
+ * changes: records come out as they went in, wherever the ring ends; a late reader notices;
  * with a reader at the same time, no record is taken for whole that is not; and what the shard
  * writes: one record for each thing that becomes of a key.
  */
@@ -120,7 +120,7 @@ TEST(flushes_come_with_number_and_instant)
 }
 
 /*
- * What is in the ring comes out to the last byte; what was overwritten is told, and only that.
+ * All records in the ring come out; overwritten ones, and no others, are reported as lost.
  */
 TEST(who_is_too_late_is_told)
 {

@@ -204,7 +204,7 @@ TEST(the_wait_for_a_fast_cycle_is_rounded_up)
     fixture_stop(&f);
 }
 
-/* What died when its grace period began is a hole as soon as a loop comes by after it. */
+/* A block that died when its grace period began is a hole at the next loop after it. */
 TEST(a_loop_makes_holes_of_what_has_died)
 {
     struct grace *g;

@@ -317,7 +317,7 @@ TEST_LOOP(a_storm_of_flushes_evicts_nothing, 2)
     fixture_stop(&f);
 }
 
-#ifndef MAYFLY_SYSTEM_ALLOC /* the sanitizers behind malloc() need memory themselves */
+#ifndef MAYFLY_SYSTEM_ALLOC /* the sanitizers of malloc() need memory themselves */
 
 /*
  * A flush takes its memory before it is promised; without memory it is refused, and everything

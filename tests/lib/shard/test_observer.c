@@ -120,7 +120,7 @@ static void check_counters(void)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_ttl), told.volatile_ones[SHARD_EVICTED]);
 }
 
-/* Every event so far was of this kind, and there were `count` of them. */
+/* All events were of this kind, and there were `count` of them. */
 static void check_only(enum shard_event_kind kind, unsigned count)
 {
     ck_assert_uint_eq(told.count[kind], count);

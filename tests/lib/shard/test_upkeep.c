@@ -126,7 +126,7 @@ TEST(a_past_is_resident_when_it_is_used)
     fixture_stop(&f);
 }
 
-/* Fill until an index of at least so many parts is on its way, which nobody finishes. */
+/* Fill until an index of at least this many parts is being made, which is never finished. */
 static void begin_large(unsigned parts)
 {
     unsigned i = 0;

@@ -284,7 +284,7 @@ static int sync_range(int fd, int64_t offset, int64_t n, unsigned flags)
 }
 
 /*
- * What is written while it runs may be durable afterwards or not. Some take so long that there
+ * Data written while it runs may be durable afterwards or not. Some take long enough that there
  * is something.
  */
 static int sync_file(int fd)
@@ -445,7 +445,7 @@ void disk_begin(const char *dir)
 
 /* ---- a loss of power --------------------------------------------------------------------- */
 
-/* Of so many calls, the ones before this one are durable. */
+/* Among `calls` calls, those before this one are durable. */
 static size_t synced_before(size_t calls, enum call_kind kind, unsigned file)
 {
     size_t from = 0;

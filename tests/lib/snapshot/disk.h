@@ -26,19 +26,19 @@ void disk_end(void);
 extern const struct io_calls disk_io;
 
 /*
- * Whoever calls is killed: nothing that it does from now on happens, though it is told so. What
- * has happened stays, synced or not, and disk_revive() is the next process. disk_kill_after():
- * after so many more calls.
+ * Kill the calling process: its later calls have no effect, though they report success.
+ * Earlier effects stay, synced or not, and disk_revive() starts the next process.
+ * disk_kill_after() does so after `calls` more calls.
  */
 void disk_kill(void);
 void disk_kill_after(size_t calls);
 bool disk_is_dead(void);
 void disk_revive(void);
 
-/* What was recorded so far. A call that is over is among it, whatever thread looks. */
+/* The record of all calls. It includes every completed call, in whichever thread. */
 size_t disk_calls(void);
 
-/* Make the files of a loss of power after so many of the calls in an empty folder. */
+/* Create in an empty folder the files that a loss of power after this many calls leaves. */
 void disk_make(const char *dir, size_t calls, struct rng *r);
 
 #endif

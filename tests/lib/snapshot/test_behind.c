@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * behind: what is handed over is in the file, or a fault is told; directly or not.
+ * behind: data handed over is in the file, or a fault is reported, with direct writes or not.
  */
 #include "lib/snapshot/behind.h"
 

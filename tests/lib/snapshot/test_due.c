@@ -411,7 +411,7 @@ TEST_LOOP(what_has_expired_stays_away_whatever_the_clock_does, 2 * STEPS * 2)
     stop();
 }
 
-/* Also where items were loaded by a clock that was behind what the files know. */
+/* Also after a load with a clock earlier than the latest time in the files. */
 TEST_LOOP(what_was_loaded_by_a_clock_that_is_behind_stays_away, 2)
 {
     enum keylog_mode mode = _i == 0 ? KEYLOG_KEYS : KEYLOG_FULL;

@@ -31,7 +31,7 @@ struct taken {
     struct snap_item item;
     char key[256];
     unsigned dropped;
-    uint64_t item_limit; /* have enough after so many; 0: never */
+    uint64_t item_limit; /* stop after this number; 0: never */
 };
 
 static uint64_t item_sum(const struct snap_item *it, struct span value)
@@ -148,7 +148,7 @@ static bool scan_bytes(struct span file, struct taken *t, struct snap_fault *fau
     return is_whole;
 }
 
-/* A value of so many bytes, repeating so that it can be packed, or not. */
+/* A value of this size, repeating so that it can be compressed, or not. */
 static void fill(struct rng *r, char *out, size_t n, bool is_random)
 {
     for (size_t i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * keychain: whatever has become of the logs of a snapshot, no key that is in them is missed
- * without a word: it is in the set, or there is a fault, or it stood behind a torn end.
+ * silently: it is in the set, or there is a fault, or it followed a torn end.
  */
 #include "lib/snapshot/keychain.h"
 
@@ -48,7 +48,7 @@ static void put_file(const char *name, const void *bytes, size_t n)
     FILE *f;
 
     path_of(path, name);
-    (void)unlink(path); /* what is cut and written anew some file systems write at once */
+    (void)unlink(path); /* some file systems write rewritten files at once */
     f = fopen(path, "wb");
     ck_assert_ptr_nonnull(f);
     ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
@@ -328,7 +328,7 @@ static void check_damaged(const struct buf *log, size_t bytes, unsigned damaged)
     keychain_fini(&c);
 }
 
-/* After a loss of power: any blocks are not there, with zeros or not behind the end. */
+/* After a loss of power: any blocks may be missing, with or without zeros after the end. */
 TEST(what_was_not_synced_may_have_holes)
 {
     struct buf good = {.base = NULL};
@@ -413,7 +413,7 @@ TEST(what_clients_store_is_no_block)
     buf_fini(&log);
 }
 
-/* Whoever reads it makes it durable: it may be the work of one that was killed. */
+/* The reader makes it durable: its writer may have been killed. */
 TEST(what_was_read_is_made_durable)
 {
     const struct snap_header h = {.flags = SNAP_HAS_LOG, .chain = CHAIN, .log = 3};
@@ -560,7 +560,7 @@ static int not_permitted(int dir, const char *name)
     return -1;
 }
 
-/* Another process may have removed a log; what cannot be removed is told. */
+/* Another process may have removed a log; a failed removal is reported. */
 TEST(what_is_gone_is_removed)
 {
     struct io_calls io = io_system;

@@ -203,7 +203,7 @@ TEST(many_keys_are_all_in_it)
     fixture_stop(&f);
 }
 
-/* Rings so small that they are overrun: that is told, and nothing is logged until a new log. */
+/* Rings that are overrun: this is reported, and nothing is logged until a new log begins. */
 TEST(an_overrun_is_a_gap)
 {
     struct keylog_info info;
@@ -408,7 +408,7 @@ static ssize_t write_slowly(int fd, const void *bytes, size_t n)
 }
 
 /*
- * Change other keys until somebody is told. Their names are long, so that rings fill sooner
+ * Change other keys until a notice comes. Their names are long, so that rings fill sooner
  * than it takes the log to give up; but not before it can look.
  */
 static void set_until(struct fixture *f, const _Atomic int *told, const _Atomic bool *is)
@@ -425,7 +425,7 @@ static void set_until(struct fixture *f, const _Atomic int *told, const _Atomic 
 }
 
 /*
- * Then whoever changes something has to wait, until it has caught up: nothing is lost. But if
+ * Then changes have to wait until it has caught up, and nothing is lost. But if
  * the disk takes nothing at all, nobody waits for ever.
  */
 TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
@@ -497,7 +497,7 @@ TEST_LOOP(changes_wait_until_the_base_of_a_gap_is_gone, 2)
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 3), EBUSY);
     uint64_t made = changes_made();
     fixture_set(&f, "b", 10);
-    ck_assert_uint_ne(changes_made(), made); /* whoever changes something knows that it has */
+    ck_assert_uint_ne(changes_made(), made); /* a thread that made a change knows it */
     after = keylog_ask(l);
     ck_assert_uint_ne(after, 0);
     keylog_forget(l, 3);
@@ -537,7 +537,7 @@ static int sync_slowly(int fd)
     return sync_error != 0 ? -1 : io_system.fsync(fd);
 }
 
-/* That of each second holds up nobody; what becomes of it is told all the same. */
+/* The sync of each second delays no client, but its result is reported. */
 TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
 {
     struct io_calls io = io_system;

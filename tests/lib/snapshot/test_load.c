@@ -190,7 +190,7 @@ static uint64_t next_cas(void)
     return cas;
 }
 
-/* 0 stands for none in requests. */
+/* 0 means none in requests. */
 TEST(no_item_has_the_cas_0)
 {
     struct snap_item it = item("a");

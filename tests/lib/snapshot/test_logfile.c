@@ -88,7 +88,7 @@ static void begin(struct logfile *f)
     calls.buffered = calls.directs = 0;
 }
 
-/* A block of so many keys, which are numbers. */
+/* A block of this number of keys, which are numbers. */
 static void put(struct logfile *f, uint32_t n, bool in_haste)
 {
     struct snap_block b = {.kind = SNAP_KEYS, .items = n, .raw = n * SNAP_KEY_BYTES};

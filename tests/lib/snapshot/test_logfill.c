@@ -66,7 +66,7 @@ static void on_wake(void *arg)
     (void)arg;
 }
 
-/* Whoever is to take a block takes one. */
+/* A thread that may take a block takes one. */
 static void on_wait(void *arg)
 {
     struct logfill *f = *(struct logfill **)arg;
@@ -221,7 +221,7 @@ static void save_with(struct fixture *f, uint64_t number)
     ck_assert_int_eq(save_run(&s), SAVE_DONE);
 }
 
-/* Load it all into an engine whose clock is so much later. */
+/* Load everything into an engine whose clock is later by `ms`. */
 static void load_after(struct fixture *f, msec_t later, struct load *l)
 {
     struct load_file file;
@@ -474,7 +474,7 @@ TEST(logs_follow_each_other_while_large_values_are_stored)
     fixture_stop(&f);
 }
 
-/* Keys leave out what stands before them, states come after. */
+/* Keys omit earlier states, and later states follow. */
 TEST(logs_of_both_kinds)
 {
     struct keylog *l;

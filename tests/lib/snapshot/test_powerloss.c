@@ -2,10 +2,10 @@
 /*
  * A snapshot and its logs after a loss of power, at any moment, with any pages of what was not
  * synced: they are never refused, nothing that was durable is missing, and nothing is older
- * than that. Processes that are killed and start anew are part of it: what they have left is
+ * than that. Processes that are killed and restart are part of it: what they have left is
  * read, and may not be durable yet.
  *
- * MAYFLY_STRESS_SECONDS has it go on for so long with other numbers, MAYFLY_SEED begins with
+ * MAYFLY_STRESS_SECONDS repeats it for this time with other numbers, MAYFLY_SEED begins with
  * others.
  */
 #include <dirent.h>
@@ -44,7 +44,7 @@ static struct {
     size_t began[STEPS_MAX + 1];
 } history;
 
-/* From so many calls on, all up to this step is durable. */
+/* From this number of calls on, all up to this step is durable. */
 static struct {
     unsigned n;
     unsigned step[ACKS_MAX];
@@ -56,7 +56,7 @@ static struct {
     bool is_mixed;         /* each log is of another kind */
     enum keylog_sync sync;
     uint64_t number; /* of the last log */
-    size_t named;    /* from so many calls on there is a snapshot */
+    size_t named;    /* number of calls from which there is a snapshot */
     bool is_named, is_saving;
     struct rng rng;
     struct fixture f;
@@ -222,7 +222,7 @@ static bool is_void(void *arg)
 {
     (void)arg;
     if (draw(4) == 0) {
-        do_steps(1); /* without flushes, which would begin the save anew */
+        do_steps(1); /* without flushes, which would restart the save */
     }
     return false;
 }
@@ -359,7 +359,7 @@ static int no_fsync(int fd)
     return 0;
 }
 
-/* The power is lost after so many calls. */
+/* The power is lost after this number of calls. */
 static void lose_power(size_t calls)
 {
     struct io_calls io = io_system;

@@ -305,7 +305,7 @@ TEST(what_is_saved_may_go_elsewhere)
     start(&f, 1, 64);
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
     ck_assert_uint_eq(l.counts.items, 3001);
-    /* Whoever takes no more ends it. */
+    /* A sink that accepts no more ends it. */
     out.limit = 500000;
     buf_clear(&out.bytes);
     s.engine = &f.engine;
