@@ -68,6 +68,8 @@ verdict "docs/five-minutes.md"
 # The design is read before a first change, so it has a bound. tests/check_paths.sh checks the names in it.
 words=$(wc -w <"$src/DESIGN.md")
 [ "$words" -le 10000 ] || complain "DESIGN.md has $words words, 10000 at most: move decisions to docs/decisions"
+lines=$(awk '/^mayfly [0-9]/ { releases++ } releases == 1' "$src/NEWS" | wc -l)
+[ "$lines" -le 40 ] || complain "NEWS has $lines lines for the latest release, 40 at most: the rest is for the manual"
 verdict "DESIGN.md is short"
 
 # The numbers of the worker's turn are those of the table: "loop_units (1024)".
