@@ -70,7 +70,7 @@ words=$(wc -w <"$src/DESIGN.md")
 [ "$words" -le 10000 ] || complain "DESIGN.md has $words words, 10000 at most: move decisions to docs/decisions"
 lines=$(awk '/^mayfly [0-9]/ { releases++ } releases == 1' "$src/NEWS" | wc -l)
 [ "$lines" -le 40 ] || complain "NEWS has $lines lines for the latest release, 40 at most: the rest is for the manual"
-verdict "DESIGN.md is short"
+verdict "DESIGN.md and NEWS are short"
 
 # The numbers of the worker's turn are those of the table: "loop_units (1024)".
 sed -n 's/^BUDGET(\([a-z_]*\), *\([0-9]*\), .*/\1 (\2)/p' "$src/lib/base/budgets.def" >"$dir/budgets"

@@ -57,8 +57,8 @@ class Experiment:
 
 
 class Bar:
-    """A figure that mayflyd owes. value: medians of the experiment -> number, or None if it cannot
-    be told."""
+    """A required figure of mayflyd. value: medians of the experiment -> number, or None if it is
+    unknown."""
 
     def __init__(self, text, value, limit, at_least=False):
         self.text, self.value, self.limit, self.at_least = text, value, limit, at_least
@@ -71,7 +71,7 @@ class Bar:
 
 
 def own(medians, figure):
-    """That figure of mayflyd for each case that has it; what did not happen counts as infinite."""
+    """The figure of mayflyd for each case that has it; an event that did not happen counts as infinite."""
     return [math.inf if m["mayflyd"][figure] is None else m["mayflyd"][figure]
             for m in medians.values() if figure in m.get("mayflyd", {})]
 
@@ -168,15 +168,15 @@ EXPERIMENTS = [
             "gone99_s", "rss_back_s", "rss_left_pct", "cpu_ms"], ["1000000"], ["200000"],
         [Bar("99 % gone after, s", worst("gone99_s"), .5),
          Bar("p99.9 of gets during, to that before", worst_ratio("p999_ms", "before_p999_ms"), 2)],
-        "200 000 keys that stay are read at a steady rate, while keys of 100 bytes, which all have the same deadline, "
-        "reach it. *During* is the time until 99.9 % of them are gone, and at least a second. CPU is what the server "
-        "took beyond what the gets cost it before."),
+        "Values have 100 bytes. 200 000 keys that stay are read at a steady rate, while the others reach their common "
+        "deadline. *During* is the time until 99.9 % of these are gone, and at least a second. CPU is the time of the "
+        "server beyond that of the gets before."),
     Experiment(
-        "steady", "Steady state: what is dead and still resident", "long-lived keys beside", [
+        "steady", "Steady state: dead keys that are still resident", "long-lived keys beside", [
             "stale_pct", "stale_worst_pct", "set_us"], ["0", "1000000"], ["0"],
         [Bar("stale, mean %", worst("stale_pct"), 1)],
-        "New keys are set at a steady rate with times to live of 1 to 10 s, and nobody reads them. *Stale* are those "
-        "past their deadline, among those of them that are resident; a key counts as dead its time to live after "
+        "New keys are set at a steady rate with times to live of 1 to 10 s, and are never read. *Stale* is the share of "
+        "those past their deadline among those that are resident. A key counts as dead one time to live after "
         "its set was answered."),
     Experiment(
         "probe", "A thousand dead keys among the living", "live keys", ["probe_gone_s", "probe_left"],
@@ -184,26 +184,26 @@ EXPERIMENTS = [
         [Bar("gone after, s", worst("probe_gone_s"), .2)],
         "1000 keys reach their deadline beside keys that have hours to live."),
     Experiment(
-        "bigfree", "256 values of 1 MB go at once", "they go by", LATENCIES + [
+        "bigfree", "Removing 256 values of 1 MB at once", "removed by", LATENCIES + [
             "gone_s", "rss_back_s", "rss_left_pct"], ["expire", "delete", "overwrite", "flush"], None,
         [Bar("p99.9 of gets during, to that before", worst_ratio("p999_ms", "before_p999_ms"), 2)],
-        "20 000 small keys are read at a steady rate meanwhile. *Overwrite* sets the same keys to small values; *flush* "
-        "drops the small keys as well."),
+        "Meanwhile 20 000 small keys are read at a steady rate. *Overwrite* sets the same keys to small values. *Flush* "
+        "also removes the small keys."),
     Experiment(
         "exact", "How exact a time to live is", "TTL, s", ["early_ms", "early_median_ms", "late_ms"], ["1", "2"], ["1"],
         [Bar("earliest, ms early", worst("early_ms"), 0), Bar("latest, ms late", worst("late_ms"), 2)],
-        "Each key is asked for about once a millisecond. What is said is proven: early, when an answer without the key "
-        "had come before its deadline; late, when a request that left after the deadline was answered with it."),
+        "Each key is requested about once a millisecond. *Early* means that an answer without the key arrived before its "
+        "deadline, and *late* that a request sent after the deadline was answered with it, so both are certain."),
     Experiment(
         "memory", "Memory of an item", "value", ["item_bytes", "overhead_bytes"],
         ["32 B", "100 B", "100 B, TTL", "1000 B"], ["100 B", "100 B, TTL"],
         [Bar("bytes that a deadline adds", volatile_costs, 12)],
-        "The resident set after a million sets, less that before, for each item; keys have 20 bytes."),
+        "Growth of the resident set by a million sets, for each item. Keys have 20 bytes."),
     Experiment(
         "evict", "Sets that each evict", "value, B", ["set_us", "refused"], ["100", "1000"], ["100"],
         [Bar("CPU a set, to the cheaper peer", to_cheaper_peer("set_us"), .6)],
         "A cache of 64 MiB is full, keys are new, and 16 requests are pipelined on each of 50 connections. "
-        "*Refused* are sets that were answered with an error, for want of memory."),
+        "*Refused* are sets that were answered with an error for lack of memory."),
     Experiment(
         "hits", "Hit ratios", "trace, size of the cache", ["limit_mb", "hit_pct", "rss_mb"],
         ["%s %d %%" % (t, p) for t in TRACES for p in ((5, 10, 20, 30, 50) if t == "web12" else (10, 30))],
@@ -211,21 +211,21 @@ EXPERIMENTS = [
         [Bar("points of hit ratio over the better peer, mean of the recorded at 10 and 30 %", gain("recorded"), 3, True),
          Bar("the same of the made", gain("made"), 3, True),
          Bar("cells more than half a point below the better peer", behind, 0)],
-        "Each request is a get, and a set after a miss, from an empty cache. The size is in percent of what all keys "
-        "and values of the trace take, and is given to `-m` or `maxmemory`; the resident memory at the end is shown, too. "
-        "redis is the better one of its LRU and its LFU. web12 and orm-night are [recorded](../tests/bench/traces/README.md), "
-        "and so are those that BENCH_TRACES named: orm-night long (700 000 requests), arc-oltp, cloudphysics-io and sprite. "
-        "The others are made: zipf by Zipf's law with that exponent, scans with scans of keys that never come back, "
-        "loops with a loop through half of the keys."),
+        "Each request is a get, and a set after a miss, starting with an empty cache. The size is in percent of the total "
+        "size of keys and values of the trace, and is given to `-m` or `maxmemory`; the resident memory at the end is shown, too. "
+        "For redis the better one of its LRU and its LFU is shown. web12 and orm-night are [recorded](../tests/bench/traces/README.md), "
+        "and so are those of BENCH_TRACES: orm-night long (700 000 requests), arc-oltp, cloudphysics-io and sprite. "
+        "The others are synthetic: zipf follows Zipf's law with that exponent, scans has scans of keys that are never "
+        "requested again, and loops has a loop through half of the keys."),
     Experiment(
         "policies", "Hit ratios of the policies", "trace, size of the cache", [
             "limit_mb", "min_pct", "ideal_lru_pct", "s3fifo_pct", "density_pct", "lru_pct", "lfu_pct", "random_pct"],
         ["%s %d %%" % (t, p) for t in TRACES for p in (10, 30)], ["web12 10 %"],
         [],
-        "The same requests, simulated and live, in percent of hits. *Ideal* caches are simulated: what they hold takes "
-        "its key, its value and 48 bytes, and nothing else. MIN knows what is to come. The others are mayflyd with that "
-        "maxmemory_policy, and all that it takes beside the items comes out of the same limit. noeviction keeps what came "
-        "first. Here no key has a deadline; where all have one, the volatile policies choose as those of all keys do.",
+        "Hit ratios of the same requests, simulated and live, in percent. *Ideal* caches are simulated: an item takes "
+        "its key, its value and 48 bytes, and nothing else takes memory. MIN knows the future. The others are mayflyd with that "
+        "maxmemory_policy, whose limit includes its other data. noeviction keeps the items that were stored "
+        "first. No key has a deadline; if all have one, the volatile policies evict like those for all keys.",
         ["mayflyd"]),
 ]
 
@@ -241,8 +241,8 @@ EXPERIMENTS += [
     replication(
         "off", "a server without a replica", "operation", ["instructions", "instructions_before", "instructions_more"],
         ["get", "set"], None, [Bar("instructions more than before", worst("instructions_more"), 0)],
-        "Instructions of the server's own code for each operation, 16 pipelined, counted by callgrind: a run of 60 000 "
-        "less one of 20 000. Beside them those of the version before there was replication."),
+        "Instructions of the server's own code for each operation, 16 pipelined, counted by callgrind as the difference "
+        "of runs of 60 000 and 20 000, compared with the version before replication."),
     replication(
         "set", "what a set costs", "sets", ["set0_us", "first_us", "further_us", "replica_us", "both_us"],
         ["16 pipelined"], None,
@@ -256,44 +256,44 @@ EXPERIMENTS += [
         [Bar("synced after, s", worst("sync_s"), 3), Bar("synced, to redis", to_cheaper_peer("sync_s"), .29),
          Bar("p99.9 of gets beyond twice that before, ms", beyond_twice("p999_ms", "before_p999_ms"), .5),
          Bar("more resident at the primary, MiB", worst("sync_more_mb"), 90)],
-        "Values of 100 bytes. *Synced* is from `replicaof` until the replica is online, while nobody else asks for "
-        "anything; then gets of the primary at a steady rate, without and with full syncs that follow one another. "
-        "Resident is the server's process; redis has a child beside it.", PEERS),
+        "Values of 100 bytes. *Synced* is the time from `replicaof` until the replica is online, without other "
+        "load. Then the primary gets requests at a steady rate, without and with full syncs that follow one another. "
+        "Resident is the memory of the server's process; redis has a child process in addition.", PEERS),
     replication(
         "lag", "how late a replica has a change", "sets beside", ["rate_k", "lag_p50_ms", "lag_p99_ms"],
         ["1000 sets/s", "half of the highest rate"], None,
         [Bar("p99 at 1000 sets/s, ms", worst_of("1000", "lag_p99_ms"), 3),
          Bar("p99 at half of the highest rate, ms", worst_of("half", "lag_p99_ms"), 10)],
-        "From the answer to a set at the primary until a read of the replica has found it, again and again, beside sets "
-        "at a steady rate. The highest rate is that of as many sets as can be until the replica has them, 16 pipelined.",
+        "Time from the answer to a set at the primary until a read of the replica finds it, measured repeatedly beside sets "
+        "at a steady rate. The highest rate is the maximum that reaches the replica, 16 pipelined.",
         PEERS),
     replication(
         "expiry", "many keys of one deadline", "keys", ["stream_kb", "gone_s", "after_s"], ["1000000"], ["100000"],
         [Bar("stream, KiB", worst("stream_kb"), 4), Bar("replica empty after the primary, s", worst("after_s"), .5)],
-        "What the stream grows by while they expire, and when neither side has any.", PEERS),
+        "Growth of the stream while they expire, and the time until neither side has any.", PEERS),
     replication(
         "cut", "a link that was cut", "cut for", ["level_s", "syncs_full"], ["1 s", "10 s"], ["1 s"],
         [Bar("level after 1 s, s", worst_of("1 s", "level_s"), .2), Bar("level after 10 s, s", worst_of("10 s", "level_s"), 2),
          Bar("full syncs", worst("syncs_full"), 0)],
-        "20 000 sets a second meanwhile. *Level* is the time from when connections are possible again until the replica "
-        "has what was changed before that. redis has a backlog of 64 MiB.", PEERS),
+        "20 000 sets a second run meanwhile. *Level* is the time from when connections are possible again until the replica "
+        "has all earlier changes. redis has a backlog of 64 MiB.", PEERS),
     replication(
         "failover", "planned failovers", "failovers", ["wait_p50_ms", "wait_p99_ms", "lost", "refused", "writes_k"],
         ["200 failovers"], ["10 failovers"], [Bar("longest wait of a write, p99 ms", worst("wait_p99_ms"), 100),
                                               Bar("lost versions", worst("lost"), 0)],
-        "Two clients store ever higher versions of their keys, and follow the primary. Of each failover the longest time "
-        "that a write took. *Refused* are failovers that did not complete, after which the primary went on."),
+        "Two clients store increasing versions of their keys, and follow the primary. The wait is the longest time of a "
+        "write in each failover. *Refused* are failovers that did not complete, after which the primary continued."),
     replication(
         "kill", "primaries that are killed", "kills", ["age_p50_ms", "age_max_ms", "hits", "requests_k"],
         ["200 kills"], ["10 kills"], [Bar("age, most ms", worst("age_max_ms"), 100)],
-        "`kill -9` under sets, deletes, touches, deadlines and flushes, then the replica is promoted. *Age* is how long "
-        "before the kill the moment was of which the replica has everything; nothing is older than a `wait 1`, and "
-        "nothing deleted, flushed or expired is served, else the run fails."),
+        "`kill -9` during sets, deletes, touches, deadlines and flushes, after which the replica is promoted. *Age* is the "
+        "time before the kill up to which the replica has everything. The run fails if something is older than a `wait 1`, or "
+        "if a deleted, flushed or expired item is served."),
     replication(
-        "proxy", "behind a proxy that cuts", "time", ["cuts", "looks", "items", "deadline_ms", "syncs_full", "changes_k"],
+        "proxy", "through a proxy that cuts links", "time", ["cuts", "looks", "items", "deadline_ms", "syncs_full", "changes_k"],
         ["30 minutes"], ["0.2 minutes"], [Bar("deadlines differ by, ms", worst("deadline_ms"), 1)],
         "One worker against four for half of the time, then four against one. At each comparison all keys, values, flags, "
-        "cas and deadlines are the same, else the run fails. The first full sync of each half is counted."),
+        "cas and deadlines must be the same. The first full sync of each half is counted."),
 ]
 BY_NAME = {e.name: e for e in EXPERIMENTS}
 
