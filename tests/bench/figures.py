@@ -358,7 +358,7 @@ def table(data, experiment):
 
 
 def bars(data, experiment):
-    """[(text, value, limit, holds)]; only of what can be told."""
+    """[(text, value, limit, holds)]; only of known figures."""
     medians = medians_of(data, experiment)
     out = []
     for bar in BY_NAME[experiment].bars:

@@ -187,7 +187,7 @@ def sets(rig, name, _):
             "both_us": first + replica}, 0
 
 
-# ---- what it costs who has no replica ------------------------------------------------------------
+# ---- cost for a server without a replica ----------------------------------------------------------
 
 class Counted(expiry_cases.Server):
     """A mayflyd whose instructions are counted by callgrind: those of its own code, not the kernel's."""

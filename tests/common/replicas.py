@@ -124,7 +124,7 @@ def dump(c):
             value = c.exactly(int(words[1]) + 2) if words[0] == b"VA" else None
             until = int(c.line())
             if value is not None:
-                # Which of the two was to be told of a stale item is no part of it.
+                # Which of the two got the right to renew a stale item does not count.
                 rest = [w for w in words[2:] if w not in (b"W", b"Z") and w[:1] != b"t"]
                 found[name] = (value[:-2], rest, until if until >= 0 else b"t-1" in words)
     return found

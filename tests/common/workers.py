@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which of two workers serves a client, seen from outside."""
 
-LUMP = b"mg none k q\r\n" * 4000 + b"mn\r\n"    # much to do for the server, little for who asks
+LUMP = b"mg none k q\r\n" * 4000 + b"mn\r\n"    # much work for the server, little for the client
 
 
 def executed(c):

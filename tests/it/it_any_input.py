@@ -470,7 +470,7 @@ def command():
 
 
 def check_ended(status, said, what):
-    """It refused, or it stopped as it was told."""
+    """It refused, or it stopped as requested."""
     assert 0 <= status < 100 and "runtime error" not in said and "Sanitizer" not in said, (status, what, said[-2000:])
 
 

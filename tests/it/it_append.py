@@ -356,7 +356,7 @@ def test_who_changes_something_waits_for_the_disk():
             assert not select.select([o.sock], [], [], 0)[0]
         assert o.line() == b"STORED"
         assert o.get_reply() == {b"a": b"x"}
-        # Who closes meanwhile does no harm, nor a stop.
+        # A client that closes meanwhile does no harm, nor does a stop.
         with Stopped(d.process.pid, "log writer"):
             o.send(b"set a 0 0 1\r\ny\r\n")
             wait_for(lambda: p.get(b"a") == b"y", "it is executed")

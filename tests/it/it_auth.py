@@ -292,7 +292,7 @@ def test_silent_clients_leave_room():
         late = known.stat("mayfly_auth_timeouts")
         held = [mayfly.hold(g.daemon, 1, ways[i % len(ways)])[0] for i in range(11)]
         wait_for(lambda: known.stat("mayfly_auth_timeouts") == late + 11, "they are closed")
-        assert known.stat("curr_connections") == 1      # and who has logged in stays
+        assert known.stat("curr_connections") == 1      # and logged-in clients stay
         for c in held:
             c.sock.setblocking(True)
             c.rest()
@@ -317,7 +317,7 @@ def test_reload():
         with g.daemon.client() as c:
             c.send(offer(b"u", b"p"))
             assert c.line() == FAILURE
-        for cut in (b"", b"v:q\nw:longe"):      # as somebody sees it who reads while it is written
+        for cut in (b"", b"v:q\nw:longe"):      # as a reader sees it while it is written
             g.write(cut)
             g.reload("seems to be cut off")
             g.known(b"v", b"q").close()
@@ -330,7 +330,7 @@ def test_reload():
 
 
 def test_who_is_removed_has_to_leave():
-    """At the next request, whatever the client is in the middle of; who is still in the file stays."""
+    """At the next request, whatever the client is in the middle of; users still in the file stay."""
     with Guarded("-t", "1", users=b"u:p\nv:q\n") as g, g.known(b"v", b"q") as stays:
         idle, half, big, watches, asks = (g.known(b"u", b"p") for _ in range(5))
         half.send(b"set k 0 0 5\r\nab")
@@ -470,7 +470,7 @@ def test_hashed_passwords():
 
 
 def test_a_reload_of_hashes():
-    """Who is in stays in as long as the line of the file is the same; what was remembered is forgotten."""
+    """Sessions stay as long as the line of the file is the same; remembered digests are forgotten."""
     with Guarded(users=HASHED) as g, g.known(b"y", b"secret") as stays, g.known(b"b", b"secret") as goes:
         g.write(HASHED.replace(BCRYPT, SHA512))
         g.reload("(5 users)")

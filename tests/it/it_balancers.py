@@ -329,7 +329,7 @@ def fail_over(one, two):
     wait_until_alone(b"primary", CACHE)
     put("127.0.0.1", b"a", b"1", CACHE)
     assert one.operate(b"wait 1 60000") == b"WAIT 1"
-    # Planned: who is connected is disconnected, and comes to the new primary.
+    # Planned: connected clients are disconnected, and reach the new primary.
     with Client(("127.0.0.1", CACHE)) as stays:
         assert stays.get(b"a") == b"1"
         assert two.operate(b"promote") == b"OK"

@@ -325,7 +325,7 @@ def test_conn_limit_lets_those_in_who_wait():
             change(c, conn_limit=2)
             assert two.line().startswith(b"VERSION")
             wait_for(lambda: c.stat("accepting_conns") == 0, "accepting pauses")
-            change(c, maxconns_fast="yes")      # who waits is told now
+            change(c, maxconns_fast="yes")      # waiting clients are refused now
             assert three.line() == b"ERROR Too many open connections"
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control socket: who may connect, what the operator may do there, and that clients cannot take
+"""The control socket: which users may connect, what the operator may do there, and that clients cannot take
 it away."""
 import contextlib
 import os
@@ -64,7 +64,7 @@ def ask_as(uid, path):
 
 
 def test_strangers_are_refused():
-    """Also where somebody has opened the file to all: the kernel says who the peer is."""
+    """Even if the file was opened to all: the kernel reports the user of the peer."""
     need_root()
     nobody = pwd.getpwnam("nobody").pw_uid
     stranger = pwd.getpwnam("daemon").pw_uid

@@ -145,7 +145,7 @@ def test_hups_without_end():
                     for _ in range(20):
                         assert c.get(b"k") == value
                 rounds[0] += 1
-        except Exception as e:      # told by the main thread
+        except Exception as e:      # raised by the main thread
             failures.append(e)
 
     try:

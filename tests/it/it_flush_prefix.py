@@ -193,7 +193,7 @@ def test_so_many_at_a_time():
         wait_for(lambda: c.stat("curr_items") == 0, "they are unlinked")
         assert expiry(c, "flush_prefixes_active") == 2
         assert c.set(b"c:1", b"x") == b"STORED"
-        # Who is refused has flushed nothing, and nobody else waits for it.
+        # A refused command has flushed nothing, and no other client waits for it.
         other.send(b"flush_prefix c:\r\nmn\r\n")
         assert c.get(b"c:1") == b"x"
         assert other.line() == FULL and other.line() == b"MN"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The daemon and its machine: who can come in, what the system does not allow, connections that fall
+"""The daemon and its machine: access, what the system does not allow, connections that fall
 silent."""
 import contextlib
 import os
@@ -24,7 +24,7 @@ def run(*args, before=None):
     return done.returncode, done.stdout.decode()
 
 
-# ---- who can come in ------------------------------------------------------------------------------
+# ---- access from other machines ---------------------------------------------------------------------
 
 def test_open_doors_are_told():
     status, said = run("--check-config", "-l", "0.0.0.0")

@@ -28,7 +28,7 @@ def injected():
 
 
 def test_a_flush_holds_up_nobody():
-    """The disk takes its time to forget the file; only who flushed waits for it."""
+    """The disk takes its time to forget the file; only the client that flushed waits for it."""
     with injected() as (k, i), k.daemon("-t", "1", env=i.env) as d, d.operator() as o, d.client() as a, \
             d.client() as b, BinaryClient(d.address) as c:
         o.set(b"x", b"1")
@@ -124,7 +124,7 @@ def counted(i, kinds, act):
 
 
 class Model:
-    """What clients were told: for each key the version that it has, 0 if none, and the versions that may come
+    """The answers to clients: for each key the version that it has, 0 if none, and the versions that may come
     back after a crash."""
 
     def __init__(self, c, keys=20):

@@ -396,7 +396,7 @@ class Writer:
 
 
 def hand_over_under_load(a, b, by):
-    """None of what was confirmed is lost. by: who asks."""
+    """No confirmed change is lost. by: the side that asks."""
     writer = Writer(a)
     try:
         writer.wait_for(1000)
@@ -585,7 +585,7 @@ def test_with_a_login():
                 assert b.c.ask(b"config set replica_password_file " + right.encode()) == b"OK"
                 level(a, b)
                 assert b.c.get(b"k") == b"x"
-                # Who may not, may not.
+                # Without the right it is refused.
                 assert b.c.ask(b"config set replica_user app") == b"OK"
                 wait_for(lambda: "it does not let itself be followed" in b.log(), "it is refused")
                 assert b.c.get(b"k") == b"x" and "secret" not in b.log()
@@ -618,7 +618,7 @@ def test_a_user_that_may_only_replicate():
                 # That would be a change.
                 assert b.c.ask(b"promote") == b"SERVER_ERROR the primary says: CLIENT_ERROR not allowed: for operators"
                 level(a, b)
-                # Who is in and may no longer is closed.
+                # A link that has lost the right is closed.
                 write("access", "user copy read,write\ndefault none\n")
                 a.process.send_signal(1)
                 wait_for(lambda: "not allowed: for replicas" in b.log(), "the link is not opened again")
@@ -629,7 +629,7 @@ def test_a_user_that_may_only_replicate():
                 b.follow(a.port)
                 level(a, b)
                 assert b.c.get(b"k") == b"y"
-                # Who follows is logged, what it acknowledges is not.
+                # Replicas are logged, their acknowledgements are not.
                 wait_for(lambda: 'command="psync ' in a.log() and 'command="sync"' in a.log(), "the audit has it")
                 assert "replconf ack" not in a.log()
                 assert b.c.ask(b"promote") == b"OK"

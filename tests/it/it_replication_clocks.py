@@ -152,7 +152,7 @@ def test_a_skew_is_told_once_and_when_it_is_over():
         ca.set_wall(5)
         wait_for_skew(a, b, 5)
         told(1, 0, 0)
-        for n in range(20):     # is not told again with each message
+        for n in range(20):     # is not logged again with each message
             a.c.set(b"k", b"%d" % n)
             level(a, b)
         told(1, 0, 0)

@@ -330,7 +330,7 @@ def test_a_primary_that_is_started_again_empty():
 
 
 def test_an_old_primary_does_not_win():
-    """A is cut off, B is promoted; who followed B does not follow A, whose epoch is lower."""
+    """A is cut off, B is promoted; the replica of B does not follow A, whose epoch is lower."""
     with Node() as a, Node(of=a.port) as b:
         fill(a.c)
         level(a, b)

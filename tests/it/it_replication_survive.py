@@ -176,7 +176,7 @@ def test_a_replica_killed_under_load():
 
 
 def test_a_handover_that_is_lost():
-    """The word does not arrive: nobody is the primary, until somebody says who is. Nothing is lost."""
+    """The handover does not arrive: there is no primary until the operator names one. Nothing is lost."""
     with Node("--failover-timeout", "60000") as a, Proxy(a.port) as p:
         p.plans = [Plan(cut_before=b"HANDOVER")]
         with Node(of=p.port) as b:
@@ -242,7 +242,7 @@ def test_either_side_killed_once_it_was_handed_over():
                 assert_has(b.c, confirmed)
                 assert b.c.set(b"k", b"x") == b"STORED"
             else:
-                # It follows who is gone, and never takes over by itself.
+                # It follows a server that is gone, and never takes over by itself.
                 wait_for(lambda: "refused" in a.c.stats(b"replication")["repl_state_reason"], "it looks for the primary")
                 assert a.role()[0] == "replica" and a.c.set(b"k", b"x") == READ_ONLY
                 a.stand_alone()
@@ -296,7 +296,7 @@ def test_each_of_a_chain_promoted_in_turn():
                 assert second.c.ask(b"promote 60000") == b"OK", second.log()
                 confirmed = w.end()
             wait_for(lambda: second.state() == "primary" and first.role()[0] == "replica", "the roles have changed")
-            # Who was the first goes to the end.
+            # The first goes to the end.
             first.follow(last.port)
             assert second.c.set(b"turn", b"%d" % turn) == b"STORED"
             level(second, last, first)
@@ -788,7 +788,7 @@ def test_who_waits_and_goes_leaves_nothing():
                 assert a.c.ask(b"mn") == b"MN"
                 go(c)
         wait_for(lambda: a.c.stat("curr_connections") == before, "they are noticed")
-        # Who only says that no more will come is answered, if not for as long.
+        # A client that only closes its side is answered, if not for as long.
         with a.client() as c:
             c.send(b"wait 9 86400000\r\n")
             c.sock.shutdown(socket.SHUT_WR)

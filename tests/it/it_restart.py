@@ -198,7 +198,7 @@ def test_other_options():
 
 
 def test_other_numbers_of_threads():
-    """The shards follow, and all that there are have somebody who does their work."""
+    """The shards follow, and each of them has a worker."""
     r = random.Random(int(os.environ.get("MAYFLY_SEED", "1")))
     keys = set()
     with kept() as k:

@@ -305,7 +305,7 @@ def test_all_files_or_none():
 
 
 def test_by_many_at_once():
-    """Each answer is given to who asked, and the file is whole at any moment."""
+    """Each answer goes to the client that asked, and the file is complete at any moment."""
     with folder(a__conf="threads = 1\nhz = 20\nttl-jitter = 1\n") as here:
         path = here + "/a.conf"
         with Daemon(path, "-t", "4") as d, contextlib.ExitStack() as stack:
@@ -357,7 +357,7 @@ def test_a_client_that_has_left_harms_nobody():
 
 
 def test_a_stop_answers():
-    """Those who wait get their answer, or the end of the connection."""
+    """Waiting clients get their answer, or the end of the connection."""
     with folder(a__conf="threads = 1\nhz = 20\n") as here, Daemon(here + "/a.conf") as d, d.operator() as c:
         c.send(b"".join(b"config set hz %d\r\nconfig rewrite\r\n" % (30 + n) for n in range(200)))
         assert c.line() == b"OK"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who may what: rules for users, certificates and listeners (--access), prefixes, commands of operators
+"""Rights: rules for users, certificates and listeners (--access), prefixes, commands of operators
 (-o admin_commands) and what is logged of them (-o audit_log). Every command of the tables is sent with every
 set of rights, over each protocol: a command that is added there has to be added to EXAMPLES here."""
 import atexit
@@ -39,7 +39,7 @@ def rights_words(rights):
 
 
 class Ruled(Daemon):
-    """A daemon with a file of rules, over a unix socket if not told otherwise."""
+    """A daemon with a file of rules, over a unix socket by default."""
 
     def __init__(self, rules, *args, users=None, **kw):
         self.rules_folder = tempfile.mkdtemp(prefix="mayfly-rights.")
@@ -472,7 +472,7 @@ def test_certificates():
         assert rights_of("both", tls_port) == READ | WRITE      # the first line of the file counts
         assert rights_of(None, tls_port) == 7                   # nobody in particular: the listener's
         assert rights_of("unknown", tls_port) == 7
-        # New rules hold for who is in.
+        # New rules apply to open connections.
         with made.client(d, "reader") as c:
             assert c.ask(b"get none") == b"END"
             d.write(rules.replace('"Build Machine 7" read', '"Build Machine 7" write,admin'))
@@ -575,7 +575,7 @@ def test_rules_grant_admin_commands():
 
 
 def may_config(d, login=None):
-    """Where config was let through, it was looked at who may; False: it is for operators."""
+    """True: config reached the check of rights; False: it is for operators."""
     with d.client() if login is None else d.login(login) as c:
         got = c.ask(b"config get hz")
         if got == b"CONFIG hz 10":

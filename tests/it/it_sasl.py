@@ -205,7 +205,7 @@ def test_hashed_passwords():
             with g.client() as c:
                 assert c.ask_frame(plain(user, password)) == FAILED, (user, password)
         assert hashes() == 2 + len(wrong)
-        # Who is in stays when the file is read again with the same hash.
+        # Sessions stay when the file is read again with the same hash.
         g.daemon.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "reloaded authfile" in g.daemon.log(), "it is read again")
         assert known.ask_frame(frame(NOOP)) == (OK, b"")

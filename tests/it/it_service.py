@@ -134,7 +134,7 @@ class Keeper(Manager):
                 for name, fd in [k for k in self.kept if k[0] == fields["FDNAME"]]:
                     os.close(fd)
                     self.kept.remove((name, fd))
-            for fd in fds:      # BARRIER: it is told by that
+            for fd in fds:      # BARRIER: closing it is the answer
                 os.close(fd)
 
     def listen(self):
@@ -142,7 +142,7 @@ class Keeper(Manager):
 
     @contextlib.contextmanager
     def daemon(self, *args):
-        """One that is passed what is kept, and what it told since."""
+        """A server that gets the kept descriptors, and its notifications since."""
         path = os.path.join(self.folder, "socket")
         since = len(self.heard)
         with activated([(n, Descriptor(fd)) for n, fd in self.kept], "-s", path, *args,
@@ -155,7 +155,7 @@ class Keeper(Manager):
                 return
             with Client(path) as c:
                 yield c, process, log, lambda: "".join(self.heard[since:])
-            process.terminate()     # nobody is there who would have to be waited for
+            process.terminate()     # there is no client to wait for
             assert process.wait(mayfly.PATIENCE) == 0
 
     def __exit__(self, *args):

@@ -147,7 +147,7 @@ def test_other_limits_meanwhile():
 
 
 def test_a_full_cache():
-    """It evicts, but nothing fails, and who waits for room gets it."""
+    """It evicts, but nothing fails, and waiting stores get room."""
     with Daemon("-t", "2", "-m", "16", "-o", "shards=1", control=True) as d, d.operator() as c:
         fill(c, 4 * ITEMS, 1000)
         for n in (6, 2, 1):

@@ -132,7 +132,7 @@ def test_a_watcher_sees_what_new_workers_do():
             assert one.set(b"w%d" % i, b"x") == b"STORED"
         wait_for(lambda: watcher.buf.count(b"key=w") == 60 or not watcher.more(), "each store is shown")
         assert b"skipped" not in watcher.buf
-        # Who watches goes from worker to worker as well, and misses nothing.
+        # Watchers move between workers as well, and miss nothing.
         for n in range(200):
             if n % 10 == 0:
                 threads(c, (1, 6, 2, 4)[n // 10 % 4])
@@ -186,7 +186,7 @@ def test_expiry_has_a_home_all_the_time():
             for i in range(200):
                 c.send(b"set e%d.%d 0 1 1 noreply\r\nx\r\n" % (step, i))
             threads(c, (1, 4, 2, 8)[step % 4])
-        # Nobody reads them: those who are at home have to find them.
+        # They are never read, so the home workers have to find them.
         wait_for(lambda: int(c.stats()["curr_items"]) == 0, "all have expired")
         assert int(c.stats(b"expire")["expired_active"]) == 2400
 
@@ -425,7 +425,7 @@ def test_parked_workers_give_their_memory_back():
         threads(c, 2)
         wait_until_settled(c)
         wait_for(lambda: parked() < PARKED_BYTES, "those that have served give back")
-        # What the others allocated is with those who serve now, and can be freed.
+        # Memory that the others allocated belongs to the serving workers now, and can be freed.
         assert all(one.ask(b"mn") == b"MN" for one in load)
         for one in load:
             one.close()

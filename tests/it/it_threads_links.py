@@ -70,7 +70,7 @@ def syncs(primary, *others):
 
 def test_replicas_follow_under_load():
     """Their links at the primary, while it changes its threads; then while a replica does, and the primary of another."""
-    # A replica in the middle waits for nobody who follows it, so it keeps all that comes meanwhile.
+    # A replica in the middle waits for none of its replicas, so it keeps everything that arrives meanwhile.
     with Node("-m", "256", "-t", "4") as a, \
             Node("-m", "256", "-t", "4", "-o", "repl_backlog_size=128m", of=a.port) as b, \
             Node("-m", "256", of=b.port) as last:

@@ -23,7 +23,7 @@ ROUNDS = 3 if SANITIZED else 8
 
 
 class Changes:
-    """An operator who changes the number of threads again and again. Counts the changes."""
+    """An operator that changes the number of threads repeatedly. Counts the changes."""
 
     def __init__(self, d):
         self.d, self.is_over, self.count, self.errors = d, False, 0, []
@@ -36,7 +36,7 @@ class Changes:
                     for n in (1, 4, 2, 7):
                         assert o.ask(b"config set threads %d" % n) == b"OK"
                         self.count += 1
-        except Exception as error:      # told by the thread of the test
+        except Exception as error:      # raised by the thread of the test
             self.errors.append(error)
 
     def go_on(self, count=4):

@@ -335,7 +335,7 @@ def test_what_goes_meanwhile_does_not_come_back():
         assert c.ask(b"restore end") == b"RESTORED 4"
         assert c.ask(b"ms touched 1 ME\r\nx") == b"HD"
         assert c.ask(b"restore end") == b"NOT_FOUND"
-        # A flush voids it, and who goes ends it.
+        # A flush voids it, and a closed connection ends it.
         assert c.ask(b"restore begin") == b"OK" and o.ask(b"flush_all") == b"OK"
         assert c.ask(b"ms new 1 ME\r\nx") == b"NS"
         assert c.ask(b"restore end").startswith(b"SERVER_ERROR everything was flushed")

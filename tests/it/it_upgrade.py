@@ -275,7 +275,7 @@ class Taken:
 
 
 def free_port():
-    """One that the system would give somebody; who needs it has to bear that it is taken."""
+    """A port that the system could give to another program; the test must accept that."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -589,7 +589,7 @@ def test_a_large_value_on_its_way_arrives():
 
 
 def test_others_are_served_while_it_waits():
-    """Who does not go on with a value holds nobody up but for the end of it; a second try is no other one."""
+    """A stalled upload delays only the end of the upgrade; a second request does not start another one."""
     with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
         assert c.set(b"k", b"v") == b"STORED"
 
@@ -654,7 +654,7 @@ def test_who_takes_little_gets_all():
 
 
 def test_no_more_is_copied_than_may_be_kept():
-    """Many who do not take one value: it is not copied for all of them."""
+    """Many clients that do not read one value: it is not copied for all of them."""
     value = pattern(b"k", 900000)
     answer = (b"VALUE k 0 900000\r\n" + value + b"\r\n") * 2 + b"END\r\n"
     with folder() as where, daemon("-e", os.path.join(where, "memory"), "-o", "read_buf_mem_limit=4") as d, d.client() as c:
@@ -769,7 +769,7 @@ def test_blanks_behind_a_line_of_keys():
 
 
 def test_logins_stay():
-    """Who has logged in need not do so again, unless user or password has changed; who has not must."""
+    """A logged-in client need not log in again, unless user or password has changed; others must."""
     with folder() as where:
         users, rules = os.path.join(where, "users"), os.path.join(where, "rules")
         write(users, "ann:secret\nbob:other\n")
@@ -927,7 +927,7 @@ def test_tls_is_ended_cleanly():
                 assert c.set(b"k", b"v") == b"STORED"
                 connections(o, 2)
                 upgrade(d)
-                assert c.rest() == b""      # and no error: it was told
+                assert c.rest() == b""      # and no error
                 with d.client() as again:
                     again.sock = context.wrap_socket(again.sock)
                     assert again.get(b"k") == b"v"

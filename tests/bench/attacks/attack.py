@@ -362,7 +362,7 @@ class Attack:
     unix = False            # a unix socket instead of a port
     attackers = 1           # processes that run attack()
     honest_clients = 0      # processes that run honest() from before the attack until after it
-    seconds = None          # of each of the three phases, instead of what the runner was told
+    seconds = None          # of each of the three phases, instead of the runner's
     settles = 1.0           # seconds between the start of the attackers and the phase "during"
     episodes = 0            # so many servers are started and handed to episode(), and nothing else is measured
 

@@ -36,7 +36,7 @@ class Attack(attack.Attack):
         time.sleep(3600)
 
     def honest(self, client, number):
-        """One who comes while all places are taken tries again until there is one."""
+        """A client that connects while all places are taken retries until there is one."""
         end = time.monotonic() + DEADLINE + 2
         while True:
             try:

@@ -7,7 +7,7 @@ import busy
 
 
 class Attack(attack.Attack):
-    """SIGTERM while 32 clients are busy: who sees an answer cut?"""
+    """SIGTERM while 32 clients are busy: how many see a truncated answer?"""
 
     memory_mib = 256
     flags = ["-t", "4"]

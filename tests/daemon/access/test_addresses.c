@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * addresses: the limit, and that the table keeps nobody who is gone, compared with an array.
+ * addresses: the limit, and that the table forgets closed connections, compared with an array.
  */
 #include <string.h>
 
@@ -39,7 +39,7 @@ TEST(an_address_has_as_many_as_it_may)
 
 #define IDS 700u
 
-/* Whatever comes and goes, counts are right, and the table has the size of those who are in. */
+/* Counts are right at any time, and the table has the size of the open connections. */
 TEST(counts_survive_growth_and_gaps)
 {
     static uint32_t counts[IDS];

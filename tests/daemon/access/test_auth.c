@@ -420,7 +420,7 @@ TEST(a_hash_lets_its_password_in)
     auth_fini(&a);
 }
 
-/* Who is not there, and who has a plain password, costs a hash too. */
+/* A login of an unknown user, or of one with a plain password, costs a hash too. */
 TEST(every_failure_costs_the_same)
 {
     struct auth a;
@@ -501,7 +501,7 @@ TEST(a_reload_forgets_who_was_good)
     ck_assert_int_eq(auth_load(&a), 0);
     ck_assert(logs_in_as(&a, "u", "secret", &login, &n));
     ck_assert(auth_reload(&a));
-    ck_assert(is_known(&a, &login)); /* who is in stays in */
+    ck_assert(is_known(&a, &login)); /* open sessions stay */
     ck_assert(!lets_in(&a, "u", "secret"));
     ck_assert(logs_in(&a, "u", "secret", &n));
     ck_assert_uint_eq(n, 1);

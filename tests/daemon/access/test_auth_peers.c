@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * auth_peers: when a warning is due, that a peer's count outlives its connections, and that the
- * table keeps those who fail most.
+ * table keeps the peers with most failures.
  */
 #include <string.h>
 #include <sys/socket.h>

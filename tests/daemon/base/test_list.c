@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lists through their members: order, and who is in one.
+ * Lists through their members: order and membership.
  */
 #include "daemon/base/list.h"
 

@@ -36,8 +36,8 @@ void solo_teardown(void);
 
 /*
  * One worker; with several shards it is one of as many to the engine. is_frozen: its clock
- * moves only by clock_advance(), and only solo_check_pace() checks who is too slow. The timers
- * go by the machine's clock, and would look at clients whenever the machine is late.
+ * moves only by clock_advance(), and only solo_check_pace() checks for slow clients. The timers
+ * use the machine's clock, and would check clients whenever the machine is late.
  */
 void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen);
 void solo_start(uint64_t limit_bytes);
@@ -64,7 +64,7 @@ void solo_run(void (*fn)(struct worker *w));
 /* Let the worker check for idle connections. */
 void solo_check_idle(void);
 
-/* Let the worker check who is too slow. */
+/* Let the worker check for slow connections. */
 void solo_check_pace(void);
 
 /* Stop the worker until the test lets it continue. */

@@ -111,7 +111,7 @@ static void go_and_dismiss(struct worker *w)
 {
     go(w);
     crew_close_clients(&solo.crew);
-    w->farewells = atomic_load(&solo.crew.farewells); /* as if it had been told by now */
+    w->farewells = atomic_load(&solo.crew.farewells); /* as if it had learned of them */
 }
 
 TEST(clients_are_dismissed_meanwhile)

@@ -228,7 +228,7 @@ TEST(all_get_what_they_asked_for_although_they_wait)
     free(v);
 }
 
-/* Who waits may leave. */
+/* A waiting connection may leave. */
 TEST(those_that_wait_may_close)
 {
     int quiet = dial_quiet();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large values that come slowly: what they hold, who gives way, what becomes of the old value.
+ * Slow uploads of large values: their memory, which are shed, and the fate of the old value.
  * The clock is frozen unless the test moves it.
  */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * places: whatever is open, somebody who comes gets in, loopback always; connections that
+ * places: whatever is open, a new client gets a place, loopback always; connections that
  * trickle make way for others, and none stays for ever.
  */
 #include "daemon/metrics/places.h"
@@ -86,7 +86,7 @@ static unsigned count(enum place_state state)
     return n;
 }
 
-/* Has the client been told that nothing more comes? */
+/* Did the client get the end of the stream? */
 static bool is_shut_down(const struct place *at)
 {
     char byte;

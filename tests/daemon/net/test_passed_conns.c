@@ -177,7 +177,7 @@ TEST(of_another_version_the_descriptors_are_known)
     free(copy);
 }
 
-/* Sums are no defence against who writes them: lengths are looked at as well. */
+/* Sums do not protect against their writer, so lengths are checked as well. */
 TEST_LOOP(lengths_that_cannot_be_end_it, 3)
 {
     static const uint64_t lengths[] = {13, UINT64_MAX, UINT64_MAX - 11};

@@ -506,7 +506,7 @@ TEST_LOOP(address_named_twice_is_opened_once, 2)
     ck_assert_uint_eq(udp.count, 2);
 }
 
-/* As somebody may do who owns the folder, when the server starts as root. */
+/* As the owner of the folder may do when the server starts as root. */
 TEST(the_port_file_follows_no_link_and_waits_for_no_fifo)
 {
     static const char *const names[] = {"ports", "ports.lck"};

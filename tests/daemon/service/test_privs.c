@@ -369,7 +369,7 @@ TEST(the_pid_file_lives_as_long_as_the_server)
     }
 }
 
-/* As somebody may do who owns the folder, when the server starts as root. */
+/* As the owner of the folder may do when the server starts as root. */
 TEST(a_pid_file_follows_no_link_and_waits_for_no_fifo)
 {
     char path[128];

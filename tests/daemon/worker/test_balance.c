@@ -69,7 +69,7 @@ TEST(both_limits_count)
 {
     for (int i = 0; i < 10; i++) {
         ck_assert_int_eq(look(800, 0, 0, 0), BALANCE_NOTHING);       /* not above 80 per cent */
-        ck_assert_int_eq(look(950, 700, 980, 730), BALANCE_NOTHING); /* who is hot changes */
+        ck_assert_int_eq(look(950, 700, 980, 730), BALANCE_NOTHING); /* another is hot */
         ck_assert_int_eq(look(950, 700, 940, 730), BALANCE_NOTHING);
         ck_assert_uint_eq(b.hot, BALANCE_NOBODY);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handover: what was told last is what is seen, a reason that is too long is cut.
+ * handover: readers see the last outcome, and a reason that is too long is truncated.
  */
 #include "daemon/worker/handover.h"
 

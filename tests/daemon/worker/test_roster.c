@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * roster: who has the fewest connections, who is to have what, and what is on its way when
- * nothing shall move any more. No worker runs; two threads race for the last.
+ * roster: which worker has the fewest connections, which shall have what, and what is moving
+ * when moves are forbidden. No worker runs; two threads race for the last.
  */
 #include "daemon/worker/roster.h"
 
@@ -71,7 +71,7 @@ static void *send_one(void *arg)
     return NULL;
 }
 
-/* What began to move is seen by who was told that nothing shall. */
+/* A crew that forbids moves sees those that have begun. */
 TEST(nothing_is_on_its_way_unseen)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {

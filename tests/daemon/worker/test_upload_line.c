@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * upload_line: who goes on when uploads hold all they may, and who goes on when they hold less.
+ * upload_line: which upload continues at the bound, and which ones when less is held.
  */
 #include "daemon/worker/upload_line.h"
 

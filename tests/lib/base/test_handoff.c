@@ -121,7 +121,7 @@ TEST(an_error_at_the_end_reaches_both_sides_at_once)
 
 /* ---- two threads ------------------------------------------------------------------------- */
 
-/* What a side was told by the call that it waits in. */
+/* The result of the call in which a side waits. */
 static int got;
 
 static void wait_for_slot(void *arg)

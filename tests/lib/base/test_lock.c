@@ -120,7 +120,7 @@ TEST(sleepers_are_woken)
     give_to_sleepers(thread);
 }
 
-/* Held for longer than the first sleep lasts: who has slept again is woken as well. */
+/* Held for longer than the first sleep: a thread in its second sleep is woken as well. */
 TEST(long_sleepers_are_woken)
 {
     struct timespec longer = {.tv_nsec = 30000000};

@@ -289,7 +289,7 @@ TEST(items_may_be_taken_over_as_stale)
     stop();
 }
 
-/* Nobody was told to renew it in this life. */
+/* No client was told to renew it since the start. */
 TEST(a_stale_one_can_be_won_again)
 {
     struct erase stale = {.marks_stale = true};

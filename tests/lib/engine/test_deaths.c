@@ -178,7 +178,7 @@ static void renew(struct rng *rng, const char *key)
     }
 }
 
-/* Everything that falls due goes, by the sampler or by who asks for it. */
+/* All due items are removed, by the sampler or by a request for them. */
 static void let_time_pass(struct rng *rng)
 {
     uint64_t before[KEYS];

@@ -33,7 +33,7 @@ static struct told {
     msec_t later;
     unsigned rests;
     bool wants_no_more;
-    unsigned items, stale;   /* and what was told without values */
+    unsigned items, stale;   /* and records without values */
     void (*meanwhile)(void); /* once, within the section */
 } told;
 
@@ -182,7 +182,7 @@ static void stop_stream(void)
     stop();
 }
 
-/* All that is to be told by now. */
+/* Read all records that are due by now. */
 static void check_told(const char *text)
 {
     while (stream_slice(&stream, &ship, NULL) == STREAM_GOES_ON) {
@@ -526,7 +526,7 @@ TEST(what_a_walk_will_meet_is_not_told_twice)
     walk_end(&w);
 }
 
-/* Where a text was told last; -1: never. */
+/* Last position of a text; -1: never. */
 static long told_at(const char *key, char what)
 {
     char text[40];

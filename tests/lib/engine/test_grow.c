@@ -408,7 +408,7 @@ static bool goes_on(int way)
     return state == STREAM_GOES_ON || stream_lag(&stream) != 0;
 }
 
-/* All that is to be told by now, in one of the two ways to read. */
+/* Read all records that are due by now, in one of the two ways. */
 static void check_told(int way, const char *text)
 {
     for (unsigned turns = 0; goes_on(way); turns++) {

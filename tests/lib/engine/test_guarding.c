@@ -175,7 +175,7 @@ TEST_LOOP(what_went_does_not_come_back, 2 * sizeof(ways) / sizeof(ways[0]))
     ways[_i / 2]();
     ck_assert(!load("k", _i % 2 == 0 ? 10 : 300000));
     ck_assert(!fixture_has(&f, "k"));
-    /* It is nothing to who stores something new. */
+    /* It does not affect a store of a new item. */
     ck_assert_int_eq(put("k", STORE_ADD), OUT_STORED);
 }
 

@@ -13,7 +13,7 @@ static struct moves m;
 static _Atomic bool is_stopped; /* stops the thread's wait */
 static _Atomic bool gives_up;   /* stops waits of the test itself at once */
 static _Atomic bool may_end;    /* of the thread */
-static bool has_begun;          /* what the thread was told */
+static bool has_begun;          /* the result that the thread got */
 
 static struct moves_info info(void)
 {

@@ -596,7 +596,7 @@ TEST(a_load_brings_nothing_back)
         ck_assert(load(fixture_key("q:", i), 10) && load(fixture_key("r:", i), 290000));
         ck_assert(!fixture_has(&f, "p:a") && !fixture_has(&f, "p:b"));
         if (i == 0) {
-            by_add("p:new"); /* by who asks for it now */
+            by_add("p:new"); /* by a request for it */
         }
         ck_assert(fixture_has(&f, "p:new"));
         walk_all();

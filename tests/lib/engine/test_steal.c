@@ -122,7 +122,7 @@ TEST(who_stores_in_vain_need_not_wait)
         ck_assert_int_eq(store_once(fixture_key("new-", i), 1000), OUT_NO_MEMORY);
     }
 
-    /* One that may be dropped, or that somebody is in a shard: who knows. */
+    /* Either an item may be dropped, or a thread is in a shard. */
     ck_assert(engine_is_barren(&f.engine));
     for (unsigned i = 0; i < stored / 2; i++) {
         (void)fixture_delete(&f, fixture_key("stays-", i));

@@ -20,7 +20,7 @@ static struct memory *m;
 
 static struct waiter waiters[WAITERS];
 
-/* Who was woken, in order. */
+/* The woken waiters, in order. */
 static unsigned woken[64];
 static unsigned woken_count;
 

@@ -47,7 +47,7 @@ struct pair_bytes {
     size_t len, room;
     size_t read; /* of them; for pair_read() */
     size_t read_at_most;
-    bool is_ended; /* the reader was told so */
+    bool is_ended; /* the reader knows it */
 };
 
 static inline void pair_run_home(void *arg)
@@ -161,7 +161,7 @@ static inline void pair_drop_bytes(struct pair_bytes *b)
     memset(b, 0, sizeof(*b));
 }
 
-/* snap_read_fn. Who reads asks for consecutive offsets, and not again after the end. */
+/* snap_read_fn. The reader asks for consecutive offsets, and not again after the end. */
 static inline ssize_t pair_read(void *arg, void *out, size_t n, uint64_t offset)
 {
     struct pair_bytes *b = arg;

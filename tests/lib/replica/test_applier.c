@@ -250,7 +250,7 @@ TEST(a_promotion_amid_a_value_cuts_it_and_renames)
     struct pair_side middle;
     uint64_t offset;
 
-    /* The middle has a part of the value, and so has who follows it. */
+    /* The middle has a part of the value, and so has its replica. */
     pair_start_replica(&middle, &primary);
     pair_follow_from_end(&middle, primary.backlog);
     fixture_set(&primary.f, "large", 10);

@@ -366,7 +366,7 @@ TEST(a_promotion_ends_the_id_before)
     ck_assert(replid_equal(&now.id, &after) && replid_equal(&now.previous, &before));
     ck_assert_uint_eq(now.previous_end, 300);
     ck_assert_uint_eq(now.epoch, 2);
-    /* Who reads on learns of it, and finds the next block good under the new id only. */
+    /* A reader that continues learns of it, and takes the next block under the new id only. */
     ck_assert(snap_opener_init(&opener));
     frame_reader_begin(&r, read_stream, b, 300);
     ck_assert_int_eq(frame_reader_next(&r, &before, &head, &fault), SNAP_NEXT_BLOCK);

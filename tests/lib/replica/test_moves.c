@@ -17,7 +17,7 @@ static struct pair_bytes full;
 static struct fullsync fs;
 static struct rng rng;
 
-/* Somebody who moves slots to and fro. */
+/* A thread that moves slots back and forth. */
 struct mover {
     struct pair_side *side;
     pthread_t thread;

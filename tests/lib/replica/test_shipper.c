@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * shipper: a replica that reads the backlog has what the engine has, whatever becomes of items;
- * who is too slow is dropped, and nobody else; the thread sleeps when there is nothing to do;
+ * a slow reader is dropped, and no other; the thread sleeps when there is nothing to do;
  * links that break, gaps, marks, and replicas of replicas.
  */
 #include "lib/replica/shipper.h"
@@ -626,7 +626,7 @@ TEST(a_chain_has_the_same_stream)
     ck_assert(replica_pull(&replica));
     ck_assert(replid_equal(&replica.id, &next));
     check_equal(&replica, 100);
-    /* Who reads too slowly is not waited for. */
+    /* A reader that is too slow is not waited for. */
     replica.offset = shipper_offset(replica.reader);
     for (unsigned i = 0; i < 30; i++) {
         const struct snap_block head = {

@@ -317,7 +317,7 @@ TEST(an_expiry_that_nobody_wants_a_record_of_is_counted)
     (void)bell_listen(ring->bell);
     fixture_expire(&f);
     ck_assert_uint_eq(changes_expired(ring), 3);
-    ck_assert(atomic_load(&ring->bell->is_awaited) == 0); /* who sleeps was woken */
+    ck_assert(atomic_load(&ring->bell->is_awaited) == 0); /* the sleeper was woken */
     expect_no_more();
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * keylog: each key that changes after a log was begun is in it, or somebody was told that it is
+ * keylog: each key that changes after a log was begun is in it, or a notice says that it is
  * not, whatever fails.
  */
 #include "lib/snapshot/keylog.h"

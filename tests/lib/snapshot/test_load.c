@@ -139,7 +139,7 @@ TEST(idle_time_before_the_clock_is_cut)
     ck_assert_uint_eq(atomic_load(&load_one(&it, &l).item->access_s), 1);
 }
 
-/* Nobody was told to renew an item that becomes stale by the load. */
+/* No client was told to renew an item that becomes stale by the load. */
 TEST_LOOP(marks_are_loaded, 4)
 {
     struct snap_item it = item("a");

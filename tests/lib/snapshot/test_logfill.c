@@ -363,7 +363,7 @@ TEST(a_flush_of_a_prefix_is_in_the_log)
     rotate(l, KEYLOG_FULL, 1);
     save_with(&f, 1);
     fixture_set(&f, "p:logged", 10);
-    /* More than may be flushed at a time: who reads the log waits. */
+    /* More than may be flushed at a time: the reader of the log waits. */
     for (unsigned i = 0; i < 200; i++) {
         fixture_flush_prefix(&f, fixture_key("p:x", i));
         while (i % 50 == 49 && engine_prefixes(&f.engine) != 0) {

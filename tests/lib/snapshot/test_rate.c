@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rate: who writes rests until a stop, or until the rate allows what was written. A rate that
+ * rate: a writer rests until a stop, or until the rate allows what was written. A rate that
  * was changed counts from then on, whatever was written before.
  */
 #include "lib/snapshot/rate.h"
