@@ -7,7 +7,7 @@
  *
  *     main             the command line, the exit status
  *     commands, options the tables commands.def and options.def, read by all else
- *     describe         help, completion and manual, made of these tables
+ *     describe         help, made of these tables
  *     login            users and passwords
  *     ask              questions and answers, statistics
  *     answer           what an answer says; pure functions of bytes

@@ -71,7 +71,6 @@ static int run(struct ctl *c, const struct words *line)
 
 int main(int argc, char **argv)
 {
-    static const char describes[] = "--describe=";
     struct ctl c = {.out = stdout, .is_terminal = isatty(STDOUT_FILENO) != 0};
     struct words line = {0};
     int status;
@@ -79,9 +78,6 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setlocale(LC_CTYPE, "");
     c.is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    if (argc == 2 && strncmp(argv[1], describes, strlen(describes)) == 0) {
-        return describe_part(stdout, argv[1] + strlen(describes)) ? CTL_OK : CTL_USAGE;
-    }
     if (argc - 1 > WORDS_MAX) {
         fprintf(stderr, "mayflyctl: more than %d words\n", WORDS_MAX);
         return CTL_USAGE;

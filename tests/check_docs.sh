@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the daemon prints about itself is what the tree has: the generated parts of the manual, the
-# configuration file, and the licence. DESIGN.md and the notes of docs/decisions are short.
+# What is made of the tables is what the tree has: the generated parts of the manual, the completion of
+# shells, the configuration file, and the licence. DESIGN.md and the notes of docs/decisions are short.
 
 set -eu
 src=${MAYFLY_SRCDIR:-.}
@@ -12,14 +12,22 @@ mayflyd=${MAYFLY_BUILDDIR:-.}/daemon/mayflyd
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-for part in options synopsis settings stats config; do
-    file=man/mayflyd-$part.inc
-    [ "$part" != config ] || file=etc/mayfly.conf
-    "$mayflyd" --describe=$part >"$dir/$part"
-    if ! diff -u "$src/$file" "$dir/$part"; then
-        complain "$file is stale: run make docs"
+docs=${MAYFLY_BUILDDIR:-.}/tools/docs
+made() {
+    if ! diff -u "$src/$1" "$dir/made"; then
+        complain "$1 is stale: run make docs"
     fi
-    verdict "$file"
+    verdict "$1"
+}
+
+for part in mayflyd-options mayflyd-synopsis mayflyd-settings mayflyd-stats mayflyctl-options mayflyctl-commands; do
+    "$docs" "$part" >"$dir/made"
+    made "man/$part.inc"
+done
+
+for file in etc/mayfly.conf etc/completion/mayflyctl.bash etc/completion/_mayflyctl; do
+    "$docs" <"$src/$file.in" >"$dir/made"
+    made "$file"
 done
 
 python3 "$src/tests/guides/tables.py" || complain "docs/migrating-from-memcached.md is stale: run make docs"
@@ -27,19 +35,6 @@ verdict "docs/migrating-from-memcached.md"
 
 python3 "$src/tests/guides/probes.py" || complain "what is made of the table of probes is stale"
 verdict "man/mayflyd-probes.inc, etc/bpftrace"
-
-for part in options commands bash zsh; do
-    case $part in
-        bash) file=etc/completion/mayflyctl.bash ;;
-        zsh) file=etc/completion/_mayflyctl ;;
-        *) file=man/mayflyctl-$part.inc ;;
-    esac
-    "${MAYFLY_BUILDDIR:-.}/ctl/mayflyctl" --describe=$part >"$dir/$part"
-    if ! diff -u "$src/$file" "$dir/$part"; then
-        complain "$file is stale: run make docs"
-    fi
-    verdict "$file"
-done
 
 # Each line of the configuration file, alone and all together, says what is the default anyway.
 values() {

@@ -22,7 +22,7 @@
  *   options_share.h  numbers that follow from what the machine has
  *   conf_environment.h  options in variables of the environment
  *   options_check.h  rules between options
- *   options_help.h   -h, -V, -i, and the lists of the manual
+ *   options_help.h   -h, -V, -i
  *   options_print.h  settings as a configuration file has them
  *   options_rewrite.h  files that give the settings of a running server
  *   options.h        all of it, in its order

@@ -15,7 +15,6 @@
 
 #include "daemon/options/options_help.h"
 #include "daemon/options/options_live.h"
-#include "daemon/options/options_print.h"
 #include "daemon/options/options_rows.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -26,15 +25,14 @@ enum {
     LONG_ROW = 1000,                        /* --name */
     LONG_ROW_OFF = LONG_ROW + OPTION_COUNT, /* --no-name */
     LONG_COMPAT = LONG_ROW_OFF + OPTION_COUNT,
-    LONG_DESCRIBE = 10000,
-    LONG_CONFIG,
+    LONG_CONFIG = 10000,
     LONG_MEMCACHED_CONF,
     LONG_CHECK_CONFIG,
     LONG_PRINT_CONFIG,
 };
 
 /* A row makes at most two long flags, and a few flags have no row. */
-#define FLAGS_OWN     9
+#define FLAGS_OWN     8
 #define FLAGS_MAX     (2 * OPTION_COUNT + compat_row_count + FLAGS_OWN)
 #define OFF_NAME_SIZE 40
 
@@ -119,7 +117,6 @@ static bool flags_init(struct flags *f)
         {"license", no_argument, NULL, 'i'},
         {"version", no_argument, NULL, 'V'},
         {"extended", required_argument, NULL, 'o'},
-        {"describe", required_argument, NULL, LONG_DESCRIBE},
         {"config", required_argument, NULL, LONG_CONFIG},
         {"memcached-conf", required_argument, NULL, LONG_MEMCACHED_CONF},
         {"check-config", no_argument, NULL, LONG_CHECK_CONFIG},
@@ -213,7 +210,7 @@ static int apply_flag(struct option_giver *g, int code)
 /* Flags that print something, and end the process. */
 static bool is_question(int code)
 {
-    return code == 'h' || code == 'i' || code == 'V' || code == LONG_DESCRIBE;
+    return code == 'h' || code == 'i' || code == 'V';
 }
 
 /* Flags that say what to do with options, and are none. */
@@ -224,42 +221,18 @@ static bool is_about_options(int code)
 
 /* ---- the command line -------------------------------------------------------------------- */
 
-static int print_part_of_manual(struct option_giver *g, const char *part)
-{
-    static const struct {
-        const char *name;
-        void (*print)(FILE *out);
-    } parts[] = {
-        {"options", options_print_manual},    {"synopsis", options_print_synopsis},
-        {"settings", options_print_settings}, {"stats", options_print_stats},
-        {"config", options_print_template},
-    };
-
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        if (strcmp(part, parts[i].name) == 0) {
-            parts[i].print(stdout);
-            return 0;
-        }
-    }
-    return option_complain(
-        g, EX_USAGE,
-        "--describe: \"%s\" is neither options, synopsis, settings, stats nor config", part);
-}
-
-static int answer_question(struct option_giver *g, int code)
+static void answer_question(int code)
 {
     switch (code) {
     case 'h':
         options_print_help(stdout);
-        return 0;
+        break;
     case 'i':
         options_print_license(stdout);
-        return 0;
-    case 'V':
-        options_print_version(stdout);
-        return 0;
+        break;
     default:
-        return print_part_of_manual(g, optarg);
+        options_print_version(stdout);
+        break;
     }
 }
 
@@ -381,9 +354,9 @@ enum flags_result flags_apply(struct option_giver *g, int argc, char **argv)
             break;
         }
         if (is_question(code)) {
-            status = answer_question(g, code);
+            answer_question(code);
             flags_fini(&flags);
-            return status == 0 ? FLAGS_ANSWERED : FLAGS_REFUSED;
+            return FLAGS_ANSWERED;
         }
         if (code == '?') {
             status = refuse_flag(g, &flags, argv[optind - 1]);

@@ -140,13 +140,18 @@ void options_copy_live(struct settings *s, const struct settings *from)
 
 /* ---- showing ----------------------------------------------------------------------------- */
 
-const char *option_shown_name(enum option_id id, char *text)
+const char *option_with_underscores(const char *name, char *text)
 {
-    snprintf(text, OPTION_TEXT_BYTES, "%s", option_name(id));
+    snprintf(text, OPTION_TEXT_BYTES, "%s", name);
     for (char *dash = strchr(text, '-'); dash != NULL; dash = strchr(dash, '-')) {
         *dash = '_';
     }
     return text;
+}
+
+const char *option_shown_name(enum option_id id, char *text)
+{
+    return option_with_underscores(option_name(id), text);
 }
 
 /* Does one of the patterns mean the option? */

@@ -36,6 +36,9 @@ const char *option_instead(const char *name, size_t len);
 /* Its name, with dashes. Context: any thread. */
 const char *option_name(enum option_id id);
 
+/* A name with _ instead of dashes. Fills text (OPTION_TEXT_BYTES). Context: any thread. */
+const char *option_with_underscores(const char *name, char *text);
+
 /* Its name with _, as commands show it. Fills text (OPTION_TEXT_BYTES). Context: any thread. */
 const char *option_shown_name(enum option_id id, char *text);
 

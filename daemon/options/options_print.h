@@ -24,18 +24,4 @@ const char *option_where(const struct settings *s, enum option_id id, char *text
  */
 void options_print_config(FILE *out, const struct settings *s);
 
-/*
- * What --describe=config prints: every option that has an effect, as a comment, at its default.
- */
-void options_print_template(FILE *out);
-
-/* Room for the longest list of words. */
-#define OPTION_DESCRIPTION_BYTES 400
-
-/*
- * Unit and range or choices of an option, its letter, and whether it is live, such as "Threads,
- * 1 to 512; flag -t". Fills text.
- */
-const char *option_describe(const struct option_row *row, char *text);
-
 #endif

@@ -256,7 +256,6 @@ printed 'mayflyd ' -V
 printed 'memcached 1.6.45' --version
 printed '--memory-limit' -h
 printed 'Redistribution and use in source and binary forms' -i
-printed '.It Fl m , Fl \-memory-limit' --describe=options
 
 # ---- what starts --------------------------------------------------------------------------------
 

@@ -98,7 +98,7 @@ def test_wrong_values_are_refused():
     status, said = run("--check-config", env={"MAYFLY_MEMORY_LIMIT": "1"})
     assert status == 64 and "mayflyd: MAYFLY_MEMORY_LIMIT: the largest item" in said, said
     # Nothing of that keeps the help from being shown, and it is the environment that is read last.
-    for question in ("--help", "--version", "--describe=config"):
+    for question in ("--help", "--version", "--license"):
         assert run(question, env={"MAYFLY_HZ": "x"})[0] == 0
     assert printed("-o", "hz=7", env={"MAYFLY_HZ": "20"})["hz"] == ("7", "command line")
 

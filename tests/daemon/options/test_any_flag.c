@@ -207,7 +207,6 @@ TEST(words_that_are_no_flags)
         parse(word("", "", "", value_at(i)), NULL);
         parse(word("--", "", "", value_at(i)), NULL);
         parse(word("-o", "", "", value_at(i)), NULL);
-        parse(word("--describe", "=", "", value_at(i)), NULL);
         parse(word("--config", "=", "", value_at(i)), NULL);
         parse(word("--memcached-conf", "=", "", value_at(i)), NULL);
     }
