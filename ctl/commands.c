@@ -44,7 +44,8 @@ int command_run(struct ctl *c, const struct words *args)
         return CTL_USAGE;
     }
     status = row->run(c, args);
-    if ((fflush(c->out) != 0 || ferror(c->out)) && status == CTL_OK && !has_left(c->out)) {
+    if ((fflush(c->out) != 0 || ferror(c->out)) && (status == CTL_OK || id == COMMAND_check) &&
+        !has_left(c->out)) {
         status = ctl_fail(c, CTL_SYSTEM, "the output cannot be written");
     }
     return status;

@@ -14,6 +14,7 @@
  *     show, bar, json  text for people and for programs
  *     progress         how far something is that takes long
  *     cmd_*            one file for each family of commands
+ *     examine, report  what is in a snapshot and its logs, for check
  *     host, advice     what the kernel says of this host; doctor's findings
  *     sample           the figures of a moment, for memory and top
  *     top, top_*, sheet the view that moves

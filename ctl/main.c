@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "ctl/ask.h"
@@ -73,17 +74,22 @@ int main(int argc, char **argv)
 {
     struct ctl c = {.out = stdout, .is_terminal = isatty(STDOUT_FILENO) != 0};
     struct words line = {0};
+    const bool is_check = strcmp(program_invocation_short_name, "mayfly-check") == 0;
     int status;
 
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setlocale(LC_CTYPE, "");
     c.is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    if (argc - 1 > WORDS_MAX) {
-        fprintf(stderr, "mayflyctl: more than %d words\n", WORDS_MAX);
+    if (argc > WORDS_MAX) {
+        fprintf(stderr, "mayflyctl: %d words or more\n", WORDS_MAX);
         return CTL_USAGE;
     }
+    if (is_check) {
+        line.word[line.count++] = span_str("check");
+    }
     for (int i = 1; i < argc; i++) {
-        line.word[line.count++] = span_str(argv[i]);
+        line.word[line.count++] =
+            span_str(is_check && strcmp(argv[i], "-h") == 0 ? "--help" : argv[i]);
     }
     options_init(&c.options);
     status = run(&c, &line);
@@ -91,6 +97,9 @@ int main(int argc, char **argv)
     ask_disconnect(&c);
     if (fflush(stdout) != 0 && errno != EPIPE && status == CTL_OK) {
         status = CTL_SYSTEM;
+    }
+    if (is_check && (status == CTL_USAGE || status == CTL_SYSTEM)) {
+        return status == CTL_USAGE ? EX_USAGE : EX_IOERR; /* of the program of that name */
     }
     return status;
 }

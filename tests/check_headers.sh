@@ -10,7 +10,7 @@ cd "${MAYFLY_SRCDIR:-.}"
 
 # Each is a source of its own to the compiler, which names those that fail. The flags are lists of words.
 # shellcheck disable=SC2086
-find lib proto daemon ctl inspect tools tests -name '*.h' | sort |
+find lib proto daemon ctl tools tests -name '*.h' | sort |
     xargs ${CC:-cc} ${MAYFLY_CFLAGS:--std=gnu11 -D_GNU_SOURCE} -include "$build/config.h" -I. \
         -Wno-unused-function -fsyntax-only -x c ||
     complain "a header does not compile alone"

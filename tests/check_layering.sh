@@ -36,7 +36,6 @@ daemon/metrics: lib/base lib/shard lib/engine lib/snapshot daemon/base daemon/op
 daemon/service: lib/base lib/link lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
 daemon: lib/base daemon/base daemon/options daemon/service
 ctl: lib/base lib/link lib/snapshot proto
-inspect: lib/base lib/snapshot ctl
 tools: lib/base daemon/base daemon/options ctl
 '
 
@@ -87,7 +86,7 @@ printf '%s' "$layers" | awk -F: '
     NF { print $1, $1; n = split($2, used, " "); for (i = 1; i <= n; i++) print $1, used[i] }' \
     >"$work/allowed"
 
-for folder in $(find lib proto daemon ctl inspect tools -name '*.[ch]' -exec dirname {} + | sort -u); do
+for folder in $(find lib proto daemon ctl tools -name '*.[ch]' -exec dirname {} + | sort -u); do
     grep -qxF "$folder $folder" "$work/allowed" ||
         complain "$folder: not in the table of tests/check_layering.sh"
 done
@@ -96,7 +95,7 @@ verdict "every folder stands in the table"
 # ---- includes ----------------------------------------------------------------------------------
 
 # Prints "file header" for every include of the project.
-find lib proto daemon ctl inspect tools -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
+find lib proto daemon ctl tools -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
     sed 's/^\([^:]*\):[0-9]*: *# *include *"\([^"]*\)"/\1 \2/' >"$work/includes"
 
 awk -v allowed="$work/allowed" -v proto="$proto_headers" '
@@ -126,7 +125,7 @@ verdict "nothing includes upward"
 # Which object uses a symbol that another one defines: the same edges, as the linker sees them.
 if [ -n "$build" ] && command -v nm >/dev/null 2>&1; then
     # What is left of a source that is gone or has moved does not count.
-    (cd "$build" && find lib proto daemon ctl inspect tools -name '*.o' 2>/dev/null | sort) |
+    (cd "$build" && find lib proto daemon ctl tools -name '*.o' 2>/dev/null | sort) |
         while read -r object; do
             [ ! -f "${object%.o}.c" ] || printf '%s\n' "$object"
         done >"$work/objects"
@@ -171,7 +170,7 @@ else
 fi
 
 # Which files of a folder call each other in circles: tests/circles.awk.
-find lib proto daemon ctl inspect tools -name '*.[ch]' -exec awk -f tests/circles.awk {} + >"$work/circles"
+find lib proto daemon ctl tools -name '*.[ch]' -exec awk -f tests/circles.awk {} + >"$work/circles"
 printf '%s' "$circles" | awk -F': *' -v now="$work/circles" '
     NF { may[$1] = $2 }
     END {
@@ -198,7 +197,7 @@ verdict "no circle of calls has grown"
 
 # ---- libraries ---------------------------------------------------------------------------------
 
-find lib proto daemon ctl inspect tools -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
+find lib proto daemon ctl tools -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
     sed 's/^\([^:]*\):[0-9]*: *# *include *<\([^>]*\)>/\1 \2/' >"$work/system"
 while read -r file header; do
     case $header in
@@ -259,7 +258,7 @@ done <"$work/files"
 verdict "loops are woken by mailboxes only"
 
 # Threads are made in one place: named, without signals, from the start where privileges go.
-find lib proto daemon ctl inspect tools -name '*.[ch]' -exec grep -lE '^[^*]*\<(pthread|uv_thread)_create *\(' {} + \
+find lib proto daemon ctl tools -name '*.[ch]' -exec grep -lE '^[^*]*\<(pthread|uv_thread)_create *\(' {} + \
     >"$work/files" || true
 while read -r file; do
     [ "$file" = lib/base/thread.c ] || complain "$file: makes a thread without lib/base/thread.h"
@@ -267,7 +266,7 @@ done <"$work/files"
 verdict "threads are made by lib/base/thread.h"
 
 # Allocation is counted and replaced in one place.
-find lib proto daemon ctl inspect tools -name '*.[ch]' -exec \
+find lib proto daemon ctl tools -name '*.[ch]' -exec \
     grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' {} + >"$work/files" || true
 while read -r file; do
     case $file in

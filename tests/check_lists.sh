@@ -15,7 +15,7 @@ cat Makefile.am ./*/Makefile.inc | tr -s '[:space:]' '\n' | sort -u >"$names"
 
 # A program without a _SOURCES line is built from the file of its name; the seeds of a fuzz target are named by
 # their folder. What a build in the tree itself makes is not named.
-find lib proto daemon ctl inspect tests tools etc systemd man -type f ! -name Makefile.inc ! -name '*~' ! -name '*.pyc' \
+find lib proto daemon ctl tests tools etc systemd man -type f ! -name Makefile.inc ! -name '*~' ! -name '*.pyc' \
     ! -name '*.o' ! -name .dirstamp ! -name '*.Po' ! -name '*.log' ! -name '*.trs' 2>/dev/null | sort |
     awk -v names="$names" '
         function is_named(path) {
@@ -41,7 +41,7 @@ find lib proto daemon ctl inspect tests tools etc systemd man -type f ! -name Ma
         END { exit n > 0 }' || complain "files that no makefile names"
 verdict "makefiles name every file"
 
-for file in $(find tests/lib tests/proto tests/daemon tests/ctl tests/inspect -name 'test_*.c' | sort); do
+for file in $(find tests/lib tests/proto tests/daemon tests/ctl -name 'test_*.c' | sort); do
     folder=${file#tests/}
     [ -d "${folder%/*}" ] || complain "$file: there is no folder ${folder%/*}"
 done

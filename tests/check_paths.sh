@@ -11,7 +11,7 @@ cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
 documents="README.md DESIGN.md HACKING.md NEWS $(echo docs/*.md docs/decisions/*.md)"
-folders="lib proto daemon ctl inspect tests man systemd etc"
+folders="lib proto daemon ctl tests man systemd etc"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

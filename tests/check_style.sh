@@ -8,8 +8,8 @@ set -eu
 cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
-sources=$(find lib proto daemon ctl inspect tools tests -name '*.[ch]' -print | sort)
-tables=$(find lib proto daemon ctl inspect tools tests -name '*.def' -print | sort)
+sources=$(find lib proto daemon ctl tools tests -name '*.[ch]' -print | sort)
+tables=$(find lib proto daemon ctl tools tests -name '*.def' -print | sort)
 scripts=$(find bootstrap .ci/run tests -type f \( -name bootstrap -o -name run -o -name '*.sh' \
     -o -name '*.py' -o -name '*.awk' \) -print | sort)
 

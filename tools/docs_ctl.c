@@ -210,6 +210,10 @@ static void zsh_arguments(void)
         }
         printf("        %s) _arguments \\\n", ctl_commands[id].name);
         zsh_options_of(id);
+        if (strncmp(ctl_commands[id].args, "FILE", 4) == 0) {
+            printf("        '*:file:_files' ;;\n");
+            continue;
+        }
         printf("        '*:word:(");
         words_after(id);
         printf(")' ;;\n");

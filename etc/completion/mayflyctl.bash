@@ -18,7 +18,7 @@ _mayflyctl() {
         ((i++))
     done
     case $command in
-        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave moves replicas replicaof promote failover wait flush shutdown raw help' ;;
+        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load check upgrade bgsave moves replicas replicaof promote failover wait flush shutdown raw help' ;;
         stats) words='bigkeys budgets conns detail expire hotkeys items latency moves persistence replication reset settings shards sizes slabs' options=' --watch --explain --count' ;;
         config) words='get set reset reload rewrite' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
@@ -39,6 +39,7 @@ _mayflyctl() {
         version) words='' options='' ;;
         save) words='' options='' ;;
         load) words='' options='' ;;
+        check) words='' options=' --quiet' ;;
         upgrade) words='' options='' ;;
         bgsave) words='' options='' ;;
         moves) words='cancel' options='' ;;
@@ -50,13 +51,17 @@ _mayflyctl() {
         flush) words='' options=' --prefix --yes' ;;
         shutdown) words='graceful nosave save' options=' --yes' ;;
         raw) words='' options='' ;;
-        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave moves replicas replicaof promote failover wait flush shutdown raw help' options='' ;;
+        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load check upgrade bgsave moves replicas replicaof promote failover wait flush shutdown raw help' options='' ;;
     esac
     # Names of options are those of the server, unless it would ask for a password.
     if [[ $command == config && ${COMP_WORDS[i+1]} =~ ^(get|set|reset)$ ]] &&
         ((COMP_CWORD > i + 1)) && [[ ${COMP_WORDS[*]:1:i-1} != *--user* ]]; then
         words=$("${COMP_WORDS[0]}" "${COMP_WORDS[@]:1:i-1}" --timeout 1 config get \
             2>/dev/null </dev/null | sed 's/ .*//')
+    fi
+    if [[ $command =~ ^(check|load|save)$ && $cur != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
     fi
     if [[ $cur == -* ]]; then
         words="$options --control --host --port --user --password-file --tls --ca --cert --key --tls-name --timeout --json --help --version"

@@ -15,7 +15,7 @@ import mayfly                                                           # noqa: 
 from mayfly import wait_for                                             # noqa: E402
 
 CTL = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
-CHECK = os.path.join(mayfly.BUILD, "inspect", "mayfly-check")
+CHECK = os.path.join(mayfly.BUILD, "ctl", "mayfly-check")
 KEYS = 20000        # of some 400 bytes: more than sockets take by themselves
 
 

@@ -2,7 +2,7 @@
 /*
  * A file, read to its end or its first damage: see examine.h.
  */
-#include "inspect/examine.h"
+#include "ctl/examine.h"
 
 #include "lib/snapshot/scan.h"
 #include "lib/snapshot/torn.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mayfly-check: what it says of files that a server has saved, and what a server then makes of them. That each
-damaged byte is found is shown by tests/inspect/test_examine.c."""
+"""mayfly-check (mayflyctl check): what it says of files that a server has saved, and what a server then makes of them. That each
+damaged byte is found is shown by tests/ctl/test_examine.c."""
 import json
 import os
 import shutil
@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
 
-PROGRAM = os.path.join(mayfly.BUILD, "inspect", "mayfly-check")
+PROGRAM = os.path.join(mayfly.BUILD, "ctl", "mayfly-check")
 WHOLE, DAMAGED, USAGE, OTHER, UNREADABLE = 0, 1, 64, 65, 66
 KEYS = 20000
 
@@ -211,17 +211,21 @@ def test_other_files_are_named():
 
 def test_the_command_line():
     status, out, err = check("--help")
-    assert status == 0 and out.startswith("usage: mayfly-check ") and err == "", (status, err)
+    assert status == 0 and out.startswith("usage: mayflyctl [OPTION...] check FILE...") and err == "", (status, err)
     status, out, _ = check("--version")
-    assert status == 0 and out.startswith("mayfly-check "), out
+    assert status == 0 and out.startswith("mayflyctl "), out
     status, out, err = check()
-    assert status == USAGE and out == "" and err.startswith("usage:"), err
+    assert status == USAGE and out == "" and err.startswith("mayflyctl: usage:"), err
     assert check("--no-such")[0] == USAGE
+    assert check("-h") == check("--help")
+    done = subprocess.run([os.path.join(mayfly.BUILD, "ctl", "mayflyctl"), "check"], capture_output=True, check=False,
+                          timeout=mayfly.PATIENCE)
+    assert done.returncode == 2 and done.stderr.startswith(b"mayflyctl: usage:"), done
     with Folder() as f, open("/dev/full", "wb") as full:
         path = f.put("empty", b"")
         done = subprocess.run([PROGRAM, path], stdout=full, stderr=subprocess.PIPE, check=False,
                               timeout=mayfly.PATIENCE)
-        assert done.returncode == 74 and b"cannot write" in done.stderr, done
+        assert done.returncode == 74 and b"cannot be written" in done.stderr, done
 
 
 mayfly.main(globals())

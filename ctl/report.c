@@ -2,7 +2,7 @@
 /*
  * What was found in a file: see report.h.
  */
-#include "inspect/report.h"
+#include "ctl/report.h"
 
 #include <inttypes.h>
 #include <string.h>

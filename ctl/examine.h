@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inspect/ is mayfly-check, which says what is in a snapshot and whether it is whole, without
- * a server. One process, one thread, some hundred KiB of memory, whatever the file is. It reads
- * files by what the daemon reads them by (lib/snapshot/), so both find the same.
- *
- *     main          the command line, the exit status
- *     examine       a file, read from its beginning to its end or its first damage
- *     examine_logs  the logs that are loaded with a snapshot
- *     report        what was found, in words or as JSON
+ * What is in a snapshot or a log of one, up to its end or its first damage. Files are read by
+ * what the daemon reads them by (lib/snapshot/), so both find the same.
  */
-#ifndef MAYFLY_INSPECT_EXAMINE_H
-#define MAYFLY_INSPECT_EXAMINE_H
+#ifndef MAYFLY_CTL_EXAMINE_H
+#define MAYFLY_CTL_EXAMINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "inspect/examine_logs.h"
+#include "ctl/examine_logs.h"
 #include "lib/snapshot/decode.h"
 
 /* What a file is, as its exit status says it; the worst of several files is the greatest. */

@@ -2,15 +2,15 @@
 /*
  * What was found in a file, in words or as JSON. Context: any thread.
  */
-#ifndef MAYFLY_INSPECT_REPORT_H
-#define MAYFLY_INSPECT_REPORT_H
+#ifndef MAYFLY_CTL_REPORT_H
+#define MAYFLY_CTL_REPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ctl/examine.h"
 #include "ctl/json.h"
-#include "inspect/examine.h"
 
 /*
  * A line that says whether it is whole, or where it is not, then what is in it. The name is

@@ -2,14 +2,14 @@
 /*
  * The logs beside a snapshot: see examine_logs.h.
  */
-#include "inspect/examine_logs.h"
+#include "ctl/examine_logs.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "inspect/examine.h"
+#include "ctl/examine.h"
 #include "lib/snapshot/load_file.h"
 
 static void fails(struct examined_logs *l, int error)

@@ -3,12 +3,12 @@
  * examine, report: what is in a file is counted, each damage is found, and so is what a load
  * would bring back of it.
  */
-#include "inspect/examine.h"
+#include "ctl/examine.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "inspect/report.h"
+#include "ctl/report.h"
 #include "lib/base/mem.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/pack.h"

@@ -3,8 +3,8 @@
  * The logs beside a snapshot (lib/snapshot/keychain.h): are all there that a start of the
  * server loads with it, and are they whole? Nothing is changed, also not a torn end.
  */
-#ifndef MAYFLY_INSPECT_EXAMINE_LOGS_H
-#define MAYFLY_INSPECT_EXAMINE_LOGS_H
+#ifndef MAYFLY_CTL_EXAMINE_LOGS_H
+#define MAYFLY_CTL_EXAMINE_LOGS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `check`, also by the name mayfly-check: say what is in snapshots, and whether they are whole.
+ * Needs no server.
+ */
+#include <time.h>
+
+#include "ctl/commands.h"
+#include "ctl/ctl.h"
+#include "ctl/report.h"
+#include "lib/snapshot/load_file.h"
+
+/* A file that is replaced again and again while it is read is given up after this number. */
+#define TRIES 5
+
+static int64_t check_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Has a server replaced the file meanwhile, and so removed the logs of the old one? */
+static bool is_replaced(const char *name, const struct snap_header *h)
+{
+    struct load_file file;
+    bool is_other = true;
+
+    if (load_open_any(&file, name)) {
+        is_other = file.header.sum != h->sum;
+        load_close(&file);
+    }
+    return is_other;
+}
+
+/* False: no memory. */
+static bool examine_once(struct examined *x, const char *name, int64_t now)
+{
+    struct load_file file;
+    bool is_done;
+
+    if (!load_open_any(&file, name)) {
+        *x = (struct examined){.fault = file.fault, .flush_at = INT64_MAX};
+        return true;
+    }
+    is_done = examine(x, load_read, &file, now);
+    load_close(&file);
+    if (is_done && x->has_header && !examine_is_log(x)) {
+        is_done = examine_logs(&x->logs, name, &x->header);
+    }
+    return is_done;
+}
+
+static bool examine_file(struct examined *x, const char *name, int64_t now)
+{
+    bool is_done;
+    int tries = 0;
+
+    do {
+        is_done = examine_once(x, name, now);
+    } while (is_done && x->logs.end != KEYCHAIN_DONE && is_replaced(name, &x->header) &&
+             ++tries < TRIES);
+    return is_done;
+}
+
+int cmd_check(struct ctl *c, const struct words *args)
+{
+    const int64_t now = check_now_ms();
+    int status = VERDICT_WHOLE;
+    struct json j;
+
+    json_init(&j, c->out);
+    if (c->options.json) {
+        json_begin(&j, '[');
+    }
+    for (unsigned i = 1; i < args->count; i++) {
+        const char *name = args->word[i].ptr;
+        struct examined x;
+
+        if (!examine_file(&x, name, now)) {
+            return ctl_fail(c, CTL_SYSTEM, "no memory");
+        }
+        const int verdict = (int)examine_verdict(&x);
+        if (!c->options.quiet || verdict != VERDICT_WHOLE) {
+            if (c->options.json) {
+                report_json(&j, name, &x, now);
+            } else {
+                report_text(c->out, name, &x, now, c->is_utf8);
+            }
+        }
+        status = verdict > status ? verdict : status;
+    }
+    if (c->options.json) {
+        json_end(&j, '[');
+    }
+    return status;
+}
