@@ -8,6 +8,7 @@
  *
  *   settings.h       the struct, and the lines of `stats settings`
  *   options_rows.h   the rows as data
+ *   options_kind.c   the kinds of options: how numbers are shown, typed and read
  *   options_value.h  one value: read from text, stored, shown
  *   live_text.h      a text that may change while threads read it
  *   replica_address.h  the values of replicaof and replica_announce

@@ -5,6 +5,7 @@
 #include "daemon/options/options_help.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/base/version.h"
 #include "daemon/base/wrap.h"
@@ -22,25 +23,20 @@ bool option_has_no_form(const struct option_row *row)
 
 void option_value_form(const struct option_row *row, char *out)
 {
+    const char *form = option_kinds[row->kind].form;
     char word[OPTION_TEXT_BYTES];
     size_t used = 0;
-    switch (row->kind) {
-    case OPT_BOOL:
-    case OPT_LEVEL:
-        out[0] = '\0';
+
+    if (form != NULL) {
+        used = strcspn(form, "%");
+        snprintf(out, OPTION_TEXT_BYTES, "%.*s%s%s", (int)used, form,
+                 form[used] != '\0' ? row->unit : "",
+                 form[used] != '\0' ? form + used + 2 : "");
         return;
-    case OPT_SWITCH:
-        snprintf(out, OPTION_TEXT_BYTES, "[=%s]", row->unit);
-        return;
-    case OPT_ENUM:
-        for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
-            used += (size_t)snprintf(out + used, OPTION_TEXT_BYTES - used, "%c%s",
-                                     n == 0 ? '=' : '|', word);
-        }
-        return;
-    default:
-        snprintf(out, OPTION_TEXT_BYTES, "=<%s>", row->unit);
-        return;
+    }
+    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+        used += (size_t)snprintf(out + used, OPTION_TEXT_BYTES - used, "%c%s",
+                                 n == 0 ? '=' : '|', word);
     }
 }
 
@@ -56,11 +52,10 @@ void option_value_note(enum option_id id, char *out)
     }
     const bool is_counted = row->kind == OPT_U32 || row->kind == OPT_I32;
     if (is_counted && option_may_be_unset(row)) {
-        snprintf(out, OPTION_TEXT_BYTES, "%lld to %lld, default: unset", (long long)row->min,
-                 (long long)row->max);
+        snprintf(out, OPTION_TEXT_BYTES, "%.0f to %.0f, default: unset", row->min, row->max);
     } else if (is_counted && row->max < INT32_MAX && row->max != 65535) {
-        snprintf(out, OPTION_TEXT_BYTES, "%lld to %lld, default: %s", (long long)row->min,
-                 (long long)row->max, typed);
+        snprintf(out, OPTION_TEXT_BYTES, "%.0f to %.0f, default: %s", row->min, row->max,
+                 typed);
     } else {
         snprintf(out, OPTION_TEXT_BYTES, "default: %s", typed);
     }

@@ -21,12 +21,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .letter = (letter_),                                                                   \
         .status = (status_),                                                                   \
         .offset = offsetof(struct settings, place),                                            \
-        .def = (int64_t)(def_),                                                                \
-        .min = (int64_t)(min_),                                                                \
-        .max = (int64_t)(max_),                                                                \
-        .dec_def = (double)(def_),                                                             \
-        .dec_min = (double)(min_),                                                             \
-        .dec_max = (double)(max_),                                                             \
+        .def = (double)(def_),                                                                 \
+        .min = (double)(min_),                                                                 \
+        .max = (double)(max_),                                                                 \
         .name = (name_),                                                                       \
         .unit = (unit_),                                                                       \
         .help = (help_),                                                                       \
@@ -92,12 +89,12 @@ const struct compat_row *compat_find(const char *name, size_t len)
 
 bool option_may_stand_alone(const struct option_row *row)
 {
-    return row->kind == OPT_BOOL || row->kind == OPT_SWITCH || row->kind == OPT_LEVEL;
+    return option_kinds[row->kind].may_stand_alone;
 }
 
 bool option_is_text(const struct option_row *row)
 {
-    return row->kind == OPT_STR || row->kind == OPT_LIST;
+    return option_kinds[row->kind].field == FIELD_TEXT;
 }
 
 bool option_may_be_unset(const struct option_row *row)

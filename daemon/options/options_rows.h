@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "daemon/options/settings.h"
+#include "lib/base/check.h"
 
 enum option_kind {
     OPT_BOOL,
@@ -47,16 +48,51 @@ struct option_row {
     int letter;    /* 0: none */
     int status;    /* exit status for a bad value */
     size_t offset; /* in struct settings */
-    int64_t def;   /* in the unit of the command line, as are min and max */
-    int64_t min;
-    int64_t max;
-    double dec_def; /* the same for DEC2 and DEC3 */
-    double dec_min;
-    double dec_max;
+    double def;    /* in the unit of the command line, as are min and max */
+    double min;
+    double max;
     const char *name; /* with dashes; "": not settable */
     const char *unit;
     const char *help;
 };
+
+/*
+ * What differs between kinds. Numbers are doubles on their way, which are exact for every range
+ * of options.def.
+ */
+enum option_field { FIELD_BYTE, FIELD_32, FIELD_64, FIELD_DOUBLE, FIELD_TEXT };
+enum option_bounds { RANGE_NONE, RANGE_WHOLE, RANGE_OPEN }; /* OPEN: without its bounds */
+
+struct option_kind_row {
+    enum option_field field;
+    double scale; /* stored units in one unit of the command line */
+    enum option_bounds range;
+    const char *form; /* what follows a flag, with its unit; NULL: the words */
+    bool may_stand_alone;
+    /*
+     * Print the number as `stats settings` shows it (stored) and as a user types it (in the
+     * unit of the command line). Both return text, filled. NULL for texts.
+     */
+    const char *(*show)(const struct option_row *row, double number, char *text);
+    const char *(*type)(const struct option_row *row, double number, char *text);
+    /* Read what a user types. False: why (OPTION_TEXT_BYTES) has the reason. */
+    bool (*read)(const struct option_row *row, const char *value, double *number, char *why);
+};
+
+/* By enum option_kind. */
+extern const struct option_kind_row option_kinds[];
+
+/* Fill why (OPTION_TEXT_BYTES) and return false, so that a caller can return it. */
+MF_PRINTF(2, 3) bool option_refuse(char *why, const char *fmt, ...);
+
+/* "one of ..." with the words of a row of kind ENUM. Fills text. */
+const char *option_list_words(const struct option_row *row, char *text);
+
+/*
+ * The least and the greatest number as a user types them, such as "1 to 512", with the unit
+ * where it is easily mistaken; "" where values are no numbers. Fills text. Context: any thread.
+ */
+const char *option_range(const struct option_row *row, char *text);
 
 /* In the order of enum option_id. */
 extern const struct option_row option_rows[OPTION_COUNT];

@@ -55,7 +55,7 @@ static bool settle_memory(struct settings *s, char *why)
                  percent, memory >> 20, beside >> 20);
         return false;
     }
-    option_store_number(s, row, megabytes < (uint64_t)row->max ? (int64_t)megabytes : row->max);
+    option_store(s, row, (double)megabytes < row->max ? (double)megabytes : row->max);
     return true;
 }
 
@@ -69,7 +69,10 @@ static void settle_threads(struct settings *s)
     if (cpu_list_read(s, &list, why, sizeof(why)) && list.count > 0 && list.count < count) {
         count = list.count;
     }
-    option_store_number(s, row, count > row->max ? row->max : count > 0 ? count : row->min);
+    option_store(s, row,
+                 count > 0 && count < row->max ? count
+                 : count > 0                   ? row->max
+                                               : row->min);
 }
 
 bool options_settle_shares(struct settings *s, enum option_id *id, char *why)

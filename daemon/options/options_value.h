@@ -64,17 +64,10 @@ bool option_has_default(const struct settings *s, enum option_id id);
 const char *option_show_default(enum option_id id, char *text);
 
 /*
- * The least and the greatest number as a user types them, such as "1 to 512", with the unit
- * where it is easily mistaken; "" where values are no numbers. Fills text. Context: any thread.
+ * Store a number, in the unit of the command line. Context: any thread for LIVE rows, else
+ * before start.
  */
-const char *option_range(const struct option_row *row, char *text);
-
-/*
- * Store a number, in the unit of the command line, or a decimal fraction. Context: any thread
- * for LIVE rows, else before start.
- */
-void option_store_number(struct settings *s, const struct option_row *row, int64_t number);
-void option_store_decimal(struct settings *s, const struct option_row *row, double number);
+void option_store(struct settings *s, const struct option_row *row, double number);
 
 /* Unset a text. Context: any thread for LIVE rows, else before start or after the threads. */
 void option_unset_text(struct settings *s, const struct option_row *row);

@@ -18,17 +18,8 @@ void settings_init(struct settings *s)
     memset(s, 0, sizeof(*s));
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         const struct option_row *row = &option_rows[id];
-        switch (row->kind) {
-        case OPT_STR:
-        case OPT_LIST:
-            break; /* already unset */
-        case OPT_DEC2:
-        case OPT_DEC3:
-            option_store_decimal(s, row, row->dec_def);
-            break;
-        default:
-            option_store_number(s, row, row->def);
-            break;
+        if (!option_is_text(row)) { /* texts are unset already */
+            option_store(s, row, row->def);
         }
     }
 }

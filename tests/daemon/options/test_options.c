@@ -148,8 +148,7 @@ TEST(defaults_are_within_their_range_or_mean_unset)
             break;
         case OPT_DEC2:
         case OPT_DEC3:
-            ck_assert_msg(row->dec_def > row->dec_min && row->dec_def < row->dec_max, "%s",
-                          row->name);
+            ck_assert_msg(row->def > row->min && row->def < row->max, "%s", row->name);
             break;
         default:
             ck_assert_msg(row->def <= row->max && (row->def >= row->min || row->def == 0), "%s",

@@ -346,8 +346,8 @@ static bool draw_value(struct rng *r, enum option_id id, char *out)
         snprintf(out, OPTION_TEXT_BYTES, "%s", texts[rng_below(r, 5)]);
     } else {
         /* The limit on memory has to hold an item. */
-        const int64_t least = id == OPTION_memory_limit_bytes ? 4 : row->min;
-        const uint64_t span = (uint64_t)(row->max - least);
+        const int64_t least = id == OPTION_memory_limit_bytes ? 4 : (int64_t)row->min;
+        const uint64_t span = (uint64_t)((int64_t)row->max - least);
 
         snprintf(out, OPTION_TEXT_BYTES, "%lld",
                  (long long)(least + (int64_t)rng_below(r, (span < 1000 ? span : 1000) + 1)));

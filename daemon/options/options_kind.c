@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The kinds of options, one row each, and what differs between them: how a number is shown,
+ * typed and read.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "daemon/options/options_rows.h"
+#include "lib/base/num.h"
+
+/* ---- shown and typed --------------------------------------------------------------------- */
+
+static MF_PRINTF(2, 3) const char *print(char *text, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, OPTION_TEXT_BYTES, fmt, args);
+    va_end(args);
+    return text;
+}
+
+static const char *show_whole(const struct option_row *row, double number, char *text)
+{
+    (void)row;
+    return print(text, "%.0f", number);
+}
+
+static const char *show_octal(const struct option_row *row, double number, char *text)
+{
+    (void)row;
+    return print(text, "%o", (unsigned)number);
+}
+
+static const char *show_char(const struct option_row *row, double number, char *text)
+{
+    (void)row;
+    return print(text, "%c", (int)number);
+}
+
+static const char *show_word(const struct option_row *row, double number, char *text)
+{
+    return option_word(row, (unsigned)number, OPTION_WORD_SHOWN, text);
+}
+
+static const char *show_fraction(const struct option_row *row, double number, char *text)
+{
+    return print(text, "%.*f", row->kind == OPT_DEC2 ? 2 : 3, number);
+}
+
+static const char *type_bool(const struct option_row *row, double number, char *text)
+{
+    (void)row;
+    return print(text, "%s", number != 0 ? "yes" : "no");
+}
+
+static const char *type_word(const struct option_row *row, double number, char *text)
+{
+    return option_word(row, (unsigned)number, OPTION_WORD_TYPED, text);
+}
+
+/* A number of bytes with the largest suffix that keeps it a whole number. */
+static const char *type_size(const struct option_row *row, double number, char *text)
+{
+    static const char suffix[] = {'\0', 'k', 'm', 'g'};
+    int64_t bytes = (int64_t)number;
+    unsigned i = 0;
+
+    (void)row;
+    while (i + 1 < sizeof(suffix) && bytes != 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        i++;
+    }
+    return print(text, "%" PRId64 "%.1s", bytes, &suffix[i]);
+}
+
+static const char *type_fraction(const struct option_row *row, double number, char *text)
+{
+    (void)row;
+    return print(text, "%.15g", number);
+}
+
+const char *option_range(const struct option_row *row, char *text)
+{
+    const struct option_kind_row *kind = &option_kinds[row->kind];
+    const bool is_open = kind->range == RANGE_OPEN;
+    char least[OPTION_TEXT_BYTES];
+    char greatest[OPTION_TEXT_BYTES];
+
+    if (kind->range == RANGE_NONE) {
+        return print(text, "%s", "");
+    }
+    return print(text, "%s%.30s%s%.30s%s%s%s", is_open ? "more than " : "",
+                 kind->type(row, row->min, least), is_open ? ", less than " : " to ",
+                 kind->type(row, row->max, greatest), kind->scale > 1 ? " " : "",
+                 kind->scale > 1 ? row->unit : "",
+                 (row->traits & OPT_SHARE) != 0  ? ", or 1% to 100%"
+                 : (row->traits & OPT_AUTO) != 0 ? ", or auto"
+                                                 : "");
+}
+
+/* ---- read from text ---------------------------------------------------------------------- */
+
+bool option_refuse(char *why, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(why, OPTION_TEXT_BYTES, fmt, args);
+    va_end(args);
+    return false;
+}
+
+static bool read_bool(const struct option_row *row, const char *value, double *out, char *why)
+{
+    static const char *const words[][2] = {
+        {"no", "yes"}, {"off", "on"}, {"false", "true"}, {"0", "1"}};
+
+    (void)row;
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        for (int truth = 0; truth <= 1; truth++) {
+            if (strcasecmp(value, words[i][truth]) == 0) {
+                *out = truth;
+                return true;
+            }
+        }
+    }
+    return option_refuse(why, "\"%.40s\" is neither yes nor no", value);
+}
+
+static bool read_octal(const struct option_row *row, const char *value, double *out, char *why)
+{
+    char range[OPTION_TEXT_BYTES];
+    char *end;
+
+    *out = (double)strtoul(value, &end, 8);
+    return (value[0] != '\0' && strspn(value, "01234567") == strlen(value)) ||
+           option_refuse(why, "\"%.40s\" is not an octal number (%s)", value,
+                         option_range(row, range));
+}
+
+static bool read_char(const struct option_row *row, const char *value, double *out, char *why)
+{
+    (void)row;
+    *out = (unsigned char)value[0];
+    return strlen(value) == 1 || option_refuse(why, "\"%.40s\" is not one character", value);
+}
+
+/* Say why text is no number of this row. */
+static bool refuse_number(const struct option_row *row, const char *value, enum mf_err err,
+                          char *why)
+{
+    const bool takes_suffix = option_kinds[row->kind].field == FIELD_64;
+    char range[OPTION_TEXT_BYTES];
+
+    option_range(row, range);
+    return err == MF_ERANGE
+               ? option_refuse(why, "\"%.40s\" is too large (%s)", value, range)
+               : option_refuse(why, "\"%.40s\" is not a number%s (%s)", value,
+                               takes_suffix ? " with suffix k, m, g or none" : "", range);
+}
+
+static bool read_whole(const struct option_row *row, const char *value, double *out, char *why)
+{
+    int64_t number = 0;
+    const enum mf_err err = num_i64(span_str(value), &number);
+
+    *out = (double)number;
+    return err == MF_OK || refuse_number(row, value, err, why);
+}
+
+/* A size in the row's unit, or with a suffix: then it is a multiple of the unit. */
+static bool read_size(const struct option_row *row, const char *value, double *out, char *why)
+{
+    static const char letters[] = "kKmMgG";
+    size_t len = strlen(value);
+    const bool is_in_bytes = len > 1 && (value[len - 1] == 'b' || value[len - 1] == 'B');
+    const char *letter;
+    int64_t number = 0;
+    int shift = 0;
+
+    len -= is_in_bytes;
+    letter = len > 0 ? memchr(letters, value[len - 1], sizeof(letters) - 1) : NULL;
+    shift = letter != NULL ? (int)(10 * ((letter - letters) / 2 + 1)) : 0;
+    const int64_t unit = shift != 0 || is_in_bytes ? option_kinds[row->kind].scale : 1;
+    enum mf_err err = num_i64(span_of(value, len - (shift != 0)), &number);
+    if (err == MF_OK && __builtin_mul_overflow(number, INT64_C(1) << shift, &number)) {
+        err = MF_ERANGE;
+    }
+    *out = (double)(number / unit);
+    if (err == MF_OK && number % unit != 0) {
+        return option_refuse(why, "\"%.40s\" is not a whole number of %s", value, row->unit);
+    }
+    return err == MF_OK || refuse_number(row, value, err, why);
+}
+
+static bool read_fraction(const struct option_row *row, const char *value, double *out,
+                          char *why)
+{
+    return num_fraction(span_str(value), out) || refuse_number(row, value, MF_EINVAL, why);
+}
+
+const char *option_list_words(const struct option_row *row, char *text)
+{
+    char word[OPTION_TEXT_BYTES];
+    size_t used = (size_t)snprintf(text, OPTION_TEXT_BYTES, "one of");
+
+    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+        if (used < OPTION_TEXT_BYTES) {
+            used += (size_t)snprintf(text + used, OPTION_TEXT_BYTES - used, " %s", word);
+        }
+    }
+    return text;
+}
+
+static bool read_word(const struct option_row *row, const char *value, double *out, char *why)
+{
+    char word[OPTION_TEXT_BYTES];
+
+    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+        if (strcmp(word, value) == 0) {
+            *out = n;
+            return true;
+        }
+    }
+    return option_refuse(why, "\"%.40s\" is not %.*s", value, OPTION_TEXT_BYTES,
+                         option_list_words(row, word));
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+#define ALONE true
+const struct option_kind_row option_kinds[] = {
+    [OPT_BOOL] = {FIELD_BYTE, 1, RANGE_NONE, "", ALONE, show_word, type_bool, read_bool},
+    [OPT_SWITCH] = {FIELD_32, 1, RANGE_WHOLE, "[=%s]", ALONE, show_whole, show_whole,
+                    read_whole},
+    [OPT_I32] = {FIELD_32, 1, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_whole},
+    [OPT_U32] = {FIELD_32, 1, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_whole},
+    [OPT_LEVEL] = {FIELD_32, 1, RANGE_WHOLE, "", ALONE, show_whole, show_whole, read_whole},
+    [OPT_OCTAL] = {FIELD_32, 1, RANGE_WHOLE, "=<%s>", false, show_octal, show_octal,
+                   read_octal},
+    [OPT_ENUM] = {FIELD_32, 1, RANGE_NONE, NULL, false, show_word, type_word, read_word},
+    [OPT_CHAR] = {FIELD_BYTE, 1, RANGE_NONE, "=<%s>", false, show_char, show_char, read_char},
+    [OPT_SIZE] = {FIELD_64, 1, RANGE_WHOLE, "=<%s>", false, show_whole, type_size, read_size},
+    [OPT_MB] = {FIELD_64, 1 << 20, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole,
+                read_size},
+    [OPT_KB] = {FIELD_64, 1 << 10, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole,
+                read_size},
+    [OPT_DEC2] = {FIELD_DOUBLE, 1, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction,
+                  read_fraction},
+    [OPT_DEC3] = {FIELD_DOUBLE, 1, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction,
+                  read_fraction},
+    [OPT_STR] = {FIELD_TEXT, 1, RANGE_NONE, "=<%s>", false, NULL, NULL, NULL},
+    [OPT_LIST] = {FIELD_TEXT, 1, RANGE_NONE, "=<%s>", false, NULL, NULL, NULL},
+};
