@@ -177,6 +177,19 @@ enum ctl_status ask_answer(struct ctl *c, struct span *line)
     return ask_judge(c, link_line(c->link, line), *line);
 }
 
+enum ctl_status ask_first(struct ctl *c, enum ctl_status sent, struct span *line)
+{
+    return sent == CTL_OK ? ask_answer(c, line) : sent;
+}
+
+enum ctl_status ask_done(struct ctl *c, enum ctl_status sent)
+{
+    struct span line = {0};
+    enum ctl_status status = ask_first(c, sent, &line);
+
+    return status == CTL_OK && !span_is(line, "OK") ? ask_garbled(c, line) : status;
+}
+
 enum ctl_status ask_event(struct ctl *c, struct span *line)
 {
     return ask_judge(c, link_line_patiently(c->link, line), *line);

@@ -40,7 +40,14 @@ enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span li
 /* The next line of the answer. An error of the protocol is CTL_REFUSED. */
 enum ctl_status ask_answer(struct ctl *c, struct span *line);
 
-/* The same, and wait for as long as it takes. */
+/*
+ * Read the first line of the answer to what was sent with this status; ask_done(): the only
+ * line, which is "OK".
+ */
+enum ctl_status ask_first(struct ctl *c, enum ctl_status sent, struct span *line);
+enum ctl_status ask_done(struct ctl *c, enum ctl_status sent);
+
+/* The next line, however long it takes. */
 enum ctl_status ask_event(struct ctl *c, struct span *line);
 
 /* The next n bytes; over the limit it is CTL_GARBLED. */

@@ -68,12 +68,9 @@ int cmd_check(struct ctl *c, const struct words *args)
 {
     const int64_t now = check_now_ms();
     int status = VERDICT_WHOLE;
-    struct json j;
+    struct json j = ctl_json(c);
 
-    json_init(&j, c->out);
-    if (c->options.json) {
-        json_begin(&j, '[');
-    }
+    json_begin(&j, NULL, '[');
     for (unsigned i = 1; i < args->count; i++) {
         const char *name = args->word[i].ptr;
         struct examined x;
@@ -91,8 +88,6 @@ int cmd_check(struct ctl *c, const struct words *args)
         }
         status = verdict > status ? verdict : status;
     }
-    if (c->options.json) {
-        json_end(&j, '[');
-    }
+    json_end(&j, '[');
     return status;
 }

@@ -58,18 +58,13 @@ static void put_json(struct json *j, enum advice_id id, enum advice_state state,
     static const char *const names[] = {
         [ADVICE_WELL] = "well", [ADVICE_GIVEN] = "advice", [ADVICE_UNKNOWN] = "unknown"};
 
-    json_begin(j, '{');
-    json_name(j, "id");
-    json_text(j, span_str(advice_name(id)));
-    json_name(j, "state");
-    json_text(j, span_str(names[state]));
-    json_name(j, "fact");
-    json_text(j, span_str(fact));
+    json_begin(j, NULL, '{');
+    json_text(j, "id", span_str(advice_name(id)));
+    json_text(j, "state", span_str(names[state]));
+    json_text(j, "fact", span_str(fact));
     if (state == ADVICE_GIVEN) {
-        json_name(j, "title");
-        json_text(j, span_str(advice_title(id)));
-        json_name(j, "todo");
-        json_text(j, span_str(advice_remedy(id)));
+        json_text(j, "title", span_str(advice_title(id)));
+        json_text(j, "todo", span_str(advice_remedy(id)));
     }
     json_end(j, '{');
 }
@@ -84,12 +79,9 @@ static void put_words(struct ctl *c, enum advice_id id, const char *fact)
 static enum ctl_status judge(struct ctl *c, const struct facts *f)
 {
     unsigned count[3] = {0, 0, 0};
-    struct json j;
+    struct json j = ctl_json(c);
 
-    json_init(&j, c->out);
-    if (c->options.json) {
-        json_begin(&j, '[');
-    }
+    json_begin(&j, NULL, '[');
     for (unsigned id = 0; id < ADVICE_COUNT; id++) {
         char fact[ADVICE_FACT_BYTES];
         enum advice_state state = advice_see((enum advice_id)id, f, fact);
@@ -101,9 +93,8 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
             put_words(c, (enum advice_id)id, fact);
         }
     }
-    if (c->options.json) {
-        json_end(&j, '[');
-    } else {
+    json_end(&j, '[');
+    if (!c->options.json) {
         fprintf(c->out, "%s%u of %u things looked at are well",
                 count[ADVICE_GIVEN] > 0 ? "\n" : "", count[ADVICE_WELL],
                 count[ADVICE_WELL] + count[ADVICE_GIVEN]);
@@ -118,23 +109,20 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
 int cmd_doctor(struct ctl *c, const struct words *args)
 {
     struct facts f;
+    struct stats *const all[] = {&f.general, &f.settings, &f.expire, &f.replication, &f.moves};
     enum ctl_status status;
 
     (void)args;
     memset(&f, 0, sizeof(f));
-    stats_init(&f.general);
-    stats_init(&f.settings);
-    stats_init(&f.expire);
-    stats_init(&f.replication);
-    stats_init(&f.moves);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        stats_init(all[i]);
+    }
     status = gather(c, &f);
     if (status == CTL_OK) {
         status = judge(c, &f);
     }
-    stats_fini(&f.general);
-    stats_fini(&f.settings);
-    stats_fini(&f.expire);
-    stats_fini(&f.replication);
-    stats_fini(&f.moves);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        stats_fini(all[i]);
+    }
     return status;
 }

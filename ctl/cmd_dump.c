@@ -44,21 +44,15 @@ static bool put_json(struct dump *d, const struct dump_item *item)
     struct json *j = &d->json;
     bool is_ok;
 
-    json_begin(j, '{');
+    json_begin(j, NULL, '{');
     is_ok = json_bytes(j, "key", span_of(item->key, item->key_len));
     if (!d->c->options.keys) {
-        json_name(j, "size");
-        json_u64(j, item->size);
-        json_name(j, "flags");
-        json_u64(j, item->flags);
-        json_name(j, "cas");
-        json_u64(j, item->cas);
-        json_name(j, "expires_at");
-        json_unsigned_or_null(j, item->deadline_s);
-        json_name(j, "last_use_at");
-        json_i64(j, item->access_s);
-        json_name(j, "was_fetched");
-        json_bool(j, item->was_fetched);
+        json_u64(j, "size", item->size);
+        json_u64(j, "flags", item->flags);
+        json_u64(j, "cas", item->cas);
+        json_i64_or_null(j, "expires_at", item->deadline_s < 0 ? -1 : item->deadline_s, -1);
+        json_i64(j, "last_use_at", item->access_s);
+        json_bool(j, "was_fetched", item->was_fetched);
     }
     json_end(j, '{');
     return is_ok;
@@ -132,7 +126,7 @@ static bool is_refusal(struct span line)
 int cmd_dump(struct ctl *c, const struct words *args)
 {
     const struct options *o = &c->options;
-    struct dump d = {.c = c};
+    struct dump d = {.c = c, .json = ctl_json(c)};
     struct span line = {0};
     bool is_over = false;
     enum ctl_status status;
@@ -145,9 +139,8 @@ int cmd_dump(struct ctl *c, const struct words *args)
     if (status == CTL_OK) {
         status = ask_line(c, "lru_crawler %s all", o->keys ? "mgdump" : "metadump");
     }
-    json_init(&d.json, c->out);
-    if (status == CTL_OK && o->json) {
-        json_begin(&d.json, '[');
+    if (status == CTL_OK) {
+        json_begin(&d.json, NULL, '[');
     }
     while (status == CTL_OK && !is_over) {
         status = ask_answer(c, &line);
@@ -170,7 +163,7 @@ int cmd_dump(struct ctl *c, const struct words *args)
     if (is_over) {
         ask_disconnect(c); /* the rest is not wanted */
     }
-    if (o->json && d.json.depth > 0) {
+    if (d.json.depth > 0) {
         json_end(&d.json, '[');
     }
     return status;

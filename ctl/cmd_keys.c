@@ -64,22 +64,23 @@ static enum ctl_status read_key(struct ctl *c, struct span word, struct key *k)
     return status;
 }
 
+/* Read the answer's first line to what was sent with this status. */
+static enum ctl_status read_meta(struct ctl *c, enum ctl_status sent, struct meta_answer *m)
+{
+    struct span line = {0};
+    enum ctl_status status = ask_first(c, sent, &line);
+
+    return status == CTL_OK && !answer_meta(line, m) ? ask_garbled(c, line) : status;
+}
+
 /* Send "<code> <key> [b] <flags>" and read the answer's first line. */
 static enum ctl_status ask_meta(struct ctl *c, const char *code, const struct key *k,
                                 const char *flags, struct meta_answer *m)
 {
-    struct span line = {0};
-    enum ctl_status status =
-        ask_line(c, "%s %.*s%s%s%s", code, (int)k->line_len, k->line, k->is_encoded ? " b" : "",
-                 flags[0] != '\0' ? " " : "", flags);
-
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
-    if (status == CTL_OK && !answer_meta(line, m)) {
-        return ask_garbled(c, line);
-    }
-    return status;
+    return read_meta(c,
+                     ask_line(c, "%s %.*s%s%s%s", code, (int)k->line_len, k->line,
+                              k->is_encoded ? " b" : "", flags[0] != '\0' ? " " : "", flags),
+                     m);
 }
 
 /* ---- one key after the other ------------------------------------------------------------- */
@@ -90,16 +91,12 @@ typedef enum ctl_status (*key_fn)(struct ctl *c, const struct key *k, struct jso
 
 static enum ctl_status each_key(struct ctl *c, const struct words *args, key_fn fn)
 {
-    struct json j;
+    struct json j = ctl_json(c);
     enum ctl_status status = CTL_OK;
     unsigned absent = 0;
-    unsigned i;
 
-    json_init(&j, c->out);
-    if (c->options.json) {
-        json_begin(&j, '[');
-    }
-    for (i = 1; i < args->count && status == CTL_OK; i++) {
+    json_begin(&j, NULL, '[');
+    for (unsigned i = 1; i < args->count && status == CTL_OK; i++) {
         struct key k;
         bool is_yes = true;
 
@@ -117,9 +114,7 @@ static enum ctl_status each_key(struct ctl *c, const struct words *args, key_fn 
             }
         }
     }
-    if (c->options.json) {
-        json_end(&j, '[');
-    }
+    json_end(&j, '[');
     return status == CTL_OK && absent > 0 ? CTL_NO : status;
 }
 
@@ -131,10 +126,9 @@ static void put_key(struct ctl *c, const struct key *k)
 /* Begin the object of a key. */
 static void begin_key(struct json *j, const struct key *k, const char *name, bool value)
 {
-    json_begin(j, '{');
+    json_begin(j, NULL, '{');
     (void)json_bytes(j, "key", key_span(k));
-    json_name(j, name);
-    json_bool(j, value);
+    json_bool(j, name, value);
 }
 
 static void ttl_words(char text[UNIT_TEXT_BYTES], int64_t ttl_s)
@@ -151,8 +145,7 @@ static void ttl_words(char text[UNIT_TEXT_BYTES], int64_t ttl_s)
 
 static void put_ttl_json(struct json *j, const struct meta_answer *m)
 {
-    json_name(j, "ttl_s");
-    json_unsigned_or_null(j, m->ttl_s);
+    json_i64_or_null(j, "ttl_s", m->ttl_s < 0 ? -1 : m->ttl_s, -1);
 }
 
 /* ---- get --------------------------------------------------------------------------------- */
@@ -182,19 +175,13 @@ static bool put_item_json(struct json *j, const struct key *k, const struct meta
 
     begin_key(j, k, "found", true);
     is_ok = json_bytes(j, "value", value);
-    json_name(j, "size");
-    json_u64(j, value.len);
-    json_name(j, "flags");
-    json_u64(j, m->flags);
+    json_u64(j, "size", value.len);
+    json_u64(j, "flags", m->flags);
     put_ttl_json(j, m);
-    json_name(j, "last_use_s");
-    json_u64(j, m->last_s);
-    json_name(j, "was_fetched");
-    json_bool(j, m->was_hit);
-    json_name(j, "stale");
-    json_bool(j, m->is_stale);
-    json_name(j, "cas");
-    json_u64(j, m->cas);
+    json_u64(j, "last_use_s", m->last_s);
+    json_bool(j, "was_fetched", m->was_hit);
+    json_bool(j, "stale", m->is_stale);
+    json_u64(j, "cas", m->cas);
     json_end(j, '{');
     return is_ok;
 }
@@ -210,10 +197,8 @@ static enum ctl_status get_one(struct ctl *c, const struct key *k, struct json *
     }
     if (answer_code_is(&m, "EN")) {
         *is_yes = false;
-        if (c->options.json) {
-            begin_key(j, k, "found", false);
-            json_end(j, '{');
-        }
+        begin_key(j, k, "found", false);
+        json_end(j, '{');
         return CTL_OK;
     }
     if (!answer_code_is(&m, "VA") || m.value_len > ASK_VALUE_MAX - 2) {
@@ -258,10 +243,9 @@ static enum ctl_status delete_one(struct ctl *c, const struct key *k, struct jso
     if (!*is_yes && !answer_code_is(&m, "NF")) {
         return ask_garbled(c, span_of(m.code, 2));
     }
-    if (c->options.json) {
-        begin_key(j, k, "deleted", *is_yes);
-        json_end(j, '{');
-    } else if (*is_yes) {
+    begin_key(j, k, "deleted", *is_yes);
+    json_end(j, '{');
+    if (!c->options.json && *is_yes) {
         put_key(c, k);
         fputs(": deleted\n", c->out);
     }
@@ -285,13 +269,12 @@ static enum ctl_status ttl_one(struct ctl *c, const struct key *k, struct json *
     if (*is_yes ? !m.has_ttl : !answer_code_is(&m, "EN")) {
         return ask_garbled(c, span_of(m.code, 2));
     }
-    if (c->options.json) {
-        begin_key(j, k, "found", *is_yes);
-        if (*is_yes) {
-            put_ttl_json(j, &m);
-        }
-        json_end(j, '{');
-    } else if (*is_yes) {
+    begin_key(j, k, "found", *is_yes);
+    if (*is_yes) {
+        put_ttl_json(j, &m);
+    }
+    json_end(j, '{');
+    if (!c->options.json && *is_yes) {
         char text[UNIT_TEXT_BYTES];
 
         ttl_words(text, m.ttl_s);
@@ -319,7 +302,7 @@ int cmd_touch(struct ctl *c, const struct words *args)
 {
     struct meta_answer m;
     struct key k;
-    struct json j;
+    struct json j = ctl_json(c);
     char flags[32];
     int64_t ttl = 0;
     bool is_yes;
@@ -339,11 +322,9 @@ int cmd_touch(struct ctl *c, const struct words *args)
     if (!is_yes && !answer_code_is(&m, "EN")) {
         return ask_garbled(c, span_of(m.code, 2));
     }
-    if (c->options.json) {
-        json_init(&j, c->out);
-        begin_key(&j, &k, "touched", is_yes);
-        json_end(&j, '{');
-    } else if (is_yes) {
+    begin_key(&j, &k, "touched", is_yes);
+    json_end(&j, '{');
+    if (!c->options.json && is_yes) {
         put_key(c, &k);
         fputs(": touched\n", c->out);
     }
@@ -409,7 +390,7 @@ static enum ctl_status send_set(struct ctl *c, const struct key *k, int64_t ttl,
 int cmd_set(struct ctl *c, const struct words *args)
 {
     struct meta_answer m;
-    struct span line = {0};
+    struct json j = ctl_json(c);
     struct key k;
     struct buf value;
     int64_t ttl = 0;
@@ -429,24 +410,15 @@ int cmd_set(struct ctl *c, const struct words *args)
     if (status == CTL_OK) {
         status = send_set(c, &k, ttl, buf_span(&value));
     }
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
-    if (status == CTL_OK && !answer_meta(line, &m)) {
-        status = ask_garbled(c, line);
-    }
+    status = read_meta(c, status, &m);
     if (status == CTL_OK) {
         char text[UNIT_TEXT_BYTES];
 
         is_yes = answer_code_is(&m, "HD");
         unit_short(text, UNIT_BYTES, (double)buf_len(&value));
-        if (c->options.json) {
-            struct json j;
-
-            json_init(&j, c->out);
-            begin_key(&j, &k, "stored", is_yes);
-            json_end(&j, '{');
-        } else if (is_yes) {
+        begin_key(&j, &k, "stored", is_yes);
+        json_end(&j, '{');
+        if (!c->options.json && is_yes) {
             put_key(c, &k);
             fprintf(c->out, ": stored, %s\n", text);
         }

@@ -119,17 +119,6 @@ static bool send_batch(struct loading *l)
     return l->status == CTL_OK;
 }
 
-/* Can a key stand in a line as it is? */
-static bool is_plain(struct span key)
-{
-    for (size_t i = 0; i < key.len; i++) {
-        if ((unsigned char)key.ptr[i] <= ' ' || key.ptr[i] == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Is it to be sent? *deadline: when it is due, with what is to be flushed. */
 static bool is_wanted(struct loading *l, const struct snap_item *it, int64_t *deadline)
 {
@@ -152,7 +141,7 @@ static bool put_add(struct loading *l, const struct snap_item *it, struct span v
 {
     char encoded[ENCODE_BASE64_BYTES(256)];
     struct span key = it->key;
-    bool is_encoded = !is_plain(key);
+    bool is_encoded = !encode_is_plain(key);
     bool is_ok;
 
     if (is_encoded) {
@@ -264,10 +253,7 @@ static enum ctl_status begin(struct loading *l, uint64_t items)
     enum ctl_status status = ask_connect(l->c);
 
     if (status == CTL_OK) {
-        status = ask_line(l->c, "restore begin %" PRIu64, items);
-    }
-    if (status == CTL_OK) {
-        status = ask_answer(l->c, &line);
+        status = ask_first(l->c, ask_line(l->c, "restore begin %" PRIu64, items), &line);
     }
     if (status == CTL_OK && span_is(line, "BUSY another load is under way")) {
         return ctl_fail(l->c, CTL_REFUSED, "the server is loading something else");
@@ -280,11 +266,8 @@ static enum ctl_status end(struct loading *l, uint64_t *gone)
 {
     struct span line;
     struct span rest;
-    enum ctl_status status = ask_line(l->c, "restore end");
+    enum ctl_status status = ask_first(l->c, ask_line(l->c, "restore end"), &line);
 
-    if (status == CTL_OK) {
-        status = ask_answer(l->c, &line);
-    }
     if (status != CTL_OK) {
         return status;
     }
@@ -300,23 +283,16 @@ static void report(const struct loading *l, uint64_t gone)
 {
     uint64_t loaded = l->sent - l->not_stored - l->refused;
     uint64_t there = l->not_stored - (gone < l->not_stored ? gone : l->not_stored);
-    struct json j;
+    struct json j = ctl_json(l->c);
 
     if (l->c->options.json) {
-        json_init(&j, l->c->out);
-        json_begin(&j, '{');
-        json_name(&j, "loaded");
-        json_u64(&j, loaded);
-        json_name(&j, "expired");
-        json_u64(&j, l->expired);
-        json_name(&j, "there");
-        json_u64(&j, there);
-        json_name(&j, "gone");
-        json_u64(&j, gone);
-        json_name(&j, "stale");
-        json_u64(&j, l->stale);
-        json_name(&j, "refused");
-        json_u64(&j, l->refused);
+        json_begin(&j, NULL, '{');
+        json_u64(&j, "loaded", loaded);
+        json_u64(&j, "expired", l->expired);
+        json_u64(&j, "there", there);
+        json_u64(&j, "gone", gone);
+        json_u64(&j, "stale", l->stale);
+        json_u64(&j, "refused", l->refused);
         json_end(&j, '{');
         return;
     }

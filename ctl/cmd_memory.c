@@ -121,29 +121,23 @@ static void put_words(const struct ctl *c, const struct spending *m)
 
 static void put_parts(struct json *j, const char *name, const struct part *parts, unsigned n)
 {
-    json_name(j, name);
-    json_begin(j, '{');
+    json_begin(j, name, '{');
     for (unsigned i = 0; i < n; i++) {
-        json_name(j, parts[i].id);
-        json_double(j, parts[i].bytes);
+        json_double(j, parts[i].id, parts[i].bytes);
     }
     json_end(j, '{');
 }
 
 static void put_json(const struct ctl *c, const struct spending *m)
 {
-    struct json j;
+    struct json j = ctl_json(c);
 
-    json_init(&j, c->out);
-    json_begin(&j, '{');
-    json_name(&j, "limit_bytes");
-    json_double(&j, m->limit);
-    json_name(&j, "held_bytes");
-    json_double(&j, m->held);
+    json_begin(&j, NULL, '{');
+    json_double(&j, "limit_bytes", m->limit);
+    json_double(&j, "held_bytes", m->held);
     put_parts(&j, "parts", m->part, PARTS);
     put_parts(&j, "connections", m->beside, BESIDE);
-    json_name(&j, "resident_bytes");
-    json_double(&j, m->resident);
+    json_double(&j, "resident_bytes", m->resident);
     json_end(&j, '{');
 }
 

@@ -83,13 +83,11 @@ static void put_words(const struct ctl *c, const struct stats *s)
 
 static void put_json(const struct ctl *c, const struct stats *s)
 {
-    struct json j;
+    struct json j = ctl_json(c);
 
-    json_init(&j, c->out);
-    json_begin(&j, '{');
+    json_begin(&j, NULL, '{');
     for (size_t i = 0; i < s->count; i++) {
-        json_name_of(&j, stats_name(s, i));
-        json_scalar(&j, stats_value(s, i));
+        json_pair(&j, stats_name(s, i), stats_value(s, i));
     }
     json_end(&j, '{');
 }
@@ -122,11 +120,8 @@ static enum ctl_status follow(struct ctl *c, struct stats *s)
 static enum ctl_status cancel(struct ctl *c)
 {
     struct span line = {0};
-    enum ctl_status status = ask_line(c, "moves cancel");
+    enum ctl_status status = ask_first(c, ask_line(c, "moves cancel"), &line);
 
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
     if (status != CTL_OK) {
         return status;
     }
@@ -136,17 +131,7 @@ static enum ctl_status cancel(struct ctl *c)
     if (!span_is(line, "OK")) {
         return ask_garbled(c, line);
     }
-    if (c->options.json) {
-        struct json j;
-
-        json_init(&j, c->out);
-        json_begin(&j, '{');
-        json_name(&j, "cancelled");
-        json_bool(&j, true);
-        json_end(&j, '{');
-    } else {
-        fputs("OK, items on their way arrive (mayflyctl moves)\n", c->out);
-    }
+    ctl_done(c, "cancelled", "OK, items on their way arrive (mayflyctl moves)");
     return CTL_OK;
 }
 

@@ -49,16 +49,6 @@ static bool value_follows(struct span line, uint64_t *bytes)
     return num_u64(answer_word(&line), bytes) == MF_OK && *bytes < ASK_VALUE_MAX;
 }
 
-static void put_line(struct ctl *c, struct json *j, struct span line)
-{
-    if (c->options.json) {
-        json_text(j, line);
-    } else {
-        (void)show_text(c->out, line, c->is_utf8);
-        fputc('\n', c->out);
-    }
-}
-
 /* Show the answer, which ends where that to "mn" begins. */
 static enum ctl_status show_all(struct ctl *c, struct json *j)
 {
@@ -79,13 +69,13 @@ static enum ctl_status show_all(struct ctl *c, struct json *j)
         if (status != CTL_OK) {
             return status;
         }
-        put_line(c, j, line);
+        ctl_put_answer(c, j, line);
         if (value_follows(line, &bytes)) {
             status = ask_value(c, (size_t)bytes + 2, &line);
             if (status != CTL_OK) {
                 return status;
             }
-            put_line(c, j, span_of(line.ptr, line.len - 2));
+            ctl_put_answer(c, j, span_of(line.ptr, line.len - 2));
         }
     }
     return refusal[0] != '\0' ? ctl_fail(c, CTL_REFUSED, "%s", refusal) : CTL_OK;
@@ -94,7 +84,7 @@ static enum ctl_status show_all(struct ctl *c, struct json *j)
 int cmd_raw(struct ctl *c, const struct words *args)
 {
     struct words rest = {0};
-    struct json j;
+    struct json j = ctl_json(c);
     enum ctl_status status;
 
     for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
@@ -118,48 +108,21 @@ int cmd_raw(struct ctl *c, const struct words *args)
     if (status != CTL_OK) {
         return status;
     }
-    json_init(&j, c->out);
-    if (c->options.json) {
-        json_begin(&j, '[');
-    }
+    json_begin(&j, NULL, '[');
     status = show_all(c, &j);
-    if (c->options.json) {
-        json_end(&j, '[');
-    }
+    json_end(&j, '[');
     return status;
 }
 
 /* ---- bgsave, shutdown -------------------------------------------------------------------- */
 
-static void put_done(struct ctl *c, const char *name, const char *text)
-{
-    if (c->options.json) {
-        struct json j;
-
-        json_init(&j, c->out);
-        json_begin(&j, '{');
-        json_name(&j, name);
-        json_bool(&j, true);
-        json_end(&j, '{');
-    } else {
-        fprintf(c->out, "%s\n", text);
-    }
-}
-
 int cmd_bgsave(struct ctl *c, const struct words *args)
 {
-    struct span line = {0};
-    enum ctl_status status = ask_line(c, "bgsave");
+    enum ctl_status status = ask_done(c, ask_line(c, "bgsave"));
 
     (void)args;
     if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
-    if (status == CTL_OK && !span_is(line, "OK")) {
-        return ask_garbled(c, line);
-    }
-    if (status == CTL_OK) {
-        put_done(c, "saving", "OK, the server saves its snapshot (stats persistence)");
+        ctl_done(c, "saving", "OK, the server saves its snapshot (stats persistence)");
     }
     return status;
 }
@@ -176,7 +139,7 @@ int cmd_shutdown(struct ctl *c, const struct words *args)
         status = ask_end(c);
     }
     if (status == CTL_OK) {
-        put_done(c, "stopping", "OK, the server stops");
+        ctl_done(c, "stopping", "OK, the server stops");
     }
     return status;
 }

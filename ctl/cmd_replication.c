@@ -140,18 +140,15 @@ static void put_own(const struct ctl *c, const struct stats *s, bool is_primary)
 
 static void put_json(const struct ctl *c, const struct stats *s)
 {
-    struct json j;
+    struct json j = ctl_json(c);
 
-    json_init(&j, c->out);
-    json_begin(&j, '{');
+    json_begin(&j, NULL, '{');
     for (size_t i = 0; i < s->count; i++) {
         if (!is_replica(s, i)) {
-            json_name_of(&j, stats_name(s, i));
-            json_scalar(&j, stats_value(s, i));
+            json_pair(&j, stats_name(s, i), stats_value(s, i));
         }
     }
-    json_name(&j, "replicas");
-    json_begin(&j, '[');
+    json_begin(&j, "replicas", '[');
     for (size_t i = 0; i < s->count; i++) {
         struct span rest = stats_value(s, i);
         struct span name, value;
@@ -159,13 +156,13 @@ static void put_json(const struct ctl *c, const struct stats *s)
         if (!is_replica(s, i)) {
             continue;
         }
-        json_begin(&j, '{');
+        json_begin(&j, NULL, '{');
         while (next_field(&rest, &name, &value)) {
-            json_name_of(&j, name);
+            json_name(&j, name);
             if (span_is(value, "-")) {
-                json_null(&j);
+                json_null(&j, NULL);
             } else {
-                json_scalar(&j, value);
+                json_scalar(&j, NULL, value);
             }
         }
         json_end(&j, '{');
@@ -220,17 +217,7 @@ static enum ctl_status change_role(struct ctl *c, const struct words *args, cons
     if (status != CTL_OK) {
         return status;
     }
-    if (c->options.json) {
-        struct json j;
-
-        json_init(&j, c->out);
-        json_begin(&j, '{');
-        json_name(&j, "changed");
-        json_bool(&j, true);
-        json_end(&j, '{');
-    } else {
-        fprintf(c->out, "OK, %s\n", done);
-    }
+    ctl_done(c, "changed", done);
     return CTL_OK;
 }
 
@@ -241,8 +228,8 @@ int cmd_replicaof(struct ctl *c, const struct words *args)
     if (!confirm(c, is_none ? "Make a primary" : "Follow another server and lose the items")) {
         return CTL_NO;
     }
-    return change_role(c, args,
-                       is_none ? "it is a primary" : "it is a replica (mayflyctl replicas)");
+    return change_role(
+        c, args, is_none ? "OK, it is a primary" : "OK, it is a replica (mayflyctl replicas)");
 }
 
 int cmd_promote(struct ctl *c, const struct words *args)
@@ -250,7 +237,7 @@ int cmd_promote(struct ctl *c, const struct words *args)
     if (!confirm(c, "Make a primary")) {
         return CTL_NO;
     }
-    return change_role(c, args, "it is the primary, and its primary is a replica");
+    return change_role(c, args, "OK, it is the primary, and its primary is a replica");
 }
 
 int cmd_failover(struct ctl *c, const struct words *args)
@@ -258,13 +245,14 @@ int cmd_failover(struct ctl *c, const struct words *args)
     if (!confirm(c, "Hand the role of primary to a replica")) {
         return CTL_NO;
     }
-    return change_role(c, args, "a replica is the primary, and this server follows it");
+    return change_role(c, args, "OK, a replica is the primary, and this server follows it");
 }
 
 /* ---- wait -------------------------------------------------------------------------------- */
 
 int cmd_wait(struct ctl *c, const struct words *args)
 {
+    struct json j = ctl_json(c);
     struct span line = {0};
     uint64_t wanted;
     uint64_t count;
@@ -283,17 +271,11 @@ int cmd_wait(struct ctl *c, const struct words *args)
     if (!span_is(answer_word(&line), "WAIT") || num_u64(answer_word(&line), &count) != MF_OK) {
         return ask_garbled(c, line);
     }
-    if (c->options.json) {
-        struct json j;
-
-        json_init(&j, c->out);
-        json_begin(&j, '{');
-        json_name(&j, "replicas");
-        json_u64(&j, count);
-        json_name(&j, "wanted");
-        json_u64(&j, wanted);
-        json_end(&j, '{');
-    } else {
+    json_begin(&j, NULL, '{');
+    json_u64(&j, "replicas", count);
+    json_u64(&j, "wanted", wanted);
+    json_end(&j, '{');
+    if (!c->options.json) {
         fprintf(c->out, "%llu %s everything\n", (unsigned long long)count,
                 count == 1 ? "replica has" : "replicas have");
     }

@@ -27,9 +27,9 @@ static void put_config_json(struct json *j, struct span value)
     if (value.len >= 2 && value.len < sizeof(text) && value.ptr[0] == '"' &&
         value.ptr[value.len - 1] == '"' &&
         show_unescape(text, &len, span_of(value.ptr + 1, value.len - 2))) {
-        json_text(j, span_of(text, len));
+        json_text(j, NULL, span_of(text, len));
     } else {
-        json_scalar(j, value);
+        json_scalar(j, NULL, value);
     }
 }
 
@@ -58,19 +58,17 @@ static bool put_note(struct ctl *c, struct json *j, struct span line, const char
         if (!c->options.json) {
             (void)show_text(c->out, name, c->is_utf8);
             fprintf(c->out, " %s ", notes[i].text);
-            (void)show_text(c->out, value, c->is_utf8);
-            fputc('\n', c->out);
+            ctl_put_line(c, value);
             return true;
         }
         if (*group != notes[i].json) {
             if (*group != NULL) {
                 json_end(j, '{');
             }
-            json_name_of(j, span_str(notes[i].json));
-            json_begin(j, '{');
+            json_begin(j, notes[i].json, '{');
             *group = notes[i].json;
         }
-        json_name_of(j, name);
+        json_name(j, name);
         put_config_json(j, value);
         return true;
     }
@@ -85,21 +83,19 @@ static void put_config(struct ctl *c, struct json *j, struct span line)
 
     if (c->options.json) {
         if (is_pair) {
-            json_name_of(j, name);
+            json_name(j, name);
             put_config_json(j, value);
         } else {
-            json_name_of(j, line);
-            json_null(j);
+            json_name(j, line);
+            json_null(j, NULL);
         }
     } else if (is_pair) {
         size_t columns = show_text(c->out, name, c->is_utf8);
 
         fprintf(c->out, "%*s", columns < 26 ? (int)(26 - columns) : 1, "");
-        (void)show_text(c->out, value, c->is_utf8);
-        fputc('\n', c->out);
+        ctl_put_line(c, value);
     } else {
-        (void)show_text(c->out, line, c->is_utf8);
-        fputc('\n', c->out);
+        ctl_put_line(c, line);
     }
 }
 
@@ -107,36 +103,29 @@ int cmd_config(struct ctl *c, const struct words *args)
 {
     struct words whole = *args;
     struct span line = {0};
-    struct json j;
+    struct json j = ctl_json(c);
     const char *group = NULL;
     enum ctl_status status;
 
     if (args->count == 2 && span_is(args->word[1], "get")) {
         whole.word[whole.count++] = span_str("*");
     }
-    status = ask_words(c, &whole, true);
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
+    status = ask_first(c, ask_words(c, &whole, true), &line);
     if (status != CTL_OK) {
         return status;
     }
-    json_init(&j, c->out);
-    if (c->options.json) {
-        json_begin(&j, '{');
-    }
+    json_begin(&j, NULL, '{');
     while (status == CTL_OK && !is_last(line)) {
         if (!put_note(c, &j, line, &group)) {
             put_config(c, &j, line);
         }
         status = ask_answer(c, &line);
     }
-    if (c->options.json && group != NULL) {
+    if (group != NULL) {
         json_end(&j, '{');
     }
-    if (c->options.json) {
-        json_end(&j, '{');
-    } else if (status == CTL_OK && span_is(line, "OK")) {
+    json_end(&j, '{');
+    if (!c->options.json && status == CTL_OK && span_is(line, "OK")) {
         fputs("OK\n", c->out);
     }
     return status;
@@ -153,7 +142,7 @@ static void put_event_json(struct ctl *c, struct span line)
     size_t len;
 
     json_init_lines(&j, c->out);
-    json_begin(&j, '{');
+    json_begin(&j, NULL, '{');
     while (answer_field(&line, &name, &value)) {
         if (name.len == 0) {
             name = span_str("text");
@@ -161,8 +150,7 @@ static void put_event_json(struct ctl *c, struct span line)
         if (span_is(name, "key") && answer_uri(key, sizeof(key), &len, value)) {
             (void)json_bytes(&j, "key", span_of(key, len));
         } else {
-            json_name_of(&j, name);
-            json_scalar(&j, value);
+            json_pair(&j, name, value);
         }
     }
     json_end(&j, '{');
@@ -172,14 +160,8 @@ int cmd_watch(struct ctl *c, const struct words *args)
 {
     struct span line = {0};
     uint64_t seen = 0;
-    enum ctl_status status = ask_words(c, args, false);
+    enum ctl_status status = ask_done(c, ask_words(c, args, false));
 
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
-    if (status == CTL_OK && !span_is(line, "OK")) {
-        return ask_garbled(c, line);
-    }
     while (status == CTL_OK) {
         status = ask_event(c, &line);
         if (status != CTL_OK) {
@@ -188,8 +170,7 @@ int cmd_watch(struct ctl *c, const struct words *args)
         if (c->options.json) {
             put_event_json(c, line);
         } else {
-            (void)show_text(c->out, line, c->is_utf8);
-            fputc('\n', c->out);
+            ctl_put_line(c, line);
         }
         if (fflush(c->out) != 0 || ++seen == c->options.count) {
             break;
@@ -216,16 +197,14 @@ static enum ctl_status ask_why_closed(struct ctl *c)
     enum ctl_status status;
 
     memcpy(why, c->why, sizeof(why));
-    status = ask_line(c, "version");
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
+    status = ask_first(c, ask_line(c, "version"), &line);
     return status == CTL_REFUSED ? status : ctl_fail(c, CTL_LINK, "%s", why);
 }
 
 int cmd_ping(struct ctl *c, const struct words *args)
 {
     struct span line = {0};
+    struct json j = ctl_json(c);
     char text[UNIT_TEXT_BYTES];
     double seconds;
     enum ctl_status status = ask_connect(c);
@@ -234,10 +213,7 @@ int cmd_ping(struct ctl *c, const struct words *args)
 
     (void)args;
     if (status == CTL_OK) {
-        status = ask_line(c, "mn");
-    }
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
+        status = ask_first(c, ask_line(c, "mn"), &line);
     }
     if (status == CTL_OK && !span_is(line, "MN")) {
         return ask_garbled(c, line);
@@ -249,17 +225,11 @@ int cmd_ping(struct ctl *c, const struct words *args)
         return status;
     }
     seconds = ctl_now_s() - began;
-    if (c->options.json) {
-        struct json j;
-
-        json_init(&j, c->out);
-        json_begin(&j, '{');
-        json_name(&j, "answers");
-        json_bool(&j, true);
-        json_name(&j, "seconds");
-        json_double(&j, seconds);
-        json_end(&j, '{');
-    } else {
+    json_begin(&j, NULL, '{');
+    json_bool(&j, "answers", true);
+    json_double(&j, "seconds", seconds);
+    json_end(&j, '{');
+    if (!c->options.json) {
         duration_text(text, seconds);
         fprintf(c->out, "the server answers, after %s\n", text);
     }
@@ -269,6 +239,7 @@ int cmd_ping(struct ctl *c, const struct words *args)
 int cmd_version(struct ctl *c, const struct words *args)
 {
     struct stats s;
+    struct json j = ctl_json(c);
     struct span level = {0}, own = {0};
     enum ctl_status status;
 
@@ -279,26 +250,15 @@ int cmd_version(struct ctl *c, const struct words *args)
         bool is_ours = stats_find(&s, "mayfly_version", &own);
 
         (void)stats_find(&s, "version", &level);
-        if (c->options.json) {
-            struct json j;
-
-            json_init(&j, c->out);
-            json_begin(&j, '{');
-            json_name(&j, "mayfly");
-            if (is_ours) {
-                json_text(&j, own);
-            } else {
-                json_null(&j);
-            }
-            json_name(&j, "memcached");
-            json_text(&j, level);
-            json_end(&j, '{');
-        } else {
+        json_begin(&j, NULL, '{');
+        json_text(&j, "mayfly", own); /* null: another server */
+        json_text(&j, "memcached", level);
+        json_end(&j, '{');
+        if (!c->options.json) {
             fputs(is_ours ? "mayfly " : "not mayfly", c->out);
             (void)show_text(c->out, own, c->is_utf8);
             fputs(is_ours ? ", speaks as memcached " : ", memcached ", c->out);
-            (void)show_text(c->out, level, c->is_utf8);
-            fputc('\n', c->out);
+            ctl_put_line(c, level);
         }
     }
     stats_fini(&s);
@@ -313,7 +273,6 @@ static bool is_prefix(struct span s)
 int cmd_flush(struct ctl *c, const struct words *args)
 {
     const char *prefix = c->options.prefix;
-    struct span line = {0};
     uint32_t delay = 0;
     enum ctl_status status;
 
@@ -334,22 +293,9 @@ int cmd_flush(struct ctl *c, const struct words *args)
     status = prefix != NULL ? ask_line(c, "flush_prefix %s", prefix)
              : delay > 0    ? ask_line(c, "flush_all %u", (unsigned)delay)
                             : ask_line(c, "flush_all");
+    status = ask_done(c, status);
     if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
-    if (status == CTL_OK && !span_is(line, "OK")) {
-        return ask_garbled(c, line);
-    }
-    if (status == CTL_OK && c->options.json) {
-        struct json j;
-
-        json_init(&j, c->out);
-        json_begin(&j, '{');
-        json_name(&j, "flushed");
-        json_bool(&j, true);
-        json_end(&j, '{');
-    } else if (status == CTL_OK) {
-        fputs("OK\n", c->out);
+        ctl_done(c, "flushed", "OK");
     }
     return status;
 }

@@ -93,22 +93,20 @@ static void put_rows(const struct ctl *c, const struct stats *s)
 
 static void put_json(const struct ctl *c, struct json *j, const struct stats *s)
 {
-    json_begin(j, '{');
+    json_begin(j, NULL, '{');
     for (size_t i = 0; i < s->count; i++) {
         struct span name = stats_name(s, i);
         const struct counter_row *row = c->options.explain ? find_counter(name) : NULL;
 
-        json_name_of(j, name);
         if (!c->options.explain) {
-            json_scalar(j, stats_value(s, i));
+            json_pair(j, name, stats_value(s, i));
             continue;
         }
-        json_begin(j, '{');
-        json_name(j, "value");
-        json_scalar(j, stats_value(s, i));
+        json_name(j, name);
+        json_begin(j, NULL, '{');
+        json_scalar(j, "value", stats_value(s, i));
         if (row != NULL) {
-            json_name(j, "meaning");
-            json_text(j, span_str(row->meaning));
+            json_text(j, "meaning", span_str(row->meaning));
         }
         json_end(j, '{');
     }
@@ -179,21 +177,18 @@ static void put_round(const struct ctl *c, const struct stats *before, const str
     struct json j;
 
     json_init_lines(&j, c->out);
-    json_begin(&j, '{');
-    json_name(&j, "time");
-    json_u64(&j, (uint64_t)time(NULL));
-    json_name(&j, "seconds");
-    json_double(&j, seconds);
-    json_name(&j, "stats");
+    json_begin(&j, NULL, '{');
+    json_u64(&j, "time", (uint64_t)time(NULL));
+    json_double(&j, "seconds", seconds);
+    json_name(&j, span_str("stats"));
     put_json(c, &j, s);
-    json_name(&j, "per_second");
-    json_begin(&j, '{');
+    json_begin(&j, "per_second", '{');
     for (size_t i = 0; i < s->count; i++) {
         double by;
 
         if (seconds > 0 && change_of(before, s, i, &by)) {
-            json_name_of(&j, stats_name(s, i));
-            json_double(&j, by / seconds);
+            json_name(&j, stats_name(s, i));
+            json_double(&j, NULL, by / seconds);
         }
     }
     json_end(&j, '{');
@@ -234,42 +229,24 @@ static enum ctl_status repeat(struct ctl *c, const char *section, struct stats *
 
 /* ---- answers that are not of lines with a name and a value ------------------------------- */
 
-static void put_answer(struct ctl *c, struct json *j, struct span line)
-{
-    if (c->options.json) {
-        json_text(j, line);
-    } else {
-        (void)show_text(c->out, line, c->is_utf8);
-        fputc('\n', c->out);
-    }
-}
-
 static enum ctl_status put_lines(struct ctl *c, const char *section)
 {
     struct span line = {0};
-    struct json j;
-    enum ctl_status status = ask_line(c, "stats %s", section);
+    struct json j = ctl_json(c);
+    enum ctl_status status = ask_first(c, ask_line(c, "stats %s", section), &line);
 
-    json_init(&j, c->out);
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
     if (status != CTL_OK) {
         return status;
     }
-    if (c->options.json) {
-        json_begin(&j, '[');
-    }
+    json_begin(&j, NULL, '[');
     while (status == CTL_OK && !answer_is_end(line)) {
-        put_answer(c, &j, line);
+        ctl_put_answer(c, &j, line);
         status = ask_answer(c, &line);
     }
     if (status == CTL_OK && !span_is(line, "END")) {
-        put_answer(c, &j, line);
+        ctl_put_answer(c, &j, line);
     }
-    if (c->options.json) {
-        json_end(&j, '[');
-    }
+    json_end(&j, '[');
     return status;
 }
 
@@ -322,9 +299,8 @@ int cmd_stats(struct ctl *c, const struct words *args)
     if (status == CTL_OK && option_is_given(&c->options, OPT_watch)) {
         status = repeat(c, section, &s);
     } else if (status == CTL_OK && c->options.json) {
-        struct json j;
+        struct json j = ctl_json(c);
 
-        json_init(&j, c->out);
         put_json(c, &j, &s);
     } else if (status == CTL_OK) {
         put_rows(c, &s);

@@ -183,10 +183,9 @@ static void put_table(const struct ctl *c, const struct stats *s)
 static void put_json(const struct ctl *c, const struct stats *s)
 {
     struct span open = {0};
-    struct json j;
+    struct json j = ctl_json(c);
 
-    json_init(&j, c->out);
-    json_begin(&j, '{');
+    json_begin(&j, NULL, '{');
     for (size_t i = 0; i < s->count; i++) {
         struct span row, column;
 
@@ -196,12 +195,11 @@ static void put_json(const struct ctl *c, const struct stats *s)
             open.len = 0;
         }
         if (row.len > 0 && open.len == 0) {
-            json_name_of(&j, row);
-            json_begin(&j, '{');
+            json_name(&j, row);
+            json_begin(&j, NULL, '{');
             open = row;
         }
-        json_name_of(&j, column);
-        json_scalar(&j, stats_value(s, i));
+        json_pair(&j, column, stats_value(s, i));
     }
     if (open.len > 0) {
         json_end(&j, '{');

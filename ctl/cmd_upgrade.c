@@ -54,6 +54,7 @@ static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
 
 static enum ctl_status tell(struct ctl *c, const struct stats *s)
 {
+    struct json j = ctl_json(c);
     struct span state = {0};
     struct span why = {0};
     struct span warm = {0};
@@ -68,17 +69,11 @@ static enum ctl_status tell(struct ctl *c, const struct stats *s)
     if (!span_is(state, "done")) {
         return ctl_fail(c, CTL_NO, "the server was started anew instead; its log says why");
     }
-    if (c->options.json) {
-        struct json j;
-
-        json_init(&j, c->out);
-        json_begin(&j, '{');
-        json_name(&j, "upgraded");
-        json_bool(&j, true);
-        json_name(&j, "items");
-        json_double(&j, stats_get(s, "restart_items"));
-        json_end(&j, '{');
-    } else {
+    json_begin(&j, NULL, '{');
+    json_bool(&j, "upgraded", true);
+    json_double(&j, "items", stats_get(s, "restart_items"));
+    json_end(&j, '{');
+    if (!c->options.json) {
         fprintf(c->out, "the program took over, with %.0f items\n",
                 stats_get(s, "restart_items"));
     }
@@ -88,19 +83,9 @@ static enum ctl_status tell(struct ctl *c, const struct stats *s)
 
 int cmd_upgrade(struct ctl *c, const struct words *args)
 {
-    struct span line = {0};
     struct stats s;
-    enum ctl_status status;
+    enum ctl_status status = ask_done(c, ask_words(c, args, false));
 
-    status = args->count > 1
-                 ? ask_line(c, "upgrade %.*s", (int)args->word[1].len, args->word[1].ptr)
-                 : ask_line(c, "upgrade");
-    if (status == CTL_OK) {
-        status = ask_answer(c, &line);
-    }
-    if (status == CTL_OK && !span_is(line, "OK")) {
-        return ask_garbled(c, line);
-    }
     if (status != CTL_OK) {
         return status;
     }

@@ -32,6 +32,40 @@ void ctl_report(struct ctl *c)
     }
 }
 
+struct json ctl_json(const struct ctl *c)
+{
+    struct json j;
+
+    json_init(&j, c->options.json ? c->out : NULL);
+    return j;
+}
+
+void ctl_put_line(struct ctl *c, struct span line)
+{
+    (void)show_text(c->out, line, c->is_utf8);
+    fputc('\n', c->out);
+}
+
+void ctl_put_answer(struct ctl *c, struct json *j, struct span line)
+{
+    json_text(j, NULL, line);
+    if (!c->options.json) {
+        ctl_put_line(c, line);
+    }
+}
+
+void ctl_done(struct ctl *c, const char *name, const char *text)
+{
+    struct json j = ctl_json(c);
+
+    json_begin(&j, NULL, '{');
+    json_bool(&j, name, true);
+    json_end(&j, '{');
+    if (!c->options.json) {
+        fprintf(c->out, "%s\n", text);
+    }
+}
+
 static void on_signal(int number)
 {
     (void)number;

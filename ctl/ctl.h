@@ -30,6 +30,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "ctl/json.h"
 #include "ctl/options.h"
 #include "lib/base/check.h"
 
@@ -64,6 +65,18 @@ struct ctl {
  */
 enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt, ...)
     MF_PRINTF(3, 4);
+
+/* The JSON of a command; without --json nothing of it is written. */
+struct json ctl_json(const struct ctl *c);
+
+/* Print bytes of a server on a line of their own, escaped. */
+void ctl_put_line(struct ctl *c, struct span line);
+
+/* The same, or an element of an array of JSON. */
+void ctl_put_answer(struct ctl *c, struct json *j, struct span line);
+
+/* What a command did: {"name": true} with --json, else a line of text. */
+void ctl_done(struct ctl *c, const char *name, const char *text);
 
 /* Print why the last command failed, if it said so, on standard error, and forget it. */
 void ctl_report(struct ctl *c);

@@ -85,14 +85,12 @@ int cmd_help(struct ctl *c, const struct words *args)
         }
     }
     if (c->options.json) {
-        struct json j;
+        struct json j = ctl_json(c);
 
-        json_init(&j, c->out);
-        json_begin(&j, '{');
+        json_begin(&j, NULL, '{');
         for (unsigned i = 0; i < COMMAND_COUNT; i++) {
             if (id == COMMAND_COUNT || id == i) {
-                json_name(&j, ctl_commands[i].name);
-                json_text(&j, span_str(ctl_commands[i].help));
+                json_text(&j, ctl_commands[i].name, span_str(ctl_commands[i].help));
             }
         }
         json_end(&j, '{');

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -31,25 +32,6 @@ static void put_comma(struct json *j)
     j->has_some[j->depth] = true;
 }
 
-void json_begin(struct json *j, char kind)
-{
-    put_comma(j);
-    fputc(kind, j->out);
-    must(j->depth < JSON_DEPTH_MAX);
-    j->has_some[++j->depth] = false;
-}
-
-void json_end(struct json *j, char kind)
-{
-    must(j->depth > 0 && !j->is_named);
-    j->depth--;
-    fputc(kind == '{' ? '}' : ']', j->out);
-    if (j->depth == 0) {
-        fputc('\n', j->out);
-        j->has_some[0] = false;
-    }
-}
-
 static void put_quoted(struct json *j, struct span s)
 {
     fputc('"', j->out);
@@ -63,8 +45,11 @@ static void put_quoted(struct json *j, struct span s)
     fputc('"', j->out);
 }
 
-void json_name_of(struct json *j, struct span name)
+void json_name(struct json *j, struct span name)
 {
+    if (j->out == NULL) {
+        return;
+    }
     must(!j->is_named);
     put_comma(j);
     put_quoted(j, name);
@@ -72,58 +57,93 @@ void json_name_of(struct json *j, struct span name)
     j->is_named = true;
 }
 
-void json_name(struct json *j, const char *name)
+/* Before a value: its name, or a comma. False: nothing is written. */
+static bool begin_value(struct json *j, const char *name)
 {
-    json_name_of(j, span_str(name));
+    if (j->out != NULL && name != NULL) {
+        json_name(j, span_str(name));
+    }
+    if (j->out != NULL) {
+        put_comma(j);
+    }
+    return j->out != NULL;
 }
 
-void json_text(struct json *j, struct span s)
+void json_begin(struct json *j, const char *name, char kind)
 {
-    put_comma(j);
-    put_quoted(j, s);
+    if (!begin_value(j, name)) {
+        return;
+    }
+    fputc(kind, j->out);
+    must(j->depth < JSON_DEPTH_MAX);
+    j->has_some[++j->depth] = false;
 }
 
-void json_u64(struct json *j, uint64_t v)
+void json_end(struct json *j, char kind)
 {
-    put_comma(j);
-    fprintf(j->out, "%" PRIu64, v);
+    if (j->out == NULL) {
+        return;
+    }
+    must(j->depth > 0 && !j->is_named);
+    j->depth--;
+    fputc(kind == '{' ? '}' : ']', j->out);
+    if (j->depth == 0) {
+        fputc('\n', j->out);
+        j->has_some[0] = false;
+    }
 }
 
-void json_i64(struct json *j, int64_t v)
+void json_text(struct json *j, const char *name, struct span s)
 {
-    put_comma(j);
-    fprintf(j->out, "%" PRId64, v);
-}
-
-void json_double(struct json *j, double v)
-{
-    put_comma(j);
-    if (isfinite(v)) {
-        fprintf(j->out, "%.10g", v);
-    } else {
+    if (!begin_value(j, name)) {
+        return;
+    }
+    if (s.ptr == NULL) {
         fputs("null", j->out);
-    }
-}
-
-void json_bool(struct json *j, bool v)
-{
-    put_comma(j);
-    fputs(v ? "true" : "false", j->out);
-}
-
-void json_null(struct json *j)
-{
-    put_comma(j);
-    fputs("null", j->out);
-}
-
-void json_unsigned_or_null(struct json *j, int64_t v)
-{
-    if (v < 0) {
-        json_null(j);
     } else {
-        json_i64(j, v);
+        put_quoted(j, s);
     }
+}
+
+static MF_PRINTF(3, 4) void put_value(struct json *j, const char *name, const char *fmt, ...)
+{
+    va_list args;
+
+    if (begin_value(j, name)) {
+        va_start(args, fmt);
+        vfprintf(j->out, fmt, args);
+        va_end(args);
+    }
+}
+
+void json_u64(struct json *j, const char *name, uint64_t v)
+{
+    put_value(j, name, "%" PRIu64, v);
+}
+
+void json_i64(struct json *j, const char *name, int64_t v)
+{
+    put_value(j, name, "%" PRId64, v);
+}
+
+void json_double(struct json *j, const char *name, double v)
+{
+    put_value(j, name, isfinite(v) ? "%.10g" : "null", v);
+}
+
+void json_bool(struct json *j, const char *name, bool v)
+{
+    put_value(j, name, "%s", v ? "true" : "false");
+}
+
+void json_null(struct json *j, const char *name)
+{
+    put_value(j, name, "null");
+}
+
+void json_i64_or_null(struct json *j, const char *name, int64_t v, int64_t none)
+{
+    put_value(j, name, v == none ? "null" : "%" PRId64, v);
 }
 
 /* The digits at s; returns how many. */
@@ -157,14 +177,19 @@ static bool is_number(struct span s)
            (s.len > 1 && s.ptr[0] == '.' && digits(span_of(s.ptr + 1, s.len - 1)) == s.len - 1);
 }
 
-void json_scalar(struct json *j, struct span s)
+void json_scalar(struct json *j, const char *name, struct span s)
 {
     if (is_number(s)) {
-        put_comma(j);
-        fwrite(s.ptr, 1, s.len, j->out);
+        put_value(j, name, "%.*s", (int)s.len, s.ptr);
     } else {
-        json_text(j, s);
+        json_text(j, name, s);
     }
+}
+
+void json_pair(struct json *j, struct span name, struct span value)
+{
+    json_name(j, name);
+    json_scalar(j, NULL, value);
 }
 
 bool json_bytes(struct json *j, const char *name, struct span s)
@@ -173,8 +198,7 @@ bool json_bytes(struct json *j, const char *name, struct span s)
     char *text;
 
     if (utf8_is_valid(s)) {
-        json_name(j, name);
-        json_text(j, s);
+        json_text(j, name, s);
         return true;
     }
     text = mem_alloc(ENCODE_BASE64_BYTES(s.len));
@@ -182,8 +206,7 @@ bool json_bytes(struct json *j, const char *name, struct span s)
         return false;
     }
     snprintf(long_name, sizeof(long_name), "%s_base64", name);
-    json_name(j, long_name);
-    json_text(j, span_of(text, encode_base64(text, s)));
+    json_text(j, long_name, span_of(text, encode_base64(text, s)));
     mem_free(text);
     return true;
 }

@@ -16,36 +16,40 @@
 #define JSON_DEPTH_MAX 8
 
 struct json {
-    FILE *out; /* [borrowed] */
+    FILE *out; /* [borrowed] NULL: nothing is written */
     unsigned depth;
     bool has_some[JSON_DEPTH_MAX + 1]; /* at each depth: a comma goes before the next */
     bool is_named;                     /* the name of what comes next is written */
     bool is_line;                      /* all of it on one line */
 };
 
+/* out NULL: nothing is written, so that what is one way text and one way JSON needs no if. */
 void json_init(struct json *j, FILE *out);
 
 /* The same for one object on each line. */
 void json_init_lines(struct json *j, FILE *out);
 
-/* Begin and end an object '{' or an array '['. */
-void json_begin(struct json *j, char kind);
+/* The name of the value that comes next, in an object, where it is no constant. */
+void json_name(struct json *j, struct span name);
+
+/*
+ * Begin and end an object '{' or an array '['; write a value. name: of a member of an object;
+ * NULL: an element of an array, or a value whose name was written.
+ */
+void json_begin(struct json *j, const char *name, char kind);
 void json_end(struct json *j, char kind);
-
-/* The name of what comes next, in an object. */
-void json_name(struct json *j, const char *name);
-void json_name_of(struct json *j, struct span name);
-
-void json_text(struct json *j, struct span s);
-void json_u64(struct json *j, uint64_t v);
-void json_i64(struct json *j, int64_t v);
-void json_unsigned_or_null(struct json *j, int64_t v); /* null, if it is negative */
-void json_double(struct json *j, double v);            /* null, unless it is finite */
-void json_bool(struct json *j, bool v);
-void json_null(struct json *j);
+void json_text(struct json *j, const char *name, struct span s); /* s.ptr NULL: null */
+void json_u64(struct json *j, const char *name, uint64_t v);
+void json_i64(struct json *j, const char *name, int64_t v);
+/* none: the value that is written as null. */
+void json_i64_or_null(struct json *j, const char *name, int64_t v, int64_t none);
+void json_double(struct json *j, const char *name, double v); /* not finite: null */
+void json_bool(struct json *j, const char *name, bool v);
+void json_null(struct json *j, const char *name);
 
 /* A value of statistics: a number where it is one as JSON writes numbers, else a text. */
-void json_scalar(struct json *j, struct span s);
+void json_scalar(struct json *j, const char *name, struct span s);
+void json_pair(struct json *j, struct span name, struct span value);
 
 /*
  * Two members in one: "name": text if the bytes are UTF-8, else "name_base64": their base64.

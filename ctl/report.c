@@ -211,70 +211,46 @@ void report_text(FILE *out, const char *name, const struct examined *x, int64_t 
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static void put_u64(struct json *j, const char *name, uint64_t v)
-{
-    json_name(j, name);
-    json_u64(j, v);
-}
-
 static void json_content(struct json *j, const struct examined *x, int64_t now)
 {
     char text[LOGS_TEXT_MAX];
 
-    json_name(j, "kind");
-    json_text(j, span_str(examine_is_log(x) ? "log" : "snapshot"));
-    put_u64(j, "version", x->header.version);
-    put_u64(j, "least_reader", x->header.least);
-    json_name(j, "made_unix_ms");
-    json_i64(j, x->header.unix_ms);
-    json_name(j, "blocks");
-    json_begin(j, '{');
+    json_text(j, "kind", span_str(examine_is_log(x) ? "log" : "snapshot"));
+    json_u64(j, "version", x->header.version);
+    json_u64(j, "least_reader", x->header.least);
+    json_i64(j, "made_unix_ms", x->header.unix_ms);
+    json_begin(j, "blocks", '{');
     for (unsigned i = 0; i < EXAMINE_KINDS; i++) {
         if (kinds[i].name != NULL) {
-            put_u64(j, kinds[i].name, x->blocks[i]);
+            json_u64(j, kinds[i].name, x->blocks[i]);
         }
     }
     json_end(j, '{');
-    put_u64(j, "log", x->header.log);
+    json_u64(j, "log", x->header.log);
     if (!examine_is_log(x)) {
-        put_u64(j, "logs", x->logs.count);
-        json_name(j, "logs_fault");
-        if (x->logs.end == KEYCHAIN_DONE) {
-            json_null(j);
-        } else {
-            json_text(j, span_str(logs_fault(&x->logs, text)));
-        }
+        json_u64(j, "logs", x->logs.count);
+        json_text(j, "logs_fault",
+                  x->logs.end == KEYCHAIN_DONE ? (struct span){0}
+                                               : span_str(logs_fault(&x->logs, text)));
     }
-    put_u64(j, "keys", x->keys);
-    put_u64(j, "keys_gone", x->gone);
-    put_u64(j, "bytes_synced", x->synced);
-    json_name(j, "due_unix_ms");
-    if (x->due_unix_ms == 0) {
-        json_null(j);
-    } else {
-        json_i64(j, x->due_unix_ms);
-    }
-    json_name(j, "torn_end");
-    json_bool(j, x->is_torn || x->logs.is_torn);
-    put_u64(j, "items", x->items);
-    put_u64(j, "items_expired", x->expired);
-    put_u64(j, "items_without_deadline", x->forever);
-    put_u64(j, "items_in_parts", x->in_parts);
-    put_u64(j, "items_left_out", x->cut);
-    put_u64(j, "items_salvaged", examine_salvage(x, now));
-    put_u64(j, "bytes", x->bytes);
-    put_u64(j, "key_bytes", x->key_bytes);
-    put_u64(j, "value_bytes", x->value_bytes);
-    put_u64(j, "raw_bytes", x->raw_bytes);
-    put_u64(j, "stored_bytes", x->stored_bytes);
-    json_name(j, "compression");
-    json_text(j, span_str(x->packed != 0 ? "zstd" : "none"));
-    json_name(j, "flush_unix_ms");
-    if (x->flush_at == INT64_MAX) {
-        json_null(j);
-    } else {
-        json_i64(j, x->flush_at);
-    }
+    json_u64(j, "keys", x->keys);
+    json_u64(j, "keys_gone", x->gone);
+    json_u64(j, "bytes_synced", x->synced);
+    json_i64_or_null(j, "due_unix_ms", x->due_unix_ms, 0);
+    json_bool(j, "torn_end", x->is_torn || x->logs.is_torn);
+    json_u64(j, "items", x->items);
+    json_u64(j, "items_expired", x->expired);
+    json_u64(j, "items_without_deadline", x->forever);
+    json_u64(j, "items_in_parts", x->in_parts);
+    json_u64(j, "items_left_out", x->cut);
+    json_u64(j, "items_salvaged", examine_salvage(x, now));
+    json_u64(j, "bytes", x->bytes);
+    json_u64(j, "key_bytes", x->key_bytes);
+    json_u64(j, "value_bytes", x->value_bytes);
+    json_u64(j, "raw_bytes", x->raw_bytes);
+    json_u64(j, "stored_bytes", x->stored_bytes);
+    json_text(j, "compression", span_str(x->packed != 0 ? "zstd" : "none"));
+    json_i64_or_null(j, "flush_unix_ms", x->flush_at, INT64_MAX);
 }
 
 void report_json(struct json *j, const char *name, const struct examined *x, int64_t now)
@@ -285,20 +261,15 @@ void report_json(struct json *j, const char *name, const struct examined *x, int
                                         [VERDICT_UNREADABLE] = "unreadable"};
     char text[SNAP_FAULT_TEXT_MAX];
 
-    json_begin(j, '{');
-    json_name(j, "file");
-    json_text(j, span_str(name));
-    json_name(j, "verdict");
-    json_text(j, span_str(words[examine_verdict(x)]));
-    json_name(j, "fault");
-    if (x->fault.kind == SNAP_FINE) {
-        json_null(j);
-    } else {
-        json_text(j, span_str(snap_fault_text(&x->fault, text)));
-    }
+    json_begin(j, NULL, '{');
+    json_text(j, "file", span_str(name));
+    json_text(j, "verdict", span_str(words[examine_verdict(x)]));
+    json_text(j, "fault",
+              x->fault.kind == SNAP_FINE ? (struct span){0}
+                                         : span_str(snap_fault_text(&x->fault, text)));
     if (snap_fault_is_of_block(&x->fault)) {
-        put_u64(j, "fault_block", x->fault.block);
-        put_u64(j, "fault_offset", x->fault.offset);
+        json_u64(j, "fault_block", x->fault.block);
+        json_u64(j, "fault_offset", x->fault.offset);
     }
     if (x->has_header) {
         json_content(j, x, now);

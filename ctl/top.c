@@ -160,8 +160,7 @@ static void put_line(const struct top *t)
 static void put_figures(struct json *j, const struct shard_sample *one)
 {
 #define FIGURE(id, letter, title, width, kind, unit, help)                                     \
-    json_name(j, #id);                                                                         \
-    json_double(j, one->figure[FIGURE_##id]);
+    json_double(j, #id, one->figure[FIGURE_##id]);
 #include "ctl/figures.def"
 #undef FIGURE
 }
@@ -172,14 +171,9 @@ static void put_role(struct json *j, const struct stats *s)
     struct span role = {0};
     double lag_ms;
 
-    json_name(j, "role");
-    if (stats_find(s, "role", &role)) {
-        json_text(j, role);
-    } else {
-        json_null(j);
-    }
-    json_name(j, "repl_lag_ms");
-    json_double(j,
+    (void)stats_find(s, "role", &role);
+    json_text(j, "role", role);
+    json_double(j, "repl_lag_ms",
                 stats_number(s, "repl_lag_ms", &lag_ms) && lag_ms >= 0 ? lag_ms : (double)NAN);
 }
 
@@ -189,31 +183,24 @@ static void put_json(const struct top *t)
     struct json j;
 
     json_init_lines(&j, t->c->out);
-    json_begin(&j, '{');
-    json_name(&j, "time");
-    json_u64(&j, (uint64_t)time(NULL));
+    json_begin(&j, NULL, '{');
+    json_u64(&j, "time", (uint64_t)time(NULL));
     put_role(&j, &s->replication);
-    json_name(&j, "all");
-    json_begin(&j, '{');
+    json_begin(&j, "all", '{');
     put_figures(&j, &s->all);
     json_end(&j, '{');
-    json_name(&j, "shards");
-    json_begin(&j, '[');
+    json_begin(&j, "shards", '[');
     for (unsigned i = 0; i < s->shard_count; i++) {
-        json_begin(&j, '{');
+        json_begin(&j, NULL, '{');
         put_figures(&j, &s->shard[i]);
         json_end(&j, '{');
     }
     json_end(&j, '[');
-    json_name(&j, "latency");
-    json_begin(&j, '{');
+    json_begin(&j, "latency", '{');
     for (unsigned i = 0; i < s->latency_count; i++) {
-        json_name(&j, s->latency[i].kind);
-        json_begin(&j, '{');
-        json_name(&j, "p50_us");
-        json_double(&j, s->latency[i].p50_us);
-        json_name(&j, "p99_us");
-        json_double(&j, s->latency[i].p99_us);
+        json_begin(&j, s->latency[i].kind, '{');
+        json_double(&j, "p50_us", s->latency[i].p50_us);
+        json_double(&j, "p99_us", s->latency[i].p99_us);
         json_end(&j, '{');
     }
     json_end(&j, '{');

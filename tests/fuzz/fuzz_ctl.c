@@ -79,9 +79,8 @@ static void check_json(struct span line)
 
     require(out != NULL);
     json_init_lines(&j, out);
-    json_begin(&j, '{');
-    json_name_of(&j, line);
-    json_scalar(&j, line);
+    json_begin(&j, NULL, '{');
+    json_pair(&j, line, line);
     require(json_bytes(&j, "key", line));
     json_end(&j, '{');
     require(fclose(out) == 0);
