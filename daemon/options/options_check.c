@@ -5,6 +5,7 @@
 #include "daemon/options/options_check.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -90,51 +91,48 @@ static void set_implied(struct settings *s)
     }
 }
 
-static int check_sasl(const struct settings *s)
+/* A rule between options. Not holding: says that it is broken, by this option. */
+static MF_PRINTF(4, 5) bool rule(const struct settings *s, bool holds, enum option_id id,
+                                 const char *fmt, ...)
 {
-    if (!s->sasl) {
-        return 0;
+    char text[2 * OPTION_TEXT_BYTES];
+    va_list args;
+
+    if (!holds) {
+        va_start(args, fmt);
+        vsnprintf(text, sizeof(text), fmt, args);
+        va_end(args);
+        option_fault(s, id, "%s", text);
     }
-    if (s->auth_file != NULL) {
-        option_fault(s, OPTION_sasl,
-                     "cannot be used with -Y: SASL is of the binary protocol, and a file of "
-                     "users of the ASCII protocol");
-        return EX_USAGE;
-    }
-    if (s->protocol != PROTOCOL_BINARY &&
-        setting_source(s, OPTION_protocol) != OPTION_DEFAULT) {
-        option_fault(s, OPTION_protocol,
-                     "you cannot allow the ASCII protocol while using SASL (-S): use binary");
-        return EX_USAGE;
-    }
-    if (s->udp_port != 0) {
-        option_fault(s, OPTION_udp_port,
-                     "cannot enable UDP while using SASL (-S), which has no users there");
-        return EX_USAGE;
-    }
-    if (!BUILT_WITH_SASL) {
-        option_fault(s, OPTION_sasl, "this server is not built with SASL support");
-        return EX_USAGE;
-    }
-    return 0;
+    return holds;
+}
+
+static bool check_sasl(const struct settings *s)
+{
+    return !s->sasl ||
+           (rule(s, s->auth_file == NULL, OPTION_sasl,
+                 "cannot be used with -Y: SASL is of the binary protocol, and a file of users "
+                 "of the ASCII protocol") &&
+            rule(s,
+                 s->protocol == PROTOCOL_BINARY ||
+                     setting_source(s, OPTION_protocol) == OPTION_DEFAULT,
+                 OPTION_protocol,
+                 "you cannot allow the ASCII protocol while using SASL (-S): use binary") &&
+            rule(s, s->udp_port == 0, OPTION_udp_port,
+                 "cannot enable UDP while using SASL (-S), which has no users there") &&
+            rule(s, BUILT_WITH_SASL, OPTION_sasl,
+                 "this server is not built with SASL support"));
 }
 
 /* With authentication by text there must be no other way in. */
-static int check_auth(const struct settings *s)
+static bool check_auth(const struct settings *s)
 {
-    if (s->auth_file != NULL && s->protocol != PROTOCOL_ASCII) {
-        option_fault(s, OPTION_protocol,
-                     "you cannot allow the BINARY protocol while using a file of users (-Y): "
-                     "use ascii");
-        return EX_USAGE;
-    }
-    if (s->auth_file != NULL && s->udp_port != 0) {
-        option_fault(
-            s, OPTION_udp_port,
-            "cannot use UDP with a file of users (-Y), who cannot log in there (-U 0)");
-        return EX_USAGE;
-    }
-    return 0;
+    return s->auth_file == NULL ||
+           (rule(s, s->protocol == PROTOCOL_ASCII, OPTION_protocol,
+                 "you cannot allow the BINARY protocol while using a file of users (-Y): use "
+                 "ascii") &&
+            rule(s, s->udp_port == 0, OPTION_udp_port,
+                 "cannot use UDP with a file of users (-Y), who cannot log in there (-U 0)"));
 }
 
 /*
@@ -152,79 +150,50 @@ static enum option_id first_given(const struct settings *s, const char *prefix)
     return OPTION_COUNT;
 }
 
-/* Whoever asks for encryption must not get a server without it. */
-static int check_tls(const struct settings *s)
+/* A server that should encrypt must not start without it. */
+static bool check_tls(const struct settings *s)
 {
     enum option_id given = s->ssl_enabled ? OPTION_ssl_enabled : first_given(s, "ssl-");
 
     given = given != OPTION_COUNT ? given : first_given(s, "replica-tls");
-    if (!BUILT_WITH_TLS && given != OPTION_COUNT) {
-        option_fault(s, given, "this server is not built with TLS support");
-        return EX_USAGE;
-    }
-    if (!s->ssl_enabled) {
-        return 0;
-    }
-    if (s->port == 0) {
-        option_fault(s, OPTION_ssl_enabled, "cannot be used without a TCP port (-p 0)");
-        return EX_USAGE;
-    }
-    if (s->ssl_chain_cert == NULL) {
-        option_fault(s, OPTION_ssl_enabled,
-                     "cannot be used without a certificate (-o ssl_chain_cert=FILE)");
-        return EX_USAGE;
-    }
-    return 0;
+    return rule(s, BUILT_WITH_TLS || given == OPTION_COUNT, given,
+                "this server is not built with TLS support") &&
+           (!s->ssl_enabled ||
+            (rule(s, s->port != 0, OPTION_ssl_enabled,
+                  "cannot be used without a TCP port (-p 0)") &&
+             rule(s, s->ssl_chain_cert != NULL, OPTION_ssl_enabled,
+                  "cannot be used without a certificate (-o ssl_chain_cert=FILE)")));
 }
 
-static int check_metrics(const struct settings *s)
+/* Metrics and confinement: a server that is to have them must not start without. */
+static bool check_built(const struct settings *s)
 {
-    if (!BUILT_WITH_METRICS && s->metrics != NULL) {
-        option_fault(s, OPTION_metrics, "this server is not built with metrics");
-        return EX_USAGE;
-    }
-    return 0;
+    return rule(s, BUILT_WITH_METRICS || s->metrics == NULL, OPTION_metrics,
+                "this server is not built with metrics") &&
+           rule(s, BUILT_WITH_SECCOMP || !s->drop_privileges, OPTION_drop_privileges,
+                "this server is not built with seccomp");
 }
 
-static int check_log(const struct settings *s)
+static bool check_log(const struct settings *s)
 {
-    if (s->log_to != NULL && s->log_to[0] != '/' && strcmp(s->log_to, "stderr") != 0 &&
-        strcmp(s->log_to, "journal") != 0) {
-        option_fault(s, OPTION_log_to,
-                     "\"%.200s\" is neither stderr nor journal nor an absolute path",
-                     s->log_to);
-        return EX_USAGE;
-    }
-    if (s->log_file != NULL && s->log_file[0] != '/') {
-        option_fault(s, OPTION_log_file, "\"%.200s\" is not an absolute path", s->log_file);
-        return EX_USAGE;
-    }
-    if (s->log_file != NULL && s->log_to != NULL) {
-        option_fault(s, OPTION_log_file, "cannot be used with --log (%.200s)", s->log_to);
-        return EX_USAGE;
-    }
-    return 0;
+    return rule(s,
+                s->log_to == NULL || s->log_to[0] == '/' || strcmp(s->log_to, "stderr") == 0 ||
+                    strcmp(s->log_to, "journal") == 0,
+                OPTION_log_to, "\"%.200s\" is neither stderr nor journal nor an absolute path",
+                s->log_to) &&
+           rule(s, s->log_file == NULL || s->log_file[0] == '/', OPTION_log_file,
+                "\"%.200s\" is not an absolute path", s->log_file) &&
+           rule(s, s->log_file == NULL || s->log_to == NULL, OPTION_log_file,
+                "cannot be used with --log (%.200s)", s->log_to);
 }
 
-static int check_cpus(const struct settings *s)
+static bool check_cpus(const struct settings *s)
 {
-    char why[OPTION_TEXT_BYTES];
+    char why[OPTION_TEXT_BYTES] = "";
 
-    if (!cpu_list_is_usable(s, why, sizeof(why))) {
-        option_fault(s, OPTION_worker_cpus, "%s", why);
-        return EX_USAGE;
-    }
-    return 0;
-}
+    const bool is_usable = cpu_list_is_usable(s, why, sizeof(why));
 
-/* Whoever asks to be confined must not get a server that is not. */
-static int check_privileges(const struct settings *s)
-{
-    if (!BUILT_WITH_SECCOMP && s->drop_privileges) {
-        option_fault(s, OPTION_drop_privileges, "this server is not built with seccomp");
-        return EX_USAGE;
-    }
-    return 0;
+    return rule(s, is_usable, OPTION_worker_cpus, "%s", why);
 }
 
 /*
@@ -239,143 +208,84 @@ static bool is_file_name(const char *name)
            (n < 4 || strcmp(name + n - 4, ".bad") != 0);
 }
 
-static int check_snapshot(const struct settings *s)
+static bool check_snapshot(const struct settings *s)
 {
+    const bool has_log = setting_get(s, appendonly) != 0;
     struct save_rules rules;
 
-    if (!save_rules_parse(s->save_rules, &rules)) {
-        option_fault(s, OPTION_save_rules,
-                     "\"%.200s\" is not a list of rules seconds:changes, separated by commas, "
-                     "at most %u",
-                     s->save_rules, SAVE_RULES_MAX);
-        return EX_USAGE;
-    }
-    if (rules.count > 0 && s->dir == NULL) {
-        option_fault(s, OPTION_save_rules, "needs a folder to save to (--dir)");
-        return EX_USAGE;
-    }
-    if (s->dbfilename != NULL && !is_file_name(s->dbfilename)) {
-        option_fault(s, OPTION_dbfilename,
-                     "\"%.200s\" is not the name of a file in the folder dir: without /, not "
-                     "beginning with a dot, and not ending in .bad or .log.NUMBER",
-                     s->dbfilename);
-        return EX_USAGE;
-    }
-    if (s->load_async && s->load == LOAD_STRICT) {
-        option_fault(s, OPTION_load_async,
-                     "serves before it knows whether the file is whole: not with load=strict");
-        return EX_USAGE;
-    }
-    if (!pack_is_there() && s->rdbcompression != 0) {
-        option_fault(s, OPTION_rdbcompression, "this server is not built with zstd");
-        return EX_USAGE;
-    }
-    if (setting_get(s, appendonly) != 0 && s->dir == NULL) {
-        option_fault(s, OPTION_appendonly, "needs a folder for the log (--dir)");
-        return EX_USAGE;
-    }
-    if (setting_get(s, appendonly) != 0 && s->load_async) {
-        option_fault(s, OPTION_appendonly,
-                     "not with load_async, as it cannot tell what a request drops before it is "
-                     "loaded");
-        return EX_USAGE;
-    }
-    return 0;
+    return rule(s, save_rules_parse(s->save_rules, &rules), OPTION_save_rules,
+                "\"%.200s\" is not a list of rules seconds:changes, separated by commas, at "
+                "most %u",
+                s->save_rules, SAVE_RULES_MAX) &&
+           rule(s, rules.count == 0 || s->dir != NULL, OPTION_save_rules,
+                "needs a folder to save to (--dir)") &&
+           rule(s, s->dbfilename == NULL || is_file_name(s->dbfilename), OPTION_dbfilename,
+                "\"%.200s\" is not the name of a file in the folder dir: without /, not "
+                "beginning with a dot, and not ending in .bad or .log.NUMBER",
+                s->dbfilename) &&
+           rule(s, !s->load_async || s->load != LOAD_STRICT, OPTION_load_async,
+                "serves before it knows whether the file is whole: not with load=strict") &&
+           rule(s, pack_is_there() || s->rdbcompression == 0, OPTION_rdbcompression,
+                "this server is not built with zstd") &&
+           rule(s, !has_log || s->dir != NULL, OPTION_appendonly,
+                "needs a folder for the log (--dir)") &&
+           rule(s, !has_log || !s->load_async, OPTION_appendonly,
+                "not with load_async, as it cannot tell what a request drops before it is "
+                "loaded");
 }
 
 /* memcached's rules for its LRU: here they only refuse the same command lines. */
-static int check_lru(const struct settings *s)
+static bool check_lru(const struct settings *s)
 {
-    if (setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) > 80) {
-        option_fault(s, given_of(s, OPTION_hot_lru_pct, OPTION_warm_lru_pct),
-                     "hot_lru_pct + warm_lru_pct cannot be more than 80%% combined");
-        return EX_USAGE;
-    }
-    if (setting_get(s, temp_lru) && !s->lru_maintainer) {
-        option_fault(s, OPTION_temporary_ttl, "requires lru_maintainer");
-        return EX_USAGE;
-    }
-    return 0;
+    return rule(s, setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) <= 80,
+                given_of(s, OPTION_hot_lru_pct, OPTION_warm_lru_pct),
+                "hot_lru_pct + warm_lru_pct cannot be more than 80%% combined") &&
+           rule(s, !setting_get(s, temp_lru) || s->lru_maintainer, OPTION_temporary_ttl,
+                "requires lru_maintainer");
 }
 
-static int check_sizes(const struct settings *s)
+static bool check_sizes(const struct settings *s)
 {
     char item[OPTION_TEXT_BYTES];
     char memory[OPTION_TEXT_BYTES];
 
-    if (!options_fit_items(s, setting_get(s, memory_limit_bytes))) {
-        option_fault(s, given_of(s, OPTION_item_size_max, OPTION_memory_limit_bytes),
-                     "the largest item (-I %s) is more than half of the memory (-m %s)",
-                     option_typed(s, OPTION_item_size_max, item),
-                     option_typed(s, OPTION_memory_limit_bytes, memory));
-        return EX_USAGE;
-    }
-    if (s->napi_ids > setting_get(s, threads)) {
-        option_fault(s, OPTION_napi_ids,
-                     "%" PRIu32 " cannot be greater than number of threads (-t %" PRIu32 ")",
-                     s->napi_ids, setting_get(s, threads));
-        return EX_USAGE;
-    }
-    return 0;
+    return rule(s, options_fit_items(s, setting_get(s, memory_limit_bytes)),
+                given_of(s, OPTION_item_size_max, OPTION_memory_limit_bytes),
+                "the largest item (-I %s) is more than half of the memory (-m %s)",
+                option_typed(s, OPTION_item_size_max, item),
+                option_typed(s, OPTION_memory_limit_bytes, memory)) &&
+           rule(s, s->napi_ids <= setting_get(s, threads), OPTION_napi_ids,
+                "%" PRIu32 " cannot be greater than number of threads (-t %" PRIu32 ")",
+                s->napi_ids, setting_get(s, threads));
 }
 
-static int settle_shares(struct settings *s)
+static bool settle_shares(struct settings *s)
 {
     enum option_id ids[OPTION_SHARES_MAX];
     enum option_id id;
-    char why[OPTION_TEXT_BYTES];
+    char why[OPTION_TEXT_BYTES] = "";
 
     if (options_with_share(s, ids) == 0) {
-        return 0;
+        return true;
     }
     machine_look();
-    if (!options_settle_shares(s, &id, why)) {
-        option_fault(s, id, "%s", why);
-        return EX_USAGE;
-    }
-    return 0;
+    const bool is_settled = options_settle_shares(s, &id, why);
+    return rule(s, is_settled, id, "%s", why);
 }
 
 int options_check(struct settings *s)
 {
     must_be_main();
     set_implied(s);
-    int status = settle_shares(s);
-    if (status == 0) {
-        status = check_sizes(s);
+    if (!settle_shares(s) || !check_sizes(s) || !check_lru(s) || !check_sasl(s) ||
+        !check_auth(s) || !check_tls(s) || !check_built(s) || !check_snapshot(s) ||
+        !check_log(s) || !check_cpus(s)) {
+        return EX_USAGE;
     }
-    if (status == 0) {
-        status = check_lru(s);
-    }
-    if (status == 0) {
-        status = check_sasl(s);
-    }
-    if (status == 0) {
-        status = check_auth(s);
-    }
-    if (status == 0) {
-        status = check_tls(s);
-    }
-    if (status == 0) {
-        status = check_metrics(s);
-    }
-    if (status == 0) {
-        status = check_privileges(s);
-    }
-    if (status == 0) {
-        status = check_snapshot(s);
-    }
-    if (status == 0) {
-        status = check_log(s);
-    }
-    if (status == 0) {
-        status = check_cpus(s);
-    }
-    if (status == 0 && setting_get(s, threads) > THREADS_WARN) {
-        option_fault(s, OPTION_threads,
-                     "%" PRIu32 " worker threads are more than is recommended (the number of "
-                     "cores or less)",
-                     setting_get(s, threads));
-    }
-    return status;
+    (void)rule(s, setting_get(s, threads) <= THREADS_WARN, OPTION_threads,
+               "%" PRIu32
+               " worker threads are more than is recommended (the number of cores or "
+               "less)",
+               setting_get(s, threads));
+    return 0;
 }
