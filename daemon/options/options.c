@@ -24,26 +24,20 @@
 #include "lib/base/context.h"
 
 /*
- * Read the environment, and the files that the command line names. Returns 0, or the exit
- * status after messages.
+ * Read the environment and the files. tells: as for conf_read_environment(). Returns 0, or the
+ * exit status after messages.
  */
-static int read_files(struct settings *s, const struct flags_wishes *wishes)
+static int read_files(struct settings *s, bool tells, const char *memcached_conf,
+                      const char *config, struct conf_texts *texts)
 {
-    int status;
-    int other;
+    int status = conf_read_environment(s, tells);
 
-    if (wishes->is_ambiguous) {
-        option_say("--config and --memcached-conf can be given once, and one of "
-                   "--check-config and --print-config");
-        return EX_USAGE;
-    }
-    status = wishes->is_question ? 0 : conf_read_environment(s, true);
-    if (wishes->memcached_conf != NULL) {
-        other = conf_read_memcached(s, wishes->memcached_conf);
+    if (memcached_conf != NULL) {
+        const int other = conf_read_memcached(s, memcached_conf);
         status = status != 0 ? status : other;
     }
-    if (wishes->config != NULL) {
-        other = conf_read(s, wishes->config, NULL);
+    if (config != NULL) {
+        const int other = conf_read(s, config, texts);
         status = status != 0 ? status : other;
     }
     return status;
@@ -56,55 +50,34 @@ static bool keep_path(const char *path, char **out)
     return path == NULL || *out != NULL;
 }
 
-/* Returns 0, or the exit status after messages. */
-static int read_files_again(const struct settings *s, struct settings *out,
-                            struct conf_texts *texts)
+static bool read_again(const struct settings *s, struct settings *out, struct conf_texts *texts,
+                       bool has_line, option_sink_fn sink)
 {
-    int status;
-    int other;
+    struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
+    bool is_good;
 
+    must_be_main();
+    option_messages_to(sink);
     settings_init(out);
-    status = conf_read_environment(out, false);
-    if (s->memcached_conf_path != NULL) {
-        other = conf_read_memcached(out, s->memcached_conf_path);
-        status = status != 0 ? status : other;
+    is_good = read_files(out, false, s->memcached_conf_path, s->config_path, texts) == 0;
+    if (has_line) {
+        is_good = is_good && flags_apply(&giver, s->argc, s->argv) == FLAGS_APPLIED &&
+                  options_check(out) == 0;
     }
-    if (s->config_path != NULL) {
-        other = conf_read(out, s->config_path, texts);
-        status = status != 0 ? status : other;
-    }
-    return status;
+    option_messages_to(NULL);
+    return is_good;
 }
 
 bool options_read_files(const struct settings *s, struct settings *out,
                         struct conf_texts *texts, option_sink_fn sink)
 {
-    int status;
-
-    must_be_main();
-    option_messages_to(sink);
-    status = read_files_again(s, out, texts);
-    option_messages_to(NULL);
-    return status == 0;
+    return read_again(s, out, texts, false, sink);
 }
 
 bool options_read_again(const struct settings *s, struct settings *out,
                         struct conf_texts *texts, option_sink_fn sink)
 {
-    struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
-    int status;
-
-    must_be_main();
-    option_messages_to(sink);
-    status = read_files_again(s, out, texts);
-    if (status == 0 && flags_apply(&giver, s->argc, s->argv) != FLAGS_APPLIED) {
-        status = EX_USAGE;
-    }
-    if (status == 0) {
-        status = options_check(out);
-    }
-    option_messages_to(NULL);
-    return status == 0;
+    return read_again(s, out, texts, true, sink);
 }
 
 enum options_result options_parse(int argc, char **argv, struct settings *out, int *exit_status)
@@ -119,7 +92,15 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
         *exit_status = EX_OSERR;
         return OPTIONS_EXIT;
     }
-    *exit_status = read_files(out, &wishes);
+    if (wishes.is_ambiguous) {
+        option_say("--config and --memcached-conf can be given once, and one of "
+                   "--check-config and --print-config");
+        *exit_status = EX_USAGE;
+        return OPTIONS_EXIT;
+    }
+    *exit_status = wishes.is_question
+                       ? 0
+                       : read_files(out, true, wishes.memcached_conf, wishes.config, NULL);
     if (*exit_status != 0) {
         return OPTIONS_EXIT;
     }

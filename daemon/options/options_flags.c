@@ -29,6 +29,7 @@ enum {
     LONG_MEMCACHED_CONF,
     LONG_CHECK_CONFIG,
     LONG_PRINT_CONFIG,
+    LONG_WORD, /* no flag: a word */
 };
 
 /* A row makes at most two long flags, and a few flags have no row. */
@@ -219,7 +220,7 @@ static bool is_about_options(int code)
     return code >= LONG_CONFIG && code <= LONG_PRINT_CONFIG;
 }
 
-/* ---- the command line -------------------------------------------------------------------- */
+/* ---- questions and refusals -------------------------------------------------------------- */
 
 static void answer_question(int code)
 {
@@ -284,10 +285,48 @@ static int refuse_without_value(struct option_giver *g, const char *word)
                : option_complain(g, EXIT_FAILURE, "-%c: a value is missing", optopt);
 }
 
-static int refuse_word(struct option_giver *g, const char *word)
+/* ---- one flag after the other ------------------------------------------------------------ */
+
+/* Flags that are read, from the command line or from a file. */
+struct flags_walk {
+    struct flags flags;
+    struct option_giver *giver;     /* [borrowed] NULL: nothing is applied */
+    struct flags_wishes *wishes;    /* [borrowed] if there is no giver */
+    const struct conf_words *words; /* [borrowed] of a file; NULL: the command line */
+    enum flags_result result;
+};
+
+/* Take a flag that stands in this word, by its code. False: do not go on. */
+typedef bool (*flag_fn)(struct flags_walk *w, int code, const char *word);
+
+/* False: no memory. */
+static bool flags_each(struct flags_walk *w, int argc, char **argv, flag_fn take)
 {
-    return option_complain(g, EXIT_FAILURE, "%s: not an option (they begin with - or --)",
-                           word);
+    const bool is_made = flags_init(&w->flags);
+    const char *letters = w->words != NULL ? w->flags.letters : letters_of_line(&w->flags);
+    bool goes_on = is_made;
+
+    must_be_main();
+    optind = 0; /* glibc: start over */
+    opterr = 0; /* messages are our own */
+    while (goes_on) {
+        const int first = optind > 0 ? optind : 1;
+        const int found = getopt_long(argc, argv, letters, w->flags.longs, NULL);
+        const int code = found != -1 ? found : LONG_WORD;
+        int at = w->words != NULL ? first : optind - 1;
+
+        if (found == -1 && optind >= argc) {
+            break;
+        }
+        at = found == -1 ? optind++ : at;
+        if (w->words != NULL) {
+            w->giver->place.line = w->words->lines[at];
+        }
+        goes_on = take(w, code, argv[at]);
+    }
+    opterr = 1;
+    flags_fini(&w->flags);
+    return is_made;
 }
 
 static void note_wish(struct flags_wishes *wishes, int code)
@@ -311,108 +350,81 @@ static void note_wish(struct flags_wishes *wishes, int code)
     wishes->is_ambiguous |= wishes->check && wishes->print;
 }
 
+static bool scan_flag(struct flags_walk *w, int code, const char *word)
+{
+    (void)word;
+    if (is_about_options(code)) {
+        note_wish(w->wishes, code);
+        return true;
+    }
+    if (is_question(code) || code == '?' || code == ':') {
+        memset(w->wishes, 0, sizeof(*w->wishes));
+        w->wishes->is_question = is_question(code);
+        return false; /* flags_apply() comes to the same error, and says so */
+    }
+    return code != LONG_WORD;
+}
+
 bool flags_scan(int argc, char **argv, struct flags_wishes *wishes)
 {
-    struct flags flags;
-    const bool is_made = flags_init(&flags);
-    int code = 0;
+    struct flags_walk w = {.wishes = wishes};
 
-    must_be_main();
     memset(wishes, 0, sizeof(*wishes));
-    optind = 0; /* glibc: start over, in case a test has called this before */
-    opterr = 0; /* flags_apply() comes to the same error, and says so */
-    while (is_made && code != -1) {
-        code = getopt_long(argc, argv, letters_of_line(&flags), flags.longs, NULL);
-        if (is_about_options(code)) {
-            note_wish(wishes, code);
-        } else if (is_question(code) || code == '?' || code == ':') {
-            memset(wishes, 0, sizeof(*wishes));
-            wishes->is_question = is_question(code);
-            code = -1;
-        }
+    return flags_each(&w, argc, argv, scan_flag);
+}
+
+static int apply_code(struct flags_walk *w, int code, const char *word)
+{
+    switch (code) {
+    case LONG_WORD:
+        return option_complain(w->giver, EXIT_FAILURE,
+                               "%s: not an option (they begin with - or --)", word);
+    case '?':
+        return refuse_flag(w->giver, &w->flags, word);
+    case ':':
+        return refuse_without_value(w->giver, word);
+    default:
+        return apply_flag(w->giver, code);
     }
-    opterr = 1;
-    flags_fini(&flags);
-    return is_made;
+}
+
+static bool apply_flag_of_line(struct flags_walk *w, int code, const char *word)
+{
+    if (is_question(code)) {
+        answer_question(code);
+        w->result = FLAGS_ANSWERED;
+    } else if (!is_about_options(code) && apply_code(w, code, word) != 0) {
+        w->result = FLAGS_REFUSED;
+    }
+    return w->result == FLAGS_APPLIED;
 }
 
 enum flags_result flags_apply(struct option_giver *g, int argc, char **argv)
 {
-    struct flags flags;
-    int status = 0;
-    int code;
+    struct flags_walk w = {.giver = g, .result = FLAGS_APPLIED};
 
-    must_be_main();
-    if (!flags_init(&flags)) {
-        status = option_complain(g, EX_OSERR, "out of memory");
+    if (!flags_each(&w, argc, argv, apply_flag_of_line)) {
+        option_complain(g, EX_OSERR, "out of memory");
+        return FLAGS_REFUSED;
     }
-    opterr = 0;
-    optind = 0;
-    while (status == 0) {
-        code = getopt_long(argc, argv, letters_of_line(&flags), flags.longs, NULL);
-        if (code == -1) {
-            break;
-        }
-        if (is_question(code)) {
-            answer_question(code);
-            flags_fini(&flags);
-            return FLAGS_ANSWERED;
-        }
-        if (code == '?') {
-            status = refuse_flag(g, &flags, argv[optind - 1]);
-        } else if (code == ':') {
-            status = refuse_without_value(g, argv[optind - 1]);
-        } else if (!is_about_options(code)) {
-            status = apply_flag(g, code);
-        }
-    }
-    flags_fini(&flags);
-    if (status == 0 && optind < argc) {
-        status = refuse_word(g, argv[optind]);
-    }
-    return status == 0 ? FLAGS_APPLIED : FLAGS_REFUSED;
+    return w.result;
 }
 
-/* ---- the words of a file ----------------------------------------------------------------- */
-
-static void apply_word(struct option_giver *g, const struct flags *f, int code,
-                       const char *word)
+static bool apply_flag_of_file(struct flags_walk *w, int code, const char *word)
 {
-    if (code == ':') {
-        refuse_without_value(g, word);
-    } else if (code == '?') {
-        refuse_flag(g, f, word);
-    } else if (is_question(code) || is_about_options(code)) {
-        option_complain(g, EXIT_FAILURE, "%s: for the command line only", word);
+    if (is_question(code) || is_about_options(code)) {
+        option_complain(w->giver, EXIT_FAILURE, "%s: for the command line only", word);
     } else {
-        apply_flag(g, code);
+        (void)apply_code(w, code, word);
     }
+    return true;
 }
 
 void flags_apply_words(struct option_giver *g, const struct conf_words *words)
 {
-    struct flags flags;
-    char **argv = words->argv;
+    struct flags_walk w = {.giver = g, .words = words};
 
-    must_be_main();
-    if (!flags_init(&flags)) {
+    if (!flags_each(&w, words->argc, words->argv, apply_flag_of_file)) {
         option_complain(g, EX_OSERR, "out of memory");
-        flags_fini(&flags);
-        return;
     }
-    opterr = 0;
-    optind = 0;
-    for (int at = 1; at < words->argc;) {
-        g->place.line = words->lines[at];
-        const int code = getopt_long(words->argc, argv, flags.letters, flags.longs, NULL);
-        if (code != -1) {
-            apply_word(g, &flags, code, argv[at]);
-        } else if (optind < words->argc) {
-            g->place.line = words->lines[optind];
-            refuse_word(g, argv[optind++]);
-        }
-        at = optind;
-    }
-    opterr = 1;
-    flags_fini(&flags);
 }
