@@ -13,7 +13,7 @@
 #include "daemon/access/complaint.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "lib/base/context.h"
 
 /* [main] */

@@ -16,7 +16,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "lib/base/context.h"
 
 #define STATE_LISTEN 0x0au

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages about sockets that cannot be opened, in the shape of options_message.h. Where a port
+ * Messages about sockets that cannot be opened, in the shape of options_apply.h. Where a port
  * is in use, the process that has it is named, if /proc shows it.
  */
 #ifndef MAYFLY_DAEMON_NET_LISTEN_FAULT_H

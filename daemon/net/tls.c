@@ -25,7 +25,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
 #include "daemon/net/tls_session.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"

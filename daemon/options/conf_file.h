@@ -8,6 +8,8 @@
 #ifndef MAYFLY_DAEMON_OPTIONS_CONF_FILE_H
 #define MAYFLY_DAEMON_OPTIONS_CONF_FILE_H
 
+#include <stdbool.h>
+
 #include "daemon/base/file.h"
 #include "daemon/options/settings.h"
 #include "lib/base/buf.h"
@@ -52,5 +54,26 @@ static inline struct span conf_text_now(const struct conf_text *t)
 
 /* Release them. Context: main. */
 void conf_texts_fini(struct conf_texts *t);
+
+/* ---- variables of the environment -------------------------------------------------------- */
+
+/*
+ * Options from the environment: MAYFLY_MEMORY_LIMIT=80% is memory-limit = 80%. Files and
+ * command line override them. A variable without a value is as one that is not there.
+ *
+ * A variable that is no option is left alone: Kubernetes, for example, makes
+ * MAYFLY_SERVICE_HOST and MAYFLY_PORT=tcp://... where a service has that name. If its name is
+ * near that of an option, a message says so. Values of such variables are never shown.
+ */
+
+/*
+ * Read the options of the environment, as OPTION_ENVIRONMENT. tells: print a message for what
+ * is nearly the name of one. Returns 0, or the exit status of the first error. Context: main,
+ * before start; later into settings of the caller's.
+ */
+int conf_read_environment(struct settings *s, bool tells);
+
+/* Log the names of variables that begin like options and are none (-v). Context: main. */
+void conf_log_environment(void);
 
 #endif

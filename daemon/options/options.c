@@ -12,7 +12,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
-#include "daemon/options/conf_environment.h"
 #include "daemon/options/conf_file.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/options_check.h"

@@ -18,10 +18,8 @@
  *   options_flags.h  flags, of the command line or of a file
  *   conf_line.h      the lines of a configuration file
  *   conf_words.h     the words of a file of flags
- *   conf_edit.h      the text of one, changed
  *   conf_file.h      files of options, and what they include
  *   options_share.h  numbers that follow from what the machine has
- *   conf_environment.h  options in variables of the environment
  *   options_check.h  rules between options
  *   options_help.h   -h, -V, -i
  *   options_print.h  settings as a configuration file has them

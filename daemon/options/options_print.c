@@ -6,7 +6,7 @@
 
 #include "daemon/base/version.h"
 #include "daemon/options/conf_line.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/check.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/options/conf_edit.h"
+#include "daemon/options/conf_line.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"

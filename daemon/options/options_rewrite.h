@@ -5,7 +5,7 @@
  *
  * An option whose value the files and the command line do not give is changed in the last line
  * that sets it, in whichever file that stands; without one it is added to the file of --config
- * (conf_edit.h). Options that are not live have not been changed by anybody: where a file says
+ * (conf_line.h). Options that are not live have not been changed by anybody: where a file says
  * something else, that waits for a restart, and stays.
  *
  * The new files are read again in the end, below the command line, as a start would. So what

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 

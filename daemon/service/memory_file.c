@@ -21,7 +21,7 @@
 #include "daemon/base/log.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"

@@ -24,7 +24,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/sockets.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 

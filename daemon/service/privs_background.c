@@ -19,7 +19,7 @@
 
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 #include "daemon/service/memory_file.h"
 #include "lib/base/context.h"

@@ -17,7 +17,7 @@
 #include "daemon/net/sockets.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/service/host.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/memory_file.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/options/options_message.h"
+#include "daemon/options/options_apply.h"
 #include "lib/base/context.h"
 #include "lib/snapshot/claim.h"
 

@@ -13,7 +13,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/command/config_words.h"
-#include "daemon/options/conf_edit.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/conf_words.h"
 #include "daemon/options/options_live.h"

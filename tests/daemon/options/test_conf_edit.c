@@ -2,7 +2,6 @@
 /*
  * conf_edit: the value of a line, or a line more, and every other byte as it was.
  */
-#include "daemon/options/conf_edit.h"
 
 #include <string.h>
 

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/options/conf_edit.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
