@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "ctl/show.h"
@@ -16,18 +17,15 @@ struct look {
     char *fact;
 };
 
-static void tell(const struct look *l, const char *fmt, ...) MF_PRINTF(2, 3);
-static void tell(const struct look *l, const char *fmt, ...)
+/* Tell the fact, and judge it. */
+static MF_PRINTF(3, 4) enum advice_state
+    advise_if(const struct look *l, bool is_bad, const char *fmt, ...)
 {
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(l->fact, ADVICE_FACT_BYTES, fmt, args);
     va_end(args);
-}
-
-static enum advice_state advise_if(bool is_bad)
-{
     return is_bad ? ADVICE_GIVEN : ADVICE_WELL;
 }
 
@@ -62,8 +60,9 @@ static enum advice_state see_evictions(const struct look *l)
     double evictions = general(l, "evictions");
     double share = stores > 0 ? evictions / stores : 0;
 
-    tell(l, "%.0f evictions for %.0f stores (%.1f %%)", evictions, stores, 100 * share);
-    return advise_if(evictions >= FEW && share > 0.1);
+    return advise_if(l, evictions >= FEW && share > 0.1,
+                     "%.0f evictions for %.0f stores (%.1f %%)", evictions, stores,
+                     100 * share);
 }
 
 static enum advice_state see_hit_ratio(const struct look *l)
@@ -72,11 +71,10 @@ static enum advice_state see_hit_ratio(const struct look *l)
     double gets = hits + general(l, "get_misses");
 
     if (gets < FEW) {
-        tell(l, "%.0f keys asked for so far", gets);
-        return ADVICE_WELL;
+        return advise_if(l, false, "%.0f keys asked for so far", gets);
     }
-    tell(l, "%.1f %% of %.0f keys asked for were found", 100 * hits / gets, gets);
-    return advise_if(hits / gets < 0.5);
+    return advise_if(l, hits / gets < 0.5, "%.1f %% of %.0f keys asked for were found",
+                     100 * hits / gets, gets);
 }
 
 static enum advice_state see_connections(const struct look *l)
@@ -86,17 +84,16 @@ static enum advice_state see_connections(const struct look *l)
     double refused = general(l, "rejected_connections");
     double pauses = general(l, "listen_disabled_num");
 
-    tell(l, "%.0f of %.0f are open; %.0f were refused, accepting paused %.0f times", now, most,
-         refused, pauses);
-    return advise_if((most > 0 && now > 0.8 * most) || refused > 0 || pauses > 0);
+    return advise_if(l, (most > 0 && now > 0.8 * most) || refused > 0 || pauses > 0,
+                     "%.0f of %.0f are open; %.0f were refused, accepting paused %.0f times",
+                     now, most, refused, pauses);
 }
 
 static enum advice_state see_no_memory(const struct look *l)
 {
     double n = general(l, "store_no_memory");
 
-    tell(l, "%.0f stores were answered with \"out of memory\"", n);
-    return advise_if(n > 0);
+    return advise_if(l, n > 0, "%.0f stores were answered with \"out of memory\"", n);
 }
 
 static enum advice_state see_too_large(const struct look *l)
@@ -104,9 +101,8 @@ static enum advice_state see_too_large(const struct look *l)
     char text[UNIT_TEXT_BYTES];
     double n = general(l, "store_too_large");
 
-    tell(l, "%.0f stores were larger than %s", n,
-         bytes(text, stats_get(&l->f->settings, "item_size_max")));
-    return advise_if(n > 0);
+    return advise_if(l, n > 0, "%.0f stores were larger than %s", n,
+                     bytes(text, stats_get(&l->f->settings, "item_size_max")));
 }
 
 static enum advice_state see_expiry_debt(const struct look *l)
@@ -116,13 +112,10 @@ static enum advice_state see_expiry_debt(const struct look *l)
     char text[UNIT_TEXT_BYTES];
     char oldest[UNIT_TEXT_BYTES];
 
-    if (l->f->expire.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
     duration_text(oldest, expiry(l, "expire_debt_oldest_ms") / 1e3);
-    tell(l, "%s in %.0f items, the oldest is %s past its deadline", bytes(text, debt),
-         expiry(l, "expire_debt_keys"), oldest);
-    return advise_if(limit > 0 && debt > 0.05 * limit);
+    return advise_if(l, limit > 0 && debt > 0.05 * limit,
+                     "%s in %.0f items, the oldest is %s past its deadline", bytes(text, debt),
+                     expiry(l, "expire_debt_keys"), oldest);
 }
 
 static enum advice_state see_expiry_lag(const struct look *l)
@@ -130,15 +123,12 @@ static enum advice_state see_expiry_lag(const struct look *l)
     double lag = expiry(l, "expire_lag_p99_ms");
     char text[UNIT_TEXT_BYTES];
 
-    if (l->f->expire.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
     duration_text(text, lag / 1e3);
-    tell(l,
-         "99 %% were collected within %s in the last minute; %.0f cycles reached their time "
-         "limit",
-         text, expiry(l, "expire_time_cap_reached"));
-    return advise_if(lag > 1000);
+    return advise_if(
+        l, lag > 1000,
+        "99 %% were collected within %s in the last minute; %.0f cycles reached their time "
+        "limit",
+        text, expiry(l, "expire_time_cap_reached"));
 }
 
 static enum advice_state see_expiry_off(const struct look *l)
@@ -148,15 +138,12 @@ static enum advice_state see_expiry_off(const struct look *l)
 
     if (left > 0) {
         duration_text(text, left / 1e3);
-        tell(l, "they are held for %s more", text);
-        return ADVICE_GIVEN;
+        return advise_if(l, true, "they are held for %s more", text);
     }
     if (setting_is(l, "lru_crawler", "no")) {
-        tell(l, "the background search is off");
-        return ADVICE_GIVEN;
+        return advise_if(l, true, "the background search is off");
     }
-    tell(l, "the background search is on");
-    return ADVICE_WELL;
+    return advise_if(l, false, "the background search is on");
 }
 
 static enum advice_state see_reclaimer(const struct look *l)
@@ -165,12 +152,9 @@ static enum advice_state see_reclaimer(const struct look *l)
     double limit = general(l, "limit_maxbytes");
     char text[UNIT_TEXT_BYTES];
 
-    if (l->f->expire.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
-    tell(l, "%s wait for the reclaimer or a grace period, the longest took %.0f ms",
-         bytes(text, pending), expiry(l, "lazyfree_wait_max_us") / 1e3);
-    return advise_if(limit > 0 && pending > 0.1 * limit);
+    return advise_if(l, limit > 0 && pending > 0.1 * limit,
+                     "%s wait for the reclaimer or a grace period, the longest took %.0f ms",
+                     bytes(text, pending), expiry(l, "lazyfree_wait_max_us") / 1e3);
 }
 
 static enum advice_state see_slow_clients(const struct look *l)
@@ -178,16 +162,15 @@ static enum advice_state see_slow_clients(const struct look *l)
     double oom = general(l, "response_obj_oom");
     double refused = general(l, "read_buf_oom");
 
-    tell(l, "%.0f replies dropped, %.0f read buffers refused", oom, refused);
-    return advise_if(oom > 0 || refused > 0);
+    return advise_if(l, oom > 0 || refused > 0,
+                     "%.0f replies dropped, %.0f read buffers refused", oom, refused);
 }
 
 static enum advice_state see_log_lost(const struct look *l)
 {
     double lost = general(l, "mayfly_log_dropped");
 
-    tell(l, "%.0f messages", lost);
-    return advise_if(lost > 0);
+    return advise_if(l, lost > 0, "%.0f messages", lost);
 }
 
 /* ---- who may do what --------------------------------------------------------------------- */
@@ -246,21 +229,15 @@ static enum advice_state see_open_door(const struct look *l)
 {
     struct span list = span_str("");
 
-    if (l->f->settings.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
     (void)stats_find(&l->f->settings, "inter", &list);
     if (!is_reachable(l)) {
-        tell(l, "it listens where only this host can reach it");
-        return ADVICE_WELL;
+        return advise_if(l, false, "it listens where only this host can reach it");
     }
     if (has_users(l)) {
-        tell(l, "clients have to say who they are");
-        return ADVICE_WELL;
+        return advise_if(l, false, "clients have to say who they are");
     }
-    tell(l, "it listens on %.*s, and asks nobody who they are",
-         list.len > 100 ? 100 : (int)list.len, list.ptr);
-    return ADVICE_GIVEN;
+    return advise_if(l, true, "it listens on %.*s, and asks nobody who they are",
+                     list.len > 100 ? 100 : (int)list.len, list.ptr);
 }
 
 static enum advice_state see_admin(const struct look *l)
@@ -270,8 +247,8 @@ static enum advice_state see_admin(const struct look *l)
     if (!stats_find(&l->f->settings, "admin_commands", &value)) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "admin_commands=%.*s", value.len > 40 ? 40 : (int)value.len, value.ptr);
-    return advise_if(is_reachable(l) && !has_users(l) && !span_is(value, "control"));
+    return advise_if(l, is_reachable(l) && !has_users(l) && !span_is(value, "control"),
+                     "admin_commands=%.*s", value.len > 40 ? 40 : (int)value.len, value.ptr);
 }
 
 static enum advice_state see_logins(const struct look *l)
@@ -279,8 +256,8 @@ static enum advice_state see_logins(const struct look *l)
     double failed = general(l, "auth_errors");
     double all = general(l, "auth_cmds");
 
-    tell(l, "%.0f of %.0f failed", failed, all);
-    return advise_if(failed >= 100 && failed > 0.05 * all);
+    return advise_if(l, failed >= 100 && failed > 0.05 * all, "%.0f of %.0f failed", failed,
+                     all);
 }
 
 /* ---- the host ---------------------------------------------------------------------------- */
@@ -292,8 +269,7 @@ static enum advice_state see_huge_pages(const struct look *l)
     if (!l->f->is_here || choice[0] == '\0') {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "transparent huge pages: %s", choice);
-    return advise_if(strcmp(choice, "always") == 0);
+    return advise_if(l, strcmp(choice, "always") == 0, "transparent huge pages: %s", choice);
 }
 
 static enum advice_state see_overcommit(const struct look *l)
@@ -301,8 +277,8 @@ static enum advice_state see_overcommit(const struct look *l)
     if (!l->f->is_here || isnan(l->f->host.overcommit)) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "vm.overcommit_memory is %.0f", l->f->host.overcommit);
-    return advise_if(l->f->host.overcommit == 2);
+    return advise_if(l, l->f->host.overcommit == 2, "vm.overcommit_memory is %.0f",
+                     l->f->host.overcommit);
 }
 
 static enum advice_state see_backlog(const struct look *l)
@@ -313,9 +289,9 @@ static enum advice_state see_backlog(const struct look *l)
         !stats_number(&l->f->settings, "tcp_backlog", &asked)) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "-b asks for %.0f, the kernel grants %.0f (net.core.somaxconn)", asked,
-         l->f->host.backlog_max);
-    return advise_if(asked > l->f->host.backlog_max);
+    return advise_if(l, asked > l->f->host.backlog_max,
+                     "-b asks for %.0f, the kernel grants %.0f (net.core.somaxconn)", asked,
+                     l->f->host.backlog_max);
 }
 
 static enum advice_state see_cgroup(const struct look *l)
@@ -329,13 +305,12 @@ static enum advice_state see_cgroup(const struct look *l)
         return ADVICE_UNKNOWN;
     }
     if (isinf(most)) {
-        tell(l, "its control group has no limit of memory");
-        return ADVICE_WELL;
+        return advise_if(l, false, "its control group has no limit of memory");
     }
-    tell(l,
-         "memory.max is %s; -m is %s, and with what stands beside it the process may take %s",
-         bytes(a, most), bytes(b, limit), bytes(c, needed));
-    return advise_if(most < needed);
+    return advise_if(
+        l, most < needed,
+        "memory.max is %s; -m is %s, and with what stands beside it the process may take %s",
+        bytes(a, most), bytes(b, limit), bytes(c, needed));
 }
 
 static enum advice_state see_host_memory(const struct look *l)
@@ -347,8 +322,7 @@ static enum advice_state see_host_memory(const struct look *l)
     if (!l->f->is_here || !(all > 0)) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "-m is %s of %s", bytes(a, limit), bytes(b, all));
-    return advise_if(limit > 0.9 * all);
+    return advise_if(l, limit > 0.9 * all, "-m is %s of %s", bytes(a, limit), bytes(b, all));
 }
 
 static enum advice_state see_swap(const struct look *l)
@@ -358,8 +332,8 @@ static enum advice_state see_swap(const struct look *l)
     if (!l->f->host.has_process || isnan(l->f->host.swapped_bytes)) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "%s of it are in swap", bytes(a, l->f->host.swapped_bytes));
-    return advise_if(l->f->host.swapped_bytes > 1 << 20);
+    return advise_if(l, l->f->host.swapped_bytes > 1 << 20, "%s of it are in swap",
+                     bytes(a, l->f->host.swapped_bytes));
 }
 
 static enum advice_state see_files(const struct look *l)
@@ -369,25 +343,23 @@ static enum advice_state see_files(const struct look *l)
     if (!l->f->host.has_process || isnan(l->f->host.files_max)) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "it may open %.0f, and needs %.0f", l->f->host.files_max, needed);
-    return advise_if(l->f->host.files_max < needed);
+    return advise_if(l, l->f->host.files_max < needed, "it may open %.0f, and needs %.0f",
+                     l->f->host.files_max, needed);
 }
 
 static enum advice_state see_clock_source(const struct look *l)
 {
     static const char *const slow[] = {"hpet", "acpi_pm", "jiffies", "xen"};
     const char *clock = l->f->host.clock;
+    bool is_slow = false;
 
     if (!l->f->is_here || clock[0] == '\0') {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "the kernel reads %s", clock);
     for (size_t i = 0; i < sizeof(slow) / sizeof(slow[0]); i++) {
-        if (strcmp(clock, slow[i]) == 0) {
-            return ADVICE_GIVEN;
-        }
+        is_slow |= strcmp(clock, slow[i]) == 0;
     }
-    return ADVICE_WELL;
+    return advise_if(l, is_slow, "the kernel reads %s", clock);
 }
 
 static enum advice_state see_clock(const struct look *l)
@@ -402,11 +374,10 @@ static enum advice_state see_clock(const struct look *l)
     ahead = server - l->f->unix_s;
     duration_text(text, fabs(ahead));
     if (fabs(ahead) < 2) {
-        tell(l, "they agree");
-        return ADVICE_WELL;
+        return advise_if(l, false, "they agree");
     }
-    tell(l, "the server is %s %s", text, ahead > 0 ? "ahead" : "behind");
-    return advise_if(fabs(ahead) > 5);
+    return advise_if(l, fabs(ahead) > 5, "the server is %s %s", text,
+                     ahead > 0 ? "ahead" : "behind");
 }
 
 /* ---- workers and shards ------------------------------------------------------------------ */
@@ -420,9 +391,10 @@ static enum advice_state see_threads_few(const struct look *l)
     if (h->workers == 0 || isnan(h->cpus_idle) || isnan(h->cpus_allowed)) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "%u of %u workers took over 90 %% of a CPU just now; %.1f of %.0f CPUs were idle",
-         h->workers_full, h->workers, h->cpus_idle, h->cpus);
-    return advise_if(2 * h->workers_full > h->workers && h->cpus_idle >= 1 && others >= 1);
+    return advise_if(
+        l, 2 * h->workers_full > h->workers && h->cpus_idle >= 1 && others >= 1,
+        "%u of %u workers took over 90 %% of a CPU just now; %.1f of %.0f CPUs were idle",
+        h->workers_full, h->workers, h->cpus_idle, h->cpus);
 }
 
 static enum advice_state see_threads_many(const struct look *l)
@@ -433,9 +405,9 @@ static enum advice_state see_threads_many(const struct look *l)
     if (!h->has_process || isnan(h->cpus_allowed) || isnan(h->cpus) || threads == 0) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "%.0f workers; the process may use %.3g of %.0f CPUs", threads, h->cpus_allowed,
-         h->cpus);
-    return advise_if(threads > h->cpus_allowed && h->cpus_allowed < h->cpus);
+    return advise_if(l, threads > h->cpus_allowed && h->cpus_allowed < h->cpus,
+                     "%.0f workers; the process may use %.3g of %.0f CPUs", threads,
+                     h->cpus_allowed, h->cpus);
 }
 
 static enum advice_state see_one_worker(const struct look *l)
@@ -445,9 +417,9 @@ static enum advice_state see_one_worker(const struct look *l)
     if (h->workers == 0) {
         return ADVICE_UNKNOWN;
     }
-    tell(l, "of %u workers, one took %.0f %% of a CPU just now, and one %.0f %%", h->workers,
-         100 * h->busiest, 100 * h->idlest);
-    return advise_if(h->workers_full == 1 && h->busiest - h->idlest > 0.5);
+    return advise_if(l, h->workers_full == 1 && h->busiest - h->idlest > 0.5,
+                     "of %u workers, one took %.0f %% of a CPU just now, and one %.0f %%",
+                     h->workers, 100 * h->busiest, 100 * h->idlest);
 }
 
 static enum advice_state see_move_stuck(const struct look *l)
@@ -459,12 +431,12 @@ static enum advice_state see_move_stuck(const struct look *l)
         return ADVICE_UNKNOWN;
     }
     (void)stats_find(&l->f->moves, "move_waits_for", &waits_for);
-    tell(l,
-         "%.0f of %.0f slots have moved, the state is %.*s, and there was no room %.0f times",
-         stats_get(&l->f->moves, "move_slots_done"), stats_get(&l->f->moves, "move_slots_all"),
-         (int)(state.len < 40 ? state.len : 40), state.ptr,
-         stats_get(&l->f->moves, "move_waits"));
-    return advise_if(span_is(waits_for, "room"));
+    return advise_if(
+        l, span_is(waits_for, "room"),
+        "%.0f of %.0f slots have moved, the state is %.*s, and there was no room %.0f times",
+        stats_get(&l->f->moves, "move_slots_done"), stats_get(&l->f->moves, "move_slots_all"),
+        (int)(state.len < 40 ? state.len : 40), state.ptr,
+        stats_get(&l->f->moves, "move_waits"));
 }
 
 /* ---- replication ------------------------------------------------------------------------- */
@@ -492,19 +464,15 @@ static enum advice_state see_replica_link(const struct look *l)
     struct span state = span_str("?");
     struct span why = span_str("none");
 
-    if (l->f->replication.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
     if (!is_replica(l)) {
-        tell(l, "it is a primary");
-        return ADVICE_WELL;
+        return advise_if(l, false, "it is a primary");
     }
     (void)stats_find(&l->f->replication, "repl_state", &state);
     (void)stats_find(&l->f->replication, "repl_state_reason", &why);
-    tell(l, "its state is %.*s: %.*s", (int)(state.len < 40 ? state.len : 40), state.ptr,
-         (int)(why.len < 200 ? why.len : 200), why.ptr);
-    return advise_if(span_is(state, "connecting") || span_is(state, "cut") ||
-                     span_is(state, "stale"));
+    return advise_if(
+        l, span_is(state, "connecting") || span_is(state, "cut") || span_is(state, "stale"),
+        "its state is %.*s: %.*s", (int)(state.len < 40 ? state.len : 40), state.ptr,
+        (int)(why.len < 200 ? why.len : 200), why.ptr);
 }
 
 static enum advice_state see_replica_clock(const struct look *l)
@@ -512,23 +480,16 @@ static enum advice_state see_replica_clock(const struct look *l)
     double ahead = replication(l, "repl_clock_skew_ms");
     char text[UNIT_TEXT_BYTES];
 
-    if (l->f->replication.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
     unit_short(text, UNIT_MS, fabs(ahead));
-    tell(l, "the primary's is %s %s", text, ahead < 0 ? "behind" : "ahead");
-    return advise_if(is_replica(l) && fabs(ahead) > 1000);
+    return advise_if(l, is_replica(l) && fabs(ahead) > 1000, "the primary's is %s %s", text,
+                     ahead < 0 ? "behind" : "ahead");
 }
 
 static enum advice_state see_replica_memory(const struct look *l)
 {
     double n = replication(l, "repl_evicted");
 
-    if (l->f->replication.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
-    tell(l, "%.0f items", n);
-    return advise_if(is_replica(l) && n > 0);
+    return advise_if(l, is_replica(l) && n > 0, "%.0f items", n);
 }
 
 static enum advice_state see_replica_lag(const struct look *l)
@@ -538,13 +499,11 @@ static enum advice_state see_replica_lag(const struct look *l)
     double backlog = replication(l, "repl_backlog_size");
     char lag_text[UNIT_TEXT_BYTES], backlog_text[UNIT_TEXT_BYTES];
 
-    if (l->f->replication.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
-    tell(l, "it lags by %s of changes; the backlog has room for %s", bytes(lag_text, lag),
-         bytes(backlog_text, backlog));
-    return advise_if(backlog > 0 && lag > 0.5 * backlog &&
-                     (!is_replica(l) || replication_is(l, "repl_state", "online")));
+    return advise_if(l,
+                     backlog > 0 && lag > 0.5 * backlog &&
+                         (!is_replica(l) || replication_is(l, "repl_state", "online")),
+                     "it lags by %s of changes; the backlog has room for %s",
+                     bytes(lag_text, lag), bytes(backlog_text, backlog));
 }
 
 static enum advice_state see_few_replicas(const struct look *l)
@@ -552,21 +511,25 @@ static enum advice_state see_few_replicas(const struct look *l)
     double online = replication(l, "online_replicas");
     double wanted = stats_get(&l->f->settings, "min_replicas_to_write");
 
-    if (l->f->replication.count == 0) {
-        return ADVICE_UNKNOWN;
-    }
-    tell(l, "%.0f online, min_replicas_to_write is %.0f", online, wanted);
-    return advise_if(!is_replica(l) &&
-                     (online < wanted || replication_is(l, "repl_too_few_replicas", "1")));
+    return advise_if(l,
+                     !is_replica(l) &&
+                         (online < wanted || replication_is(l, "repl_too_few_replicas", "1")),
+                     "%.0f online, min_replicas_to_write is %.0f", online, wanted);
 }
 
 /* ---- the table --------------------------------------------------------------------------- */
 
+#define NOTHING     SIZE_MAX
+#define SETTINGS    offsetof(struct facts, settings)
+#define EXPIRE      offsetof(struct facts, expire)
+#define REPLICATION offsetof(struct facts, replication)
+
 static const struct {
     const char *name, *title, *remedy;
+    size_t needs; /* statistics, by their place in struct facts */
     enum advice_state (*see)(const struct look *l);
 } rows[ADVICE_COUNT] = {
-#define ADVICE(id, title, remedy) [ADVICE_##id] = {#id, title, remedy, see_##id},
+#define ADVICE(id, needs, title, remedy) [ADVICE_##id] = {#id, title, remedy, needs, see_##id},
 #include "ctl/advice.def"
 #undef ADVICE
 };
@@ -575,9 +538,11 @@ enum advice_state advice_see(enum advice_id id, const struct facts *f,
                              char fact[ADVICE_FACT_BYTES])
 {
     struct look l = {f, fact};
+    const void *needed = rows[id].needs != NOTHING ? (const char *)f + rows[id].needs : NULL;
 
     fact[0] = '\0';
-    return rows[id].see(&l);
+    return needed != NULL && ((const struct stats *)needed)->count == 0 ? ADVICE_UNKNOWN
+                                                                        : rows[id].see(&l);
 }
 
 const char *advice_name(enum advice_id id)

@@ -7,7 +7,7 @@
 #include "ctl/host.h"
 
 enum advice_id {
-#define ADVICE(id, title, remedy) ADVICE_##id,
+#define ADVICE(id, needs, title, remedy) ADVICE_##id,
 #include "ctl/advice.def"
 #undef ADVICE
     ADVICE_COUNT

@@ -128,9 +128,12 @@ bool answer_uri(char *out, size_t room, size_t *len, struct span text)
             return false;
         }
         if (c == '%') {
-            if (i + 2 >= text.len || !hex_byte(text.ptr + i + 1, &c)) {
+            const int byte = i + 2 < text.len ? num_hex_byte(text.ptr + i + 1) : -1;
+
+            if (byte < 0) {
                 return false;
             }
+            c = (char)byte;
             i += 2;
         }
         out[n++] = c;

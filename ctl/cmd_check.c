@@ -3,23 +3,14 @@
  * `check`, also by the name mayfly-check: say what is in snapshots, and whether they are whole.
  * Needs no server.
  */
-#include <time.h>
-
 #include "ctl/commands.h"
+
 #include "ctl/ctl.h"
 #include "ctl/report.h"
 #include "lib/snapshot/load_file.h"
 
 /* A file that is replaced again and again while it is read is given up after this number. */
 #define TRIES 5
-
-static int64_t check_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* Has a server replaced the file meanwhile, and so removed the logs of the old one? */
 static bool is_replaced(const char *name, const struct snap_header *h)
@@ -66,7 +57,7 @@ static bool examine_file(struct examined *x, const char *name, int64_t now)
 
 int cmd_check(struct ctl *c, const struct words *args)
 {
-    const int64_t now = check_now_ms();
+    const int64_t now = ctl_unix_ms();
     int status = VERDICT_WHOLE;
     struct json j = ctl_json(c);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `doctor`: a page of advice, each with the fact behind it. */
 #include <string.h>
-#include <time.h>
 
 #include "ctl/advice.h"
 #include "ctl/commands.h"
@@ -26,10 +25,8 @@ static void measure(struct host *h, int pid, unsigned workers)
 static enum ctl_status gather(struct ctl *c, struct facts *f)
 {
     enum ctl_status status = ask_stats(c, "", &f->general);
-    struct timespec now;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    f->unix_s = (double)now.tv_sec;
+    f->unix_s = (double)ctl_unix_ms() / 1e3;
     if (status == CTL_OK) {
         status = ask_stats(c, "settings", &f->settings);
     }

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ctl/answer.h"
@@ -47,14 +46,6 @@ struct loading {
     uint64_t sent, expired, stale, not_stored, refused;
     char why[160]; /* the first refusal */
 };
-
-static int64_t unix_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* snap_read_fn, of what comes in one order only. */
 static ssize_t read_stream(void *arg, void *out, size_t n, uint64_t offset)
@@ -115,7 +106,7 @@ static bool send_batch(struct loading *l)
     }
     progress_add(&l->progress, 0, l->in_batch);
     l->in_batch = 0;
-    l->now_ms = unix_now_ms();
+    l->now_ms = ctl_unix_ms();
     return l->status == CTL_OK;
 }
 
@@ -345,7 +336,7 @@ static enum ctl_status load(struct loading *l, const struct span *name, struct s
     if (status != CTL_OK) {
         return status;
     }
-    l->now_ms = unix_now_ms();
+    l->now_ms = ctl_unix_ms();
     is_whole = scan_all(l, s);
     progress_end(&l->progress);
     if (l->status != CTL_OK) {

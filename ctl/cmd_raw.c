@@ -5,7 +5,6 @@
 #include "ctl/answer.h"
 #include "ctl/ask.h"
 #include "ctl/commands.h"
-#include "ctl/confirm.h"
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"

@@ -6,7 +6,6 @@
 #include "ctl/answer.h"
 #include "ctl/ask.h"
 #include "ctl/commands.h"
-#include "ctl/confirm.h"
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"
@@ -68,18 +67,6 @@ static bool is_replica(const struct stats *s, size_t i)
            num_u32(span_of(name.ptr + n, name.len - n), &number) == MF_OK;
 }
 
-static size_t put_value(const struct ctl *c, enum unit unit, struct span value)
-{
-    char text[UNIT_TEXT_BYTES];
-    double number;
-
-    if (unit != UNIT_NONE && num_fraction(value, &number)) {
-        unit_short(text, unit, number);
-        value = span_str(text);
-    }
-    return show_text(c->out, value, c->is_utf8);
-}
-
 static void put_table(const struct ctl *c, const struct stats *s)
 {
     fputc('\n', c->out);
@@ -90,7 +77,7 @@ static void put_table(const struct ctl *c, const struct stats *s)
     for (size_t i = 0; i < s->count; i++) {
         for (size_t f = 0; f < COLUMNS && is_replica(s, i); f++) {
             struct span value = find_field(stats_value(s, i), columns[f].field);
-            size_t taken = put_value(c, columns[f].unit, value);
+            size_t taken = show_value(c->out, columns[f].unit, value, c->is_utf8);
 
             if (f + 1 < COLUMNS) {
                 show_pad(c->out, columns[f].width, taken);
@@ -133,7 +120,7 @@ static void put_own(const struct ctl *c, const struct stats *s, bool is_primary)
         if (span_is(value, "-1")) {
             value = span_str("not known");
         }
-        (void)put_value(c, own[i].unit, value);
+        (void)show_value(c->out, own[i].unit, value, c->is_utf8);
         fputc('\n', c->out);
     }
 }

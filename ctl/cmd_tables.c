@@ -47,20 +47,6 @@ static unsigned find_column(const struct table *t, struct span column)
     return i;
 }
 
-/* What stands in a field: numbers as people say them. */
-static size_t put_value(const struct ctl *c, FILE *out, struct span name, struct span value)
-{
-    enum unit unit = unit_of(name);
-    char text[UNIT_TEXT_BYTES];
-    double number;
-
-    if (unit != UNIT_NONE && num_fraction(value, &number)) {
-        unit_short(text, unit, number);
-        return show_text(out, span_str(text), c->is_utf8);
-    }
-    return show_text(out, value, c->is_utf8);
-}
-
 static void lay_out(const struct ctl *c, struct table *t)
 {
     for (size_t i = 0; i < t->s->count && !t->is_flat; i++) {
@@ -82,7 +68,7 @@ static void lay_out(const struct ctl *c, struct table *t)
             t->width[n] = show_columns(column, c->is_utf8);
             t->columns++;
         }
-        width = put_value(c, NULL, column, stats_value(t->s, i));
+        width = show_value(NULL, unit_of(column), stats_value(t->s, i), c->is_utf8);
         t->width[n] = width > t->width[n] ? width : t->width[n];
         width = show_columns(row, c->is_utf8);
         t->first = width > t->first ? width : t->first;
@@ -108,7 +94,7 @@ static void put_flat(const struct ctl *c, const struct stats *s, bool all)
         }
         show_pad(c->out, width, show_text(c->out, stats_name(s, i), c->is_utf8));
         fputs("  ", c->out);
-        (void)put_value(c, c->out, stats_name(s, i), stats_value(s, i));
+        (void)show_value(c->out, unit_of(stats_name(s, i)), stats_value(s, i), c->is_utf8);
         fputc('\n', c->out);
     }
 }
@@ -136,7 +122,7 @@ static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
     }
     show_pad(c->out, t->first, show_text(c->out, row, c->is_utf8));
     for (unsigned n = 0; n < t->columns; n++) {
-        size_t columns = put_value(c, NULL, name[n], value[n]);
+        size_t columns = show_value(NULL, unit_of(name[n]), value[n], c->is_utf8);
         bool is_last = n + 1 == t->columns;
         double number;
         bool is_left = !num_fraction(value[n], &number);
@@ -145,7 +131,7 @@ static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
         if (!is_left) {
             show_pad(c->out, t->width[n], columns);
         }
-        (void)put_value(c, c->out, name[n], value[n]);
+        (void)show_value(c->out, unit_of(name[n]), value[n], c->is_utf8);
         if (is_left && !is_last) {
             show_pad(c->out, t->width[n], columns);
         }

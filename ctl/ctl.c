@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ctl/show.h"
 #include "lib/base/clock.h"
@@ -66,6 +68,33 @@ void ctl_done(struct ctl *c, const char *name, const char *text)
     }
 }
 
+bool confirm(struct ctl *c, const char *what)
+{
+    const struct options *o = &c->options;
+    char answer[16];
+
+    if (o->yes || !isatty(STDIN_FILENO)) {
+        return true;
+    }
+    fprintf(stderr, "%s of ", what);
+    (void)show_text(stderr, span_str(o->host != NULL ? o->host : o->control), c->is_utf8);
+    if (o->host != NULL) {
+        fprintf(stderr, " port %s", o->port);
+    }
+    fputs("? [y/N] ", stderr);
+    if (fgets(answer, sizeof(answer), stdin) == NULL) {
+        fputc('\n', stderr);
+        clearerr(stdin);
+        answer[0] = '\0';
+    }
+    answer[strcspn(answer, "\n")] = '\0';
+    if (strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0) {
+        return true;
+    }
+    (void)ctl_fail(c, CTL_NO, "nothing was done");
+    return false;
+}
+
 static void on_signal(int number)
 {
     (void)number;
@@ -90,6 +119,14 @@ void ctl_catch_signals(void)
 void ctl_forget_signals(void)
 {
     is_interrupted = 0;
+}
+
+int64_t ctl_unix_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 double ctl_now_s(void)

@@ -81,6 +81,13 @@ void ctl_done(struct ctl *c, const char *name, const char *text);
 /* Print why the last command failed, if it said so, on standard error, and forget it. */
 void ctl_report(struct ctl *c);
 
+/*
+ * Ask on the terminal whether to do `what`, such as "Drop all items", to the server. True: yes,
+ * or --yes was given, or standard input is no terminal, so that scripts go on as before. False:
+ * ctl_fail() has been called.
+ */
+bool confirm(struct ctl *c, const char *what);
+
 /* Was the process told to stop (SIGINT, SIGTERM) where that does not end it by itself? */
 bool ctl_is_interrupted(void);
 /* From now on signals only interrupt; forget those that came. */
@@ -88,6 +95,9 @@ void ctl_catch_signals(void);
 
 /* Forget those that came; handlers stay as they are. */
 void ctl_forget_signals(void);
+
+/* The wall clock. */
+int64_t ctl_unix_ms(void);
 
 /* Seconds of a clock that is never set. */
 double ctl_now_s(void);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/num.h"
 #include "lib/base/utf8.h"
 
 /* ---- characters -------------------------------------------------------------------------- */
@@ -62,30 +63,21 @@ size_t show_columns(struct span s, bool is_utf8)
     return show_text(NULL, s, is_utf8);
 }
 
+size_t show_value(FILE *out, enum unit unit, struct span value, bool is_utf8)
+{
+    char text[UNIT_TEXT_BYTES];
+    double number;
+
+    if (unit != UNIT_NONE && num_fraction(value, &number)) {
+        unit_short(text, unit, number);
+        value = span_str(text);
+    }
+    return show_text(out, value, is_utf8);
+}
+
 void show_pad(FILE *out, size_t width, size_t columns)
 {
     fprintf(out, "%*s", width > columns ? (int)(width - columns) : 0, "");
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-bool hex_byte(const char *digits, char *byte)
-{
-    int high = hex_digit(digits[0]);
-    int low = hex_digit(digits[1]);
-
-    if (high < 0 || low < 0) {
-        return false;
-    }
-    *byte = (char)(high << 4 | low);
-    return true;
 }
 
 bool show_unescape(char *out, size_t *len, struct span s)
@@ -108,8 +100,8 @@ bool show_unescape(char *out, size_t *len, struct span s)
         if (found != NULL) {
             *p++ = bytes[found - letters];
             i++;
-        } else if (s.ptr[i] == 'x' && i + 2 < s.len && hex_byte(s.ptr + i + 1, p)) {
-            p++;
+        } else if (s.ptr[i] == 'x' && i + 2 < s.len && num_hex_byte(s.ptr + i + 1) >= 0) {
+            *p++ = (char)num_hex_byte(s.ptr + i + 1);
             i += 3;
         } else {
             return false;

@@ -15,9 +15,6 @@
 
 #include "lib/base/span.h"
 
-/* Read two hex digits as a byte; false: they are none. */
-bool hex_byte(const char *digits, char *byte);
-
 /* Print bytes escaped; without is_utf8 also whatever is not ASCII. Returns the columns. */
 size_t show_text(FILE *out, struct span s, bool is_utf8);
 
@@ -47,6 +44,9 @@ enum unit unit_of(struct span name);
  */
 void unit_text(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
 void unit_short(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
+
+/* Print a value, a number as people say it. out NULL: nothing. Returns the columns. */
+size_t show_value(FILE *out, enum unit unit, struct span value, bool is_utf8);
 
 /* A number in four or five columns: 999, 9999, 12.3k, 4.5M. */
 void number_short(char text[UNIT_TEXT_BYTES], double v);
