@@ -129,7 +129,7 @@ static bool append_quoted(struct buf *line, struct span word)
     return is_ok && buf_append(line, "\"", 1);
 }
 
-enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes)
+enum ctl_status ask_words(struct ctl *c, const struct ctl_words *args, bool quotes)
 {
     struct buf line;
     bool is_ok = true;

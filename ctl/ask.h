@@ -26,7 +26,7 @@ enum ctl_status ask_line(struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);
  * Send words as a line, with spaces between; the first is the command. quotes: words stand in
  * them where they must, as in mayfly.conf.
  */
-enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes);
+enum ctl_status ask_words(struct ctl *c, const struct ctl_words *args, bool quotes);
 
 /* Wait for the server to close the connection, which is the answer, or for its refusal. */
 enum ctl_status ask_end(struct ctl *c);

@@ -10,7 +10,7 @@ static const char *const heights[] = {"\u2581", "\u2582", "\u2583", "\u2584",
                                       "\u2585", "\u2586", "\u2587", "\u2588"};
 static const char ascii_heights[] = "_.,-=+*#";
 
-static char *put(char *p, const char *text)
+static char *put_glyph(char *p, const char *text)
 {
     size_t n = strlen(text);
 
@@ -32,7 +32,7 @@ void bar_text(char text[BAR_TEXT_BYTES], double share, unsigned columns, bool is
         if (is_utf8) {
             int n = part >= 1 ? 8 : (int)(part > 0 ? part * 8 : 0);
 
-            p = put(p, eighths[n]);
+            p = put_glyph(p, eighths[n]);
         } else {
             *p++ = part >= 0.5 ? '#' : '.';
         }
@@ -67,7 +67,7 @@ void spark_text(char text[BAR_TEXT_BYTES], const double *values, size_t n, unsig
         }
         height = height < 0 ? 0 : height > 7 ? 7 : height;
         if (is_utf8) {
-            p = put(p, heights[height]);
+            p = put_glyph(p, heights[height]);
         } else {
             *p++ = ascii_heights[height];
         }

@@ -55,7 +55,7 @@ static bool examine_file(struct examined *x, const char *name, int64_t now)
     return is_done;
 }
 
-int cmd_check(struct ctl *c, const struct words *args)
+int cmd_check(struct ctl *c, const struct ctl_words *args)
 {
     const int64_t now = ctl_unix_ms();
     int status = VERDICT_WHOLE;

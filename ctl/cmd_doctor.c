@@ -103,7 +103,7 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
     return count[ADVICE_GIVEN] > 0 ? CTL_NO : CTL_OK;
 }
 
-int cmd_doctor(struct ctl *c, const struct words *args)
+int cmd_doctor(struct ctl *c, const struct ctl_words *args)
 {
     struct facts f;
     struct stats *const all[] = {&f.general, &f.settings, &f.expire, &f.replication, &f.moves};

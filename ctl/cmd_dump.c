@@ -10,19 +10,19 @@
 #include "ctl/json.h"
 #include "ctl/show.h"
 
-struct dump {
+struct item_dump {
     struct ctl *c;
     struct json json;
     int64_t now_s; /* by the clock of the server */
     uint64_t shown;
 };
 
-static int64_t ttl_of(const struct dump *d, const struct dump_item *item)
+static int64_t ttl_of(const struct item_dump *d, const struct dump_item *item)
 {
     return item->deadline_s > d->now_s ? item->deadline_s - d->now_s : 0;
 }
 
-static bool passes(const struct dump *d, const struct dump_item *item)
+static bool passes(const struct item_dump *d, const struct dump_item *item)
 {
     const struct options *o = &d->c->options;
     char key[ANSWER_KEY_MAX + 1];
@@ -39,7 +39,7 @@ static bool passes(const struct dump *d, const struct dump_item *item)
            !(o->never && item->deadline_s >= 0) && !(o->unread && item->was_fetched);
 }
 
-static bool put_json(struct dump *d, const struct dump_item *item)
+static bool put_json(struct item_dump *d, const struct dump_item *item)
 {
     struct json *j = &d->json;
     bool is_ok;
@@ -58,7 +58,7 @@ static bool put_json(struct dump *d, const struct dump_item *item)
     return is_ok;
 }
 
-static void put_line(struct dump *d, const struct dump_item *item)
+static void put_line(struct item_dump *d, const struct dump_item *item)
 {
     FILE *out = d->c->out;
     char ttl[UNIT_TEXT_BYTES] = "never";
@@ -81,7 +81,7 @@ static void put_line(struct dump *d, const struct dump_item *item)
 }
 
 /* One line of the answer. Sets *is_over after the last one that is wanted. */
-static enum ctl_status take(struct dump *d, struct span line, bool *is_over)
+static enum ctl_status take_item(struct item_dump *d, struct span line, bool *is_over)
 {
     struct dump_item item;
     bool is_item =
@@ -103,7 +103,7 @@ static enum ctl_status take(struct dump *d, struct span line, bool *is_over)
     return CTL_OK;
 }
 
-static enum ctl_status ask_now(struct dump *d)
+static enum ctl_status ask_now(struct item_dump *d)
 {
     struct stats s;
     enum ctl_status status;
@@ -123,10 +123,10 @@ static bool is_refusal(struct span line)
     return span_is(first, "BUSY") || span_is(first, "NOTSTARTED") || span_is(first, "BADCLASS");
 }
 
-int cmd_dump(struct ctl *c, const struct words *args)
+int cmd_dump(struct ctl *c, const struct ctl_words *args)
 {
     const struct options *o = &c->options;
-    struct dump d = {.c = c, .json = ctl_json(c)};
+    struct item_dump d = {.c = c, .json = ctl_json(c)};
     struct span line = {0};
     bool is_over = false;
     enum ctl_status status;
@@ -157,7 +157,7 @@ int cmd_dump(struct ctl *c, const struct words *args)
             status = ctl_fail(c, CTL_REFUSED, "the server answers: %.*s",
                               line.len > 100 ? 100 : (int)line.len, line.ptr);
         } else {
-            status = take(&d, line, &is_over);
+            status = take_item(&d, line, &is_over);
         }
     }
     if (is_over) {

@@ -89,7 +89,7 @@ static enum ctl_status ask_meta(struct ctl *c, const char *code, const struct ke
 typedef enum ctl_status (*key_fn)(struct ctl *c, const struct key *k, struct json *j,
                                   bool *is_yes);
 
-static enum ctl_status each_key(struct ctl *c, const struct words *args, key_fn fn)
+static enum ctl_status each_key(struct ctl *c, const struct ctl_words *args, key_fn fn)
 {
     struct json j = ctl_json(c);
     enum ctl_status status = CTL_OK;
@@ -223,7 +223,7 @@ static enum ctl_status get_one(struct ctl *c, const struct key *k, struct json *
     return CTL_OK;
 }
 
-int cmd_get(struct ctl *c, const struct words *args)
+int cmd_get(struct ctl *c, const struct ctl_words *args)
 {
     return each_key(c, args, get_one);
 }
@@ -252,7 +252,7 @@ static enum ctl_status delete_one(struct ctl *c, const struct key *k, struct jso
     return CTL_OK;
 }
 
-int cmd_delete(struct ctl *c, const struct words *args)
+int cmd_delete(struct ctl *c, const struct ctl_words *args)
 {
     return each_key(c, args, delete_one);
 }
@@ -284,7 +284,7 @@ static enum ctl_status ttl_one(struct ctl *c, const struct key *k, struct json *
     return CTL_OK;
 }
 
-int cmd_ttl(struct ctl *c, const struct words *args)
+int cmd_ttl(struct ctl *c, const struct ctl_words *args)
 {
     return each_key(c, args, ttl_one);
 }
@@ -298,7 +298,7 @@ static enum ctl_status read_ttl(struct ctl *c, const char *text, int64_t *ttl)
                : ctl_fail(c, CTL_USAGE, "not a number of seconds: %.100s", text);
 }
 
-int cmd_touch(struct ctl *c, const struct words *args)
+int cmd_touch(struct ctl *c, const struct ctl_words *args)
 {
     struct meta_answer m;
     struct key k;
@@ -334,7 +334,8 @@ int cmd_touch(struct ctl *c, const struct words *args)
 /* ---- set --------------------------------------------------------------------------------- */
 
 /* The value: of the command line, or all of standard input. */
-static enum ctl_status read_value(struct ctl *c, const struct words *args, struct buf *value)
+static enum ctl_status read_value(struct ctl *c, const struct ctl_words *args,
+                                  struct buf *value)
 {
     size_t len;
 
@@ -387,7 +388,7 @@ static enum ctl_status send_set(struct ctl *c, const struct key *k, int64_t ttl,
     return status;
 }
 
-int cmd_set(struct ctl *c, const struct words *args)
+int cmd_set(struct ctl *c, const struct ctl_words *args)
 {
     struct meta_answer m;
     struct json j = ctl_json(c);

@@ -238,7 +238,7 @@ static bool scan_all(struct loading *l, struct scan *s)
 
 /* ---- before and after -------------------------------------------------------------------- */
 
-static enum ctl_status begin(struct loading *l, uint64_t items)
+static enum ctl_status begin_restore(struct loading *l, uint64_t items)
 {
     struct span line;
     enum ctl_status status = ask_connect(l->c);
@@ -253,7 +253,7 @@ static enum ctl_status begin(struct loading *l, uint64_t items)
 }
 
 /* "RESTORED <turned away>": so many of those that were not stored. */
-static enum ctl_status end(struct loading *l, uint64_t *gone)
+static enum ctl_status end_restore(struct loading *l, uint64_t *gone)
 {
     struct span line;
     struct span rest;
@@ -270,7 +270,7 @@ static enum ctl_status end(struct loading *l, uint64_t *gone)
     return CTL_OK;
 }
 
-static void report(const struct loading *l, uint64_t gone)
+static void report_load(const struct loading *l, uint64_t gone)
 {
     uint64_t loaded = l->sent - l->not_stored - l->refused;
     uint64_t there = l->not_stored - (gone < l->not_stored ? gone : l->not_stored);
@@ -324,14 +324,14 @@ static enum ctl_status check_alone(struct loading *l, const struct span *name, u
 }
 
 /* The header is read: send the rest. */
-static enum ctl_status load(struct loading *l, const struct span *name, struct scan *s)
+static enum ctl_status load_items(struct loading *l, const struct span *name, struct scan *s)
 {
     uint64_t gone = 0;
     enum ctl_status status = check_alone(l, name, s->reader.header.flags);
     bool is_whole;
 
     if (status == CTL_OK) {
-        status = begin(l, s->reader.header.items);
+        status = begin_restore(l, s->reader.header.items);
     }
     if (status != CTL_OK) {
         return status;
@@ -342,9 +342,9 @@ static enum ctl_status load(struct loading *l, const struct span *name, struct s
     if (l->status != CTL_OK) {
         return l->status;
     }
-    status = end(l, &gone);
+    status = end_restore(l, &gone);
     if (status == CTL_OK) {
-        report(l, gone);
+        report_load(l, gone);
         status = is_whole ? CTL_OK : fault_of(l, name, &s->fault);
     }
     return status;
@@ -366,7 +366,7 @@ static enum ctl_status open_file(struct loading *l, struct span name)
     return l->fd >= 0 ? CTL_OK : ctl_fail(l->c, CTL_SYSTEM, "%s: %s", path, strerror(errno));
 }
 
-int cmd_load(struct ctl *c, const struct words *args)
+int cmd_load(struct ctl *c, const struct ctl_words *args)
 {
     struct loading l = {.c = c, .fd = -1, .flush_at = SNAP_DEADLINE_NEVER};
     const struct span *name = &args->word[1];
@@ -378,7 +378,7 @@ int cmd_load(struct ctl *c, const struct words *args)
     progress_begin(&l.progress, "loaded");
     if (status == CTL_OK) {
         if (scan_init(&s, read_stream, &l)) {
-            status = load(&l, name, &s);
+            status = load_items(&l, name, &s);
         } else {
             status = fault_of(&l, name, &s.fault);
         }

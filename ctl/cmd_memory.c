@@ -13,7 +13,7 @@
 #define BAR_COLUMNS 30
 
 /* A part of what is held, or beside it. */
-struct part {
+struct spent {
     const char *id;    /* in JSON */
     const char *title; /* for people */
     double bytes;
@@ -24,12 +24,12 @@ enum { READ_BUFFERS, INPUT, REPLIES, UPLOADS, BESIDE };
 
 struct spending {
     double limit, held, resident; /* resident: of the process; NAN: not known */
-    struct part part[PARTS];
-    struct part beside[BESIDE];
+    struct spent part[PARTS];
+    struct spent beside[BESIDE];
 };
 
 /* The sum over shards of segments of a kind, in bytes. */
-static double segments(const struct sample *s, const char *name)
+static double segments(const struct stats_sample *s, const char *name)
 {
     double sum = 0;
     char line[64];
@@ -52,7 +52,7 @@ static double above_0(double v)
     return v > 0 ? v : 0;
 }
 
-static void account(const struct sample *s, struct spending *m)
+static void account(const struct stats_sample *s, struct spending *m)
 {
     double used = segments(s, "segments_used");
     double live = sample_sum(s, "bytes");
@@ -64,25 +64,26 @@ static void account(const struct sample *s, struct spending *m)
 
     m->limit = stats_get(&s->general, "limit_maxbytes");
     m->held = sample_sum(s, "resident_bytes");
-    m->part[LIVE] = (struct part){"live", "live items", live};
-    m->part[HOLES] = (struct part){"holes", "gone, may be reused", holes};
-    m->part[DEAD] = (struct part){"dead", "gone, to be cleaned", above_0(dead - holes)};
+    m->part[LIVE] = (struct spent){"live", "live items", live};
+    m->part[HOLES] = (struct spent){"holes", "gone, may be reused", holes};
+    m->part[DEAD] = (struct spent){"dead", "gone, to be cleaned", above_0(dead - holes)};
     m->part[UNFILLED] =
-        (struct part){"unfilled", "not filled yet", above_0(used - live - dead)};
-    m->part[FREE] = (struct part){"free", "free segments", freed};
-    m->part[QUARANTINED] = (struct part){"quarantined", "free after readers left", quarantined};
-    m->part[INDEX] = (struct part){"index", "index", index};
-    m->part[OTHER] = (struct part){"other", "rings, keys of the past",
-                                   above_0(m->held - used - freed - quarantined - index)};
-    m->beside[READ_BUFFERS] = (struct part){"read_buffers", "buffers of workers",
-                                            above_0(stats_get(&s->general, "read_buf_bytes") -
-                                                    sample_sum(s, "mayfly_in_pending_bytes"))};
+        (struct spent){"unfilled", "not filled yet", above_0(used - live - dead)};
+    m->part[FREE] = (struct spent){"free", "free segments", freed};
+    m->part[QUARANTINED] =
+        (struct spent){"quarantined", "free after readers left", quarantined};
+    m->part[INDEX] = (struct spent){"index", "index", index};
+    m->part[OTHER] = (struct spent){"other", "rings, keys of the past",
+                                    above_0(m->held - used - freed - quarantined - index)};
+    m->beside[READ_BUFFERS] = (struct spent){"read_buffers", "buffers of workers",
+                                             above_0(stats_get(&s->general, "read_buf_bytes") -
+                                                     sample_sum(s, "mayfly_in_pending_bytes"))};
     m->beside[INPUT] =
-        (struct part){"input", "requests not whole", sample_sum(s, "mayfly_in_pending_bytes")};
-    m->beside[REPLIES] = (struct part){"replies", "replies not taken",
-                                       sample_sum(s, "mayfly_out_pending_bytes")};
-    m->beside[UPLOADS] = (struct part){"uploads", "values being received",
-                                       sample_sum(s, "mayfly_body_pending_bytes")};
+        (struct spent){"input", "requests not whole", sample_sum(s, "mayfly_in_pending_bytes")};
+    m->beside[REPLIES] = (struct spent){"replies", "replies not taken",
+                                        sample_sum(s, "mayfly_out_pending_bytes")};
+    m->beside[UPLOADS] = (struct spent){"uploads", "values being received",
+                                        sample_sum(s, "mayfly_body_pending_bytes")};
 }
 
 static void put_line(const struct ctl *c, const struct spending *m, const char *title,
@@ -119,7 +120,7 @@ static void put_words(const struct ctl *c, const struct spending *m)
     }
 }
 
-static void put_parts(struct json *j, const char *name, const struct part *parts, unsigned n)
+static void put_parts(struct json *j, const char *name, const struct spent *parts, unsigned n)
 {
     json_begin(j, name, '{');
     for (unsigned i = 0; i < n; i++) {
@@ -141,9 +142,9 @@ static void put_json(const struct ctl *c, const struct spending *m)
     json_end(&j, '{');
 }
 
-int cmd_memory(struct ctl *c, const struct words *args)
+int cmd_memory(struct ctl *c, const struct ctl_words *args)
 {
-    struct sample *s = mem_alloc(sizeof(*s));
+    struct stats_sample *s = mem_alloc(sizeof(*s));
     struct spending m = {.resident = (double)NAN};
     enum ctl_status status;
 

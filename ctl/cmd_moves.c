@@ -22,7 +22,7 @@
 
 #define LINE_BYTES 320
 
-static bool is(const struct stats *s, const char *name, const char *value)
+static bool stat_is(const struct stats *s, const char *name, const char *value)
 {
     struct span text;
 
@@ -44,9 +44,9 @@ static void describe(const struct stats *s, char line[LINE_BYTES])
     unit_short(bytes_all, UNIT_BYTES, stats_get(s, "move_bytes_all"));
     n = snprintf(line, LINE_BYTES, "%.0f %%, %s of %s items, %s of %s",
                  100 * sample_move_share(s), done, all, bytes_done, bytes_all);
-    if (is(s, "move_waits_for", "room")) {
+    if (stat_is(s, "move_waits_for", "room")) {
         snprintf(line + n, LINE_BYTES - (size_t)n, ", waits for room");
-    } else if (is(s, "move_waits_for", "walk")) {
+    } else if (stat_is(s, "move_waits_for", "walk")) {
         snprintf(line + n, LINE_BYTES - (size_t)n, ", waits for a walk over all items to end");
     } else if (sample_is_moving(s) && left_ms >= 0) {
         duration_text(left, left_ms / 1e3);
@@ -117,7 +117,7 @@ static enum ctl_status follow(struct ctl *c, struct stats *s)
     return status;
 }
 
-static enum ctl_status cancel(struct ctl *c)
+static enum ctl_status cancel_move(struct ctl *c)
 {
     struct span line = {0};
     enum ctl_status status = ask_first(c, ask_line(c, "moves cancel"), &line);
@@ -135,14 +135,14 @@ static enum ctl_status cancel(struct ctl *c)
     return CTL_OK;
 }
 
-int cmd_moves(struct ctl *c, const struct words *args)
+int cmd_moves(struct ctl *c, const struct ctl_words *args)
 {
     struct stats s;
     enum ctl_status status;
 
     if (args->count > 1) {
         return span_is(args->word[1], "cancel")
-                   ? cancel(c)
+                   ? cancel_move(c)
                    : ctl_fail(c, CTL_USAGE, "usage: mayflyctl moves [cancel]");
     }
     stats_init(&s);

@@ -80,9 +80,9 @@ static enum ctl_status show_all(struct ctl *c, struct json *j)
     return refusal[0] != '\0' ? ctl_fail(c, CTL_REFUSED, "%s", refusal) : CTL_OK;
 }
 
-int cmd_raw(struct ctl *c, const struct words *args)
+int cmd_raw(struct ctl *c, const struct ctl_words *args)
 {
-    struct words rest = {0};
+    struct ctl_words rest = {0};
     struct json j = ctl_json(c);
     enum ctl_status status;
 
@@ -115,7 +115,7 @@ int cmd_raw(struct ctl *c, const struct words *args)
 
 /* ---- bgsave, shutdown -------------------------------------------------------------------- */
 
-int cmd_bgsave(struct ctl *c, const struct words *args)
+int cmd_bgsave(struct ctl *c, const struct ctl_words *args)
 {
     enum ctl_status status = ask_done(c, ask_line(c, "bgsave"));
 
@@ -126,7 +126,7 @@ int cmd_bgsave(struct ctl *c, const struct words *args)
     return status;
 }
 
-int cmd_shutdown(struct ctl *c, const struct words *args)
+int cmd_shutdown(struct ctl *c, const struct ctl_words *args)
 {
     enum ctl_status status;
 

@@ -158,7 +158,7 @@ static void put_json(const struct ctl *c, const struct stats *s)
     json_end(&j, '{');
 }
 
-int cmd_replicas(struct ctl *c, const struct words *args)
+int cmd_replicas(struct ctl *c, const struct ctl_words *args)
 {
     struct stats s;
     struct span role = {0};
@@ -190,7 +190,8 @@ int cmd_replicas(struct ctl *c, const struct words *args)
 /* ---- replicaof, promote, failover -------------------------------------------------------- */
 
 /* Send the words, and wait for OK as long as the server takes. */
-static enum ctl_status change_role(struct ctl *c, const struct words *args, const char *done)
+static enum ctl_status change_role(struct ctl *c, const struct ctl_words *args,
+                                   const char *done)
 {
     struct span line = {0};
     enum ctl_status status = ask_words(c, args, false);
@@ -208,7 +209,7 @@ static enum ctl_status change_role(struct ctl *c, const struct words *args, cons
     return CTL_OK;
 }
 
-int cmd_replicaof(struct ctl *c, const struct words *args)
+int cmd_replicaof(struct ctl *c, const struct ctl_words *args)
 {
     const bool is_none = span_is(args->word[1], "no");
 
@@ -219,7 +220,7 @@ int cmd_replicaof(struct ctl *c, const struct words *args)
         c, args, is_none ? "OK, it is a primary" : "OK, it is a replica (mayflyctl replicas)");
 }
 
-int cmd_promote(struct ctl *c, const struct words *args)
+int cmd_promote(struct ctl *c, const struct ctl_words *args)
 {
     if (!confirm(c, "Make a primary")) {
         return CTL_NO;
@@ -227,7 +228,7 @@ int cmd_promote(struct ctl *c, const struct words *args)
     return change_role(c, args, "OK, it is the primary, and its primary is a replica");
 }
 
-int cmd_failover(struct ctl *c, const struct words *args)
+int cmd_failover(struct ctl *c, const struct ctl_words *args)
 {
     if (!confirm(c, "Hand the role of primary to a replica")) {
         return CTL_NO;
@@ -237,7 +238,7 @@ int cmd_failover(struct ctl *c, const struct words *args)
 
 /* ---- wait -------------------------------------------------------------------------------- */
 
-int cmd_wait(struct ctl *c, const struct words *args)
+int cmd_wait(struct ctl *c, const struct ctl_words *args)
 {
     struct json j = ctl_json(c);
     struct span line = {0};

@@ -18,7 +18,7 @@
 #define PORTION_MAX ((uint64_t)1 << 20)
 
 /* Where it goes. */
-struct target {
+struct save_target {
     struct ctl *c;
     bool is_file;
     struct newfile file;
@@ -26,14 +26,14 @@ struct target {
     char name[NAME_MAX + 1];
 };
 
-static enum ctl_status cannot(struct target *t, int error)
+static enum ctl_status cannot_save(struct save_target *t, int error)
 {
     return ctl_fail(t->c, CTL_SYSTEM, "cannot write %s%s: %s", t->is_file ? t->dir : "to ",
                     t->is_file ? t->name : "standard output", strerror(error));
 }
 
 /* A file of this path: its folder and its name. */
-static enum ctl_status begin(struct target *t, struct span path)
+static enum ctl_status begin_target(struct save_target *t, struct span path)
 {
     size_t at = path.len;
 
@@ -53,31 +53,32 @@ static enum ctl_status begin(struct target *t, struct span path)
     snprintf(t->dir, sizeof(t->dir), "%.*s", at != 0 ? (int)at : 2, at != 0 ? path.ptr : "./");
     snprintf(t->name, sizeof(t->name), "%.*s", (int)(path.len - at), path.ptr + at);
     return newfile_begin(&t->file, &io_system, t->dir, t->name) ? CTL_OK
-                                                                : cannot(t, t->file.error);
+                                                                : cannot_save(t, t->file.error);
 }
 
-static enum ctl_status put(struct target *t, struct span bytes)
+static enum ctl_status put_portion(struct save_target *t, struct span bytes)
 {
     if (t->is_file) {
         return newfile_write(&t->file, bytes.ptr, bytes.len) ? CTL_OK
-                                                             : cannot(t, t->file.error);
+                                                             : cannot_save(t, t->file.error);
     }
-    return fwrite(bytes.ptr, 1, bytes.len, t->c->out) == bytes.len ? CTL_OK : cannot(t, errno);
+    return fwrite(bytes.ptr, 1, bytes.len, t->c->out) == bytes.len ? CTL_OK
+                                                                   : cannot_save(t, errno);
 }
 
 /* It is whole: the file gets its name. */
-static enum ctl_status finish(struct target *t)
+static enum ctl_status finish_target(struct save_target *t)
 {
     if (t->is_file) {
         return newfile_sync(&t->file) && newfile_name(&t->file) ? CTL_OK
-                                                                : cannot(t, t->file.error);
+                                                                : cannot_save(t, t->file.error);
     }
-    return fflush(t->c->out) == 0 ? CTL_OK : cannot(t, errno);
+    return fflush(t->c->out) == 0 ? CTL_OK : cannot_save(t, errno);
 }
 
 /* "PART <n>" and the bytes, or "END <items>". */
-static enum ctl_status take(struct target *t, struct progress *p, bool *is_over,
-                            uint64_t *items)
+static enum ctl_status take_portion(struct save_target *t, struct progress *p, bool *is_over,
+                                    uint64_t *items)
 {
     struct span line;
     struct span rest;
@@ -109,19 +110,19 @@ static enum ctl_status take(struct target *t, struct progress *p, bool *is_over,
     }
     status = ask_value(t->c, (size_t)n, &bytes);
     if (status == CTL_OK) {
-        status = put(t, bytes);
+        status = put_portion(t, bytes);
         progress_add(p, n, 0);
     }
     return status;
 }
 
-int cmd_save(struct ctl *c, const struct words *args)
+int cmd_save(struct ctl *c, const struct ctl_words *args)
 {
-    struct target t = {.c = c, .file = {.dir = -1, .fd = -1}};
+    struct save_target t = {.c = c, .file = {.dir = -1, .fd = -1}};
     struct progress p;
     uint64_t items = 0;
     bool is_over = false;
-    enum ctl_status status = begin(&t, args->word[1]);
+    enum ctl_status status = begin_target(&t, args->word[1]);
 
     progress_begin(&p, "saved");
     if (status == CTL_OK) {
@@ -131,10 +132,10 @@ int cmd_save(struct ctl *c, const struct words *args)
         status = ask_line(c, "save -");
     }
     while (status == CTL_OK && !is_over) {
-        status = take(&t, &p, &is_over, &items);
+        status = take_portion(&t, &p, &is_over, &items);
     }
     if (status == CTL_OK) {
-        status = finish(&t);
+        status = finish_target(&t);
     }
     progress_end(&p);
     if (t.is_file) {

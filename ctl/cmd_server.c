@@ -98,9 +98,9 @@ static void put_config(struct ctl *c, struct json *j, struct span line)
     }
 }
 
-int cmd_config(struct ctl *c, const struct words *args)
+int cmd_config(struct ctl *c, const struct ctl_words *args)
 {
-    struct words whole = *args;
+    struct ctl_words whole = *args;
     struct span line = {0};
     struct json j = ctl_json(c);
     const char *group = NULL;
@@ -155,7 +155,7 @@ static void put_event_json(struct ctl *c, struct span line)
     json_end(&j, '{');
 }
 
-int cmd_watch(struct ctl *c, const struct words *args)
+int cmd_watch(struct ctl *c, const struct ctl_words *args)
 {
     struct span line = {0};
     uint64_t seen = 0;
@@ -200,7 +200,7 @@ static enum ctl_status ask_why_closed(struct ctl *c)
     return status == CTL_REFUSED ? status : ctl_fail(c, CTL_LINK, "%s", why);
 }
 
-int cmd_ping(struct ctl *c, const struct words *args)
+int cmd_ping(struct ctl *c, const struct ctl_words *args)
 {
     struct span line = {0};
     struct json j = ctl_json(c);
@@ -235,7 +235,7 @@ int cmd_ping(struct ctl *c, const struct words *args)
     return CTL_OK;
 }
 
-int cmd_version(struct ctl *c, const struct words *args)
+int cmd_version(struct ctl *c, const struct ctl_words *args)
 {
     struct stats s;
     struct json j = ctl_json(c);
@@ -269,7 +269,7 @@ static bool is_prefix(struct span s)
     return s.len != 0 && s.len <= ASK_KEY_MAX && encode_is_plain(s);
 }
 
-int cmd_flush(struct ctl *c, const struct words *args)
+int cmd_flush(struct ctl *c, const struct ctl_words *args)
 {
     const char *prefix = c->options.prefix;
     uint32_t delay = 0;

@@ -251,7 +251,7 @@ static enum ctl_status put_lines(struct ctl *c, const char *section)
 }
 
 /* The words after `stats` as one text; false: too long. */
-static bool join(const struct words *args, char *out, size_t room)
+static bool join(const struct ctl_words *args, char *out, size_t room)
 {
     size_t n = 0;
 
@@ -272,7 +272,7 @@ static bool join(const struct words *args, char *out, size_t room)
     return true;
 }
 
-int cmd_stats(struct ctl *c, const struct words *args)
+int cmd_stats(struct ctl *c, const struct ctl_words *args)
 {
     struct stats s;
     char section[512];

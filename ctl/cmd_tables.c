@@ -16,7 +16,7 @@
 
 #define COLUMNS_MAX 16
 
-struct table {
+struct stats_table {
     const struct stats *s;
     struct span column[COLUMNS_MAX]; /* [borrowed] of s */
     size_t width[COLUMNS_MAX];
@@ -26,7 +26,7 @@ struct table {
 };
 
 /* "row:column"; without a colon the row is empty. */
-static void split(struct span name, struct span *row, struct span *column)
+static void split_row(struct span name, struct span *row, struct span *column)
 {
     size_t at = name.len;
 
@@ -37,7 +37,7 @@ static void split(struct span name, struct span *row, struct span *column)
     *column = span_of(name.ptr + at, name.len - at);
 }
 
-static unsigned find_column(const struct table *t, struct span column)
+static unsigned find_column(const struct stats_table *t, struct span column)
 {
     unsigned i = 0;
 
@@ -47,14 +47,14 @@ static unsigned find_column(const struct table *t, struct span column)
     return i;
 }
 
-static void lay_out(const struct ctl *c, struct table *t)
+static void lay_out(const struct ctl *c, struct stats_table *t)
 {
     for (size_t i = 0; i < t->s->count && !t->is_flat; i++) {
         struct span row, column;
         unsigned n;
         size_t width;
 
-        split(stats_name(t->s, i), &row, &column);
+        split_row(stats_name(t->s, i), &row, &column);
         n = find_column(t, column);
         if (row.len == 0) {
             continue; /* stands before the table */
@@ -84,11 +84,11 @@ static void put_flat(const struct ctl *c, const struct stats *s, bool all)
     for (size_t i = 0; i < s->count; i++) {
         size_t columns = show_columns(stats_name(s, i), c->is_utf8);
 
-        split(stats_name(s, i), &row, &column);
+        split_row(stats_name(s, i), &row, &column);
         width = (all || row.len == 0) && columns > width && columns <= 60 ? columns : width;
     }
     for (size_t i = 0; i < s->count; i++) {
-        split(stats_name(s, i), &row, &column);
+        split_row(stats_name(s, i), &row, &column);
         if (!all && row.len > 0) {
             continue;
         }
@@ -100,7 +100,7 @@ static void put_flat(const struct ctl *c, const struct stats *s, bool all)
 }
 
 /* The fields of a row, of which the lines follow one another from the i-th on. */
-static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
+static size_t put_row(const struct ctl *c, const struct stats_table *t, size_t i)
 {
     struct span row, column, other;
     struct span name[COLUMNS_MAX];
@@ -108,11 +108,11 @@ static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
 
     memset(name, 0, sizeof(name));
     memset(value, 0, sizeof(value));
-    split(stats_name(t->s, i), &row, &column);
+    split_row(stats_name(t->s, i), &row, &column);
     for (other = row; i < t->s->count; i++) {
         unsigned n;
 
-        split(stats_name(t->s, i), &other, &column);
+        split_row(stats_name(t->s, i), &other, &column);
         if (!span_eq(other, row)) {
             break;
         }
@@ -142,7 +142,7 @@ static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
 
 static void put_table(const struct ctl *c, const struct stats *s)
 {
-    struct table t = {.s = s};
+    struct stats_table t = {.s = s};
     size_t i = 0;
 
     lay_out(c, &t);
@@ -160,7 +160,7 @@ static void put_table(const struct ctl *c, const struct stats *s)
     while (i < s->count) {
         struct span row, column;
 
-        split(stats_name(s, i), &row, &column);
+        split_row(stats_name(s, i), &row, &column);
         i = row.len == 0 ? i + 1 : put_row(c, &t, i);
     }
 }
@@ -175,7 +175,7 @@ static void put_json(const struct ctl *c, const struct stats *s)
     for (size_t i = 0; i < s->count; i++) {
         struct span row, column;
 
-        split(stats_name(s, i), &row, &column);
+        split_row(stats_name(s, i), &row, &column);
         if (open.len > 0 && !span_eq(open, row)) {
             json_end(&j, '{');
             open.len = 0;
@@ -196,7 +196,7 @@ static void put_json(const struct ctl *c, const struct stats *s)
 /* ---- asking ------------------------------------------------------------------------------ */
 
 /* A statistic of our own making. False: no memory, or too long. */
-static bool add(struct stats *s, uint64_t row, struct span column, struct span value)
+static bool add_stat(struct stats *s, uint64_t row, struct span column, struct span value)
 {
     char line[4096];
     int len = snprintf(line, sizeof(line), "STAT %" PRIu64 ":%.*s %.*s", row,
@@ -225,7 +225,7 @@ static bool take_fields(struct stats *s, struct span line, uint64_t number)
         line = rest;
     }
     while (answer_field(&line, &name, &value)) {
-        if (!add(s, row, name.len > 0 ? name : span_str("count"), value)) {
+        if (!add_stat(s, row, name.len > 0 ? name : span_str("count"), value)) {
             return false;
         }
         is_row = true;
@@ -320,8 +320,8 @@ static enum ctl_status show_answer(struct ctl *c, const char *text, const struct
 }
 
 /* "reset" is a command of its own; what else there is follows the section. */
-static enum ctl_status section(struct ctl *c, const struct words *args, const char *name,
-                               const struct switched *by)
+static enum ctl_status show_section(struct ctl *c, const struct ctl_words *args,
+                                    const char *name, const struct switched *by)
 {
     char line[256];
 
@@ -335,26 +335,26 @@ static enum ctl_status section(struct ctl *c, const struct words *args, const ch
     return show_answer(c, line, by);
 }
 
-int cmd_latency(struct ctl *c, const struct words *args)
+int cmd_latency(struct ctl *c, const struct ctl_words *args)
 {
     static const struct switched by = {"latency_stats", {"no", "off"}, "yes"};
 
-    return section(c, args, "latency", &by);
+    return show_section(c, args, "latency", &by);
 }
 
-int cmd_hotkeys(struct ctl *c, const struct words *args)
+int cmd_hotkeys(struct ctl *c, const struct ctl_words *args)
 {
     static const struct switched by = {"hotkeys", {"0", "0"}, "100"};
 
-    return section(c, args, "hotkeys", &by);
+    return show_section(c, args, "hotkeys", &by);
 }
 
-int cmd_bigkeys(struct ctl *c, const struct words *args)
+int cmd_bigkeys(struct ctl *c, const struct ctl_words *args)
 {
-    return section(c, args, "bigkeys", NULL);
+    return show_section(c, args, "bigkeys", NULL);
 }
 
-int cmd_slowlog(struct ctl *c, const struct words *args)
+int cmd_slowlog(struct ctl *c, const struct ctl_words *args)
 {
     static const struct switched by = {"slowlog_us", {"0", "-1"}, "10000"};
     char line[256];

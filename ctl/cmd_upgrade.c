@@ -52,7 +52,7 @@ static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
     }
 }
 
-static enum ctl_status tell(struct ctl *c, const struct stats *s)
+static enum ctl_status tell_upgrade(struct ctl *c, const struct stats *s)
 {
     struct json j = ctl_json(c);
     struct span state = {0};
@@ -81,7 +81,7 @@ static enum ctl_status tell(struct ctl *c, const struct stats *s)
                                  : ctl_fail(c, CTL_NO, "it has not taken the items over");
 }
 
-int cmd_upgrade(struct ctl *c, const struct words *args)
+int cmd_upgrade(struct ctl *c, const struct ctl_words *args)
 {
     struct stats s;
     enum ctl_status status = ask_done(c, ask_words(c, args, false));
@@ -92,7 +92,7 @@ int cmd_upgrade(struct ctl *c, const struct words *args)
     stats_init(&s);
     status = wait_for_end(c, &s);
     if (status == CTL_OK) {
-        status = tell(c, &s);
+        status = tell_upgrade(c, &s);
     }
     stats_fini(&s);
     return status;

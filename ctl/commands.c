@@ -15,10 +15,10 @@ static bool has_left(FILE *out)
     return poll(&p, 1, 0) == 1 && (p.revents & POLLERR) != 0;
 }
 
-int command_run(struct ctl *c, const struct words *args)
+int command_run(struct ctl *c, const struct ctl_words *args)
 {
     enum command_id id = ctl_command_find(args->word[0].ptr);
-    const struct command_row *row;
+    const struct ctl_command_row *row;
     unsigned given = args->count - 1;
     int status;
 

@@ -4,10 +4,10 @@
 #define MAYFLY_CTL_COMMANDS_H
 
 struct ctl;
-struct words;
+struct ctl_words;
 
 #define COMMAND(id, args, least, most, words_, help)                                           \
-    int cmd_##id(struct ctl *c, const struct words *args_);
+    int cmd_##id(struct ctl *c, const struct ctl_words *args_);
 #include "ctl/commands.def"
 #undef COMMAND
 
@@ -15,6 +15,6 @@ struct words;
  * Run a command line: options were read to c->options, args begins with the command's name.
  * Returns an enum ctl_status; what went wrong is in c->why.
  */
-int command_run(struct ctl *c, const struct words *args);
+int command_run(struct ctl *c, const struct ctl_words *args);
 
 #endif

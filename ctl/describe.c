@@ -16,7 +16,7 @@ int describe_brief_len(const char *help)
 
 /* ---- help -------------------------------------------------------------------------------- */
 
-static void put_option(FILE *out, const struct option_row *row)
+static void put_option(FILE *out, const struct ctl_option_row *row)
 {
     char letter[4] = "";
     char left[64];
@@ -43,7 +43,7 @@ void describe_help(FILE *out)
           "Commands:\n",
           out);
     for (unsigned id = 0; id < COMMAND_COUNT; id++) {
-        const struct command_row *row = &ctl_commands[id];
+        const struct ctl_command_row *row = &ctl_commands[id];
 
         fprintf(out, "  %-10s %.*s\n", row->name, describe_brief_len(row->help), row->help);
     }
@@ -60,7 +60,7 @@ void describe_help(FILE *out)
 
 void describe_command(FILE *out, enum command_id id)
 {
-    const struct command_row *row = &ctl_commands[id];
+    const struct ctl_command_row *row = &ctl_commands[id];
     bool has_options = false;
 
     fprintf(out, "usage: mayflyctl [OPTION...] %s%s%s\n\n%s\n", row->name,
@@ -74,7 +74,7 @@ void describe_command(FILE *out, enum command_id id)
     }
 }
 
-int cmd_help(struct ctl *c, const struct words *args)
+int cmd_help(struct ctl *c, const struct ctl_words *args)
 {
     enum command_id id = COMMAND_COUNT;
 

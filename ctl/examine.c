@@ -162,7 +162,7 @@ bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_
     return is_done;
 }
 
-static enum verdict verdict_of(const struct snap_fault *fault)
+static enum check_verdict verdict_of(const struct snap_fault *fault)
 {
     switch (fault->kind) {
     case SNAP_FINE:
@@ -180,7 +180,7 @@ static enum verdict verdict_of(const struct snap_fault *fault)
     }
 }
 
-static enum verdict verdict_of_logs(const struct examined_logs *l)
+static enum check_verdict verdict_of_logs(const struct examined_logs *l)
 {
     if (l->end == KEYCHAIN_DONE) {
         return VERDICT_WHOLE;
@@ -189,10 +189,10 @@ static enum verdict verdict_of_logs(const struct examined_logs *l)
                                                                       : VERDICT_DAMAGED;
 }
 
-enum verdict examine_verdict(const struct examined *x)
+enum check_verdict examine_verdict(const struct examined *x)
 {
-    enum verdict of_file = verdict_of(&x->fault);
-    enum verdict of_logs = verdict_of_logs(&x->logs);
+    enum check_verdict of_file = verdict_of(&x->fault);
+    enum check_verdict of_logs = verdict_of_logs(&x->logs);
 
     return of_file > of_logs ? of_file : of_logs;
 }

@@ -13,7 +13,7 @@
 #include "lib/snapshot/decode.h"
 
 /* What a file is, as its exit status says it; the worst of several files is the greatest. */
-enum verdict {
+enum check_verdict {
     VERDICT_WHOLE = 0,
     VERDICT_DAMAGED = 1,
     VERDICT_OTHER = 65,     /* EX_DATAERR: not a snapshot, or one that is not read here */
@@ -62,7 +62,7 @@ static inline bool examine_is_log(const struct examined *x)
 }
 
 /* Of the file itself, and with the logs of it. */
-enum verdict examine_verdict(const struct examined *x);
+enum check_verdict examine_verdict(const struct examined *x);
 
 /*
  * How many items the start of a server with load=salvage would bring back now: those before the

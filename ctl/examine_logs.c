@@ -19,7 +19,7 @@ static void fails(struct examined_logs *l, int error)
 }
 
 /* Folder and name of a path. False: it is too long. */
-static bool split(const char *path, char dir[PATH_MAX], const char **name)
+static bool split_path(const char *path, char dir[PATH_MAX], const char **name)
 {
     const char *slash = strrchr(path, '/');
     int n = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
@@ -89,7 +89,7 @@ bool examine_logs(struct examined_logs *l, const char *path, const struct snap_h
     if (h->log == 0) {
         return true;
     }
-    if (!split(path, dir, &c.base)) {
+    if (!split_path(path, dir, &c.base)) {
         fails(l, ENAMETOOLONG);
         return true;
     }

@@ -59,7 +59,7 @@ static char *next_option(const char *text, int state)
 
     next = state == 0 ? 0 : next;
     while (next < OPT_COUNT) {
-        const struct option_row *row = &ctl_options[next++];
+        const struct ctl_option_row *row = &ctl_options[next++];
         char name[64];
 
         snprintf(name, sizeof(name), "--%s", row->name);

@@ -41,9 +41,9 @@ static enum ctl_status check_options(struct ctl *c)
     return CTL_OK;
 }
 
-static int run(struct ctl *c, const struct words *line)
+static int run_line(struct ctl *c, const struct ctl_words *line)
 {
-    struct words args;
+    struct ctl_words args;
     enum ctl_status status;
 
     if (!options_read(&c->options, line, true, &args, c->why, sizeof(c->why))) {
@@ -73,7 +73,7 @@ static int run(struct ctl *c, const struct words *line)
 int main(int argc, char **argv)
 {
     struct ctl c = {.out = stdout, .is_terminal = isatty(STDOUT_FILENO) != 0};
-    struct words line = {0};
+    struct ctl_words line = {0};
     const bool is_check = strcmp(program_invocation_short_name, "mayfly-check") == 0;
     int status;
 
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
             span_str(is_check && strcmp(argv[i], "-h") == 0 ? "--help" : argv[i]);
     }
     options_init(&c.options);
-    status = run(&c, &line);
+    status = run_line(&c, &line);
     ctl_report(&c);
     ask_disconnect(&c);
     if (fflush(stdout) != 0 && errno != EPIPE && status == CTL_OK) {

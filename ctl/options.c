@@ -10,7 +10,7 @@
 #include "ctl/show.h"
 #include "lib/base/num.h"
 
-const struct command_row ctl_commands[COMMAND_COUNT] = {
+const struct ctl_command_row ctl_commands[COMMAND_COUNT] = {
 #define COMMAND(id, args, least, most, words, help)                                            \
     [COMMAND_##id] = {#id, args, least, most, words, help, cmd_##id},
 #include "ctl/commands.def"
@@ -20,7 +20,7 @@ const struct command_row ctl_commands[COMMAND_COUNT] = {
 #define ANY      OPTION_ANY
 #define FOR(cmd) ((uint64_t)1 << COMMAND_##cmd)
 
-const struct option_row ctl_options[OPT_COUNT] = {
+const struct ctl_option_row ctl_options[OPT_COUNT] = {
 #define OPTION(id, letter, name, kind, arg, value, who, help)                                  \
     [OPT_##id] = {letter, KIND_##kind, name, arg, value, who, help},
 #include "ctl/options.def"
@@ -75,7 +75,7 @@ static bool read_whole(const char *text, bool is_bytes, uint64_t *out)
     return true;
 }
 
-static bool set(struct options *o, enum option_id id, const char *value)
+static bool set_option(struct options *o, enum ctl_option_id id, const char *value)
 {
     bool is_ok = false;
 
@@ -102,14 +102,14 @@ void options_init(struct options *o)
     memset(o, 0, sizeof(*o));
     for (unsigned id = 0; id < OPT_COUNT; id++) {
         if (ctl_options[id].value != NULL) {
-            must(set(o, (enum option_id)id, ctl_options[id].value));
+            must(set_option(o, (enum ctl_option_id)id, ctl_options[id].value));
         }
     }
 }
 
 /* ---- the command line -------------------------------------------------------------------- */
 
-static enum option_id find_long(const char *name, size_t len)
+static enum ctl_option_id find_long(const char *name, size_t len)
 {
     unsigned id;
 
@@ -119,10 +119,10 @@ static enum option_id find_long(const char *name, size_t len)
             break;
         }
     }
-    return (enum option_id)id;
+    return (enum ctl_option_id)id;
 }
 
-static enum option_id find_letter(char letter)
+static enum ctl_option_id find_letter(char letter)
 {
     unsigned id;
 
@@ -131,12 +131,12 @@ static enum option_id find_letter(char letter)
             break;
         }
     }
-    return (enum option_id)id;
+    return (enum ctl_option_id)id;
 }
 
 struct reading {
     struct options *o;
-    const struct words *line;
+    const struct ctl_words *line;
     unsigned next; /* the word that is read next */
     bool may_connect;
     char *why;
@@ -144,9 +144,9 @@ struct reading {
 };
 
 /* One option was found; value: what follows it in its word, or NULL. */
-static bool take(struct reading *r, enum option_id id, const char *value)
+static bool take_option(struct reading *r, enum ctl_option_id id, const char *value)
 {
-    const struct option_row *row = &ctl_options[id];
+    const struct ctl_option_row *row = &ctl_options[id];
     static const char *const wants[] = {
         [KIND_FLAG] = "nothing",
         [KIND_TEXT] = "a text",
@@ -167,7 +167,7 @@ static bool take(struct reading *r, enum option_id id, const char *value)
         }
         value = r->line->word[r->next++].ptr;
     }
-    if ((row->kind == KIND_FLAG && value != NULL) || !set(r->o, id, value)) {
+    if ((row->kind == KIND_FLAG && value != NULL) || !set_option(r->o, id, value)) {
         snprintf(r->why, r->why_bytes, "--%s wants %s, not \"%s\"", row->name, wants[row->kind],
                  value);
         return false;
@@ -239,36 +239,36 @@ static void refuse_long(struct reading *r, const char *name, size_t len)
 static bool read_long(struct reading *r, const char *text)
 {
     size_t len = strcspn(text, "=");
-    enum option_id id = find_long(text, len);
+    enum ctl_option_id id = find_long(text, len);
 
     if (id == OPT_COUNT) {
         refuse_long(r, text, len);
         return false;
     }
-    return take(r, id, text[len] == '=' ? text + len + 1 : NULL);
+    return take_option(r, id, text[len] == '=' ? text + len + 1 : NULL);
 }
 
 static bool read_letters(struct reading *r, const char *text)
 {
     for (; *text != '\0'; text++) {
-        enum option_id id = find_letter(*text);
+        enum ctl_option_id id = find_letter(*text);
 
         if (id == OPT_COUNT) {
             snprintf(r->why, r->why_bytes, "there is no option -%c", *text);
             return false;
         }
         if (ctl_options[id].kind != KIND_FLAG) {
-            return take(r, id, text[1] != '\0' ? text + 1 : NULL);
+            return take_option(r, id, text[1] != '\0' ? text + 1 : NULL);
         }
-        if (!take(r, id, NULL)) {
+        if (!take_option(r, id, NULL)) {
             return false;
         }
     }
     return true;
 }
 
-bool options_read(struct options *o, const struct words *line, bool may_connect,
-                  struct words *left, char *why, size_t why_bytes)
+bool options_read(struct options *o, const struct ctl_words *line, bool may_connect,
+                  struct ctl_words *left, char *why, size_t why_bytes)
 {
     struct reading r = {o, line, 0, may_connect, why, why_bytes};
     bool is_over = false;
@@ -294,7 +294,7 @@ bool options_read(struct options *o, const struct words *line, bool may_connect,
 bool options_fit(const struct options *o, enum command_id command, char *why, size_t why_bytes)
 {
     for (unsigned id = 0; id < OPT_COUNT; id++) {
-        if (option_is_given(o, (enum option_id)id) &&
+        if (option_is_given(o, (enum ctl_option_id)id) &&
             (ctl_options[id].who >> command & 1) == 0) {
             snprintf(why, why_bytes, "--%s does not go with %s", ctl_options[id].name,
                      ctl_commands[command].name);
@@ -344,7 +344,8 @@ static const char *take_quoted(struct span line, size_t *at, char **store)
     return NULL;
 }
 
-bool words_split(struct words *w, struct span line, char *store, char *why, size_t why_bytes)
+bool words_split(struct ctl_words *w, struct span line, char *store, char *why,
+                 size_t why_bytes)
 {
     size_t at = 0;
 

@@ -24,18 +24,18 @@ enum command_id {
 };
 
 struct ctl;
-struct words;
+struct ctl_words;
 
-struct command_row {
+struct ctl_command_row {
     const char *name;
     const char *args;
     unsigned least, most;
     const char *words;
     const char *help;
-    int (*run)(struct ctl *c, const struct words *args); /* enum ctl_status */
+    int (*run)(struct ctl *c, const struct ctl_words *args); /* enum ctl_status */
 };
 
-extern const struct command_row ctl_commands[COMMAND_COUNT];
+extern const struct ctl_command_row ctl_commands[COMMAND_COUNT];
 
 /* The command of that name; COMMAND_COUNT: there is none. */
 enum command_id ctl_command_find(const char *name);
@@ -49,9 +49,9 @@ const char *ctl_command_near(const char *name);
  */
 bool ctl_word_near(enum command_id id, struct span given, char near[EDITS_NAME_MAX + 1]);
 
-enum option_kind { KIND_FLAG, KIND_TEXT, KIND_SECONDS, KIND_COUNT, KIND_BYTES };
+enum ctl_option_kind { KIND_FLAG, KIND_TEXT, KIND_SECONDS, KIND_COUNT, KIND_BYTES };
 
-enum option_id {
+enum ctl_option_id {
 #define OPTION(id, letter, name, kind, arg, value, who, help) OPT_##id,
 #include "ctl/options.def"
 #undef OPTION
@@ -60,9 +60,9 @@ enum option_id {
 
 #define OPTION_ANY UINT64_MAX /* every command, and none */
 
-struct option_row {
+struct ctl_option_row {
     char letter;
-    enum option_kind kind;
+    enum ctl_option_kind kind;
     const char *name;
     const char *arg;
     const char *value;
@@ -70,7 +70,7 @@ struct option_row {
     const char *help;
 };
 
-extern const struct option_row ctl_options[OPT_COUNT];
+extern const struct ctl_option_row ctl_options[OPT_COUNT];
 
 typedef bool option_FLAG;
 typedef const char *option_TEXT; /* [borrowed] of the command line */
@@ -84,13 +84,13 @@ struct options {
 #undef OPTION
 };
 
-static inline bool option_is_given(const struct options *o, enum option_id id)
+static inline bool option_is_given(const struct options *o, enum ctl_option_id id)
 {
     return (o->given >> id & 1) != 0;
 }
 
 /* Is it an option of this command, rather than one of all? */
-static inline bool option_goes_with(const struct option_row *row, enum command_id id)
+static inline bool option_goes_with(const struct ctl_option_row *row, enum command_id id)
 {
     return row->who != OPTION_ANY && (row->who >> id & 1) != 0;
 }
@@ -98,7 +98,7 @@ static inline bool option_goes_with(const struct option_row *row, enum command_i
 #define WORDS_MAX 1024
 
 /* The words of a line, without options. */
-struct words {
+struct ctl_words {
     unsigned count;
     struct span
         word[WORDS_MAX]; /* [borrowed]; NUL-terminated, but may have other NULs within */
@@ -112,8 +112,8 @@ void options_init(struct options *o);
  * left. False: something is wrong, told in why. A global option at a prompt is wrong, unless
  * may_connect.
  */
-bool options_read(struct options *o, const struct words *line, bool may_connect,
-                  struct words *left, char *why, size_t why_bytes);
+bool options_read(struct options *o, const struct ctl_words *line, bool may_connect,
+                  struct ctl_words *left, char *why, size_t why_bytes);
 
 /* Does every option that was given go with this command? */
 bool options_fit(const struct options *o, enum command_id command, char *why, size_t why_bytes);
@@ -123,6 +123,7 @@ bool options_fit(const struct options *o, enum command_id command, char *why, si
  * the escapes of show.h and '...' none; a backslash before a byte. The words are written to
  * store, which has room for line.len + 1 bytes. False: told in why.
  */
-bool words_split(struct words *w, struct span line, char *store, char *why, size_t why_bytes);
+bool words_split(struct ctl_words *w, struct span line, char *store, char *why,
+                 size_t why_bytes);
 
 #endif

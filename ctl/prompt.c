@@ -21,9 +21,9 @@ static bool is_any(struct span word, const char *const *list)
 }
 
 /* Run a line with the options of the command line, of which it may change its own. */
-static void run_line(struct ctl *c, const struct options *given, const struct words *line)
+static void run_line(struct ctl *c, const struct options *given, const struct ctl_words *line)
 {
-    struct words args;
+    struct ctl_words args;
 
     c->options = *given;
     c->why[0] = '\0';
@@ -65,7 +65,7 @@ int prompt_run(struct ctl *c)
     ctl_catch_signals();
     line_begin(c);
     while ((text = line_next("mayfly> ")) != NULL) {
-        struct words line;
+        struct ctl_words line;
         char *store = mem_alloc(strlen(text) + 1);
         char why[200];
         bool is_over = false;

@@ -13,7 +13,7 @@ const struct figure_row figure_rows[FIGURE_COUNT] = {
 #undef FIGURE
 };
 
-void sample_init(struct sample *s)
+void sample_init(struct stats_sample *s)
 {
     memset(s, 0, sizeof(*s));
     stats_init(&s->general);
@@ -22,7 +22,7 @@ void sample_init(struct sample *s)
     stats_init(&s->moves);
 }
 
-void sample_fini(struct sample *s)
+void sample_fini(struct stats_sample *s)
 {
     stats_fini(&s->general);
     stats_fini(&s->shards);
@@ -31,7 +31,7 @@ void sample_fini(struct sample *s)
 }
 
 /* "first:rest"; false: there is no colon. */
-static bool split(struct span name, struct span *first, struct span *rest)
+static bool split_name(struct span name, struct span *first, struct span *rest)
 {
     const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
 
@@ -48,10 +48,10 @@ static bool split_shard(struct span name, uint32_t *shard, struct span *rest)
 {
     struct span number;
 
-    return split(name, &number, rest) && num_u32(number, shard) == MF_OK;
+    return split_name(name, &number, rest) && num_u32(number, shard) == MF_OK;
 }
 
-double sample_sum(const struct sample *s, const char *name)
+double sample_sum(const struct stats_sample *s, const char *name)
 {
     double sum = 0;
 
@@ -138,7 +138,7 @@ static void derive_rates(struct shard_sample *one, const struct shard_sample *be
         gets > 0 ? 100 * grown(one->hits, before->hits) / gets : (double)NAN;
 }
 
-static void add_up(struct sample *s)
+static void add_up(struct stats_sample *s)
 {
     for (unsigned i = 0; i < s->shard_count; i++) {
         const struct shard_sample *one = &s->shard[i];
@@ -162,7 +162,7 @@ static void add_up(struct sample *s)
     s->all.figure[FIGURE_hit_pct] = NAN;
 }
 
-void sample_derive(struct sample *s, const struct sample *before)
+void sample_derive(struct stats_sample *s, const struct stats_sample *before)
 {
     double seconds = before != NULL ? s->at_s - before->at_s : 0;
     struct shard_sample whole;
@@ -211,7 +211,7 @@ void sample_derive(struct sample *s, const struct sample *before)
 /* ---- latency ----------------------------------------------------------------------------- */
 
 /* The kind of that name, new if need be; NULL: no room for it. */
-static struct latency_sample *kind_of(struct sample *s, struct span name)
+static struct latency_sample *kind_of(struct stats_sample *s, struct span name)
 {
     struct latency_sample *l;
 
@@ -229,7 +229,7 @@ static struct latency_sample *kind_of(struct sample *s, struct span name)
     return l;
 }
 
-void sample_read_latency(struct sample *s, const struct stats *answer)
+void sample_read_latency(struct stats_sample *s, const struct stats *answer)
 {
     s->latency_count = 0;
     for (size_t i = 0; i < answer->count; i++) {
@@ -238,7 +238,7 @@ void sample_read_latency(struct sample *s, const struct stats *answer)
         struct latency_sample *l;
         double v;
 
-        if (!split(name, &kind, &what) || kind.len == 0 ||
+        if (!split_name(name, &kind, &what) || kind.len == 0 ||
             !num_fraction(stats_value(answer, i), &v) || (l = kind_of(s, kind)) == NULL) {
             continue;
         }
@@ -254,7 +254,8 @@ void sample_read_latency(struct sample *s, const struct stats *answer)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample *before)
+enum ctl_status sample_take(struct ctl *c, struct stats_sample *s,
+                            const struct stats_sample *before)
 {
     struct stats latency;
     enum ctl_status status = ask_stats(c, "", &s->general);

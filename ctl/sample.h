@@ -51,7 +51,7 @@ struct latency_sample {
     double count;
 };
 
-struct sample {
+struct stats_sample {
     double at_s; /* monotonic */
     struct stats general, shards;
     struct stats replication; /* empty: the server does not tell */
@@ -64,20 +64,21 @@ struct sample {
 };
 
 /* Storage of the caller, which is large: not for the stack. */
-void sample_init(struct sample *s);
-void sample_fini(struct sample *s);
+void sample_init(struct stats_sample *s);
+void sample_fini(struct stats_sample *s);
 
 /*
  * Ask the server. before: the last one, or NULL; without it what is per second, and the hit
  * ratio of an interval, are not known.
  */
-enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample *before);
+enum ctl_status sample_take(struct ctl *c, struct stats_sample *s,
+                            const struct stats_sample *before);
 
 /* The same from answers that are there already: general and shards are filled in. */
-void sample_derive(struct sample *s, const struct sample *before);
+void sample_derive(struct stats_sample *s, const struct stats_sample *before);
 
 /* Read an answer to `stats latency`. */
-void sample_read_latency(struct sample *s, const struct stats *answer);
+void sample_read_latency(struct stats_sample *s, const struct stats *answer);
 
 /*
  * By an answer to `stats moves`: do items go to other shards? The share of them that has, 0 to
@@ -87,6 +88,6 @@ bool sample_is_moving(const struct stats *moves);
 double sample_move_share(const struct stats *moves);
 
 /* The sum over all shards of a line of `stats shards`. */
-double sample_sum(const struct sample *s, const char *name);
+double sample_sum(const struct stats_sample *s, const char *name);
 
 #endif

@@ -15,8 +15,8 @@ void sheet_clear(struct sheet *s, unsigned rows, unsigned columns)
     memset(s->cell, 0, sizeof(s->cell));
 }
 
-static unsigned put(struct sheet *s, unsigned row, unsigned column, enum sheet_style style,
-                    const char *text)
+static unsigned put_cell(struct sheet *s, unsigned row, unsigned column, enum sheet_style style,
+                         const char *text)
 {
     struct span rest = span_str(text);
 
@@ -47,7 +47,7 @@ unsigned sheet_put(struct sheet *s, unsigned row, unsigned column, enum sheet_st
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    return put(s, row, column, style, text);
+    return put_cell(s, row, column, style, text);
 }
 
 void sheet_put_right(struct sheet *s, unsigned row, unsigned end, enum sheet_style style,
@@ -55,7 +55,7 @@ void sheet_put_right(struct sheet *s, unsigned row, unsigned end, enum sheet_sty
 {
     unsigned width = (unsigned)show_columns(span_str(text), true);
 
-    (void)put(s, row, width < end ? end - width : 0, style, text);
+    (void)put_cell(s, row, width < end ? end - width : 0, style, text);
 }
 
 void sheet_style(struct sheet *s, unsigned row, unsigned begin, unsigned end,

@@ -20,7 +20,7 @@ static void remember(struct top *t, enum top_past what, double v)
 enum ctl_status top_round(struct top *t)
 {
     unsigned next = 1 - t->last;
-    const struct sample *before = t->rounds > 0 ? &t->sample[t->last] : NULL;
+    const struct stats_sample *before = t->rounds > 0 ? &t->sample[t->last] : NULL;
     enum ctl_status status = sample_take(t->c, &t->sample[next], before);
     const double *all;
 
@@ -133,7 +133,7 @@ void top_number(char text[UNIT_TEXT_BYTES], enum unit unit, double v)
 
 static void put_line(const struct top *t)
 {
-    const struct sample *s = &t->sample[t->last];
+    const struct stats_sample *s = &t->sample[t->last];
     FILE *out = t->c->out;
     time_t now = time(NULL);
     char text[UNIT_TEXT_BYTES];
@@ -179,7 +179,7 @@ static void put_role(struct json *j, const struct stats *s)
 
 static void put_json(const struct top *t)
 {
-    const struct sample *s = &t->sample[t->last];
+    const struct stats_sample *s = &t->sample[t->last];
     struct json j;
 
     json_init_lines(&j, t->c->out);
@@ -243,7 +243,7 @@ static bool find_sort(const char *text, enum figure_id *sort)
     return false;
 }
 
-static enum ctl_status run(struct top *t)
+static enum ctl_status run_top(struct top *t)
 {
     struct ctl *c = t->c;
 
@@ -253,7 +253,7 @@ static enum ctl_status run(struct top *t)
     return put_rounds(t, c->options.count);
 }
 
-int cmd_top(struct ctl *c, const struct words *args)
+int cmd_top(struct ctl *c, const struct ctl_words *args)
 {
     struct top *t = mem_zalloc(sizeof(*t));
     char server[300];
@@ -282,7 +282,7 @@ int cmd_top(struct ctl *c, const struct words *args)
         }
     }
     if (status == CTL_OK) {
-        status = run(t);
+        status = run_top(t);
     }
     if (ctl_is_interrupted()) {
         c->why[0] = '\0';

@@ -18,8 +18,8 @@ enum top_past { PAST_OPS, PAST_HITS, PAST_EXPIRED, PAST_EVICTED, PAST_COUNT };
 
 struct top {
     struct ctl *c;
-    struct sample sample[2]; /* the last one, and the one before */
-    unsigned last;           /* which of them */
+    struct stats_sample sample[2]; /* the last one, and the one before */
+    unsigned last;                 /* which of them */
     uint64_t rounds;
     double past[PAST_COUNT][TOP_PAST]; /* the oldest first */
     unsigned past_count;

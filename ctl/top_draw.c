@@ -21,14 +21,14 @@ unsigned top_room(unsigned rows)
 
 /* ---- head -------------------------------------------------------------------------------- */
 
-static double get(const struct sample *s, const char *name)
+static double get(const struct stats_sample *s, const char *name)
 {
     return stats_get(&s->general, name);
 }
 
 static void draw_title(const struct top *t, struct sheet *s)
 {
-    const struct sample *now = &t->sample[t->last];
+    const struct stats_sample *now = &t->sample[t->last];
     char up[UNIT_TEXT_BYTES], every[UNIT_TEXT_BYTES];
     struct span version = span_str("?");
     unsigned x;
@@ -62,7 +62,7 @@ static void draw_bar(struct sheet *s, unsigned row, const char *label, double sh
     (void)sheet_put(s, row, x, SHEET_PLAIN, "] %s", words);
 }
 
-static void draw_memory(const struct sample *now, struct sheet *s, unsigned row)
+static void draw_memory(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
     double limit = get(now, "limit_maxbytes");
     double held = now->shard_count > 0 ? sample_sum(now, "resident_bytes") : get(now, "bytes");
@@ -75,7 +75,7 @@ static void draw_memory(const struct sample *now, struct sheet *s, unsigned row)
     draw_bar(s, row, "memory", limit > 0 ? held / limit : 0, words, held > 1.05 * limit);
 }
 
-static void draw_connections(const struct sample *now, struct sheet *s, unsigned row)
+static void draw_connections(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
     double most = get(now, "max_connections");
     double open = get(now, "curr_connections");
@@ -112,7 +112,7 @@ static void draw_aside(struct sheet *s, unsigned row, const char *text)
 }
 
 /* At the right end of a row: the role, unless it is a primary that nobody follows. */
-static void draw_role(const struct sample *now, struct sheet *s, unsigned row)
+static void draw_role(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
     const struct stats *r = &now->replication;
     struct span role = {0};
@@ -146,7 +146,7 @@ static void draw_role(const struct sample *now, struct sheet *s, unsigned row)
     sheet_put_right(s, row, s->columns, is_bad ? SHEET_BAD : SHEET_DIM, text);
 }
 
-static void draw_latency(const struct sample *now, struct sheet *s, unsigned row)
+static void draw_latency(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
     unsigned x = LABEL;
 
@@ -173,7 +173,7 @@ static void draw_latency(const struct sample *now, struct sheet *s, unsigned row
 }
 
 /* How far items are that go to other shards. */
-static void draw_move(const struct sample *now, struct sheet *s, unsigned row)
+static void draw_move(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
     struct span waits_for = {0};
     bool is_bad;
@@ -191,7 +191,7 @@ static void draw_move(const struct sample *now, struct sheet *s, unsigned row)
 
 static void draw_head(const struct top *t, struct sheet *s)
 {
-    const struct sample *now = &t->sample[t->last];
+    const struct stats_sample *now = &t->sample[t->last];
     const double *all = now->all.figure;
     char text[2 * UNIT_TEXT_BYTES];
     char value[UNIT_TEXT_BYTES];
@@ -221,7 +221,7 @@ static const struct top *sorted;
 
 static int compare(const void *a, const void *b)
 {
-    const struct sample *now = &sorted->sample[sorted->last];
+    const struct stats_sample *now = &sorted->sample[sorted->last];
     unsigned i = *(const unsigned *)a;
     unsigned k = *(const unsigned *)b;
     double x = now->shard[i].figure[sorted->sort];
@@ -280,7 +280,7 @@ static void draw_titles(const struct top *t, struct sheet *s, unsigned row)
 
 static void draw_table(const struct top *t, struct sheet *s)
 {
-    const struct sample *now = &t->sample[t->last];
+    const struct stats_sample *now = &t->sample[t->last];
     static unsigned order[SAMPLE_SHARDS_MAX];
     unsigned room = top_room(s->rows);
 

@@ -12,17 +12,17 @@
 
 #define EACH_COMMAND(id) for (unsigned id = 0; id < COMMAND_COUNT; id++)
 #define EACH_OPTION(row)                                                                       \
-    for (const struct option_row *row = ctl_options; row < ctl_options + OPT_COUNT; row++)
+    for (const struct ctl_option_row *row = ctl_options; row < ctl_options + OPT_COUNT; row++)
 
 /* Is it an option of every command (COMMAND_COUNT), or one of this command? */
-static bool is_of(const struct option_row *row, unsigned id)
+static bool is_of(const struct ctl_option_row *row, unsigned id)
 {
     return id == COMMAND_COUNT ? row->who == OPTION_ANY : option_goes_with(row, id);
 }
 
 /* ---- the manual -------------------------------------------------------------------------- */
 
-static void roff_option(const struct option_row *row)
+static void roff_option(const struct ctl_option_row *row)
 {
     printf(".It ");
     if (row->letter != '\0') {
@@ -50,7 +50,7 @@ static void roff_commands(void)
 {
     EACH_COMMAND(id)
     {
-        const struct command_row *command = &ctl_commands[id];
+        const struct ctl_command_row *command = &ctl_commands[id];
         bool has_options = false;
 
         printf(".It Ic %s", command->name);
@@ -70,7 +70,7 @@ static void roff_commands(void)
 
 /* ---- completion -------------------------------------------------------------------------- */
 
-static bool wants_file(const struct option_row *row)
+static bool wants_file(const struct ctl_option_row *row)
 {
     return row->arg != NULL && (strcmp(row->arg, "FILE") == 0 || strcmp(row->arg, "PATH") == 0);
 }
@@ -156,7 +156,7 @@ static void zsh_text(const char *text, size_t len)
 }
 
 /* One form of an option: how it is typed, and what separates it from its argument. */
-static void zsh_form(const struct option_row *row, const char *typed, const char *separator)
+static void zsh_form(const struct ctl_option_row *row, const char *typed, const char *separator)
 {
     printf("        '%s%s[", typed, row->arg != NULL ? separator : "");
     zsh_text(row->help, strlen(row->help));

@@ -54,12 +54,12 @@ static void out_of_memory(struct conf_reader *r)
 /* ---- include ----------------------------------------------------------------------------- */
 
 /* The names of a folder that match the pattern, sorted by their bytes. */
-struct names {
+struct folder_names {
     char **items; /* owned, each */
     size_t count;
 };
 
-static void names_fini(struct names *n)
+static void names_fini(struct folder_names *n)
 {
     for (size_t i = 0; i < n->count; i++) {
         mem_free(n->items[i]);
@@ -67,7 +67,7 @@ static void names_fini(struct names *n)
     mem_free(n->items);
 }
 
-static bool add_name(struct names *n, const char *name)
+static bool add_name(struct folder_names *n, const char *name)
 {
     char **items = mem_realloc(n->items, (n->count + 1) * sizeof(*items));
 
@@ -89,7 +89,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* False: errno says why. Names are released in either case. */
-static bool list_folder(const char *folder, const char *pattern, struct names *n)
+static bool list_folder(const char *folder, const char *pattern, struct folder_names *n)
 {
     DIR *dir = opendir(folder);
     bool has_all = dir != NULL;
@@ -121,7 +121,7 @@ static bool list_folder(const char *folder, const char *pattern, struct names *n
 /* Read the files of a folder that match the pattern; there may be none. */
 static void include_folder(struct conf_reader *r, const char *folder, const char *pattern)
 {
-    struct names names = {NULL, 0};
+    struct folder_names names = {NULL, 0};
     char path[PATH_MAX];
 
     if (!list_folder(folder, pattern, &names)) {
@@ -151,7 +151,7 @@ static bool is_pattern(const char *text)
  * The value of an include: a file, a folder, or a folder and a pattern, relative to the folder
  * of the file in which it stands.
  */
-static void include(struct conf_reader *r, const char *value)
+static void include_path(struct conf_reader *r, const char *value)
 {
     const char *file = r->giver.place.file;
     const char *slash = strrchr(file, '/');
@@ -209,7 +209,7 @@ static void apply_line(struct conf_reader *r, const struct conf_line *line)
     }
     conf_line_value(line, value);
     if (span_is(line->name, "include")) {
-        include(r, value);
+        include_path(r, value);
     } else {
         option_apply_setting(&r->giver, line->name, value);
     }
@@ -300,7 +300,7 @@ static const char *take_text(struct conf_texts *texts, const char *path, struct 
 }
 
 /* Read the file; false after a message. unload() in either case. */
-static bool load(struct conf_reader *r, const char *path, struct loaded *l)
+static bool load_text(struct conf_reader *r, const char *path, struct loaded *l)
 {
     const char *why;
 
@@ -343,7 +343,7 @@ static void read_file(struct conf_reader *r, const char *path)
     }
     r->depth++;
     r->files++;
-    if (load(r, path, &file) && enter_file(r, path)) {
+    if (load_text(r, path, &file) && enter_file(r, path)) {
         r->named_by = "include";
         apply_text(r, file.text);
     }
@@ -389,7 +389,7 @@ int conf_read_memcached(struct settings *s, const char *path)
     struct loaded file;
 
     must_be_main();
-    if (load(&r, path, &file) && enter_file(&r, path)) {
+    if (load_text(&r, path, &file) && enter_file(&r, path)) {
         if (!conf_words_init(&words, file.text.len)) {
             out_of_memory(&r);
         } else {

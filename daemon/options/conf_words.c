@@ -11,7 +11,7 @@
 #include "lib/base/mem.h"
 
 /* Text of the file that is not yet a word, without comments; where the line stands now. */
-struct cut {
+struct words_cut {
     char *at;
     char *end;
 };
@@ -48,9 +48,9 @@ static bool is_space(char c)
 }
 
 /* Copy the line without comments, and without white space at its ends. */
-static struct cut cut_line(char *out, struct span line)
+static struct words_cut cut_line(char *out, struct span line)
 {
-    struct cut c = {out, out};
+    struct words_cut c = {out, out};
     bool is_comment = false;
 
     for (size_t i = 0; i < line.len; i++) {
@@ -91,7 +91,7 @@ static const char *refuse_active(char c, bool is_quoted, bool is_first)
 }
 
 /* Take what stands in quotes, to the closing one. Returns where the word goes on. */
-static const char *take_quoted(struct cut *c, char **out)
+static const char *take_quoted(struct words_cut *c, char **out)
 {
     const char quote = *c->at++;
 
@@ -115,7 +115,7 @@ static const char *take_quoted(struct cut *c, char **out)
 }
 
 /* Take a word. It gets shorter, never longer, so it is written over what it was made of. */
-static const char *take_word(struct cut *c, char **out)
+static const char *take_word(struct words_cut *c, char **out)
 {
     const char *begin = c->at;
     const char *why = NULL;
@@ -136,7 +136,7 @@ static const char *take_word(struct cut *c, char **out)
     return why;
 }
 
-static const char *take_words(struct conf_words *w, struct cut c, unsigned number)
+static const char *take_words(struct conf_words *w, struct words_cut c, unsigned number)
 {
     char *out = w->chars + w->used;
     const char *why = NULL;
@@ -155,7 +155,7 @@ static const char *take_words(struct conf_words *w, struct cut c, unsigned numbe
 }
 
 /* Is the line one that Debian's scripts leave out? *why: it is one that they do not know. */
-static bool is_left_out(struct cut c, const char **why)
+static bool is_left_out(struct words_cut c, const char **why)
 {
     const size_t len = (size_t)(c.end - c.at);
     size_t word = 0;
@@ -180,7 +180,7 @@ const char *conf_words_add(struct conf_words *w, struct span line, unsigned numb
 {
     const int argc = w->argc;
     const size_t used = w->used;
-    const struct cut c = cut_line(w->chars + used, line);
+    const struct words_cut c = cut_line(w->chars + used, line);
     const char *why = NULL;
 
     if (line.len > 0 && memchr(line.ptr, '\0', line.len) != NULL) {

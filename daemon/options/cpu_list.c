@@ -16,7 +16,7 @@
 
 _Static_assert(CPU_LIST_MAX == CPU_SETSIZE, "each of them is in a set");
 
-static MF_PRINTF(3, 4) bool refuse(char *why, size_t why_bytes, const char *format, ...)
+static MF_PRINTF(3, 4) bool refuse_list(char *why, size_t why_bytes, const char *format, ...)
 {
     va_list args;
 
@@ -77,15 +77,16 @@ bool cpu_list_parse(const char *text, struct cpu_list *list, char *why, size_t w
             }
         }
         if (!add_range(list, first, last, &seen)) {
-            return refuse(why, why_bytes, "\"%.40s\" has a CPU twice", text);
+            return refuse_list(why, why_bytes, "\"%.40s\" has a CPU twice", text);
         }
     } while (*p == ',');
     if (*p == '\0') {
         return true;
     }
 wrong:
-    return refuse(why, why_bytes, "\"%.40s\" is not a list of CPUs from 0 to %u, such as 0-3,8",
-                  text, CPU_LIST_MAX - 1);
+    return refuse_list(why, why_bytes,
+                       "\"%.40s\" is not a list of CPUs from 0 to %u, such as 0-3,8", text,
+                       CPU_LIST_MAX - 1);
 }
 
 /* The set as such a list, cut off where there is no room. */
@@ -121,12 +122,13 @@ bool cpu_list_check(const struct cpu_list *list, char *why, size_t why_bytes)
     /* Where pinning is not let through, setting what is there already is not either. */
     if (sched_getaffinity(0, sizeof(usable), &usable) != 0 ||
         sched_setaffinity(0, sizeof(usable), &usable) != 0) {
-        return refuse(why, why_bytes, "threads cannot be pinned here (%s)", strerror(errno));
+        return refuse_list(why, why_bytes, "threads cannot be pinned here (%s)",
+                           strerror(errno));
     }
     for (uint32_t i = 0; i < list->count; i++) {
         if (!CPU_ISSET(list->cpu[i], &usable)) {
             put_set(&usable, text, sizeof(text));
-            return refuse(
+            return refuse_list(
                 why, why_bytes,
                 "CPU %u does not exist, or this process may not use it (it may use %s)",
                 (unsigned)list->cpu[i], text);

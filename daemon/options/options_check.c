@@ -92,8 +92,8 @@ static void set_implied(struct settings *s)
 }
 
 /* A rule between options. Not holding: says that it is broken, by this option. */
-static MF_PRINTF(4, 5) bool rule(const struct settings *s, bool holds, enum option_id id,
-                                 const char *fmt, ...)
+static MF_PRINTF(4, 5) bool option_rule(const struct settings *s, bool holds, enum option_id id,
+                                        const char *fmt, ...)
 {
     char text[2 * OPTION_TEXT_BYTES];
     va_list args;
@@ -110,29 +110,33 @@ static MF_PRINTF(4, 5) bool rule(const struct settings *s, bool holds, enum opti
 static bool check_sasl(const struct settings *s)
 {
     return !s->sasl ||
-           (rule(s, s->auth_file == NULL, OPTION_sasl,
-                 "cannot be used with -Y: SASL is of the binary protocol, and a file of users "
-                 "of the ASCII protocol") &&
-            rule(s,
-                 s->protocol == PROTOCOL_BINARY ||
-                     setting_source(s, OPTION_protocol) == OPTION_DEFAULT,
-                 OPTION_protocol,
-                 "you cannot allow the ASCII protocol while using SASL (-S): use binary") &&
-            rule(s, s->udp_port == 0, OPTION_udp_port,
-                 "cannot enable UDP while using SASL (-S), which has no users there") &&
-            rule(s, BUILT_WITH_SASL, OPTION_sasl,
-                 "this server is not built with SASL support"));
+           (option_rule(
+                s, s->auth_file == NULL, OPTION_sasl,
+                "cannot be used with -Y: SASL is of the binary protocol, and a file of users "
+                "of the ASCII protocol") &&
+            option_rule(
+                s,
+                s->protocol == PROTOCOL_BINARY ||
+                    setting_source(s, OPTION_protocol) == OPTION_DEFAULT,
+                OPTION_protocol,
+                "you cannot allow the ASCII protocol while using SASL (-S): use binary") &&
+            option_rule(s, s->udp_port == 0, OPTION_udp_port,
+                        "cannot enable UDP while using SASL (-S), which has no users there") &&
+            option_rule(s, BUILT_WITH_SASL, OPTION_sasl,
+                        "this server is not built with SASL support"));
 }
 
 /* With authentication by text there must be no other way in. */
 static bool check_auth(const struct settings *s)
 {
     return s->auth_file == NULL ||
-           (rule(s, s->protocol == PROTOCOL_ASCII, OPTION_protocol,
-                 "you cannot allow the BINARY protocol while using a file of users (-Y): use "
-                 "ascii") &&
-            rule(s, s->udp_port == 0, OPTION_udp_port,
-                 "cannot use UDP with a file of users (-Y), who cannot log in there (-U 0)"));
+           (option_rule(
+                s, s->protocol == PROTOCOL_ASCII, OPTION_protocol,
+                "you cannot allow the BINARY protocol while using a file of users (-Y): use "
+                "ascii") &&
+            option_rule(
+                s, s->udp_port == 0, OPTION_udp_port,
+                "cannot use UDP with a file of users (-Y), who cannot log in there (-U 0)"));
 }
 
 /*
@@ -156,35 +160,36 @@ static bool check_tls(const struct settings *s)
     enum option_id given = s->ssl_enabled ? OPTION_ssl_enabled : first_given(s, "ssl-");
 
     given = given != OPTION_COUNT ? given : first_given(s, "replica-tls");
-    return rule(s, BUILT_WITH_TLS || given == OPTION_COUNT, given,
-                "this server is not built with TLS support") &&
+    return option_rule(s, BUILT_WITH_TLS || given == OPTION_COUNT, given,
+                       "this server is not built with TLS support") &&
            (!s->ssl_enabled ||
-            (rule(s, s->port != 0, OPTION_ssl_enabled,
-                  "cannot be used without a TCP port (-p 0)") &&
-             rule(s, s->ssl_chain_cert != NULL, OPTION_ssl_enabled,
-                  "cannot be used without a certificate (-o ssl_chain_cert=FILE)")));
+            (option_rule(s, s->port != 0, OPTION_ssl_enabled,
+                         "cannot be used without a TCP port (-p 0)") &&
+             option_rule(s, s->ssl_chain_cert != NULL, OPTION_ssl_enabled,
+                         "cannot be used without a certificate (-o ssl_chain_cert=FILE)")));
 }
 
 /* Metrics and confinement: a server that is to have them must not start without. */
 static bool check_built(const struct settings *s)
 {
-    return rule(s, BUILT_WITH_METRICS || s->metrics == NULL, OPTION_metrics,
-                "this server is not built with metrics") &&
-           rule(s, BUILT_WITH_SECCOMP || !s->drop_privileges, OPTION_drop_privileges,
-                "this server is not built with seccomp");
+    return option_rule(s, BUILT_WITH_METRICS || s->metrics == NULL, OPTION_metrics,
+                       "this server is not built with metrics") &&
+           option_rule(s, BUILT_WITH_SECCOMP || !s->drop_privileges, OPTION_drop_privileges,
+                       "this server is not built with seccomp");
 }
 
 static bool check_log(const struct settings *s)
 {
-    return rule(s,
-                s->log_to == NULL || s->log_to[0] == '/' || strcmp(s->log_to, "stderr") == 0 ||
-                    strcmp(s->log_to, "journal") == 0,
-                OPTION_log_to, "\"%.200s\" is neither stderr nor journal nor an absolute path",
-                s->log_to) &&
-           rule(s, s->log_file == NULL || s->log_file[0] == '/', OPTION_log_file,
-                "\"%.200s\" is not an absolute path", s->log_file) &&
-           rule(s, s->log_file == NULL || s->log_to == NULL, OPTION_log_file,
-                "cannot be used with --log (%.200s)", s->log_to);
+    return option_rule(
+               s,
+               s->log_to == NULL || s->log_to[0] == '/' || strcmp(s->log_to, "stderr") == 0 ||
+                   strcmp(s->log_to, "journal") == 0,
+               OPTION_log_to, "\"%.200s\" is neither stderr nor journal nor an absolute path",
+               s->log_to) &&
+           option_rule(s, s->log_file == NULL || s->log_file[0] == '/', OPTION_log_file,
+                       "\"%.200s\" is not an absolute path", s->log_file) &&
+           option_rule(s, s->log_file == NULL || s->log_to == NULL, OPTION_log_file,
+                       "cannot be used with --log (%.200s)", s->log_to);
 }
 
 static bool check_cpus(const struct settings *s)
@@ -193,7 +198,7 @@ static bool check_cpus(const struct settings *s)
 
     const bool is_usable = cpu_list_is_usable(s, why, sizeof(why));
 
-    return rule(s, is_usable, OPTION_worker_cpus, "%s", why);
+    return option_rule(s, is_usable, OPTION_worker_cpus, "%s", why);
 }
 
 /*
@@ -213,35 +218,39 @@ static bool check_snapshot(const struct settings *s)
     const bool has_log = setting_get(s, appendonly) != 0;
     struct save_rules rules;
 
-    return rule(s, save_rules_parse(s->save_rules, &rules), OPTION_save_rules,
-                "\"%.200s\" is not a list of rules seconds:changes, separated by commas, at "
-                "most %u",
-                s->save_rules, SAVE_RULES_MAX) &&
-           rule(s, rules.count == 0 || s->dir != NULL, OPTION_save_rules,
-                "needs a folder to save to (--dir)") &&
-           rule(s, s->dbfilename == NULL || is_file_name(s->dbfilename), OPTION_dbfilename,
-                "\"%.200s\" is not the name of a file in the folder dir: without /, not "
-                "beginning with a dot, and not ending in .bad or .log.NUMBER",
-                s->dbfilename) &&
-           rule(s, !s->load_async || s->load != LOAD_STRICT, OPTION_load_async,
-                "serves before it knows whether the file is whole: not with load=strict") &&
-           rule(s, pack_is_there() || s->rdbcompression == 0, OPTION_rdbcompression,
-                "this server is not built with zstd") &&
-           rule(s, !has_log || s->dir != NULL, OPTION_appendonly,
-                "needs a folder for the log (--dir)") &&
-           rule(s, !has_log || !s->load_async, OPTION_appendonly,
-                "not with load_async, as it cannot tell what a request drops before it is "
-                "loaded");
+    return option_rule(
+               s, save_rules_parse(s->save_rules, &rules), OPTION_save_rules,
+               "\"%.200s\" is not a list of rules seconds:changes, separated by commas, at "
+               "most %u",
+               s->save_rules, SAVE_RULES_MAX) &&
+           option_rule(s, rules.count == 0 || s->dir != NULL, OPTION_save_rules,
+                       "needs a folder to save to (--dir)") &&
+           option_rule(s, s->dbfilename == NULL || is_file_name(s->dbfilename),
+                       OPTION_dbfilename,
+                       "\"%.200s\" is not the name of a file in the folder dir: without /, not "
+                       "beginning with a dot, and not ending in .bad or .log.NUMBER",
+                       s->dbfilename) &&
+           option_rule(
+               s, !s->load_async || s->load != LOAD_STRICT, OPTION_load_async,
+               "serves before it knows whether the file is whole: not with load=strict") &&
+           option_rule(s, pack_is_there() || s->rdbcompression == 0, OPTION_rdbcompression,
+                       "this server is not built with zstd") &&
+           option_rule(s, !has_log || s->dir != NULL, OPTION_appendonly,
+                       "needs a folder for the log (--dir)") &&
+           option_rule(
+               s, !has_log || !s->load_async, OPTION_appendonly,
+               "not with load_async, as it cannot tell what a request drops before it is "
+               "loaded");
 }
 
 /* memcached's rules for its LRU: here they only refuse the same command lines. */
 static bool check_lru(const struct settings *s)
 {
-    return rule(s, setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) <= 80,
-                given_of(s, OPTION_hot_lru_pct, OPTION_warm_lru_pct),
-                "hot_lru_pct + warm_lru_pct cannot be more than 80%% combined") &&
-           rule(s, !setting_get(s, temp_lru) || s->lru_maintainer, OPTION_temporary_ttl,
-                "requires lru_maintainer");
+    return option_rule(s, setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) <= 80,
+                       given_of(s, OPTION_hot_lru_pct, OPTION_warm_lru_pct),
+                       "hot_lru_pct + warm_lru_pct cannot be more than 80%% combined") &&
+           option_rule(s, !setting_get(s, temp_lru) || s->lru_maintainer, OPTION_temporary_ttl,
+                       "requires lru_maintainer");
 }
 
 static bool check_sizes(const struct settings *s)
@@ -249,14 +258,14 @@ static bool check_sizes(const struct settings *s)
     char item[OPTION_TEXT_BYTES];
     char memory[OPTION_TEXT_BYTES];
 
-    return rule(s, options_fit_items(s, setting_get(s, memory_limit_bytes)),
-                given_of(s, OPTION_item_size_max, OPTION_memory_limit_bytes),
-                "the largest item (-I %s) is more than half of the memory (-m %s)",
-                option_typed(s, OPTION_item_size_max, item),
-                option_typed(s, OPTION_memory_limit_bytes, memory)) &&
-           rule(s, s->napi_ids <= setting_get(s, threads), OPTION_napi_ids,
-                "%" PRIu32 " cannot be greater than number of threads (-t %" PRIu32 ")",
-                s->napi_ids, setting_get(s, threads));
+    return option_rule(s, options_fit_items(s, setting_get(s, memory_limit_bytes)),
+                       given_of(s, OPTION_item_size_max, OPTION_memory_limit_bytes),
+                       "the largest item (-I %s) is more than half of the memory (-m %s)",
+                       option_typed(s, OPTION_item_size_max, item),
+                       option_typed(s, OPTION_memory_limit_bytes, memory)) &&
+           option_rule(s, s->napi_ids <= setting_get(s, threads), OPTION_napi_ids,
+                       "%" PRIu32 " cannot be greater than number of threads (-t %" PRIu32 ")",
+                       s->napi_ids, setting_get(s, threads));
 }
 
 static bool settle_shares(struct settings *s)
@@ -270,7 +279,7 @@ static bool settle_shares(struct settings *s)
     }
     machine_look();
     const bool is_settled = options_settle_shares(s, &id, why);
-    return rule(s, is_settled, id, "%s", why);
+    return option_rule(s, is_settled, id, "%s", why);
 }
 
 int options_check(struct settings *s)
@@ -282,10 +291,10 @@ int options_check(struct settings *s)
         !check_log(s) || !check_cpus(s)) {
         return EX_USAGE;
     }
-    (void)rule(s, setting_get(s, threads) <= THREADS_WARN, OPTION_threads,
-               "%" PRIu32
-               " worker threads are more than is recommended (the number of cores or "
-               "less)",
-               setting_get(s, threads));
+    (void)option_rule(s, setting_get(s, threads) <= THREADS_WARN, OPTION_threads,
+                      "%" PRIu32
+                      " worker threads are more than is recommended (the number of cores or "
+                      "less)",
+                      setting_get(s, threads));
     return 0;
 }

@@ -119,8 +119,9 @@ static bool next_line(struct span *lines, struct passed *p)
  * Take one line. False: nothing changes by it. given: the settings as they were before the
  * first.
  */
-static bool take(struct settings *s, const struct settings *given, const struct passed *p,
-                 enum passed_option *result, char why[OPTION_TEXT_BYTES])
+static bool take_option(struct settings *s, const struct settings *given,
+                        const struct passed *p, enum passed_option *result,
+                        char why[OPTION_TEXT_BYTES])
 {
     const enum option_id id = option_find(p->name, strlen(p->name));
     char text[OPTION_TEXT_BYTES];
@@ -165,7 +166,7 @@ static void take_all(struct settings *s, const struct settings *given, struct sp
     struct passed p;
 
     while (next_line(&lines, &p)) {
-        (void)take(s, given, &p, &result, why);
+        (void)take_option(s, given, &p, &result, why);
     }
 }
 
@@ -203,7 +204,7 @@ void options_passed_take(struct settings *s, struct span lines, option_passed_fn
 
         why[0] = '\0';
         options_copy_live(&tried, &given);
-        if (!take(&tried, &given, &p, &result, why)) {
+        if (!take_option(&tried, &given, &p, &result, why)) {
             continue;
         }
         if (result == PASSED_TAKEN && !is_sound) {

@@ -24,7 +24,7 @@ static bool has_line(const struct settings *files, enum option_id id)
 }
 
 /* Write a value into the text of its file. False after a message. */
-static bool edit(struct options_rewrite *r, const char *config_path, enum option_id id)
+static bool edit_option(struct options_rewrite *r, const char *config_path, enum option_id id)
 {
     const struct option_place *place = &r->files.places[id];
     const bool is_there = has_line(&r->files, id);
@@ -78,7 +78,7 @@ static bool edit_all(struct options_rewrite *r, const struct settings *given)
     for (int adds = 0; adds <= 1; adds++) {
         for (unsigned i = 0; i < count; i++) {
             if (has_line(&r->files, ids[i]) == (adds == 0) && !is_written(r, ids[i]) &&
-                !edit(r, given->config_path, ids[i])) {
+                !edit_option(r, given->config_path, ids[i])) {
                 return false;
             }
         }

@@ -91,7 +91,7 @@ static const char *take_port(const char *text, char *port)
 }
 
 /* Returns what is wrong, or NULL. */
-static const char *split(const char *text, char *host, char *port)
+static const char *split_address(const char *text, char *host, char *port)
 {
     const bool is_bracketed = text[0] == '[';
     const char *begin = text + is_bracketed;
@@ -123,7 +123,7 @@ bool replica_address_parse(const char *text, char host[REPLICA_HOST_BYTES],
 {
     host[0] = '\0';
     port[0] = '\0';
-    *why = replica_address_is_none(text) ? NULL : split(text, host, port);
+    *why = replica_address_is_none(text) ? NULL : split_address(text, host, port);
     return *why == NULL;
 }
 

@@ -470,7 +470,7 @@ static void begin_rewrite(struct reconfigure *r)
 
 /* ---- options that main changes ----------------------------------------------------------- */
 
-static void change(struct server *s, struct config_ask *ask)
+static void change_option(struct server *s, struct config_ask *ask)
 {
     char text[TEXT_REPLY_MAX];
     const size_t len = exec_config_change(&s->crew, ask->args, ask->noreply, text);
@@ -492,7 +492,7 @@ void reconfigure_on_ask(struct message *m, void *receiver)
     }
     ask->is_composed = true;
     if (ask->wish == CONFIG_CHANGE) {
-        change(receiver, ask);
+        change_option(receiver, ask);
     } else if (ask->wish == CONFIG_RELOAD) {
         reload(receiver, ask);
     } else {

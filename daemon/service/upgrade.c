@@ -126,7 +126,7 @@ bool upgrade_has_items(const char *memory)
 }
 
 /* Nobody but an operator brings this about, and each time he is told. */
-static MF_PRINTF(2, 3) void refuse(struct server *s, const char *fmt, ...)
+static MF_PRINTF(2, 3) void refuse_upgrade(struct server *s, const char *fmt, ...)
 {
     char why[PATH_MAX + 256];
     va_list args;
@@ -291,7 +291,7 @@ static void on_lull(uv_timer_t *timer)
 }
 
 /* Who is amid a large value would hold all others up once the server stops. */
-static void begin(struct server *s)
+static void begin_upgrade(struct server *s)
 {
     handover_tell(&s->crew.handover, HANDOVER_UNDER_WAY, NULL);
     if (!has_uploads(s)) {
@@ -314,15 +314,15 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
     uv_close((uv_handle_t *)&patience, NULL);
     uv_close((uv_handle_t *)p, on_closed);
     if (number != 0) {
-        refuse(s, "%s ended by signal %d", next, number);
+        refuse_upgrade(s, "%s ended by signal %d", next, number);
     } else if (status == 0) {
-        refuse(s, "%s is another program", next);
+        refuse_upgrade(s, "%s is another program", next);
     } else if (status != UPGRADE_AGREES) {
-        refuse(s, "%s would not start (status %" PRId64 ")", next, status);
+        refuse_upgrade(s, "%s would not start (status %" PRId64 ")", next, status);
     } else if (s->stopping == CREW_STOP_NONE && !note_memory(s)) {
-        refuse(s, "cannot pass on the memory (%s)", strerror(errno));
+        refuse_upgrade(s, "cannot pass on the memory (%s)", strerror(errno));
     } else if (s->stopping == CREW_STOP_NONE) {
-        begin(s);
+        begin_upgrade(s);
     }
 }
 
@@ -461,7 +461,7 @@ void upgrade_begin(struct server *s, const char *program)
         why = obstacle_to(program);
     }
     if (why != NULL) {
-        refuse(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
+        refuse_upgrade(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
     if (is_asked || is_lull || s->stopping != CREW_STOP_NONE) {
@@ -474,7 +474,7 @@ void upgrade_begin(struct server *s, const char *program)
     err = ask(s);
     if (err != 0) {
         uv_close((uv_handle_t *)&question, on_closed);
-        refuse(s, "cannot run %s (%s)", next, uv_strerror(err));
+        refuse_upgrade(s, "cannot run %s (%s)", next, uv_strerror(err));
         return;
     }
     uv_timer_init(&s->loop, &patience);

@@ -6,7 +6,7 @@
 #include "tests/common/unit.h"
 
 static struct options options;
-static struct words line, left;
+static struct ctl_words line, left;
 static char store[1024];
 static char why[200];
 
@@ -129,7 +129,7 @@ TEST(there_is_an_end_of_words)
 TEST(every_command_has_its_row)
 {
     for (unsigned id = 0; id < COMMAND_COUNT; id++) {
-        const struct command_row *row = &ctl_commands[id];
+        const struct ctl_command_row *row = &ctl_commands[id];
 
         ck_assert_uint_eq(ctl_command_find(row->name), id);
         ck_assert_ptr_nonnull(row->run);
@@ -138,7 +138,7 @@ TEST(every_command_has_its_row)
     }
     ck_assert_uint_eq(ctl_command_find("nonsense"), COMMAND_COUNT);
     for (unsigned id = 0; id < OPT_COUNT; id++) {
-        const struct option_row *row = &ctl_options[id];
+        const struct ctl_option_row *row = &ctl_options[id];
 
         ck_assert((row->kind == KIND_FLAG) == (row->arg == NULL));
         for (unsigned other = 0; other < id; other++) {

@@ -73,7 +73,7 @@ static void make(struct buf *file, bool is_packed, bool has_large)
     mem_free(large);
 }
 
-static enum verdict examine_span(struct examined *x, struct span bytes)
+static enum check_verdict examine_span(struct examined *x, struct span bytes)
 {
     ck_assert(examine(x, file_read, &bytes, NOW));
     return examine_verdict(x);
@@ -110,7 +110,7 @@ TEST_LOOP(what_is_in_a_file_is_counted, 2)
 static void check_damaged(struct span bytes, const struct examined *whole)
 {
     struct examined x;
-    enum verdict v = examine_span(&x, bytes);
+    enum check_verdict v = examine_span(&x, bytes);
 
     ck_assert_int_ne(v, VERDICT_WHOLE);
     ck_assert_int_ne(x.fault.kind, SNAP_FINE);
@@ -217,7 +217,7 @@ TEST(a_log_is_whole_where_a_block_ends)
     make_log(&file, ends);
     for (size_t n = SNAP_HEADER_BYTES; n <= buf_len(&file); n++) {
         bool is_end = n == ends[0] || n == ends[1] || n == ends[2] || n == ends[3];
-        enum verdict v = examine_span(&x, span_of(buf_begin(&file), n));
+        enum check_verdict v = examine_span(&x, span_of(buf_begin(&file), n));
 
         ck_assert(examine_is_log(&x));
         ck_assert_int_eq(v, is_end ? VERDICT_WHOLE : VERDICT_DAMAGED);

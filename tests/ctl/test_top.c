@@ -27,7 +27,7 @@ static void add(struct stats *s, int shard, const char *name, double v)
 }
 
 /* An answer of a server with shards whose counters are at `at`. */
-static void answer(struct sample *s, unsigned shards, double at)
+static void answer(struct stats_sample *s, unsigned shards, double at)
 {
     stats_fini(&s->general);
     stats_fini(&s->shards);
@@ -88,7 +88,7 @@ static void make_rounds(unsigned shards)
 
 TEST(rates_are_those_of_the_interval)
 {
-    const struct sample *s = &top->sample[1];
+    const struct stats_sample *s = &top->sample[1];
 
     make_rounds(2);
     ck_assert_uint_eq(s->shard_count, 2);
@@ -123,7 +123,7 @@ TEST(counters_that_were_reset_are_no_negative_rates)
 
 TEST(odd_answers_do_no_harm)
 {
-    struct sample *s = &top->sample[0];
+    struct stats_sample *s = &top->sample[0];
 
     ck_assert(stats_take(&s->shards, span_str("STAT 4294967295:curr_items 1")));
     ck_assert(stats_take(&s->shards, span_str("STAT 99999999999:curr_items 1")));
@@ -146,7 +146,7 @@ TEST(odd_answers_do_no_harm)
 TEST(latency_is_read_by_kind)
 {
     struct stats answer;
-    struct sample *s = &top->sample[0];
+    struct stats_sample *s = &top->sample[0];
 
     stats_init(&answer);
     ck_assert(stats_take(&answer, span_str("STAT get:count 5")));

@@ -101,7 +101,7 @@ static void check_json(struct span line)
 /* The same bytes as a line of the prompt. */
 static void check_prompt(const char *copy, size_t len)
 {
-    static struct words words, left;
+    static struct ctl_words words, left;
     struct options o;
     char *store = exact_block(len + 1);
     char why[200];
