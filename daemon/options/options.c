@@ -50,13 +50,13 @@ static bool keep_path(const char *path, char **out)
 }
 
 static bool read_again(const struct settings *s, struct settings *out, struct conf_texts *texts,
-                       bool has_line, option_sink_fn sink)
+                       bool has_line, struct option_messages *said)
 {
     struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
     bool is_good;
 
     must_be_main();
-    option_messages_to(sink);
+    option_messages_to(said);
     settings_init(out);
     is_good = read_files(out, false, s->memcached_conf_path, s->config_path, texts) == 0;
     if (has_line) {
@@ -68,15 +68,15 @@ static bool read_again(const struct settings *s, struct settings *out, struct co
 }
 
 bool options_read_files(const struct settings *s, struct settings *out,
-                        struct conf_texts *texts, option_sink_fn sink)
+                        struct conf_texts *texts, struct option_messages *said)
 {
-    return read_again(s, out, texts, false, sink);
+    return read_again(s, out, texts, false, said);
 }
 
 bool options_read_again(const struct settings *s, struct settings *out,
-                        struct conf_texts *texts, option_sink_fn sink)
+                        struct conf_texts *texts, struct option_messages *said)
 {
-    return read_again(s, out, texts, true, sink);
+    return read_again(s, out, texts, true, said);
 }
 
 enum options_result options_parse(int argc, char **argv, struct settings *out, int *exit_status)

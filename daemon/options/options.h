@@ -55,15 +55,15 @@ enum options_result options_parse(int argc, char **argv, struct settings *out,
 /*
  * Read the files again that a server was started with, below its command line, into settings
  * of their own; s has what options_parse() filled. texts: as for conf_read(). False: something
- * is wrong, and each message went to the sink. Call settings_fini() in either case. Context:
+ * is wrong, and said has the messages. Call settings_fini() in either case. Context:
  * main.
  */
 bool options_read_again(const struct settings *s, struct settings *out,
-                        struct conf_texts *texts, option_sink_fn sink);
+                        struct conf_texts *texts, struct option_messages *said);
 
 /* The same for the files alone, without the command line and what follows from options. */
 bool options_read_files(const struct settings *s, struct settings *out,
-                        struct conf_texts *texts, option_sink_fn sink);
+                        struct conf_texts *texts, struct option_messages *said);
 
 /*
  * Log at info (-v) what was set and by what, and each option that was accepted without effect.

@@ -226,12 +226,12 @@ int option_apply_variable(struct option_giver *g, const char *variable, struct s
 /* ---- messages ---------------------------------------------------------------------------- */
 
 /* [main] Where messages go instead of standard error, while a running server reads again. */
-static option_sink_fn sink;
+static struct option_messages *messages;
 
-void option_messages_to(option_sink_fn fn)
+void option_messages_to(struct option_messages *m)
 {
     must_be_main();
-    sink = fn;
+    messages = m;
 }
 
 void option_say(const char *fmt, ...)
@@ -243,10 +243,16 @@ void option_say(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    if (sink != NULL) {
-        sink(text);
-    } else {
+    if (messages == NULL) {
         fprintf(stderr, MAYFLY_NAME ": %s\n", text);
+        return;
+    }
+    if (messages->first[0] == '\0') {
+        snprintf(messages->first, sizeof(messages->first), "%.*s",
+                 (int)sizeof(messages->first) - 1, text);
+    }
+    if (messages->is_logged) {
+        log_error("options, %s", text);
     }
 }
 
@@ -307,7 +313,7 @@ void option_fault(const struct settings *s, enum option_id id, const char *fmt, 
     if (setting_source(s, id) != OPTION_DEFAULT && place->file != NULL) {
         snprintf(where, sizeof(where), "%s:%u: ", place->file, place->line);
     }
-    if (sink == NULL && (log_is_journal() || log_is_json())) {
+    if (messages == NULL && (log_is_journal() || log_is_json())) {
         log_error("options, %s%s: %s", where, given, text);
     } else {
         option_say("%s%s: %s", where, given, text);

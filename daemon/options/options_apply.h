@@ -77,11 +77,17 @@ bool option_apply_off(struct option_giver *g, enum option_id id);
  */
 
 /*
- * Messages about options: to standard error, or, while fn is not NULL, to fn, without the name
- * of the program and the end of the line. Context: main.
+ * Messages about options that do not go to standard error, without the name of the program and
+ * the end of the line: the first is kept, and all are logged if asked for. Zeros: none so far.
  */
-typedef void (*option_sink_fn)(const char *text);
-void option_messages_to(option_sink_fn fn);
+#define OPTION_MESSAGE_BYTES 1024
+struct option_messages {
+    bool is_logged;
+    char first[OPTION_MESSAGE_BYTES]; /* "": there was none; cut if it is longer */
+};
+
+/* From now on messages go there; NULL: to standard error. Context: main. */
+void option_messages_to(struct option_messages *m);
 
 /* One message. fmt has no line end. Context: main. */
 MF_PRINTF(1, 2) void option_say(const char *fmt, ...);

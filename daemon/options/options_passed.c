@@ -149,16 +149,6 @@ static bool take_option(struct settings *s, const struct settings *given,
     return true;
 }
 
-/* [main] What was wrong with the options as a whole. */
-static char first_bad[OPTION_TEXT_BYTES];
-
-static void note_bad(const char *text)
-{
-    if (first_bad[0] == '\0') {
-        snprintf(first_bad, sizeof(first_bad), "%s", text);
-    }
-}
-
 static void take_all(struct settings *s, const struct settings *given, struct span lines)
 {
     char why[OPTION_TEXT_BYTES];
@@ -171,12 +161,11 @@ static void take_all(struct settings *s, const struct settings *given, struct sp
 }
 
 /* Do the options go with each other? */
-static bool are_sound(struct settings *s)
+static bool are_sound(struct settings *s, struct option_messages *said)
 {
     bool is_sound;
 
-    first_bad[0] = '\0';
-    option_messages_to(note_bad);
+    option_messages_to(said);
     is_sound = options_check(s) == 0;
     option_messages_to(NULL);
     return is_sound;
@@ -186,6 +175,7 @@ void options_passed_take(struct settings *s, struct span lines, option_passed_fn
 {
     char why[OPTION_TEXT_BYTES];
     struct settings given = {0};
+    struct option_messages said = {.is_logged = false};
     enum passed_option result;
     bool is_sound;
     struct passed p;
@@ -193,7 +183,7 @@ void options_passed_take(struct settings *s, struct span lines, option_passed_fn
     must_be_main();
     options_copy_live(&given, s);
     take_all(s, &given, lines);
-    is_sound = are_sound(s);
+    is_sound = are_sound(s, &said);
     if (is_sound) {
         take_all(s, &given, lines); /* flags that imply others, such as -M, have been at work */
     } else {
@@ -209,7 +199,7 @@ void options_passed_take(struct settings *s, struct span lines, option_passed_fn
         }
         if (result == PASSED_TAKEN && !is_sound) {
             result = PASSED_REFUSED;
-            snprintf(why, sizeof(why), "%s", first_bad);
+            snprintf(why, sizeof(why), "%.*s", (int)sizeof(why) - 1, said.first);
         }
         fn(arg, result, p.name, p.value, why);
     }

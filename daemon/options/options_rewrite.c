@@ -87,7 +87,7 @@ static bool edit_all(struct options_rewrite *r, const struct settings *given)
 }
 
 bool options_rewrite_plan(const struct settings *given, const struct settings *live,
-                          struct options_rewrite *out, option_sink_fn sink)
+                          struct options_rewrite *out, struct option_messages *said)
 {
     bool is_done;
 
@@ -95,11 +95,11 @@ bool options_rewrite_plan(const struct settings *given, const struct settings *l
     must(given->config_path != NULL);
     memset(out, 0, sizeof(*out));
     options_copy_live(&out->live, live);
-    if (!options_read_files(given, &out->files, &out->texts, sink) ||
-        !options_read_again(given, &out->next, &out->texts, sink)) {
+    if (!options_read_files(given, &out->files, &out->texts, said) ||
+        !options_read_again(given, &out->next, &out->texts, said)) {
         return false;
     }
-    option_messages_to(sink);
+    option_messages_to(said);
     is_done = edit_all(out, given);
     option_messages_to(NULL);
     if (!is_done) {
@@ -107,8 +107,8 @@ bool options_rewrite_plan(const struct settings *given, const struct settings *l
     }
     settings_fini(&out->files);
     settings_fini(&out->next);
-    if (!options_read_files(given, &out->files, &out->texts, sink) ||
-        !options_read_again(given, &out->next, &out->texts, sink)) {
+    if (!options_read_files(given, &out->files, &out->texts, said) ||
+        !options_read_again(given, &out->next, &out->texts, said)) {
         return false;
     }
     out->overridden_count = options_differing(&out->live, &out->next, true, out->overridden);

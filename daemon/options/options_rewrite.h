@@ -33,11 +33,11 @@ struct options_rewrite {
 
 /*
  * Fill out. given: what options_parse() filled; live: the values of live options now (the rest
- * is not looked at). False: the files have errors or would have some, and each message went to
- * the sink. Call options_rewrite_fini() in either case. Context: main.
+ * is not looked at). False: the files have errors or would have some, and said has the
+ * messages. Call options_rewrite_fini() in either case. Context: main.
  */
 bool options_rewrite_plan(const struct settings *given, const struct settings *live,
-                          struct options_rewrite *out, option_sink_fn sink);
+                          struct options_rewrite *out, struct option_messages *said);
 
 /* Release it. Context: main. */
 void options_rewrite_fini(struct options_rewrite *r);

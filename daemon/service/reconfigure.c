@@ -123,17 +123,6 @@ static void answer_all(struct list *l, size_t (*compose)(char *, struct span), c
 
 /* ---- files that are read again ----------------------------------------------------------- */
 
-/* [main] The first that is wrong with the files of options. */
-static char first_bad[WHY_BYTES];
-
-static void note_bad_option(const char *text)
-{
-    if (first_bad[0] == '\0') {
-        snprintf(first_bad, sizeof(first_bad), "%s", text);
-    }
-    log_error("options, %s", text);
-}
-
 /* Log what was taken of the files, and what waits. before: the live options as they were. */
 static void log_options(const struct settings *now, const struct settings *before,
                         const struct settings *fresh, const enum option_id *taken,
@@ -171,10 +160,11 @@ static void tell_waiting(struct config_ask *ask, const struct settings *now,
 }
 
 /*
- * Read the files of options again: all that is new in them, or nothing; then first_bad says
- * why. ask: NULL, or who is told what waits for a restart.
+ * Read the files of options again: all that is new in them, or nothing; then said has the
+ * reason. ask: NULL, or who is told what waits for a restart.
  */
-static void reload_options(struct server *s, struct config_ask *ask)
+static void reload_options(struct server *s, struct config_ask *ask,
+                           struct option_messages *said)
 {
     struct settings *now = s->crew.settings;
     struct settings before;
@@ -186,12 +176,12 @@ static void reload_options(struct server *s, struct config_ask *ask)
 
     memset(&before, 0, sizeof(before));
     options_copy_live(&before, now);
-    if (!options_read_again(now, &fresh, NULL, note_bad_option)) {
+    if (!options_read_again(now, &fresh, NULL, said)) {
         log_error("options, kept those in use: the files have errors");
         settings_fini(&fresh);
         return;
     }
-    first_bad[0] = '\0'; /* there may have been a warning */
+    said->first[0] = '\0'; /* there may have been a warning */
     if (live_take(&s->crew, &fresh, ids, &count, &refusal)) {
         log_options(now, &before, &fresh, ids, count);
         log_notice("options, read again (%u changed)", count);
@@ -200,7 +190,7 @@ static void reload_options(struct server *s, struct config_ask *ask)
         }
     } else {
         log_error("options, kept those in use: %s: %s", option_name(refusal.id), refusal.why);
-        snprintf(first_bad, sizeof(first_bad), "%.*s: %s: %s", WHY_BYTES / 4,
+        snprintf(said->first, sizeof(said->first), "%.*s: %s: %s", WHY_BYTES / 4,
                  option_where(&fresh, refusal.id, where), option_name(refusal.id), refusal.why);
     }
     settings_fini(&fresh);
@@ -286,22 +276,24 @@ static void reload(struct server *s, struct config_ask *ask)
         s->crew.settings->config_path != NULL || s->crew.settings->memcached_conf_path != NULL;
     bool has_new;
     const bool has_access = access_reload(&s->crew.access, &has_new);
+    struct option_messages said = {.is_logged = true};
     const char *log_fault;
     const char *why;
 
     must_be_main();
     tell_manager(s, true);
-    first_bad[0] = '\0';
     log_fault = reopen_log(s->crew.settings);
     if (has_options) {
-        reload_options(s, ask);
+        reload_options(s, ask, &said);
     }
     if (has_new) {
         crew_doubt_logins(&s->crew);
         access_log_reload(&s->crew.access);
         listeners_check_rules(s);
     }
-    why = first_bad[0] != '\0' ? first_bad : log_fault != NULL ? log_fault : complaint_first();
+    why = said.first[0] != '\0' ? said.first
+          : log_fault != NULL   ? log_fault
+                                : complaint_first();
     if (s->crew.tls != NULL) {
         reload_certs(s, ask, why); /* says when it is done */
         return;
@@ -440,6 +432,7 @@ static void on_written(struct message *m, void *receiver)
 static void begin_rewrite(struct reconfigure *r)
 {
     struct crew *crew = &r->server->crew;
+    struct option_messages said = {.is_logged = true};
     struct settings live;
 
     if (r->is_writing || list_is_empty(&r->waiting)) {
@@ -451,11 +444,10 @@ static void begin_rewrite(struct reconfigure *r)
                    "there is no configuration file: the server was started without --config");
         return;
     }
-    first_bad[0] = '\0';
     live_copy(crew, &live);
-    if (!options_rewrite_plan(crew->settings, &live, &r->plan, note_bad_option)) {
+    if (!options_rewrite_plan(crew->settings, &live, &r->plan, &said)) {
         log_error("options, not written: the files have errors");
-        answer_all(&r->under_way, text_compose_refusal, first_bad);
+        answer_all(&r->under_way, text_compose_refusal, said.first);
         options_rewrite_fini(&r->plan);
         return;
     }

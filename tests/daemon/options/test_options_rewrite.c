@@ -28,7 +28,7 @@ static const char *const names[] = {"a.conf", "b.conf", "d/1.conf", "d/2.conf", 
 static char dir[64];
 static char paths[FILES][96];
 static char config_flag[128];
-static char said[1024];
+static struct option_messages said;
 
 /* A server: its command line, and what came of it. */
 static char *argv[8];
@@ -65,9 +65,11 @@ static void teardown(void)
 
 TEST_FIXTURE(setup, teardown)
 
-static void on_message(const char *text)
+/* Where messages go that were not said before. */
+static struct option_messages *hear(void)
 {
-    snprintf(said, sizeof(said), "%s", text);
+    memset(&said, 0, sizeof(said));
+    return &said;
 }
 
 static void write_file(const char *path, struct span text)
@@ -126,8 +128,7 @@ static void change(const char *name, const char *value)
 
 static void plans(void)
 {
-    said[0] = '\0';
-    ck_assert_msg(options_rewrite_plan(&given, &live, &plan, on_message), "%s", said);
+    ck_assert_msg(options_rewrite_plan(&given, &live, &plan, hear()), "%s", said.first);
 }
 
 static void write_plan(void)
@@ -254,18 +255,18 @@ TEST(files_with_errors_are_not_written)
     ck_assert(start(NULL, NULL));
     change("hz", "12");
     write_conf(0, "hz = 10\nttl_jitter = x\n");
-    ck_assert(!options_rewrite_plan(&given, &live, &plan, on_message));
-    ck_assert_ptr_nonnull(strstr(said, "a.conf:2: ttl_jitter: "));
+    ck_assert(!options_rewrite_plan(&given, &live, &plan, hear()));
+    ck_assert_ptr_nonnull(strstr(said.first, "a.conf:2: ttl_jitter: "));
     options_rewrite_fini(&plan);
     /* Nor what a start would refuse: half of the limit is less than an item. */
     write_conf(0, "max-item-size = 4m\n");
     change("memory_limit", "4");
-    ck_assert(!options_rewrite_plan(&given, &live, &plan, on_message));
-    ck_assert_ptr_nonnull(strstr(said, "the largest item (-I"));
+    ck_assert(!options_rewrite_plan(&given, &live, &plan, hear()));
+    ck_assert_ptr_nonnull(strstr(said.first, "the largest item (-I"));
     options_rewrite_fini(&plan);
     ck_assert_int_eq(unlink(paths[0]), 0);
-    ck_assert(!options_rewrite_plan(&given, &live, &plan, on_message));
-    ck_assert_ptr_nonnull(strstr(said, "No such file"));
+    ck_assert(!options_rewrite_plan(&given, &live, &plan, hear()));
+    ck_assert_ptr_nonnull(strstr(said.first, "No such file"));
     options_rewrite_fini(&plan);
     settings_fini(&given);
 }
@@ -278,8 +279,8 @@ TEST(a_file_that_would_be_too_large_is_not_written)
     write_file(paths[0], span_of(text, sizeof(text)));
     ck_assert(start(NULL, NULL));
     change("hz", "12");
-    ck_assert(!options_rewrite_plan(&given, &live, &plan, on_message));
-    ck_assert_ptr_nonnull(strstr(said, "too large"));
+    ck_assert(!options_rewrite_plan(&given, &live, &plan, hear()));
+    ck_assert_ptr_nonnull(strstr(said.first, "too large"));
     options_rewrite_fini(&plan);
     settings_fini(&given);
 }
