@@ -3,8 +3,11 @@
 #ifndef MAYFLY_CTL_COMMANDS_H
 #define MAYFLY_CTL_COMMANDS_H
 
+#include <stdio.h>
+
+#include "ctl/options.h"
+
 struct ctl;
-struct ctl_words;
 
 #define COMMAND(id, args, least, most, words_, help)                                           \
     int cmd_##id(struct ctl *c, const struct ctl_words *args_);
@@ -16,5 +19,12 @@ struct ctl_words;
  * Returns an enum ctl_status; what went wrong is in c->why.
  */
 int command_run(struct ctl *c, const struct ctl_words *args);
+
+/* Print the help: of everything, or of one command. */
+void describe_help(FILE *out);
+void describe_command(FILE *out, enum command_id id);
+
+/* Length of the first sentence of the help of a command, without its full stop. */
+int describe_brief_len(const char *help);
 
 #endif

@@ -7,9 +7,7 @@
  *
  *     main             the command line, the exit status
  *     commands, options the tables commands.def and options.def, read by all else
- *     describe         help, made of these tables
- *     login            users and passwords
- *     ask              questions and answers, statistics
+ *     ask              questions and answers, logins, statistics
  *     answer           what an answer says; pure functions of bytes
  *     show, bar, json  text for people and for programs
  *     progress         how far something is that takes long

@@ -14,7 +14,6 @@
 #include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/ctl.h"
-#include "ctl/describe.h"
 #include "ctl/prompt.h"
 
 /* What the options say together. */

@@ -42,7 +42,7 @@ tools: lib/base daemon/base daemon/options ctl
 # FOLDER: how many of its files (a source and its header are one) are in circles of calls.
 # Folders that are not named have none. A number may only become smaller, and is lowered here.
 circles='
-ctl: 7
+ctl: 5
 daemon/command: 7
 daemon/net: 5
 daemon/options: 2

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ctl/describe.h"
+#include "ctl/commands.h"
 #include "ctl/options.h"
 #include "tools/docs.h"
 
