@@ -10,6 +10,7 @@
 #include "lib/base/context.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
+#include "lib/shard/prefix.h"
 #include "lib/shard/upkeep.h"
 
 #define RETRY_FIRST_MS 1u
@@ -60,6 +61,15 @@ static uint64_t slow_not_before(const struct home *h)
     return h->slow_at == 0 ? 0 : h->slow_at + (1000 + hz - 1) / hz;
 }
 
+static void maintain(struct home *h)
+{
+    struct worker *w = h->worker;
+    struct cycle_config cfg;
+
+    cron_expire_config(w, &cfg);
+    h->has_upkeep = shard_maintain_beside(h->shard, &cfg, worker_now(w), BUDGET_task_us);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct home *h = timer->data;
@@ -67,7 +77,7 @@ static void on_tick(uv_timer_t *timer)
 
     h->tick_at = 0;
     /* A delayed flush whose time has come is due work too. */
-    h->has_upkeep = shard_maintain(h->shard, worker_now(w), BUDGET_task_us);
+    maintain(h);
     if (setting_get(w->settings, engine.active_expire) && !h->is_cycling && has_debt(h) &&
         uv_now(&w->loop) >= slow_not_before(h)) {
         begin_expiry(h, CYCLE_SLOW);
@@ -148,10 +158,11 @@ static bool upkeep(struct home *h)
         h->retry_ms = RETRY_FIRST_MS;
         return false;
     }
-    h->has_upkeep = shard_maintain(h->shard, worker_now(h->worker), BUDGET_task_us);
-    if (h->has_upkeep) {
+    maintain(h);
+    if (h->has_upkeep || shard_prefix_goes_on(h->shard)) {
         h->retry_ms = RETRY_FIRST_MS;
-    } else if (wants_upkeep(h)) {
+    }
+    if (!h->has_upkeep && wants_upkeep(h)) {
         uv_timer_start(&h->retry, on_retry, h->retry_ms, 0);
         h->retry_ms = h->retry_ms < RETRY_LAST_MS ? h->retry_ms * 2 : RETRY_LAST_MS;
     }

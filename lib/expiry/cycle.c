@@ -84,6 +84,18 @@ void cycle_spend(struct cycle *c, usec_t us, usec_t from_us)
     }
 }
 
+usec_t cycle_earned(const struct cycle_config *cfg, usec_t rest_us)
+{
+    const usec_t limit = window_limit(cfg);
+
+    must_be_a_worker();
+    if (limit >= US_PER_SEC) {
+        return US_PER_SEC;
+    }
+    rest_us = rest_us < 0 ? 0 : rest_us < US_PER_SEC ? rest_us : US_PER_SEC;
+    return rest_us * limit / (US_PER_SEC - limit);
+}
+
 /* ---- cycles ------------------------------------------------------------------------------ */
 
 usec_t cycle_fast_from(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us)

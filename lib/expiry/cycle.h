@@ -116,6 +116,13 @@ bool cycle_has_time(const struct cycle *c, const struct cycle_config *cfg, usec_
 void cycle_spend(struct cycle *c, usec_t us, usec_t from_us);
 
 /*
+ * Other background work, not under the cap, that takes the same share evenly: how long it may
+ * run after a rest this long. With a share of 100 % that is as long as it likes. Context: home
+ * worker.
+ */
+usec_t cycle_earned(const struct cycle_config *cfg, usec_t rest_us);
+
+/*
  * Run one slice: continue the running cycle, or begin one of this kind. When the CPU cap
  * forbids that, do nothing: no loops, nothing begun, and is_ended set. Context: home worker,
  * outside a section.

@@ -9,6 +9,7 @@
 #include "lib/base/context.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
+#include "lib/base/rcu.h"
 
 /* Buckets of a range when its marks are made, and at most before there are more of them. */
 #define RANGE_BUCKETS     8u
@@ -116,6 +117,18 @@ bool prefixes_have(const struct prefixes *all, const struct item *it)
 bool shard_is_being_flushed(const struct shard *s, struct span key)
 {
     return newest_of(prefixes_of(s->group), UINT64_MAX, key.ptr, key.len) != 0;
+}
+
+bool shard_prefixes_are_full(const struct shard *s)
+{
+    const struct prefixes *all;
+    bool are_full;
+
+    rcu_begin();
+    all = prefixes_of(s->group);
+    are_full = all != NULL && all->count >= engine_option(s->group->options, flush_prefix_max);
+    rcu_end();
+    return are_full;
 }
 
 void shard_prefix_follow(struct shard *s, uint64_t id)

@@ -163,7 +163,10 @@ void shard_prefix_follow(struct shard *s, uint64_t id);
 /* Everything was flushed, so nothing is left of what prefixes flushed. Context: in shard. */
 void shard_prefix_forget(struct shard *s);
 
-/* Is there anything that they flushed and that is linked yet? Context: in shard. */
+/* Have no more commands a place? Context: any thread, outside a section. */
+bool shard_prefixes_are_full(const struct shard *s);
+
+/* Is there anything that they flushed and that is linked yet? Context: any thread. */
 static inline bool shard_prefix_goes_on(const struct shard *s)
 {
     return shard_prefix_clean(s) != shard_prefix_newest(s);

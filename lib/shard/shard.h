@@ -110,8 +110,9 @@ struct shard {
 
     /* [home] */
     struct cycle cycle;
-    bool is_resting;    /* active expiry was off when the home worker last looked */
-    msec_t rest_end_ms; /* when it went on: what had fallen due before was not late yet */
+    usec_t prefix_rests_us; /* since when the walk for flushed prefixes rests */
+    bool is_resting;        /* active expiry was off when the home worker last looked */
+    msec_t rest_end_ms;     /* when it went on: what had fallen due before was not late yet */
 
     /* [atomic] written inside the lock, read by anyone */
     struct counters counters MF_LINE_ALIGNED;

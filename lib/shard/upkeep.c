@@ -346,26 +346,13 @@ static void fit_lowered(struct shard *s)
     }
 }
 
-/* Unlink some of what flushes of a prefix hide. */
-static bool clean_prefixes(struct shard *s)
-{
-    bool more;
-
-    rcu_begin();
-    shard_enter(s);
-    more = shard_prefix_slice(s);
-    shard_leave(s);
-    rcu_end();
-    return more;
-}
-
 /* One round. True when another should follow at once. */
 static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
 {
-    bool more = shard_has_prefixes(s) && clean_prefixes(s);
+    bool more;
 
     shard_enter(s);
-    more = (shard_resize_step(s, buckets) && s->table.phase == TABLE_MOVING) || more;
+    more = shard_resize_step(s, buckets) && s->table.phase == TABLE_MOVING;
     room_release(&s->memory);
     blocks_ripen(&s->memory, 64);
     if (room_is_short(&s->memory) && ctr_get(&s->counters, CTR_curr_items) > 0) {
@@ -379,21 +366,80 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     return more;
 }
 
-bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
+/* For about max_us, unlink what flushes of a prefix hide. True: there is more. */
+static bool clean_prefixes(struct shard *s, usec_t start, usec_t max_us)
 {
-    usec_t start;
     bool more;
 
-    must_be_home(s);
-    must_not_be_reading();
+    do {
+        rcu_begin();
+        shard_enter(s);
+        more = shard_prefix_slice(s);
+        shard_leave(s);
+        rcu_end();
+    } while (more && clock_mono_us() - start < max_us);
+    return more;
+}
+
+static void flush_if_due(struct shard *s, msec_t now)
+{
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
         shard_flush(s, now);
     }
-    start = clock_mono_us();
+}
+
+static bool maintain_rest(struct shard *s, msec_t now, usec_t start, usec_t max_us)
+{
+    bool more;
+
     do {
         more = maintain_once(s, COST_HOME_BUCKETS, now);
     } while (more && clock_mono_us() - start < max_us);
     return more;
+}
+
+bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
+{
+    const usec_t start = clock_mono_us();
+    bool cleans;
+
+    must_be_home(s);
+    must_not_be_reading();
+    flush_if_due(s, now);
+    cleans = shard_has_prefixes(s) && clean_prefixes(s, start, max_us);
+    return maintain_rest(s, now, start, max_us) || cleans;
+}
+
+/* How long the walk for flushed prefixes may run after its rest; 0: it rests on. */
+static usec_t clean_us(const struct shard *s, const struct cycle_config *cfg, usec_t now_us,
+                       usec_t max_us)
+{
+    usec_t earned;
+
+    if (shard_prefixes_are_full(s)) {
+        return max_us; /* commands wait for it */
+    }
+    earned = cycle_earned(cfg, now_us - s->prefix_rests_us);
+    return earned < BUDGET_slice_us ? 0 : earned < max_us ? earned : max_us;
+}
+
+bool shard_maintain_beside(struct shard *s, const struct cycle_config *cfg, msec_t now,
+                           usec_t max_us)
+{
+    const usec_t start = clock_mono_us();
+
+    must_be_home(s);
+    must_not_be_reading();
+    flush_if_due(s, now);
+    if (shard_has_prefixes(s) && shard_prefix_goes_on(s)) {
+        const usec_t us = clean_us(s, cfg, start, max_us);
+
+        if (us > 0) {
+            (void)clean_prefixes(s, start, us);
+            s->prefix_rests_us = clock_mono_us();
+        }
+    }
+    return maintain_rest(s, now, start, max_us);
 }
 
 /* ---- memory follows the data ------------------------------------------------------------- */

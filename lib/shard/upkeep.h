@@ -17,10 +17,19 @@
 bool shard_wants_work(const struct shard *s);
 
 /*
- * Resize steps, cursor slices while room is short, delayed flush, about max_us long. Returns
- * true when there is more to do at once. Context: home worker, outside a section.
+ * Resize steps, cursor slices while room is short, the walk for flushed prefixes, delayed
+ * flush, about max_us long. Returns true when there is more to do at once. Context: home
+ * worker, outside a section.
  */
 bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
+
+/*
+ * The same beside requests: the walk for flushed prefixes rests between its slices, so that it
+ * takes as large a part of the worker's time as active expiry may, unless commands wait for its
+ * end. To be called again after a millisecond while shard_prefix_goes_on().
+ */
+bool shard_maintain_beside(struct shard *s, const struct cycle_config *cfg, msec_t now,
+                           usec_t max_us);
 
 /* Is so much dead that shard_tidy() should be called? One relaxed load. Context: any thread. */
 bool shard_wants_tidy(const struct shard *s);

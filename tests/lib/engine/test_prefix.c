@@ -490,6 +490,48 @@ TEST(upkeep_unlinks)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
 }
 
+static void maintain_beside(usec_t rests_since)
+{
+    static const struct cycle_config cfg = {.effort = 1, .hz = 10, .slice_us = 250};
+    struct shard *s = f.engine.shards[0];
+
+    s->prefix_rests_us = rests_since;
+    ck_assert(!shard_maintain_beside(s, &cfg, fixture_now(&f), 1));
+}
+
+/* Beside requests a slice follows a rest, unless commands wait for the end of the walk. */
+TEST(the_walk_rests_beside_requests)
+{
+    const usec_t later = clock_mono_us() + (usec_t)3600 * 1000 * 1000;
+    struct shard *s = f.engine.shards[0];
+    unsigned slices = 0;
+
+    for (unsigned i = 0; i < 20000; i++) {
+        by_set(fixture_key("p:", i));
+    }
+    fixture_settle(&f);
+    fixture_flush_prefix(&f, "p:");
+    maintain_beside(later);
+    ck_assert_uint_eq(s->prefix_goal, 0); /* it has not begun */
+    ck_assert(shard_prefix_goes_on(s) && shard_wants_work(s));
+    while (shard_prefix_goes_on(s)) {
+        maintain_beside(0);
+        ck_assert_int_gt(s->prefix_rests_us, 0);
+        slices++;
+    }
+    ck_assert_uint_gt(slices, 1);
+    fixture_settle(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+
+    by_set("p:1");
+    atomic_store(&fixture_options.flush_prefix_max, 1);
+    fixture_flush_prefix(&f, "p:");
+    while (shard_prefix_goes_on(s)) {
+        maintain_beside(later);
+    }
+    fixture_settle(&f);
+}
+
 /* ---- flush_all --------------------------------------------------------------------------- */
 
 TEST(everything_is_flushed_meanwhile)

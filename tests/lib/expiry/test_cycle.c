@@ -460,3 +460,22 @@ TEST(other_work_counts_in_the_cap)
     check_nothing_runs(&t);
     ck_assert(cycle_has_time(&t.c, &t.cfg, t.s.now_us + 1000000));
 }
+
+/* Of 25 % a third of the rest is earned; sharers have that together. */
+TEST(other_work_earns_its_time_by_rests)
+{
+    struct cycle_config cfg = config(1, 10);
+
+    cfg.cpu_pct = 0;
+    ck_assert_int_eq(cycle_earned(&cfg, 0), 0);
+    ck_assert_int_eq(cycle_earned(&cfg, -5), 0);
+    ck_assert_int_eq(cycle_earned(&cfg, 900), 300);
+    ck_assert_int_eq(cycle_earned(&cfg, INT64_MAX), 1000000 / 3);
+    cfg.cpu_pct = 50;
+    ck_assert_int_eq(cycle_earned(&cfg, 900), 900);
+    cfg.sharers = 2;
+    ck_assert_int_eq(cycle_earned(&cfg, 900), 300);
+    cfg.sharers = 1;
+    cfg.cpu_pct = 100;
+    ck_assert_int_eq(cycle_earned(&cfg, 0), 1000000);
+}
