@@ -185,9 +185,7 @@ static struct prefixes *set_with(const struct prefixes *set, uint64_t id, struct
         for (uint32_t i = 0; i < n; i++) {
             next->at[i] = set->at[i];
         }
-        next->at[n].id = id;
-        next->at[n].len = (uint32_t)text.len;
-        memcpy(next->at[n].text, text.ptr, text.len);
+        prefix_init(&next->at[n], id, text);
         next->count = n + 1;
     }
     return next;

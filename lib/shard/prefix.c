@@ -68,19 +68,45 @@ void prefix_marks_copy(struct prefix_marks *m, const struct prefix_marks *from)
     }
 }
 
-static bool has_prefix(const struct prefix *p, const char *key, size_t key_len)
+/* The first bytes of a text, and zeros if it is shorter. */
+static uint64_t begin_of(const char *text, size_t len)
 {
-    return p->len <= key_len && p->text[0] == key[0] && memcmp(p->text, key, p->len) == 0;
+    uint64_t begin = 0;
+
+    memcpy(&begin, text, len < sizeof(begin) ? len : sizeof(begin));
+    return begin;
+}
+
+void prefix_init(struct prefix *p, uint64_t id, struct span text)
+{
+    char mask[sizeof(p->mask)] = {0};
+
+    must(text.len <= sizeof(p->text));
+    memset(mask, 0xff, text.len < sizeof(mask) ? text.len : sizeof(mask));
+    memcpy(&p->mask, mask, sizeof(mask));
+    memcpy(p->text, text.ptr, text.len);
+    p->id = id;
+    p->begin = begin_of(text.ptr, text.len);
+    p->len = (uint32_t)text.len;
+}
+
+/* begin: of the key. Most prefixes of a set are told apart from a key by that. */
+static bool has_prefix(const struct prefix *p, uint64_t begin, const char *key, size_t key_len)
+{
+    return (begin & p->mask) == p->begin && p->len <= key_len &&
+           memcmp(p->text, key, p->len) == 0;
 }
 
 /* The newest command, up to this one, that flushed what had this key; 0: none. */
 static uint64_t newest_of(const struct prefixes *all, uint64_t upto, const char *key,
                           size_t key_len)
 {
+    const uint64_t begin = begin_of(key, key_len);
+
     for (uint32_t i = all != NULL ? all->count : 0; i > 0; i--) {
         const struct prefix *p = &all->at[i - 1];
 
-        if (p->id <= upto && has_prefix(p, key, key_len)) {
+        if (has_prefix(p, begin, key, key_len) && p->id <= upto) {
             return p->id;
         }
     }

@@ -38,10 +38,15 @@
 #include "lib/shard/shard.h"
 
 struct prefix {
-    uint64_t id; /* the number of the command */
+    uint64_t id;    /* the number of the command */
+    uint64_t begin; /* the first eight bytes of the text, or all of it and zeros */
+    uint64_t mask;  /* which bytes of `begin` are text */
     uint32_t len;
     char text[ITEM_KEY_MAX];
 };
+
+/* Fill it in. Context: any thread. */
+void prefix_init(struct prefix *p, uint64_t id, struct span text);
 
 /* Those in force, in the order of their numbers. [const] once published in the group. */
 struct prefixes {

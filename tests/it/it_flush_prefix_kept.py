@@ -114,6 +114,28 @@ def test_more_of_them_than_places():
             assert keys(o) == before and len(before) == 400, len(before)
 
 
+def test_a_log_with_10000_of_them():
+    """More than there are places by far: a start takes a walk over the items each time that all are taken."""
+    count = 10000
+    with kept() as k:
+        options = ("-o", "appendonly=full,auto_aof_rewrite_percentage=0")
+        with k.daemon(*options, "-o", "flush_prefix_max=256") as d, d.operator() as o:
+            fill(o, b"p:", count)
+            for at in range(0, count, 500):
+                o.send(b"".join(b"flush_prefix p:%d\r\n" % n for n in range(at, at + 500)))
+                assert [o.line() for _ in range(500)] == [b"OK"] * 500
+                assert o.set(b"p:%d" % at, b"new") == b"STORED"
+            wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "the log has everything")
+            before = begins(o, b"p:")
+            # A later number does not begin one of these.
+            assert before == sorted(b"p:%d" % at for at in range(0, count, 500)), before
+            crash(d)
+        with k.daemon(*options, "-o", "flush_prefix_max=4") as d, d.operator() as o:
+            assert keys(o) == before and all(o.get(key) == b"new" for key in before)
+            wait_for(lambda: o.stats(b"expire")["flush_prefixes_active"] == "0", "the flushes are over")
+            assert int(o.stats()["curr_items"]) == len(before)
+
+
 def test_while_a_save_is_under_way():
     """Saves that began before it give up or begin again: no file has what was flushed."""
     def run(mode):
