@@ -26,6 +26,7 @@
 #include "daemon/worker/moving.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
+#include "lib/engine/prefix.h"
 #include "lib/shard/info.h"
 
 #define NAME_MAX_BYTES 96
@@ -172,7 +173,7 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
 
 struct process_figures {
     double start_s, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds;
-    double limit_bytes, conn_limit, is_accepting;
+    double limit_bytes, conn_limit, is_accepting, prefixes;
     double workers, workers_wanted, workers_created, workers_leaving, conns_moving;
 };
 
@@ -241,6 +242,7 @@ static void read_process(const struct crew *crew, struct process_figures *p)
     p->workers_created = roster_created(&crew->roster);
     p->conns_moving = roster_conns_moving(&crew->roster);
     p->workers_leaving = roster_leaving(&crew->roster);
+    p->prefixes = engine_prefixes(&crew->engine);
     p->is_accepting = atomic_load(&crew->is_accepting) ? 1 : 0;
 }
 

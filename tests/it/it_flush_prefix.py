@@ -222,6 +222,25 @@ def test_so_many_at_a_time():
             assert o.ask(b"config set flush_prefix_max " + bad).startswith(b"CLIENT_ERROR"), bad
 
 
+def test_64_at_a_time():
+    """The default. While a load goes on none of them ends, and the next one is refused; all are in force."""
+    with Daemon(*ALL) as d, d.client() as c, d.client() as loader:
+        for n in range(65):
+            assert c.set(b"p%d:" % n, b"x") == b"STORED"
+        assert loader.ask(b"restore begin 1000") == b"OK"
+        for n in range(64):
+            assert c.ask(b"flush_prefix p%d:" % n) == b"OK"
+        assert c.ask(b"flush_prefix p64:") == FULL
+        assert expiry(c, "flush_prefixes_active") == 64
+        loader.send(b"".join(b"ms p%d:a 3 ME q\r\nold\r\n" % n for n in range(65)) + b"mn\r\n")
+        while loader.line() != b"MN":
+            pass
+        assert c.get(*[b"p%d:%s" % (n, end) for n in range(65) for end in (b"", b"a")]) == {b"p64:": b"x", b"p64:a": b"old"}
+        assert loader.ask(b"restore end") is not None
+        assert c.ask(b"flush_prefix p64:") == b"OK" and c.get(b"p64:", b"p64:a", b"p5:", b"p5:a") == {}
+        wait_until_over(c)
+
+
 def test_a_load_beside_requests():
     """What is loaded is older than the flush, however late it comes."""
     with Daemon(*ALL) as d, d.client() as c, d.client() as loader:
@@ -278,6 +297,7 @@ def test_what_operators_see():
         web.request("GET", "/metrics")
         text = web.getresponse().read().decode()
         web.close()
+        assert re.findall(r"^mayfly_flush_prefixes_active (\d+)$", text, re.M) == ["0"], text
         for name, value in (("cmd_flush_prefix", 1), ("flush_prefix_items", 1000)):
             told = re.findall(r"^mayfly_%s_total(?:\{.*\})? (\d+)$" % name, text, re.M)
             assert sum(int(n) for n in told) == value, (name, told)

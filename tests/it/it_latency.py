@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import mayfly                                                           # noqa: E402
 from mayfly import Daemon, wait_for                                     # noqa: E402
 
-KINDS = ("get", "set", "delete", "arith", "touch", "admin", "other")
+KINDS = ("get", "set", "delete", "arith", "touch", "flush", "admin", "other")
 MIB = 1 << 20
 
 
@@ -50,7 +50,8 @@ def test_every_kind_is_counted():
         for line, reply in ((b"get a b", None), (b"mg a v", b"VA 1"), (b"incr a 1", b"2"), (b"ma a", b"HD"),
                             (b"touch a 0", b"TOUCHED"), (b"expire a 100", b"1"), (b"ttl a", b"100"),
                             (b"mn", b"MN"), (b"md absent", b"NF"), (b"delete a", b"DELETED"),
-                            (b"unlink b c", b"0"), (b"nonsense", b"ERROR")):
+                            (b"unlink b c", b"0"), (b"nonsense", b"ERROR"), (b"flush_prefix b", b"OK"),
+                            (b"flush_all", b"OK")):
             if line.startswith(b"get"):
                 assert c.get(b"a", b"b") is not None
                 continue
@@ -59,7 +60,7 @@ def test_every_kind_is_counted():
                 assert c.line() == b"1"
         found = c.stats(b"latency")
         assert without_admin(counts(c)) == {"get": 2, "set": 1, "delete": 3, "arith": 2, "touch": 2,
-                                            "other": 3}, counts(c)
+                                            "flush": 2, "other": 3}, counts(c)
         for k in KINDS:
             names = ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"]
             values = [float(found["%s:%s" % (k, n)]) for n in names]

@@ -14,7 +14,7 @@ import mayfly                                                           # noqa: 
 from mayfly import Daemon, Inapplicable, Skip                           # noqa: E402
 
 PAGE = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "man", "mayflyd-stats.inc")
-KINDS = "get|set|delete|arith|touch|admin|other"
+KINDS = "get|set|delete|arith|touch|flush|admin|other"
 
 # How an answer's names become those of the page: the page describes their prefix.
 BEFORE = {
