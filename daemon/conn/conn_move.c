@@ -15,13 +15,11 @@
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_stream.h"
+#include "lib/base/budgets.h"
+#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-
-/* Most connections that leave, and that are looked at, in one turn of the loop. */
-#define MOVES_MAX 64u
-#define LOOKS_MAX 512u
 
 /* A connection on its way. */
 struct conn_move {
@@ -207,7 +205,7 @@ void conn_move_begin(struct worker *w)
 bool conn_move_some(struct worker *w)
 {
     struct conns *all = w->conns;
-    unsigned moves = 0;
+    const usec_t end = clock_mono_us() + BUDGET_slice_us;
 
     must_be_worker(w);
     must_not_be_reading();
@@ -218,7 +216,7 @@ bool conn_move_some(struct worker *w)
         struct conn *c = all->move_next;
         struct worker *to = NULL;
 
-        if (moves == MOVES_MAX || looks == LOOKS_MAX) {
+        if (looks % STEPS_A_LOOK == STEPS_A_LOOK - 1 && clock_mono_us() >= end) {
             return true;
         }
         if (may_go(c)) {
@@ -228,7 +226,9 @@ bool conn_move_some(struct worker *w)
             }
         }
         all->move_next = c->next; /* before c leaves the list */
-        moves += to != NULL && leave(c, to);
+        if (to != NULL && leave(c, to) && clock_mono_us() >= end) {
+            return true;
+        }
     }
     conn_accounts_check(w);
     return false;

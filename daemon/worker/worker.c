@@ -26,6 +26,9 @@
 /* Numbers of descriptors that are provided for beside those of clients. */
 #define DESCRIPTORS_MORE 1022u
 
+/* Rest between two slices in which connections are given away (BUDGET_slice_us each). */
+#define DEAL_REST_MS 1u
+
 static struct worker *worker_of(void *receiver)
 {
     struct worker *w = receiver;
@@ -76,18 +79,28 @@ static void set_role(struct worker *w, enum worker_role role)
     }
 }
 
+/* The loop goes round, and deals before it blocks. */
+static void on_deal_rest(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
 /*
- * Give away what this worker is not to have, a portion in each turn of the loop: see roster.h.
- * True: there is more that can go at once.
+ * Give away what this worker is not to have, a portion at a time: see roster.h. It rests in
+ * between, as the worker that gets a connection has about as much work with it: without a rest
+ * the requests of both would wait for as long as the dealing takes.
  */
-static bool deal_out(struct worker *w)
+static void deal_out(struct worker *w)
 {
     const struct worker_duties *duties = w->crew->duties;
     bool has_more;
 
     if (w->is_stopping) {
         w->deals &= (uint8_t)~DEALS_OUT;
-        return false;
+        return;
+    }
+    if (uv_is_active((const uv_handle_t *)&w->deal_rest)) {
+        return;
     }
     cron_give_homes(w);
     duties->give_datagrams(w);
@@ -99,15 +112,19 @@ static bool deal_out(struct worker *w)
         /* It is asked again after each turn: something may have come, or be able to go. */
         set_role(w, !has_more && has_nothing(w) ? WORKER_PARKED : WORKER_LEAVING);
     }
-    return has_more;
+    if (has_more) {
+        uv_update_time(&w->loop);
+        uv_timer_start(&w->deal_rest, on_deal_rest, DEAL_REST_MS, 0);
+    }
 }
 
-/* The same for all that w->deals says. */
+/* The same for all that w->deals says. True: there is more to do at once. */
 static MF_NOINLINE bool deal(struct worker *w)
 {
-    const bool has_more = (w->deals & DEALS_OUT) != 0 && deal_out(w);
-
-    return ((w->deals & DEALS_WEIGHED) != 0 && w->crew->duties->balance(w)) || has_more;
+    if ((w->deals & DEALS_OUT) != 0) {
+        deal_out(w);
+    }
+    return (w->deals & DEALS_WEIGHED) != 0 && w->crew->duties->balance(w);
 }
 
 static void on_before_block(uv_prepare_t *prepare)
@@ -228,6 +245,7 @@ static void close_handles(struct worker *w)
     uv_close((uv_handle_t *)&w->after_events, NULL);
     uv_close((uv_handle_t *)&w->no_block, NULL);
     uv_close((uv_handle_t *)&w->drain_timer, NULL);
+    uv_close((uv_handle_t *)&w->deal_rest, NULL);
     mailbox_close(&w->mailbox);
 }
 
@@ -336,6 +354,7 @@ static int open_handles(struct worker *w)
     uv_check_init(&w->loop, &w->after_events);
     uv_idle_init(&w->loop, &w->no_block);
     uv_timer_init(&w->loop, &w->drain_timer);
+    uv_timer_init(&w->loop, &w->deal_rest);
     mailbox_run_before(&w->mailbox, before_messages);
     w->before_block.data = w;
     w->after_events.data = w;

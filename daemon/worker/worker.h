@@ -114,6 +114,7 @@ struct worker {
     uv_check_t after_events;
     uv_idle_t no_block; /* active while there is work that must not wait for an event */
     uv_timer_t drain_timer;
+    uv_timer_t deal_rest; /* active while it has something to give away, and rests */
     struct cron *cron;
     struct home **homes;         /* owned; the shards that it is at home in (home.h) */
     uint32_t home_count;         /* how many of them; perhaps none */

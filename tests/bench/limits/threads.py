@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What clients see of another number of threads, and of the balance between workers.
 
-    deal     --conns connections ask, each for a value of its own with a number in every request; the
-             number of threads changes 4 -> 8 -> 2. Shown for each change: how long the operator waited,
-             how long until no connection is on its way and each worker has its share, and what a client
-             that pipelines 16 requests waited (p50, p99.9, longest), before and in the second after.
-             Every reply is checked: the right value, and the numbers in order.
+    deal     --conns connections, of which 1000 a second ask, each for a value of its own with a number in
+             every request; the number of threads changes 4 -> 8 -> 2, --rounds times. Shown for each change:
+             how long the operator waited, how long until no connection is on its way and each worker has its
+             share (medians, and the longest), and what a client that pipelines 16 requests waited (p50,
+             p99.9, longest, over all rounds), in the second before and in the second after. Every reply is
+             checked: the right value, and the numbers in order.
+    crowd    the same while all connections ask as fast as they are answered, 128 at a time.
     balance  100 connections of one of two workers ask without a pause, 100 of the other are silent: the
              part of the requests that each worker executes, second by second, and connections given away.
     one      the same with a single busy connection, of which none must move.
@@ -16,7 +18,7 @@
              answer most of the time, and then it stays), how the client's requests were dealt, and what its
              batches waited. Every reply is checked. Works with a build of the sanitizers as well.
 
-    MAYFLY_BUILDDIR=build tests/bench/limits/threads.py [--conns N] [--seconds N] [CASE ...]
+    MAYFLY_BUILDDIR=build tests/bench/limits/threads.py [--conns N] [--rounds N] [--seconds N] [CASE ...]
 
 Needs 2 descriptors for each of --conns (10000).
 """
@@ -29,6 +31,7 @@ import resource
 import selectors
 import socket
 import ssl
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -71,14 +74,14 @@ class Asker:
         return True
 
 
-def run_askers(port, first, count, is_over, ready, result):
-    """A process: its connections ask in turn, 64 of them at a time."""
+def run_askers(port, first, count, at_a_time, rest_s, is_over, ready, result):
+    """A process: its connections ask in turn, some of them at a time, with a rest after each reply."""
     askers = [Asker(port, first + i) for i in range(count)]
     looks = selectors.DefaultSelector()
     ready.wait()
     resting, replies = collections.deque(askers), 0
     while len(resting) < count or not is_over.is_set():
-        while count - len(resting) < 64 and not is_over.is_set():
+        while count - len(resting) < at_a_time and not is_over.is_set():
             one = resting.popleft()
             one.ask()
             looks.register(one.sock, selectors.EVENT_READ, one)
@@ -87,6 +90,8 @@ def run_askers(port, first, count, is_over, ready, result):
                 looks.unregister(key.fileobj)
                 resting.append(key.data)
                 replies += 1
+                if rest_s != 0:
+                    time.sleep(rest_s)
     result.put(replies)
 
 
@@ -122,13 +127,25 @@ def is_dealt(o, threads, conns):
     return moving == 0 and sum(shares) >= conns and max(shares) - min(shares) <= conns / threads / 10
 
 
-def waited(took, since, until):
-    some = sorted(s * 1e3 for began, s in took if since <= began < until) or [0]
+def waited(took, marks):
+    """What batches waited that began in one of the seconds from these moments on."""
+    some = sorted(s * 1e3 for began, s in took if any(mark <= began < mark + 1 for mark in marks)) or [0]
     return "p50 %6.2f  p99.9 %6.2f  longest %6.2f ms" % (
         some[len(some) // 2], some[int(len(some) * .999)], some[-1])
 
 
-def deal(args):
+def change_threads(o, threads, conns):
+    """Until all are dealt: when it began, and how long answer and dealing took."""
+    began = time.monotonic()
+    assert o.ask(b"config set threads %d" % threads) == b"OK"
+    answered = time.monotonic()
+    while not is_dealt(o, threads, conns):
+        assert time.monotonic() < answered + 60, spread(o, threads)
+        time.sleep(0.01)
+    return began, (answered - began) * 1e3, (time.monotonic() - began) * 1e3
+
+
+def deal(args, at_a_time, rest_s):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * args.conns + 1000)), hard))
     with Daemon("-t", "4", "-m", "256", "-c", str(args.conns + 100), "-b", "4096", "-o", "balance=no",
@@ -138,7 +155,8 @@ def deal(args):
         is_over, ready, result, times = (multiprocessing.Event(), multiprocessing.Event(),
                                          multiprocessing.Queue(), multiprocessing.Queue())
         processes = [multiprocessing.Process(target=run_askers,
-                                             args=(d.port, i * args.conns // 2, args.conns // 2, is_over, ready, result))
+                                             args=(d.port, i * args.conns // 2, args.conns // 2, at_a_time, rest_s,
+                                                   is_over, ready, result))
                      for i in range(2)]
         processes.append(multiprocessing.Process(target=run_pipeliner, args=(d.port, is_over, ready, times)))
         for process in processes:
@@ -146,29 +164,26 @@ def deal(args):
         while int(o.stats()["curr_connections"]) < args.conns + 1:
             time.sleep(0.1)
         ready.set()
-        time.sleep(3)
-        lines, marks = [], [time.monotonic()]
-        for threads in (8, 2):
-            began = time.monotonic()
-            assert o.ask(b"config set threads %d" % threads) == b"OK"
-            answered = time.monotonic()
-            while not is_dealt(o, threads, args.conns):
-                assert time.monotonic() < answered + 60, spread(o, threads)
-                time.sleep(0.01)
-            lines.append("to %d: answered in %.0f ms, dealt in %.0f ms: %s" % (
-                threads, (answered - began) * 1e3, (time.monotonic() - began) * 1e3, spread(o, threads)[0]))
-            marks.append(began)
-            time.sleep(3)
+        time.sleep(1)
+        changes = {8: [], 2: [], 4: []}
+        for _ in range(args.rounds):
+            for threads, found in changes.items():
+                time.sleep(2)
+                found.append(change_threads(o, threads, args.conns))
+        time.sleep(2)
         is_over.set()
         took = times.get(timeout=60)
         replies = sum(result.get(timeout=60) for _ in range(2))
         for process in processes:
             process.join()
             assert process.exitcode == 0
-        print("deal: %d connections, %d replies in order" % (args.conns, replies))
-        print("  before:           %s" % waited(took, marks[0] - 2, marks[0]))
-        for line, mark in zip(lines, marks[1:]):
-            print("  %s\n    meanwhile:      %s" % (line, waited(took, mark, mark + 1)))
+        print("%d connections, %d replies in order" % (args.conns, replies))
+        for threads, found in changes.items():
+            began, answered, dealt = zip(*found)
+            print("  to %d: answered in %.0f ms (at most %.0f), dealt in %.0f ms (at most %.0f)\n"
+                  "    before:    %s\n    meanwhile: %s" % (
+                      threads, statistics.median(answered), max(answered), statistics.median(dealt), max(dealt),
+                      waited(took, [at - 1 for at in began]), waited(took, began)))
 
 
 # ---- balance ---------------------------------------------------------------------------------
@@ -287,12 +302,15 @@ def run_moves(args, d, c, ask, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conns", type=int, default=10000)
-    parser.add_argument("cases", nargs="*", metavar="CASE", help="deal, balance, one, tls")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="deal, crowd, balance, one, tls")
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    for case in args.cases or ["deal", "balance", "one", "tls"]:
+    for case in args.cases or ["deal", "crowd", "balance", "one", "tls"]:
         if case == "deal":
-            deal(args)
+            deal(args, 1, 0.002)
+        elif case == "crowd":
+            deal(args, 64, 0)
         elif case == "tls":
             tls(args)
         else:
