@@ -78,21 +78,22 @@ static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
 {
     const struct route *rt = router_read(&e->router);
     const struct route_slot *rs = route_slot(rt, hash);
+    struct shard *s = rt->shards[rs->put];
 
     must_be_reading();
-    v->to = rt->shards[rs->put];
+    v->to = s;
     v->from = NULL;
     v->hash = hash;
     v->key = key;
     v->now = now;
     if (MF_LIKELY(rs->from == rs->put)) {
-        shard_enter(v->to);
+        shard_enter(s);
         /* The gate is shut under the lock: who enters later does not get through. */
         if (MF_LIKELY(router_read(&e->router) == rt &&
-                      now < atomic_load_explicit(&v->to->gate_at, memory_order_relaxed))) {
+                      now < atomic_load_explicit(&s->gate_at, memory_order_relaxed))) {
             return;
         }
-        shard_leave(v->to);
+        shard_leave(s);
     }
     visit_enter_slowly(e, v);
 }

@@ -256,14 +256,14 @@ static inline void count_death(struct shard *s, enum death_reason reason, uint64
     }
 }
 
-/* A key is gone: for sinks, and for a load beside requests. Both know what was flushed. */
-static inline void note_gone(struct shard *s, uint64_t hash, const struct item *it,
-                             enum death_reason reason)
+/* Who reads records of changes, and a load beside requests, know what was flushed. */
+static MF_NOINLINE void tell_gone(struct shard *s, uint64_t hash, const struct item *it,
+                                  enum death_reason reason)
 {
-    if (MF_UNLIKELY(reason == DEATH_FLUSH)) {
+    if (reason == DEATH_FLUSH) {
         return;
     }
-    if (MF_UNLIKELY(s->guard != NULL)) {
+    if (s->guard != NULL) {
         guard_note(s->guard, hash);
     }
     if (reason == DEATH_EXPIRE) {
@@ -272,6 +272,15 @@ static inline void note_gone(struct shard *s, uint64_t hash, const struct item *
         shard_note_eviction(s, it);
     } else {
         shard_note_change(s, CHANGE_DROP, it);
+    }
+}
+
+/* A key is gone: for those who read records of changes, and for a load beside requests. */
+static inline void note_gone(struct shard *s, uint64_t hash, const struct item *it,
+                             enum death_reason reason)
+{
+    if (MF_UNLIKELY(s->guard != NULL || s->changes != NULL)) {
+        tell_gone(s, hash, it, reason);
     }
 }
 
