@@ -331,7 +331,9 @@ def test_under_load_with_a_log_and_replicas():
             assert not wrong, wrong
             level(a, b)
             found = assert_equal(a, b)
-            wait_for(lambda: figure(a.c, "aof_pending_bytes") == 0, "the log has everything")
+            # Changes may have come faster than the log was written: then file and log are made again.
+            wait_for(lambda: figure(a.c, "aof_whole") == 1 and figure(a.c, "aof_pending_bytes") == 0,
+                     "the log has everything")
             a.crash()
             with Node(*log) as again:
                 there = {key: item[0] for key, item in assert_equal(again).items()}
