@@ -14,6 +14,7 @@
 #include "lib/base/context.h"
 #include "lib/engine/carry.h"
 #include "lib/engine/engine.h"
+#include "lib/memory/evict.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
@@ -35,6 +36,7 @@ struct move {
     enum mf_err err; /* once it is over */
     struct route_slot slots[ROUTE_SLOTS];
     uint64_t coming[ROUTE_SLOTS];     /* by shard: items, about */
+    bool is_prepared[ROUTE_SLOTS];    /* by shard: its index suits what comes */
     int64_t index_bytes[ROUTE_SLOTS]; /* by shard, when it began */
     int64_t indexes;                  /* all of them */
     int64_t uncounted;                /* of the budget: see leave_uncounted() */
@@ -110,7 +112,7 @@ static bool is_to_go(const struct move *m, uint32_t slot)
  * and each exists twice for a moment. That is not what a cache should be emptied for. So until
  * the end of the move it is not counted in the budget, up to this part of the limit.
  */
-#define UNCOUNTED_SHARE 16
+#define UNCOUNTED_SHARE 18
 
 /* The index of a shard that loses at least such a part is made anew. */
 #define FITTING_SHARE 4
@@ -182,18 +184,33 @@ static void count_indexes(struct move *m)
     leave_uncounted(m, indexes(m) - m->indexes);
 }
 
-/* The shards that slots go to are about to have so many items. */
-static void prepare_indexes(struct move *m)
+/* Make the index of a shard fit for what comes to it in the whole move. */
+static void prepare_index(struct move *m, uint16_t to)
 {
-    for (uint32_t i = 0; i < m->engine->shard_count; i++) {
-        struct shard *s = m->engine->shards[i];
-        uint64_t items = ctr_get(&s->counters, CTR_curr_items) + m->coming[i];
-        int64_t bytes = (int64_t)table_bytes_for(items);
+    struct shard *s = m->engine->shards[to];
+    uint64_t items = ctr_get(&s->counters, CTR_curr_items) + m->coming[to];
+    int64_t bytes = (int64_t)table_bytes_for(items);
 
-        if (m->coming[i] != 0 && bytes > m->index_bytes[i]) {
-            leave_uncounted(m, m->uncounted + bytes);
-            fit_index(m, s, items, true);
-            count_indexes(m);
+    if (bytes > m->index_bytes[to]) {
+        leave_uncounted(m, m->uncounted + bytes);
+        fit_index(m, s, items, true);
+        count_indexes(m);
+    }
+}
+
+/*
+ * Prepare the shards that slots of `from` go to, unless that was done for one before. It is
+ * done this late because the indexes of those that were left before have become smaller by
+ * then: so only a part of all indexes exists twice at a time.
+ */
+static void prepare_indexes(struct move *m, uint16_t from)
+{
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        uint16_t to = m->plan.to[i];
+
+        if (m->slots[i].from == from && is_to_go(m, i) && !m->is_prepared[to]) {
+            m->is_prepared[to] = true;
+            prepare_index(m, to);
         }
     }
 }
@@ -293,6 +310,14 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
     if (leaving == 0 || is_cancelled(m)) {
         return MF_OK;
     }
+    if (leaving >= owned / FITTING_SHARE) {
+        /*
+         * Many of the keys that it remembers will be stored elsewhere. What they take is room
+         * to begin with, for which no item has to be evicted.
+         */
+        evict_forget(&e->shards[from]->memory);
+    }
+    prepare_indexes(m, from);
     err = publish(m, from, false); /* no reader is left that would look in `from` alone */
     if (err == MF_OK) {
         err = publish(m, from, true);
@@ -331,6 +356,7 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
 static void look_at_shards(struct move *m, const uint32_t *owned)
 {
     memset(m->coming, 0, sizeof(m->coming));
+    memset(m->is_prepared, 0, sizeof(m->is_prepared));
     m->indexes = 0;
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         if (is_to_go(m, i)) {
@@ -409,7 +435,6 @@ static enum mf_err carry_plan(struct move *m)
     enum mf_err err = MF_OK;
 
     look(m);
-    prepare_indexes(m);
     for (uint32_t i = 0; err == MF_OK && i < m->engine->shard_count; i++) {
         err = empty_shard(m, (uint16_t)i);
         if (!moves_give_way(&m->engine->moves, &m->is_cancelled)) {
@@ -469,6 +494,7 @@ enum mf_err move_run(struct move *m)
     }
     set_state(m, MOVE_RUNS);
     m->carry.used = clock_thread_us();
+    atomic_store_explicit(&m->engine->group.has_move, true, memory_order_relaxed);
     if (m->on_begin != NULL) {
         m->on_begin(m->arg);
     }
@@ -479,6 +505,7 @@ enum mf_err move_run(struct move *m)
     if (err == MF_OK && !is_cancelled(m)) {
         err = carry_plan(m);
     }
+    atomic_store_explicit(&m->engine->group.has_move, false, memory_order_relaxed);
     moves_end_move(&m->engine->moves);
     set_state(m, err == MF_ENOMEM  ? MOVE_NO_ROOM
                  : is_cancelled(m) ? MOVE_CANCELLED

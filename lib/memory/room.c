@@ -8,8 +8,12 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/line.h"
 
-/* Segments kept free beyond what is put during a grace period. */
-#define KEEP_FREE 4
+/*
+ * Segments kept free beyond what is put during a grace period. Those of a shard that was added
+ * to an engine may be larger than suits its share (arena_shift_for()): then fewer are kept.
+ */
+#define KEEP_FREE       4
+#define KEEP_FREE_LARGE (ROOM_RESERVE + 1)
 
 /* Room for what is put during a grace period is kept up to this part of a shard's share. */
 #define GRACE_SHARE 256
@@ -50,11 +54,13 @@ uint32_t room_wanted(const struct memory *m)
 {
     uint32_t shift = m->arena.shift;
     uint64_t foreseen = m->blocks.put_per_grace;
-    uint64_t most = share_of_limit(m) / GRACE_SHARE;
+    uint64_t share = share_of_limit(m);
+    uint64_t most = share / GRACE_SHARE;
     int64_t left = budget_left_soon(m->arena.budget);
-    uint32_t want = KEEP_FREE + (uint32_t)((foreseen < most ? foreseen : most) >> shift);
+    uint32_t want = shift > arena_shift_for(share) ? KEEP_FREE_LARGE : KEEP_FREE;
 
     memory_must_be_entered(m);
+    want += (uint32_t)((foreseen < most ? foreseen : most) >> shift);
     want += m->line.wanted < LINE_MOST ? m->line.wanted : LINE_MOST;
     /* All shards pay back an overdraft in equal parts. */
     if (left < 0 && chains_filled(m) >> shift > HELD_LEAST && !room_is_paid_by_others(m)) {

@@ -41,6 +41,7 @@ struct shard_group {
     /* [atomic] */
     _Atomic uint32_t count;   /* of shards; never falls (release, after the pointer) */
     _Atomic uint32_t sharers; /* those that share the limit; see shard_fit_limit() */
+    _Atomic bool has_move;    /* slots move from shard to shard: no shard makes a past */
     _Atomic uint32_t
         observed; /* bits of shard_event_kind that the observer wants; seldom set */
     _Atomic msec_t hold_until;        /* expired items are kept until then: shard_due_now() */

@@ -135,8 +135,11 @@ static void begin_resize(struct shard *s)
     if (wants_resize(s)) { /* otherwise another thread was faster */
         uint64_t bytes = table_bytes(&s->table);
 
-        /* The large array of one that shrinks is room to come: nothing is evicted for it. */
-        count_leaving(t, t->grow.bytes < bytes ? bytes : 0);
+        /*
+         * The large array of one that shrinks is room to come: nothing is evicted for it. So is
+         * the array of one that was asked for a size, for the mover waits for its end.
+         */
+        count_leaving(t, t->grow.bytes < bytes || s->table.asked == want ? bytes : 0);
         if (!is_resident) {
             s->table_next = t;
             t = NULL;
@@ -251,9 +254,14 @@ void shard_want_work(struct shard *s)
     }
 }
 
+/*
+ * Not while slots move: numbers of items change all the time then, and room is short in a full
+ * cache. Each past that is made would have to be paid for by items.
+ */
 static bool wants_past(const struct shard *s)
 {
-    return evict_wants_past(&s->memory.evict, ctr_get(&s->counters, CTR_curr_items));
+    return !atomic_load_explicit(&s->group->has_move, memory_order_relaxed) &&
+           evict_wants_past(&s->memory.evict, ctr_get(&s->counters, CTR_curr_items));
 }
 
 void shard_note_work(struct shard *s)
