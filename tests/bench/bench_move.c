@@ -4,7 +4,7 @@
  * limit, slots move, and the items are counted before and after.
  *
  *     bench_move [-m MIB] [-s BYTES] [-l LARGE] [-f PERCENT,...] [-c CASE,...] [-p PERCENT]
- *                [-i]
+ *                [-n FROM,TO] [-i]
  *
  * -s: bytes of a value; -l: of those of one in 4096 keys; keys have 20. -f: how full, 101 for
  * more than it bears. -p: share of a CPU that the mover may take. -i: idle, without the thread
@@ -14,14 +14,19 @@
  *     runs    every other run of 64 slots of the first
  *     run     a single run of 64 slots
  *     half    2 -> 4 -> 2 shards: all spreads from two shards over four, and comes back
- *     number  the same by engine_set_shards(): two shards are added, and idle in the end. The
- *             mover is another thread, whose CPU time is part of that of the process
+ *     number  another number of shards by engine_set_shards(), and the first one again: 2 -> 4
+ *             -> 2, or as -n says. The mover is another thread, whose CPU time is part of that
+ *             of the process
+ *     sets    what a set costs in slots that are settled, and in some that move: nanoseconds
+ *             of CPU for a key that is there, that is still in the shard which its slot leaves,
+ *             and that is new; the median of some rounds
  *
  * A line for each: items before; how many of them are gone, in percent; seconds; items moved;
  * microseconds of CPU an item of the thread that moves, and of the process without the thread
- * that probes; and for gets and sets of that thread the microseconds at p99, p99.9 and of the
- * longest, before and meanwhile. Get and set take turns, with a pause after each, on keys all
- * over the engine; the sets replace a few keys of their own.
+ * that probes; by how much the resident set grew at most, in percent of the limit; and for gets
+ * and sets of that thread the microseconds at p99, p99.9 and of the longest, before and
+ * meanwhile. Get and set take turns, with a pause after each, on keys all over the engine; the
+ * sets replace a few keys of their own.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,6 +57,7 @@ enum { GETS, SETS, PROBES };
 
 struct setting {
     unsigned mib, value, large, cpu_pct;
+    unsigned from, to; /* numbers of shards */
     bool is_idle;
 };
 
@@ -221,10 +227,41 @@ static void print_probes(struct bench *b, int kind, const char *name)
             continue;
         }
         qsort(ns, n, sizeof(*ns), by_size);
-        printf("%s %.1f %.1f %.0f", i == 0 ? "" : " ->", ns[n / 100 * 99] / 1e3,
-               ns[n / 1000 * 999] / 1e3, ns[n - 1] / 1e3);
+        printf("%s %.1f %.1f %.0f", i == 0 ? "" : " ->", ns[(uint64_t)n * 99 / 100] / 1e3,
+               ns[(uint64_t)n * 999 / 1000] / 1e3, ns[n - 1] / 1e3);
     }
     printf("\n");
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* A line of /proc/self/status that gives a size; in bytes. */
+static uint64_t status_bytes(const char *name)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[256];
+    uint64_t kib = 0;
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+        if (strncmp(line, name, strlen(name)) == 0) {
+            kib = strtoull(line + strlen(name), NULL, 10);
+        }
+    }
+    if (f == NULL || kib == 0) {
+        fail("there is no size in /proc/self/status");
+    }
+    fclose(f);
+    return kib << 10;
+}
+
+/* The largest resident set (VmHWM) is counted from now on. */
+static void forget_peak(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+
+    if (f == NULL || fputs("5", f) == EOF || fclose(f) != 0) {
+        fail("the largest resident set cannot be reset");
+    }
 }
 
 /* ---- moving ------------------------------------------------------------------------------ */
@@ -271,6 +308,7 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
                     uint32_t shards)
 {
     uint64_t before = sum(b, CTR_curr_items);
+    uint64_t resident = status_bytes("VmRSS:");
     double began;
     double cpu;
     double all;
@@ -289,6 +327,7 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
         pthread_create(&b->prober, NULL, probe_main, b);
         usleep(500000);
     }
+    forget_peak();
     cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     began = seconds_of(CLOCK_MONOTONIC);
     atomic_store(&b->is_moving, true);
@@ -302,16 +341,122 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
     all = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - all - b->prober_s;
     after = sum(b, CTR_curr_items);
     printf("%-10s %3u %%  items %9llu  lost %6.2f %%  %6.2f s  moved %9llu  CPU us an item "
-           "%6.2f, all %6.2f  used %5.1f %%\n",
+           "%6.2f, all %6.2f  used %5.1f %%  resident + %4.2f %%\n",
            name, pct, (unsigned long long)before,
            after < before ? (double)(before - after) * 100 / (double)before : 0, took,
            (unsigned long long)moved, cpu * 1e6 / (double)(moved + 1),
-           all * 1e6 / (double)(moved + 1), used_pct(b));
+           all * 1e6 / (double)(moved + 1), used_pct(b),
+           ((double)status_bytes("VmHWM:") - (double)resident) * 100 /
+               (double)((uint64_t)b->set.mib << 20));
     if (!b->set.is_idle) {
         print_probes(b, GETS, "gets");
         print_probes(b, SETS, "sets");
     }
     fflush(stdout);
+}
+
+/* ---- sets in slots that move ------------------------------------------------------------- */
+
+#define ROUNDS     9
+#define ROUND_KEYS 16384u /* in each round, of each kind */
+#define AT_ONCE    16u    /* sets in one section, as for a client that pipelines */
+
+enum { OVER_SETTLED, NEW_SETTLED, OVER_LEFT, OVER_ARRIVED, NEW_MOVING, SET_KINDS };
+
+static const char *const set_kinds[SET_KINDS] = {"settled, there", "settled, new",
+                                                 "moving, in the old shard",
+                                                 "moving, in the new shard", "moving, new"};
+
+struct request {
+    uint64_t hash;
+    char key[KEY_BYTES + 1];
+};
+
+static void set_some(struct bench *b, const struct request *r)
+{
+    struct store st = {.mode = STORE_SET,
+                       .deadline = MSEC_NEVER,
+                       .value = span_of(b->value, b->set.value),
+                       .may_wait = true};
+
+    rcu_begin();
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        st.hash = r[i].hash;
+        st.key = span_of(r[i].key, KEY_BYTES);
+        while (engine_store(&b->engine, &st, clock_now(&b->engine.clock)) == OUT_WAIT) {
+            rcu_end();
+            grace_ask(reclaim_grace(b->engine.reclaimer), GRACE_HURRY);
+            rcu_wait();
+            maintain(b);
+            rcu_begin();
+        }
+    }
+    rcu_end();
+}
+
+/* Nanoseconds of CPU for a set of each. */
+static double time_sets(struct bench *b, const struct request *r)
+{
+    double began = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+
+    for (unsigned i = 0; i < ROUND_KEYS; i += AT_ONCE) {
+        set_some(b, &r[i]);
+    }
+    return (seconds_of(CLOCK_THREAD_CPUTIME_ID) - began) * 1e9 / ROUND_KEYS;
+}
+
+/* Keys of a kind in slots of the first shard, or of the second one; *next: to go on with. */
+static void draw_keys(struct bench *b, struct request *r, char kind, bool is_first,
+                      uint64_t *next)
+{
+    for (unsigned n = 0; n < ROUND_KEYS;) {
+        r[n].hash = hash_of(b, r[n].key, kind, (*next)++);
+        n += (route_slot_number(r[n].hash) < ROUTE_SLOTS / 2) == is_first;
+    }
+}
+
+/* All slots of the first shard begin to move to the second, and no mover carries them. */
+static void begin_to_move(struct bench *b)
+{
+    const struct route_slot states[] = {route_prepared(0, 1), route_moving(0, 1)};
+
+    for (int i = 0; i < 2; i++) {
+        if (router_publish(&b->engine.router, 0, ROUTE_SLOTS / 2, states[i]) != MF_OK) {
+            fail("slots cannot move");
+        }
+        rcu_wait();
+    }
+}
+
+static void measure_sets(struct bench *b, unsigned pct)
+{
+    struct request *r = must_alloc(malloc(ROUND_KEYS * sizeof(*r)));
+    double ns[SET_KINDS][ROUNDS];
+    uint64_t next[4] = {0, 0, 0, 0}; /* settled there, new; moving there, new */
+
+    begin_to_move(b);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        draw_keys(b, r, 'k', false, &next[0]);
+        ns[OVER_SETTLED][i] = time_sets(b, r);
+        draw_keys(b, r, 'k', true, &next[2]);
+        ns[OVER_LEFT][i] = time_sets(b, r);
+        ns[OVER_ARRIVED][i] = time_sets(b, r);
+        draw_keys(b, r, 'n', false, &next[1]);
+        ns[NEW_SETTLED][i] = time_sets(b, r);
+        draw_keys(b, r, 'm', true, &next[3]);
+        ns[NEW_MOVING][i] = time_sets(b, r);
+        maintain(b);
+    }
+    printf("sets       %3u %%\n", pct);
+    for (int k = 0; k < SET_KINDS; k++) {
+        double all = median(ns[k], ROUNDS);
+
+        printf("  %-25s %6.0f ns  x %.2f\n", set_kinds[k], all,
+               all /
+                   median(ns[k == NEW_MOVING || k == NEW_SETTLED ? NEW_SETTLED : OVER_SETTLED],
+                          ROUNDS));
+    }
+    free(r);
 }
 
 static void begin(struct bench *b, uint32_t shards)
@@ -334,7 +479,9 @@ static void run_case(struct bench *b, const char *name, unsigned pct)
     static struct move_plan p;
     bool is_half = strcmp(name, "half") == 0;
 
-    begin(b, is_half ? 4 : 2);
+    bool is_number = strcmp(name, "number") == 0;
+
+    begin(b, is_half ? 4 : is_number ? b->set.from : 2);
     if (is_half) {
         move_plan_even(&p, &b->engine, 2);
         (void)carry_out(b, &p);
@@ -345,9 +492,17 @@ static void run_case(struct bench *b, const char *name, unsigned pct)
         measure(b, "2 -> 4", pct, &p, 0);
         move_plan_even(&p, &b->engine, 2);
         measure(b, "4 -> 2", pct, &p, 0);
-    } else if (strcmp(name, "number") == 0) {
-        measure(b, "to 4", pct, NULL, 4);
-        measure(b, "to 2", pct, NULL, 2);
+    } else if (is_number) {
+        char step[32];
+
+        for (int i = 0; i < 2; i++) {
+            uint32_t shards = i == 0 ? b->set.to : b->set.from;
+
+            snprintf(step, sizeof(step), "%u -> %u", i == 0 ? b->set.from : b->set.to, shards);
+            measure(b, step, pct, NULL, shards);
+        }
+    } else if (strcmp(name, "sets") == 0) {
+        measure_sets(b, pct);
     } else {
         plan_runs(&p, strcmp(name, "whole") == 0 ? 1 : strcmp(name, "runs") == 0 ? 2 : 4096);
         measure(b, name, pct, &p, 0);
@@ -358,11 +513,11 @@ static void run_case(struct bench *b, const char *name, unsigned pct)
 
 int main(int argc, char **argv)
 {
-    static struct bench b = {.set = {512, 100, 0, 100, false}};
+    static struct bench b = {.set = {512, 100, 0, 100, 2, 4, false}};
     const char *fills = "101,96,86,78";
     const char *cases = "whole,runs,run,half,number";
 
-    for (int c; (c = getopt(argc, argv, "m:s:l:f:c:p:i")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "m:s:l:f:c:p:n:i")) != -1;) {
         switch (c) {
         case 'm':
             b.set.mib = (unsigned)atoi(optarg);
@@ -381,6 +536,11 @@ int main(int argc, char **argv)
             break;
         case 'p':
             b.set.cpu_pct = (unsigned)atoi(optarg);
+            break;
+        case 'n':
+            if (sscanf(optarg, "%u,%u", &b.set.from, &b.set.to) != 2) {
+                return 2;
+            }
             break;
         case 'i':
             b.set.is_idle = true;
