@@ -60,7 +60,7 @@ static bool leaves(const struct shard_leave *l, uint64_t hash)
     const struct carry *c = (const struct carry *)(const void *)l;
     const struct route_slot *rs = slot_of(c, hash);
 
-    return rs->from == c->from->id && rs->put != rs->from;
+    return rs->from == c->from->id && rs->put != rs->from && !c->waits[route_slot_number(hash)];
 }
 
 static bool was_flushed(const struct carry *c)

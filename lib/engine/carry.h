@@ -84,12 +84,15 @@ struct carry {
     struct carry_pick pick[CARRY_BATCH];
     unsigned picks;
     struct carry_large large;
+    /* Slots of which a large value has found no room: they stay on their way. In shard. */
+    bool waits[ROUTE_SLOTS];
+    uint32_t waiting; /* how many */
 };
 
 /*
  * Carry over what the slots that leave `from` have, by a table that all threads know. Some of
- * it may be there again, or still, unless it ends with CARRY_DONE. Context: registered thread
- * that is no worker, outside a section; one at a time in an engine.
+ * it may be there again, or still, unless it ends with CARRY_DONE; and then in slots that wait.
+ * Context: registered thread that is no worker, outside a section; one at a time in an engine.
  */
 enum carry_state carry_shard(struct carry *c);
 

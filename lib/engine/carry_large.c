@@ -191,6 +191,16 @@ static enum outcome drop_due(struct load *l, msec_t now)
     return is_there ? OUT_WAIT : OUT_NOT_FOUND;
 }
 
+/*
+ * Where nothing may be evicted, a value that is larger than what is left is not begun: it would
+ * take this from clients for a while, and be dropped.
+ */
+static bool may_fit(const struct load *l)
+{
+    return memory_evicts(&l->to->memory) ||
+           budget_left_soon(&l->c->engine->budget) >= (int64_t)l->len;
+}
+
 /* The part of a try that is one section. True: the value was pinned. */
 static bool begin_load(struct load *l, enum outcome *out)
 {
@@ -208,8 +218,12 @@ static bool begin_load(struct load *l, enum outcome *out)
         return false;
     }
     l->len = it->value_len;
-    l->body = body_begin(e, l->c->large.hash, l->len);
     *out = OUT_WAIT;
+    if (!may_fit(l)) {
+        l->c->state = CARRY_NO_ROOM;
+        return false;
+    }
+    l->body = body_begin(e, l->c->large.hash, l->len);
     if (l->body == NULL) {
         return false;
     }
@@ -240,6 +254,20 @@ static enum outcome carry_load(struct load *l)
     return out;
 }
 
+/*
+ * There is no room for the value, but there may be for items that are smaller. So only its slot
+ * stays on its way, with what else is in it, and the others arrive.
+ */
+static void let_slot_wait(struct carry *c)
+{
+    shard_enter(c->from);
+    c->waits[route_slot_number(c->large.hash)] = true;
+    shard_leave(c->from);
+    c->waiting++;
+    c->fruitless = 0;
+    c->state = CARRY_GOES_ON;
+}
+
 void carry_value(struct carry *c)
 {
     enum outcome out = OUT_WAIT;
@@ -249,6 +277,7 @@ void carry_value(struct carry *c)
         struct load l = {.c = c, .to = c->engine->shards[c->large.to]};
         unsigned fruitless = c->fruitless;
 
+        (void)carry_give_back(c);
         if (!carry_has_room(l.to)) {
             carry_make_room(c, l.to);
         }
@@ -262,6 +291,9 @@ void carry_value(struct carry *c)
             c->fruitless = fruitless; /* what was copied is dropped */
             (void)carry_wait_for(c, l.to);
         }
+    }
+    if (c->state == CARRY_NO_ROOM) {
+        let_slot_wait(c);
     }
     c->large.key_len = 0;
 }

@@ -11,8 +11,9 @@
 #include "lib/engine/carry.h"
 
 /*
- * Carry the item over whose key is in c->large, unless it is gone; or c->state says why not.
- * Context: the thread that carries, outside a section.
+ * Carry the item over whose key is in c->large, unless it is gone. If there is no room for it,
+ * its slot waits from now on; c->state says whether the move was stopped. Context: the thread
+ * that carries, outside a section.
  */
 void carry_value(struct carry *c);
 

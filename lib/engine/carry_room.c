@@ -44,6 +44,9 @@
 #define FRUITLESS_MAX 200
 #define REST_NS       1000000L
 
+/* The same for a large value, when another one has found no room already. */
+#define FRUITLESS_LATER 10
+
 /* While it rests it looks this often whether it is to stop, or may take more of a CPU. */
 #define PAUSE_US 10000
 
@@ -238,7 +241,8 @@ bool carry_wait_for(struct carry *c, struct shard *to)
     if (!carry_turn(c)) {
         return false;
     }
-    if (c->fruitless++ == FRUITLESS_MAX) {
+    if (c->fruitless++ >=
+        (c->large.key_len != 0 && c->waiting != 0 ? FRUITLESS_LATER : FRUITLESS_MAX)) {
         c->state = CARRY_NO_ROOM;
         return false;
     }

@@ -40,6 +40,7 @@ struct move {
     int64_t index_bytes[ROUTE_SLOTS]; /* by shard, when it began */
     int64_t indexes;                  /* all of them */
     int64_t uncounted;                /* of the budget: see leave_uncounted() */
+    bool has_waiting;                 /* slots in which a large value has found no room */
     struct carry carry;
     struct carry_count count;
     /* [atomic] */
@@ -261,13 +262,13 @@ static enum mf_err publish(struct move *m, uint16_t from, bool is_moving)
     return err;
 }
 
-/* All that left the shard has arrived. */
+/* All that left the shard has arrived, unless its slot waits for room. */
 static enum mf_err settle(struct move *m, uint16_t from, uint32_t leaving)
 {
     enum mf_err err;
 
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        if (m->slots[i].from == from && is_to_go(m, i)) {
+        if (m->slots[i].from == from && is_to_go(m, i) && !m->carry.waits[i]) {
             m->slots[i] = route_settled(m->plan.to[i]);
         }
     }
@@ -345,7 +346,8 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
     if (end != CARRY_DONE) {
         return MF_OK;
     }
-    err = settle(m, from, leaving);
+    m->has_waiting |= m->carry.waiting != 0;
+    err = settle(m, from, leaving - m->carry.waiting);
     fit_left_index(m, from, leaving, owned);
     return err;
 }
@@ -467,6 +469,15 @@ static enum mf_err end_detours(struct move *m)
     }
     rcu_end();
     err = has_any ? carry_plan(m) : MF_OK;
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        const struct route_slot *rs = &router_read(&m->engine->router)->slot[i];
+
+        if (has_any && route_is_moving(rs) && m->plan.to[i] != MOVE_STAYS) {
+            wanted.to[i] = MOVE_STAYS; /* it waits for room, and cannot go elsewhere before */
+        }
+    }
+    rcu_end();
     m->plan = wanted;
     return err;
 }
@@ -504,6 +515,9 @@ enum mf_err move_run(struct move *m)
     err = end_detours(m);
     if (err == MF_OK && !is_cancelled(m)) {
         err = carry_plan(m);
+    }
+    if (err == MF_OK && m->has_waiting) {
+        err = MF_ENOMEM;
     }
     atomic_store_explicit(&m->engine->group.has_move, false, memory_order_relaxed);
     moves_end_move(&m->engine->moves);

@@ -14,10 +14,11 @@
  *     move_info(m, &info), move_cancel(m)            any thread
  *     err = move_end(&m);                            waits for it
  *
- * A move that was cancelled, or found no memory, leaves slots between two shards. Both serve
- * them, more slowly. A plan with the same target goes on with it; one with another has them
- * arrive first. Another process that takes over the items (attach.h) goes on so as well, and
- * has them arrive by move_finish().
+ * A move that was cancelled, or found no memory, leaves slots between two shards; if that was
+ * for a large value, only the slot of this one. Both shards serve them, more slowly. A plan
+ * with the same target goes on with it; one with another has them arrive first. Another process
+ * that takes over the items (attach.h) goes on so as well, and has them arrive by
+ * move_finish().
  */
 #ifndef MAYFLY_LIB_ENGINE_MIGRATE_H
 #define MAYFLY_LIB_ENGINE_MIGRATE_H

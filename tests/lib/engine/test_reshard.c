@@ -263,7 +263,7 @@ static void start_without_room(char *key, size_t size)
     set_shards(2);
     wait_until(RESHARD_NO_ROOM);
     ck_assert_uint_eq(info().waits, 1);
-    ck_assert_uint_eq(info().slots_done, 0);
+    ck_assert_uint_eq(info().slots_done, ROUTE_SLOTS / 2 - 1); /* only its slot waits */
     fixture_check(&f, key, LARGE);
 }
 
@@ -290,6 +290,54 @@ TEST(it_goes_on_when_there_is_less)
     wait_until(RESHARD_IDLE);
     check_shards(2);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    stop();
+}
+
+/* Slots that are on their way, and the shard in which this one is. */
+static unsigned moving_slots(unsigned slot, uint16_t *from)
+{
+    unsigned n = 0;
+
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        n += route_is_moving(&router_read(&f.engine.router)->slot[i]);
+    }
+    *from = router_read(&f.engine.router)->slot[slot].from;
+    rcu_end();
+    return n;
+}
+
+/* Items of other slots arrive, also where they shall be by another number. */
+TEST(others_do_not_wait_for_a_large_value)
+{
+    char key[32];
+    unsigned slot;
+    uint16_t from;
+
+    start_without_room(key, sizeof(key));
+    slot = route_slot_number(fixture_hash(&f, key));
+    ck_assert_uint_eq(moving_slots(slot, &from), 1);
+    ck_assert_uint_eq(from, 0);
+    for (unsigned i = 0; i < 200; i++) {
+        fixture_set(&f, fixture_key("key-", i), len_of(i) % 3000);
+    }
+    for (uint32_t shards = 3; shards > 0; shards--) {
+        uint64_t waits = info().waits;
+
+        set_shards(shards);
+        while (info().state != RESHARD_NO_ROOM || info().waits == waits) {
+            (void)sched_yield();
+        }
+        ck_assert_uint_eq(moving_slots(slot, &from), 1);
+        ck_assert_uint_eq(from, 0);
+        fixture_check(&f, key, LARGE);
+    }
+    ck_assert_int_eq(fixture_delete(&f, key), OUT_DELETED);
+    wait_until(RESHARD_IDLE);
+    check_shards(1);
+    for (unsigned i = 0; i < 200; i++) {
+        fixture_check(&f, fixture_key("key-", i), len_of(i) % 3000);
+    }
     stop();
 }
 
