@@ -123,6 +123,46 @@ def test_what_is_under_way_stays_until_it_is_over():
         assert all(one.ask(b"mn") == b"MN" for one in uploads)
 
 
+def gigabyte_heads(i):
+    """Requests that announce a value of nearly a gigabyte, in each protocol."""
+    size = (1 << 30) - 4096
+    key = b"giga%d" % i
+    return (b"set %s 0 0 %d\r\n" % (key, size), b"ms %s %d\r\n" % (key, size),
+            struct.pack(">BBHBBHIIQII", 0x80, 0x01, len(key), 8, 0, 0, 8 + len(key) + size, 1, 0, 0, 0) + key)[i % 3]
+
+
+def test_gigabytes_that_come_slowly():
+    """Of each value a kilobyte comes at a time, while threads and shards change: none is closed or answered, and
+    each is received where it is."""
+    with Daemon("-t", "4", "-m", "4096", "-I", "1g", "-o", "shards=2", control=True) as d, d.operator() as c:
+        c.send(b"".join(b"set i%d 0 0 1 noreply\r\nx\r\n" % i for i in range(5000)))
+        uploads = [d.client() for _ in range(12)]
+        received = int(c.stat("bytes_read"))
+        for i, one in enumerate(uploads):
+            one.send(gigabyte_heads(i))
+        received += sum(len(gigabyte_heads(i)) for i in range(len(uploads)))
+        for n, shards in ((1, 7), (6, 1), (2, 5), (5, 3), (1, 2)):
+            for _ in range(3):
+                for one in uploads:
+                    one.send(b"v" * 1000)
+                received += 1000 * len(uploads)
+                wait_for(lambda: int(c.stat("bytes_read")) >= received, "all has been received")
+            assert c.ask(b"config set threads %d shards %d" % (n, shards)) == b"OK"
+            wait_for(lambda: c.stats(b"moves")["move_state"] == "idle", "items are in %d shards" % shards)
+        for one in uploads:
+            one.sock.setblocking(False)
+            try:
+                assert False, (one.sock.recv(100), "it was answered or closed")
+            except BlockingIOError:
+                pass
+        assert figures(c)["mayfly_threads_leaving"] > 0
+        for one in uploads:
+            one.close()
+        wait_until_settled(c)
+        wait_for(lambda: c.shard_sum("mayfly_body_pending_bytes") == 0, "nothing is kept of them")
+        assert int(c.stat("curr_items")) == 5000
+
+
 def test_a_watcher_sees_what_new_workers_do():
     with Daemon("-t", "1", control=True) as d, d.operator() as c, d.client() as watcher:
         assert watcher.ask(b"watch mutations") == b"OK"
