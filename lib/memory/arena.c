@@ -497,6 +497,7 @@ static segment_t unit_of(const struct arena *a, segment_t s)
     return s - s % a->unit_segments;
 }
 
+/* A segment is being given back. Context: in shard. */
 static void note_small_unit(struct arena *a, segment_t s)
 {
     struct segment *first;
@@ -505,8 +506,11 @@ static void note_small_unit(struct arena *a, segment_t s)
         return;
     }
     first = &a->segments[unit_of(a, s)];
-    a->small_units += !first->is_small;
-    first->is_small = 1;
+    if (!first->is_small) {
+        first->is_small = 1;
+        a->small_units++;
+        a->segments[s].asks_small = 1;
+    }
 }
 
 /* Units looked at in a call of arena_unit_whole(). */
@@ -592,17 +596,40 @@ uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)
     return n;
 }
 
+static void discard(struct arena *a, segment_t first, uint32_t count)
+{
+    uint64_t bytes = (uint64_t)count << a->shift;
+
+    if (a->region != NULL) {
+        region_drop(a->region, (uint64_t)first << a->shift, bytes);
+    } else {
+        mem_discard(segment_ptr(a, first), bytes);
+    }
+}
+
+/*
+ * Nobody writes to the flags of what is in the list: its units stay small while anything is
+ * being trimmed.
+ */
 void arena_trim_discard(struct arena *a, segment_t list)
 {
-    for (segment_t s = list; s != 0; s = a->segments[s].next) {
-        if (a->unit_segments != 0) {
+    segment_t s = list;
+
+    for (; s != 0; s = a->segments[s].next) {
+        if (a->segments[s].asks_small) {
             mem_use_huge(segment_ptr(a, unit_of(a, s)), MEM_HUGE_BYTES, false);
         }
-        if (a->region != NULL) {
-            region_drop(a->region, (uint64_t)s << a->shift, segment_bytes(a));
-        } else {
-            mem_discard(segment_ptr(a, s), segment_bytes(a));
+    }
+    s = list;
+    while (s != 0) {
+        segment_t low = s;
+        segment_t high = s;
+
+        while ((s = a->segments[s].next) != 0 && (s + 1 == low || s == high + 1)) {
+            low = s < low ? s : low;
+            high = s > high ? s : high;
         }
+        discard(a, low, high - low + 1);
     }
 }
 
@@ -614,6 +641,7 @@ void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
         segment_t next = g->next;
 
         g->is_cold = 1;
+        g->asks_small = 0;
         g->next = a->cold;
         a->cold = list;
         list = next;

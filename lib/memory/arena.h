@@ -78,6 +78,8 @@ struct segment {
     uint8_t is_small : 1;  /* first of a unit: the system is to use no huge pages in it */
     uint8_t is_passed : 1; /* in a chain: was searched, see shard_note_place() */
     uint8_t is_dated : 1;  /* anchor of a run: else the stamp of the run before it counts */
+    /* Being given back, as the first of its unit: the system is told for the whole unit. */
+    uint8_t asks_small : 1;
 } MF_LINE_ALIGNED;
 
 /*
@@ -322,6 +324,8 @@ static inline uint32_t arena_waiting(const struct arena *a)
  * Trimming, in three steps: take up to max free segments off the list (in shard), give their
  * pages back (outside), note them as cold (in shard). take adds those of the newest unit that
  * were never used, but are resident if the unit's page is huge; returns how many there are.
+ * discard makes a system call for each run of neighbours in the list, and one for each unit
+ * of which nothing was given back before.
  */
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list);
 void arena_trim_discard(struct arena *a, segment_t list);

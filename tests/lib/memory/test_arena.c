@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/common/unit.h"
@@ -19,6 +20,18 @@
 static struct budget budget;
 static struct grace grace;
 static struct arena a;
+
+/* What is asked of the system about the range, by kind of advice. */
+static unsigned discards, small_pages;
+
+int madvise(void *p, size_t n, int advice)
+{
+    if (a.base != NULL && (char *)p >= a.base && (char *)p < a.base + a.map_bytes) {
+        discards += advice == MADV_DONTNEED;
+        small_pages += advice == MADV_NOHUGEPAGE;
+    }
+    return (int)syscall(SYS_madvise, p, n, advice);
+}
 
 static void start(uint64_t limit, uint64_t share)
 {
@@ -413,6 +426,28 @@ TEST(units_with_holes_have_small_pages)
     }
     ck_assert_uint_eq(a.small_units, 0);
     ck_assert_uint_eq(arena_unit_whole(&a), 0);
+    stop();
+}
+
+/* The system is asked once for a run of neighbours, and once for a unit. */
+TEST(giving_back_takes_few_system_calls)
+{
+    segment_t last = 0;
+    segment_t list = 0;
+    segment_t first;
+
+    start(1024 * MIB, 1024 * MIB);
+    first = take_list(39, &last); /* the first 40 segments are five units */
+    arena_give_whole(&a, first, last, 39);
+    discards = 0;
+    small_pages = 0;
+    for (int i = 0; i < 13; i++) {
+        ck_assert_uint_eq(arena_trim_take(&a, 3, &list), 3);
+        arena_trim_discard(&a, list);
+        arena_trim_done(&a, list, 3);
+    }
+    ck_assert_uint_eq(small_pages, 5);
+    ck_assert_uint_eq(discards, 13);
     stop();
 }
 
