@@ -24,6 +24,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/rcu.h"
+#include "lib/memory/room_make.h"
 #include "lib/shard/changes.h"
 
 /* Times up to this many seconds are counted from now, later ones are unix time. */
@@ -53,6 +54,7 @@ void turn_enter_section(struct turn *t)
     must_not_be_reading();
     turn_read_clock(t);
     t->observed = observe_flags(t->w);
+    room_defer();
     rcu_begin();
     t->route = router_read(&t->e->router);
 }
@@ -69,6 +71,7 @@ bool turn_leave_section(struct turn *t)
     }
     turn_tally(t); /* statistics and their reset see what came before them */
     rcu_end();
+    (void)room_settle();
     return true;
 }
 
@@ -96,6 +99,7 @@ void turn_renew(struct turn *t)
     must_be_worker(t->w);
     debug_must(out_left(&t->out) == 0);
     rcu_end();
+    (void)room_settle();
     turn_enter_section(t);
 }
 
@@ -161,7 +165,9 @@ void turn_end(struct turn *t)
     must_be_worker(w);
     debug_must(out_left(&t->out) == 0);
     rcu_end();
-    if (MF_UNLIKELY(bytes_read - w->grace_mark >= w->grace_step)) {
+    if (room_settle()) {
+        w->grace_mark = bytes_read;
+    } else if (MF_UNLIKELY(bytes_read - w->grace_mark >= w->grace_step)) {
         try_grace(w, bytes_read);
     }
 }

@@ -107,6 +107,7 @@ static enum outcome take_segment(struct body *b, bool may_wait)
     msec_t now = clock_now(&b->engine->clock);
     enum outcome out = OUT_MISS;
     segment_t n = 0;
+    bool has_section = rcu_is_reading();
 
     if (w != NULL && w->memory != NULL && w->memory != &s->memory) {
         line_leave(w); /* the slot has moved */
@@ -118,6 +119,9 @@ static enum outcome take_segment(struct body *b, bool may_wait)
     for (int i = 0; i < TAKE_TRIES && out == OUT_MISS; i++) {
         bool is_behind;
 
+        if (!has_section) {
+            room_defer();
+        }
         shard_enter(s);
         out = room_take_whole(&s->memory, w, b->wants_all ? b->cut.segments - b->taken : 1, now,
                               &n);
@@ -127,6 +131,10 @@ static enum outcome take_segment(struct body *b, bool may_wait)
         is_behind = w != NULL && w->memory != NULL && line_is_behind(&s->memory, w);
         shard_leave(s);
         shard_after_leave(s);
+        if (!has_section && room_settle() && out == OUT_WAIT) {
+            out = OUT_MISS; /* what it would wait for has been released */
+            continue;
+        }
         if (!is_behind && (out == OUT_NO_MEMORY || out == OUT_WAIT)) {
             out = take_from_others(b, out);
         }

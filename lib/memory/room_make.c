@@ -7,11 +7,43 @@
 
 #include "lib/base/budgets.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 
 #define PRESS_TRIES 8 /* at a tenacity of 10 */
+
+_Thread_local struct room_deferral room_deferral;
+
+/* A store needs a grace period to go on. Context: in shard. */
+static void ask_in_hurry(struct memory *m)
+{
+    struct room_deferral *d = &room_deferral;
+
+    memory_must_be_entered(m);
+    if (d->is_on && (d->owed == NULL || d->owed == m)) {
+        d->owed = m;
+    } else {
+        grace_ask(m->arena.grace, GRACE_HURRY);
+    }
+}
+
+bool room_settle_slowly(void)
+{
+    struct memory *m = room_deferral.owed;
+
+    must_not_be_reading();
+    room_deferral.owed = NULL;
+    if (!grace_try(m->arena.grace)) {
+        grace_ask(m->arena.grace, GRACE_HURRY);
+        return false;
+    }
+    lock_take(m->lock);
+    room_release(m);
+    lock_give(m->lock);
+    return true;
+}
 
 /*
  * How many slices a store makes at most that finds nothing free. Up to 10 they grow evenly,
@@ -33,7 +65,7 @@ void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
     memory_must_be_entered(m);
     if (!room_is_short(m) && !room_is_pressed(m)) {
         if (arena_avail(&m->arena) <= ROOM_RESERVE) {
-            grace_ask(m->arena.grace, GRACE_HURRY);
+            ask_in_hurry(m);
         }
         return;
     }
@@ -69,7 +101,7 @@ enum outcome room_pressed(struct memory *m, msec_t now)
      */
     if (memory_is_in_place(m) && (cursor_slice(m, BUDGET_press_work, now) ||
                                   ctr_get(m->counters, CTR_curr_items) != items)) {
-        grace_ask(m->arena.grace, GRACE_HURRY);
+        ask_in_hurry(m);
         return OUT_WAIT;
     }
     if (room_coming(m) == 0 && !blocks_has_deaths(m)) {
@@ -77,7 +109,7 @@ enum outcome room_pressed(struct memory *m, msec_t now)
         return memory_evicts(m) && cursor_slice(m, BUDGET_press_work, now) ? OUT_WAIT
                                                                            : OUT_NO_MEMORY;
     }
-    grace_ask(m->arena.grace, GRACE_HURRY);
+    ask_in_hurry(m);
     /* The overdraft is for what is on its way out. */
     if (room_coming(m) > 0 &&
         -budget_left(m->arena.budget) + (int64_t)segment_bytes(&m->arena) <=
@@ -156,7 +188,7 @@ enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, 
      */
     if ((memory_waiting(m) > ROOM_RESERVE && line_is_provided(m)) ||
         (!can_go_on && memory_evicts(m) && (room_coming(m) > 0 || blocks_has_deaths(m)))) {
-        grace_ask(m->arena.grace, GRACE_HURRY);
+        ask_in_hurry(m);
         if (w != NULL) {
             line_uncall(m, w);
         }

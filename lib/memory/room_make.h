@@ -32,6 +32,39 @@ static inline void room_make(struct memory *m, uint64_t bytes, msec_t now)
 }
 
 /*
+ * Grace periods for room, put off to the end of a section. The reclaimer would have to wait for
+ * the section of the thread that wakes it: it would be woken, sleep, and be woken again when
+ * the section ends. So a thread that calls room_defer() before its section, and room_settle()
+ * after it, does not wake the reclaimer from this file meanwhile. It ends a period itself in
+ * room_settle(), if no other thread is in a section, and releases what that made free; else it
+ * wakes the reclaimer then. What another shard lacks in the same section is asked for at once.
+ */
+struct room_deferral {
+    bool is_on;
+    struct memory *owed; /* [borrowed] it waits for a period; NULL: none does */
+};
+extern _Thread_local struct room_deferral room_deferral;
+
+/* Context: any thread, outside a section. room_settle() follows after the section. */
+static inline void room_defer(void)
+{
+    room_deferral.is_on = true;
+}
+
+/* The rest of room_settle(). Context: registered thread, outside a section and a shard. */
+bool room_settle_slowly(void);
+
+/*
+ * The end of what room_defer() began. True: a period was wanted, and has been ended here.
+ * Context: registered thread, outside a section and a shard.
+ */
+static inline bool room_settle(void)
+{
+    room_deferral.is_on = false;
+    return MF_UNLIKELY(room_deferral.owed != NULL) && room_settle_slowly();
+}
+
+/*
  * A put found no room: OUT_OK when it may be tried again with DRAW_PRESSED, OUT_WAIT when only
  * a grace period can help (it is hurried), OUT_NO_MEMORY when nothing can. Context: in shard.
  */

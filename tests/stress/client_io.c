@@ -11,6 +11,7 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/body.h"
 #include "lib/memory/line.h"
+#include "lib/memory/room_make.h"
 
 /* Waits of about 1 ms before a store may be refused. */
 #define WAIT_TRIES 5000u
@@ -192,6 +193,7 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
 
     w->tally.stores++;
     if (len > ENGINE_SMALL_MAX && mode <= STORE_CAS && rng_below(&w->rng, 4) != 0) {
+        room_defer();
         rcu_begin();
         body = body_begin(e, n->hash, len);
         if (body != NULL) {
@@ -200,6 +202,7 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
         is_inside = body != NULL && body_fill_placed(w, &s, body, value, len);
         if (!is_inside) {
             rcu_end();
+            (void)room_settle();
         }
         if (body == NULL || (!is_inside && !body_fill(w, &body, value, len))) {
             w->tally.no_memory++;
@@ -217,11 +220,13 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
         msec_t now = clock_now(&e->clock);
 
         if (!is_inside) {
+            room_defer();
             rcu_begin();
         }
         is_inside = false;
         out = engine_store(e, &s, now);
         rcu_end();
+        (void)room_settle();
         if (out != OUT_WAIT) {
             break;
         }

@@ -52,6 +52,38 @@ TEST(a_store_is_as_tenacious_as_it_is_told)
     ck_assert_uint_gt(most_slices(100), 32);
 }
 
+/* ---- grace periods that are put off ------------------------------------------------------ */
+
+/* Nobody is hurried before the section ends; then a period ends, and what it frees is free. */
+TEST(a_hurry_is_put_off_to_the_end_of_the_section)
+{
+    struct arena *a;
+    uint32_t completed;
+    uint32_t waiting;
+
+    fixture_start(&f, NULL);
+    a = &f.shard->memory.arena;
+    room_defer();
+    for (unsigned i = 0; i < 40000 && room_deferral.owed == NULL; i++) {
+        fixture_set(&f, fixture_key("k", i), LEN);
+    }
+    ck_assert_ptr_eq(room_deferral.owed, &f.shard->memory);
+    ck_assert(!grace_is_asked(a->grace, GRACE_HURRY));
+    completed = atomic_load(&a->grace->completed);
+    shard_enter(f.shard);
+    waiting = arena_waiting(a);
+    shard_leave(f.shard);
+    ck_assert_uint_gt(waiting, 0);
+    ck_assert(room_settle());
+    ck_assert_ptr_null(room_deferral.owed);
+    ck_assert_uint_ne(atomic_load(&a->grace->completed), completed);
+    shard_enter(f.shard);
+    ck_assert_uint_eq(arena_waiting(a), waiting > 16 ? waiting - 16 : 0);
+    shard_leave(f.shard);
+    ck_assert(!room_settle());
+    fixture_stop(&f);
+}
+
 /* ---- how much is kept free --------------------------------------------------------------- */
 
 static uint32_t wanted(void)
