@@ -116,8 +116,8 @@ bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *bl
     return put_bytes(e, block, seal(e, b, block));
 }
 
-bool snap_put_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
-                     uint32_t more)
+size_t snap_seal_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
+                        uint32_t more)
 {
     const struct snap_block pad = {
         .kind = SNAP_PAD,
@@ -130,8 +130,12 @@ bool snap_put_padded(struct snap_encoder *e, const struct snap_block *b, char *b
     size_t n = seal(e, b, block);
 
     memset(block + n + SNAP_BLOCK_BYTES, 0, pad.stored);
-    n += seal(e, &pad, block + n);
-    return put_bytes(e, block, n);
+    return n + seal(e, &pad, block + n);
+}
+
+bool snap_put_sealed(struct snap_encoder *e, const char *blocks, size_t n)
+{
+    return put_bytes(e, blocks, n);
 }
 
 /* The bytes of the block go out as one of this kind. */

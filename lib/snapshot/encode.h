@@ -90,11 +90,14 @@ void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, cha
 bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block);
 
 /*
- * The same, with so many bytes more of another block that says nothing; at least
- * SNAP_BLOCK_BYTES. There is room for them behind the block.
+ * The same in two steps, so that one write takes several blocks that follow each other in
+ * memory. The first adds sum and number, and `more` bytes of another block that says nothing:
+ * at least SNAP_BLOCK_BYTES, for which there is room after the block. It returns the length of
+ * both. Blocks are to be written in the order in which they were sealed.
  */
-bool snap_put_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
-                     uint32_t more);
+size_t snap_seal_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
+                        uint32_t more);
+bool snap_put_sealed(struct snap_encoder *e, const char *blocks, size_t n);
 
 /* Release it, at any time. Context: any thread. */
 void snap_encoder_fini(struct snap_encoder *e);

@@ -34,7 +34,10 @@
 #define CAUGHT_UP   (STREAM_FULL / 8)
 #define PATIENCE_MS 2000
 
-/* Unless somebody waits, a block goes to the writer when it is full, or this time is over. */
+/*
+ * Unless somebody waits, a block goes to the writer when it is full, and the writer takes it
+ * when there are LOGFILL_GATHER of them. After this time neither waits for more.
+ */
 #define GATHER_MS 10
 
 void keylog_wait_ms(struct keylog *l, int64_t ms)
@@ -165,6 +168,7 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 {
     logfill_send(&l->fill);
     pthread_mutex_lock(&l->mutex);
+    l->hurry_put = logfill_put(&l->fill);
     if (is_all) {
         l->mark_put = logfill_put(&l->fill);
         l->mark_ticket = asked;
@@ -178,7 +182,8 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 static bool read_rings(struct keylog *l)
 {
     uint64_t handed = 0;  /* up to this ticket */
-    int64_t began_ms = 0; /* when the block was begun that is not on its way; 0: none */
+    uint64_t hurried = 0; /* blocks that the writer was told to take */
+    int64_t began_ms = 0; /* since when there is anything else to be written; 0: there is not */
 
     while (keylog_flag(&l->is_read) && l->is_attached) {
         bool ends = keylog_flag(&l->is_stopping);
@@ -201,7 +206,7 @@ static bool read_rings(struct keylog *l)
             logfill_put_due(&l->fill, ends || atomic_load(&l->urgent) != 0);
         }
         is_new = stream_records(&l->fill.stream) != records;
-        if (!logfill_has_begun(&l->fill)) {
+        if (!logfill_has_begun(&l->fill) && logfill_put(&l->fill) == hurried) {
             began_ms = 0;
         } else if (began_ms == 0) {
             began_ms = clock_mono_ms();
@@ -210,6 +215,7 @@ static bool read_rings(struct keylog *l)
             (began_ms != 0 && (!is_new || clock_mono_ms() - began_ms >= GATHER_MS))) {
             hand_over(l, asked, state == STREAM_IDLE, ends);
             handed = state == STREAM_IDLE ? asked : handed;
+            hurried = logfill_put(&l->fill);
             began_ms = 0;
         }
         l->polls = is_new || logfill_owes_due(&l->fill) ? 0 : l->polls;

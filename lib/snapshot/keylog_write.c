@@ -39,22 +39,38 @@ static void note_file(struct keylog *l, uint64_t keys)
     pthread_mutex_unlock(&l->mutex);
 }
 
+/* Write the first of the next n blocks. Returns how many it wrote; 0: that failed. */
+static unsigned put_blocks(struct keylog *l, unsigned n)
+{
+    const struct logfile_block *blocks = logfill_next(&l->fill);
+    unsigned count = logfile_put(&l->out, blocks, n, logfill_is_full(&l->fill));
+    uint64_t keys = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        keys += blocks[i].b.items;
+    }
+    note_file(l, keys); /* before nothing waits any more */
+    return count;
+}
+
 /* Write the blocks that are there. False: there was a gap. */
 static bool write_pending(struct keylog *l)
 {
     int64_t began = clock_mono_ms();
     bool is_good = true;
     bool has_written = false;
-    struct logfill_block *block;
+    unsigned n;
 
-    while (is_good && (block = logfill_next(&l->fill)) != NULL) {
+    while (is_good && (n = logfill_ready(&l->fill)) != 0) {
         if (keylog_is_open(l)) {
-            is_good = logfile_put(&l->out, &block->b, block->bytes, logfill_is_full(&l->fill));
-            note_file(l, block->b.items); /* before nothing waits any more */
+            n = put_blocks(l, n);
+            is_good = n != 0;
             has_written = true;
         }
-        l->is_in_value = block->is_more;
-        logfill_took(&l->fill);
+        for (; n != 0; n--) {
+            l->is_in_value = logfill_next(&l->fill)->is_more;
+            logfill_took(&l->fill);
+        }
     }
     if (has_written) {
         note_time(l, began);
@@ -137,12 +153,20 @@ static int rotate(struct keylog *l)
     return error;
 }
 
+/* Are there blocks to be written now? Under the mutex. */
+static bool has_enough(const struct keylog *l)
+{
+    uint64_t taken = logfill_taken(&l->fill);
+
+    return taken < l->hurry_put || logfill_put(&l->fill) - taken >= LOGFILL_GATHER;
+}
+
 /* How long may it sleep? Under the mutex. -1: there is something to do. */
 static int64_t idle_ms(struct keylog *l)
 {
     int64_t left = SYNC_MS;
 
-    if ((!handoff_is_idle(&l->rotation) && !l->is_in_value) || logfill_next(&l->fill) != NULL ||
+    if ((!handoff_is_idle(&l->rotation) && !l->is_in_value) || has_enough(l) ||
         l->is_all_read || (keylog_may_finish(l) && l->mark_ticket > keylog_get(&l->done)) ||
         (l->out.is_open && !keylog_is_open(l))) {
         return -1;

@@ -94,29 +94,85 @@ static uint32_t rest_of_page(uint64_t from)
     return SNAP_BLOCK_BYTES + (used != 0 ? (uint32_t)(NEWFILE_ALIGN - used) : 0);
 }
 
-bool logfile_put(struct logfile *f, const struct snap_block *b, char *room, bool in_haste)
+/* The block, which begins so many bytes after the end of the file, notes what is durable. */
+static struct snap_block marked(const struct logfile *f, const struct snap_block *b, size_t at)
 {
-    uint64_t unsynced = f->file.bytes - f->synced;
+    uint64_t unsynced = f->file.bytes + at - f->synced;
     struct snap_block marked = *b;
-    bool is_direct;
-    bool is_good;
 
     marked.unsynced = unsynced < SNAP_UNSYNCED_MAX ? (uint32_t)unsynced : SNAP_UNSYNCED_MAX;
-    /* The parts of a value follow each other. */
-    if (f->is_buffered || b->stored < LONG_BYTES || b->kind == SNAP_VALUE) {
-        newfile_go_buffered(&f->file);
-        return snap_put_block(&f->encoder, &marked, room);
+    return marked;
+}
+
+/* The parts of a value follow each other, without a PAD between. */
+static bool is_long(const struct snap_block *b)
+{
+    return b->stored >= LONG_BYTES && b->kind != SNAP_VALUE;
+}
+
+/* Bytes of the PAD that fills the room if one write can take the next block as well; else 0. */
+static uint32_t rest_of_room(const struct logfile_block *block)
+{
+    const struct logfile_block *next = block + 1;
+    uint32_t rest = (uint32_t)LOGFILE_ROOM_BYTES - SNAP_BLOCK_BYTES - block->b.stored;
+
+    return is_long(&next->b) && next->bytes == block->bytes + LOGFILE_ROOM_BYTES &&
+                   rest < SNAP_BLOCK_BYTES + 2 * NEWFILE_ALIGN
+               ? rest
+               : 0;
+}
+
+/* Append long blocks, which begin where a page does, with one write. Returns their number. */
+static unsigned put_run(struct logfile *f, const struct logfile_block *blocks, unsigned n)
+{
+    unsigned count = 0;
+    size_t bytes = 0;
+    uint32_t rest, more;
+
+    do {
+        const struct logfile_block *block = &blocks[count++];
+        const struct snap_block b = marked(f, &block->b, bytes);
+
+        rest = count < n ? rest_of_room(block) : 0;
+        more = rest != 0 ? rest : rest_of_page(SNAP_BLOCK_BYTES + b.stored);
+        bytes += snap_seal_padded(&f->encoder, &b, block->bytes, more);
+    } while (rest != 0);
+    return snap_put_sealed(&f->encoder, blocks->bytes, bytes) ? count : 0;
+}
+
+/* Append a block through the page cache, with a PAD of `more` bytes; 0: without one. */
+static unsigned put_buffered(struct logfile *f, const struct logfile_block *block,
+                             uint32_t more)
+{
+    const struct snap_block b = marked(f, &block->b, 0);
+    size_t bytes;
+
+    newfile_go_buffered(&f->file);
+    if (more == 0) {
+        return snap_put_block(&f->encoder, &b, block->bytes) ? 1 : 0;
     }
-    is_direct = !in_haste && f->file.bytes % NEWFILE_ALIGN == 0;
-    if (!is_direct) {
-        newfile_go_buffered(&f->file);
-    } else if (!f->file.is_direct) {
+    bytes = snap_seal_padded(&f->encoder, &b, block->bytes, more);
+    return snap_put_sealed(&f->encoder, block->bytes, bytes) ? 1 : 0;
+}
+
+unsigned logfile_put(struct logfile *f, const struct logfile_block *blocks, unsigned n,
+                     bool in_haste)
+{
+    size_t bytes = SNAP_BLOCK_BYTES + blocks->b.stored;
+    uint32_t more = rest_of_page(f->file.bytes + bytes);
+
+    if (f->is_buffered || !is_long(&blocks->b)) {
+        return put_buffered(f, blocks, 0);
+    }
+    if (in_haste || f->file.bytes % NEWFILE_ALIGN != 0) {
+        return put_buffered(f, blocks, bytes + more <= LOGFILE_ROOM_BYTES ? more : 0);
+    }
+    if (!f->file.is_direct) {
         newfile_go_direct(&f->file);
     }
-    is_good = snap_put_padded(&f->encoder, &marked, room,
-                              rest_of_page(f->file.bytes + SNAP_BLOCK_BYTES + b->stored));
-    f->is_buffered = is_direct && !f->file.is_direct; /* the file system does not want it */
-    return is_good;
+    n = put_run(f, blocks, n);
+    f->is_buffered = !f->file.is_direct; /* the file system does not want it */
+    return n;
 }
 
 void logfile_seal(struct logfile *f, int64_t unix_ms)

@@ -14,10 +14,16 @@
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/newfile.h"
 
-/* Of memory for a block that is to be appended, aligned by NEWFILE_ALIGN. */
+/* Bytes of memory for a block that is to be appended and its PAD, aligned by NEWFILE_ALIGN. */
 #define LOGFILE_ROOM_BYTES                                                                     \
-    ((SNAP_ROOM_BYTES + SNAP_BLOCK_BYTES + 2 * NEWFILE_ALIGN - 1) / NEWFILE_ALIGN *            \
-     NEWFILE_ALIGN)
+    ((SNAP_ROOM_BYTES + SNAP_BLOCK_BYTES + NEWFILE_ALIGN - 1) / NEWFILE_ALIGN * NEWFILE_ALIGN)
+
+/* A block that was filled elsewhere. */
+struct logfile_block {
+    struct snap_block b;
+    char *bytes;  /* of LOGFILE_ROOM_BYTES */
+    bool is_more; /* the next block goes on with the same value: it must follow in the file */
+};
 
 struct logfile {
     struct newfile file;
@@ -39,12 +45,14 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
                  const char *base, int64_t unix_ms, uint64_t chain, uint64_t number);
 
 /*
- * Append a block that was filled elsewhere, at the beginning of such memory; it notes how much
- * of the file is durable. One that is long is followed by a PAD, and goes past the memory of
- * the system if that can be, unless in_haste: then the system takes it sooner than the disk
- * does. False: the write failed, file.error.
+ * Append the first of these n blocks, or several that one write takes: those that nearly fill
+ * their memory, if that of the next one follows. Each notes how much of the file is durable.
+ * One that is long is followed by a PAD, and goes past the memory of the system if that can be,
+ * unless in_haste: then the system takes it sooner than the disk does. Returns the number of
+ * blocks appended; 0: the write failed, file.error.
  */
-bool logfile_put(struct logfile *f, const struct snap_block *b, char *room, bool in_haste);
+unsigned logfile_put(struct logfile *f, const struct logfile_block *blocks, unsigned n,
+                     bool in_haste);
 
 /*
  * Append that all before is durable, durably: from now on whatever is not there was lost by the

@@ -17,6 +17,11 @@
 
 #define LATELY (1u << 13)
 
+#define ROOMS_BYTES MEM_HUGE_BYTES
+
+_Static_assert(LOGFILL_BLOCKS *LOGFILE_ROOM_BYTES <= ROOMS_BYTES, "they are in one huge page");
+_Static_assert(LOGFILL_GATHER <= LOGFILL_BLOCKS - 2, "the reader waits for no more than these");
+
 /* The offset of the two clocks is measured; it is wrong by less than a millisecond. */
 #define OFFSET_ERROR_MS 1
 
@@ -42,7 +47,7 @@ static void wait_free(struct logfill *f, unsigned free)
 static char *on_block(void *arg, const struct snap_block *b, bool is_more)
 {
     struct logfill *f = arg;
-    struct logfill_block *block = &f->blocks[handoff_next(&f->full)];
+    struct logfile_block *block = &f->blocks[handoff_next(&f->full)];
 
     block->b = *b;
     block->is_more = is_more;
@@ -206,7 +211,7 @@ bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
 {
     *f = (struct logfill){.engine = e, .wait = wait, .arg = arg};
     handoff_init(&f->full, LOGFILL_BLOCKS, wake, arg);
-    f->rooms = mem_alloc_aligned(LOGFILL_BLOCKS * LOGFILE_ROOM_BYTES, NEWFILE_ALIGN);
+    f->rooms = mem_map(ROOMS_BYTES, MEM_PAGES_HUGE);
     f->lately = mem_zalloc(LATELY * sizeof(*f->lately));
     if (f->rooms == NULL || f->lately == NULL) {
         return false;
@@ -226,7 +231,9 @@ bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
 void logfill_fini(struct logfill *f)
 {
     handoff_fini(&f->full);
-    mem_free(f->rooms);
+    if (f->rooms != NULL) {
+        mem_unmap(f->rooms, ROOMS_BYTES);
+    }
     mem_free(f->lately);
 }
 
@@ -253,14 +260,23 @@ void logfill_end(struct logfill *f)
 
 /* ---- the writer -------------------------------------------------------------------------- */
 
-static struct logfill_block *oldest(struct logfill *f)
+static struct logfile_block *oldest(struct logfill *f)
 {
     return &f->blocks[logfill_taken(f) % LOGFILL_BLOCKS];
 }
 
-struct logfill_block *logfill_next(struct logfill *f)
+struct logfile_block *logfill_next(struct logfill *f)
 {
     return handoff_is_idle(&f->full) ? NULL : oldest(f);
+}
+
+unsigned logfill_ready(const struct logfill *f)
+{
+    const uint64_t taken = logfill_taken(f);
+    const unsigned waiting = (unsigned)(logfill_put(f) - taken);
+    const unsigned to_end = (unsigned)(LOGFILL_BLOCKS - taken % LOGFILL_BLOCKS);
+
+    return waiting < to_end ? waiting : to_end;
 }
 
 void logfill_took(struct logfill *f)

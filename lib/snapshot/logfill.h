@@ -29,18 +29,16 @@
 #include "lib/snapshot/shipping.h"
 
 /*
- * One is filled, one must be free before a section that may fill it, and two are on their way:
- * together 1 MiB.
+ * One is filled, one must be free before a section that may fill it, and the others are on
+ * their way. Together they take one huge page, of which the system pins and maps less for a
+ * write past its memory than of small ones.
  */
-#define LOGFILL_BLOCKS 4u
+#define LOGFILL_BLOCKS 7u
+
+/* The writer does not wait for more when there are this many, unless it is told to hurry. */
+#define LOGFILL_GATHER 4u
 
 #define LOGFILL_DUE_MS 250
-
-struct logfill_block {
-    struct snap_block b;
-    char *bytes;  /* of LOGFILE_ROOM_BYTES */
-    bool is_more; /* the next block goes on with the same value: it must follow in the file */
-};
 
 struct logfill {
     /* [const] */
@@ -67,7 +65,7 @@ struct logfill {
     uint64_t offset_of;  /* the generation that this belongs to */
     uint64_t bases_seen;
     /* for both */
-    struct logfill_block blocks[LOGFILL_BLOCKS];
+    struct logfile_block blocks[LOGFILL_BLOCKS];
     struct handoff full; /* of the blocks: to the writer */
     /* [atomic] */
     _Atomic uint64_t chain;                   /* seed of the hashes of keys */
@@ -122,8 +120,12 @@ static inline bool logfill_has_begun(const struct logfill *f)
 
 /* ---- the writer -------------------------------------------------------------------------- */
 
-/* The next block; NULL: none. It stays until logfill_took(). Context: one thread. */
-struct logfill_block *logfill_next(struct logfill *f);
+/*
+ * The next block; NULL: none. It stays until logfill_took(). logfill_ready(): the number of
+ * blocks that follow each other in memory from it on. Context: one thread.
+ */
+struct logfile_block *logfill_next(struct logfill *f);
+unsigned logfill_ready(const struct logfill *f);
 void logfill_took(struct logfill *f);
 
 /* A log begins: keys are hashed with this seed, and put again. Context: the same. */

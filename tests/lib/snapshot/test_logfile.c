@@ -91,13 +91,16 @@ static void begin(struct logfile *f)
 /* A block of this number of keys, which are numbers. */
 static void put(struct logfile *f, uint32_t n, bool in_haste)
 {
-    struct snap_block b = {.kind = SNAP_KEYS, .items = n, .raw = n * SNAP_KEY_BYTES};
+    const struct logfile_block block = {.b = {.kind = SNAP_KEYS,
+                                              .items = n,
+                                              .raw = n * SNAP_KEY_BYTES,
+                                              .stored = n * SNAP_KEY_BYTES},
+                                        .bytes = room};
 
-    b.stored = b.raw;
     for (uint32_t i = 0; i < n; i++) {
         snap_put64(room + SNAP_BLOCK_BYTES + (size_t)i * SNAP_KEY_BYTES, ++keys);
     }
-    ck_assert(logfile_put(f, &b, room, in_haste));
+    ck_assert_uint_eq(logfile_put(f, &block, 1, in_haste), 1);
 }
 
 static void end(struct logfile *f)
@@ -127,6 +130,88 @@ TEST(long_blocks_go_past_the_memory_of_the_system)
     put(&f, MOST / SNAP_KEY_BYTES, false);
     ck_assert_uint_eq(calls.buffered, 1);
     ck_assert_uint_eq(calls.directs, 31);
+    end(&f);
+}
+
+/* Blocks of so many bytes of keys, in rooms that follow each other. */
+static void begin_run(struct logfile_block *blocks, unsigned n, const uint32_t *bytes)
+{
+    char *rooms = mem_alloc_aligned(n * LOGFILE_ROOM_BYTES, NEWFILE_ALIGN);
+
+    ck_assert_ptr_nonnull(rooms);
+    for (unsigned i = 0; i < n; i++) {
+        struct snap_block b = {.kind = SNAP_KEYS, .raw = bytes[i], .stored = bytes[i]};
+
+        b.items = bytes[i] / SNAP_KEY_BYTES;
+        blocks[i] =
+            (struct logfile_block){.b = b, .bytes = rooms + (size_t)i * LOGFILE_ROOM_BYTES};
+        for (uint32_t k = 0; k < b.items; k++) {
+            snap_put64(blocks[i].bytes + SNAP_BLOCK_BYTES + (size_t)k * SNAP_KEY_BYTES, ++keys);
+        }
+    }
+}
+
+TEST(blocks_that_fill_their_memory_take_one_write)
+{
+    static const uint32_t bytes[] = {MOST, MOST - 4096, MOST - 16, MOST / 2, MOST, LONG - 8};
+    struct logfile_block blocks[6];
+    struct logfile f;
+    unsigned done = 0;
+    unsigned n;
+
+    begin(&f);
+    put(&f, KEYS, false);
+    begin_run(blocks, 6, bytes);
+    calls.buffered = 0;
+    n = logfile_put(&f, blocks, 6, false);
+    ck_assert_uint_eq(n, 4); /* the fourth does not fill its memory */
+    ck_assert_uint_eq(calls.directs, 1);
+    ck_assert_uint_eq(f.file.bytes % NEWFILE_ALIGN, 0);
+    for (done = n; done < 6; done += n) {
+        n = logfile_put(&f, blocks + done, 6 - done, false);
+        ck_assert_uint_eq(n, 1); /* the last is too short for it */
+    }
+    ck_assert_uint_eq(calls.directs, 2);
+    ck_assert_uint_eq(calls.buffered, 1);
+    /* Each tells what was written before it: nothing but the header is durable. */
+    for (unsigned i = 1; i < 4; i++) {
+        ck_assert_uint_eq(snap_get32(blocks[i].bytes + 20) -
+                              snap_get32(blocks[i - 1].bytes + 20),
+                          LOGFILE_ROOM_BYTES);
+    }
+    mem_free(blocks[0].bytes);
+    end(&f);
+}
+
+TEST(a_run_goes_through_the_system_if_the_disk_refuses_it)
+{
+    static const uint32_t bytes[] = {MOST, MOST, MOST};
+    struct logfile_block blocks[3];
+    struct logfile f;
+
+    begin(&f);
+    put(&f, KEYS, false);
+    begin_run(blocks, 3, bytes);
+    calls.refuses_writes = true;
+    ck_assert_uint_eq(logfile_put(&f, blocks, 3, false), 3);
+    ck_assert(f.is_buffered);
+    mem_free(blocks[0].bytes);
+    end(&f);
+}
+
+TEST(a_block_without_room_for_its_pad_has_none)
+{
+    struct logfile f;
+
+    begin(&f);
+    put(&f, KEYS, false);
+    put(&f, 495, false);
+    put(&f, MOST / SNAP_KEY_BYTES, false);
+    ck_assert_uint_eq(f.file.bytes % NEWFILE_ALIGN, NEWFILE_ALIGN - 40);
+    put(&f, MOST / SNAP_KEY_BYTES, false);
+    ck_assert_uint_eq(f.file.bytes % NEWFILE_ALIGN, 8);
+    put(&f, MOST / SNAP_KEY_BYTES, false);
+    ck_assert_uint_eq(f.file.bytes % NEWFILE_ALIGN, 0);
     end(&f);
 }
 

@@ -78,7 +78,7 @@ static void on_wait(void *arg)
 TEST(a_key_that_changes_often_is_put_once)
 {
     struct logfill *fill = mem_zalloc(sizeof(*fill));
-    struct logfill_block *block;
+    struct logfile_block *block;
     struct fixture f;
 
     start(&f);
