@@ -33,27 +33,6 @@ bool ship_rest(struct ship *s)
     return s->ops->rest(s->arg);
 }
 
-/* False: it was unlinked, and has lost its marks by that; perhaps another block has it now. */
-static bool describe(const struct item *it, struct ship_item *out)
-{
-    uint16_t shape = item_shape(it);
-    uint16_t marks = shape_marks(shape);
-
-    *out = (struct ship_item){
-        .key = span_of(item_key(it), it->key_len),
-        .value = span_of("", 0), /* not NULL, so that it can be copied like any other */
-        .value_len = it->value_len,
-        .cas = it->cas,
-        .deadline = item_deadline(it),
-        .flags = it->client_flags,
-        .access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed),
-        .heat = atomic_load_explicit(&it->heat, memory_order_relaxed),
-        .is_stale = (marks & SHAPE_STALE) != 0,
-        .is_won = (marks & SHAPE_WON) != 0,
-    };
-    return MF_LIKELY(shape_is_live(shape));
-}
-
 /* All of a value that may be in several places, at once. */
 static void put_parts(struct ship *s, const struct shard *shard, const struct item *it,
                       struct ship_item *out)
@@ -102,6 +81,7 @@ static bool begin_large(struct ship *s, const struct shard *shard, const struct 
 enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it)
 {
     size_t bytes = ship_bytes(it);
+    const uint16_t shape = item_shape(it);
     struct ship_item out;
 
     must_be_reading();
@@ -109,9 +89,15 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     if (bytes > s->room && (bytes <= SHIP_BYTES || s->room < SHIP_BYTES)) {
         return SHIP_FULL;
     }
-    if (!describe(it, &out)) {
+    if (MF_UNLIKELY(!shape_is_live(shape))) {
         return SHIP_GONE;
     }
+    if (MF_LIKELY(s->ops->plain != NULL && (shape & SHAPE_LARGE) == 0)) {
+        s->room -= bytes;
+        s->ops->plain(s->arg, it, shape);
+        return SHIP_DONE;
+    }
+    ship_describe(it, shape, &out);
     if (bytes > SHIP_BYTES) {
         if (begin_large(s, shard, it, &out)) {
             return SHIP_LARGE;
@@ -132,15 +118,17 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
 enum shipped ship_meta(struct ship *s, const struct item *it)
 {
     size_t bytes = SHIP_ITEM_BYTES + it->key_len;
+    const uint16_t shape = item_shape(it);
     struct ship_item out;
 
     must_be_reading();
     if (bytes > s->room) {
         return SHIP_FULL;
     }
-    if (!describe(it, &out)) {
+    if (!shape_is_live(shape)) {
         return SHIP_GONE;
     }
+    ship_describe(it, shape, &out);
     s->room -= bytes;
     s->ops->meta(s->arg, &out);
     return SHIP_DONE;

@@ -43,6 +43,11 @@ struct ship_ops {
      * An item. If value is not all of it, part() gets the rest, in order, before anything else.
      */
     void (*item)(void *arg, const struct ship_item *it);
+    /*
+     * Instead of item(), an item in one block, whose value follows its key in memory: see
+     * ship_describe(). It is live, and has this shape. NULL: item() is called.
+     */
+    void (*plain)(void *arg, const struct item *it, uint16_t shape);
     void (*part)(void *arg, struct span part);
     /* The rest of the value that was begun will not come: the item is to be forgotten. */
     void (*cut)(void *arg);
@@ -101,6 +106,29 @@ void ship_init(struct ship *s, const struct ship_ops *ops, void *arg);
 static inline size_t ship_bytes(const struct item *it)
 {
     return SHIP_ITEM_BYTES + it->key_len + (size_t)it->value_len;
+}
+
+/*
+ * What an item is, without its value. shape: its own, loaded once, which says that it is live.
+ * An item that was unlinked has lost its marks, and another block of its key may have them now.
+ * Context: read side.
+ */
+static inline void ship_describe(const struct item *it, uint16_t shape, struct ship_item *out)
+{
+    const uint16_t marks = shape_marks(shape);
+
+    *out = (struct ship_item){
+        .key = span_of(item_key(it), it->key_len),
+        .value = span_of("", 0), /* not NULL, so that it can be copied like any other */
+        .value_len = it->value_len,
+        .cas = it->cas,
+        .deadline = item_deadline(it),
+        .flags = it->client_flags,
+        .access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed),
+        .heat = atomic_load_explicit(&it->heat, memory_order_relaxed),
+        .is_stale = (marks & SHAPE_STALE) != 0,
+        .is_won = (marks & SHAPE_WON) != 0,
+    };
 }
 
 /* Ship an item. Context: read side. */

@@ -389,7 +389,10 @@ static enum stream_state read_batch(struct stream *st, uint32_t ring, uint64_t u
         if (!changes_get(r->changes, &r->pos, c)) {
             return STREAM_OVERRUN;
         }
-        count(&st->records, 1);
+        if (MF_LIKELY(c->kind <= CHANGE_DROP)) {
+            b->pos[b->n++] = pos;
+            continue;
+        }
         if (c->kind == CHANGE_FLUSH && c->cas <= st->flushed_before) {
             return STREAM_FLUSHED; /* in another shard it was over when the stream began */
         }
@@ -398,13 +401,12 @@ static enum stream_state read_batch(struct stream *st, uint32_t ring, uint64_t u
             r->pos = pos;
         } else if (c->kind == CHANGE_LATER) {
             note_later(st, r, c, ship);
-        } else if (c->kind == CHANGE_PREFIX) {
-            note_prefix(st, c, ship);
         } else {
-            b->pos[b->n] = pos;
-            b->n++;
+            note_prefix(st, c, ship);
         }
+        count(&st->records, 1);
     }
+    count(&st->records, b->n);
     hash_batch(st);
     drop_covered(st, ring);
     return STREAM_IDLE;

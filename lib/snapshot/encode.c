@@ -11,8 +11,6 @@
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
 
-_Static_assert(ITEM_KEY_MAX <= UINT8_MAX, "a key's length is one byte");
-
 void snap_header_put(char out[SNAP_HEADER_BYTES], struct snap_header *h)
 {
     memcpy(out, SNAP_MAGIC, 8);
@@ -178,42 +176,6 @@ bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms)
                         : send_as(e, e->has_keys ? SNAP_KEYS : SNAP_ITEMS, unix_ms);
 }
 
-/* The item without its value. Returns its length. */
-static uint32_t put_head(char *p, const struct snap_item *it)
-{
-    p[0] = (char)it->key.len;
-    p[1] = (char)it->marks;
-    p[2] = (char)it->heat;
-    p[3] = 0;
-    snap_put32(p + 4, it->client_flags);
-    snap_put64(p + 8, it->cas);
-    snap_put32(p + 16, it->value_len);
-    snap_put32(p + 20, it->idle_s);
-    snap_put64(p + 24, (uint64_t)it->deadline);
-    memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
-    return SNAP_ITEM_BYTES + (uint32_t)it->key.len;
-}
-
-bool snap_put_item(struct snap_encoder *e, const struct snap_item *it)
-{
-    char *p = e->block + SNAP_BLOCK_BYTES + e->used;
-    uint32_t n;
-
-    must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
-    must(it->value_len >= it->value.len && !e->has_keys);
-    if (it->value_len > SNAP_RAW_MAX ||
-        SNAP_ITEM_BYTES + it->key.len + it->value_len > SNAP_RAW_MAX - e->used) {
-        return false;
-    }
-    n = put_head(p, it);
-    if (it->value.len != 0) {
-        memcpy(p + n, it->value.ptr, it->value.len);
-    }
-    e->used += n + (uint32_t)it->value.len;
-    e->items++;
-    return true;
-}
-
 void snap_put_more(struct snap_encoder *e, struct span part)
 {
     must(part.len <= SNAP_RAW_MAX - e->used);
@@ -233,11 +195,16 @@ static void begin_part(struct snap_encoder *e)
 
 bool snap_value_begin(struct snap_encoder *e, const struct snap_item *it, int64_t unix_ms)
 {
+    char *p;
+
     snap_encoder_send(e, unix_ms);
     e->value_at = 0;
     e->value_left = it->value_len;
     begin_part(e);
-    e->used += put_head(e->block + SNAP_BLOCK_BYTES + SNAP_PART_BYTES, it);
+    p = e->block + SNAP_BLOCK_BYTES + SNAP_PART_BYTES;
+    snap_put_head(p, it);
+    memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
+    e->used += SNAP_ITEM_BYTES + (uint32_t)it->key.len;
     e->items = 1;
     return !e->is_broken;
 }

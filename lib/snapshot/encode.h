@@ -22,9 +22,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/check.h"
 #include "lib/base/span.h"
+#include "lib/memory/item.h"
 #include "lib/snapshot/format.h"
 #include "lib/snapshot/pack.h"
+
+_Static_assert(ITEM_KEY_MAX <= UINT8_MAX, "a key's length is one byte");
 
 /* An item as a file has it. */
 struct snap_item {
@@ -102,11 +106,49 @@ bool snap_put_sealed(struct snap_encoder *e, const char *blocks, size_t n);
 /* Release it, at any time. Context: any thread. */
 void snap_encoder_fini(struct snap_encoder *e);
 
+/* The item without key and value. */
+static inline void snap_put_head(char *p, const struct snap_item *it)
+{
+    p[0] = (char)it->key.len;
+    p[1] = (char)it->marks;
+    p[2] = (char)it->heat;
+    p[3] = 0;
+    snap_put32(p + 4, it->client_flags);
+    snap_put64(p + 8, it->cas);
+    snap_put32(p + 16, it->value_len);
+    snap_put32(p + 20, it->idle_s);
+    snap_put64(p + 24, (uint64_t)it->deadline);
+}
+
 /*
  * Add an item to the block, with room for its whole value; if it->value is only its beginning,
- * the rest follows by snap_put_more(). False: not enough room is left. Context: any thread.
+ * the rest follows by snap_put_more(). False: not enough room is left. Inline, so that what is
+ * copied from an item to `it` is not stored in between. Context: any thread.
  */
-bool snap_put_item(struct snap_encoder *e, const struct snap_item *it);
+static inline bool snap_put_item(struct snap_encoder *e, const struct snap_item *it)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES + e->used;
+
+    must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
+    must(it->value_len >= it->value.len && !e->has_keys);
+    if (it->value_len > SNAP_RAW_MAX ||
+        SNAP_ITEM_BYTES + it->key.len + it->value_len > SNAP_RAW_MAX - e->used) {
+        return false;
+    }
+    snap_put_head(p, it);
+    if (it->value.ptr == it->key.ptr + it->key.len) { /* as in an item of one block */
+        memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len + it->value.len);
+    } else {
+        memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
+        if (it->value.len != 0) {
+            memcpy(p + SNAP_ITEM_BYTES + it->key.len, it->value.ptr, it->value.len);
+        }
+    }
+    e->used += SNAP_ITEM_BYTES + (uint32_t)(it->key.len + it->value.len);
+    e->items++;
+    return true;
+}
+
 void snap_put_more(struct snap_encoder *e, struct span part);
 
 /* Does it fit an empty block? */

@@ -12,8 +12,8 @@ static int64_t unix_now(const struct shipping *s)
     return clock_unix_ms(&s->engine->clock);
 }
 
-static void describe(const struct shipping *s, const struct ship_item *from,
-                     struct snap_item *to)
+static MF_INLINE void describe(const struct shipping *s, const struct ship_item *from,
+                               struct snap_item *to)
 {
     *to = (struct snap_item){
         .marks = (uint8_t)((from->is_stale ? SNAP_STALE : 0) | (from->is_won ? SNAP_WON : 0)),
@@ -29,19 +29,31 @@ static void describe(const struct shipping *s, const struct ship_item *from,
     };
 }
 
+/* A block that is begun has one time for all of its items. */
+static inline void begin_item(struct shipping *s)
+{
+    if (s->encoder->used == 0) {
+        s->now_s = (uint32_t)(clock_now(&s->engine->clock) / 1000);
+    }
+    s->is_in_value = false;
+}
+
+/* There is no room for it in the block, but in the next one. */
+static MF_NOINLINE void put_in_next(struct shipping *s, const struct snap_item *it)
+{
+    snap_encoder_send(s->encoder, unix_now(s));
+    must(snap_put_item(s->encoder, it));
+}
+
 static void put_item(struct shipping *s, const struct ship_item *shipped)
 {
     struct snap_item it;
 
-    if (s->encoder->used == 0) {
-        s->now_s = (uint32_t)(clock_now(&s->engine->clock) / 1000);
-    }
+    begin_item(s);
     describe(s, shipped, &it);
-    s->is_in_value = false;
     if (snap_item_fits(it.key.len, it.value_len)) {
         if (MF_UNLIKELY(!snap_put_item(s->encoder, &it))) {
-            snap_encoder_send(s->encoder, unix_now(s));
-            must(snap_put_item(s->encoder, &it));
+            put_in_next(s, &it);
         }
         return;
     }
@@ -100,6 +112,24 @@ static void on_item(void *arg, const struct ship_item *it)
 {
     put_item(arg, it);
     note_put(arg);
+}
+
+static void on_plain(void *arg, const struct item *it, uint16_t shape)
+{
+    struct shipping *s = arg;
+    struct ship_item shipped;
+    struct snap_item to;
+
+    begin_item(s);
+    ship_describe(it, shape, &shipped);
+    shipped.value = span_of(item_value(it), it->value_len);
+    describe(s, &shipped, &to);
+    if (MF_UNLIKELY(!snap_put_item(s->encoder, &to))) {
+        const struct snap_item copy = to; /* so that `to` itself is in registers */
+
+        put_in_next(s, &copy);
+    }
+    note_put(s);
 }
 
 static void on_part(void *arg, struct span part)
@@ -164,6 +194,7 @@ static void on_flush_prefix(void *arg, struct span prefix)
 
 const struct ship_ops shipping_ops = {
     .item = on_item,
+    .plain = on_plain,
     .part = on_part,
     .cut = on_cut,
     .rest = on_rest,
