@@ -121,7 +121,7 @@ static int64_t unix_s(const struct slice *k, msec_t t)
 static char *put_meta(const struct slice *k, const struct item *it, char *p)
 {
     msec_t deadline = item_deadline(it);
-    msec_t accessed = (msec_t)atomic_load_explicit(&it->access_s, memory_order_relaxed) * 1000;
+    msec_t accessed = (msec_t)item_access_s(it, k->turn->now_s) * 1000;
 
     p = put_text(p, "key=");
     p += encode_uri(p, span_of(item_key(it), it->key_len));
@@ -130,12 +130,12 @@ static char *put_meta(const struct slice *k, const struct item *it, char *p)
     p = put_text(p, " la=");
     p += num_put_i64(p, unix_s(k, accessed));
     p = put_text(p, " cas=");
-    p += num_put_u64(p, turn_cas_shown(k->turn, it->cas));
+    p += num_put_u64(p, turn_cas_shown(k->turn, item_cas(it)));
     p = put_text(p, item_was_fetched(it) ? " fetch=yes" : " fetch=no");
     p = put_text(p, " cls=" SLAB_CLASS_OURS_TEXT " size=");
     p += num_put_u64(p, item_size(it));
     p = put_text(p, " flags=");
-    p += num_put_u64(p, it->client_flags);
+    p += num_put_u64(p, item_flags(it));
     return put_text(p, "\n");
 }
 
@@ -159,7 +159,7 @@ static char *put_cache(const struct slice *k, const struct item *it, char *p)
     p = put_text(p, "ITEM ");
     p += encode_line_key(p, span_of(item_key(it), it->key_len));
     p = put_text(p, " [");
-    p += num_put_u64(p, it->value_len);
+    p += num_put_u64(p, item_len(it));
     p = put_text(p, " b; ");
     p += num_put_i64(p, deadline == MSEC_NEVER ? 0 : unix_s(k, deadline));
     return put_text(p, " s]\r\n");

@@ -28,12 +28,12 @@ static void answer_miss(struct turn *t, const struct request *r)
 }
 
 /* A small value: all of its answer goes to the output. */
-static inline void put_small(struct turn *t, const struct request *r, const struct item *it)
+static inline void put_small(struct turn *t, const struct request *r, const struct item *it,
+                             size_t value_len)
 {
-    size_t value_len = it->value_len;
     char *p = turn_room(t, BIN_VALUE_HEAD_MAX + r->key.len + value_len);
     size_t head =
-        bin_compose_value(p, r, it->client_flags, value_len, turn_cas_shown(t, it->cas));
+        bin_compose_value(p, r, item_flags(it), value_len, turn_cas_shown(t, item_cas(it)));
 
     memcpy(p + head, item_value(it), value_len);
     t->out.len += head + value_len;
@@ -47,8 +47,8 @@ static enum turn_stop put_large(struct turn *t, const struct request *r, const s
     if (!turn_has_room_for_value(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
         return TURN_BLOCKED;
     }
-    t->out.len += bin_compose_value(t->out.base + t->out.len, r, it->client_flags,
-                                    it->value_len, turn_cas_shown(t, it->cas));
+    t->out.len += bin_compose_value(t->out.base + t->out.len, r, item_flags(it), item_len(it),
+                                    turn_cas_shown(t, item_cas(it)));
     out_value(&t->out, f->shard, it);
     return TURN_GOES_ON;
 }
@@ -62,12 +62,14 @@ static inline enum turn_stop exec_bin_get(struct turn *t, const struct request *
         MF_PROBE3(get_miss, r->key.ptr, r->key.len, f.miss);
         answer_miss(t, r);
     } else {
+        size_t value_len = item_len(f.item);
+
         if (MF_LIKELY(!item_is_large(f.item))) {
-            put_small(t, r, f.item);
+            put_small(t, r, f.item, value_len);
         } else if (put_large(t, r, &f) != TURN_GOES_ON) {
             return TURN_BLOCKED;
         }
-        MF_PROBE3(get_hit, r->key.ptr, r->key.len, f.item->value_len);
+        MF_PROBE3(get_hit, r->key.ptr, r->key.len, value_len);
         item_mark_used(f.item, t->now_s, &t->w->heat);
         t->tally.hits++;
     }
@@ -84,10 +86,10 @@ static void answer_touched(struct turn *t, const struct request *r, const struct
     const struct item *it = f->item;
 
     if (r->command == CMD_TOUCH) {
-        t->out.len += bin_compose_value(turn_room(t, BIN_VALUE_HEAD_MAX), r, it->client_flags,
-                                        0, turn_cas_shown(t, it->cas));
+        t->out.len += bin_compose_value(turn_room(t, BIN_VALUE_HEAD_MAX), r, item_flags(it), 0,
+                                        turn_cas_shown(t, item_cas(it)));
     } else if (!item_is_large(it)) {
-        put_small(t, r, it);
+        put_small(t, r, it, item_block_len(it));
     } else {
         (void)put_large(t, r, f); /* there is room: the caller made it */
     }

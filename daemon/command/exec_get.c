@@ -22,43 +22,71 @@
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */
 #define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + REPLY_LEN(END))
 
-/* A small value: all of its reply goes to the output. */
-static MF_INLINE void put_small(struct turn *t, const struct item *it, struct span key,
-                                bool wants_cas)
+/*
+ * A small value: all of its reply goes to the output. Inlined with a shape that is known not to
+ * be wide, nothing is looked for that only wide ones have. Returns the length of the value.
+ */
+static MF_INLINE uint32_t put_block(struct turn *t, const struct item *it, uint16_t shape,
+                                    struct span key, bool wants_cas)
 {
-    size_t value_len = it->value_len;
+    const uint32_t value_len = item_block_len(it);
     char *begin = turn_room(t, key.len + value_len + EXTRA_BYTES);
     char *p = begin;
 
-    p += text_compose_value(p, key.ptr, key.len, it->client_flags, value_len, wants_cas,
-                            turn_cas_shown(t, it->cas));
-    memcpy(p, item_value(it), value_len);
+    p += text_compose_value(p, key.ptr, key.len, item_flags_by(it, shape), value_len, wants_cas,
+                            wants_cas ? turn_cas_shown(t, item_cas(it)) : 0);
+    memcpy(p, (const char *)it + shape_header_bytes(shape) + key.len, value_len);
     p += value_len;
     p[0] = '\r';
     p[1] = '\n';
     t->out.len += (size_t)(p + 2 - begin);
+    return value_len;
 }
 
 /*
  * A large value: the output can refer to one at a time, so the one before is sent first. If
  * the socket does not take all of that, nothing was composed here.
  */
-static enum turn_stop put_large(struct turn *t, const struct found *f, struct span key,
-                                bool wants_cas)
+static bool put_large(struct turn *t, const struct found *f, struct span key, bool wants_cas)
 {
     const struct item *it = f->item;
     char *p;
 
     if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
-        return TURN_BLOCKED;
+        return false;
     }
     p = t->out.base + t->out.len;
-    t->out.len += text_compose_value(p, key.ptr, key.len, it->client_flags, it->value_len,
-                                     wants_cas, turn_cas_shown(t, it->cas));
+    t->out.len += text_compose_value(p, key.ptr, key.len, item_flags(it), item_len(it),
+                                     wants_cas, turn_cas_shown(t, item_cas(it)));
     out_value(&t->out, f->shard, it);
     memcpy(t->out.base + t->out.len, "\r\n", 2);
     t->out.len += 2;
-    return TURN_GOES_ON;
+    return true;
+}
+
+/* A wide item, of any size; *len: the length of its value. */
+static MF_NOINLINE bool put_wide(struct turn *t, const struct found *f, struct span key,
+                                 bool wants_cas, uint32_t *len)
+{
+    *len = item_len(f->item);
+    if (item_is_large(f->item)) {
+        return put_large(t, f, key, wants_cas);
+    }
+    (void)put_block(t, f->item, item_shape(f->item), key, wants_cas);
+    return true;
+}
+
+/* False: the output cannot take it, and nothing was composed. */
+static MF_INLINE bool put_item(struct turn *t, const struct found *f, struct span key,
+                               bool wants_cas, uint32_t *len)
+{
+    uint16_t shape = item_shape(f->item);
+
+    if (MF_UNLIKELY((shape & SHAPE_WIDE) != 0)) {
+        return put_wide(t, f, key, wants_cas, len);
+    }
+    *len = put_block(t, f->item, shape & (uint16_t)~SHAPE_WIDE, key, wants_cas);
+    return true;
 }
 
 /*
@@ -74,12 +102,12 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
         MF_PROBE3(get_miss, key.ptr, key.len, f.miss);
         (void)turn_room(t, REPLY_LEN(END));
     } else {
-        if (MF_LIKELY(!item_is_large(f.item))) {
-            put_small(t, f.item, key, wants_cas);
-        } else if (put_large(t, &f, key, wants_cas) != TURN_GOES_ON) {
+        uint32_t value_len;
+
+        if (MF_UNLIKELY(!put_item(t, &f, key, wants_cas, &value_len))) {
             return TURN_BLOCKED;
         }
-        MF_PROBE3(get_hit, key.ptr, key.len, f.item->value_len);
+        MF_PROBE3(get_hit, key.ptr, key.len, value_len);
         item_mark_used(f.item, t->now_s, &t->w->heat);
         t->tally.hits++;
     }
@@ -115,9 +143,9 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
         return TURN_WAITS;
     }
     if (outcome == OUT_TOUCHED) {
-        if (!item_is_large(f.item)) {
-            put_small(t, f.item, key, r->wants_cas);
-        } else if (put_large(t, &f, key, r->wants_cas) != TURN_GOES_ON) {
+        uint32_t value_len;
+
+        if (!put_item(t, &f, key, r->wants_cas, &value_len)) {
             return TURN_BLOCKED;
         }
         item_mark_used(f.item, t->now_s, &t->w->heat);

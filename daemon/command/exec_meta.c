@@ -32,9 +32,7 @@
 
 static uint32_t idle_of(const struct turn *t, const struct item *it)
 {
-    uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
-
-    return t->now_s > access_s ? t->now_s - access_s : 0;
+    return item_idle_s(it, t->now_s);
 }
 
 msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags)
@@ -51,9 +49,13 @@ static inline void fill_facts(const struct turn *t, const struct request *r,
                               const struct item *it, uint16_t marks, struct meta_facts *facts)
 {
     facts->shows = META_SHOWS_ITEM;
-    facts->cas = turn_cas_shown(t, it->cas);
-    facts->size = it->value_len;
-    facts->client = it->client_flags;
+    facts->cas = 0;
+    facts->client = 0;
+    if (MF_UNLIKELY((r->letters & (META_LETTER('c') | META_LETTER('f'))) != 0)) {
+        facts->cas = turn_cas_shown(t, item_cas(it));
+        facts->client = item_flags(it);
+    }
+    facts->size = item_len(it);
     if ((r->letters & (META_LETTER('t') | META_LETTER('p'))) != 0) {
         facts->left_ms = turn_ms_left(t, item_deadline(it));
         facts->left_before_ms = facts->left_ms;
@@ -74,7 +76,7 @@ static inline void fill_facts(const struct turn *t, const struct request *r,
 static inline void put_small(struct turn *t, const struct request *r, const struct item *it,
                              const struct meta_facts *facts)
 {
-    size_t value_len = it->value_len;
+    size_t value_len = facts->size;
     char *p = turn_room(t, META_LINE_MAX + value_len + LINE_END_LEN);
 
     p += meta_compose(p, META_VA, r, facts);
@@ -93,7 +95,7 @@ static bool has_same_cas(const struct turn *t, const struct request *r, const st
         return false;
     }
     (void)meta_read_flags(r->args, true, &flags);
-    return flags.cas == turn_cas_shown(t, it->cas);
+    return flags.cas == turn_cas_shown(t, item_cas(it));
 }
 
 /*
@@ -250,7 +252,7 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
     if (put_hit(t, r, &f.found, &facts) != TURN_GOES_ON) {
         return TURN_BLOCKED;
     }
-    MF_PROBE3(get_hit, r->key.ptr, r->key.len, f.found.item->value_len);
+    MF_PROBE3(get_hit, r->key.ptr, r->key.len, facts.size);
     mark_used(t, r, f.found.item);
     if (f.touches) {
         ctr_add(c, CTR_cmd_touch, 1);
@@ -261,7 +263,7 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
     }
     observe_mg(t, r, f.is_created ? NULL : f.found.item, MISS_ABSENT);
     if (MF_UNLIKELY(t->observed != 0) && f.touches && !f.is_created) {
-        const struct before before = {.size = f.found.item->value_len,
+        const struct before before = {.size = item_len(f.found.item),
                                       .deadline = f.deadline_before};
 
         observe_deadline(t, &before, r->key, "mg", f.touch_deadline);
@@ -291,7 +293,7 @@ static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
     if (put_hit(t, r, &f, &facts) != TURN_GOES_ON) {
         return TURN_BLOCKED;
     }
-    MF_PROBE3(get_hit, r->key.ptr, r->key.len, f.item->value_len);
+    MF_PROBE3(get_hit, r->key.ptr, r->key.len, facts.size);
     mark_used(t, r, f.item);
     t->tally.gets++;
     t->tally.hits++;
@@ -305,9 +307,8 @@ static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
 static uint32_t freq_of(const struct turn *t, const struct item *it)
 {
     const uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed);
-    const uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
 
-    return heat_decayed(heat_freq(heat), access_s, t->now_s,
+    return heat_decayed(heat_freq(heat), item_access_s(it, t->now_s), t->now_s,
                         setting_get(t->w->settings, engine.lfu_decay_time));
 }
 
@@ -323,9 +324,8 @@ static enum turn_stop exec_me(struct turn *t, const struct request *r)
     }
     d.exp = turn_seconds_left(t, item_deadline(f.item));
     d.idle_s = idle_of(t, f.item);
-    d.cas = turn_cas_shown(t, f.item->cas);
-    d.size = sizeof(*f.item) + (item_has_ttl(f.item) ? ITEM_TTL_BYTES : 0) + f.item->key_len +
-             f.item->value_len;
+    d.cas = turn_cas_shown(t, item_cas(f.item));
+    d.size = item_size(f.item);
     d.was_fetched = item_was_fetched(f.item);
     d.shows_freq = turn_has_extensions(t);
     d.freq = freq_of(t, f.item);

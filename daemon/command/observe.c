@@ -55,7 +55,7 @@ void observe_before(struct turn *t, uint64_t hash, struct span key, struct befor
         b->is_found = f.item != NULL;
         b->miss = (uint8_t)f.miss;
         if (f.item != NULL) {
-            b->size = f.item->value_len;
+            b->size = item_len(f.item);
             b->deadline = item_deadline(f.item);
         }
     }
@@ -66,7 +66,7 @@ void observe_get(struct turn *t, struct span key, const struct item *it, enum mi
     struct before b = {
         .is_found = it != NULL,
         .miss = (uint8_t)miss,
-        .size = it != NULL ? it->value_len : 0,
+        .size = it != NULL ? item_len(it) : 0,
     };
 
     must_be_in_turn(t);

@@ -129,7 +129,7 @@ static void look_up(struct big_gather *b, struct worker *w)
         struct found f = engine_find(e, route, hash, item->key, item->key_len, now);
 
         item->bytes = f.item != NULL ? item_size(f.item) : 0;
-        item->value_bytes = f.item != NULL ? f.item->value_len : 0;
+        item->value_bytes = f.item != NULL ? item_len(f.item) : 0;
     }
     rcu_end();
 }

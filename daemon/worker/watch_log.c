@@ -75,12 +75,11 @@ void watch_on_engine_event(void *arg, const struct shard_event *ev)
     const struct item *it = ev->item;
     msec_t deadline = item_deadline(it);
     uint32_t now_s = (uint32_t)((uint64_t)ev->now / 1000);
-    uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
     struct watch_event e = {
         .kind = kind_of(ev->kind),
         .class_id = SLAB_CLASS_OURS,
         .fd = -1,
-        .size = it->value_len,
+        .size = item_len(it),
         .was_fetched = item_was_fetched(it),
     };
 
@@ -90,7 +89,7 @@ void watch_on_engine_event(void *arg, const struct shard_event *ev)
     }
     if (e.kind == WATCH_EVICTED) {
         e.ttl_ms = deadline == MSEC_NEVER ? -1 : deadline - ev->now;
-        e.idle_s = now_s > access_s ? now_s - access_s : 0;
+        e.idle_s = item_idle_s(it, now_s);
     } else if (e.kind == WATCH_DELETED) {
         e.command = "flush_prefix";
     } else {

@@ -37,13 +37,13 @@ static enum outcome check_number(const struct visit *v, const struct arith *a, u
         return OUT_NOT_FOUND;
     }
     /* An empty value is reported as no number before the cas is compared, as in memcached. */
-    if (MF_UNLIKELY(a->compares_cas) && v->item->cas != a->cas_expected &&
-        v->item->value_len != 0) {
+    if (MF_UNLIKELY(a->compares_cas) && item_cas(v->item) != a->cas_expected &&
+        item_len(v->item) != 0) {
         return OUT_EXISTS;
     }
     /* A value of more than one block is not a number, whatever it begins with. */
     if (item_is_large(v->item) ||
-        !read_number(span_of(item_value(v->item), v->item->value_len), value)) {
+        !read_number(span_of(item_value(v->item), item_block_len(v->item)), value)) {
         return OUT_NON_NUMERIC;
     }
     return OUT_NUMBER;
@@ -73,16 +73,13 @@ static MF_COLD enum outcome make_initial(struct visit *v, struct arith *a)
     } else {
         struct item *it;
 
-        h = store_make(v, 0, a->vivify_deadline, a->digit_count, a->may_wait, &why);
+        h = store_make(v, 0, a->cas_new, a->vivify_deadline, a->digit_count, a->may_wait, &why);
         if (h == 0) {
             return why;
         }
         it = shard_item(v->to, h);
         span_copy_short((char *)(uintptr_t)item_value(it), a->digits, a->digit_count);
-        if (a->cas_new != 0) {
-            it->cas = a->cas_new;
-        }
-        a->cas = it->cas;
+        a->cas = item_cas(it);
         visit_link(v, h, DEATH_OVERWRITE);
     }
     a->is_created = true;
@@ -132,13 +129,16 @@ static enum outcome arith_in(struct visit *v, void *arg)
     /*
      * A number that became shorter is padded with blanks to the old length, as memcached does.
      */
-    len = n < old->value_len ? old->value_len : n;
-    bool is_same = len == old->value_len; /* to memcached it is the same item then */
+    size_t old_len = item_block_len(old);
+    len = n < old_len ? old_len : n;
+    bool is_same = len == old_len; /* to memcached it is the same item then */
     if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
         return visit_wait_for_index(v, a->may_wait);
     }
 
-    uint32_t units = keyspace_units(a->key.len, len, has_ttl);
+    uint32_t flags = item_flags(old);
+    bool is_wide = item_needs_wide(flags, a->cas_new);
+    uint32_t units = keyspace_units(a->key.len, len, has_ttl, is_wide);
     handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
                              a->may_wait, &why);
 
@@ -146,9 +146,10 @@ static enum outcome arith_in(struct visit *v, void *arg)
         return why;
     }
 
-    struct item *it = keyspace_fill(s, h, units, a->key, old->client_flags, deadline, has_ttl,
+    struct item *it = keyspace_fill(s, h, units, a->key, flags, deadline, has_ttl, is_wide,
                                     (uint32_t)len, v->now);
-    char *p = (char *)(it + 1) + (has_ttl ? ITEM_TTL_BYTES : 0) + a->key.len;
+    char *p = (char *)(it + 1) + (has_ttl ? ITEM_TTL_BYTES : 0) +
+              (is_wide ? ITEM_WIDE_BYTES : 0) + a->key.len;
 
     span_copy_short(p, a->digits, n);
     if (MF_UNLIKELY(n < len)) {
@@ -158,10 +159,11 @@ static enum outcome arith_in(struct visit *v, void *arg)
     if (MF_UNLIKELY((old_shape & SHAPE_TOP) != 0) && is_same) {
         item_mark(it, shape_marks(old_shape));
     }
+    a->cas = keyspace_last_cas(s);
     if (MF_UNLIKELY(a->cas_new != 0)) {
-        it->cas = a->cas_new;
+        item_set_cas(it, a->cas_new);
+        a->cas = a->cas_new;
     }
-    a->cas = it->cas;
     a->deadline_now = deadline;
     visit_link(v, h, DEATH_OVERWRITE);
     ctr_add(&s->counters, CTR_arith_in_place, is_same);

@@ -89,23 +89,27 @@ static bool no(struct attach *a, const char *format, ...)
 uint64_t attach_abi(void)
 {
     const uint64_t facts[] = {
-        2, /* to be raised when a block comes to mean something else */
+        3, /* to be raised when a block comes to mean something else */
         sizeof(struct attach_head),
         sizeof(struct keep_segment),
         sizeof(struct item),
-        offsetof(struct item, cas),
-        offsetof(struct item, client_flags),
-        offsetof(struct item, value_len),
-        offsetof(struct item, access_s),
+        offsetof(struct item, used),
+        offsetof(struct item, cas_len),
         offsetof(struct item, key_len),
         offsetof(struct item, heat),
         offsetof(struct item, shape),
         offsetof(struct item_ttl, deadline),
         offsetof(struct item_ttl, wheel_pos),
         ITEM_TTL_BYTES,
+        ITEM_WIDE_BYTES,
+        offsetof(struct item_wide, client_flags),
+        offsetof(struct item_wide, len_high),
+        offsetof(struct item_wide, cas_high),
+        offsetof(struct item_wide, is_large),
+        USED_CAS_BITS | USED_FLAGS_BITS << 8 | LEN_BITS << 16,
         ITEM_UNIT,
         ITEM_KEY_MAX,
-        SHAPE_SIZE | (uint64_t)SHAPE_OFF << 16 | (uint64_t)SHAPE_LARGE << 32 |
+        SHAPE_SIZE | (uint64_t)SHAPE_OFF << 16 | (uint64_t)SHAPE_WIDE << 32 |
             (uint64_t)SHAPE_TTL << 48,
         SHAPE_HOLE | (uint64_t)SHAPE_LOOSE << 16 | (uint64_t)SHAPE_STALE << 32 |
             (uint64_t)SHAPE_WON << 48,
@@ -672,7 +676,10 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
         a->over_bytes = (uint64_t)used - e->config.limit_bytes;
     }
     /* Only now can anything be stored. */
-    atomic_store_explicit(&e->group.cas_next, a->head->cas_next, memory_order_relaxed);
+    atomic_store_explicit(&e->group.cas_next,
+                          a->head->cas_next < ITEM_CAS_DRAWN_MAX ? a->head->cas_next
+                                                                 : ITEM_CAS_DRAWN_MAX,
+                          memory_order_relaxed);
     err = restore_routes(a, e);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         msec_t at = a->head->shard[i].left.flush_at;

@@ -264,7 +264,7 @@ static bool search(struct carry *c)
                 p->hash = hash;
                 p->handle = segment_handle(&s->memory.arena, c->at) + c->offset / ITEM_UNIT;
                 p->to = slot_of(c, hash)->to;
-                has_large = (shape & SHAPE_LARGE) != 0;
+                has_large = item_is_large(it);
                 bytes += size;
                 table_prefetch_bucket(&s->table, hash);
                 table_prefetch_bucket(&c->engine->shards[p->to]->table, hash);
@@ -342,7 +342,7 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     if (h == 0) {
         return false;
     }
-    if (it->cas >= to->cas_next) {
+    if (item_cas(it) >= to->cas_next) {
         keyspace_draw_cas(to); /* what is stored next is newer */
     }
     copy = shard_item(to, h);
@@ -352,7 +352,7 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     }
     keyspace_take_over(to, p->hash, h, from, slot, c->is_emptied);
     carry_count_add(&c->count->items, 1);
-    carry_count_add(&c->count->bytes, (uint64_t)it->key_len + it->value_len);
+    carry_count_add(&c->count->bytes, (uint64_t)it->key_len + item_len(it));
     c->bytes_left -= item_bytes(it) < c->bytes_left ? item_bytes(it) : c->bytes_left;
     c->fruitless = 0;
     p->handle = 0;

@@ -46,7 +46,7 @@ static const struct item *find_in_from(const struct load *l)
 static bool is_same_value(const struct load *l, const struct item *it)
 {
     return item_is_large(it) && item_large(it)->anchor == l->walk.anchor &&
-           it->value_len == l->len;
+           item_len(it) == l->len;
 }
 
 /* Append all of a part to the body, and wait for room where that is needed. */
@@ -97,10 +97,10 @@ static struct store store_of(const struct load *l, const struct item *it,
     return (struct store){.mode = STORE_CAS,
                           .hash = l->c->large.hash,
                           .key = key_of(l),
-                          .flags = it->client_flags,
+                          .flags = item_flags(it),
                           .deadline = over->deadline,
                           .over = over,
-                          .cas_new = it->cas,
+                          .cas_new = item_cas(it),
                           .may_wait = true,
                           .takes_due = true}; /* what has to be kept goes along */
 }
@@ -217,7 +217,7 @@ static bool begin_load(struct load *l, enum outcome *out)
         *out = drop_due(l, now);
         return false;
     }
-    l->len = it->value_len;
+    l->len = item_len(it);
     *out = OUT_WAIT;
     if (!may_fit(l)) {
         l->c->state = CARRY_NO_ROOM;

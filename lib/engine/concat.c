@@ -47,16 +47,17 @@ static enum outcome concat_block(struct visit *v, void *arg)
     }
 
     bool has_ttl = item_has_ttl(v->item);
-    size_t len = v->item->value_len + st->value.len;
+    bool is_wide = item_needs_wide(item_flags(v->item), st->cas_new);
+    size_t len = item_len(v->item) + st->value.len;
 
     if (st->key.len + len > c->bytes_max) {
         return OUT_TOO_LARGE;
     }
-    if (item_is_large(v->item) || !store_fits_block(s, st->key.len, len, has_ttl)) {
+    if (item_is_large(v->item) || !store_fits_block(s, st->key.len, len, has_ttl, is_wide)) {
         return OUT_MISS;
     }
 
-    uint32_t units = keyspace_units(st->key.len, len, has_ttl);
+    uint32_t units = keyspace_units(st->key.len, len, has_ttl, is_wide);
 
     room_make(&s->memory, (uint64_t)units * ITEM_UNIT, v->now);
     visit_find(v); /* the cursor may have moved it, or dropped it */
@@ -76,14 +77,16 @@ static enum outcome concat_block(struct visit *v, void *arg)
     }
 
     const struct item *old = v->item;
-    struct item *it = keyspace_fill(s, h, units, st->key, old->client_flags, item_deadline(old),
-                                    has_ttl, (uint32_t)len, v->now);
+    struct item *it = keyspace_fill(s, h, units, st->key, item_flags(old), item_deadline(old),
+                                    has_ttl, is_wide, (uint32_t)len, v->now);
+    size_t old_len = item_block_len(old);
     char *p = (char *)(uintptr_t)item_value(it);
     size_t first = st->mode == STORE_PREPEND ? st->value.len : 0;
-    size_t second = st->mode == STORE_PREPEND ? 0 : old->value_len;
+    size_t second = st->mode == STORE_PREPEND ? 0 : old_len;
 
-    memcpy(p + first, item_value(old), old->value_len);
+    memcpy(p + first, item_value(old), old_len);
     memcpy(p + second, st->value.ptr, st->value.len);
+    st->value_len = (uint32_t)len;
     store_finish(v, st, it, HEAT_USE);
     visit_link(v, h, DEATH_OVERWRITE);
     return OUT_STORED;
@@ -173,11 +176,11 @@ static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now
     if (old.item == NULL) {
         return OUT_NOT_STORED;
     }
-    if (st->compares_cas && old.item->cas != st->cas_expected) {
+    if (st->compares_cas && item_cas(old.item) != st->cas_expected) {
         return OUT_EXISTS;
     }
 
-    size_t len = old.item->value_len + store_addition_len(st);
+    size_t len = item_len(old.item) + store_addition_len(st);
 
     if (st->key.len + len > e->item_bytes_max) {
         return OUT_TOO_LARGE;

@@ -231,8 +231,8 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
     if (is_warm && !attach_take_over(cfg->attach, e)) {
         goto fail;
     }
-    e->plain_bytes_max =
-        e->shards[0]->memory.fitting_units * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES;
+    e->plain_bytes_max = e->shards[0]->memory.fitting_units * ITEM_UNIT - sizeof(struct item) -
+                         ITEM_TTL_BYTES - ITEM_WIDE_BYTES;
     if (e->plain_bytes_max > e->item_bytes_max) {
         e->plain_bytes_max = e->item_bytes_max;
     }
@@ -425,6 +425,7 @@ void engine_raise_cas(struct engine *e, uint64_t past)
     uint64_t next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
 
     past = past > drawn ? past : drawn;
+    past = past < ITEM_CAS_DRAWN_MAX ? past : ITEM_CAS_DRAWN_MAX;
     while (next <= past &&
            !atomic_compare_exchange_weak_explicit(&e->group.cas_next, &next, past + 1,
                                                   memory_order_relaxed, memory_order_relaxed)) {

@@ -138,7 +138,9 @@ void engine_stop(struct engine *e);
  */
 static inline uint64_t engine_cas_past(int64_t unix_ms)
 {
-    return (uint64_t)unix_ms << 16;
+    const uint64_t max_ms = ITEM_CAS_DRAWN_MAX >> 16;
+
+    return ((uint64_t)unix_ms < max_ms ? (uint64_t)unix_ms : max_ms) << 16;
 }
 
 /* Hash of a key. Context: any thread. */
@@ -149,7 +151,8 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
 
 /* Values up to this many bytes are stored from one span; larger ones may come as a body. */
 #define ENGINE_SMALL_MAX                                                                       \
-    (ITEM_SIZE_MAX * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES - ITEM_KEY_MAX)
+    (ITEM_SIZE_MAX * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES - ITEM_WIDE_BYTES -      \
+     ITEM_KEY_MAX)
 
 /*
  * What the shards' address ranges can hold in all, in bytes: engine_set_limit() accepts no

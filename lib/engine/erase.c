@@ -21,7 +21,7 @@ enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
     visit_enter(e, &v, hash, key, now);
     visit_find(&v);
     if (v.is_live) {
-        if (cas_expected != 0 && v.item->cas != cas_expected) {
+        if (cas_expected != 0 && item_cas(v.item) != cas_expected) {
             out = OUT_EXISTS;
         } else {
             visit_unlink(&v, DEATH_DELETE);
@@ -43,19 +43,15 @@ struct erasure {
 static enum outcome leave_empty(struct visit *v, const struct erase *d)
 {
     msec_t deadline = d->touches ? d->deadline : MSEC_NEVER;
+    uint64_t cas = d->cas_new != 0 || d->marks_stale ? d->cas_new : item_cas(v->item);
     enum outcome why;
-    handle_t h = store_make(v, d->flags, deadline, 0, d->may_wait, &why);
+    handle_t h = store_make(v, d->flags, cas, deadline, 0, d->may_wait, &why);
     struct item *it;
 
     if (h == 0) {
         return why;
     }
     it = shard_item(v->to, h);
-    if (d->cas_new != 0) {
-        it->cas = d->cas_new;
-    } else if (!d->marks_stale) {
-        it->cas = v->item->cas;
-    }
     if (d->marks_stale) {
         item_mark(it, SHAPE_STALE);
     }
@@ -69,6 +65,7 @@ static enum outcome mark_stale(struct visit *v, const struct erase *d, struct re
     enum outcome out;
 
     *r = (struct remake){.deadline = d->touches ? d->deadline : item_deadline(v->item),
+                         .deadline_before = item_deadline(v->item),
                          .cas = d->cas_new != 0 ? d->cas_new : keyspace_next_cas(v->to),
                          .clears = SHAPE_WON,
                          .sets = SHAPE_STALE,
@@ -91,7 +88,7 @@ static enum outcome erase_in(struct visit *v, void *arg)
     if (!v->is_live) {
         return OUT_NOT_FOUND;
     }
-    if (d->compares_cas && v->item->cas != d->cas_expected) {
+    if (d->compares_cas && item_cas(v->item) != d->cas_expected) {
         return OUT_EXISTS;
     }
     if (!stays) {

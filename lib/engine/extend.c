@@ -100,7 +100,7 @@ static enum outcome extension_judge(const struct extension *x, const struct visi
     if (out != OUT_STORED) {
         return out;
     }
-    if (x->st->key.len + v->item->value_len + x->len > x->bytes_max) {
+    if (x->st->key.len + item_len(v->item) + x->len > x->bytes_max) {
         return OUT_TOO_LARGE;
     }
     if (!item_is_large(v->item) || item_large(v->item)->segments < EXTEND_SEGMENTS ||
@@ -118,24 +118,25 @@ static void link_longer(struct extension *x, struct visit *v, handle_t h, uint32
 {
     struct segment *end = &v->to->memory.arena.segments[x->end];
     bool has_ttl = item_has_ttl(v->item);
-    struct item *it = keyspace_fill(v->to, h, units, x->st->key, v->item->client_flags,
-                                    item_deadline(v->item), has_ttl,
-                                    v->item->value_len + (uint32_t)x->len, v->now);
+    struct item *it =
+        keyspace_fill(v->to, h, units, x->st->key, item_flags(v->item), item_deadline(v->item),
+                      has_ttl, true, item_len(v->item) + (uint32_t)x->len, v->now);
 
     shard_must_be_entered(v->to);
-    item_mark(it, SHAPE_LARGE);
+    item_wide(it)->is_large = 1;
     if (x->where == RUN_BACK) {
         end->fill += x->room;
     } else {
         end->skip -= x->room;
     }
+    x->st->value_len = item_len(it);
     store_finish(v, x->st, it, HEAT_USE);
     keyspace_extend(v->to, h, v->slot, by);
 }
 
 static uint32_t head_units(const struct visit *v, bool has_ttl)
 {
-    return keyspace_units(v->key.len, 3 + LARGE_BYTES(0), has_ttl);
+    return keyspace_units(v->key.len, 3 + LARGE_BYTES(0), has_ttl, true);
 }
 
 /* An addition that needs no segment, as a whole. Context: in shard. */

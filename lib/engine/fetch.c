@@ -23,17 +23,14 @@ static enum outcome make_empty(struct visit *v, struct fetch *f)
 {
     enum outcome why;
     bool is_due = f->vivify_deadline <= v->now;
-    handle_t h =
-        store_make(v, 0, is_due ? MSEC_NEVER : f->vivify_deadline, 0, f->may_wait, &why);
+    handle_t h = store_make(v, 0, f->cas_new, is_due ? MSEC_NEVER : f->vivify_deadline, 0,
+                            f->may_wait, &why);
     struct item *it;
 
     if (h == 0) {
         return why;
     }
     it = shard_item(v->to, h);
-    if (f->cas_new != 0) {
-        it->cas = f->cas_new;
-    }
     if (is_due) {
         /* It was never there for anyone else, but the caller may read it. */
         blocks_kill(&v->to->memory, h);

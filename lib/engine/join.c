@@ -69,7 +69,7 @@ enum outcome store_join(struct engine *e, struct store *st, const struct found *
 
     must_be_reading();
     body_parts(*st->body, &add);
-    out = fresh_take(e, st, join_count(&add, st, old->item->value_len, &joint), &f);
+    out = fresh_take(e, st, join_count(&add, st, item_len(old->item), &joint), &f);
     if (out == OUT_OK && f.body != NULL) {
         body_parts(f.body, &parts);
         if (parts.shard != add.shard) {
@@ -89,7 +89,7 @@ enum outcome store_join(struct engine *e, struct store *st, const struct found *
                                     .first = run.first,
                                     .last = run.last,
                                     .segments = run.count,
-                                    .len = old->item->value_len + add.len};
+                                    .len = item_len(old->item) + add.len};
         out = store_commit(e, &c, now);
         if (out == OUT_STORED) {
             fresh_keep(&f);

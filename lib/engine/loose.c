@@ -35,7 +35,7 @@ void loose_drop(struct loose *l)
     }
 }
 
-static uint32_t piece_bytes(const struct loose *l, uint32_t i)
+static uint32_t piece_len(const struct loose *l, uint32_t i)
 {
     uint32_t max = l->shard->memory.piece_max;
     size_t left = l->parts.tail_len - (size_t)i * max;
@@ -47,9 +47,9 @@ static uint32_t piece_bytes(const struct loose *l, uint32_t i)
 static handle_t make_piece(struct visit *v, enum chain_id chain, uint32_t *units, bool may_wait,
                            const struct loose *l, enum outcome *why)
 {
-    uint32_t bytes = piece_bytes(l, l->pieces);
+    uint32_t bytes = piece_len(l, l->pieces);
 
-    *units = (uint32_t)((sizeof(struct item) + bytes + ITEM_UNIT - 1) / ITEM_UNIT);
+    *units = (uint32_t)((PIECE_HEADER_BYTES + bytes + ITEM_UNIT - 1) / ITEM_UNIT);
     return bytes == l->shard->memory.piece_max ? visit_part(v, chain, units, may_wait, why)
                                                : visit_block(v, chain, units, may_wait, why);
 }
@@ -93,7 +93,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
         blocks_loosen(&s->memory, h, units);
         l->piece[l->pieces++] = h;
     }
-    l->head_units = keyspace_units(st->key.len, 3 + LARGE_BYTES(pieces), has_ttl);
+    l->head_units = keyspace_units(st->key.len, 3 + LARGE_BYTES(pieces), has_ttl, true);
     l->head = visit_part(v, chain, &l->head_units, st->may_wait, &why);
     if (l->head == 0) {
         loose_drop(l);
@@ -143,7 +143,7 @@ void loose_abort(struct loose *l)
 
 struct span loose_piece(const struct loose *l, uint32_t i)
 {
-    return span_of((const char *)(shard_item(l->shard, l->piece[i]) + 1), piece_bytes(l, i));
+    return span_of(piece_bytes(shard_item(l->shard, l->piece[i])), piece_len(l, i));
 }
 
 /*
@@ -157,15 +157,13 @@ void loose_fill(const struct loose *l)
     must_be_reading();
     for (uint32_t i = 0; i < l->pieces; i++) {
         struct item *piece = shard_item(l->shard, l->piece[i]);
-        uint32_t n = piece_bytes(l, i);
+        uint32_t n = piece_len(l, i);
 
         if (from != NULL) {
-            memcpy(piece + 1, from, n);
+            memcpy(piece_bytes(piece), from, n);
             from += n;
         }
-        piece_set_number(piece, i);
-        piece->value_len = n;
-        piece_set_owner(piece, l->head);
+        piece_fill(piece, l->head, i, n);
     }
 }
 
@@ -182,9 +180,9 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
         blocks_settle(&s->memory, l->piece[i]);
     }
     blocks_settle(&s->memory, l->head);
-    it = keyspace_fill(s, l->head, l->head_units, st->key, flags, deadline, has_ttl,
+    it = keyspace_fill(s, l->head, l->head_units, st->key, flags, deadline, has_ttl, true,
                        (uint32_t)l->parts.len, v->now);
-    item_mark(it, SHAPE_LARGE);
+    item_wide(it)->is_large = 1;
     large = item_large(it);
     large->first = l->parts.first;
     large->last = l->parts.last;
@@ -195,6 +193,7 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
     for (uint32_t i = 0; i < l->pieces; i++) {
         atomic_store_explicit(&large->piece[i], l->piece[i], memory_order_relaxed);
     }
+    st->value_len = item_len(it);
     store_finish(v, st, it, HEAT_USE);
     visit_link(v, l->head, DEATH_OVERWRITE);
     if (st->over != NULL && st->over->is_copy) {

@@ -18,7 +18,7 @@
 /* The bytes after the key: the value, or what stands for a large one. */
 static size_t payload_bytes(const struct item *it)
 {
-    return item_is_large(it) ? 3 + LARGE_BYTES(item_large(it)->pieces) : it->value_len;
+    return item_is_large(it) ? 3 + LARGE_BYTES(item_large(it)->pieces) : item_block_len(it);
 }
 
 static void copy_payload(const struct item *from, struct item *to)
@@ -39,7 +39,7 @@ static void copy_payload(const struct item *from, struct item *to)
                                   memory_order_relaxed);
         }
     } else {
-        memcpy((char *)(uintptr_t)item_value(to), item_value(from), from->value_len);
+        memcpy((char *)(uintptr_t)item_value(to), item_value(from), item_block_len(from));
     }
 }
 
@@ -47,7 +47,9 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
 {
     struct visit in_owner = *v;
     bool has_ttl = r->deadline != MSEC_NEVER;
-    uint32_t units = keyspace_units(v->key.len, payload_bytes(v->item), has_ttl);
+    bool is_large = item_is_large(v->item);
+    bool is_wide = is_large || item_needs_wide(item_flags(v->item), r->cas);
+    uint32_t units = keyspace_units(v->key.len, payload_bytes(v->item), has_ttl, is_wide);
     enum outcome why;
     handle_t h;
 
@@ -69,12 +71,15 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
 
     const struct item *old = v->item;
     uint16_t marks = (uint16_t)((shape_marks(item_shape(old)) & ~r->clears) | r->sets);
-    struct item *it = keyspace_fill(v->owner, h, units, v->key, old->client_flags, r->deadline,
-                                    has_ttl, old->value_len, v->now);
+    struct item *it = keyspace_fill(v->owner, h, units, v->key, item_flags(old), r->deadline,
+                                    has_ttl, is_wide, item_len(old), v->now);
 
-    it->cas = r->cas;
+    item_set_cas(it, r->cas);
     item_copy_use(old, it);
-    item_mark(it, marks | (item_is_large(old) ? SHAPE_LARGE : 0));
+    item_mark(it, marks);
+    if (is_large) {
+        item_wide(it)->is_large = 1;
+    }
     copy_payload(old, it);
     keyspace_renew(v->owner, h, v->slot);
     v->item = it;
@@ -84,19 +89,18 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
 enum outcome remake_as_large(struct engine *e, const struct visit *v, const struct remake *r)
 {
     const struct item *item = v->item;
-    char *copy = mem_alloc((size_t)item->value_len + 1);
-    /* A block that has room for a deadline would not have been too large. */
+    char *copy = mem_alloc((size_t)item_len(item) + 1);
     struct store_over over = {.item = item,
-                              .deadline = MSEC_NEVER,
+                              .deadline = r->deadline_before,
                               .clears = r->clears,
                               .sets = r->sets,
                               .is_copy = true};
     struct store st = {.mode = STORE_CAS,
                        .hash = v->hash,
                        .key = v->key,
-                       .flags = item->client_flags,
+                       .flags = item_flags(item),
                        .deadline = r->deadline,
-                       .value = span_of(copy, item->value_len),
+                       .value = span_of(copy, item_len(item)),
                        .may_wait = r->may_wait,
                        .over = &over,
                        .cas_new = r->cas};

@@ -18,6 +18,7 @@ struct visit;
 /* What the found item should have that cannot be changed in place. */
 struct remake {
     msec_t deadline;
+    msec_t deadline_before; /* of the found item */
     uint64_t cas;
     uint16_t clears, sets; /* marks */
     bool may_wait;

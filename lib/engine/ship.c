@@ -92,7 +92,7 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     if (MF_UNLIKELY(!shape_is_live(shape))) {
         return SHIP_GONE;
     }
-    if (MF_LIKELY(s->ops->plain != NULL && (shape & SHAPE_LARGE) == 0)) {
+    if (MF_LIKELY(s->ops->plain != NULL && !item_is_large(it))) {
         s->room -= bytes;
         s->ops->plain(s->arg, it, shape);
         return SHIP_DONE;
@@ -107,7 +107,7 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     }
     s->room -= bytes;
     if (MF_LIKELY(!item_is_large(it))) {
-        out.value = span_of(item_value(it), it->value_len);
+        out.value = span_of(item_value(it), item_block_len(it));
         s->ops->item(s->arg, &out);
     } else {
         put_parts(s, shard, it, &out);

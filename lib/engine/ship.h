@@ -32,8 +32,8 @@ struct ship_item {
     uint64_t cas;
     msec_t deadline; /* by the engine's clock (clock_to_unix_ms()); MSEC_NEVER: none */
     uint32_t flags;
-    uint32_t access_s; /* second of the last access, by the engine's clock */
-    uint8_t heat;      /* see item.h and heat.h */
+    uint32_t used; /* when it was: see used_idle_s() */
+    uint8_t heat;  /* see item.h and heat.h */
     bool is_stale, is_won;
 };
 
@@ -105,7 +105,7 @@ void ship_init(struct ship *s, const struct ship_ops *ops, void *arg);
 /* What an item counts. Context: read side. */
 static inline size_t ship_bytes(const struct item *it)
 {
-    return SHIP_ITEM_BYTES + it->key_len + (size_t)it->value_len;
+    return SHIP_ITEM_BYTES + it->key_len + (size_t)item_len(it);
 }
 
 /*
@@ -120,11 +120,11 @@ static inline void ship_describe(const struct item *it, uint16_t shape, struct s
     *out = (struct ship_item){
         .key = span_of(item_key(it), it->key_len),
         .value = span_of("", 0), /* not NULL, so that it can be copied like any other */
-        .value_len = it->value_len,
-        .cas = it->cas,
+        .value_len = item_len(it),
+        .cas = item_cas(it),
         .deadline = item_deadline(it),
-        .flags = it->client_flags,
-        .access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed),
+        .flags = item_flags(it),
+        .used = item_used(it),
         .heat = atomic_load_explicit(&it->heat, memory_order_relaxed),
         .is_stale = (marks & SHAPE_STALE) != 0,
         .is_won = (marks & SHAPE_WON) != 0,

@@ -29,8 +29,8 @@ static enum outcome store_older(struct engine *e, struct store *st, msec_t now)
 
         s = *st;
         s.takes_older = false;
-        if (old != NULL && st->cas_expected != 0 && st->cas_expected <= old->cas) {
-            bool is_older = st->cas_expected < old->cas;
+        if (old != NULL && st->cas_expected != 0 && st->cas_expected <= item_cas(old)) {
+            bool is_older = st->cas_expected < item_cas(old);
 
             over = (struct store_over){.item = old,
                                        .deadline = item_deadline(old),

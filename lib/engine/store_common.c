@@ -37,7 +37,8 @@ enum outcome store_judge_mode(const struct visit *v, const struct store *st)
         if (!v->is_live) {
             return OUT_NOT_STORED;
         }
-        return !st->compares_cas || v->item->cas == st->cas_expected ? OUT_STORED : OUT_EXISTS;
+        return !st->compares_cas || item_cas(v->item) == st->cas_expected ? OUT_STORED
+                                                                          : OUT_EXISTS;
     case STORE_CAS:
         if (!v->is_live) {
             return OUT_NOT_FOUND;
@@ -45,18 +46,19 @@ enum outcome store_judge_mode(const struct visit *v, const struct store *st)
         if (st->over != NULL) {
             return stands_still(v, st->over) ? OUT_STORED : OUT_EXISTS;
         }
-        return v->item->cas == st->cas_expected ? OUT_STORED : OUT_EXISTS;
+        return item_cas(v->item) == st->cas_expected ? OUT_STORED : OUT_EXISTS;
     }
     unreachable();
 }
 
-void store_finish_specially(struct visit *v, const struct store *st, struct item *it)
+void store_finish_specially(struct visit *v, struct store *st, struct item *it)
 {
     const struct store_over *over = st->over;
 
     shard_must_be_entered(v->to);
     if (st->cas_new != 0) {
-        it->cas = st->cas_new;
+        item_set_cas(it, st->cas_new);
+        st->cas = st->cas_new;
     }
     if (over != NULL) {
         item_mark(it,
@@ -71,16 +73,17 @@ void store_finish_specially(struct visit *v, const struct store *st, struct item
             item_copy_use(v->item, it);
         } else {
             atomic_store_explicit(&it->heat, st->kept->heat, memory_order_relaxed);
-            atomic_store_explicit(&it->access_s, st->kept->access_s, memory_order_relaxed);
+            item_set_access(it, st->kept->access_s);
         }
     }
 }
 
-handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t value_len,
-                    bool may_wait, enum outcome *why)
+handle_t store_make(struct visit *v, uint32_t flags, uint64_t cas, msec_t deadline,
+                    size_t value_len, bool may_wait, enum outcome *why)
 {
     bool has_ttl = deadline != MSEC_NEVER;
-    uint32_t units = keyspace_units(v->key.len, value_len, has_ttl);
+    bool is_wide = item_needs_wide(flags, cas);
+    uint32_t units = keyspace_units(v->key.len, value_len, has_ttl, is_wide);
     handle_t h;
 
     shard_must_be_entered(v->to);
@@ -91,8 +94,12 @@ handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t val
     h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units, may_wait,
                     why);
     if (h != 0) {
-        keyspace_fill(v->to, h, units, v->key, flags, deadline, has_ttl, (uint32_t)value_len,
-                      v->now);
+        struct item *it = keyspace_fill(v->to, h, units, v->key, flags, deadline, has_ttl,
+                                        is_wide, (uint32_t)value_len, v->now);
+
+        if (cas != 0) {
+            item_set_cas(it, cas);
+        }
     }
     return h;
 }

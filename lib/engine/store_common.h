@@ -32,10 +32,10 @@ static inline enum outcome store_judge(const struct visit *v, const struct store
 
 /* Does an item with such a value fit one block? Context: any thread. */
 static inline bool store_fits_block(const struct shard *s, size_t key_len, size_t value_len,
-                                    bool has_ttl)
+                                    bool has_ttl, bool is_wide)
 {
     return value_len <= ITEM_SIZE_MAX * ITEM_UNIT &&
-           memory_fits(&s->memory, keyspace_units(key_len, value_len, has_ttl));
+           memory_fits(&s->memory, keyspace_units(key_len, value_len, has_ttl, is_wide));
 }
 
 /*
@@ -73,7 +73,7 @@ static inline void store_enter(struct engine *e, struct visit *v, const struct s
 }
 
 /* The rest of store_finish(). Context: in shard. */
-void store_finish_specially(struct visit *v, const struct store *st, struct item *it);
+void store_finish_specially(struct visit *v, struct store *st, struct item *it);
 
 /* A new item takes over these bits of the heat of the item it replaces. Context: in shard. */
 static inline void store_inherit(const struct visit *v, struct item *it, uint8_t mask)
@@ -83,33 +83,34 @@ static inline void store_inherit(const struct visit *v, struct item *it, uint8_t
         uint8_t heat = atomic_load_explicit(&v->item->heat, memory_order_relaxed) & mask;
 
         if (MF_UNLIKELY(heat_is_freq(heat))) {
-            heat = heat_inherited(
-                heat, atomic_load_explicit(&v->item->access_s, memory_order_relaxed),
-                (uint32_t)(v->now / 1000), v->to->group->options);
+            heat = heat_inherited(heat, item_access_s(v->item, (uint32_t)(v->now / 1000)),
+                                  (uint32_t)(v->now / 1000), v->to->group->options);
         }
         atomic_store_explicit(&it->heat, heat, memory_order_relaxed);
     }
 }
 
-/* The last step of filling a block before it is linked. Context: in shard. */
+/*
+ * The last step after keyspace_fill(), before the block is linked. The caller sets value_len
+ * of the store. Context: in shard.
+ */
 static inline void store_finish(struct visit *v, struct store *st, struct item *it,
                                 uint8_t inherit)
 {
     shard_must_be_entered(v->to);
     store_inherit(v, it, inherit);
+    st->cas = keyspace_last_cas(v->to);
     if (MF_UNLIKELY(st->over != NULL || st->cas_new != 0)) {
         store_finish_specially(v, st, it);
     }
-    st->cas = it->cas;
-    st->value_len = it->value_len;
 }
 
 /*
  * A block in `to` for an item that is new or replaces the found one; filled but for its value.
- * 0 with *why set. Context: in shard, after room_make() and visit_find().
+ * cas: 0: the next one. 0 with *why set. Context: in shard, after room_make() and visit_find().
  */
-handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t value_len,
-                    bool may_wait, enum outcome *why);
+handle_t store_make(struct visit *v, uint32_t flags, uint64_t cas, msec_t deadline,
+                    size_t value_len, bool may_wait, enum outcome *why);
 
 /*
  * A store found no room: returns why, and drops the old value if it must no longer be read.

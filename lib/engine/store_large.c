@@ -39,7 +39,7 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
     }
     if (out == OUT_STORED) {
         msec_t deadline = c->seen != NULL ? item_deadline(v.item) : st->deadline;
-        uint32_t flags = c->seen != NULL ? v.item->client_flags : st->flags;
+        uint32_t flags = c->seen != NULL ? item_flags(v.item) : st->flags;
 
         loose_link(&v, st, deadline, c->has_ttl, flags, l);
         body_disown(*c->body);

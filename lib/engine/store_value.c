@@ -21,7 +21,8 @@ static enum outcome store_block(struct visit *v, void *arg)
     struct store *st = arg;
     struct shard *s = v->to;
     bool has_ttl = st->deadline != MSEC_NEVER;
-    uint32_t units = keyspace_units(st->key.len, st->value.len, has_ttl);
+    bool is_wide = item_needs_wide(st->flags, st->cas_new);
+    uint32_t units = keyspace_units(st->key.len, st->value.len, has_ttl, is_wide);
     enum outcome why;
 
     shard_must_be_entered(v->to);
@@ -46,9 +47,10 @@ static enum outcome store_block(struct visit *v, void *arg)
     }
 
     struct item *it = keyspace_fill(s, h, units, st->key, st->flags, st->deadline, has_ttl,
-                                    (uint32_t)st->value.len, v->now);
+                                    is_wide, (uint32_t)st->value.len, v->now);
 
     memcpy((char *)(uintptr_t)item_value(it), st->value.ptr, st->value.len);
+    st->value_len = (uint32_t)st->value.len;
     store_finish(v, st, it, HEAT_USE);
     visit_link(v, h, DEATH_OVERWRITE);
     return OUT_STORED;
@@ -66,8 +68,9 @@ enum outcome store_value(struct engine *e, struct store *st, msec_t now)
 {
     must_be_reading();
     /* The size of blocks is the same in all shards. */
-    if (!store_has_body(st) && store_fits_block(e->shards[0], st->key.len, st->value.len,
-                                                st->deadline != MSEC_NEVER)) {
+    if (!store_has_body(st) &&
+        store_fits_block(e->shards[0], st->key.len, st->value.len, st->deadline != MSEC_NEVER,
+                         item_needs_wide(st->flags, st->cas_new))) {
         return store_value_in_block(e, st, now);
     }
     return store_large(e, st, now);

@@ -468,7 +468,7 @@ static void find_all(struct stream *st, unsigned from)
 static enum shipped ship_found(struct ship *ship, const struct change *c, const struct shard *s,
                                const struct item *it)
 {
-    if (c->kind == CHANGE_META && it->cas == c->cas && ship->ops->meta != NULL) {
+    if (c->kind == CHANGE_META && item_cas(it) == c->cas && ship->ops->meta != NULL) {
         return ship_meta(ship, it);
     }
     return ship_put(ship, s, it);

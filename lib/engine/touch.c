@@ -20,7 +20,10 @@ static MF_NOINLINE enum outcome touch_endless(struct visit *v, msec_t deadline, 
     if (deadline == MSEC_NEVER) {
         return OUT_TOUCHED;
     }
-    *r = (struct remake){.deadline = deadline, .cas = v->item->cas, .may_wait = may_wait};
+    *r = (struct remake){.deadline = deadline,
+                         .deadline_before = item_deadline(v->item),
+                         .cas = item_cas(v->item),
+                         .may_wait = may_wait};
     out = remake_block(v, r);
     return out == OUT_OK ? OUT_TOUCHED : out;
 }

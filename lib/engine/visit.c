@@ -173,7 +173,7 @@ bool visit_find_moving(struct visit *v)
 
     shard_must_be_entered(v->from);
     /* It was written there by a writer that did not know yet that the slot moves. */
-    if (is_found && v->item->cas >= v->to->cas_next) {
+    if (is_found && item_cas(v->item) >= v->to->cas_next) {
         keyspace_draw_cas(v->to);
     }
     return is_found;
@@ -252,7 +252,7 @@ void visit_note_link(struct visit *v, handle_t h)
     shard_must_be_entered(v->to);
     if (v->from == NULL || !v->is_move) {
         /* The block's own key was stored just now: loads of it would wait for cache misses. */
-        changes_put(v->to->changes, CHANGE_PUT, shard_item(v->to, h)->cas, v->key.ptr,
+        changes_put(v->to->changes, CHANGE_PUT, item_cas(shard_item(v->to, h)), v->key.ptr,
                     v->key.len);
         changes_count_made();
     }

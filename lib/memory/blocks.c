@@ -58,10 +58,10 @@ static MF_INLINE void prefetch_block(const struct memory *m, handle_t h, uint32_
 
 /* ---- holes ------------------------------------------------------------------------------- */
 
-/* A hole's list links overlay its cas field. */
+/* A hole's list links overlay its cas. */
 static void link_set(struct item *it, handle_t next, handle_t prev)
 {
-    it->cas = (uint64_t)prev << 32 | next;
+    it->cas_len = (uint64_t)prev << 32 | next;
 }
 
 static struct holes *holes_of(struct memory *m, handle_t h)
@@ -371,11 +371,11 @@ void blocks_bury(struct memory *m, handle_t h)
 
 void blocks_copy(struct item *to, const struct item *from)
 {
-    to->cas = from->cas;
-    to->client_flags = from->client_flags;
-    to->value_len = from->value_len;
+    to->cas_len = from->cas_len;
+    atomic_store_explicit(&to->used, item_used(from), memory_order_relaxed);
     to->key_len = from->key_len;
-    item_copy_use(from, to);
+    atomic_store_explicit(&to->heat, atomic_load_explicit(&from->heat, memory_order_relaxed),
+                          memory_order_relaxed);
     atomic_store_explicit(&to->shape, item_shape(from), memory_order_relaxed);
     memcpy(to + 1, from + 1, item_bytes(from) - sizeof(*from));
 }
@@ -410,12 +410,12 @@ void blocks_loosen(struct memory *m, handle_t h, uint32_t units)
     struct item *it = memory_item(m, h);
 
     memory_must_be_entered(m);
-    it->cas = 0;
-    it->client_flags = 0;
-    it->value_len = 0;
+    atomic_store_explicit(&it->used, 0, memory_order_relaxed);
     it->key_len = 0;
-    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_OFF | SHAPE_LOOSE),
+    it->cas_len = 0;
+    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_WIDE | SHAPE_OFF | SHAPE_LOOSE),
                           memory_order_relaxed);
+    *item_wide(it) = (struct item_wide){0};
     memory_segment(m, h)->busy++;
 }
 

@@ -55,7 +55,7 @@ void blocks_bury(struct memory *m, handle_t h);
 
 /*
  * Copy a block to one of the same size, perhaps of another memory; readers may write heat and
- * access_s of the source meanwhile. Context: in shard.
+ * used of the source meanwhile. Context: in shard.
  */
 void blocks_copy(struct item *to, const struct item *from);
 
@@ -78,8 +78,8 @@ static inline bool blocks_has_ripe(const struct memory *m)
 }
 
 /*
- * A block is to be filled outside the shard: it is loose, and its segment is kept from the
- * cursor until it is settled. Context: in shard.
+ * A block of a large value is to be filled outside the shard: it is wide and loose, and its
+ * segment is kept from the cursor until it is settled. Context: in shard.
  */
 void blocks_loosen(struct memory *m, handle_t h, uint32_t units);
 void blocks_settle(struct memory *m, handle_t h);
@@ -97,12 +97,12 @@ void blocks_unlist(struct memory *m, handle_t h);
 /* The neighbours of a hole in the list of its size; 0: none. Context: in shard. */
 static inline handle_t hole_next(const struct item *it)
 {
-    return (handle_t)it->cas;
+    return (handle_t)it->cas_len;
 }
 
 static inline handle_t hole_prev(const struct item *it)
 {
-    return (handle_t)(it->cas >> 32);
+    return (handle_t)(it->cas_len >> 32);
 }
 
 #endif

@@ -119,7 +119,7 @@ void chunks_kill(struct memory *m, handle_t head, enum death_reason reason)
     kill_pieces(m, l);
     m->large_items--;
     if (l->segments != 0) {
-        enum run_kind kind = run_kind_for(m, it->value_len, reason);
+        enum run_kind kind = run_kind_for(m, item_len(it), reason);
 
         m->large_with_segments--;
         m->blocks.chain[memory_chain(m, head)].bytes -= bytes;

@@ -177,7 +177,7 @@ static bool cannot_wait_for_due(const struct memory *m)
 /* How a copy of a block is drawn. */
 static enum draw copy_draw(const struct memory *m, const struct item *it)
 {
-    bool is_part = it->key_len == 0 ? it->value_len == m->piece_max : item_is_large(it);
+    bool is_part = it->key_len == 0 ? item_block_len(it) == m->piece_max : item_is_large(it);
 
     return is_part ? DRAW_CURSOR | DRAW_PART : DRAW_CURSOR;
 }
@@ -246,7 +246,7 @@ static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
         return item_bytes(it);
     }
     whole = (uint64_t)item_large(it)->segments << m->arena.shift;
-    return item_bytes(it) + it->value_len - whole;
+    return item_bytes(it) + item_len(it) - whole;
 }
 
 /*
@@ -256,17 +256,17 @@ static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
  * of its segment's time in the chain is not young: so who comes to a hole, and then stays for
  * the rest of that time, or that and another, stays as long as others on average.
  */
-static bool is_young(const struct memory *m, handle_t h)
+static bool is_young(const struct memory *m, handle_t h, uint32_t now_s)
 {
     const struct segment *g = memory_segment(m, h);
     const struct item *it = memory_item(m, h);
-    uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+    uint32_t access_s = item_access_s(it, now_s);
     int32_t since, now;
 
     if (g->state != SEG_SEALED || access_s + 1 < g->sealed_s) {
         return false;
     }
-    since = (int32_t)((uint32_t)it->cas - g->sealed_cas);
+    since = (int32_t)((uint32_t)item_cas(it) - g->sealed_cas);
     now = (int32_t)((uint32_t)m->ops->next_cas(m->owner) - g->sealed_cas);
     return access_s > g->sealed_s || (since >= 0 && since >= now / 2);
 }
@@ -285,12 +285,12 @@ static bool promotes_too_much(const struct memory *m, const struct item *it)
  * in, at the end of it, or CHAINS if it is to go.
  */
 static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
-                           const struct evict_policy *policy)
+                           const struct evict_policy *policy, msec_t now)
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
     struct evict_pass pass = {.chain = (enum chain_id)seg(m, n)->chain,
-                              .is_young = is_young(m, h),
+                              .is_young = is_young(m, h, (uint32_t)(now / 1000)),
                               .mean_bytes = m->evict.mean_bytes,
                               .kept = c->kept,
                               .scanned = c->scanned};
@@ -334,7 +334,7 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
                        msec_t now)
 {
     segment_t n = m->cursor.segment;
-    enum chain_id chain = judge(m, n, h, policy);
+    enum chain_id chain = judge(m, n, h, policy, now);
 
     if (chain != CHAINS) {
         return keep_item(m, h, chain);
@@ -458,7 +458,7 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
             *work -= WORK_LIVE - WORK_DEAD;
             if (item_is_due(it, now)) {
                 m->ops->drop(m->owner, h, DEATH_EXPIRE, now);
-            } else if (judge(m, n, h, policy) == CHAINS) {
+            } else if (judge(m, n, h, policy, now) == CHAINS) {
                 evict(m, h, CHAIN_MAIN, now);
             }
         }

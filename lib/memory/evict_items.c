@@ -50,7 +50,7 @@ static void pool_add(struct memory *m, handle_t h, uint64_t score, bool only_bet
     }
     memmove(pool + at + 1, pool + at, (ev->pooled - at) * sizeof(*pool));
     pool[at] = (struct evict_candidate){.score = score,
-                                        .cas = memory_item(m, h)->cas,
+                                        .cas = item_cas(memory_item(m, h)),
                                         .handle = h,
                                         .generation = memory_segment(m, h)->generation};
     ev->pooled++;
@@ -63,7 +63,7 @@ static bool is_there(const struct memory *m, const struct evict_candidate *c)
     const struct item *it = memory_item(m, c->handle);
 
     return g->generation == c->generation && (g->state == SEG_OPEN || g->state == SEG_SEALED) &&
-           item_is_live(it) && it->key_len != 0 && it->cas == c->cas;
+           item_is_live(it) && it->key_len != 0 && item_cas(it) == c->cas;
 }
 
 /*

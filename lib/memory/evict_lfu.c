@@ -12,12 +12,11 @@ static uint64_t rareness(const struct item *it, msec_t now,
                          const struct engine_options *options)
 {
     uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed);
-    uint32_t used_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
     uint32_t now_s = (uint32_t)(now / 1000);
-    unsigned freq =
-        heat_decayed(heat_freq(heat), used_s, now_s, engine_option(options, lfu_decay_time));
+    unsigned freq = heat_decayed(heat_freq(heat), item_access_s(it, now_s), now_s,
+                                 engine_option(options, lfu_decay_time));
 
-    return (uint64_t)(FREQ_MAX - freq) << 32 | (now_s > used_s ? now_s - used_s : 0);
+    return (uint64_t)(FREQ_MAX - freq) << 32 | item_idle_s(it, now_s);
 }
 
 const struct evict_policy evict_allkeys_lfu = {

@@ -7,11 +7,8 @@
 
 static uint64_t idle_s(const struct item *it, msec_t now, const struct engine_options *options)
 {
-    uint32_t used = atomic_load_explicit(&it->access_s, memory_order_relaxed);
-    uint32_t now_s = (uint32_t)(now / 1000);
-
     (void)options;
-    return now_s > used ? now_s - used : 0;
+    return item_idle_s(it, (uint32_t)(now / 1000));
 }
 
 const struct evict_policy evict_allkeys_lru = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How often items are used: what readers note in two fields of each item, the byte `heat` and
- * the second access_s of the last use, without a lock. They store at most that byte and that
+ * the second of the last use in `used`, without a lock. They store at most that byte and that
  * word, and only when these change.
  *
  * The byte has one of two forms. Each policy counts on with what another one left, so a change
@@ -158,17 +158,18 @@ static inline void item_mark_used(const struct item *it, uint32_t now_s, struct 
     struct item *w = (struct item *)(uintptr_t)it;
     const struct heat_rules *r = u->rules;
     uint8_t heat = atomic_load_explicit(&w->heat, memory_order_relaxed);
-    uint32_t used_s = atomic_load_explicit(&w->access_s, memory_order_relaxed);
+    uint32_t used = item_used(w);
 
     must_be_reading();
     /* A linear congruential generator: the high bits decide, and they are good enough. */
     u->draw = u->draw * 1664525u + 2027808446u;
-    if (used_s != now_s) {
-        if (MF_UNLIKELY(used_s < atomic_load_explicit(&r->cools_s, memory_order_relaxed))) {
+    if ((used ^ now_s << USED_CONST_BITS) > USED_CONST) {
+        if (MF_UNLIKELY(item_access_s(w, now_s) <
+                        atomic_load_explicit(&r->cools_s, memory_order_relaxed))) {
             heat_mark_after_pause(w, now_s, u);
             return;
         }
-        atomic_store_explicit(&w->access_s, now_s, memory_order_relaxed);
+        item_set_access(w, now_s);
     }
     if (u->draw < atomic_load_explicit(&r->chance[heat], memory_order_relaxed)) {
         atomic_store_explicit(&w->heat, heat_hit(r, heat, u->draw), memory_order_relaxed);

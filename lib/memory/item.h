@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block: a run of bytes in a segment. A header of 24 bytes (36 with a deadline), then the
- * key, then the value; its size is a multiple of 8 bytes. It is named by a 32-bit handle: its
- * offset in the shard's range divided by 8; 0 is none.
+ * A block: a run of bytes in a segment. A header of 16 bytes, then the key, then the value;
+ * its size is a multiple of 8 bytes. It is named by a 32-bit handle: its offset in the shard's
+ * range divided by 8; 0 is none.
  *
- *     0        8      12           16         20       21    22
- *     | cas    | flags | value_len | access_s | key_len | heat | shape |
- *     [ deadline 8 | wheel position 4  ]            when shape has TTL
- *     key, value (LARGE: struct large, 4-aligned, instead of the value)
+ *     0      4         5      6       8
+ *     | used | key_len | heat | shape | cas_len |
+ *     [ deadline 8 | wheel position 4 ]             when shape has TTL
+ *     [ struct item_wide, 8 bytes ]                 when shape has WIDE
+ *     key, value (a large item: struct large, 4-aligned, instead of the value)
  *
- * Key and value bytes never change after the item was linked. heat and access_s are written by
- * readers without a lock; heat is a byte of its own, so a lost update touches nothing else.
- * shape and the deadline are written under the shard's lock.
+ *     used:    22 bits: second of the last access; 2: client flags; 8: cas, upper bits
+ *     cas_len: 50 bits: cas; 14: length of the value
+ *
+ * Nearly all items fit these fields. A wide item has further bits of flags, cas and length.
+ *
+ * Key and value bytes never change after the item was linked. heat and used are written by
+ * readers without a lock. Of used they change only the second, and heat is a byte of its own,
+ * so a lost update touches nothing else. shape and the deadline are written under the shard's
+ * lock.
  */
 #ifndef MAYFLY_LIB_MEMORY_ITEM_H
 #define MAYFLY_LIB_MEMORY_ITEM_H
@@ -32,11 +39,11 @@
  * shape: size in units in the low 11 bits, marks above. The two at the top mean one thing in a
  * block that is live and another in one that is not: use the predicates below to read them.
  */
-#define SHAPE_SIZE  0x07ffu
-#define SHAPE_OFF   0x0800u /* not live: neither an item nor a piece */
-#define SHAPE_LARGE 0x1000u /* the value is in segments and pieces: struct large */
-#define SHAPE_TTL   0x2000u /* has the deadline fields */
-#define SHAPE_TOP   0xc000u /* the two that follow */
+#define SHAPE_SIZE 0x07ffu
+#define SHAPE_OFF  0x0800u /* not live: neither an item nor a piece */
+#define SHAPE_WIDE 0x1000u /* has struct item_wide */
+#define SHAPE_TTL  0x2000u /* has the deadline fields */
+#define SHAPE_TOP  0xc000u /* the two that follow */
 /* Off, with neither of the two: dead, that is unlinked or never an item. */
 #define SHAPE_HOLE  0x4000u /* off: dead and listed for reuse */
 #define SHAPE_LOOSE 0x8000u /* off: being filled outside the lock, kept from the cursor */
@@ -63,13 +70,11 @@
 typedef uint32_t handle_t;
 
 struct item {
-    uint64_t cas;              /* [const]; in a piece: its number; in a hole: list links */
-    uint32_t client_flags;     /* [const]; in a piece: see piece_owner() [lock] */
-    uint32_t value_len;        /* [const] bytes of the value (of a piece: of the piece) */
-    _Atomic uint32_t access_s; /* [atomic] second of the last access */
-    uint8_t key_len;           /* [const] 0: not an item but a piece or a remnant */
-    _Atomic uint8_t heat;      /* [atomic] readers' byte */
-    _Atomic uint16_t shape;    /* [atomic] written under the lock */
+    _Atomic uint32_t used;  /* [atomic] readers write the second, the rest is [const] */
+    uint8_t key_len;        /* [const] 0: not an item but a piece or a remnant */
+    _Atomic uint8_t heat;   /* [atomic] readers' byte */
+    _Atomic uint16_t shape; /* [atomic] written under the lock */
+    uint64_t cas_len;       /* [const] in a hole: list links; of a piece: its number */
 };
 
 /* After the header when shape has TTL. */
@@ -77,9 +82,50 @@ struct item_ttl {
     _Atomic msec_t deadline;    /* [atomic] written under the lock; MSEC_NEVER: none any more */
     _Atomic uint32_t wheel_pos; /* [lock] where it stands in the shard's wheel; 0: nowhere */
 };
-#define ITEM_TTL_BYTES 12u /* not sizeof: the key follows directly */
+#define ITEM_TTL_BYTES 12u /* not sizeof: the next field follows directly */
 
-_Static_assert(sizeof(struct item) == 24, "the header is 24 bytes");
+/* After both when shape has WIDE, as that of each piece: what the header has no room for. */
+struct item_wide {
+    uint32_t client_flags; /* [const] all of them; of a piece: see piece_owner() [lock] */
+    uint16_t len_high;     /* [const] the length of the value, from bit 14 on */
+    uint8_t cas_high;      /* [const] the cas, from bit 58 on */
+    uint8_t is_large;      /* [const] the value is in segments and pieces: struct large */
+};
+#define ITEM_WIDE_BYTES    8u
+#define PIECE_HEADER_BYTES ((uint32_t)sizeof(struct item) + ITEM_WIDE_BYTES)
+
+/* Fields of used and cas_len. */
+#define USED_CAS_BITS   8u
+#define USED_CAS        ((1u << USED_CAS_BITS) - 1)
+#define USED_FLAGS_BITS 2u
+#define USED_CONST_BITS (USED_CAS_BITS + USED_FLAGS_BITS)
+#define USED_CONST      ((1u << USED_CONST_BITS) - 1)
+#define LEN_BITS        14u
+#define LEN_MASK        ((1u << LEN_BITS) - 1)
+#define CAS_LOW_BITS    (64u - LEN_BITS)
+#define CAS_BITS        (CAS_LOW_BITS + USED_CAS_BITS)
+
+#define ITEM_NARROW_FLAGS_MAX ((1u << USED_FLAGS_BITS) - 1)
+#define ITEM_NARROW_CAS_MAX   ((UINT64_C(1) << CAS_BITS) - 1)
+
+/*
+ * What an engine begins to draw cas values at is less, whatever clocks and files say: so those
+ * that it draws always fit an item that is not wide. A larger one was chosen by a client who
+ * wants to see what happens; no others follow it.
+ */
+#define ITEM_CAS_DRAWN_MAX (UINT64_C(3) << (CAS_BITS - 2))
+
+/*
+ * The second of the last access is known modulo 2^22 (48 days): it is taken to be at most a day
+ * ahead of the clock, and at most this many seconds behind.
+ */
+#define ACCESS_AHEAD_S    (24u * 60 * 60)
+#define ACCESS_MASK       (UINT32_MAX >> USED_CONST_BITS)
+#define ACCESS_IDLE_MAX_S (ACCESS_MASK - ACCESS_AHEAD_S)
+
+_Static_assert(sizeof(struct item) == 16, "the header is 16 bytes");
+_Static_assert(sizeof(struct item_wide) == ITEM_WIDE_BYTES, "it is written as it is");
+_Static_assert(ITEM_SIZE_MAX *ITEM_UNIT < 1u << LEN_BITS, "any block's value has a length");
 
 static inline struct item *item_at(char *base, handle_t h)
 {
@@ -161,26 +207,140 @@ static inline bool item_has_ttl(const struct item *it)
     return (item_shape(it) & SHAPE_TTL) != 0;
 }
 
-/* Bytes of header, key and value, as dumps and sizes show them. */
-static inline size_t item_size(const struct item *it)
+static inline bool item_is_wide(const struct item *it)
 {
-    return sizeof(*it) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0) + it->key_len + it->value_len;
+    return (item_shape(it) & SHAPE_WIDE) != 0;
+}
+
+/*
+ * Bytes of the header in a block of this shape: a byte of a table for each combination of WIDE
+ * and TTL, so that a lookup takes neither branches nor sums.
+ */
+#define HEADER_BYTES                                                                           \
+    (16u | (16u + ITEM_WIDE_BYTES) << 8 | (16u + ITEM_TTL_BYTES) << 16 |                       \
+     (16u + ITEM_WIDE_BYTES + ITEM_TTL_BYTES) << 24)
+
+static inline uint32_t shape_header_bytes(uint16_t shape)
+{
+    _Static_assert(SHAPE_WIDE == 1u << 12 && SHAPE_TTL == 1u << 13, "they choose the byte");
+    return (HEADER_BYTES >> (shape / (SHAPE_WIDE / 8) & 24)) & 0xff;
+}
+
+/* Of a wide item. */
+static inline struct item_wide *item_wide(const struct item *it)
+{
+    return (struct item_wide *)(void *)((char *)(uintptr_t)(it + 1) +
+                                        (item_has_ttl(it) ? ITEM_TTL_BYTES : 0));
 }
 
 static inline bool item_is_large(const struct item *it)
 {
-    return (item_shape(it) & SHAPE_LARGE) != 0;
+    return item_is_wide(it) && item_wide(it)->is_large != 0;
+}
+
+static inline uint32_t item_used(const struct item *it)
+{
+    return atomic_load_explicit(&it->used, memory_order_relaxed);
+}
+
+/* Of an item with this shape. */
+static inline uint32_t item_flags_by(const struct item *it, uint16_t shape)
+{
+    return (shape & SHAPE_WIDE) != 0
+               ? item_wide(it)->client_flags
+               : (item_used(it) >> USED_CAS_BITS) & ((1u << USED_FLAGS_BITS) - 1);
+}
+
+static inline uint32_t item_flags(const struct item *it)
+{
+    return item_flags_by(it, item_shape(it));
+}
+
+static inline uint64_t item_cas(const struct item *it)
+{
+    return it->cas_len >> LEN_BITS | (uint64_t)(item_used(it) & USED_CAS) << CAS_LOW_BITS |
+           (item_is_wide(it) ? (uint64_t)item_wide(it)->cas_high << CAS_BITS : 0);
+}
+
+/* Bytes of the value of an item that is not large, or of a piece. */
+static inline uint32_t item_block_len(const struct item *it)
+{
+    return (uint32_t)it->cas_len & LEN_MASK;
+}
+
+/* Bytes of the value. */
+static inline uint32_t item_len(const struct item *it)
+{
+    return item_block_len(it) |
+           (item_is_wide(it) ? (uint32_t)item_wide(it)->len_high << LEN_BITS : 0);
+}
+
+/* Does an item with these take a wide header? A large one does. A cas of 0 is to be drawn. */
+static inline bool item_needs_wide(uint32_t flags, uint64_t cas)
+{
+    return flags > ITEM_NARROW_FLAGS_MAX || cas > ITEM_NARROW_CAS_MAX;
+}
+
+/* Give a block that no reader knows another cas. A larger one needs a wide header. */
+static inline void item_set_cas(struct item *it, uint64_t cas)
+{
+    if (item_is_wide(it)) {
+        item_wide(it)->cas_high = (uint8_t)(cas >> CAS_BITS);
+    }
+    it->cas_len = cas << LEN_BITS | item_block_len(it);
+    atomic_store_explicit(
+        &it->used, (item_used(it) & ~USED_CAS) | ((uint32_t)(cas >> CAS_LOW_BITS) & USED_CAS),
+        memory_order_relaxed);
+}
+
+/* The second of the last access, seen from this second; it may be ahead of it. */
+static inline uint32_t used_access_s(uint32_t used, uint32_t now_s)
+{
+    uint32_t stored = used >> USED_CONST_BITS;
+
+    return now_s + ACCESS_AHEAD_S - ((now_s + ACCESS_AHEAD_S - stored) & ACCESS_MASK);
+}
+
+/* Seconds since then. */
+static inline uint32_t used_idle_s(uint32_t used, uint32_t now_s)
+{
+    uint32_t access_s = used_access_s(used, now_s);
+
+    return now_s > access_s ? now_s - access_s : 0;
+}
+
+static inline uint32_t item_access_s(const struct item *it, uint32_t now_s)
+{
+    return used_access_s(item_used(it), now_s);
+}
+
+static inline uint32_t item_idle_s(const struct item *it, uint32_t now_s)
+{
+    return used_idle_s(item_used(it), now_s);
+}
+
+/* It was accessed in this second. Context: read side, or in shard. */
+static inline void item_set_access(struct item *it, uint32_t access_s)
+{
+    atomic_store_explicit(&it->used, access_s << USED_CONST_BITS | (item_used(it) & USED_CONST),
+                          memory_order_relaxed);
+}
+
+/* Bytes of header, key and value, as dumps and sizes show them. */
+static inline size_t item_size(const struct item *it)
+{
+    return shape_header_bytes(item_shape(it)) + it->key_len + item_len(it);
 }
 
 /* Bytes of an item with all of its value. */
 static inline uint64_t item_all_bytes(const struct item *it)
 {
-    return item_bytes(it) + (item_is_large(it) ? (uint64_t)it->value_len : 0);
+    return item_bytes(it) + (item_is_large(it) ? (uint64_t)item_len(it) : 0);
 }
 
 static inline const char *item_key(const struct item *it)
 {
-    return (const char *)(it + 1) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0);
+    return (const char *)it + shape_header_bytes(item_shape(it));
 }
 
 /* The value of an item that is not large. */
@@ -219,31 +379,37 @@ static inline void item_copy_use(const struct item *from, struct item *to)
 {
     atomic_store_explicit(&to->heat, atomic_load_explicit(&from->heat, memory_order_relaxed),
                           memory_order_relaxed);
-    atomic_store_explicit(&to->access_s,
-                          atomic_load_explicit(&from->access_s, memory_order_relaxed),
-                          memory_order_relaxed);
+    item_set_access(to, item_used(from) >> USED_CONST_BITS);
 }
 
 /* A piece of a large value: the block that holds struct large. Context: in shard. */
 static inline handle_t piece_owner(const struct item *piece)
 {
-    return piece->client_flags;
+    return item_wide(piece)->client_flags;
 }
 
 static inline void piece_set_owner(struct item *piece, handle_t owner)
 {
-    piece->client_flags = owner;
+    item_wide(piece)->client_flags = owner;
 }
 
 /* Its number among the pieces of its value. */
 static inline uint64_t piece_number(const struct item *piece)
 {
-    return piece->cas;
+    return item_cas(piece);
 }
 
-static inline void piece_set_number(struct item *piece, uint64_t number)
+static inline char *piece_bytes(const struct item *piece)
 {
-    piece->cas = number;
+    return (char *)(uintptr_t)piece + PIECE_HEADER_BYTES;
+}
+
+/* Fill the header of a loose block. Context: outside the shard, before a reader knows it. */
+static inline void piece_fill(struct item *piece, handle_t owner, uint32_t number, uint32_t len)
+{
+    atomic_store_explicit(&piece->used, 0, memory_order_relaxed);
+    piece->cas_len = (uint64_t)number << LEN_BITS | len;
+    piece_set_owner(piece, owner);
 }
 
 #endif

@@ -28,7 +28,7 @@ static uint32_t piece_max(const struct arena *a)
     uint32_t units = pieces_bytes / PIECE_SHARE / ITEM_UNIT;
 
     units = units < ITEM_SIZE_MAX ? units : ITEM_SIZE_MAX;
-    return units * ITEM_UNIT - (uint32_t)sizeof(struct item);
+    return units * ITEM_UNIT - PIECE_HEADER_BYTES;
 }
 
 bool memory_init(struct memory *m, const struct memory_setup *setup)

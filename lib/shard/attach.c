@@ -75,7 +75,7 @@ static bool note(struct scan *x, struct parts *p, handle_t h)
 /* The bytes behind the key, or what they would have to be. */
 static uint64_t bytes_before_value(const struct item *it)
 {
-    return sizeof(*it) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0) + it->key_len;
+    return shape_header_bytes(item_shape(it)) + it->key_len;
 }
 
 /* Are the fields of an item as they can be? All of them are in its block. */
@@ -87,8 +87,13 @@ static bool is_sane(const struct item *it)
         (item_has_ttl(it) && item_deadline(it) < 0)) {
         return false;
     }
+    if (item_is_wide(it) &&
+        (item_wide(it)->is_large > 1 || item_wide(it)->cas_high >> (64 - CAS_BITS) != 0 ||
+         !(item_is_large(it) || item_needs_wide(item_flags(it), item_cas(it))))) {
+        return false;
+    }
     if (!item_is_large(it)) {
-        return before + it->value_len <= item_bytes(it);
+        return before + item_len(it) <= item_bytes(it);
     }
     before = (before + 3) & ~UINT64_C(3);
     return before + LARGE_BYTES(0) <= item_bytes(it) && item_large(it)->pieces <= PIECES_MAX &&
@@ -171,7 +176,9 @@ static bool take_piece(struct scan *x, handle_t h)
 {
     const struct item *it = shard_item(x->shard, h);
 
-    if (item_shape(it) != item_units(it) || it->value_len > item_bytes(it) - sizeof(*it)) {
+    if (item_shape(it) != (item_units(it) | SHAPE_WIDE) ||
+        item_bytes(it) < PIECE_HEADER_BYTES ||
+        item_block_len(it) > item_bytes(it) - PIECE_HEADER_BYTES) {
         return doubt(x, "block %u is no piece", h);
     }
     return note(x, &x->pieces, h);
@@ -314,12 +321,12 @@ static bool take_head(struct scan *x, const struct part *p)
         return doubt(x, "the value of block %u is not whole", p->handle);
     }
     for (uint32_t i = 0; i < l->pieces; i++) {
-        bytes +=
-            shard_item(s, atomic_load_explicit(&l->piece[i], memory_order_relaxed))->value_len;
+        bytes += item_block_len(
+            shard_item(s, atomic_load_explicit(&l->piece[i], memory_order_relaxed)));
     }
-    if (bytes != it->value_len) {
+    if (bytes != item_len(it)) {
         return doubt(x, "the value of block %u has %llu bytes, not %u", p->handle,
-                     (unsigned long long)bytes, it->value_len);
+                     (unsigned long long)bytes, item_len(it));
     }
     l->anchor = l->first; /* whoever links it makes it so */
     return link_item(x, p->handle, shard_hash(s, it));

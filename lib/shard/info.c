@@ -40,6 +40,7 @@ static void memory_info(struct shard *s, struct shard_info *info)
 /* Second of the last access of the first live item in the oldest segment. */
 static uint32_t oldest_access(const struct shard *s)
 {
+    uint32_t now_s = (uint32_t)(clock_now(s->memory.clock) / 1000);
     uint32_t oldest = 0;
 
     for (int id = 0; id < CHAINS; id++) {
@@ -48,7 +49,7 @@ static uint32_t oldest_access(const struct shard *s)
         for (uint32_t at = 0; n != 0 && at < s->memory.arena.segments[n].fill;) {
             const struct item *it =
                 shard_item(s, segment_handle(&s->memory.arena, n) + at / ITEM_UNIT);
-            uint32_t sec = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+            uint32_t sec = item_access_s(it, now_s);
 
             if (item_is_live(it) && it->key_len != 0) {
                 oldest = oldest == 0 || sec < oldest ? sec : oldest;

@@ -101,7 +101,7 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
 /* What an item adds to the counter `bytes`: its block, and the bytes of a large value. */
 static inline uint64_t item_weight(const struct item *it)
 {
-    return item_bytes(it) + (item_is_large(it) ? it->value_len : 0);
+    return item_all_bytes(it);
 }
 
 /* An item has left the index: remove it from everything else. Returns its weight. */
@@ -127,7 +127,7 @@ static inline void adopt(struct shard *s, handle_t h)
     struct item *it = shard_item(s, h);
     uint16_t shape = item_shape(it);
 
-    if (MF_UNLIKELY((shape & SHAPE_LARGE) != 0)) {
+    if (MF_UNLIKELY(item_is_large(it))) {
         chunks_adopt(&s->memory, h);
     }
     if ((shape & SHAPE_TTL) != 0) {
@@ -146,6 +146,14 @@ void keyspace_insert(struct shard *s, uint64_t hash, handle_t h)
     shard_note_work(s);
 }
 
+/* Is one of the two items large? Only wide ones can be. */
+static inline bool has_large(struct shard *s, handle_t h, handle_t old, uint16_t shape,
+                             uint16_t old_shape)
+{
+    return MF_UNLIKELY(((shape | old_shape) & SHAPE_WIDE) != 0) &&
+           (item_is_large(shard_item(s, h)) || item_is_large(shard_item(s, old)));
+}
+
 /*
  * Are both volatile items of one block, and could the new one have the old one's place in
  * the wheel?
@@ -155,7 +163,7 @@ static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16
 {
     msec_t deadline;
 
-    if ((shape & old_shape & SHAPE_TTL) == 0 || ((shape | old_shape) & SHAPE_LARGE) != 0) {
+    if ((shape & old_shape & SHAPE_TTL) == 0 || has_large(s, h, old, shape, old_shape)) {
         return false;
     }
     deadline = item_deadline(shard_item(s, h));
@@ -174,7 +182,7 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
     uint16_t old_shape = item_shape(shard_item(s, old));
 
     shard_must_be_entered(s);
-    if (((shape | old_shape) & (SHAPE_LARGE | SHAPE_TTL)) != 0 &&
+    if ((((shape | old_shape) & SHAPE_TTL) != 0 || has_large(s, h, old, shape, old_shape)) &&
         !takes_place(s, h, old, shape, old_shape)) {
         adopt(s, h);
         table_replace(slot, h);
@@ -397,7 +405,7 @@ void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
 
     shard_must_be_entered(s);
     count_expired(s, it, how);
-    MF_PROBE4(item_expired, item_key(it), it->key_len, it->value_len, how);
+    MF_PROBE4(item_expired, item_key(it), it->key_len, item_len(it), how);
     observe(s, it, how, now);
     keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
 }
@@ -416,7 +424,7 @@ void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
     if (item_deadline(it) != MSEC_NEVER) {
         ctr_add(&s->counters, CTR_evicted_ttl, 1);
     }
-    MF_PROBE3(item_evicted, item_key(it), it->key_len, it->value_len);
+    MF_PROBE3(item_evicted, item_key(it), it->key_len, item_len(it));
     observe(s, it, SHARD_EVICTED, now);
     keyspace_unlink(s, hash, slot, DEATH_EVICT);
 }

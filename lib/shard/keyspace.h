@@ -102,7 +102,17 @@ static inline _Atomic handle_t *keyspace_slot_of(struct shard *s, handle_t h, ui
 /* Draw another block of CAS values. Context: in shard. */
 void keyspace_draw_cas(struct shard *s);
 
-/* Draw the next CAS value; unique in the process. Context: in shard. */
+/* The CAS value that was drawn last. Context: in shard. */
+static inline uint64_t keyspace_last_cas(const struct shard *s)
+{
+    shard_must_be_entered(s);
+    return s->cas_next - 1;
+}
+
+/*
+ * Draw the next CAS value; unique in the process. An item that is not wide has room for it
+ * (ITEM_CAS_DRAWN_MAX). Context: in shard.
+ */
 static inline uint64_t keyspace_next_cas(struct shard *s)
 {
     shard_must_be_entered(s);
@@ -113,42 +123,55 @@ static inline uint64_t keyspace_next_cas(struct shard *s)
 }
 
 /*
- * Units of a block with a key of this length and this many bytes after it. Context: any thread.
+ * Units of a block with a key of this length and this many bytes after it. is_wide:
+ * item_needs_wide(), or large. Context: any thread.
  */
-static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool has_ttl)
+static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool has_ttl,
+                                      bool is_wide)
 {
-    size_t n = sizeof(struct item) + (has_ttl ? ITEM_TTL_BYTES : 0) + key_len + value_bytes;
+    size_t n = sizeof(struct item) + (has_ttl ? ITEM_TTL_BYTES : 0) +
+               (is_wide ? ITEM_WIDE_BYTES : 0) + key_len + value_bytes;
 
     return (uint32_t)((n + ITEM_UNIT - 1) / ITEM_UNIT);
 }
 
 /*
- * Fill a fresh block's header and key; it is not linked and not in the wheel yet. Context: in
- * shard.
+ * Fill a fresh block's header and key; it is not linked and not in the wheel yet. The cas is
+ * the next one. Without is_wide, flags are at most ITEM_NARROW_FLAGS_MAX and the value is in
+ * the block. Context: in shard.
  */
 static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t units,
                                          struct span key, uint32_t flags, msec_t deadline,
-                                         bool has_ttl, uint32_t value_len, msec_t now)
+                                         bool has_ttl, bool is_wide, uint32_t value_len,
+                                         msec_t now)
 {
     struct item *it = shard_item(s, h);
+    uint32_t now_s = (uint32_t)((uint64_t)now / 1000);
+    uint64_t cas = keyspace_next_cas(s);
     char *p = (char *)(it + 1);
 
     shard_must_be_entered(s);
-    it->cas = keyspace_next_cas(s);
-    it->client_flags = flags;
-    it->value_len = value_len;
+    it->cas_len = cas << LEN_BITS | (value_len & LEN_MASK);
+    atomic_store_explicit(&it->used,
+                          now_s << USED_CONST_BITS | (flags << USED_CAS_BITS & USED_CONST) |
+                              (uint32_t)(cas >> CAS_LOW_BITS),
+                          memory_order_relaxed);
     it->key_len = (uint8_t)key.len;
-    atomic_store_explicit(&it->access_s, (uint32_t)((uint64_t)now / 1000),
-                          memory_order_relaxed);
     atomic_store_explicit(&it->heat, 0, memory_order_relaxed);
-    atomic_store_explicit(&it->shape, (uint16_t)(units | (has_ttl ? SHAPE_TTL : 0)),
-                          memory_order_relaxed);
+    atomic_store_explicit(
+        &it->shape, (uint16_t)(units | (has_ttl ? SHAPE_TTL : 0) | (is_wide ? SHAPE_WIDE : 0)),
+        memory_order_relaxed);
     if (has_ttl) {
         struct item_ttl *t = item_ttl(it);
 
         atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
         atomic_store_explicit(&t->wheel_pos, 0, memory_order_relaxed);
         p += ITEM_TTL_BYTES;
+    }
+    if (MF_UNLIKELY(is_wide)) {
+        *(struct item_wide *)(void *)p = (struct item_wide){
+            .client_flags = flags, .len_high = (uint16_t)(value_len >> LEN_BITS)};
+        p += ITEM_WIDE_BYTES;
     }
     span_copy_short(p, key.ptr, key.len);
     return it;

@@ -181,7 +181,7 @@ static inline void shard_note_change(struct shard *s, enum change_kind kind,
 {
     shard_must_be_entered(s);
     if (MF_UNLIKELY(s->changes != NULL)) {
-        changes_put(s->changes, kind, it->cas, item_key(it), it->key_len);
+        changes_put(s->changes, kind, item_cas(it), item_key(it), it->key_len);
         changes_count_made();
     }
 }
@@ -191,7 +191,7 @@ static inline void shard_note_eviction(struct shard *s, const struct item *it)
 {
     shard_must_be_entered(s);
     if (MF_UNLIKELY(s->changes != NULL)) {
-        changes_put(s->changes, CHANGE_DROP, it->cas, item_key(it), it->key_len);
+        changes_put(s->changes, CHANGE_DROP, item_cas(it), item_key(it), it->key_len);
     }
 }
 

@@ -15,7 +15,7 @@ void value_walk_begin(struct value_walk *w, const struct shard *shard, const str
     must_be_reading();
     w->shard = shard;
     w->item = item;
-    w->left = item->value_len;
+    w->left = item_len(item);
     w->piece = 0;
     w->segment = 0;
     w->skip = 0;
@@ -32,7 +32,7 @@ void value_walk_begin(struct value_walk *w, const struct shard *shard, const str
         w->segments = l->segments;
         w->anchor = l->anchor;
         if (l->pieces != 0) { /* then no segment has a gap */
-            w->tail = item->value_len - (l->segments << shard->memory.arena.shift);
+            w->tail = item_len(item) - (l->segments << shard->memory.arena.shift);
         }
     }
 }
@@ -61,9 +61,9 @@ static struct span next_piece(struct value_walk *w)
     handle_t h = atomic_load_explicit(&l->piece[w->piece++], memory_order_acquire);
     const struct item *piece = shard_item(w->shard, h);
 
-    w->left -= piece->value_len;
-    w->tail -= piece->value_len;
-    return span_of(piece + 1, piece->value_len);
+    w->left -= item_block_len(piece);
+    w->tail -= item_block_len(piece);
+    return span_of(piece_bytes(piece), item_block_len(piece));
 }
 
 bool value_walk_next(struct value_walk *w, struct span *part)

@@ -95,17 +95,17 @@ static void check_large(struct tally *t, const struct item *it, handle_t h)
             wrong(t, "item %u: piece %u at %u is not its own", h, i, ph);
             return;
         }
-        bytes += p->value_len;
+        bytes += item_block_len(p);
     }
-    if (bytes != it->value_len) {
-        wrong(t, "item %u: value of %u bytes has %lu", h, it->value_len, (unsigned long)bytes);
+    if (bytes != item_len(it)) {
+        wrong(t, "item %u: value of %u bytes has %lu", h, item_len(it), (unsigned long)bytes);
     }
 }
 
 static void check_item(struct tally *t, const struct item *it, handle_t h)
 {
     t->items++;
-    t->item_bytes += item_bytes(it) + (item_is_large(it) ? it->value_len : 0);
+    t->item_bytes += item_all_bytes(it);
     if (item_deadline(it) != MSEC_NEVER) {
         t->volatile_keys++;
         if (atomic_load_explicit(&item_ttl(it)->wheel_pos, memory_order_relaxed) == 0) {

@@ -22,11 +22,6 @@
 /* So long an item waits for room, while the reclaimer makes some. */
 #define WAIT_MAX_MS 5000
 
-/*
- * A cas from here on was chosen by a client who wants to see what happens: no others follow it.
- */
-#define CAS_SANE_MAX ((uint64_t)1 << 62)
-
 /* ---- one item ---------------------------------------------------------------------------- */
 
 static void count(_Atomic uint64_t *word, uint64_t n)
@@ -81,6 +76,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
     const struct engine *e = a->engine;
     const struct keyset *dropped = a->dropped;
     msec_t deadline = MSEC_NEVER;
+    uint32_t idle_s;
 
     if (dropped != NULL && keyset_has(dropped, keyset_hash(dropped, it->key))) {
         count(&a->counts->changed, 1);
@@ -96,14 +92,14 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
         count(&a->counts->refused, 1);
         return false;
     }
+    idle_s = it->idle_s < ACCESS_IDLE_MAX_S ? it->idle_s : ACCESS_IDLE_MAX_S;
     *kept = (struct store_kept){
         .marks =
             (uint16_t)((a->marks_stale || (it->marks & SNAP_STALE) != 0 ? SHAPE_STALE : 0) |
                        ((it->marks & SNAP_WON) != 0 && !a->marks_stale ? SHAPE_WON : 0)),
         .yields_use = a->keeps_use,
         .heat = it->heat,
-        .access_s =
-            (uint32_t)(a->now / 1000) > it->idle_s ? (uint32_t)(a->now / 1000) - it->idle_s : 1,
+        .access_s = (uint32_t)(a->now / 1000) > idle_s ? (uint32_t)(a->now / 1000) - idle_s : 1,
     };
     *st = (struct store){
         .mode = is_states(a) ? STORE_SET : STORE_ADD,
@@ -116,7 +112,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
         .may_wait = true,
         .takes_due = is_following(a),
     };
-    if (it->cas > a->cas_max && it->cas < CAS_SANE_MAX) {
+    if (it->cas > a->cas_max && it->cas < ITEM_CAS_DRAWN_MAX) {
         a->cas_max = it->cas;
     }
     return true;

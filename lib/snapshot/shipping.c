@@ -20,7 +20,7 @@ static MF_INLINE void describe(const struct shipping *s, const struct ship_item 
         .heat = from->heat,
         .client_flags = from->flags,
         .cas = from->cas,
-        .idle_s = s->now_s > from->access_s ? s->now_s - from->access_s : 0,
+        .idle_s = used_idle_s(from->used, s->now_s),
         .deadline = from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER
                                                  : clock_add_ms(from->deadline, s->to_unix_ms),
         .key = span_of(from->key.ptr, from->key.len),
@@ -122,7 +122,7 @@ static void on_plain(void *arg, const struct item *it, uint16_t shape)
 
     begin_item(s);
     ship_describe(it, shape, &shipped);
-    shipped.value = span_of(item_value(it), it->value_len);
+    shipped.value = span_of(item_value(it), item_block_len(it));
     describe(s, &shipped, &to);
     if (MF_UNLIKELY(!snap_put_item(s->encoder, &to))) {
         const struct snap_item copy = to; /* so that `to` itself is in registers */

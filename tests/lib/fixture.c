@@ -403,7 +403,7 @@ enum outcome fixture_fetch(struct fixture *f, const char *key, struct fetch *get
         if (out == OUT_HIT) {
             ck_assert_uint_eq(get->found.item->key_len, strlen(key));
             ck_assert_mem_eq(item_key(get->found.item), key, strlen(key));
-            ck_assert(!get->is_created || get->found.item->value_len == 0);
+            ck_assert(!get->is_created || item_len(get->found.item) == 0);
         } else {
             ck_assert_ptr_null(get->found.item);
         }
@@ -445,9 +445,9 @@ struct got fixture_use(struct fixture *f, const char *key, unsigned times)
         handle_t h =
             (handle_t)(((uintptr_t)it - (uintptr_t)found.shard->memory.arena.base) / ITEM_UNIT);
 
-        got.len = it->value_len;
-        got.flags = it->client_flags;
-        got.cas = it->cas;
+        got.len = item_len(it);
+        got.flags = item_flags(it);
+        got.cas = item_cas(it);
         got.deadline = item_deadline(it);
         got.units = item_units(it);
         got.is_large = item_is_large(it);

@@ -218,7 +218,7 @@ static void audit_owned(struct world *world, struct worker *w, enum kind kind)
         struct found f = find(world, &n);
         if (f.item != NULL) {
             client_check_item(w, &n, &f, now);
-            if (!o->is_unsure && f.item->cas != o->cas) {
+            if (!o->is_unsure && item_cas(f.item) != o->cas) {
                 stress_fail(world, n.id, "another cas at rest than its owner stored");
             }
         }

@@ -168,8 +168,8 @@ static void check_own(struct worker *w, const struct name *n, struct own *o,
     struct stamp stamp;
     size_t len;
 
-    if (f->item->cas != o->cas) {
-        stress_fail(w->world, n->id, "cas %" PRIu64 ", stored as %" PRIu64, f->item->cas,
+    if (item_cas(f->item) != o->cas) {
+        stress_fail(w->world, n->id, "cas %" PRIu64 ", stored as %" PRIu64, item_cas(f->item),
                     o->cas);
     }
     own_check_marks(w, n->id, o, f->item);

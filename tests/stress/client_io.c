@@ -29,7 +29,7 @@ const char *client_value(struct worker *w, const struct found *f, size_t *len)
     struct span part;
     size_t at = 0;
 
-    *len = f->item->value_len;
+    *len = item_len(f->item);
     if (!item_is_large(f->item)) {
         return item_value(f->item);
     }
@@ -257,11 +257,11 @@ void client_pin(struct worker *w, const struct found *f, uint32_t id)
     struct held_pin *p = &w->pins[rng_below(&w->rng, PINS_HELD)];
     struct span part;
 
-    if (p->is_held || f->item->value_len > w->world->scenario->large_bytes_max) {
+    if (p->is_held || item_len(f->item) > w->world->scenario->large_bytes_max) {
         return;
     }
     p->id = id;
-    p->len = f->item->value_len;
+    p->len = item_len(f->item);
     p->done = 0;
     value_walk_begin(&p->walk, f->shard, f->item);
     if (rng_below(&w->rng, 2) != 0 && value_walk_has_segments(&p->walk) &&

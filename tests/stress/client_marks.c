@@ -29,7 +29,7 @@ static void learn_cas(struct worker *w, const struct name *n, struct own *o)
     struct found f = engine_find(e, router_read(&e->router), n->hash, n->text, n->len, b.now);
     if (f.item != NULL) {
         client_check_item(w, n, &f, b.now);
-        own_new_cas(w, n->id, o, f.item->cas, true);
+        own_new_cas(w, n->id, o, item_cas(f.item), true);
         own_check_marks(w, n->id, o, f.item);
     }
     rcu_end();
@@ -82,7 +82,7 @@ static void win(struct worker *w, const struct name *n, struct own *o)
     if (out == OUT_HIT) {
         client_check_item(w, n, &get.found, b.now);
         if (get.is_won != wins || get.was_won != o->is_won || get.is_stale != o->is_stale ||
-            get.found.item->cas != o->cas || get.deadline_before != o->deadline) {
+            item_cas(get.found.item) != o->cas || get.deadline_before != o->deadline) {
             stress_fail(w->world, n->id, "won %d stale %d before %d, should be %d %d %d",
                         get.is_won, get.is_stale, get.was_won, wins, o->is_stale, o->is_won);
         }

@@ -39,9 +39,9 @@ static void check_stamped(struct worker *w, const struct name *n, const struct f
     if (!content_check_stamp(value, len, n->id, &stamp, why, sizeof(why))) {
         stress_fail(w->world, n->id, "thread %u read a bad value: %s", w->id, why);
     }
-    if (f->item->client_flags != content_flags(n->id, stamp.version)) {
+    if (item_flags(f->item) != content_flags(n->id, stamp.version)) {
         stress_fail(w->world, n->id, "flags %08" PRIx32 " do not belong to version %" PRIu64,
-                    f->item->client_flags, stamp.version);
+                    item_flags(f->item), stamp.version);
     }
     if (stamp.deadline <= now) {
         stress_fail(w->world, n->id,
@@ -81,9 +81,9 @@ void client_check_item(struct worker *w, const struct name *n, const struct foun
         stress_fail(w->world, n->id, "found the item of another key");
     }
     /* A number that incr made has no flags. */
-    if (!kind_is_stamped(KEY_KIND(n->id)) && it->client_flags != n->id &&
-        (KEY_KIND(n->id) != KIND_NUMBER || it->client_flags != 0)) {
-        stress_fail(w->world, n->id, "flags %08" PRIx32, it->client_flags);
+    if (!kind_is_stamped(KEY_KIND(n->id)) && item_flags(it) != n->id &&
+        (KEY_KIND(n->id) != KIND_NUMBER || item_flags(it) != 0)) {
+        stress_fail(w->world, n->id, "flags %08" PRIx32, item_flags(it));
     }
     const char *value = client_value(w, f, &len);
     switch (KEY_KIND(n->id)) {
@@ -262,7 +262,7 @@ static void swap_value(struct worker *w, const struct name *n)
         client_check_item(w, n, &f, now);
         memcpy(&stamp, client_value(w, &f, &len), sizeof(stamp));
         version = stamp.version + 1;
-        cas = f.item->cas;
+        cas = item_cas(f.item);
     }
     rcu_end();
     if (version == 0) {

@@ -68,19 +68,19 @@ static void attach(struct follower *f, uint64_t offset)
 static void copy_item(void *arg, const struct shard *s, const struct item *it)
 {
     msec_t deadline = item_deadline(it);
-    char *value = mem_alloc(it->value_len + 1);
+    char *value = mem_alloc(item_len(it) + 1);
     struct snap_item item = {
         .marks =
             (uint8_t)((item_is_stale(it) ? SNAP_STALE : 0) | (item_is_won(it) ? SNAP_WON : 0)),
-        .client_flags = it->client_flags,
-        .cas = it->cas,
+        .client_flags = item_flags(it),
+        .cas = item_cas(it),
         .deadline = deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER : deadline + TO_UNIX,
         .key = span_of(item_key(it), it->key_len),
-        .value_len = it->value_len,
+        .value_len = item_len(it),
     };
 
     value_copy(s, it, value);
-    item.value = span_of(value, it->value_len);
+    item.value = span_of(value, item_len(it));
     replica_take(arg, &item);
     mem_free(value);
 }

@@ -263,20 +263,20 @@ static void compare(void *arg, const struct shard *s, const struct item *it)
         stress_fail(world, 0,
                     "%.*s of %u bytes, cas %" PRIu64 ", deadline %" PRId64
                     " is not in the mirror (%" PRIu64 " left out)",
-                    it->key_len, item_key(it), it->value_len, it->cas, item_deadline(it),
+                    it->key_len, item_key(it), item_len(it), item_cas(it), item_deadline(it),
                     info.left_out);
     }
     value_copy(s, it, m->value);
-    if (c->cas != it->cas || c->flags != it->client_flags || c->deadline != item_deadline(it) ||
-        c->value_len != it->value_len ||
-        c->value_hash != hash_key(SEED, m->value, it->value_len) ||
+    if (c->cas != item_cas(it) || c->flags != item_flags(it) ||
+        c->deadline != item_deadline(it) || c->value_len != item_len(it) ||
+        c->value_hash != hash_key(SEED, m->value, item_len(it)) ||
         c->is_stale != item_is_stale(it) || c->is_won != item_is_won(it)) {
         stress_fail(world, 0,
                     "%.*s is another in the mirror: cas %" PRIu64 " %" PRIu64
                     ", deadline %" PRId64 " %" PRId64 ", bytes %" PRIu64 " %u, marks %d%d %d%d",
-                    it->key_len, item_key(it), c->cas, it->cas, c->deadline, item_deadline(it),
-                    c->value_len, it->value_len, c->is_stale, c->is_won, item_is_stale(it),
-                    item_is_won(it));
+                    it->key_len, item_key(it), c->cas, item_cas(it), c->deadline,
+                    item_deadline(it), c->value_len, item_len(it), c->is_stale, c->is_won,
+                    item_is_stale(it), item_is_won(it));
     }
     c->is_met = true;
 }

@@ -90,7 +90,7 @@ TEST(use_and_age_come_back)
     }
     got = fixture_use(&f, "k77", 3);
     heat = atomic_load(&got.item->heat);
-    access_s = atomic_load(&got.item->access_s);
+    access_s = item_used(got.item);
     segs = f.shard->memory.arena.segments;
     fresh = f.shard->memory.arena.fresh;
     ck_assert_uint_lt(fresh, SEGMENTS);
@@ -106,7 +106,7 @@ TEST(use_and_age_come_back)
     start_warm();
     got = fixture_get(&f, "k77");
     ck_assert_uint_eq(atomic_load(&got.item->heat), heat);
-    ck_assert_uint_eq(atomic_load(&got.item->access_s), access_s);
+    ck_assert_uint_eq(item_used(got.item), access_s);
     segs = f.shard->memory.arena.segments;
     for (uint32_t n = 1; n < fresh; n++) {
         if (had[n].state == SEG_SEALED) {

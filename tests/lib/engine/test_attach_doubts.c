@@ -167,7 +167,7 @@ TEST(fields_of_blocks_are_doubted)
         uint64_t at;
         uint8_t mask;
         const char *what;
-    } wrong[16];
+    } wrong[24];
     const struct item *it;
     const struct large *l;
     const struct item *piece;
@@ -181,9 +181,9 @@ TEST(fields_of_blocks_are_doubted)
     WRONG("k201", (const char *)&it->shape, 0x01);     /* another size */
     WRONG("k201", (const char *)&it->shape + 1, 0x04); /* much larger */
     WRONG("k201", (const char *)&it->shape + 1, 0x08); /* dead */
-    WRONG("k201", (const char *)&it->shape + 1, 0x10); /* large */
+    WRONG("k201", (const char *)&it->shape + 1, 0x10); /* wide */
     WRONG("k201", &it->key_len, 0xff);
-    WRONG("k201", (const char *)&it->value_len + 2, 0x01);
+    WRONG("k201", (const char *)&it->cas_len + 1, 0x20); /* a value of 8 KiB more */
     WRONG("k201", item_key(it), 0x01); /* another key, mostly of another shard or taken */
     it = fixture_get(&f, "later").item;
     WRONG("later", (const char *)&item_ttl(it)->deadline + 7, 0x80);
@@ -191,15 +191,20 @@ TEST(fields_of_blocks_are_doubted)
     l = item_large(it);
     WRONG("large", &l->first, 0x01);
     WRONG("large", &l->segments, 0x02);
-    WRONG("large", &it->value_len, 0x08);
+    WRONG("large", &it->cas_len, 0x08); /* its length */
+    WRONG("large", &item_wide(it)->len_high, 0x01);
+    WRONG("large", &item_wide(it)->is_large, 0x01);
+    WRONG("large", &item_wide(it)->is_large, 0x02);
+    WRONG("large", &item_wide(it)->cas_high, 0x80);
     it = fixture_get(&f, "pieces").item;
     l = item_large(it);
     ck_assert_uint_gt(l->pieces, 0);
     piece = shard_item(fixture_get(&f, "pieces").shard, atomic_load(&l->piece[0]));
     WRONG("pieces", &l->pieces, 0x01);
     WRONG("pieces", &l->piece[0], 0x04);
-    WRONG("pieces", &piece->client_flags, 0x01); /* its owner */
-    WRONG("pieces", &piece->value_len, 0x01);
+    WRONG("pieces", &item_wide(piece)->client_flags, 0x01); /* its owner */
+    WRONG("pieces", &piece->cas_len, 0x01);                 /* its length */
+    WRONG("pieces", (const char *)&piece->shape + 1, 0x10); /* no owner */
     stop();
     for (unsigned i = 0; i < n; i++) {
         bool is_key = strcmp(wrong[i].what, "item_key(it)") == 0;

@@ -68,8 +68,7 @@ static uint64_t weight_of(const char *key)
     found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
                         strlen(key), fixture_now(&f));
     if (found.item != NULL) {
-        bytes =
-            item_bytes(found.item) + (item_is_large(found.item) ? found.item->value_len : 0);
+        bytes = item_all_bytes(found.item);
     }
     rcu_end();
     return bytes;
@@ -252,7 +251,7 @@ TEST(every_death_is_counted_by_its_reason)
 /* All bytes that were ever stored are there, or gone for a reason. */
 TEST(evictions_are_counted_by_what_they_held)
 {
-    const uint64_t one = 8 * ((24 + 8 + 500 + 7) / 8);
+    const uint64_t one = 8 * ((sizeof(struct item) + 8 + 500 + 7) / 8);
     unsigned n;
 
     fixture_start(&f, NULL);

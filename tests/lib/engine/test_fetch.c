@@ -15,7 +15,7 @@
 
 static struct fixture f;
 
-static const size_t lens[] = {0, 5, 1900, 2020, 16335, 32768, 100000};
+static const size_t lens[] = {0, 5, 1900, 2020, 16343, 32768, 100000};
 #define LENS (sizeof(lens) / sizeof(lens[0]))
 
 static void check_outs(const struct fetch *get, bool is_won, bool was_won, bool is_stale)

@@ -51,7 +51,7 @@ static void end_hold(void)
 
 TEST(nobody_finds_what_is_held_and_nobody_unlinks_it)
 {
-    static const size_t lens[] = {10, 16335, 100000};
+    static const size_t lens[] = {10, 16343, 100000};
     struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
     struct erase mark = {.marks_stale = true};
     uint64_t number;
@@ -92,7 +92,7 @@ TEST(nobody_finds_what_is_held_and_nobody_unlinks_it)
 /* Old and new value: in a block, in pieces, in segments; with a deadline and without. */
 TEST(a_new_item_takes_the_place)
 {
-    static const size_t lens[] = {10, 16335, 100000};
+    static const size_t lens[] = {10, 16343, 100000};
     static const enum store_mode modes[] = {STORE_SET, STORE_ADD};
 
     for (unsigned i = 0; i < 36; i++) {
@@ -227,7 +227,7 @@ TEST(what_expires_while_its_slot_moves_is_not_held)
 /* On a primary that holds expired items, and on a replica, which expires none by itself. */
 TEST_LOOP(what_is_held_moves_with_its_slot, 2)
 {
-    static const size_t lens[] = {10, 16335, 100000, 1000000}; /* the last: whole segments */
+    static const size_t lens[] = {10, 16343, 100000, 1000000}; /* the last: whole segments */
     const bool is_replica = _i == 1;
     struct engine_config cfg;
 

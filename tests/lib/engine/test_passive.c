@@ -23,7 +23,7 @@ static const struct cycle_config cfg = {
     .effort = 10, .hz = 10, .slice_us = 1000000, .cpu_pct = 100};
 
 /* In a block, in pieces, in segments. */
-static const size_t lens[] = {10, 16335, 100000};
+static const size_t lens[] = {10, 16343, 100000};
 
 static void follow(msec_t due)
 {
@@ -592,7 +592,7 @@ TEST(evictions_are_counted_as_those_of_a_replica)
 
 TEST(values_are_drawn_above_what_was_applied)
 {
-    const uint64_t past = (uint64_t)1 << 61;
+    const uint64_t past = (uint64_t)1 << 57;
     struct engine_config c;
     uint64_t cas[3];
     uint64_t last = past;

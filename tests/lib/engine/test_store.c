@@ -202,6 +202,60 @@ TEST_LOOP(an_item_lives_to_its_deadline_and_no_longer, 7)
     fixture_stop(&f);
 }
 
+/* The usual ones fit the header; a wide item has room for any. Others that follow keep them. */
+TEST(flags_and_cas_of_any_size_come_back)
+{
+    const uint32_t flags[] = {0, ITEM_NARROW_FLAGS_MAX, ITEM_NARROW_FLAGS_MAX + 1, UINT32_MAX};
+    const uint64_t cas[] = {1, UINT64_C(1) << CAS_LOW_BITS, ITEM_NARROW_CAS_MAX,
+                            ITEM_NARROW_CAS_MAX + 1, UINT64_MAX};
+    const size_t sizes[] = {1, 255, 256, 16000, 100000};
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 4 * 5 * 5 * 2; i++) {
+        const bool is_large = sizes[i / 20 % 5] > 16000;
+        const bool has_ttl = i >= 100;
+        const bool is_wide = flags[i % 4] > ITEM_NARROW_FLAGS_MAX ||
+                             cas[i / 4 % 5] > ITEM_NARROW_CAS_MAX || is_large;
+        char *value = mem_alloc(sizes[i / 20 % 5]);
+        struct put p = {.key = "k",
+                        .ptr = value,
+                        .len = sizes[i / 20 % 5],
+                        .flags = flags[i % 4],
+                        .cas_new = cas[i / 4 % 5],
+                        .deadline = has_ttl ? fixture_now(&f) + 1000 : 0};
+        uint64_t got_cas;
+        struct got got;
+
+        ck_assert_ptr_nonnull(value);
+        fixture_fill(value, p.len, i);
+        ck_assert_int_eq(fixture_store(&f, &p, &got_cas), OUT_STORED);
+        ck_assert_uint_eq(got_cas, p.cas_new);
+        ck_assert_uint_eq(p.value_len, p.len);
+        for (int touched = 0; touched < 2; touched++) {
+            got = fixture_get(&f, "k");
+            ck_assert_uint_eq(got.flags, p.flags);
+            ck_assert_uint_eq(got.cas, p.cas_new);
+            ck_assert_uint_eq(got.len, p.len);
+            ck_assert_mem_eq(got.value, value, p.len);
+            ck_assert_int_eq(item_is_wide(got.item), is_wide);
+            ck_assert_int_eq(got.is_large, is_large);
+            ck_assert_int_eq(fixture_touch(&f, "k", fixture_now(&f) + 2000), OUT_TOUCHED);
+        }
+        p.mode = STORE_APPEND;
+        p.cas_new = 0;
+        p.deadline = 0;
+        ck_assert_int_eq(fixture_store(&f, &p, &got_cas), OUT_STORED);
+        got = fixture_get(&f, "k");
+        ck_assert_uint_eq(got.flags, p.flags);
+        ck_assert_uint_eq(got.cas, got_cas);
+        ck_assert_uint_le(got.cas, ITEM_CAS_DRAWN_MAX);
+        ck_assert_uint_eq(got.len, 2 * p.len);
+        fixture_verify(&f);
+        mem_free(value);
+    }
+    fixture_stop(&f);
+}
+
 TEST(a_miss_tells_why)
 {
     fixture_start(&f, NULL);

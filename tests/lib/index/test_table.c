@@ -61,7 +61,7 @@ static void write_block(struct world *w, unsigned key, unsigned version)
     bool has_ttl = key % 3 == 0;
 
     memset(it, 0, sizeof(*it));
-    it->cas = key;
+    it->cas_len = key;
     it->key_len = (uint8_t)len;
     atomic_init(&it->shape, (uint16_t)(BLOCK_BYTES / ITEM_UNIT | (has_ttl ? SHAPE_TTL : 0)));
     memcpy((char *)(it + 1) + (has_ttl ? ITEM_TTL_BYTES : 0), text, len);
@@ -219,7 +219,7 @@ static uint64_t recount(const struct world *w, struct table_bucket *buckets, uin
             if (h == 0) {
                 continue;
             }
-            unsigned key = (unsigned)item_at(w->base, h)->cas;
+            unsigned key = (unsigned)item_at(w->base, h)->cas_len;
             uint64_t hash = key_hash(w, key);
             ck_assert_uint_eq(tag, table_tag(hash));
             ck_assert_uint_eq(h, w->is_in[key]);
@@ -557,7 +557,7 @@ static void on_met(void *arg, handle_t h)
 {
     struct met *m = arg;
 
-    m->times[item_at(m->w->base, h)->cas]++;
+    m->times[item_at(m->w->base, h)->cas_len]++;
 }
 
 TEST_LOOP(a_walk_visits_each_item_once_without_a_resize, 4)
@@ -691,7 +691,7 @@ static void *look_up(void *arg)
             const struct item *it = find(r->w, key);
             must(it != NULL || key >= STABLE);
             if (it != NULL) {
-                must(it->cas == key);
+                must(it->cas_len == key);
                 hits++;
             }
         }

@@ -119,13 +119,16 @@ TEST(what_came_back_has_a_hit)
 TEST(a_large_item_weighs_what_its_value_does)
 {
     struct evict_pass pass = {.chain = CHAIN_MAIN, .mean_bytes = KIB};
-    struct item it = make_item(HEAT_JUDGED | 1);
+    struct {
+        struct item it;
+        struct item_wide wide;
+    } x = {.it = make_item(HEAT_JUDGED | 1), .wide = {.len_high = (100 * KIB) >> LEN_BITS}};
     uint8_t heat;
 
-    it.value_len = 100 * KIB;
-    ck_assert_int_eq(evict_density.judge(&pass, &it, &heat), VERDICT_KEEP);
-    atomic_store(&it.shape, 128 | SHAPE_LARGE);
-    ck_assert_int_eq(evict_density.judge(&pass, &it, &heat), VERDICT_EVICT);
+    atomic_store(&x.it.shape, 128 | SHAPE_WIDE);
+    ck_assert_int_eq(evict_density.judge(&pass, &x.it, &heat), VERDICT_KEEP);
+    x.wide.is_large = 1;
+    ck_assert_int_eq(evict_density.judge(&pass, &x.it, &heat), VERDICT_EVICT);
 }
 
 TEST(main_keeps_what_was_used_up_to_its_cap)
@@ -470,7 +473,7 @@ TEST_LOOP(the_young_in_old_segments_are_spared, 3)
 
         fixture_set(&f, fixture_key("yng-", i), LEN);
         it = (struct item *)(uintptr_t)fixture_get(&f, fixture_key("yng-", i)).item;
-        atomic_fetch_sub(&it->access_s, _i == 2);
+        item_set_access(it, (uint32_t)(fixture_now(&f) / 1000) - (_i == 2));
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 20);
     (void)push_out(&f, 0, 200); /* the first segments are emptied */

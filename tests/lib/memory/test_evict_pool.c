@@ -27,7 +27,7 @@ static uint64_t score(const struct evict_policy *policy, uint8_t heat, uint32_t 
     memset(&s, 0, sizeof(s));
     s.it.key_len = 1;
     atomic_store(&s.it.heat, heat);
-    atomic_store(&s.it.access_s, used_s);
+    item_set_access(&s.it, used_s);
     atomic_store(&s.it.shape, SHAPE_TTL | 5);
     memcpy((char *)&s.it + sizeof(s.it), &deadline, sizeof(deadline));
     return policy->score(&s.it, now, &fixture_options);
@@ -166,8 +166,8 @@ static handle_t idle(const char *key, uint32_t seconds)
 
     fixture_set(&f, key, 100);
     h = handle_of(key);
-    atomic_store(&memory_item(&f.shard->memory, h)->access_s,
-                 (uint32_t)(fixture_now(&f) / 1000) - seconds);
+    item_set_access(memory_item(&f.shard->memory, h),
+                    (uint32_t)(fixture_now(&f) / 1000) - seconds);
     return h;
 }
 
@@ -298,7 +298,7 @@ TEST_LOOP(a_changed_candidate_is_skipped, 5)
     ck_assert_uint_eq(m->evict.pool[m->evict.pooled - 1].handle, b);
     switch (_i) {
     case 0:
-        atomic_store(&memory_item(m, b)->access_s, (uint32_t)(fixture_now(&f) / 1000));
+        item_set_access(memory_item(m, b), (uint32_t)(fixture_now(&f) / 1000));
         break;
     case 1:
         m->evict.pool[m->evict.pooled - 1].generation--;
@@ -330,8 +330,7 @@ TEST(an_exhausted_pool_is_filled_again)
     memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
     draws[2][0] = c;
     ck_assert_uint_eq(evict_one(NULL), a);
-    atomic_store(&memory_item(&f.shard->memory, b)->access_s,
-                 (uint32_t)(fixture_now(&f) / 1000));
+    item_set_access(memory_item(&f.shard->memory, b), (uint32_t)(fixture_now(&f) / 1000));
     draws[1][0] = b;
     ck_assert_uint_eq(evict_one(NULL), c);
     ck_assert_uint_eq(rounds, 3);
@@ -384,8 +383,8 @@ TEST(a_candidate_that_becomes_due_expires)
     a = until("a", 100);
     b = until("b", 100000);
     c = until("c", 200000);
-    atomic_store(&memory_item(&f.shard->memory, a)->access_s, 1);
-    atomic_store(&memory_item(&f.shard->memory, b)->access_s, 0);
+    item_set_access(memory_item(&f.shard->memory, a), 1);
+    item_set_access(memory_item(&f.shard->memory, b), 0);
     memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
     draws[1][0] = c;
     ck_assert_uint_eq(evict_one(NULL), b);

@@ -34,7 +34,7 @@ static struct item item_with(uint8_t heat, uint32_t used_s)
 
     memset(&it, 0, sizeof(it));
     atomic_store(&it.heat, heat);
-    atomic_store(&it.access_s, used_s);
+    item_set_access(&it, used_s);
     return it;
 }
 
@@ -104,7 +104,7 @@ TEST(others_than_lfu_count_to_three)
     it = item_with(HEAT_JUDGED | HEAT_CREDIT | HEAT_MAX, 7);
     hit(&it, 1, 9);
     ck_assert_uint_eq(it.heat, HEAT_FETCHED | HEAT_JUDGED | HEAT_CREDIT | HEAT_MAX);
-    ck_assert_uint_eq(it.access_s, 9);
+    ck_assert_uint_eq(item_access_s(&it, 9), 9);
     /* A counter that lfu left goes on, and does not decay. */
     it = item_with(heat_with_freq(0, 20), 7);
     hit(&it, 1000, 100000);
@@ -225,7 +225,7 @@ TEST(a_hit_after_a_pause_counts_on_from_what_is_left)
         set_up(CHOICE_ALLKEYS_LFU, 2147483647, rows[r].decay_min);
         hit(&it, 1, 6000 + rows[r].pause_min * 60);
         ck_assert_uint_eq(heat_freq(it.heat), rows[r].left);
-        ck_assert_uint_eq(it.access_s, 6000 + rows[r].pause_min * 60);
+        ck_assert_uint_eq(item_idle_s(&it, 6000 + rows[r].pause_min * 60), 0);
         ck_assert_uint_eq(it.heat & HEAT_FETCHED, HEAT_FETCHED);
         hit(&it, 100, 6059 + rows[r].pause_min * 60); /* within the minute nothing decays */
         ck_assert_uint_eq(heat_freq(it.heat), rows[r].left);
@@ -272,4 +272,30 @@ TEST(what_is_overwritten_has_decayed)
                       heat_with_freq(0, 6));
     set_up(CHOICE_DENSITY, 10, 1);
     ck_assert_uint_eq(heat_inherited(HEAT_JUDGED | 3, 6000, 6600, &options), HEAT_JUDGED | 3);
+}
+
+/* ---- the second of the last use ---------------------------------------------------------- */
+
+/* It has 22 bits, and another thread may be ahead. The bits beside it stay. */
+TEST(the_second_of_the_last_use_is_known_for_weeks)
+{
+    const uint32_t starts_s[] = {ACCESS_IDLE_MAX_S, ACCESS_MASK, ACCESS_MASK + 1, 1u << 30,
+                                 UINT32_MAX - 100};
+    const uint32_t idles_s[] = {0, 1, 60, ACCESS_AHEAD_S, ACCESS_IDLE_MAX_S};
+    struct item it;
+
+    memset(&it, 0, sizeof(it));
+    atomic_store(&it.used, USED_CONST);
+    for (size_t i = 0; i < sizeof(starts_s) / sizeof(starts_s[0]); i++) {
+        for (size_t k = 0; k < sizeof(idles_s) / sizeof(idles_s[0]); k++) {
+            item_set_access(&it, starts_s[i] - idles_s[k]);
+            ck_assert_uint_eq(item_access_s(&it, starts_s[i]), starts_s[i] - idles_s[k]);
+            ck_assert_uint_eq(item_idle_s(&it, starts_s[i]), idles_s[k]);
+        }
+        item_set_access(&it, starts_s[i] + 2);
+        ck_assert_uint_eq(item_access_s(&it, starts_s[i]), starts_s[i] + 2);
+        ck_assert_uint_eq(item_used(&it) & USED_CONST, USED_CONST);
+    }
+    item_set_access(&it, 1);
+    ck_assert_uint_eq(item_access_s(&it, 3), 1);
 }

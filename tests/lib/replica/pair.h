@@ -251,8 +251,8 @@ static inline void pair_compare(void *arg, const struct shard *s, const struct i
         printf("# %.*s is missing\n", it->key_len, item_key(it));
     }
     must(got.item != NULL);
-    must(got.item->cas == it->cas && got.item->client_flags == it->client_flags &&
-         got.item->value_len == it->value_len);
+    must(item_cas(got.item) == item_cas(it) && item_flags(got.item) == item_flags(it) &&
+         item_len(got.item) == item_len(it));
     must(item_is_stale(got.item) == item_is_stale(it) &&
          item_is_won(got.item) == item_is_won(it));
     if (deadline == MSEC_NEVER) {
@@ -260,11 +260,11 @@ static inline void pair_compare(void *arg, const struct shard *s, const struct i
     } else {
         must(item_deadline(got.item) + a->other_scale == deadline + a->scale);
     }
-    a->mine = mem_realloc(a->mine, it->value_len + 1);
-    a->theirs = mem_realloc(a->theirs, it->value_len + 1);
+    a->mine = mem_realloc(a->mine, item_len(it) + 1);
+    a->theirs = mem_realloc(a->theirs, item_len(it) + 1);
     value_copy(s, it, a->mine);
     value_copy(got.shard, got.item, a->theirs);
-    must(memcmp(a->mine, a->theirs, it->value_len) == 0);
+    must(memcmp(a->mine, a->theirs, item_len(it)) == 0);
     a->items++;
 }
 

@@ -352,11 +352,11 @@ static inline void replica_compare(void *arg, const struct shard *s, const struc
         printf("# %.*s is not at the replica\n", it->key_len, item_key(it));
     }
     must(copy != NULL);
-    a->value = mem_realloc(a->value, it->value_len + 1);
+    a->value = mem_realloc(a->value, item_len(it) + 1);
     value_copy(s, it, a->value);
-    must(copy->cas == it->cas && copy->flags == it->client_flags &&
-         copy->value_len == it->value_len);
-    must(copy->value_hash == hash_key(REPLICA_SEED, a->value, it->value_len));
+    must(copy->cas == item_cas(it) && copy->flags == item_flags(it) &&
+         copy->value_len == item_len(it));
+    must(copy->value_hash == hash_key(REPLICA_SEED, a->value, item_len(it)));
     must(copy->deadline == (deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER
                                                    : clock_add_ms(deadline, a->to_unix_ms)));
     must(copy->marks ==

@@ -137,12 +137,12 @@ static void value_has_too_few_segments(void)
 
 static void piece_has_another_owner(void)
 {
-    PUT(piece_of("large", 0)->client_flags, *slot_of(fixture_key("", 0)));
+    PUT(item_wide(piece_of("large", 0))->client_flags, *slot_of(fixture_key("", 0)));
 }
 
 static void piece_has_another_number(void)
 {
-    PUT(piece_of("large", 0)->cas, 1);
+    PUT(piece_of("large", 0)->cas_len, piece_of("large", 0)->cas_len | UINT64_C(1) << LEN_BITS);
 }
 
 static void piece_is_an_item(void)
@@ -152,12 +152,12 @@ static void piece_is_an_item(void)
 
 static void piece_is_shorter(void)
 {
-    PUT(piece_of("large", 0)->value_len, piece_of("large", 0)->value_len - 1);
+    PUT(piece_of("large", 0)->cas_len, piece_of("large", 0)->cas_len - 1);
 }
 
 static void value_is_longer(void)
 {
-    PUT(item_of("large")->value_len, LARGE_LEN + 1);
+    PUT(item_of("large")->cas_len, item_of("large")->cas_len + 1);
 }
 
 static void volatile_item_stands_nowhere(void)
@@ -346,7 +346,7 @@ static void hole_is_not_listed(void)
 
         PUT(*word, *word & ~(1ull << (units % 64)));
     } else {
-        PUT(shard_item(s, *head)->cas, hole_next(shard_item(s, *head)));
+        PUT(shard_item(s, *head)->cas_len, hole_next(shard_item(s, *head)));
     }
 }
 
@@ -354,7 +354,7 @@ static void holes_are_a_ring(void)
 {
     handle_t h = *hole_head();
 
-    PUT(shard_item(s, h)->cas, (uint64_t)h << 32 | h);
+    PUT(shard_item(s, h)->cas_len, (uint64_t)h << 32 | h);
 }
 
 static void hole_is_listed_by_another_size(void)

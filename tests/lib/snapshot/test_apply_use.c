@@ -60,7 +60,7 @@ static void store_used(const char *key, size_t len, msec_t deadline, uint32_t ac
     fixture_set_until(&f, key, len, deadline);
     it = (struct item *)(uintptr_t)fixture_get(&f, key).item;
     atomic_store(&it->heat, (uint8_t)OWN_HEAT);
-    atomic_store(&it->access_s, access_s);
+    item_set_access(it, access_s);
 }
 
 static void check_use(const char *key, uint8_t heat, uint32_t access_s)
@@ -70,7 +70,7 @@ static void check_use(const char *key, uint8_t heat, uint32_t access_s)
     ck_assert(got.is_hit);
     ck_assert_uint_eq(got.cas, 5);
     ck_assert_uint_eq(atomic_load(&got.item->heat), heat);
-    ck_assert_uint_eq(atomic_load(&got.item->access_s), access_s);
+    ck_assert_uint_eq(item_access_s(got.item, (uint32_t)(fixture_now(&f) / 1000)), access_s);
 }
 
 /* Old and new value: in a block, and large. */

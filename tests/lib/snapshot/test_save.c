@@ -148,7 +148,7 @@ TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
     clock_advance(&f.engine.clock, 100000);
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
     idle_s = (uint32_t)(fixture_now(&f) / 1000) -
-             atomic_load(&fixture_get(&f, "idle").item->access_s);
+             item_access_s(fixture_get(&f, "idle").item, (uint32_t)(fixture_now(&f) / 1000));
     ck_assert_uint_eq(idle_s, 77);
     put.key = "a";
     is = fixture_get(&f, "a");
