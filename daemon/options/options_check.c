@@ -277,6 +277,7 @@ static bool settle_shares(struct settings *s)
     if (options_with_share(s, ids) == 0) {
         return true;
     }
+    id = ids[0];
     machine_look();
     const bool is_settled = options_settle_shares(s, &id, why);
     return option_rule(s, is_settled, id, "%s", why);

@@ -311,6 +311,9 @@ static bool flags_each(struct flags_walk *w, int argc, char **argv, flag_fn take
     opterr = 0; /* messages are our own */
     while (goes_on) {
         const int first = optind > 0 ? optind : 1;
+        if (w->words != NULL && first >= argc) {
+            break; /* behind a "--" getopt_long() would start again there */
+        }
         const int found = getopt_long(argc, argv, letters, w->flags.longs, NULL);
         const int code = found != -1 ? found : LONG_WORD;
         int at = w->words != NULL ? first : optind - 1;

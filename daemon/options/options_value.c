@@ -164,7 +164,7 @@ void option_copy(struct settings *s, const struct settings *from, enum option_id
 bool option_is(const struct settings *s, enum option_id id, int64_t number)
 {
     must(id < OPTION_COUNT);
-    return (int64_t)load_typed(s, &option_rows[id]) == number;
+    return load_typed(s, &option_rows[id]) == (double)number;
 }
 
 /* ---- shown ------------------------------------------------------------------------------- */
