@@ -141,7 +141,7 @@ def test_a_lower_limit_is_taken_up_without_requests():
 def test_overhead_shrinks_with_the_limit():
     """After many small items the index, the ghost and the rings fit the new limit as well."""
     with Daemon("-m", "24", "-t", "4") as d, d.client() as c:
-        fill(c, 600000, b"v" * 10)
+        fill(c, 800000, b"v" * 10)
         assert c.stat("evictions") > 0
         before = c.stat("hash_bytes")
         assert c.ask(b"cache_memlimit 8") == b"OK"
