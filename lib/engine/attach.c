@@ -677,8 +677,8 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     }
     /* Only now can anything be stored. */
     atomic_store_explicit(&e->group.cas_next,
-                          a->head->cas_next < ITEM_CAS_DRAWN_MAX ? a->head->cas_next
-                                                                 : ITEM_CAS_DRAWN_MAX,
+                          a->head->cas_next < ITEM_CAS_GOES_ON_MAX ? a->head->cas_next
+                                                                   : ITEM_CAS_GOES_ON_MAX,
                           memory_order_relaxed);
     err = restore_routes(a, e);
     for (uint32_t i = 0; i < e->shard_count; i++) {

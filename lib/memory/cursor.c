@@ -263,8 +263,9 @@ static bool is_young(const struct memory *m, handle_t h, uint32_t now_s)
     uint32_t access_s = item_access_s(it, now_s);
     int32_t since, now;
 
-    if (g->state != SEG_SEALED || access_s + 1 < g->sealed_s) {
-        return false;
+    if (g->state != SEG_SEALED || access_s + 1 < g->sealed_s ||
+        (now_s > g->sealed_s && now_s - g->sealed_s > ACCESS_IDLE_MAX_S)) {
+        return false; /* in the last case the second of its access is not known */
     }
     since = (int32_t)((uint32_t)item_cas(it) - g->sealed_cas);
     now = (int32_t)((uint32_t)m->ops->next_cas(m->owner) - g->sealed_cas);

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/span.h"
 
@@ -114,6 +115,9 @@ struct item_wide {
  * wants to see what happens; no others follow it.
  */
 #define ITEM_CAS_DRAWN_MAX (UINT64_C(3) << (CAS_BITS - 2))
+
+/* An engine that takes over the memory of another goes on where that was, up to this. */
+#define ITEM_CAS_GOES_ON_MAX (ITEM_NARROW_CAS_MAX - (UINT64_C(1) << (CAS_BITS - 3)))
 
 /*
  * The second of the last access is known modulo 2^22 (48 days): it is taken to be at most a day
@@ -284,6 +288,7 @@ static inline bool item_needs_wide(uint32_t flags, uint64_t cas)
 /* Give a block that no reader knows another cas. A larger one needs a wide header. */
 static inline void item_set_cas(struct item *it, uint64_t cas)
 {
+    debug_must(item_is_wide(it) || cas <= ITEM_NARROW_CAS_MAX);
     if (item_is_wide(it)) {
         item_wide(it)->cas_high = (uint8_t)(cas >> CAS_BITS);
     }

@@ -151,6 +151,7 @@ static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t u
     char *p = (char *)(it + 1);
 
     shard_must_be_entered(s);
+    debug_must(cas <= ITEM_NARROW_CAS_MAX);
     it->cas_len = cas << LEN_BITS | (value_len & LEN_MASK);
     atomic_store_explicit(&it->used,
                           now_s << USED_CONST_BITS | (flags << USED_CAS_BITS & USED_CONST) |
