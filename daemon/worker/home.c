@@ -153,13 +153,15 @@ static bool wants_upkeep(const struct home *h)
 /* False: it wants none. */
 static bool upkeep(struct home *h)
 {
+    const usec_t rests_us = h->shard->prefix_rests_us;
+
     if (!shard_wants_work(h->shard)) {
         h->has_upkeep = false;
         h->retry_ms = RETRY_FIRST_MS;
         return false;
     }
     maintain(h);
-    if (h->has_upkeep || shard_prefix_goes_on(h->shard)) {
+    if (h->has_upkeep || h->shard->prefix_rests_us != rests_us) {
         h->retry_ms = RETRY_FIRST_MS;
     }
     if (!h->has_upkeep && wants_upkeep(h)) {

@@ -108,6 +108,7 @@ static enum outcome take_segment(struct body *b, bool may_wait)
     enum outcome out = OUT_MISS;
     segment_t n = 0;
     bool has_section = rcu_is_reading();
+    bool has_settled = false;
 
     if (w != NULL && w->memory != NULL && w->memory != &s->memory) {
         line_leave(w); /* the slot has moved */
@@ -131,8 +132,9 @@ static enum outcome take_segment(struct body *b, bool may_wait)
         is_behind = w != NULL && w->memory != NULL && line_is_behind(&s->memory, w);
         shard_leave(s);
         shard_after_leave(s);
-        if (!has_section && room_settle() && out == OUT_WAIT) {
-            out = OUT_MISS; /* what it would wait for has been released */
+        if (!has_section && room_settle() && out == OUT_WAIT && !has_settled) {
+            has_settled = true;
+            out = OUT_MISS; /* what it would wait for may have been released */
             continue;
         }
         if (!is_behind && (out == OUT_NO_MEMORY || out == OUT_WAIT)) {

@@ -192,13 +192,21 @@ static enum outcome drop_due(struct load *l, msec_t now)
 }
 
 /*
- * Where nothing may be evicted, a value that is larger than what is left is not begun: it would
- * take this from clients for a while, and be dropped.
+ * Where nothing may be evicted, a value that takes more segments than its new shard can have is
+ * not begun: it would take them from clients for a while, and be dropped.
  */
-static bool may_fit(const struct load *l)
+static bool may_fit(const struct load *l, const struct item *it)
 {
-    return memory_evicts(&l->to->memory) ||
-           budget_left_soon(&l->c->engine->budget) >= (int64_t)l->len;
+    const struct memory *m = &l->to->memory;
+    uint32_t segments;
+
+    if (memory_evicts(m) || !item_is_large(it)) {
+        return true;
+    }
+    shard_enter(l->to);
+    segments = arena_avail(&m->arena) + memory_waiting(m);
+    shard_leave(l->to);
+    return segments >= item_large(it)->segments + ROOM_RESERVE;
 }
 
 /* The part of a try that is one section. True: the value was pinned. */
@@ -219,7 +227,7 @@ static bool begin_load(struct load *l, enum outcome *out)
     }
     l->len = item_len(it);
     *out = OUT_WAIT;
-    if (!may_fit(l)) {
+    if (!may_fit(l, it)) {
         l->c->state = CARRY_NO_ROOM;
         return false;
     }

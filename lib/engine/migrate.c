@@ -516,7 +516,7 @@ enum mf_err move_run(struct move *m)
     if (err == MF_OK && !is_cancelled(m)) {
         err = carry_plan(m);
     }
-    if (err == MF_OK && m->has_waiting) {
+    if (err == MF_OK && m->has_waiting && !is_cancelled(m)) {
         err = MF_ENOMEM;
     }
     atomic_store_explicit(&m->engine->group.has_move, false, memory_order_relaxed);

@@ -78,8 +78,11 @@ struct segment {
     uint8_t is_small : 1;  /* first of a unit: the system is to use no huge pages in it */
     uint8_t is_passed : 1; /* in a chain: was searched, see shard_note_place() */
     uint8_t is_dated : 1;  /* anchor of a run: else the stamp of the run before it counts */
-    /* Being given back, as the first of its unit: the system is told for the whole unit. */
-    uint8_t asks_small : 1;
+    /*
+     * Being given back, as the first of its unit: the system is told for the whole unit. Read
+     * outside the shard, so no bit beside others.
+     */
+    uint8_t asks_small;
 } MF_LINE_ALIGNED;
 
 /*

@@ -42,6 +42,9 @@ bool room_settle_slowly(void)
     lock_take(m->lock);
     room_release(m);
     lock_give(m->lock);
+    if (budget_retired(m->arena.budget) > 0) {
+        grace_ask(m->arena.grace, GRACE_HURRY); /* only the reclaimer frees an index, say */
+    }
     return true;
 }
 

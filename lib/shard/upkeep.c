@@ -14,6 +14,9 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 
+/* After a rest this long the walk for flushed prefixes runs for a slice, earned or not. */
+#define PREFIX_REST_MOST_US 1000000
+
 /* ---- resizing the index ------------------------------------------------------------------ */
 
 /*
@@ -426,6 +429,9 @@ static usec_t clean_us(const struct shard *s, const struct cycle_config *cfg, us
 
     if (shard_prefixes_are_full(s)) {
         return max_us; /* commands wait for it */
+    }
+    if (now_us - s->prefix_rests_us >= PREFIX_REST_MOST_US) {
+        return BUDGET_slice_us; /* with many shards a second may not earn a slice */
     }
     earned = cycle_earned(cfg, now_us - s->prefix_rests_us);
     return earned < BUDGET_slice_us ? 0 : earned < max_us ? earned : max_us;
