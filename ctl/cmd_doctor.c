@@ -92,9 +92,8 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
     }
     json_end(&j, '[');
     if (!c->options.json) {
-        fprintf(c->out, "%s%u of %u things looked at are well",
-                count[ADVICE_GIVEN] > 0 ? "\n" : "", count[ADVICE_WELL],
-                count[ADVICE_WELL] + count[ADVICE_GIVEN]);
+        fprintf(c->out, "%s%u of %u checks passed", count[ADVICE_GIVEN] > 0 ? "\n" : "",
+                count[ADVICE_WELL], count[ADVICE_WELL] + count[ADVICE_GIVEN]);
         if (count[ADVICE_UNKNOWN] > 0) {
             fprintf(c->out, "; %u cannot be seen from here", count[ADVICE_UNKNOWN]);
         }

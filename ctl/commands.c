@@ -55,7 +55,8 @@ void describe_help(FILE *out)
         }
     }
     fputs("\nExit status: 0 done; 1 the answer is no, or there is something to do; 2 misused;\n"
-          "3 no connection, or silence; 4 refused; 5 not an answer; 6 this machine failed.\n",
+          "3 no connection, or silence; 4 refused; 5 not an answer; 6 this machine failed;\n"
+          "check: also 65 not a snapshot; 66 not readable.\n",
           out);
 }
 

@@ -80,8 +80,8 @@ int main(int argc, char **argv)
     (void)setlocale(LC_CTYPE, "");
     c.is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     if (argc > WORDS_MAX) {
-        fprintf(stderr, "mayflyctl: %d words or more\n", WORDS_MAX);
-        return CTL_USAGE;
+        fprintf(stderr, "%s: %d words or more\n", program_invocation_short_name, WORDS_MAX);
+        return is_check ? EX_USAGE : CTL_USAGE;
     }
     if (is_check) {
         line.word[line.count++] = span_str("check");

@@ -29,7 +29,10 @@ struct option_giver {
  */
 MF_PRINTF(3, 4) int option_complain(struct option_giver *g, int status, const char *fmt, ...);
 
-/* " (did you mean ...?)", or nothing, for a name that is unknown. Fills text. Context: main. */
+/*
+ * " (did you mean ...?)", or " (see mayflyd --help)", for a name that is unknown. Fills text.
+ * Context: main.
+ */
 const char *option_hint(const char *given, size_t len, char *text);
 
 /*

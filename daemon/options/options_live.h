@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Options of a running server: found by name, shown as a user types them, changed. The words
- * and ranges are those of the rows, so whoever reads options from elsewhere than the command
- * line uses this.
+ * and ranges are those of the rows, so code that reads options from elsewhere than the
+ * command line uses this.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_LIVE_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_LIVE_H

@@ -125,7 +125,7 @@ bool upgrade_has_items(const char *memory)
     return asked == NULL || strcmp(asked, memory) == 0;
 }
 
-/* Nobody but an operator brings this about, and each time he is told. */
+/* Only an operator causes this, and is told each time. */
 static MF_PRINTF(2, 3) void refuse_upgrade(struct server *s, const char *fmt, ...)
 {
     char why[PATH_MAX + 256];
@@ -290,7 +290,7 @@ static void on_lull(uv_timer_t *timer)
     }
 }
 
-/* Who is amid a large value would hold all others up once the server stops. */
+/* A client in the middle of a large value would delay all others once the server stops. */
 static void begin_upgrade(struct server *s)
 {
     handover_tell(&s->crew.handover, HANDOVER_UNDER_WAY, NULL);

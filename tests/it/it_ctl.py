@@ -472,7 +472,7 @@ def test_doctor():
         given, _ = doctor(d)
         assert set(given) - OF_HOST == {"evictions", "too_large"}, given
         text = run(*of(d), "doctor", status=NO).decode()
-        assert "* evictions are many against stores\n    fact:  " in text and "\n    to do: raise" in text
+        assert "* many evictions compared with stores\n    fact:  " in text and "\n    to do: raise" in text
     with Daemon("-t", "1", "-l", "0.0.0.0", tcp=True) as d:
         assert "0.0.0.0" in doctor(d)[0]["open_door"]
     with Daemon("-t", "1", "-p", "-1", "-o", "listen_both") as d:      # on loopback, as -l is not given
