@@ -315,6 +315,15 @@ class Daemon:
                 return False
         wait_for(comes_in, "the operator is served")
 
+    def says(self, text):
+        """True once this is in the log, which a thread of its own writes."""
+        def is_there():
+            return text in self.log()
+        try:
+            return wait_for(is_there, text)
+        except AssertionError:
+            raise AssertionError("%s is not in the log:\n%s" % (text, self.log())) from None
+
     def log(self):
         with open(self.log_path, errors="replace") as f:
             return f.read()

@@ -471,7 +471,7 @@ def test_texts():
             assert c.ask(b"config set hz 30 replicaof %s replica_password_file \"/a b\"" % typed) == b"OK", typed
             assert value_of(c, "replicaof") == "" and value_of(c, "replica_password_file") == '/a b'
             assert c.stats(b"settings")["replicaof"] == "NULL"
-        assert "replicaof is unset now" in d.log(), d.log()
+        assert d.says("replicaof is unset now")
         for typed, why in ((b"h", b"the port is missing (HOST PORT)"), (b"h 0", b"the port is not a number from 1 to 65535"),
                            (b"x" * 256 + b" 1", b"the host is longer than 255 bytes")):
             assert c.ask(b"config set hz 40 replicaof " + typed).endswith(b"is not an address: " + why), typed

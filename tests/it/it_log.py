@@ -235,7 +235,7 @@ def test_the_journal_gets_fields():
             assert d.stop() == 0
         with Daemon("--log", "/nonexistent/socket") as d:
             wait_for(lambda: "server, is ready: mayflyd " in d.log(), "it is logged")
-            assert "no journal at /nonexistent/socket" in d.log()
+            assert d.says("no journal at /nonexistent/socket")
 
 
 # ---- a file, and lines of JSON --------------------------------------------------------------------

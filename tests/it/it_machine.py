@@ -99,7 +99,7 @@ def test_a_share_of_the_control_group():
         with Daemon("-m", "80%", env=m.env, control=True) as d, d.operator() as c:
             assert limit(c) == share(80, 400) and given(c, "memory_limit") == "80%"
             assert int(c.stats(b"settings")["maxbytes"]) == share(80, 400) * MIB
-            assert "memory-limit = 80% is 272 megabytes (80% of the 400 megabytes of the control group" in d.log()
+            assert d.says("memory-limit = 80% is 272 megabytes (80% of the 400 megabytes of the control group")
             assert "the system may kill it" not in d.log()
         m.put("proc/self/cgroup", "4:memory:/pod/cache\n0::/\n")
         m.put("sys/fs/cgroup/memory/pod/cache/memory.limit_in_bytes", "%d\n" % (300 * MIB))
@@ -113,7 +113,7 @@ def test_a_share_of_the_machine():
             m.memory(max_)
             with Daemon("-o", "maxmemory=50%", env=m.env) as d, d.client() as c:
                 assert limit(c) == share(50, 1024)
-                assert "of the machine" in d.log()
+                assert d.says("of the machine")
         with Daemon("-m", "50%", "-o", "read_buf_mem_limit=100", env=m.env) as d, d.client() as c:
             assert limit(c) == 512 - 100 - 24
 
@@ -230,7 +230,7 @@ def test_threads_by_affinity():
     with machine() as m:
         with Daemon("-t", "auto", env=m.env, control=True) as d, d.operator() as c:
             assert threads(c) == c.stat("threads") == len(CPUS) and given(c, "threads") == "auto"
-            assert "threads = auto is %d" % len(CPUS) in d.log()
+            assert d.says("threads = auto is %d" % len(CPUS))
             assert config(c, "set worker_cpus %d" % CPUS[-1]) == b"OK"
             wait_for(lambda: threads(c) == 1, "there are no more than CPUs of worker_cpus")
         with Daemon("-t", "auto", env=m.env, before=on_one_cpu) as d, d.client() as c:

@@ -122,7 +122,7 @@ def test_items_come_back_again_and_again():
                 seen = dump(o, keys)
                 # However a stop is asked for. Two of them are within a second.
                 assert d.stop((signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)[i % 3]) == 0
-                assert "has what there is for the next start" in d.log(), d.log()
+                assert d.says("has what there is for the next start")
 
 
 def test_what_ended_meanwhile_does_not_come_back():
@@ -241,7 +241,7 @@ def test_files_that_are_not_to_be_used():
     def refuses(status, text):
         with k.daemon(wait=False) as d:
             assert d.process.wait(mayfly.PATIENCE) == status, d.log()
-            assert text in d.log(), d.log()
+            assert d.says(text)
     with kept() as k:
         with open(k.file + ".meta", "w"):
             pass
@@ -376,7 +376,7 @@ def test_what_belongs_to_another_is_not_used():
         os.chown(k.file, 65534, 65534)
         with k.daemon(wait=False) as d:
             assert d.process.wait(mayfly.PATIENCE) == 73
-            assert "belongs to another user" in d.log(), d.log()
+            assert d.says("belongs to another user")
         os.chown(k.file, 0, 0)
         os.chmod(k.file, 0o666)
         with k.daemon():
@@ -388,7 +388,7 @@ def test_long_files_that_are_not_allowed():
         resource.setrlimit(resource.RLIMIT_FSIZE, (100 * MIB, 100 * MIB))
     with kept() as k, k.daemon(before=limit, wait=False) as d:
         assert d.process.wait(mayfly.PATIENCE) == NO_ROOM
-        assert "files may have 100 MiB at most (ulimit -f)" in d.log(), d.log()
+        assert d.says("files may have 100 MiB at most (ulimit -f)")
 
 
 def booted(path):
@@ -478,7 +478,7 @@ def test_a_full_file_system_ends_nothing():
                     while True:
                         f.write(b"x" * 4096)
             assert d.stop() == 0
-            assert "has what there is for the next start" in d.log(), d.log()
+            assert d.says("has what there is for the next start")
 
 
 def test_a_file_that_is_cut_ends_the_server_with_a_line():
@@ -488,7 +488,7 @@ def test_a_file_that_is_cut_ends_the_server_with_a_line():
             os.truncate(k.file, 0)
             o.send(b"get a\r\n")
             assert d.process.wait(mayfly.PATIENCE) == CUT, d.log()
-            assert "memory, %s has lost pages that are in use" % k.file in d.log(), d.log()
+            assert d.says("memory, %s has lost pages that are in use" % k.file)
         with k.daemon() as d, d.operator() as o:
             assert_cold(o, "new")
 
@@ -522,7 +522,7 @@ def test_whoever_meets_the_end_of_a_cut_file_says_so():
                         for i in range(20000):
                             o.send(pattern % i)
                 ends(d)
-                assert "has lost pages that are in use" in d.log(), d.log()
+                assert d.says("has lost pages that are in use")
             os.unlink(k.file)
         told, log = os.pipe()
         with open(told, "rb", buffering=0) as told, open(log, "wb", buffering=0) as log:

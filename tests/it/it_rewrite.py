@@ -91,7 +91,7 @@ def test_the_next_start_has_the_same_values():
             assert answer(c, b"config reset *") == ["OK"] and values(c) == before
             assert answer(c, b"config reload") == ["OK"] and values(c) == before
             wait_for(lambda: "options, read again (0 changed)" in d.log(), "nothing is new")
-            assert "options, wrote hz = 33 (%s:2)" % path in d.log(), d.log()
+            assert d.says("options, wrote hz = 33 (%s:2)" % path)
             # And once more, below the same mark.
             change(c, hotkeys=100)
             assert answer(c, b"config rewrite") == ["OK"]

@@ -115,7 +115,7 @@ def test_memory_that_the_system_does_not_promise():
 def test_what_cannot_be_held_is_refused():
     with Daemon("-m", "1048576", "-t", "4", wait=False) as d:
         assert d.process.wait(mayfly.PATIENCE) == os.EX_USAGE
-        assert "-m 1048576 needs 32 threads or more" in d.log()
+        assert d.says("-m 1048576 needs 32 threads or more")
     with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
         assert c.ask(b"cache_memlimit 8192") == b"OK"
         assert c.ask(b"cache_memlimit 8193").startswith(b"MEMLIMIT_ADJUST_FAILED")

@@ -141,7 +141,7 @@ def test_a_second_signal_cuts_the_stop_short():
         d.process.send_signal(signal.SIGINT)
         d.process.send_signal(signal.SIGCONT)
         assert d.process.wait(mayfly.PATIENCE) == 0
-        assert "is stopping (" in d.log() and "is stopping at once (" in d.log(), d.log()
+        assert d.says("is stopping (") and d.says("is stopping at once (")
         for s in stalled:
             s.close()
 

@@ -842,7 +842,7 @@ def test_bad_files_end_the_start():
         d = Server(chain=chain, key=key, options=options, wait=False)
         try:
             assert d.process.wait(mayfly.PATIENCE) == 64, (chain, key, options, d.log())
-            assert message in d.log(), (message, d.log())
+            assert d.says(message)
         finally:
             d.kill()
 
