@@ -309,7 +309,7 @@ static enum advice_state see_cgroup(const struct look *l)
     }
     return advise_if(
         l, most < needed,
-        "memory.max is %s; -m is %s, and with what stands beside it the process may take %s",
+        "memory.max is %s; -m is %s, and with what is beside it the process may take %s",
         bytes(a, most), bytes(b, limit), bytes(c, needed));
 }
 

@@ -31,7 +31,7 @@ struct examined {
     uint64_t bytes;                 /* up to the damage, or all */
     uint64_t blocks[EXAMINE_KINDS]; /* whole ones */
     uint64_t packed;                /* of them */
-    uint64_t stored_bytes;          /* of what blocks hold, as it stands in the file */
+    uint64_t stored_bytes;          /* of what blocks hold, as it is in the file */
     uint64_t raw_bytes;             /* and unpacked */
     uint64_t items;                 /* whole ones, due or not */
     uint64_t in_parts;              /* of them: in several blocks */

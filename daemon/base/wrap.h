@@ -11,7 +11,7 @@
 struct wrap {
     FILE *out; /* [borrowed] */
     size_t width;
-    size_t column;      /* where the line stands; 0: at its beginning */
+    size_t column;      /* of the next character; 0: the line is empty */
     size_t indent;      /* blanks at the beginning of each line */
     const char *prefix; /* [borrowed] instead of blanks; NULL: none */
 };

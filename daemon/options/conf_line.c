@@ -229,7 +229,7 @@ static enum conf_edit result(bool is_done)
     return is_done ? CONF_EDITED : CONF_EDIT_NO_MEMORY;
 }
 
-/* What stands before and behind a value, quotes included. */
+/* The text before and after a value, quotes included. */
 static void split_line(struct span text, const struct conf_line *line, struct span *before,
                        struct span *after)
 {

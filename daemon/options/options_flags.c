@@ -296,7 +296,7 @@ struct flags_walk {
     enum flags_result result;
 };
 
-/* Take a flag that stands in this word, by its code. False: do not go on. */
+/* Take a flag of this word, by its code. False: do not go on. */
 typedef bool (*flag_fn)(struct flags_walk *w, int code, const char *word);
 
 /* False: no memory. */
@@ -312,7 +312,7 @@ static bool flags_each(struct flags_walk *w, int argc, char **argv, flag_fn take
     while (goes_on) {
         const int first = optind > 0 ? optind : 1;
         if (w->words != NULL && first >= argc) {
-            break; /* behind a "--" getopt_long() would start again there */
+            break; /* after a "--" getopt_long() would start again there */
         }
         const int found = getopt_long(argc, argv, letters, w->flags.longs, NULL);
         const int code = found != -1 ? found : LONG_WORD;

@@ -28,7 +28,7 @@ void carry_end_period(const struct carry *c);
 
 /*
  * Give what is free back, so that another shard may take it. A shard that keeps slots keeps
- * what it wants free, or whoever stores in it would evict; one that is left altogether keeps
+ * what it wants free, or stores in it would evict; one that is left altogether keeps
  * nothing. True when something waits.
  */
 bool carry_give_back(struct carry *c);

@@ -57,7 +57,7 @@ struct keylog {
     bool is_all_read; /* and was put */
     uint64_t epoch;
     uint64_t mark_put, mark_ticket; /* once so many blocks are in it, so are these tickets */
-    uint64_t hurry_put;             /* the first so many blocks wait for no others */
+    uint64_t hurry_put;             /* this number of blocks, the first, wait for no others */
     struct keylog_info info;
 };
 

@@ -94,7 +94,7 @@ static uint32_t rest_of_page(uint64_t from)
     return SNAP_BLOCK_BYTES + (used != 0 ? (uint32_t)(NEWFILE_ALIGN - used) : 0);
 }
 
-/* The block, which begins so many bytes after the end of the file, notes what is durable. */
+/* The block, which begins at this offset after the end of the file, notes what is durable. */
 static struct snap_block marked(const struct logfile *f, const struct snap_block *b, size_t at)
 {
     uint64_t unsynced = f->file.bytes + at - f->synced;

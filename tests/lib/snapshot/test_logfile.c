@@ -133,7 +133,7 @@ TEST(long_blocks_go_past_the_memory_of_the_system)
     end(&f);
 }
 
-/* Blocks of so many bytes of keys, in rooms that follow each other. */
+/* Blocks of this size in bytes, with keys, in rooms that follow each other. */
 static void begin_run(struct logfile_block *blocks, unsigned n, const uint32_t *bytes)
 {
     char *rooms = mem_alloc_aligned(n * LOGFILE_ROOM_BYTES, NEWFILE_ALIGN);
