@@ -67,6 +67,11 @@ void rcu_unregister(void)
     urcu_memb_unregister_thread();
 }
 
+bool rcu_is_registered(void)
+{
+    return self.sections != NULL;
+}
+
 static bool is_any_inside(void)
 {
     for (const struct reader *r = readers; r != NULL; r = r->next) {

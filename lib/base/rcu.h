@@ -39,9 +39,15 @@ extern _Atomic int rcu_tsan_word; /* only its address is used */
 #define rcu_tsan_acquire() ((void)0)
 #endif
 
-/* Every thread that reads calls each of these once. Context: any thread, outside a section. */
+/*
+ * A thread reads between these two only: no grace period waits for the sections of others.
+ * Context: any thread, outside a section.
+ */
 void rcu_register(void);
 void rcu_unregister(void);
+
+/* Is the calling thread between them? Context: any thread. */
+bool rcu_is_registered(void);
 
 /*
  * Open a section. The fence makes it seen before the section reads anything: else it might pass
@@ -51,6 +57,7 @@ void rcu_unregister(void);
  */
 static inline void rcu_begin(void)
 {
+    debug_must(rcu_is_registered());
     debug_must(!urcu_memb_read_ongoing());
     urcu_memb_read_lock();
 #ifndef MAYFLY_TSAN

@@ -155,6 +155,7 @@ void engine_prefix_finish(struct engine *e)
     if (set_of(e) == NULL) {
         return;
     }
+    rcu_register(); /* the reclaimer frees sets that it has settled meanwhile */
     for (uint32_t i = 0; i < e->shard_count; i++) {
         struct shard *s = e->shards[i];
         bool has_more;
@@ -167,6 +168,7 @@ void engine_prefix_finish(struct engine *e)
             rcu_end();
         } while (has_more);
     }
+    rcu_unregister();
     pthread_mutex_lock(&e->flush_lock); /* the reclaimer may have it */
     publish(e, NULL);
     end_if_none(e);

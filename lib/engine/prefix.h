@@ -34,8 +34,8 @@ uint64_t engine_prefix_newest(const struct engine *e);
 bool engine_prefix_settle(struct engine *e);
 
 /*
- * Unlink all that was flushed, at once: nobody else uses the engine any more. Context: main,
- * outside a section.
+ * Unlink all that was flushed, at once: only the reclaimer uses the engine beside the caller.
+ * Context: main, which is not registered as a reader.
  */
 void engine_prefix_finish(struct engine *e);
 
