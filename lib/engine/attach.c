@@ -609,12 +609,14 @@ static bool are_in_one_shard(struct attach *a, const struct engine *e)
     while (slot < ROUTE_SLOTS && !is_between(a->head, slot)) {
         slot++;
     }
+    rcu_register();
     while (slot < ROUTE_SLOTS && p.shard < e->shard_count) {
         x.shard = e->shards[p.shard];
         rcu_begin();
         position_step_all(&p, x.shard, look_for_another, &x);
         rcu_end();
     }
+    rcu_unregister();
     return !x.has_twice || no(a, "two shards have the same key");
 }
 

@@ -103,8 +103,9 @@ struct engine {
     /* under flush_lock: one flush, change of the limit or further shard at a time */
     pthread_mutex_t
         flush_lock;    /* shards are entered, and streams_lock taken, while it is held */
-    uint64_t flush_id; /* flush commands so far */
-    _Atomic uint64_t prefix_id; /* flushes of a prefix so far */
+    uint64_t flush_id; /* number of flush commands */
+    _Atomic uint64_t prefix_id; /* number of flushes of a prefix */
+    _Atomic uint32_t prefixes;  /* number of those in group.prefixes */
     /* what streams share (stream.h) */
     pthread_mutex_t streams_lock; /* only shards are entered while it is held */
     uint32_t streams;             /* under streams_lock: that there are */

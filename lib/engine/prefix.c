@@ -51,6 +51,7 @@ static void publish(struct engine *e, struct prefixes *next)
     struct prefixes *old = set_of(e);
 
     atomic_store_explicit(&e->group.prefixes, next, memory_order_release);
+    atomic_store_explicit(&e->prefixes, count_of(next), memory_order_relaxed);
     if (old != NULL) {
         reclaim_push(e->reclaimer, &old->retired);
     }
@@ -247,13 +248,7 @@ enum outcome engine_flush_prefix(struct engine *e, struct span prefix)
 
 uint32_t engine_prefixes(const struct engine *e)
 {
-    uint32_t n;
-
-    must_not_be_reading();
-    rcu_begin();
-    n = count_of(atomic_load_explicit(&e->group.prefixes, memory_order_acquire));
-    rcu_end();
-    return n;
+    return atomic_load_explicit(&e->prefixes, memory_order_relaxed);
 }
 
 uint64_t engine_prefix_newest(const struct engine *e)

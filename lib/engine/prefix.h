@@ -21,7 +21,7 @@ struct engine;
  */
 enum outcome engine_flush_prefix(struct engine *e, struct span prefix);
 
-/* How many prefixes are being flushed. Context: any registered thread, outside a section. */
+/* Number of prefixes being flushed. Context: any thread. */
 uint32_t engine_prefixes(const struct engine *e);
 
 /* Flushes of prefixes so far, for who wants to know whether there was another. */
