@@ -324,6 +324,24 @@ void fixture_set(struct fixture *f, const char *key, size_t len)
     fixture_set_until(f, key, len, MSEC_NEVER);
 }
 
+unsigned fixture_fill_up(struct fixture *f, const char *prefix, size_t len)
+{
+    unsigned holes = 0;
+    unsigned n = 0;
+
+    while (fixture_try(f, fixture_key(prefix, n), len, 0) == OUT_STORED) {
+        n++;
+        if (n % 4 == 0 && fixture_try(f, fixture_key("hole-", holes), len, 0) == OUT_STORED) {
+            holes++;
+        }
+    }
+    while (holes > 0) {
+        ck_assert_int_eq(fixture_delete(f, fixture_key("hole-", --holes)), OUT_DELETED);
+    }
+    fixture_settle(f);
+    return n;
+}
+
 void fixture_flush(struct fixture *f, msec_t at)
 {
     ck_assert_int_eq(engine_flush(&f->engine, at, fixture_now(f), false), OUT_OK);

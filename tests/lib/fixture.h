@@ -21,6 +21,9 @@
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
 
+/* Bytes to add to an engine's budget: more than any limit, so that nothing has room beyond holes. */
+#define LIMIT_TAKEN (INT64_C(1) << 40)
+
 struct fixture {
     struct engine engine;
     struct shard *shard; /* the first one */
@@ -92,6 +95,12 @@ void fixture_set_until(struct fixture *f, const char *key, size_t len, msec_t de
 
 /* The same, but NO_MEMORY is allowed too. */
 enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t deadline);
+
+/*
+ * Store values of `len` bytes as keys prefix0, prefix1 ... until there is no room; then there are
+ * holes of that size among them. Returns their number.
+ */
+unsigned fixture_fill_up(struct fixture *f, const char *prefix, size_t len);
 
 /* Flush everything at an instant (at once if that is not later than now), without waiting. */
 void fixture_flush(struct fixture *f, msec_t at);

@@ -441,9 +441,6 @@ TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
     fixture_stop(&f);
 }
 
-/* Bytes, more than the limit of any engine here. */
-#define LIMIT_TAKEN (INT64_C(1) << 40)
-
 /* Where nothing may be evicted an item may find no room. The move ends, and can go on later. */
 TEST(a_move_without_room_ends_and_can_go_on)
 {
