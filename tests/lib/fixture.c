@@ -100,18 +100,30 @@ msec_t fixture_now(const struct fixture *f)
     return clock_now(&f->engine.clock);
 }
 
+/* Retired like any object, so that its release says that all before it were released. */
+struct turn {
+    struct retired retired;
+    atomic_bool is_over;
+};
+
+static void end_turn(struct retired *r)
+{
+    struct turn *t = (struct turn *)r; /* its first member */
+
+    atomic_store(&t->is_over, true);
+}
+
 void fixture_grace(struct fixture *f)
 {
-    struct grace *g = reclaim_grace(f->engine.reclaimer);
-    uint32_t stamp;
+    struct turn turn = {.retired.fn = end_turn};
 
     if (!f->has_thread) {
         reclaim_run_once(f->engine.reclaimer);
         return;
     }
-    stamp = grace_stamp(g);
-    while (!grace_is_over(g, stamp)) {
-        grace_ask(g, GRACE_HURRY);
+    reclaim_push(f->engine.reclaimer, &turn.retired);
+    while (!atomic_load(&turn.is_over)) {
+        grace_ask(reclaim_grace(f->engine.reclaimer), GRACE_HURRY);
         (void)sched_yield();
     }
 }
