@@ -61,6 +61,9 @@ static const char *unit_of(const char *name)
     return NULL;
 }
 
+/* Of the tables. */
+enum figure_kind { NONE, GAUGE, COUNTER };
+
 enum family_type { TYPE_GAUGE, TYPE_COUNTER, TYPE_HISTOGRAM };
 
 /* base: without _total. */
@@ -173,8 +176,6 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
 
 struct process_figures {
     double start_s, cpu_s, resident_bytes, virtual_bytes, open_fds, max_fds;
-    double limit_bytes, conn_limit, is_accepting, prefixes;
-    double workers, workers_wanted, workers_created, workers_leaving, conns_moving;
 };
 
 static double seconds_of(const struct timeval *t)
@@ -235,20 +236,10 @@ static void read_process(const struct crew *crew, struct process_figures *p)
     }
     read_memory(p);
     p->open_fds = count_open_fds();
-    p->limit_bytes = (double)budget_limit(&e->budget);
-    p->conn_limit = setting_get(crew->settings, conn_limit);
-    p->workers = roster_active(&crew->roster);
-    p->workers_wanted = setting_get(crew->settings, threads);
-    p->workers_created = roster_created(&crew->roster);
-    p->conns_moving = roster_conns_moving(&crew->roster);
-    p->workers_leaving = roster_leaving(&crew->roster);
-    p->prefixes = engine_prefixes(&crew->engine);
-    p->is_accepting = atomic_load(&crew->is_accepting) ? 1 : 0;
 }
 
 static void put_process(struct writer *w, const struct crew *crew)
 {
-    enum { GAUGE, COUNTER };
     struct process_figures figures;
     const struct process_figures *p = &figures;
 
@@ -284,67 +275,55 @@ static void put_shards(struct writer *w, const struct crew *crew)
     mem_free(infos);
 }
 
-/* ---- the snapshot ------------------------------------------------------------------------ */
+/* ---- tables that stats has as well ------------------------------------------------------- */
+
+static void put_figure(struct writer *w, const char *name, enum figure_kind kind, double value,
+                       const char *help)
+{
+    char base[NAME_MAX_BYTES];
+    double scale;
+
+    if (kind != NONE) {
+        scale = name_metric(name, base);
+        put_head(w, base, kind == COUNTER ? TYPE_COUNTER : TYPE_GAUGE, help);
+        put_sample(w, NULL, 0, value * scale);
+    }
+}
+
+#define PUT_ROW(name, unit, form, shown, kind, value, help)                                    \
+    put_figure(w, name, kind, (double)(value), help);
 
 static void put_persistence(struct writer *w, struct crew *crew)
 {
-    enum { NONE, GAUGE, COUNTER };
     struct snapshots_info info;
     const struct snapshots_info *i = &info;
     struct exports_info exports;
     const struct exports_info *x = &exports;
     const struct attach *a = &crew->attach;
-    char base[NAME_MAX_BYTES];
-    double scale;
 
     snapshots_look(&crew->snapshots, &info);
     exports_look(&crew->exports, &exports);
-#define PERSISTENCE(name, unit, form, shown, kind, value, help)                                \
-    if (kind != NONE) {                                                                        \
-        scale = name_metric(name, base);                                                       \
-        put_head(w, base, kind == COUNTER ? TYPE_COUNTER : TYPE_GAUGE, help);                  \
-        put_sample(w, NULL, 0, (double)(value)*scale);                                         \
-    }
+#define PERSISTENCE_AS PUT_ROW
 #include "daemon/base/persistence.def"
 }
 
-/* ---- replication ------------------------------------------------------------------------- */
-
-static void put_replication(struct writer *w, struct crew *crew)
+static void put_replication(struct writer *w, struct crew *crew, const uint64_t *sum)
 {
-    enum { NONE, GAUGE, COUNTER };
     struct repl_info info;
     const struct repl_info *i = &info;
-    char base[NAME_MAX_BYTES];
-    double scale;
 
     replication_look(&crew->replication, &info);
-#define REPLICATION(name, unit, form, shown, kind, value, help)                                \
-    if (kind != NONE) {                                                                        \
-        scale = name_metric(name, base);                                                       \
-        put_head(w, base, kind == COUNTER ? TYPE_COUNTER : TYPE_GAUGE, help);                  \
-        put_sample(w, NULL, 0, (double)(value)*scale);                                         \
-    }
+#define REPLICATION_AS PUT_ROW
 #include "daemon/base/replication.def"
 }
 
-/* ---- moves ------------------------------------------------------------------------------- */
-
 static void put_moves(struct writer *w, struct crew *crew)
 {
-    enum { NONE, GAUGE };
     struct moving_info info;
     const struct moving_info *i = &info;
-    char base[NAME_MAX_BYTES];
-    double scale;
 
     moving_look(crew, &info);
-#define MOVES(name, unit, form, shown, kind, value, help)                                      \
-    if (kind != NONE) {                                                                        \
-        scale = name_metric(name, base);                                                       \
-        put_head(w, base, TYPE_GAUGE, help);                                                   \
-        put_sample(w, NULL, 0, (double)(value)*scale);                                         \
-    }
+#define MOVES_AS PUT_ROW
 #include "daemon/base/moves.def"
 }
 
@@ -440,7 +419,7 @@ bool metrics_compose(struct crew *crew, enum metrics_format format, struct buf *
     }
     put_shards(&w, crew);
     put_persistence(&w, crew);
-    put_replication(&w, crew);
+    put_replication(&w, crew, sums.all);
     put_moves(&w, crew);
     put_latencies(&w, crew);
     if (format == METRICS_OPEN) {

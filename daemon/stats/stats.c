@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sub-commands of `stats`: a table from name to handler. Sections that can be answered at
- * once are in stats_general.c, stats_items.c and stats_expire.c; those that ask other workers
+ * once are in stats_general.c, stats_tables.c and stats_latency.c; those that ask other workers
  * or walk over items are in stats_conns.c, stats_detail.c and stats_sizes.c.
  */
 #include "daemon/stats/stats.h"
@@ -16,7 +16,6 @@
 #include "daemon/stats/stats_sizes.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "proto/reply.h"
 #include "proto/request.h"
@@ -104,71 +103,15 @@ static enum stats_result do_sizes_disable(const struct ask *a)
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
-static enum stats_result section(const struct ask *a,
-                                 void (*fn)(struct worker *w, struct stats_out *o))
+typedef void (*section_fn)(struct worker *w, struct stats_out *o);
+
+static enum stats_result section(const struct ask *a, section_fn fn)
 {
     struct stats_out o = stats_out_to(a->out);
     size_t start = buf_len(a->out);
 
     fn(a->w, &o);
     return stats_out_end(&o, start) ? STATS_DONE : STATS_NO_MEMORY;
-}
-
-static enum stats_result do_general(const struct ask *a)
-{
-    return section(a, stats_general);
-}
-
-static enum stats_result do_settings(const struct ask *a)
-{
-    return section(a, stats_settings);
-}
-
-static void put_budgets(struct worker *w, struct stats_out *o)
-{
-    (void)w;
-#define BUDGET(name, value, unit, text) stats_put_u64(o, #name, BUDGET_##name);
-#include "lib/base/budgets.def"
-}
-
-static enum stats_result do_budgets(const struct ask *a)
-{
-    return section(a, put_budgets);
-}
-
-static enum stats_result do_items(const struct ask *a)
-{
-    return section(a, stats_items);
-}
-
-static enum stats_result do_slabs(const struct ask *a)
-{
-    return section(a, stats_slabs);
-}
-
-static enum stats_result do_expire(const struct ask *a)
-{
-    return section(a, stats_expire);
-}
-
-static enum stats_result do_shards(const struct ask *a)
-{
-    return section(a, stats_shards);
-}
-
-static enum stats_result do_persistence(const struct ask *a)
-{
-    return section(a, stats_persistence);
-}
-
-static enum stats_result do_moves(const struct ask *a)
-{
-    return section(a, stats_moves);
-}
-
-static enum stats_result do_replication(const struct ask *a)
-{
-    return section(a, stats_replication);
 }
 
 static enum stats_result do_latency(const struct ask *a)
@@ -230,28 +173,30 @@ enum {
 
 static const struct {
     const char *name;
-    enum stats_result (*fn)(const struct ask *a);
     uint8_t needs; /* 0 would be forgotten: taken as NEED_ADMIN */
+    enum stats_result (*fn)(const struct ask *a);
+    section_fn section; /* if there is no fn */
 } handlers[] = {
-    {"", do_general, NEED_READ},
-    {"reset", do_reset, NEED_ADMIN},
-    {"settings", do_settings, NEED_READ},
-    {"items", do_items, NEED_READ | SHOWS_KEYS},
-    {"slabs", do_slabs, NEED_READ | SHOWS_KEYS},
-    {"sizes", do_sizes, NEED_READ | SHOWS_KEYS},
-    {"sizes_enable", do_sizes_enable, NEED_ADMIN},
-    {"sizes_disable", do_sizes_disable, NEED_ADMIN},
-    {"conns", do_conns, NEED_READ | SHOWS_KEYS},
-    {"detail", do_detail, NEED_READ | SHOWS_KEYS | BY_WORD},
-    {"expire", do_expire, NEED_READ},
-    {"shards", do_shards, NEED_READ},
-    {"latency", do_latency, NEED_READ},
-    {"moves", do_moves, NEED_READ},
-    {"persistence", do_persistence, NEED_READ},
-    {"replication", do_replication, NEED_READ | SHOWS_KEYS}, /* addresses, as conns */
-    {"hotkeys", do_hotkeys, NEED_READ | SHOWS_KEYS},
-    {"bigkeys", do_bigkeys, NEED_ADMIN}, /* a walk over all keys, as a dump */
-    {"budgets", do_budgets, NEED_READ},
+    {"", NEED_READ, .section = stats_general},
+    {"reset", NEED_ADMIN, .fn = do_reset},
+    {"settings", NEED_READ, .section = stats_settings},
+    {"items", NEED_READ | SHOWS_KEYS, .section = stats_items},
+    {"slabs", NEED_READ | SHOWS_KEYS, .section = stats_slabs},
+    {"sizes", NEED_READ | SHOWS_KEYS, .fn = do_sizes},
+    {"sizes_enable", NEED_ADMIN, .fn = do_sizes_enable},
+    {"sizes_disable", NEED_ADMIN, .fn = do_sizes_disable},
+    {"conns", NEED_READ | SHOWS_KEYS, .fn = do_conns},
+    {"detail", NEED_READ | SHOWS_KEYS | BY_WORD, .fn = do_detail},
+    {"expire", NEED_READ, .section = stats_expire},
+    {"shards", NEED_READ, .section = stats_shards},
+    {"latency", NEED_READ, .fn = do_latency},
+    {"moves", NEED_READ, .section = stats_moves},
+    {"persistence", NEED_READ, .section = stats_persistence},
+    {"replication", NEED_READ | SHOWS_KEYS,
+     .section = stats_replication}, /* addresses, as conns */
+    {"hotkeys", NEED_READ | SHOWS_KEYS, .fn = do_hotkeys},
+    {"bigkeys", NEED_ADMIN, .fn = do_bigkeys}, /* a walk over all keys, as a dump */
+    {"budgets", NEED_READ, .section = stats_budgets},
 };
 
 #define HANDLERS (sizeof(handlers) / sizeof(handlers[0]))
@@ -292,7 +237,8 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
     must_not_be_reading();
     for (i = 0; i < HANDLERS; i++) {
         if (span_is(name, handlers[i].name)) {
-            return handlers[i].fn(&a);
+            return handlers[i].fn != NULL ? handlers[i].fn(&a)
+                                          : section(&a, handlers[i].section);
         }
     }
     return answer(&a, REPLY_ERROR);

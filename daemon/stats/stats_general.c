@@ -1,291 +1,139 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `stats` without an argument, and `stats settings`. The lines come in memcached's order for
- * people; tools read them by name. Those of counters follow from the rows of counters.def; the
- * table here has the others. Lines of mechanisms that do not exist here (slab pages, LRU
- * threads) are 0, because some tools expect them.
+ * The sections of `stats` that are made of tables: `stats`, `stats settings`, `stats items`,
+ * `stats slabs`, `stats expire` and `stats shards`. stats_lines.def has their lines, and
+ * counters.def those of counters. The lines of `stats` are in memcached's order for people;
+ * tools read them by name. Lines of mechanisms that do not exist here (slab pages, LRU threads)
+ * are 0, because some tools expect them.
+ *
+ * There are no size classes: `stats items` and `stats slabs` show all items in class 1, whose
+ * pages are segments and whose chunk size is the mean size of an item, so that tools that
+ * compute fill and waste from these numbers get sensible results. An empty cache shows no
+ * class.
  */
 #include "daemon/stats/stats_general.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "daemon/base/slab_class.h"
 #include "daemon/base/version.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/check.h"
+#include "daemon/worker/cron.h"
 #include "lib/base/context.h"
+#include "lib/engine/prefix.h"
 
-/* What the rows are computed from. */
-struct general {
+/* Descriptors of a thread: epoll, wake-up event, both ends of the signal pipe. */
+#define FDS_OF_THREAD 4u
+
+/* What the values of stats_lines.def are computed from. */
+struct figures {
     const struct crew *crew;
-    uint64_t sum[CTR_COUNT];
-    struct shard_info shards;
-    struct rusage usage;
     msec_t now;
+    uint64_t sum[CTR_COUNT];
+    struct shard_info shards; /* of one shard, or of all */
+    struct rusage usage;
+    uint32_t hz;
+    uint64_t mean_bytes, pages, chunks; /* of the class that has all items */
 };
 
-typedef uint64_t (*number_fn)(const struct general *g);
-typedef void (*line_fn)(const struct general *g, struct stats_out *o, const char *name);
+enum stats_part { CLASS_OF_ITEMS, CLASS_OF_SLABS, SLABS, EXPIRE, POLICY, DEBT, DELAY, MEMORY };
 
-/* ---- numbers that are not counters ------------------------------------------------------- */
-
-static uint64_t get_pid(const struct general *g)
+static void read_figures(struct figures *f, struct worker *w)
 {
-    (void)g;
-    return (uint64_t)getpid();
+    must_be_worker(w);
+    memset(f, 0, sizeof(*f));
+    f->crew = w->crew;
+    f->now = worker_now(w);
+    stats_sum(f->crew, f->sum);
+    stats_sum_shards(f->crew, f->now, &f->shards);
 }
 
-static uint64_t get_uptime(const struct general *g)
+/* ---- values ------------------------------------------------------------------------------ */
+
+static uint64_t count_listeners(const struct figures *f)
 {
-    return (uint64_t)(g->now - g->crew->engine.started) / 1000;
+    return f->crew->stats->sources.count_listeners(f->crew);
 }
 
-static uint64_t get_time(const struct general *g)
+static uint64_t hash_power(const struct shard_info *i)
 {
-    return (uint64_t)(clock_unix_ms(&g->crew->engine.clock) / 1000);
+    return i->hash_buckets > 0 ? 63 - (uint64_t)__builtin_clzll(i->hash_buckets) : 0;
 }
 
-static uint64_t get_pointer_size(const struct general *g)
+static uint64_t age_s(const struct shard_info *i, msec_t now)
 {
-    (void)g;
-    return sizeof(void *) * 8;
+    uint32_t now_s = (uint32_t)(now / 1000);
+
+    return i->oldest_access_s != 0 && i->oldest_access_s < now_s ? now_s - i->oldest_access_s
+                                                                 : 0;
 }
 
-static uint64_t get_max_connections(const struct general *g)
-{
-    return setting_get(g->crew->settings, conn_limit);
-}
+/* ---- forms ------------------------------------------------------------------------------- */
 
-static uint64_t get_connection_structures(const struct general *g)
-{
-    return g->sum[CTR_curr_connections] + g->crew->stats->sources.count_listeners(g->crew);
-}
-
-static uint64_t get_watchers(const struct general *g)
-{
-    return atomic_load_explicit(&g->crew->watch.count, memory_order_relaxed);
-}
-
-static uint64_t get_threads(const struct general *g)
-{
-    return roster_active(&g->crew->roster);
-}
-
-static uint64_t get_threads_wanted(const struct general *g)
-{
-    return setting_get(g->crew->settings, threads);
-}
-
-static uint64_t get_threads_created(const struct general *g)
-{
-    return roster_created(&g->crew->roster);
-}
-
-static uint64_t get_threads_leaving(const struct general *g)
-{
-    return roster_leaving(&g->crew->roster);
-}
-
-static uint64_t get_conns_moving(const struct general *g)
-{
-    return roster_conns_moving(&g->crew->roster);
-}
-
-static uint64_t get_read_buf_bytes(const struct general *g)
-{
-    return (uint64_t)roster_active(&g->crew->roster) * WORKER_RBUF_BYTES +
-           g->sum[CTR_in_pending_bytes];
-}
-
-static uint64_t get_reserved_fds(const struct general *g)
-{
-    /*
-     * Of a worker: epoll, wake-up event, signal pipe. Of main the same, the signals' pipe and
-     * the listeners.
-     */
-    return (roster_created(&g->crew->roster) + 1) * 4 +
-           g->crew->stats->sources.count_listeners(g->crew);
-}
-
-static uint64_t get_limit_maxbytes(const struct general *g)
-{
-    return (uint64_t)budget_limit(&g->crew->engine.budget);
-}
-
-static uint64_t get_accepting(const struct general *g)
-{
-    return atomic_load(&g->crew->is_accepting) ? 1 : 0;
-}
-
-static uint64_t get_hash_power(const struct general *g)
-{
-    uint64_t buckets = g->shards.hash_buckets;
-
-    return buckets > 0 ? 63 - (uint64_t)__builtin_clzll(buckets) : 0;
-}
-
-static uint64_t get_hash_bytes(const struct general *g)
-{
-    return g->shards.hash_bytes;
-}
-
-static uint64_t get_hash_is_expanding(const struct general *g)
-{
-    return g->shards.is_resizing ? 1 : 0;
-}
-
-static uint64_t get_cycles(const struct general *g)
-{
-    return g->sum[CTR_expire_cycles_slow] + g->sum[CTR_expire_cycles_fast];
-}
-
-static uint64_t get_free_segments(const struct general *g)
-{
-    return g->shards.segments_free;
-}
-
-static uint64_t get_none(const struct general *g)
-{
-    (void)g;
-    return 0;
-}
-
-/* ---- lines that are not numbers ---------------------------------------------------------- */
-
-static void put_version(const struct general *g, struct stats_out *o, const char *name)
-{
-    (void)g;
-    stats_put_text(o, name, MEMCACHED_LEVEL);
-}
-
-static void put_loop_version(const struct general *g, struct stats_out *o, const char *name)
-{
-    (void)g;
-    stats_putf(o, name, "uv-%s", uv_version_string());
-}
+#define PUT_U64                     stats_put_u64
+#define PUT_I64                     stats_put_i64
+#define PUT_TEXT                    stats_put_text
+#define PUT_LOOP(o, name, value)    stats_putf(o, name, "uv-%s", value)
+#define PUT_PERCENT(o, name, value) stats_putf(o, name, "%.2f", value)
+#define PUT_WHOLE(o, name, value)   stats_putf(o, name, "%.0f", value)
 
 /*
  * Six digits after the point: some readers take the fraction for a whole number of
  * microseconds.
  */
-static void put_time(struct stats_out *o, const char *name, const struct timeval *t)
-{
-    stats_putf(o, name, "%ld.%06ld", (long)t->tv_sec, (long)t->tv_usec);
-}
-
-static void put_user_time(const struct general *g, struct stats_out *o, const char *name)
-{
-    put_time(o, name, &g->usage.ru_utime);
-}
-
-static void put_system_time(const struct general *g, struct stats_out *o, const char *name)
-{
-    put_time(o, name, &g->usage.ru_stime);
-}
+#define PUT_TIME(o, name, value)                                                               \
+    stats_putf(o, name, "%ld.%06ld", (long)(value).tv_sec, (long)(value).tv_usec)
 
 /* Only where TLS is on, as in memcached. */
-static void put_ssl_age(const struct general *g, struct stats_out *o, const char *name)
+#define PUT_IF_TLS(o, name, value)                                                             \
+    if (f->crew->tls != NULL) {                                                                \
+        stats_put_u64(o, name, value);                                                         \
+    }
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+static void put_part(struct stats_out *o, const struct figures *f, enum stats_part part)
 {
-    if (g->crew->tls != NULL) {
-        stats_put_u64(o, name, tls_age_s(g->crew->tls));
+    const struct shard_info *i = &f->shards;
+
+#define LINE(section, part_, name, unit, form, value, help)                                    \
+    if (part == part_) {                                                                       \
+        PUT_##form(o, name, value);                                                            \
+    }
+#include "daemon/base/stats_lines.def"
+}
+
+/* The lines of `stats` before that of a counter. */
+static void put_before(struct stats_out *o, const struct figures *f, enum counter id)
+{
+    const struct shard_info *i = &f->shards;
+
+#define GENERAL(before, name, unit, form, value, help)                                         \
+    if (id == CTR_##before) {                                                                  \
+        PUT_##form(o, name, value);                                                            \
+    }
+#define LINE(section, part, name, unit, form, value, help)
+#include "daemon/base/stats_lines.def"
+}
+
+/* The lines of counters with a flag of enum counter_shown. */
+static void put_counters(struct stats_out *o, enum counter_shown where, const uint64_t *sum)
+{
+    for (unsigned id = 0; id < CTR_COUNT; id++) {
+        if ((counter_rows[id].shown & where) != 0) {
+            stats_put_u64(o, counter_rows[id].line, sum[id]);
+        }
     }
 }
 
-static void put_own_version(const struct general *g, struct stats_out *o, const char *name)
-{
-    (void)g;
-    stats_put_text(o, name, PACKAGE_VERSION);
-}
-
-/* ---- the table --------------------------------------------------------------------------- */
-
-/*
- * A line that is not a counter's, or has another name than its counter, and the counter whose
- * line follows it.
- */
-struct line {
-    const char *name;
-    enum counter before; /* CTR_COUNT: it stands at the end */
-    enum counter id;     /* CTR_COUNT: not a counter */
-    number_fn number;
-    line_fn line;
-};
-
-#define AS(before, name, id)                                                                   \
-    {                                                                                          \
-        name, CTR_##before, CTR_##id, NULL, NULL                                               \
-    }
-#define N(before, name, fn)                                                                    \
-    {                                                                                          \
-        name, CTR_##before, CTR_COUNT, fn, NULL                                                \
-    }
-#define L(before, name, fn)                                                                    \
-    {                                                                                          \
-        name, CTR_##before, CTR_COUNT, NULL, fn                                                \
-    }
-#define ZERO(before, name)                                                                     \
-    {                                                                                          \
-        name, CTR_##before, CTR_COUNT, get_none, NULL                                          \
-    }
-
-/* In the order of the counters that they stand before. */
-static const struct line lines[] = {
-    N(curr_connections, "pid", get_pid),
-    N(curr_connections, "uptime", get_uptime),
-    N(curr_connections, "time", get_time),
-    L(curr_connections, "version", put_version),
-    L(curr_connections, "libevent", put_loop_version),
-    N(curr_connections, "pointer_size", get_pointer_size),
-    L(curr_connections, "rusage_user", put_user_time),
-    L(curr_connections, "rusage_system", put_system_time),
-    N(curr_connections, "max_connections", get_max_connections),
-    N(response_obj_oom, "connection_structures", get_connection_structures),
-    ZERO(read_buf_oom, "response_obj_count"),
-    AS(read_buf_oom, "response_obj_bytes", out_pending_bytes),
-    N(read_buf_oom, "read_buf_count", get_threads),
-    N(read_buf_oom, "read_buf_bytes", get_read_buf_bytes),
-    ZERO(read_buf_oom, "read_buf_bytes_free"),
-    N(cmd_get, "reserved_fds", get_reserved_fds),
-    N(listen_disabled_num, "limit_maxbytes", get_limit_maxbytes),
-    N(listen_disabled_num, "accepting_conns", get_accepting),
-    N(conn_yields, "threads", get_threads),
-    N(log_worker_dropped, "hash_power_level", get_hash_power),
-    N(log_worker_dropped, "hash_bytes", get_hash_bytes),
-    N(log_worker_dropped, "hash_is_expanding", get_hash_is_expanding),
-    ZERO(log_worker_dropped, "slab_reassign_rescues"),
-    ZERO(log_worker_dropped, "slab_reassign_chunk_rescues"),
-    ZERO(log_worker_dropped, "slab_reassign_inline_reclaim"),
-    ZERO(log_worker_dropped, "slab_reassign_busy_items"),
-    ZERO(log_worker_dropped, "slab_reassign_busy_deletes"),
-    ZERO(log_worker_dropped, "slab_reassign_busy_nomem"),
-    ZERO(log_worker_dropped, "slab_reassign_last_busy_status"),
-    ZERO(log_worker_dropped, "slab_reassign_running"),
-    ZERO(log_worker_dropped, "slabs_moved"),
-    ZERO(log_worker_dropped, "lru_crawler_running"),
-    N(log_worker_dropped, "lru_crawler_starts", get_cycles),
-    ZERO(log_worker_dropped, "lru_maintainer_juggles"),
-    ZERO(log_worker_dropped, "malloc_fails"),
-    N(ssl_new_sessions, "log_watchers", get_watchers),
-    L(item_bytes, "time_since_server_cert_refresh", put_ssl_age),
-    ZERO(item_bytes, "unexpected_napi_ids"),
-    ZERO(item_bytes, "round_robin_fallback"),
-    N(expired_unfetched, "slab_global_page_pool", get_free_segments),
-    AS(expire_checked, "crawler_reclaimed", expired_active),
-    ZERO(moves_to_main, "lrutail_reflocked"),
-    ZERO(moves_to_main, "moves_to_cold"),
-    N(conns_moved, "mayfly_threads_wanted", get_threads_wanted),
-    N(conns_moved, "mayfly_threads_created", get_threads_created),
-    N(conns_moved, "mayfly_threads_leaving", get_threads_leaving),
-    N(conns_moved, "mayfly_conns_moving", get_conns_moving),
-    ZERO(udp_datagrams, "lru_bumps_dropped"),
-    L(COUNT, "mayfly_version", put_own_version),
-};
-
-static const size_t line_count = sizeof(lines) / sizeof(lines[0]);
+/* ---- stats, stats settings --------------------------------------------------------------- */
 
 /* The conditions of counters' lines that do not hold here. */
 static unsigned absent_features(const struct crew *crew)
@@ -310,43 +158,22 @@ static unsigned absent_features(const struct crew *crew)
     return absent;
 }
 
-/* The lines before that of a counter, from the n-th on; returns the number of those done. */
-static size_t put_lines_before(const struct general *g, struct stats_out *o, unsigned id,
-                               size_t n)
-{
-    for (; n < line_count && lines[n].before == id; n++) {
-        const struct line *l = &lines[n];
-
-        if (l->line != NULL) {
-            l->line(g, o, l->name);
-        } else {
-            stats_put_u64(o, l->name, l->number != NULL ? l->number(g) : g->sum[l->id]);
-        }
-    }
-    return n;
-}
-
 void stats_general(struct worker *w, struct stats_out *o)
 {
-    struct general g = {.crew = w->crew, .now = worker_now(w)};
-    unsigned absent = absent_features(g.crew);
-    size_t n = 0;
-    unsigned id;
+    struct figures f;
+    unsigned absent = absent_features(w->crew);
 
-    must_be_worker(w);
-    stats_sum(g.crew, g.sum);
-    stats_sum_shards(g.crew, g.now, &g.shards);
-    (void)getrusage(RUSAGE_SELF, &g.usage);
-    for (id = 0; id < CTR_COUNT; id++) {
+    read_figures(&f, w);
+    (void)getrusage(RUSAGE_SELF, &f.usage);
+    for (unsigned id = 0; id < CTR_COUNT; id++) {
         const struct counter_row *row = &counter_rows[id];
 
-        n = put_lines_before(&g, o, id, n);
+        put_before(o, &f, id);
         if ((row->shown & CTR_IN_STATS) != 0 && (row->shown & absent) == 0) {
-            stats_put_u64(o, row->line, g.sum[id]);
+            stats_put_u64(o, row->line, f.sum[id]);
         }
     }
-    n = put_lines_before(&g, o, CTR_COUNT, n);
-    must(n == line_count); /* else they are not in order */
+    put_before(o, &f, CTR_COUNT);
 }
 
 static void put_setting(void *arg, const char *name, const char *value)
@@ -358,4 +185,117 @@ void stats_settings(struct worker *w, struct stats_out *o)
 {
     must_be_worker(w);
     settings_each_line(w->settings, put_setting, o);
+}
+
+/* ---- stats items, stats slabs ------------------------------------------------------------ */
+
+static void put_class(struct stats_out *o, const struct figures *f, enum stats_part part,
+                      const char *prefix)
+{
+    o->prefix = prefix;
+    put_part(o, f, part);
+    o->prefix = "";
+}
+
+void stats_items(struct worker *w, struct stats_out *o)
+{
+    struct figures f;
+
+    read_figures(&f, w);
+    if (f.shards.items > 0) {
+        put_class(o, &f, CLASS_OF_ITEMS, "items:" SLAB_CLASS_OURS_TEXT ":");
+    }
+}
+
+void stats_slabs(struct worker *w, struct stats_out *o)
+{
+    struct figures f;
+    const struct shard_info *i = &f.shards;
+    uint64_t items, mean;
+
+    read_figures(&f, w);
+    items = i->items > 0 ? i->items : 1;
+    mean = (i->item_bytes + items - 1) / items;
+    mean = (mean + ITEM_UNIT - 1) / ITEM_UNIT * ITEM_UNIT; /* whole units, as blocks are */
+    f.mean_bytes = mean > 0 ? mean : ITEM_UNIT;
+    f.pages = i->segments_used > 0 ? i->segments_used : 1;
+    f.chunks = f.pages * i->segment_bytes / f.mean_bytes;
+    f.chunks = f.chunks > i->items ? f.chunks : i->items;
+    /* As in memcached, a class that has had items and is empty now is still shown. */
+    if (i->items > 0 || i->segments_used > 0) {
+        put_class(o, &f, CLASS_OF_SLABS, SLAB_CLASS_OURS_TEXT ":");
+    }
+    put_part(o, &f, SLABS);
+}
+
+/* ---- stats expire, stats shards ---------------------------------------------------------- */
+
+/* The expiry of a shard, or of all. */
+static void put_expiry(struct stats_out *o, const struct figures *f)
+{
+    put_part(o, f, DEBT);
+    put_counters(o, CTR_IN_EXPIRY, f->sum);
+    put_part(o, f, DELAY);
+    put_counters(o, CTR_IN_RELEASE, f->sum);
+}
+
+void stats_expire(struct worker *w, struct stats_out *o)
+{
+    struct figures f;
+
+    read_figures(&f, w);
+    for (uint32_t i = 0; i < roster_created(&w->crew->roster); i++) {
+        uint32_t hz = cron_hz(&w->crew->workers[i]);
+
+        f.hz = hz > f.hz ? hz : f.hz;
+    }
+    put_part(o, &f, POLICY);
+    put_part(o, &f, EXPIRE);
+    put_expiry(o, &f);
+    put_counters(o, CTR_IN_GRACE, f.sum);
+}
+
+/*
+ * The shard and the worker of a number; there may be more of one kind than of the other.
+ * Counters here count from the start: `stats reset` keeps one baseline for all shards together.
+ */
+static void put_number(struct stats_out *o, const struct crew *crew, uint32_t n, msec_t now)
+{
+    struct figures f = {.crew = crew, .now = now};
+    bool is_worker = n < roster_created(&crew->roster);
+
+    if (is_worker) {
+        counters_sum(f.sum, &crew->workers[n].counters);
+    }
+    if (n < crew->engine.shard_count) {
+        counters_sum(f.sum, shard_counters(crew->engine.shards[n]));
+        counters_derive(f.sum);
+        shard_info(crew->engine.shards[n], now, &f.shards);
+        f.hz = cron_hz(&crew->workers[roster_home(&crew->roster, n)]);
+        put_part(o, &f, POLICY);
+        put_expiry(o, &f);
+        put_counters(o, CTR_IN_MEMORY, f.sum);
+        put_part(o, &f, MEMORY);
+    }
+    if (is_worker) {
+        put_counters(o, CTR_IN_WORKER, f.sum);
+        put_counters(o, CTR_IN_LOAD, f.sum);
+    }
+}
+
+void stats_shards(struct worker *w, struct stats_out *o)
+{
+    const struct crew *crew = w->crew;
+    uint32_t shards = crew->engine.shard_count;
+
+    must_be_worker(w);
+    stats_put_u64(o, "shards", shards);
+    for (uint32_t i = 0; i < roster_created(&crew->roster) || i < shards; i++) {
+        char prefix[16];
+
+        snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);
+        o->prefix = prefix;
+        put_number(o, crew, i, worker_now(w));
+        o->prefix = "";
+    }
 }

@@ -10,20 +10,18 @@
 
 struct worker;
 
-void stats_general(struct worker *w, struct stats_out *o);  /* stats_general.c */
-void stats_items(struct worker *w, struct stats_out *o);    /* stats_items.c */
-void stats_slabs(struct worker *w, struct stats_out *o);    /* stats_items.c */
-void stats_settings(struct worker *w, struct stats_out *o); /* stats_general.c */
-void stats_expire(struct worker *w, struct stats_out *o);   /* stats_expire.c */
-void stats_shards(struct worker *w, struct stats_out *o);   /* stats_expire.c */
+/* stats_general.c */
+void stats_general(struct worker *w, struct stats_out *o);
+void stats_items(struct worker *w, struct stats_out *o);
+void stats_slabs(struct worker *w, struct stats_out *o);
+void stats_settings(struct worker *w, struct stats_out *o);
+void stats_expire(struct worker *w, struct stats_out *o);
+void stats_shards(struct worker *w, struct stats_out *o);
 
-/* stats_persistence.c */
-void stats_persistence(struct worker *w, struct stats_out *o);
-
-/* stats_moves.c */
+/* stats_tables.c */
+void stats_budgets(struct worker *w, struct stats_out *o);
 void stats_moves(struct worker *w, struct stats_out *o);
-
-/* stats_replication.c */
+void stats_persistence(struct worker *w, struct stats_out *o);
 void stats_replication(struct worker *w, struct stats_out *o);
 
 /* stats_latency.c */

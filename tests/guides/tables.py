@@ -260,8 +260,9 @@ def stat_lines():
     for c in rows_of(read("lib", "base", "counters.def"), "CTR"):
         if c[0] != "kind" and "IN_STATS" in c[4]:
             found[text_of(c[3])] = "counter"
-    for macro, name in re.findall(r"^    (AS|N|L|ZERO)\(\w+, \"(\w+)\"", read("daemon", "stats", "stats_general.c"), re.M):
-        found[name] = "zero" if macro == "ZERO" else "computed"
+    for c in rows_of(read("daemon", "base", "stats_lines.def"), "GENERAL"):
+        if c[0] != "before":
+            found[text_of(c[1])] = "zero" if c[4] == "0" else "computed"
     return found
 
 

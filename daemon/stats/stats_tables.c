@@ -1,21 +1,60 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `stats replication`: the role of this server, and a line for each replica.
+ * The sections of `stats` with a table of their own: `stats budgets`, `stats moves`, `stats
+ * persistence` and `stats replication`, which has a line for each replica as well.
  */
 #include "daemon/stats/stats_general.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "daemon/options/replica_address.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/moving.h"
+#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 
 #define PUT_U64  stats_put_u64
 #define PUT_I64  stats_put_i64
 #define PUT_TEXT stats_put_text
+
+#define PUT_ROW(name, unit, form, shown, kind, sample, help) PUT_##form(o, name, shown);
+
+void stats_budgets(struct worker *w, struct stats_out *o)
+{
+    must_be_worker(w);
+#define BUDGET(name, value, unit, text) stats_put_u64(o, #name, BUDGET_##name);
+#include "lib/base/budgets.def"
+}
+
+void stats_moves(struct worker *w, struct stats_out *o)
+{
+    struct moving_info info;
+    const struct moving_info *i = &info;
+
+    must_be_worker(w);
+    moving_look(w->crew, &info);
+#define MOVES_AS PUT_ROW
+#include "daemon/base/moves.def"
+}
+
+void stats_persistence(struct worker *w, struct stats_out *o)
+{
+    struct snapshots_info info;
+    const struct snapshots_info *i = &info;
+    struct exports_info exports;
+    const struct exports_info *x = &exports;
+    const struct attach *a = &w->crew->attach;
+    char why[HANDOVER_WHY_BYTES];
+    const enum handover_state h = crew_look_upgrade(w->crew, why);
+
+    must_be_worker(w);
+    snapshots_look(&w->crew->snapshots, &info);
+    exports_look(&w->crew->exports, &exports);
+#define PERSISTENCE_AS PUT_ROW
+#include "daemon/base/persistence.def"
+}
 
 #define NUMBER_BYTES 24
 
@@ -50,7 +89,7 @@ void stats_replication(struct worker *w, struct stats_out *o)
     must_be_worker(w);
     replication_look(&w->crew->replication, &info);
     stats_sum(w->crew, sum);
-#define REPLICATION(name, unit, form, shown, kind, sample, help) PUT_##form(o, name, shown);
+#define REPLICATION_AS PUT_ROW
 #include "daemon/base/replication.def"
     for (unsigned n = 0; n < info.count; n++) {
         put_replica(o, n, &info.replica[n]);
