@@ -7,7 +7,6 @@
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
 #include "daemon/service/server_check.h"
-#include "daemon/service/upgrade.h"
 
 int main(int argc, char **argv)
 {
@@ -17,7 +16,6 @@ int main(int argc, char **argv)
     if (status != 0) {
         return status;
     }
-    upgrade_init(argc, argv);
     switch (options_parse(argc, argv, &settings, &status)) {
     case OPTIONS_RUN:
         status = server_run(&settings);

@@ -10,7 +10,6 @@
 #include <sysexits.h>
 
 #include "daemon/access/auth_sasl.h"
-#include "daemon/access/complaint.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
 #include "daemon/options/options_apply.h"
@@ -76,22 +75,30 @@ void access_continue(struct access *a, const struct siphash_key *text,
     continue_key(&a->sasl_users, sasl);
 }
 
+/* From now on files are read again. */
+static void forget_complaints(struct access *a)
+{
+    a->text.complaint = (struct complaint){0};
+    a->sasl_users.complaint = (struct complaint){0};
+    a->rules.complaint = (struct complaint){0};
+}
+
 int access_load(struct access *a, const struct settings *settings)
 {
     int status;
 
     must_be_main();
-    complaint_of(settings, OPTION_auth_file);
+    a->text.complaint = (struct complaint){settings, OPTION_auth_file, ""};
+    a->sasl_users.complaint = (struct complaint){settings, OPTION_sasl, ""};
+    a->rules.complaint = (struct complaint){settings, OPTION_access_file, ""};
     status = auth_load(&a->text);
     if (status == 0) {
-        complaint_of(settings, OPTION_sasl);
         status = auth_load(&a->sasl_users);
     }
     if (status == 0) {
-        complaint_of(settings, OPTION_access_file);
         status = rules_file_load(&a->rules);
     }
-    complaint_of(NULL, OPTION_COUNT);
+    forget_complaints(a);
     if (status == 0 && settings->sasl) {
         status = auth_sasl_start(&a->sasl_users);
         a->is_sasl_started = status == 0;
@@ -135,7 +142,7 @@ void access_stop_threads(struct access *a)
 bool access_reload(struct access *a, bool *has_new)
 {
     must_be_main();
-    complaint_clear();
+    forget_complaints(a);
     *has_new = false;
     if (auth_is_on(&a->text)) {
         *has_new |= auth_reload(&a->text);
@@ -147,6 +154,19 @@ bool access_reload(struct access *a, bool *has_new)
         *has_new |= rules_file_reload(&a->rules);
     }
     return auth_is_on(&a->text) || auth_is_on(&a->sasl_users) || rules_file_is_on(&a->rules);
+}
+
+const char *access_complaint(const struct access *a)
+{
+    const struct complaint *of[] = {&a->text.complaint, &a->sasl_users.complaint,
+                                    &a->rules.complaint};
+    const char *first = "";
+
+    must_be_main();
+    for (size_t i = 0; first[0] == '\0' && i < sizeof(of) / sizeof(of[0]); i++) {
+        first = complaint_first(of[i]);
+    }
+    return first;
 }
 
 void access_log_reload(struct access *a)

@@ -77,6 +77,9 @@ void access_stop_threads(struct access *a);
  */
 bool access_reload(struct access *a, bool *has_new);
 
+/* What was wrong with a file first when they were read again; "": nothing. Context: main. */
+const char *access_complaint(const struct access *a);
+
 /* Log what was new, when it has been passed on. Context: main. */
 void access_log_reload(struct access *a);
 

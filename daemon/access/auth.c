@@ -13,7 +13,6 @@
 #include <sysexits.h>
 
 #include "daemon/access/auth_hashed.h"
-#include "daemon/access/complaint.h"
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
@@ -252,7 +251,7 @@ static void secret_wipe(struct file_text *secret)
 }
 
 /* Read the file into a table; NULL after a message was written. */
-static struct auth_table *read_table(const struct auth *a)
+static struct auth_table *read_table(struct auth *a)
 {
     struct auth_table *table = NULL;
     struct file_text secret;
@@ -260,14 +259,16 @@ static struct auth_table *read_table(const struct auth *a)
     const char *why = file_read_all(a->path, AUTH_FILE_MAX, &secret);
 
     if (why != NULL) {
-        complaint("auth, could not read authfile %s (%s)", a->path, why);
+        complaint(&a->complaint, "auth, could not read authfile %s (%s)", a->path, why);
     } else {
         table =
             auth_table_create(&a->key, a->form, span_of(secret.bytes, secret.len), &bad_line);
         if (table == NULL && bad_line == 0) {
-            complaint("auth, could not read authfile %s (out of memory)", a->path);
+            complaint(&a->complaint, "auth, could not read authfile %s (out of memory)",
+                      a->path);
         } else if (table == NULL) {
-            complaint("auth, authfile %s has a malformed entry in line %zu (should be "
+            complaint(&a->complaint,
+                      "auth, authfile %s has a malformed entry in line %zu (should be "
                       "'user:password')",
                       a->path, bad_line);
         }
@@ -362,14 +363,13 @@ static const char *why_cut(const struct auth_table *now, const struct auth_table
 }
 
 /* Read the file again, for use in the place of `before`. NULL after a message was written. */
-static struct auth_table *read_table_again(const struct auth *a,
-                                           const struct auth_table *before)
+static struct auth_table *read_table_again(struct auth *a, const struct auth_table *before)
 {
     struct auth_table *table = read_table(a);
     const char *why = table != NULL ? why_cut(table, before) : NULL;
 
     if (why != NULL) {
-        complaint("auth, authfile %s seems to be cut off (%s)", a->path, why);
+        complaint(&a->complaint, "auth, authfile %s seems to be cut off (%s)", a->path, why);
         auth_table_destroy(table);
         table = NULL;
     }

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/access/complaint.h"
 #include "lib/base/siphash.h"
 #include "lib/base/span.h"
 
@@ -88,6 +89,7 @@ struct auth {
     struct auth_table *_Atomic table; /* owned; release, acquire */
     /* [main] */
     bool is_fresh; /* reloaded and not yet logged */
+    struct complaint complaint;
 };
 
 /*

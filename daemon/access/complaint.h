@@ -16,30 +16,28 @@
 /* The longest is kept whole if paths are of usual length. */
 #define COMPLAINT_BYTES 512
 
+/* What is wrong with one file; zeros: nothing so far, and the server runs. [main] */
+struct complaint {
+    const struct settings *starting; /* [borrowed] NULL: the server has started */
+    enum option_id option;           /* the one that names the file, while it starts */
+    char first[COMPLAINT_BYTES];
+};
+
 /*
  * Log an error, in the form of daemon/base/log.h, and keep it if it is the first. Context:
  * main.
  */
-#define complaint(...)                                                                         \
+#define complaint(c, ...)                                                                      \
     do {                                                                                       \
-        if (complaint_keep(__VA_ARGS__)) {                                                     \
+        if (complaint_keep(c, __VA_ARGS__)) {                                                  \
             log_error(__VA_ARGS__);                                                            \
         }                                                                                      \
     } while (0)
 
 /* Keep or print it. True: it is to be logged. Context: main. */
-bool complaint_keep(const char *fmt, ...) MF_PRINTF(1, 2);
+bool complaint_keep(struct complaint *c, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/*
- * The server starts, and reads the file of this option next. settings NULL: from now on files
- * are read again. Context: main.
- */
-void complaint_of(const struct settings *settings, enum option_id id);
-
-/* Forget it. Context: main. */
-void complaint_clear(void);
-
-/* The first since complaint_clear(), without its subject; "": there was none. Context: main. */
-const char *complaint_first(void);
+/* The first, without its subject; "": there was none. Context: main. */
+const char *complaint_first(const struct complaint *c);
 
 #endif

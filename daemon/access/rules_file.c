@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "daemon/access/complaint.h"
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
@@ -31,14 +30,14 @@ int rules_file_init(struct rules_file *f, const char *path)
     return 0;
 }
 
-static void tell(void *arg, unsigned line, const char *why)
+static void complain_of_line(void *arg, unsigned line, const char *why)
 {
-    const struct rules_file *f = arg;
+    struct rules_file *f = arg;
 
     if (line > 0) {
-        complaint("access, %s:%u: %s", f->path, line, why);
+        complaint(&f->complaint, "access, %s:%u: %s", f->path, line, why);
     } else {
-        complaint("access, %s: %s", f->path, why);
+        complaint(&f->complaint, "access, %s: %s", f->path, why);
     }
 }
 
@@ -50,9 +49,9 @@ static struct rules *read_rules(struct rules_file *f, bool *is_ended)
     const char *why = file_read_all(f->path, RULES_FILE_MAX, &text);
 
     if (why != NULL) {
-        complaint("access, could not read %s (%s)", f->path, why);
+        complaint(&f->complaint, "access, could not read %s (%s)", f->path, why);
     } else {
-        rules = rules_create(span_of(text.bytes, text.len), tell, f);
+        rules = rules_create(span_of(text.bytes, text.len), complain_of_line, f);
         *is_ended = text.len == 0 || text.bytes[text.len - 1] == '\n';
     }
     mem_free(text.bytes);
@@ -95,7 +94,7 @@ bool rules_file_reload(struct rules_file *f)
 
     must_be_main();
     if (why != NULL) {
-        complaint("access, %s seems to be cut off (%s)", f->path, why);
+        complaint(&f->complaint, "access, %s seems to be cut off (%s)", f->path, why);
         rules_destroy(rules);
         rules = NULL;
     }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "daemon/access/complaint.h"
 #include "daemon/access/rules.h"
 
 struct rules_file {
@@ -19,6 +20,7 @@ struct rules_file {
     /* [main] */
     bool is_ended; /* its last line has its line feed */
     bool is_fresh; /* reloaded and not yet logged */
+    struct complaint complaint;
 };
 
 /*

@@ -24,22 +24,6 @@
 #define CONNS_VARIABLE   "MAYFLY_PASSED_CONNS"    /* a file */
 #define SHOWN_VARIABLE   "MAYFLY_UPGRADE_SOCKETS" /* as those that are passed */
 
-#define SOCKETS_MAX 256u
-
-/* [main] Descriptors that were passed, and those to be. -1: taken. */
-static int passed[SOCKETS_MAX];
-static unsigned passed_count;
-static int passed_memory = -1;
-static int passed_file = -1; /* of connections */
-static bool is_read, is_passed, is_shown;
-static struct socket_open noted[SOCKETS_MAX]; /* with their files */
-static unsigned noted_count;
-static int noted_memory = -1;
-static int noted_file = -1;
-static int
-    inherited[SOCKETS_MAX]; /* those that a service manager has passed keep their numbers */
-static unsigned inherited_count;
-
 /* ---- taking ------------------------------------------------------------------------------ */
 
 /*
@@ -56,7 +40,7 @@ static int adopt(struct span number)
                : -1;
 }
 
-static void read_environment(void)
+void passed_on_init(struct passed_on *p)
 {
     const char *sockets = getenv(SOCKETS_VARIABLE);
     const char *shown = getenv(SHOWN_VARIABLE);
@@ -64,42 +48,39 @@ static void read_environment(void)
     const char *conns = getenv(CONNS_VARIABLE);
 
     must_be_main();
-    if (is_read) {
-        return;
-    }
-    is_read = true;
-    is_passed = sockets != NULL;
-    is_shown = !is_passed && shown != NULL;
-    sockets = is_shown ? shown : sockets;
-    while (sockets != NULL && *sockets != '\0' && passed_count < SOCKETS_MAX) {
+    memset(p, 0, sizeof(*p));
+    p->noted_memory = -1;
+    p->noted_file = -1;
+    p->is_passed = sockets != NULL;
+    p->is_shown = !p->is_passed && shown != NULL;
+    sockets = p->is_shown ? shown : sockets;
+    while (sockets != NULL && *sockets != '\0' && p->passed_count < PASSED_ON_SOCKETS_MAX) {
         size_t len = strcspn(sockets, ",");
 
-        passed[passed_count++] = adopt(span_of(sockets, len));
+        p->passed[p->passed_count++] = adopt(span_of(sockets, len));
         sockets += len + (sockets[len] == ',');
     }
-    passed_memory = memory != NULL ? adopt(span_str(memory)) : -1;
-    passed_file = conns != NULL ? adopt(span_str(conns)) : -1;
+    p->passed_memory = memory != NULL ? adopt(span_str(memory)) : -1;
+    p->passed_file = conns != NULL ? adopt(span_str(conns)) : -1;
     unsetenv(SOCKETS_VARIABLE);
     unsetenv(SHOWN_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
     unsetenv(CONNS_VARIABLE);
 }
 
-bool passed_on_is(void)
+bool passed_on_is(const struct passed_on *p)
 {
-    read_environment();
-    return is_passed;
+    return p != NULL && p->is_passed;
 }
 
-bool passed_on_is_shown(void)
+bool passed_on_is_shown(const struct passed_on *p)
 {
-    read_environment();
-    return is_shown;
+    return p != NULL && p->is_shown;
 }
 
-int passed_on_excuse(int status)
+int passed_on_excuse(const struct passed_on *p, int status)
 {
-    return passed_on_is() ? 0 : status;
+    return passed_on_is(p) ? 0 : status;
 }
 
 static bool is_at(int fd, const union socket_address *want, socklen_t want_len)
@@ -125,67 +106,63 @@ static bool is_at(int fd, const union socket_address *want, socklen_t want_len)
     }
 }
 
-int passed_on_take(const struct sockaddr *addr, socklen_t len)
+int passed_on_take(struct passed_on *p, const struct sockaddr *addr, socklen_t len)
 {
     union socket_address want;
 
-    read_environment();
     memset(&want, 0, sizeof(want));
     memcpy(&want, addr, len < sizeof(want) ? len : sizeof(want));
-    for (unsigned i = 0; i < passed_count; i++) {
-        int fd = passed[i];
+    for (unsigned i = 0; p != NULL && i < p->passed_count; i++) {
+        int fd = p->passed[i];
 
         if (fd >= 0 && is_at(fd, &want, len)) {
-            passed[i] = -1;
+            p->passed[i] = -1;
             return fd;
         }
     }
     return -1;
 }
 
-bool passed_on_makes_way(const struct sockaddr *addr, int type)
+bool passed_on_makes_way(struct passed_on *p, const struct sockaddr *addr, int type)
 {
     union socket_address want;
     bool has_any = false;
 
-    read_environment();
     memset(&want, 0, sizeof(want));
     memcpy(&want, addr, addr->sa_family == AF_INET6 ? sizeof(want.in6) : sizeof(want.in));
-    for (unsigned i = 0; i < passed_count; i++) {
-        int fd = passed[i];
+    for (unsigned i = 0; p != NULL && i < p->passed_count; i++) {
+        int fd = p->passed[i];
 
         if (fd >= 0 && socket_option(fd, SO_DOMAIN) == addr->sa_family &&
             socket_option(fd, SO_TYPE) == type &&
             socket_port(fd) == socket_address_port(&want)) {
             has_any = true;
-            if (!is_shown) {
+            if (!p->is_shown) {
                 close(fd);
-                passed[i] = -1;
+                p->passed[i] = -1;
             }
         }
     }
     return has_any;
 }
 
-int passed_on_take_memory(void)
+int passed_on_take_memory(struct passed_on *p)
 {
-    int fd;
+    const int fd = p != NULL ? p->passed_memory : -1;
 
-    read_environment();
-    fd = passed_memory;
-    passed_memory = -1;
+    if (p != NULL) {
+        p->passed_memory = -1;
+    }
     return fd;
 }
 
-bool passed_on_take_conns(struct buf *out)
+bool passed_on_take_conns(struct passed_on *p, struct buf *out)
 {
     struct stat st;
     ssize_t n = -1;
-    int fd;
+    const int fd = p->passed_file;
 
-    read_environment();
-    fd = passed_file;
-    passed_file = -1;
+    p->passed_file = -1;
     if (fd < 0) {
         return false;
     }
@@ -202,44 +179,45 @@ bool passed_on_take_conns(struct buf *out)
     return true;
 }
 
-void passed_on_close_rest(void)
+void passed_on_close_rest(struct passed_on *p)
 {
-    read_environment();
-    for (unsigned i = 0; i < passed_count; i++) {
-        if (passed[i] >= 0) {
-            close(passed[i]);
+    for (unsigned i = 0; i < p->passed_count; i++) {
+        if (p->passed[i] >= 0) {
+            close(p->passed[i]);
         }
     }
-    passed_count = 0;
-    if (passed_memory >= 0) {
-        close(passed_on_take_memory());
+    p->passed_count = 0;
+    if (p->passed_memory >= 0) {
+        close(passed_on_take_memory(p));
     }
 }
 
 /* ---- passing on -------------------------------------------------------------------------- */
 
 /* Another descriptor of the same, which stays when that is closed. */
-static int keep(int fd)
+static int keep(const struct passed_on *p, int fd)
 {
-    return fcntl(fd, F_DUPFD_CLOEXEC, SOCKETS_INHERIT_FIRST + (int)sockets_inherited_count());
+    return fcntl(fd, F_DUPFD_CLOEXEC, SOCKETS_INHERIT_FIRST + (int)sockets_inherited_count(p));
 }
 
-void passed_on_note_sockets(struct socket_list *l)
+void passed_on_note_sockets(struct passed_on *p, struct socket_list *l)
 {
     must_be_main();
-    while (inherited_count < sockets_inherited_count() && inherited_count < SOCKETS_MAX) {
-        inherited[inherited_count] = keep(SOCKETS_INHERIT_FIRST + (int)inherited_count);
-        inherited_count++;
+    while (p->inherited_count < sockets_inherited_count(p) &&
+           p->inherited_count < PASSED_ON_SOCKETS_MAX) {
+        p->inherited[p->inherited_count] =
+            keep(p, SOCKETS_INHERIT_FIRST + (int)p->inherited_count);
+        p->inherited_count++;
     }
-    for (uint32_t i = 0; i < l->count && noted_count < SOCKETS_MAX; i++) {
-        int fd = keep(l->items[i].fd);
+    for (uint32_t i = 0; i < l->count && p->noted_count < PASSED_ON_SOCKETS_MAX; i++) {
+        int fd = keep(p, l->items[i].fd);
 
         if (fd < 0) {
             log_warn("upgrade, cannot pass on %s (%s)", l->items[i].name, strerror(errno));
             continue;
         }
-        noted[noted_count] = l->items[i];
-        noted[noted_count++].fd = fd;
+        p->noted[p->noted_count] = l->items[i];
+        p->noted[p->noted_count++].fd = fd;
         l->items[i].path = NULL; /* it stays when that one is closed */
     }
 }
@@ -254,18 +232,18 @@ void passed_on_show(const char *numbers)
     }
 }
 
-bool passed_on_note_memory(int fd)
+bool passed_on_note_memory(struct passed_on *p, int fd)
 {
     must_be_main();
-    noted_memory = keep(fd);
-    return noted_memory >= 0;
+    p->noted_memory = keep(p, fd);
+    return p->noted_memory >= 0;
 }
 
 /* A file in memory with these bytes, or -1 with errno. */
-static int file_of(struct span bytes)
+static int file_of(const struct passed_on *p, struct span bytes)
 {
     int fd = memfd_create("mayfly.conns", MFD_CLOEXEC);
-    int kept = fd >= 0 ? keep(fd) : -1;
+    int kept = fd >= 0 ? keep(p, fd) : -1;
 
     if (fd >= 0) {
         close(fd);
@@ -282,7 +260,8 @@ static int file_of(struct span bytes)
     return kept;
 }
 
-bool passed_on_note_conns(const struct passed_conns *conns, const struct passed_keys *keys)
+bool passed_on_note_conns(struct passed_on *p, const struct passed_conns *conns,
+                          const struct passed_keys *keys)
 {
     struct buf bytes;
 
@@ -293,11 +272,11 @@ bool passed_on_note_conns(const struct passed_conns *conns, const struct passed_
     buf_init(&bytes);
     errno = ENOMEM;
     if (passed_conns_encode(conns, keys, &bytes)) {
-        noted_file = file_of(buf_span(&bytes));
+        p->noted_file = file_of(p, buf_span(&bytes));
         explicit_bzero(bytes.base, bytes.cap);
     }
     buf_fini(&bytes);
-    if (noted_file < 0) {
+    if (p->noted_file < 0) {
         log_error("upgrade, cannot write down what is kept of connections (%s)",
                   strerror(errno));
         return false;
@@ -316,21 +295,21 @@ void passed_on_end_conns(const struct passed_conns *conns)
     }
 }
 
-void passed_on_give_up(void)
+void passed_on_give_up(struct passed_on *p)
 {
     must_be_main();
-    while (noted_count > 0) {
-        socket_close(&noted[--noted_count]);
+    while (p->noted_count > 0) {
+        socket_close(&p->noted[--p->noted_count]);
     }
-    while (inherited_count > 0) {
-        inherited_count--;
-        if (inherited[inherited_count] >= 0) {
-            close(inherited[inherited_count]);
+    while (p->inherited_count > 0) {
+        p->inherited_count--;
+        if (p->inherited[p->inherited_count] >= 0) {
+            close(p->inherited[p->inherited_count]);
         }
     }
-    if (noted_memory >= 0) {
-        close(noted_memory);
-        noted_memory = -1;
+    if (p->noted_memory >= 0) {
+        close(p->noted_memory);
+        p->noted_memory = -1;
     }
 }
 
@@ -346,24 +325,24 @@ static void pass(int fd, const char *variable)
     }
 }
 
-int passed_on_become(const char *path, char *const argv[])
+int passed_on_become(const struct passed_on *p, const char *path, char *const argv[])
 {
-    char numbers[SOCKETS_MAX * 12] = "";
+    char numbers[PASSED_ON_SOCKETS_MAX * 12] = "";
     size_t len = 0;
 
     must_be_main();
-    for (unsigned i = 0; i < inherited_count; i++) {
-        if (inherited[i] >= 0) {
-            (void)dup2(inherited[i], SOCKETS_INHERIT_FIRST + (int)i);
+    for (unsigned i = 0; i < p->inherited_count; i++) {
+        if (p->inherited[i] >= 0) {
+            (void)dup2(p->inherited[i], SOCKETS_INHERIT_FIRST + (int)i);
         }
     }
-    for (unsigned i = 0; i < noted_count; i++) {
-        (void)fcntl(noted[i].fd, F_SETFD, 0);
-        len += (size_t)snprintf(numbers + len, sizeof(numbers) - len, "%d,", noted[i].fd);
+    for (unsigned i = 0; i < p->noted_count; i++) {
+        (void)fcntl(p->noted[i].fd, F_SETFD, 0);
+        len += (size_t)snprintf(numbers + len, sizeof(numbers) - len, "%d,", p->noted[i].fd);
     }
     setenv(SOCKETS_VARIABLE, numbers, 1);
-    pass(noted_memory, MEMORY_VARIABLE);
-    pass(noted_file, CONNS_VARIABLE);
+    pass(p->noted_memory, MEMORY_VARIABLE);
+    pass(p->noted_file, CONNS_VARIABLE);
     execv(path, argv);
     return errno;
 }

@@ -39,7 +39,7 @@ static bool is_listening_stream(int fd)
 }
 
 /* 0: none, or malformed variables. */
-uint32_t sockets_inherited_count(void)
+uint32_t sockets_inherited_count(const struct passed_on *passed)
 {
     const char *pid = getenv("LISTEN_PID");
     const char *fds = getenv("LISTEN_FDS");
@@ -49,7 +49,7 @@ uint32_t sockets_inherited_count(void)
     if (pid == NULL || fds == NULL || num_u64(span_str(pid), &pid_number) != MF_OK ||
         num_u32(span_str(fds), &count) != MF_OK ||
         (pid_number != (uint64_t)getpid() &&
-         !(passed_on_is_shown() && pid_number == (uint64_t)getppid()))) {
+         !(passed_on_is_shown(passed) && pid_number == (uint64_t)getppid()))) {
         return 0;
     }
     return count < INHERIT_MAX ? count : INHERIT_MAX;
@@ -103,7 +103,7 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
         log_error("listener, passed descriptor %d is for TLS, which is off (-Z)", fd);
         return EX_USAGE;
     }
-    if (!passed_on_is_shown()) {
+    if (!passed_on_is_shown(settings->passed)) {
         sockets_set_tcp_options(settings, fd);
     }
     return socket_list_add(out, fd, &origin);
@@ -120,9 +120,9 @@ static enum inherit_for purpose_of(struct span name)
     return span_is(name, CONTROL_NAME) ? INHERIT_CONTROL : INHERIT_CLIENTS;
 }
 
-int sockets_inherited_memory(uint32_t number)
+int sockets_inherited_memory(const struct passed_on *passed, uint32_t number)
 {
-    uint32_t count = sockets_inherited_count();
+    uint32_t count = sockets_inherited_count(passed);
 
     must_be_main();
     for (uint32_t i = 0; i < count; i++) {
@@ -138,7 +138,7 @@ int sockets_inherited_memory(uint32_t number)
 int sockets_inherit(const struct settings *settings, enum inherit_for what,
                     struct socket_list *out, bool *found)
 {
-    uint32_t count = sockets_inherited_count();
+    uint32_t count = sockets_inherited_count(settings->passed);
 
     must_be_main();
     *found = false;
@@ -195,7 +195,8 @@ static size_t put_ports(char *text, size_t len, const struct socket_list *l,
  * Write the ports to the file that MEMCACHED_PORT_FILENAME names, if it does, in memcached's
  * form ("TCP INET: 1234"). Root may do this in a folder of the user it becomes.
  */
-static int write_port_file(const struct socket_list *tcp, const struct socket_list *udp)
+static int write_port_file(const struct passed_on *passed, const struct socket_list *tcp,
+                           const struct socket_list *udp)
 {
     const char *path = getenv("MEMCACHED_PORT_FILENAME");
     struct file_id id;
@@ -203,7 +204,7 @@ static int write_port_file(const struct socket_list *tcp, const struct socket_li
     size_t len;
     int status = 0;
 
-    if (path == NULL || path[0] == '\0' || passed_on_is_shown()) {
+    if (path == NULL || path[0] == '\0' || passed_on_is_shown(passed)) {
         return 0;
     }
     text = mem_alloc(((size_t)tcp->count + udp->count + 1) * PORT_LINE_BYTES);
@@ -215,7 +216,7 @@ static int write_port_file(const struct socket_list *tcp, const struct socket_li
     len = put_ports(text, len, udp, "UDP");
     if (!file_replace(path, span_of(text, len), 0666, &id)) {
         log_error("listener, cannot write the ports to %s (%s)", path, strerror(errno));
-        status = passed_on_excuse(EX_OSERR);
+        status = passed_on_excuse(passed, EX_OSERR);
     }
     mem_free(text);
     return status;
@@ -256,5 +257,5 @@ int sockets_open(const struct settings *settings, struct socket_list *out,
     if (status == 0) {
         status = sockets_open_udp(settings, udp);
     }
-    return status != 0 ? status : write_port_file(out, udp);
+    return status != 0 ? status : write_port_file(settings->passed, out, udp);
 }

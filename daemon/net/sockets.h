@@ -13,6 +13,7 @@
 
 #include "daemon/net/socket_list.h"
 
+struct passed_on;
 struct settings;
 
 /* Connections of the control socket at the same time; they have places beyond -c. */
@@ -55,10 +56,10 @@ int sockets_inherit(const struct settings *settings, enum inherit_for what,
  * The descriptor with this number among those of SOCKETS_MEMORY_NAME that were passed, which is
  * the caller's from now on; -1: there are not so many. Context: main, before start.
  */
-int sockets_inherited_memory(uint32_t number);
+int sockets_inherited_memory(const struct passed_on *passed, uint32_t number);
 
 /* How many descriptors were passed, from SOCKETS_INHERIT_FIRST on. Context: main. */
 #define SOCKETS_INHERIT_FIRST 3 /* SD_LISTEN_FDS_START */
-uint32_t sockets_inherited_count(void);
+uint32_t sockets_inherited_count(const struct passed_on *passed);
 
 #endif

@@ -66,9 +66,9 @@ static int listen_on(const struct settings *settings, const struct sockaddr *add
     int fd;
     int err;
 
-    fd = passed_on_take(addr, len);
+    fd = passed_on_take(settings->passed, addr, len);
     if (fd >= 0) {
-        if (!passed_on_is_shown()) {
+        if (!passed_on_is_shown(settings->passed)) {
             sockets_set_tcp_options(settings, fd);
         }
         return fd;
@@ -89,10 +89,10 @@ static int listen_on(const struct settings *settings, const struct sockaddr *add
     sockets_set_tcp_options(settings, fd);
     *what = "bind()";
     if (bind(fd, addr, len) != 0) {
-        if (errno != EADDRINUSE || !passed_on_makes_way(addr, SOCK_STREAM)) {
+        if (errno != EADDRINUSE || !passed_on_makes_way(settings->passed, addr, SOCK_STREAM)) {
             goto fail;
         }
-        if (passed_on_is_shown()) {
+        if (passed_on_is_shown(settings->passed)) {
             return fd;
         }
         if (bind(fd, addr, len) != 0) {
@@ -168,7 +168,7 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
     in.sin_port = htons(port);
     fd = listen_on(settings, (const struct sockaddr *)&in, sizeof(in), &what);
     if (fd < 0) {
-        status = passed_on_excuse(tcp_port_failed(settings, what));
+        status = passed_on_excuse(settings->passed, tcp_port_failed(settings, what));
     } else {
         /* With any free port the v6 socket gets the same number, if it is free there too. */
         port = is_any_port ? socket_port(fd) : port;
@@ -188,7 +188,7 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
             log_info("listener, serves IPv4 only (%s)", strerror(errno));
             return 0;
         }
-        return passed_on_excuse(tcp_port_failed(settings, what));
+        return passed_on_excuse(settings->passed, tcp_port_failed(settings, what));
     }
     return socket_list_add(out, fd, &origin);
 }
@@ -237,6 +237,7 @@ static int open_resolved(const struct settings *settings, enum option_id id, str
         }
         if (fd < 0) {
             status = passed_on_excuse(
+                settings->passed,
                 listen_fault(settings, &(struct listen_fault){.id = id,
                                                               .where = text,
                                                               .call = what,
@@ -263,13 +264,14 @@ static int open_parsed(const struct settings *settings, enum option_id id, struc
     snprintf(port, sizeof(port), "%u", address->port);
     status = getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &first);
     if (status != 0) {
-        return passed_on_excuse(listen_fault(
-            settings,
-            &(struct listen_fault){.id = id,
-                                   .where = text,
-                                   .call = "getaddrinfo()",
-                                   .reason = status == EAI_SYSTEM ? strerror(errno)
-                                                                  : gai_strerror(status)}));
+        return passed_on_excuse(
+            settings->passed,
+            listen_fault(settings, &(struct listen_fault){
+                                       .id = id,
+                                       .where = text,
+                                       .call = "getaddrinfo()",
+                                       .reason = status == EAI_SYSTEM ? strerror(errno)
+                                                                      : gai_strerror(status)}));
     }
     status = open_resolved(settings, id, text, address, first, out);
     freeaddrinfo(first);

@@ -56,8 +56,8 @@ static bool set_flag(int fd, int level, int option)
 }
 
 /* A bound socket, or -1 with errno and the name of the call that failed. */
-static int bind_udp(const struct sockaddr *addr, socklen_t len, bool is_first,
-                    const char **what)
+static int bind_udp(const struct settings *settings, const struct sockaddr *addr, socklen_t len,
+                    bool is_first, const char **what)
 {
     int fd = socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int size = RECEIVE_BYTES;
@@ -75,8 +75,8 @@ static int bind_udp(const struct sockaddr *addr, socklen_t len, bool is_first,
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     *what = "bind()";
     if (bind(fd, addr, len) != 0) {
-        if (errno == EADDRINUSE && passed_on_is_shown() &&
-            passed_on_makes_way(addr, SOCK_DGRAM)) {
+        if (errno == EADDRINUSE && passed_on_is_shown(settings->passed) &&
+            passed_on_makes_way(settings->passed, addr, SOCK_DGRAM)) {
             return fd;
         }
         goto fail;
@@ -105,10 +105,11 @@ static int open_group(const struct settings *settings, union socket_address *add
                                  .protocol = (uint8_t)settings->protocol};
 
     /* Where the one that runs has the address, another one would get its datagrams. */
-    const uint32_t count = passed_on_is_shown() ? 1 : setting_get(settings, threads);
+    const uint32_t count =
+        passed_on_is_shown(settings->passed) ? 1 : setting_get(settings, threads);
 
     for (uint32_t i = 0; i < count; i++) {
-        int fd = bind_udp(&addr->sa, len, i == 0, what);
+        int fd = bind_udp(settings, &addr->sa, len, i == 0, what);
 
         if (fd < 0) {
             return -1;
@@ -136,7 +137,7 @@ static int open_udp_loopback(const struct settings *settings, struct socket_list
     addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socket_address_set_port(&addr, wanted_port(settings));
     if (open_group(settings, &addr, sizeof(addr.in), out, &what) != 0) {
-        return passed_on_excuse(udp_failed(settings, what));
+        return passed_on_excuse(settings->passed, udp_failed(settings, what));
     }
     port = socket_address_port(&addr);
     addr.in6 = (struct sockaddr_in6){
@@ -147,7 +148,7 @@ static int open_udp_loopback(const struct settings *settings, struct socket_list
             log_info("listener, serves UDP over IPv4 only (%s)", strerror(errno));
             return 0;
         }
-        return passed_on_excuse(udp_failed(settings, what));
+        return passed_on_excuse(settings->passed, udp_failed(settings, what));
     }
     return 0;
 }
@@ -164,7 +165,7 @@ static int open_udp_address(const struct settings *settings, struct span text,
     if (listen_address_parse(text, &parsed) != NULL ||
         getaddrinfo(parsed.host[0] != '\0' ? parsed.host : NULL, "0", &hints, &first) != 0) {
         errno = EINVAL;
-        return passed_on_excuse(udp_failed(settings, "address"));
+        return passed_on_excuse(settings->passed, udp_failed(settings, "address"));
     }
     for (const struct addrinfo *ai = first; ai != NULL && status == 0; ai = ai->ai_next) {
         union socket_address addr;
@@ -179,7 +180,7 @@ static int open_udp_address(const struct settings *settings, struct span text,
         if (!socket_list_has(out, &addr, true) &&
             open_group(settings, &addr, ai->ai_addrlen, out, &what) != 0 &&
             !(errno == EAFNOSUPPORT && ai->ai_next != NULL)) {
-            status = passed_on_excuse(udp_failed(settings, what));
+            status = passed_on_excuse(settings->passed, udp_failed(settings, what));
         }
     }
     freeaddrinfo(first);

@@ -185,14 +185,14 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
         errno = ENAMETOOLONG;
         return unix_failed(settings, path, "bind()");
     }
-    fd = passed_on_take((const struct sockaddr *)&addr, len);
+    fd = passed_on_take(settings->passed, (const struct sockaddr *)&addr, len);
     if (fd >= 0 && is_file && access(path, F_OK) != 0) {
         close(fd); /* nobody can come to it any more */
         fd = -1;
     }
     if (fd >= 0) {
         status = socket_list_add(out, fd, origin);
-        return status == 0 && is_file && !passed_on_is_shown()
+        return status == 0 && is_file && !passed_on_is_shown(settings->passed)
                    ? adopt_file(settings, &out->items[out->count - 1], path)
                    : status;
     }
@@ -232,6 +232,7 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out)
                                        .rights = RIGHTS_ORDINARY};
 
     return passed_on_excuse(
+        settings->passed,
         open_path(settings, settings->unix_path, (mode_t)settings->unix_mask, &origin, out));
 }
 
@@ -247,6 +248,6 @@ int sockets_open_control(const struct settings *settings, struct socket_list *ou
 {
     const struct conn_origin origin = sockets_control_origin();
 
-    return passed_on_excuse(
-        open_path(settings, settings->control_path, CONTROL_MODE, &origin, out));
+    return passed_on_excuse(settings->passed, open_path(settings, settings->control_path,
+                                                        CONTROL_MODE, &origin, out));
 }

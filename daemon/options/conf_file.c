@@ -488,7 +488,8 @@ int conf_read_environment(struct settings *s, bool tells)
         if (v.has_name_of_option) {
             option_apply_variable(&g, v.given, span_str(v.name), v.value);
         } else if (tells && nearest(&v, meant)) {
-            option_say("%s: not an option (did you mean " PREFIX "%s?)", v.given, meant);
+            option_say(s->messages, "%s: not an option (did you mean " PREFIX "%s?)", v.given,
+                       meant);
         }
     }
     return g.errors > 0 ? g.status : 0;

@@ -56,14 +56,14 @@ static bool read_again(const struct settings *s, struct settings *out, struct co
     bool is_good;
 
     must_be_main();
-    option_messages_to(said);
     settings_init(out);
+    out->messages = said;
     is_good = read_files(out, false, s->memcached_conf_path, s->config_path, texts) == 0;
     if (has_line) {
         is_good = is_good && flags_apply(&giver, s->argc, s->argv) == FLAGS_APPLIED &&
                   options_check(out) == 0;
     }
-    option_messages_to(NULL);
+    out->messages = NULL;
     return is_good;
 }
 
@@ -87,13 +87,13 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
     must_be_main();
     settings_init(out);
     if (!flags_scan(argc, argv, &wishes)) {
-        option_say("out of memory");
+        option_say(NULL, "out of memory");
         *exit_status = EX_OSERR;
         return OPTIONS_EXIT;
     }
     if (wishes.is_ambiguous) {
-        option_say("--config and --memcached-conf can be given once, and one of "
-                   "--check-config and --print-config");
+        option_say(NULL, "--config and --memcached-conf can be given once, and one of "
+                         "--check-config and --print-config");
         *exit_status = EX_USAGE;
         return OPTIONS_EXIT;
     }
@@ -121,7 +121,7 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
     out->argv = argv;
     if (!keep_path(wishes.config, &out->config_path) ||
         !keep_path(wishes.memcached_conf, &out->memcached_conf_path)) {
-        option_say("out of memory");
+        option_say(NULL, "out of memory");
         *exit_status = EX_OSERR;
         return OPTIONS_EXIT;
     }

@@ -28,9 +28,9 @@ static MF_PRINTF(2, 0) void say_with_place(const struct option_giver *g, const c
 
     vsnprintf(text, sizeof(text), fmt, args);
     if (g->place.file != NULL) {
-        option_say("%s:%u: %s", g->place.file, g->place.line, text);
+        option_say(g->settings->messages, "%s:%u: %s", g->place.file, g->place.line, text);
     } else {
-        option_say("%s", text);
+        option_say(g->settings->messages, "%s", text);
     }
 }
 
@@ -52,7 +52,7 @@ int option_complain(struct option_giver *g, int status, const char *fmt, ...)
     g->errors++;
     if (g->errors > OPTION_ERRORS_MAX) {
         if (g->errors == OPTION_ERRORS_MAX + 1) {
-            option_say("More errors are not shown");
+            option_say(g->settings->messages, "More errors are not shown");
         }
         return status;
     }
@@ -225,16 +225,7 @@ int option_apply_variable(struct option_giver *g, const char *variable, struct s
 
 /* ---- messages ---------------------------------------------------------------------------- */
 
-/* [main] Where messages go instead of standard error, while a running server reads again. */
-static struct option_messages *messages;
-
-void option_messages_to(struct option_messages *m)
-{
-    must_be_main();
-    messages = m;
-}
-
-void option_say(const char *fmt, ...)
+void option_say(struct option_messages *to, const char *fmt, ...)
 {
     char text[MESSAGE_BYTES];
     va_list args;
@@ -243,15 +234,14 @@ void option_say(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    if (messages == NULL) {
+    if (to == NULL) {
         fprintf(stderr, MAYFLY_NAME ": %s\n", text);
         return;
     }
-    if (messages->first[0] == '\0') {
-        snprintf(messages->first, sizeof(messages->first), "%.*s",
-                 (int)sizeof(messages->first) - 1, text);
+    if (to->first[0] == '\0') {
+        snprintf(to->first, sizeof(to->first), "%.*s", (int)sizeof(to->first) - 1, text);
     }
-    if (messages->is_logged) {
+    if (to->is_logged) {
         log_error("options, %s", text);
     }
 }
@@ -313,9 +303,9 @@ void option_fault(const struct settings *s, enum option_id id, const char *fmt, 
     if (setting_source(s, id) != OPTION_DEFAULT && place->file != NULL) {
         snprintf(where, sizeof(where), "%s:%u: ", place->file, place->line);
     }
-    if (messages == NULL && (log_is_journal() || log_is_json())) {
+    if (s->messages == NULL && (log_is_journal() || log_is_json())) {
         log_error("options, %s%s: %s", where, given, text);
     } else {
-        option_say("%s%s: %s", where, given, text);
+        option_say(s->messages, "%s%s: %s", where, given, text);
     }
 }

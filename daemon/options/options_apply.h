@@ -89,11 +89,8 @@ struct option_messages {
     char first[OPTION_MESSAGE_BYTES]; /* "": there was none; cut if it is longer */
 };
 
-/* From now on messages go there; NULL: to standard error. Context: main. */
-void option_messages_to(struct option_messages *m);
-
-/* One message. fmt has no line end. Context: main. */
-MF_PRINTF(1, 2) void option_say(const char *fmt, ...);
+/* One message, there or (NULL) to standard error. fmt has no line end. Context: main. */
+MF_PRINTF(2, 3) void option_say(struct option_messages *to, const char *fmt, ...);
 
 /*
  * The value of this option, or its absence, is the reason. Before the log is set up and where

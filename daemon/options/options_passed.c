@@ -165,9 +165,9 @@ static bool are_sound(struct settings *s, struct option_messages *said)
 {
     bool is_sound;
 
-    option_messages_to(said);
+    s->messages = said;
     is_sound = options_check(s) == 0;
-    option_messages_to(NULL);
+    s->messages = NULL;
     return is_sound;
 }
 

@@ -24,7 +24,8 @@ static bool has_line(const struct settings *files, enum option_id id)
 }
 
 /* Write a value into the text of its file. False after a message. */
-static bool edit_option(struct options_rewrite *r, const char *config_path, enum option_id id)
+static bool edit_option(struct options_rewrite *r, const char *config_path, enum option_id id,
+                        struct option_messages *said)
 {
     const struct option_place *place = &r->files.places[id];
     const bool is_there = has_line(&r->files, id);
@@ -37,14 +38,14 @@ static bool edit_option(struct options_rewrite *r, const char *config_path, enum
     struct buf out;
 
     if (text == NULL) {
-        option_say("%s: it has changed meanwhile", is_there ? place->file : config_path);
+        option_say(said, "%s: it has changed meanwhile", is_there ? place->file : config_path);
         return false;
     }
     buf_init(&out);
     result = is_there ? conf_edit_value(&out, conf_text_now(text), place->line, typed)
                       : conf_edit_add(&out, conf_text_now(text), option_name(id), typed);
     if (result != CONF_EDITED) {
-        option_say("%s: %s", text->path,
+        option_say(said, "%s: %s", text->path,
                    result == CONF_EDIT_NO_MEMORY ? "out of memory" : "it has no such line");
         buf_fini(&out);
         return false;
@@ -70,7 +71,8 @@ static bool is_written(const struct options_rewrite *r, enum option_id id)
  * Write what differs from what a start would have by the files as they are. Lines are added
  * last: they may come above others, whose numbers are those of before.
  */
-static bool edit_all(struct options_rewrite *r, const struct settings *given)
+static bool edit_all(struct options_rewrite *r, const struct settings *given,
+                     struct option_messages *said)
 {
     enum option_id ids[OPTION_COUNT];
     const unsigned count = options_differing(&r->live, &r->next, true, ids);
@@ -78,7 +80,7 @@ static bool edit_all(struct options_rewrite *r, const struct settings *given)
     for (int adds = 0; adds <= 1; adds++) {
         for (unsigned i = 0; i < count; i++) {
             if (has_line(&r->files, ids[i]) == (adds == 0) && !is_written(r, ids[i]) &&
-                !edit_option(r, given->config_path, ids[i])) {
+                !edit_option(r, given->config_path, ids[i], said)) {
                 return false;
             }
         }
@@ -89,8 +91,6 @@ static bool edit_all(struct options_rewrite *r, const struct settings *given)
 bool options_rewrite_plan(const struct settings *given, const struct settings *live,
                           struct options_rewrite *out, struct option_messages *said)
 {
-    bool is_done;
-
     must_be_main();
     must(given->config_path != NULL);
     memset(out, 0, sizeof(*out));
@@ -99,10 +99,7 @@ bool options_rewrite_plan(const struct settings *given, const struct settings *l
         !options_read_again(given, &out->next, &out->texts, said)) {
         return false;
     }
-    option_messages_to(said);
-    is_done = edit_all(out, given);
-    option_messages_to(NULL);
-    if (!is_done) {
+    if (!edit_all(out, given, said)) {
         return false;
     }
     settings_fini(&out->files);

@@ -83,6 +83,9 @@ struct option_place {
     bool is_in_bytes; /* by a name that counts bytes, whatever the option counts */
 };
 
+struct passed_on;       /* daemon/net/passed_on.h */
+struct option_messages; /* options_apply.h */
+
 struct settings {
     /* [const] or [atomic], by the life column of their rows */
 #define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
@@ -103,6 +106,9 @@ struct settings {
     char **argv;                              /* [borrowed] */
     char *config_path;                        /* owned; NULL: no --config */
     char *memcached_conf_path;                /* owned; NULL: no --memcached-conf */
+    struct passed_on *passed; /* [borrowed, main] from another program; NULL: nothing */
+    /* [main] */
+    struct option_messages *messages; /* [borrowed] about these options; NULL: go to stderr */
 };
 
 /* Where the value of an option came from. Context: any thread. */

@@ -488,7 +488,7 @@ static int open_all(const struct settings *settings, struct socket_list *list,
         status = sockets_open_control(settings, list);
     }
     /* With none at all it is for whoever starts it to try again. */
-    return status == 0 && passed_on_is() && list->count == 0 &&
+    return status == 0 && passed_on_is(settings->passed) && list->count == 0 &&
                    (settings->port != 0 || settings->unix_path != NULL)
                ? EX_OSERR
                : status;
@@ -698,7 +698,7 @@ void listeners_each_socket(const struct server *s, void (*fn)(void *arg, int fd)
 void listeners_pass_on(struct server *s)
 {
     must_be_main();
-    passed_on_note_sockets(&s->listeners->list);
+    passed_on_note_sockets(&s->passed_on, &s->listeners->list);
     s->listeners->is_passed_on = true;
 }
 

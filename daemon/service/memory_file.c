@@ -116,16 +116,16 @@ static void guard_pages(const struct server *s)
 /* ---- kept by the service manager --------------------------------------------------------- */
 
 /* Nothing of what it keeps is of use. */
-static void forget_kept(void)
+static void forget_kept(const struct passed_on *passed)
 {
-    int fd = sockets_inherited_memory(0);
+    int fd = sockets_inherited_memory(passed, 0);
 
     if (fd < 0) {
         return;
     }
     for (uint32_t i = 1; fd >= 0; i++) {
         close(fd);
-        fd = sockets_inherited_memory(i);
+        fd = sockets_inherited_memory(passed, i);
     }
     notify_forget(SOCKETS_MEMORY_NAME);
 }
@@ -147,22 +147,22 @@ static int open_new(struct attach *a)
     return 0;
 }
 
-static int open_kept(struct attach *a)
+static int open_kept(struct passed_on *passed, struct attach *a)
 {
-    int fd = passed_on_take_memory();
+    int fd = passed_on_take_memory(passed);
 
     if (fd >= 0 && attach_open_fd(a, fd)) {
         return 0; /* of the program before, and kept if that one's was */
     }
-    fd = sockets_inherited_memory(0);
-    if (fd >= 0 && sockets_inherited_memory(1) < 0) {
+    fd = sockets_inherited_memory(passed, 0);
+    if (fd >= 0 && sockets_inherited_memory(passed, 1) < 0) {
         if (attach_open_fd(a, fd)) {
             return 0; /* it is still kept */
         }
         log_warn("memory, what the service manager has kept is no use (%s)", a->why);
         notify_forget(SOCKETS_MEMORY_NAME);
     } else {
-        forget_kept();
+        forget_kept(passed);
     }
     return open_new(a);
 }
@@ -245,16 +245,17 @@ static int open_file(struct attach *a, const struct settings *set)
 int memory_file_open(struct server *s)
 {
     struct attach *a = &s->crew.attach;
-    const char *file = s->crew.settings->memory_file;
+    const struct settings *set = s->crew.settings;
+    const char *file = set->memory_file;
     int status;
 
     must_be_main();
     a->fd = -1;
     if (file != NULL && strcmp(file, KEPT_BY_MANAGER) == 0) {
-        status = open_kept(a);
+        status = open_kept(set->passed, a);
     } else {
-        forget_kept();
-        status = file != NULL ? open_file(a, s->crew.settings) : 0;
+        forget_kept(set->passed);
+        status = file != NULL ? open_file(a, set) : 0;
     }
     if (status != 0) {
         return status;

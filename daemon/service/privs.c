@@ -330,7 +330,7 @@ int privs_drop(const struct settings *s)
         return 0; /* -u root: as asked */
     }
     if (!clear_capabilities()) {
-        option_say("failed to drop capabilities: %s", strerror(errno));
+        option_say(NULL, "failed to drop capabilities: %s", strerror(errno));
         return EX_OSERR;
     }
     return 0;

@@ -56,7 +56,7 @@ _Noreturn static void wait_for_child(int fd, pid_t child)
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
         _exit(WEXITSTATUS(wait_status));
     }
-    option_say("ended before it was ready");
+    option_say(NULL, "ended before it was ready");
     _exit(EX_OSERR);
 }
 

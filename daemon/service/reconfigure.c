@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "daemon/access/complaint.h"
 #include "daemon/base/file_edit.h"
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
@@ -293,7 +292,7 @@ static void reload(struct server *s, struct config_ask *ask)
     }
     why = said.first[0] != '\0' ? said.first
           : log_fault != NULL   ? log_fault
-                                : complaint_first();
+                                : access_complaint(&s->crew.access);
     if (s->crew.tls != NULL) {
         reload_certs(s, ask, why); /* says when it is done */
         return;

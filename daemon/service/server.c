@@ -292,7 +292,7 @@ static int open_loop(struct server *s)
     }
     if (err != 0) {
         close_loop(s);
-    } else if (passed_on_is()) {
+    } else if (passed_on_is(&s->passed_on)) {
         sigset_t none;
 
         /* The program before has held them: see hold_signals(). */
@@ -326,7 +326,7 @@ static int start_engine(struct server *s)
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
     cfg.has_past = set->dir != NULL || set->memory_file != NULL;
-    cfg.hold_boot_ns = upgrade_hold_ns();
+    cfg.hold_boot_ns = upgrade_hold_ns(&s->passed_on);
     cfg.is_passive = replication_is_wanted(set);
     if (set->memory_file != NULL) {
         cfg.attach = &s->crew.attach;
@@ -494,7 +494,7 @@ static void take_down(struct server *s)
         privs_remove_pidfile(s->crew.settings);
     }
     if (s->step >= STEP_LOOP) {
-        upgrade_end();
+        upgrade_end(s);
         close_loop(s); /* the last watchers are released */
         watch_fini(&s->crew.watch);
         slowlog_fini(&s->crew.slowlog);
@@ -534,7 +534,7 @@ static int prepare_process(struct server *s)
     if (status == 0) {
         landlock_note(settings);
         /* One that took over is in the background if the one before was. */
-        status = passed_on_is() ? 0 : privs_daemonize(settings);
+        status = passed_on_is(&s->passed_on) ? 0 : privs_daemonize(settings);
     }
     if (status == 0) {
         privs_ignore_signals(settings);
@@ -576,7 +576,7 @@ static int open_and_drop(struct server *s)
     if (status == 0) {
         status = memory_file_open(s);
     }
-    passed_on_close_rest();
+    passed_on_close_rest(&s->passed_on);
     if (status == 0) {
         listeners_check_rules(s);
         landlock_confine(s->crew.settings);
@@ -669,6 +669,8 @@ int server_start(struct server *s, struct settings *settings)
     memset(s, 0, sizeof(*s));
     s->crew.attach.fd = -1;
     s->crew.settings = settings;
+    passed_on_init(&s->passed_on);
+    settings->passed = &s->passed_on;
     s->crew.duties = &conn_duties;
     s->crew.stats = &s->stats;
     s->stats.sources = (struct stats_sources){
@@ -680,7 +682,7 @@ int server_start(struct server *s, struct settings *settings)
     };
     atomic_store(&s->stats.tracks_sizes, settings->track_sizes);
     passed_conns_init(&s->crew.passed);
-    upgrade_note_start(s);
+    upgrade_init(s);
     status = access_init(&s->crew.access, settings);
     if (status == 0) {
         status = prepare_process(s);

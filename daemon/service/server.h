@@ -20,9 +20,11 @@
 #include <stddef.h>
 #include <uv.h>
 
+#include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 #include "daemon/service/balancer.h"
 #include "daemon/service/host.h"
+#include "daemon/service/upgrade.h"
 #include "daemon/service/vigil.h"
 #include "daemon/service/welcome.h"
 #include "daemon/stats/stats.h"
@@ -56,6 +58,8 @@ struct server {
     struct balancer balancer;
     struct host_watch host_watch;
     struct welcome welcome;
+    struct passed_on passed_on; /* settings point to it */
+    struct upgrade upgrade;
     bool is_tls_abandoned;    /* a thread still uses the certificates: they stay */
     bool is_started;          /* it has served: a stop may save */
     enum crew_stop stop_next; /* how it stops when the failover at the stop has ended */

@@ -97,11 +97,14 @@ int server_try_log(const struct settings *settings,
 
 int server_check(struct settings *settings)
 {
+    struct passed_on passed;
     struct access access;
     int first = 0;
     int user;
 
     context_set_thread(THREAD_MAIN, NULL, NULL);
+    passed_on_init(&passed);
+    settings->passed = &passed;
     if (!log_init(&settings->verbosity, settings->log_to)) {
         log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
     }
@@ -115,7 +118,7 @@ int server_check(struct settings *settings)
     note(&first, user);
     note(&first, check_files_of_starter(settings));
     note(&first, privs_set_limits(settings));
-    if (passed_on_is_shown()) {
+    if (passed_on_is_shown(&passed)) {
         note(&first, check_beside(settings));
     } else {
         note(&first, sockets_check(settings));

@@ -64,38 +64,19 @@
 #define GONE     " (deleted)"
 #define GONE_LEN ((ssize_t)sizeof(GONE) - 1)
 
-/* [main] */
-static char **started_as;     /* the arguments, as they were */
-static char path[PATH_MAX];   /* of the program, also when another file has its name by now */
-static char next[PATH_MAX];   /* of the one that is asked, and takes over */
-static uv_process_t question; /* the program that is asked */
-static uv_timer_t patience;   /* with that */
-static bool is_asked;
-static uv_timer_t lull; /* the one that agreed waits for uploads to end */
-static uint64_t lull_until;
-static bool is_lull;
-static struct passed_keys keys; /* of the users, if another takes over */
-static uint32_t conns_before;   /* when the server began to stop for that */
-
-void upgrade_init(int argc, char **argv)
+void upgrade_init(struct server *s)
 {
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-
-    path[n > 0 ? n : 0] = '\0';
-    if (n > GONE_LEN && strcmp(path + n - GONE_LEN, GONE) == 0) {
-        path[n - GONE_LEN] = '\0';
-    }
-    started_as = mem_zalloc(((size_t)argc + 2) * sizeof(*started_as));
-    if (started_as != NULL) {
-        memcpy(started_as, argv, (size_t)argc * sizeof(*argv));
-    }
-}
-
-void upgrade_note_start(struct server *s)
-{
+    const struct settings *set = s->crew.settings;
+    struct upgrade *u = &s->upgrade;
     const char *why = getenv(FAILED_VARIABLE);
+    ssize_t n = readlink("/proc/self/exe", u->path, sizeof(u->path) - 1);
 
-    handover_init(&s->crew.handover, passed_on_is() ? HANDOVER_DONE : HANDOVER_NONE);
+    must_be_main();
+    u->path[n > 0 ? n : 0] = '\0';
+    if (n > GONE_LEN && strcmp(u->path + n - GONE_LEN, GONE) == 0) {
+        u->path[n - GONE_LEN] = '\0';
+    }
+    handover_init(&s->crew.handover, passed_on_is(set->passed) ? HANDOVER_DONE : HANDOVER_NONE);
     if (why != NULL) {
         handover_tell(&s->crew.handover, HANDOVER_REFUSED, why);
         unsetenv(FAILED_VARIABLE);
@@ -214,7 +195,7 @@ void upgrade_take_live(struct settings *s, bool tells)
     struct live_told told = {.settings = s};
 
     must_be_main();
-    if (lines == NULL || (!passed_on_is() && !upgrade_is_asked())) {
+    if (lines == NULL || (!passed_on_is(s->passed) && !upgrade_is_asked())) {
         return;
     }
     buf_init(&told.kept);
@@ -227,13 +208,13 @@ void upgrade_take_live(struct settings *s, bool tells)
     unsetenv(LIVE_VARIABLE);
 }
 
-int64_t upgrade_hold_ns(void)
+int64_t upgrade_hold_ns(const struct passed_on *passed)
 {
     const char *until = getenv(HOLD_VARIABLE);
     uint64_t ns = 0;
 
     must_be_main();
-    if (until == NULL || !passed_on_is() || num_u64(span_str(until), &ns) != MF_OK ||
+    if (until == NULL || !passed_on_is(passed) || num_u64(span_str(until), &ns) != MF_OK ||
         ns > INT64_MAX) {
         ns = 0;
     }
@@ -245,22 +226,23 @@ int64_t upgrade_hold_ns(void)
 
 static void on_closed(uv_handle_t *handle)
 {
-    (void)handle;
-    is_asked = false;
+    struct server *s = handle->data;
+
+    s->upgrade.is_asked = false;
 }
 
 /* Without its descriptor the next program would have nothing. */
 static bool note_memory(const struct server *s)
 {
     return strcmp(s->crew.settings->memory_file, "fdstore") != 0 ||
-           passed_on_note_memory(s->crew.attach.fd);
+           passed_on_note_memory(s->crew.settings->passed, s->crew.attach.fd);
 }
 
 /* ---- beginning --------------------------------------------------------------------------- */
 
 static void take_over(struct server *s)
 {
-    log_notice("upgrade, %s takes over", next);
+    log_notice("upgrade, %s takes over", s->upgrade.next);
     server_stop_for_upgrade(s);
 }
 
@@ -269,11 +251,11 @@ static bool has_uploads(const struct server *s)
     return atomic_load(&s->crew.upload_bytes) > 0;
 }
 
-static void end_lull(void)
+static void end_lull(struct upgrade *u)
 {
-    if (is_lull) {
-        is_lull = false;
-        uv_close((uv_handle_t *)&lull, NULL);
+    if (u->is_lull) {
+        u->is_lull = false;
+        uv_close((uv_handle_t *)&u->lull, NULL);
     }
 }
 
@@ -283,9 +265,9 @@ static void on_lull(uv_timer_t *timer)
 
     must_be_main();
     if (s->stopping != CREW_STOP_NONE) {
-        end_lull();
-    } else if (!has_uploads(s) || uv_now(&s->loop) >= lull_until) {
-        end_lull();
+        end_lull(&s->upgrade);
+    } else if (!has_uploads(s) || uv_now(&s->loop) >= s->upgrade.lull_until) {
+        end_lull(&s->upgrade);
         take_over(s);
     }
 }
@@ -293,25 +275,28 @@ static void on_lull(uv_timer_t *timer)
 /* A client in the middle of a large value would delay all others once the server stops. */
 static void begin_upgrade(struct server *s)
 {
+    struct upgrade *u = &s->upgrade;
+
     handover_tell(&s->crew.handover, HANDOVER_UNDER_WAY, NULL);
     if (!has_uploads(s)) {
         take_over(s);
         return;
     }
     log_notice("upgrade, waits for values that are being received");
-    is_lull = true;
-    lull_until = uv_now(&s->loop) + LULL_MS;
-    uv_timer_init(&s->loop, &lull);
-    lull.data = s;
-    uv_timer_start(&lull, on_lull, LULL_LOOK_MS, LULL_LOOK_MS);
+    u->is_lull = true;
+    u->lull_until = uv_now(&s->loop) + LULL_MS;
+    uv_timer_init(&s->loop, &u->lull);
+    u->lull.data = s;
+    uv_timer_start(&u->lull, on_lull, LULL_LOOK_MS, LULL_LOOK_MS);
 }
 
 static void on_answer(uv_process_t *p, int64_t status, int number)
 {
     struct server *s = p->data;
+    const char *next = s->upgrade.next;
 
     must_be_main();
-    uv_close((uv_handle_t *)&patience, NULL);
+    uv_close((uv_handle_t *)&s->upgrade.patience, NULL);
     uv_close((uv_handle_t *)p, on_closed);
     if (number != 0) {
         refuse_upgrade(s, "%s ended by signal %d", next, number);
@@ -328,10 +313,11 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
 
 static void on_no_answer(uv_timer_t *timer)
 {
-    (void)timer;
+    struct upgrade *u = timer->data;
+
     must_be_main();
-    log_error("upgrade, %s does not answer", next);
-    uv_process_kill(&question, SIGKILL);
+    log_error("upgrade, %s does not answer", u->next);
+    uv_process_kill(&u->question, SIGKILL);
 }
 
 /*
@@ -369,7 +355,7 @@ static const char *obstacle(struct server *s)
     if (set->drop_privileges) {
         return "the filter of drop_privileges would stay over it; a restart keeps the items";
     }
-    if (started_as == NULL || path[0] == '\0') {
+    if (s->upgrade.path[0] == '\0') {
         return "the name of the program is not known";
     }
     snapshots_look(&s->crew.snapshots, &info);
@@ -411,27 +397,24 @@ static void show_all(const struct server *s, struct shown *l)
     l->fd[l->count++].flags = UV_IGNORE;
     show(l, STDERR_FILENO); /* what it prints is for the log */
     show(l, STDERR_FILENO);
-    for (uint32_t i = 0; i < sockets_inherited_count() && i < SHOWN_MAX; i++) {
+    for (uint32_t i = 0; i < sockets_inherited_count(s->crew.settings->passed) && i < SHOWN_MAX;
+         i++) {
         show(l, SOCKETS_INHERIT_FIRST + (int)i);
     }
     listeners_each_socket(s, show_socket, l);
     metrics_each_socket(s->metrics, show_socket, l);
 }
 
-/* Run it with one argument more. Returns an error of libuv. */
-static int ask(struct server *s)
+/* Run it with these arguments. Returns an error of libuv. */
+static int ask(struct server *s, char **args)
 {
+    struct upgrade *u = &s->upgrade;
     struct shown shown;
-    uv_process_options_t how = {.exit_cb = on_answer, .file = next, .args = started_as};
+    uv_process_options_t how = {.exit_cb = on_answer, .file = u->next, .args = args};
     char memory[MEMORY_FILE_NAME_BYTES];
     char abi[24];
-    unsigned last = 0;
     int err;
 
-    while (started_as[last] != NULL) {
-        last++;
-    }
-    started_as[last] = (char *)(uintptr_t) "--check-config";
     snprintf(abi, sizeof(abi), "%" PRIu64, attach_abi());
     setenv(ABI_VARIABLE, abi, 1);
     memory_file_name(s->crew.settings, s->crew.attach.fd, memory);
@@ -441,19 +424,21 @@ static int ask(struct server *s)
     passed_on_show(shown.numbers);
     how.stdio = shown.fd;
     how.stdio_count = (int)shown.count;
-    question.data = s;
-    err = uv_spawn(&s->loop, &question, &how);
+    u->question.data = s;
+    err = uv_spawn(&s->loop, &u->question, &how);
     unsetenv(ABI_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
     hide_live();
     passed_on_show(NULL);
-    started_as[last] = NULL;
     return err;
 }
 
 void upgrade_begin(struct server *s, const char *program)
 {
+    const struct settings *set = s->crew.settings;
+    struct upgrade *u = &s->upgrade;
     const char *why = obstacle(s);
+    char **args;
     int err;
 
     must_be_main();
@@ -464,30 +449,41 @@ void upgrade_begin(struct server *s, const char *program)
         refuse_upgrade(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
-    if (is_asked || is_lull || s->stopping != CREW_STOP_NONE) {
+    if (u->is_asked || u->is_lull || s->stopping != CREW_STOP_NONE) {
         log_notice("upgrade, is under way already, or the server stops");
         return;
     }
-    is_asked = true;
-    handover_tell(&s->crew.handover, HANDOVER_ASKED, NULL);
-    snprintf(next, sizeof(next), "%s", program[0] != '\0' ? program : path);
-    err = ask(s);
-    if (err != 0) {
-        uv_close((uv_handle_t *)&question, on_closed);
-        refuse_upgrade(s, "cannot run %s (%s)", next, uv_strerror(err));
+    args = mem_zalloc(((size_t)set->argc + 2) * sizeof(*args));
+    if (args == NULL) {
+        refuse_upgrade(s, "out of memory");
         return;
     }
-    uv_timer_init(&s->loop, &patience);
-    uv_timer_start(&patience, on_no_answer, ANSWER_MS, 0);
+    u->is_asked = true;
+    handover_tell(&s->crew.handover, HANDOVER_ASKED, NULL);
+    snprintf(u->next, sizeof(u->next), "%s", program[0] != '\0' ? program : u->path);
+    memcpy(args, set->argv, (size_t)set->argc * sizeof(*args));
+    args[set->argc] = (char *)(uintptr_t) "--check-config";
+    err = ask(s, args);
+    mem_free(args);
+    if (err != 0) {
+        uv_close((uv_handle_t *)&u->question, on_closed);
+        refuse_upgrade(s, "cannot run %s (%s)", u->next, uv_strerror(err));
+        return;
+    }
+    uv_timer_init(&s->loop, &u->patience);
+    u->patience.data = u;
+    uv_timer_start(&u->patience, on_no_answer, ANSWER_MS, 0);
 }
 
-void upgrade_end(void)
+void upgrade_end(struct server *s)
 {
+    struct upgrade *u = &s->upgrade;
+
     must_be_main();
-    if (is_asked && uv_is_active((uv_handle_t *)&question)) {
-        uv_process_kill(&question, SIGKILL);
+    if (u->is_asked && uv_is_active((uv_handle_t *)&u->question)) {
+        uv_process_kill(&u->question, SIGKILL);
     }
-    end_lull();
+    end_lull(&s->upgrade);
 }
 
 /* ---- taking over ------------------------------------------------------------------------- */
@@ -504,10 +500,10 @@ void upgrade_note(struct server *s)
         return;
     }
     listeners_pass_on(s);
-    keys.text = s->crew.access.text.key;
-    keys.sasl = s->crew.access.sasl_users.key;
-    conns_before = atomic_load(&s->crew.conns_open);
-    s->crew.numbers_kept = sockets_inherited_count();
+    s->upgrade.keys.text = s->crew.access.text.key;
+    s->upgrade.keys.sasl = s->crew.access.sasl_users.key;
+    s->upgrade.conns_before = atomic_load(&s->crew.conns_open);
+    s->crew.numbers_kept = sockets_inherited_count(s->crew.settings->passed);
     atomic_store(&s->crew.passes_conns, true);
 }
 
@@ -524,7 +520,7 @@ void upgrade_give_up(struct server *s)
     must_be_main();
     s->is_for_upgrade = false;
     atomic_store(&s->crew.passes_conns, false);
-    passed_on_give_up();
+    passed_on_give_up(s->crew.settings->passed);
 }
 
 void upgrade_tell(const struct server *s)
@@ -534,28 +530,32 @@ void upgrade_tell(const struct server *s)
     must_be_main();
     if (s->is_for_upgrade) {
         log_notice("upgrade, %u connections passed on, %u ended", (unsigned)passed,
-                   (unsigned)(conns_before > passed ? conns_before - passed : 0));
+                   (unsigned)(s->upgrade.conns_before > passed
+                                  ? s->upgrade.conns_before - passed
+                                  : 0));
     }
 }
 
 int upgrade_become(struct server *s)
 {
+    struct upgrade *u = &s->upgrade;
+    struct passed_on *passed = s->crew.settings->passed;
     char why[PATH_MAX + 128];
     int error;
 
     must_be_main();
-    if (!passed_on_note_conns(&s->crew.passed, &keys)) {
+    if (!passed_on_note_conns(passed, &s->crew.passed, &u->keys)) {
         passed_on_end_conns(&s->crew.passed);
     }
-    explicit_bzero(&keys, sizeof(keys));
+    explicit_bzero(&u->keys, sizeof(u->keys));
     passed_conns_fini(&s->crew.passed);
-    error = passed_on_become(next, started_as);
-    snprintf(why, sizeof(why), "cannot run %s (%s), goes on with the old program", next,
+    error = passed_on_become(passed, u->next, s->crew.settings->argv);
+    snprintf(why, sizeof(why), "cannot run %s (%s), goes on with the old program", u->next,
              strerror(error));
     log_error("upgrade, %s", why);
     setenv(FAILED_VARIABLE, why, 1);
-    error = passed_on_become("/proc/self/exe", started_as);
+    error = passed_on_become(passed, "/proc/self/exe", s->crew.settings->argv);
     log_error("upgrade, cannot run /proc/self/exe (%s)", strerror(error));
-    passed_on_give_up();
+    passed_on_give_up(passed);
     return EX_OSERR;
 }

@@ -10,17 +10,36 @@
 #ifndef MAYFLY_DAEMON_SERVICE_UPGRADE_H
 #define MAYFLY_DAEMON_SERVICE_UPGRADE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
+#include "daemon/net/passed_conns.h"
+
+struct passed_on;
 struct server;
 struct settings;
 
-/* Note how this program was started. Context: main, first of all. */
-void upgrade_init(int argc, char **argv);
+/* Of the server. [main] */
+struct upgrade {
+    char path[PATH_MAX];   /* of the program, also when another file has its name by now */
+    char next[PATH_MAX];   /* of the one that is asked, and takes over */
+    uv_process_t question; /* the program that is asked */
+    uv_timer_t patience;   /* with that */
+    bool is_asked;
+    uv_timer_t lull; /* the one that agreed waits for uploads to end */
+    uint64_t lull_until;
+    bool is_lull;
+    struct passed_keys keys; /* of the users, if another takes over */
+    uint32_t conns_before;   /* when the server began to stop for that */
+};
 
-/* Note whether this program has taken over, or has to go on instead. Context: main. */
-void upgrade_note_start(struct server *s);
+/*
+ * Note how this program was started, and whether it has taken over, or has to go on instead.
+ * Context: main, at the start.
+ */
+void upgrade_init(struct server *s);
 
 /*
  * Ask the program of this name (empty: of the one that runs), and if it agrees have the server
@@ -29,7 +48,7 @@ void upgrade_note_start(struct server *s);
 void upgrade_begin(struct server *s, const char *program);
 
 /* An answer is no longer waited for. Context: main, before the last run of the loop. */
-void upgrade_end(void);
+void upgrade_end(struct server *s);
 
 /*
  * Take the live options that the program before has handed over, where files and command line
@@ -42,7 +61,7 @@ void upgrade_take_live(struct settings *s, bool tells);
  * Until when the program before has kept what expires (engine_config); 0: it did not. Context:
  * main, before start.
  */
-int64_t upgrade_hold_ns(void);
+int64_t upgrade_hold_ns(const struct passed_on *passed);
 
 /* The server stops: note what is passed on, if it is for that. Context: main. */
 void upgrade_note(struct server *s);

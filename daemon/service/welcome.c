@@ -62,7 +62,7 @@ void welcome_open(struct server *s)
     enum passed_state state;
 
     must_be_main();
-    if (!passed_on_take_conns(&w->bytes)) {
+    if (!passed_on_take_conns(&s->passed_on, &w->bytes)) {
         return;
     }
     state = passed_conns_open(&w->reader, buf_span(&w->bytes));

@@ -18,6 +18,8 @@
 
 #include "tests/common/unit.h"
 
+static struct passed_on passed;
+
 static union socket_address at(in_addr_t host, uint16_t port)
 {
     union socket_address a;
@@ -67,21 +69,21 @@ static int take6(uint16_t port)
 {
     union socket_address a = at_loopback6(port);
 
-    return passed_on_take(&a.sa, sizeof(a.in6));
+    return passed_on_take(&passed, &a.sa, sizeof(a.in6));
 }
 
 static int take(in_addr_t host, uint16_t port)
 {
     union socket_address a = at(host, port);
 
-    return passed_on_take(&a.sa, sizeof(a.in));
+    return passed_on_take(&passed, &a.sa, sizeof(a.in));
 }
 
 static bool makes_way(in_addr_t host, uint16_t port)
 {
     union socket_address a = at(host, port);
 
-    return passed_on_makes_way(&a.sa, SOCK_STREAM);
+    return passed_on_makes_way(&passed, &a.sa, SOCK_STREAM);
 }
 
 static bool is_open(int fd)
@@ -89,7 +91,7 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* In a process of its own, as the environment is read once. Returns its exit status. */
+/* In a process of its own, whose environment it changes. Returns its exit status. */
 static int look_at_shown(void)
 {
     int fd = listening();
@@ -98,7 +100,9 @@ static int look_at_shown(void)
 
     snprintf(text, sizeof(text), "%d,", fd);
     setenv("MAYFLY_UPGRADE_SOCKETS", text, 1);
-    if (!passed_on_is_shown() || passed_on_is() || passed_on_excuse(7) != 7) {
+    passed_on_init(&passed);
+    if (!passed_on_is_shown(&passed) || passed_on_is(&passed) ||
+        passed_on_excuse(&passed, 7) != 7) {
         return 1;
     }
     /* The server that asks still serves it. */
@@ -140,7 +144,8 @@ TEST(sockets_are_found_by_their_addresses)
     ck_assert_int_eq(write(file, written, sizeof(written)), sizeof(written));
     snprintf(text, sizeof(text), "%d", file);
     setenv("MAYFLY_PASSED_CONNS", text, 1);
-    ck_assert(passed_on_is());
+    passed_on_init(&passed);
+    ck_assert(passed_on_is(&passed));
     /* Programs that it starts know nothing of it. */
     ck_assert_ptr_null(getenv("MAYFLY_PASSED_SOCKETS"));
     ck_assert_ptr_null(getenv("MAYFLY_PASSED_MEMORY"));
@@ -148,11 +153,11 @@ TEST(sockets_are_found_by_their_addresses)
     ck_assert_int_eq(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
 
     buf_init(&bytes);
-    ck_assert(passed_on_take_conns(&bytes));
+    ck_assert(passed_on_take_conns(&passed, &bytes));
     ck_assert_uint_eq(buf_len(&bytes), sizeof(written));
     ck_assert_int_eq(memcmp(buf_begin(&bytes), written, sizeof(written)), 0);
     buf_fini(&bytes);
-    ck_assert(!is_open(file) && !passed_on_take_conns(&bytes));
+    ck_assert(!is_open(file) && !passed_on_take_conns(&passed, &bytes));
 
     ck_assert_int_eq(take(INADDR_ANY, socket_port(fds[1])), -1);
     ck_assert_int_eq(take(INADDR_LOOPBACK, 1), -1);
@@ -164,25 +169,26 @@ TEST(sockets_are_found_by_their_addresses)
         ck_assert_int_eq(take6(socket_port(fd6)), fd6);
         close(fd6);
     }
-    ck_assert_int_eq(passed_on_excuse(7), 0);
-    ck_assert(!passed_on_is_shown());
+    ck_assert_int_eq(passed_on_excuse(&passed, 7), 0);
+    ck_assert(!passed_on_is_shown(&passed));
     ck_assert(!makes_way(INADDR_ANY, 1) && !makes_way(INADDR_ANY, socket_port(fds[1])));
     ck_assert(is_open(fds[1]) && is_open(fds[3]));
     ck_assert(makes_way(INADDR_ANY, socket_port(fds[3])));
     ck_assert(!is_open(fds[3]));
-    passed_on_close_rest();
-    ck_assert(passed_on_is());
+    passed_on_close_rest(&passed);
+    ck_assert(passed_on_is(&passed));
     ck_assert(is_open(fds[0]) && is_open(fds[1]));
     ck_assert(is_open(0) && is_open(1) && is_open(2)); /* these are never passed on */
     ck_assert(!is_open(fds[2]) && !is_open(fds[3]) && !is_open(memory));
     ck_assert_int_eq(take(INADDR_LOOPBACK, 0), -1);
-    ck_assert_int_eq(passed_on_take_memory(), -1);
+    ck_assert_int_eq(passed_on_take_memory(&passed), -1);
     close(fds[0]);
     close(fds[1]);
 }
 
 TEST(without_a_descriptor_memory_is_not_noted)
 {
-    ck_assert(!passed_on_note_memory(-1));
+    passed_on_init(&passed);
+    ck_assert(!passed_on_note_memory(&passed, -1));
     ck_assert_int_eq(errno, EBADF);
 }

@@ -43,14 +43,15 @@ TEST(who_is_asked_needs_the_same_file_and_blocks)
 /* The next program, which may be another upgrade, has not failed. */
 TEST(a_failure_is_told_once)
 {
-    static struct server s;
+    static struct settings settings;
+    static struct server s = {.crew.settings = &settings};
     char why[HANDOVER_WHY_BYTES];
 
     setenv("MAYFLY_UPGRADE_FAILED", "cannot run it", 1);
-    upgrade_note_start(&s);
+    upgrade_init(&s);
     ck_assert_int_eq(handover_look(&s.crew.handover, why), HANDOVER_REFUSED);
     ck_assert_str_eq(why, "cannot run it");
     ck_assert_ptr_null(getenv("MAYFLY_UPGRADE_FAILED"));
-    upgrade_note_start(&s);
+    upgrade_init(&s);
     ck_assert_int_eq(handover_look(&s.crew.handover, why), HANDOVER_NONE);
 }
