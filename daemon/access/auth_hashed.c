@@ -15,7 +15,7 @@
 #define WAYS 4u
 #define ROWS (AUTH_HASHED_PAIRS / WAYS)
 
-struct line {
+struct hash_line {
     struct siphash_digest user;
     struct siphash_digest login;
     size_t at; /* of its hash in the texts */
@@ -32,8 +32,8 @@ struct auth_hashed {
     size_t count;
     size_t text_len;
     size_t text_cap;
-    struct line *lines; /* owned; by user, those of one user in the order of the file */
-    char *texts;        /* owned; each ends in NUL */
+    struct hash_line *lines; /* owned; by user, those of one user in the order of the file */
+    char *texts;             /* owned; each ends in NUL */
 
     pthread_mutex_t lock;         /* a leaf; taken at logins, for a few comparisons */
     struct good good[ROWS][WAYS]; /* [lock] the newest of a row first */
@@ -79,7 +79,7 @@ void auth_hashed_add(struct auth_hashed *h, const struct siphash_digest *user,
                      const struct siphash_digest *login, struct span hash)
 {
     must(hash.len < AUTH_HASH_MAX && h->text_cap - h->text_len > hash.len);
-    h->lines[h->count++] = (struct line){*user, *login, h->text_len};
+    h->lines[h->count++] = (struct hash_line){*user, *login, h->text_len};
     memcpy(h->texts + h->text_len, hash.ptr, hash.len);
     h->texts[h->text_len + hash.len] = '\0';
     h->text_len += hash.len + 1;
@@ -95,8 +95,8 @@ static int compare_digests(const struct siphash_digest *a, const struct siphash_
 
 static int compare_lines(const void *one, const void *other)
 {
-    const struct line *a = one;
-    const struct line *b = other;
+    const struct hash_line *a = one;
+    const struct hash_line *b = other;
     int order = compare_digests(&a->user, &b->user);
 
     return order != 0 ? order : (a->at > b->at) - (a->at < b->at);

@@ -42,7 +42,7 @@ static const struct {
     {"none", 0, true},
 };
 
-struct rule {
+struct access_rule {
     struct span name;
     uint32_t line;
     uint8_t kind; /* enum kind */
@@ -56,14 +56,14 @@ struct rules {
     uint32_t generation;
     uint32_t count;
     uint32_t prefix_count;
-    struct rule *rules;    /* owned; by kind and name */
-    struct span *prefixes; /* owned */
-    char *bytes;           /* owned; of names and prefixes */
-    size_t used;           /* of bytes */
+    struct access_rule *rules; /* owned; by kind and name */
+    struct span *prefixes;     /* owned */
+    char *bytes;               /* owned; of names and prefixes */
+    size_t used;               /* of bytes */
 };
 
 /* A text while it is read. */
-struct reader {
+struct rules_reader {
     struct rules *rules;
     rules_complain_fn fn;
     void *arg;
@@ -73,7 +73,7 @@ struct reader {
 
 /* ---- complaints -------------------------------------------------------------------------- */
 
-static MF_PRINTF(2, 3) bool complain(struct reader *r, const char *fmt, ...)
+static MF_PRINTF(2, 3) bool complain(struct rules_reader *r, const char *fmt, ...)
 {
     char why[WHY_BYTES];
     va_list args;
@@ -109,7 +109,8 @@ static bool is_blank(char c)
  * Take the next word off the line, unescaped into the table's bytes; it is empty at the end of
  * the line. *is_word: there was one. False: the word is no good, and was complained about.
  */
-static bool next_word(struct reader *r, struct span *line, struct span *word, bool *is_word)
+static bool next_word(struct rules_reader *r, struct span *line, struct span *word,
+                      bool *is_word)
 {
     const char *p = line->ptr;
     const char *end = p + line->len;
@@ -146,7 +147,8 @@ static bool next_word(struct reader *r, struct span *line, struct span *word, bo
 }
 
 /* The same where there must be one. */
-static bool want_word(struct reader *r, struct span *line, struct span *word, const char *what)
+static bool want_word(struct rules_reader *r, struct span *line, struct span *word,
+                      const char *what)
 {
     bool is_word;
 
@@ -158,7 +160,7 @@ static bool want_word(struct reader *r, struct span *line, struct span *word, co
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-static bool take_kind(struct reader *r, struct span *line, struct rule *rule)
+static bool take_kind(struct rules_reader *r, struct span *line, struct access_rule *rule)
 {
     char text[WORD_SHOWN + 1];
     struct span word;
@@ -176,7 +178,7 @@ static bool take_kind(struct reader *r, struct span *line, struct rule *rule)
                     shown(word, text));
 }
 
-static bool add_right(struct reader *r, struct span word, bool is_alone, uint8_t *rights)
+static bool add_right(struct rules_reader *r, struct span word, bool is_alone, uint8_t *rights)
 {
     char text[WORD_SHOWN + 1];
 
@@ -193,7 +195,7 @@ static bool add_right(struct reader *r, struct span word, bool is_alone, uint8_t
                     shown(word, text));
 }
 
-static bool take_rights(struct reader *r, struct span *line, struct rule *rule)
+static bool take_rights(struct rules_reader *r, struct span *line, struct access_rule *rule)
 {
     struct span word;
     bool is_alone;
@@ -216,7 +218,7 @@ static bool take_rights(struct reader *r, struct span *line, struct rule *rule)
     }
 }
 
-static bool add_prefix(struct reader *r, struct rule *rule, struct span prefix)
+static bool add_prefix(struct rules_reader *r, struct access_rule *rule, struct span prefix)
 {
     if (rule->kind == KIND_LISTENER) {
         return complain(r, "a listener has no prefix");
@@ -232,7 +234,7 @@ static bool add_prefix(struct reader *r, struct rule *rule, struct span prefix)
     return true;
 }
 
-static bool take_limits(struct reader *r, struct span *line, struct rule *rule)
+static bool take_limits(struct rules_reader *r, struct span *line, struct access_rule *rule)
 {
     static const char prefix[] = "prefix=";
     const size_t len = sizeof(prefix) - 1;
@@ -255,9 +257,9 @@ static bool take_limits(struct reader *r, struct span *line, struct rule *rule)
     return false;
 }
 
-static void read_line(struct reader *r, struct span line)
+static void read_line(struct rules_reader *r, struct span line)
 {
-    struct rule rule = {.line = r->line, .name = span_of("", 0)};
+    struct access_rule rule = {.line = r->line, .name = span_of("", 0)};
 
     if (line.len > RULES_LINE_MAX) {
         (void)complain(r, "the line is longer than %u bytes", RULES_LINE_MAX);
@@ -285,7 +287,7 @@ static bool is_idle(struct span line)
     return i == line.len || line.ptr[i] == '#';
 }
 
-static void read_lines(struct reader *r, struct span text)
+static void read_lines(struct rules_reader *r, struct span text)
 {
     while (text.len > 0) {
         const char *newline = memchr(text.ptr, '\n', text.len);
@@ -317,18 +319,18 @@ static int compare_names(uint8_t a_kind, struct span a, uint8_t b_kind, struct s
 
 static int compare_rules(const void *one, const void *other)
 {
-    const struct rule *a = one;
-    const struct rule *b = other;
+    const struct access_rule *a = one;
+    const struct access_rule *b = other;
     int order = compare_names(a->kind, a->name, b->kind, b->name);
 
     return order != 0 ? order : (a->line > b->line) - (a->line < b->line);
 }
 
-static void refuse_twins(struct reader *r)
+static void refuse_twins(struct rules_reader *r)
 {
     for (uint32_t i = 1; i < r->rules->count; i++) {
-        const struct rule *a = &r->rules->rules[i - 1];
-        const struct rule *b = &r->rules->rules[i];
+        const struct access_rule *a = &r->rules->rules[i - 1];
+        const struct access_rule *b = &r->rules->rules[i];
         char text[WORD_SHOWN + 1];
 
         if (compare_names(a->kind, a->name, b->kind, b->name) == 0) {
@@ -374,7 +376,7 @@ static struct rules *rules_alloc(struct span text)
 
 struct rules *rules_create(struct span text, rules_complain_fn fn, void *arg)
 {
-    struct reader r = {.fn = fn, .arg = arg};
+    struct rules_reader r = {.fn = fn, .arg = arg};
 
     if (text.len > RULES_FILE_MAX) {
         (void)complain(&r, "it is longer than %u bytes", RULES_FILE_MAX);
@@ -420,7 +422,7 @@ void rules_each_listener(const struct rules *rules,
                          void (*fn)(void *arg, struct span name, unsigned line), void *arg)
 {
     for (uint32_t i = 0; i < rules->count; i++) {
-        const struct rule *rule = &rules->rules[i];
+        const struct access_rule *rule = &rules->rules[i];
 
         if (rule->kind == KIND_LISTENER) {
             fn(arg, rule->name, rule->line);
@@ -437,7 +439,7 @@ static uint32_t find(const struct rules *rules, uint8_t kind, struct span name)
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        const struct rule *rule = &rules->rules[middle];
+        const struct access_rule *rule = &rules->rules[middle];
         int order = compare_names(rule->kind, rule->name, kind, name);
 
         if (order == 0) {
@@ -491,7 +493,7 @@ struct grant rules_grant(const struct rules *rules, struct span user, uint32_t c
 
 bool rules_allow_key(const struct rules *rules, uint32_t rule, struct span key)
 {
-    const struct rule *r;
+    const struct access_rule *r;
 
     if (rule == RULES_NONE) {
         return true;

@@ -18,7 +18,7 @@ static void wake(struct relay *r)
 }
 
 /* The messages, if this thread is the receiver. */
-static struct mpsc_node *take(struct relay *r, const void *receiver)
+static struct mpsc_node *relay_take_node(struct relay *r, const void *receiver)
 {
     struct mpsc_node *n = NULL;
 
@@ -37,7 +37,7 @@ static void on_wake(struct message *m, void *receiver)
 {
     struct relay *r =
         (struct relay *)(void *)((char *)m - offsetof(struct relay, wake.message));
-    struct mpsc_node *n = take(r, receiver);
+    struct mpsc_node *n = relay_take_node(r, receiver);
 
     while (n != NULL) {
         struct message *msg =

@@ -125,7 +125,7 @@ static enum MHD_Result answer_empty(struct MHD_Connection *c)
                   mhd.MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT));
 }
 
-static void release(void *p)
+static void release_body(void *p)
 {
     mem_free(p);
 }
@@ -144,7 +144,8 @@ static enum MHD_Result answer_metrics(struct crew *crew, struct MHD_Connection *
         return answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     }
     must(b.begin == 0); /* so what is released is what was allocated */
-    r = mhd.MHD_create_response_from_buffer_with_free_callback(buf_len(&b), b.base, release);
+    r = mhd.MHD_create_response_from_buffer_with_free_callback(buf_len(&b), b.base,
+                                                               release_body);
     if (r == NULL) {
         buf_fini(&b);
     }

@@ -46,7 +46,7 @@ static bool is_guarded(const struct settings *settings, const struct conn_origin
 }
 
 /* Returns 0, or the exit status. */
-static int tell(const struct settings *settings, const char *name)
+static int tell_exposure(const struct settings *settings, const char *name)
 {
     if (settings->protected_mode) {
         option_fault(
@@ -85,7 +85,7 @@ int exposure_judge(const struct settings *settings, const struct socket_list *tc
     if (name == NULL) {
         name = find_exposed(settings, udp);
     }
-    return name != NULL ? tell(settings, name) : 0;
+    return name != NULL ? tell_exposure(settings, name) : 0;
 }
 
 static bool leads_outside(const char *host)
@@ -132,7 +132,7 @@ int exposure_check(const struct settings *settings)
             continue;
         }
         snprintf(name, sizeof(name), "%.*s", (int)text.len, text.ptr);
-        return tell(settings, name);
+        return tell_exposure(settings, name);
     }
     return 0;
 }

@@ -191,7 +191,7 @@ static bool outq_reserve(struct outq *q, size_t n)
 }
 
 /* Copy bytes for which there is room. */
-static void put(struct out *to, const char *bytes, size_t n)
+static void outq_put(struct out *to, const char *bytes, size_t n)
 {
     must(n <= to->cap - to->len);
     if (n > 0) {
@@ -206,7 +206,7 @@ bool outq_append(struct outq *q, const char *bytes, size_t n)
     if (n > 0 && !outq_reserve(q, n)) {
         return false;
     }
-    put(&q->out, bytes, n);
+    outq_put(&q->out, bytes, n);
     return true;
 }
 
@@ -215,7 +215,7 @@ static void copy_value(struct out *to, struct out *o)
 {
     while (o->value_left > 0) {
         next_part(o);
-        put(to, o->part.ptr, o->part.len);
+        outq_put(to, o->part.ptr, o->part.len);
         o->value_left -= o->part.len;
         o->part.len = 0;
     }
@@ -268,14 +268,14 @@ bool outq_keep(struct outq *q, struct out *o)
     if (!outq_reserve(q, head + tail + after)) {
         return false;
     }
-    put(&q->out, o->base + o->sent, head);
+    outq_put(&q->out, o->base + o->sent, head);
     if (o->value_left > 0) {
         if (is_copy) {
             copy_value(&q->out, o);
         } else {
             pin_value(q, o, tail);
         }
-        put(&q->out, o->base + o->mark, after);
+        outq_put(&q->out, o->base + o->mark, after);
     }
     out_clear(o);
     return true;

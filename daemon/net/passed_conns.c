@@ -66,7 +66,7 @@ void passed_conns_fini(struct passed_conns *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-static void put(struct buf *b, const void *bytes, size_t n)
+static void passed_put(struct buf *b, const void *bytes, size_t n)
 {
     if (n > 0) {
         memcpy(buf_end(b), bytes, n);
@@ -106,11 +106,11 @@ bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c)
     has_room = buf_len(&p->records) + bytes <= PASSED_CONNS_BYTES_MAX &&
                buf_reserve(&p->numbers, sizeof(number)) && buf_reserve(&p->records, bytes);
     if (has_room) {
-        put(&p->numbers, &number, sizeof(number));
-        put(&p->records, &r, sizeof(r));
-        put(&p->records, c->user.ptr, c->user.len);
-        put(&p->records, c->input.ptr, c->input.len);
-        put(&p->records, c->output.ptr, c->output.len);
+        passed_put(&p->numbers, &number, sizeof(number));
+        passed_put(&p->records, &r, sizeof(r));
+        passed_put(&p->records, c->user.ptr, c->user.len);
+        passed_put(&p->records, c->input.ptr, c->input.len);
+        passed_put(&p->records, c->output.ptr, c->output.len);
     }
     pthread_mutex_unlock(&p->lock);
     return has_room;
@@ -161,10 +161,10 @@ bool passed_conns_encode(const struct passed_conns *p, const struct passed_keys 
     if (!buf_reserve(out, body + h.body_bytes)) {
         return false;
     }
-    put(out, &h, sizeof(h));
-    put(out, buf_begin(&p->numbers), buf_len(&p->numbers));
-    put(out, keys, sizeof(*keys));
-    put(out, buf_begin(&p->records), buf_len(&p->records));
+    passed_put(out, &h, sizeof(h));
+    passed_put(out, buf_begin(&p->numbers), buf_len(&p->numbers));
+    passed_put(out, keys, sizeof(*keys));
+    passed_put(out, buf_begin(&p->records), buf_len(&p->records));
     h.body_sum = sum_of(buf_begin(out) + body, h.body_bytes);
     memcpy(buf_begin(out), &h, sizeof(h));
     h.sum = sum_of(buf_begin(out) + SUM_BEGIN, body - SUM_BEGIN);

@@ -39,7 +39,7 @@
 #define SETTLED_S 2
 
 /* What tells one state of a file from another. */
-struct file_id {
+struct tls_file {
     dev_t device;
     ino_t inode;
     off_t size;
@@ -50,9 +50,9 @@ struct file_id {
 
 /* The files as they were before they were read. */
 struct files_id {
-    struct file_id chain;
-    struct file_id key;
-    struct file_id ca; /* settled zeros when there is none */
+    struct tls_file chain;
+    struct tls_file key;
+    struct tls_file ca; /* settled zeros when there is none */
 };
 
 struct tls {
@@ -72,9 +72,9 @@ struct tls {
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static struct file_id identify(const char *path)
+static struct tls_file identify(const char *path)
 {
-    struct file_id id = {.is_settled = false};
+    struct tls_file id = {.is_settled = false};
     struct timespec now;
     struct stat st;
 
@@ -93,7 +93,7 @@ static struct file_id identify(const char *path)
 
 static struct files_id identify_all(const struct tls *t)
 {
-    static const struct file_id none = {.is_settled = true};
+    static const struct tls_file none = {.is_settled = true};
 
     return (struct files_id){
         .chain = identify(t->chain),
@@ -108,7 +108,7 @@ static bool is_same_time(struct timespec a, struct timespec b)
 }
 
 /* Is a file still what it was when it was read? */
-static bool is_same_file(const struct file_id *then, const struct file_id *now)
+static bool is_same_file(const struct tls_file *then, const struct tls_file *now)
 {
     return then->is_settled && then->device == now->device && then->inode == now->inode &&
            then->size == now->size && is_same_time(then->modified, now->modified) &&

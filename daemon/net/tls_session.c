@@ -433,13 +433,13 @@ bool tls_read_wants_write(const struct tls_session *s)
 /* ---- writing ----------------------------------------------------------------------------- */
 
 /* The position of a walk over the parts. */
-struct parts {
+struct tls_parts {
     const struct iovec *iov;
     unsigned count;
     size_t used; /* bytes of the first */
 };
 
-static void parts_skip(struct parts *p, size_t n)
+static void parts_skip(struct tls_parts *p, size_t n)
 {
     p->used += n;
     while (p->count > 0 && p->used >= p->iov->iov_len) {
@@ -454,9 +454,9 @@ static void parts_skip(struct parts *p, size_t n)
  * copied only if they are not contiguous. The length is the same in either case, so a write
  * that was cut short can be repeated.
  */
-static struct span next_piece(const struct tls_worker *w, const struct parts *p)
+static struct span next_piece(const struct tls_worker *w, const struct tls_parts *p)
 {
-    struct parts at = *p;
+    struct tls_parts at = *p;
     size_t first = at.iov->iov_len - at.used;
     const char *here = (const char *)at.iov->iov_base + at.used;
     size_t n = 0;
@@ -509,7 +509,7 @@ static size_t write_piece(struct tls_session *s, struct span piece, ssize_t *res
 
 ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count)
 {
-    struct parts p = {.iov = iov, .count = count};
+    struct tls_parts p = {.iov = iov, .count = count};
     ssize_t result = 0;
     size_t total = 0;
 

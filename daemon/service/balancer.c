@@ -15,7 +15,7 @@
 #define LOOK_MS 1000u
 
 /* False: what it was told before has not come yet. */
-static bool tell(struct server *s, uint32_t worker, const struct balance_order *order)
+static bool balancer_tell(struct server *s, uint32_t worker, const struct balance_order *order)
 {
     struct worker *w = &s->crew.workers[worker];
 
@@ -33,7 +33,7 @@ static bool end_weighing(struct server *s)
     struct balancer *b = &s->balancer;
 
     if (b->weighing != BALANCE_NOBODY && b->weighing != b->state.hot) {
-        if (!tell(s, b->weighing, &(struct balance_order){.act = BALANCE_END})) {
+        if (!balancer_tell(s, b->weighing, &(struct balance_order){.act = BALANCE_END})) {
             return false;
         }
         b->weighing = BALANCE_NOBODY;
@@ -88,7 +88,7 @@ static void look(struct server *s, uint32_t count)
     if (order.act == BALANCE_GIVE) {
         b->given = ctr_get(&s->crew.workers[b->state.hot].counters, CTR_conns_balanced);
     }
-    if (tell(s, b->state.hot, &order)) {
+    if (balancer_tell(s, b->state.hot, &order)) {
         /* Only one that has added up can give something. */
         b->was_told_to_give = order.act == BALANCE_GIVE && b->weighing == b->state.hot;
         b->weighing = b->state.hot;

@@ -28,7 +28,7 @@
 
 enum when { ALWAYS, SASL, NO_SASL };
 
-struct rule {
+struct filter_rule {
     int call;
     enum when when;
     unsigned args; /* 0 or 1 */
@@ -40,7 +40,7 @@ struct rule {
 #define OWN_PID ((uint64_t)-1)
 
 /* [const] */
-static const struct rule rules[] = {
+static const struct filter_rule rules[] = {
 #define CALL(when, name) {SCMP_SYS(name), when, 0, {0, SCMP_CMP_EQ, 0, 0}, SCMP_ACT_ALLOW},
 #define CALL_IF(when, name, arg, op, a, b)                                                     \
     {SCMP_SYS(name), when, 1, {arg, op, a, b}, SCMP_ACT_ALLOW},
@@ -112,7 +112,7 @@ static bool take_signal(void)
 
 /* ---- the filter -------------------------------------------------------------------------- */
 
-static bool is_wanted(const struct settings *s, const struct rule *rule)
+static bool is_wanted(const struct settings *s, const struct filter_rule *rule)
 {
     return rule->when == ALWAYS || (rule->when == SASL) == s->sasl;
 }

@@ -388,7 +388,7 @@ static int accept_from(struct listeners *l, const struct socket_open *socket)
 }
 
 /* It is one more, or too many, or of a stranger. */
-static void take(struct listeners *l, int fd, const struct conn_origin *origin)
+static void listener_take(struct listeners *l, int fd, const struct conn_origin *origin)
 {
     if (origin->is_control && !may_control(l, fd)) {
         close(fd);
@@ -433,7 +433,7 @@ static bool accept_one(struct acceptor *a)
         }
     }
     l->is_starved = l->is_starved && origin->is_control;
-    take(l, fd, origin);
+    listener_take(l, fd, origin);
     return true;
 }
 

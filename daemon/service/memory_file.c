@@ -178,7 +178,7 @@ static int refuse_memcached(const struct settings *set)
     return EX_DATAERR;
 }
 
-static int refuse(const struct settings *set, const char *why)
+static int memory_file_refuse(const struct settings *set, const char *why)
 {
     option_fault(set, OPTION_memory_file, "cannot use %s (%s)", set->memory_file, why);
     return EX_CANTCREAT;
@@ -221,7 +221,7 @@ int memory_file_check(const struct settings *set)
         return refuse_memcached(set);
     }
     why = why_no_use(file);
-    return why != NULL ? refuse(set, why) : 0;
+    return why != NULL ? memory_file_refuse(set, why) : 0;
 }
 
 static int open_file(struct attach *a, const struct settings *set)
@@ -232,7 +232,7 @@ static int open_file(struct attach *a, const struct settings *set)
         return refuse_memcached(set);
     }
     if (!attach_open(a, file)) {
-        return refuse(set, a->why);
+        return memory_file_refuse(set, a->why);
     }
     if (!a->is_in_memory) {
         log_warn("memory, %s is not in memory (tmpfs): unless it is persistent memory, the "

@@ -102,8 +102,8 @@ static bool is_for(const struct conn_origin *origin, const struct passed_conn *c
 }
 
 /* Put it with those of the next worker. */
-static bool put(struct server *s, struct deal *d, uint32_t id, const struct passed_conn *c,
-                const struct conn_origin *origin)
+static bool welcome_put(struct server *s, struct deal *d, uint32_t id,
+                        const struct passed_conn *c, const struct conn_origin *origin)
 {
     const uint32_t workers = roster_active(&s->crew.roster);
 
@@ -115,7 +115,7 @@ static bool put(struct server *s, struct deal *d, uint32_t id, const struct pass
 }
 
 /* One more; the descriptor is closed if it is not served. */
-static void take(struct server *s, struct deal *d, const struct passed_conn *c)
+static void welcome_take(struct server *s, struct deal *d, const struct passed_conn *c)
 {
     const struct conn_origin *origin = listeners_find(s, c->fd, c->transport, c->is_control);
     const uint32_t id = d->next_worker;
@@ -124,7 +124,7 @@ static void take(struct server *s, struct deal *d, const struct passed_conn *c)
         d->foreign++;
     } else if (!listeners_have_place(s, origin)) {
         d->beyond++;
-    } else if (!put(s, d, id, c, origin)) {
+    } else if (!welcome_put(s, d, id, c, origin)) {
         d->lost++;
     } else {
         crew_conn_opened(&s->crew.workers[id], origin);
@@ -145,7 +145,7 @@ static void deal_all(struct server *s, struct deal *d)
         if (c.fd < 0) {
             d->lost++;
         } else {
-            take(s, d, &c);
+            welcome_take(s, d, &c);
         }
     }
     d->lost += w->reader.count - w->reader.next;

@@ -31,7 +31,7 @@
 
 #define OVERFLOW_NAME "(more)"
 
-struct row {
+struct detail_row {
     char *prefix; /* owned */
     uint32_t hash;
     uint8_t prefix_len; /* keys are shorter than 256 */
@@ -39,8 +39,8 @@ struct row {
 };
 
 struct detail_table {
-    struct row *rows; /* owned */
-    uint32_t *index;  /* owned; position in rows + 1; 0: empty; at most half are in use */
+    struct detail_row *rows; /* owned */
+    uint32_t *index; /* owned; position in rows + 1; 0: empty; at most half are in use */
     uint32_t used;
     uint32_t cap; /* rows; half of the places */
     uint32_t index_mask;
@@ -100,7 +100,7 @@ static uint32_t *index_place(const struct detail_table *t, uint32_t hash, const 
 
     must(t->used <= t->cap && 2 * t->cap <= t->index_mask + 1); /* a place is free */
     while (t->index[i] != 0) {
-        const struct row *r = &t->rows[t->index[i] - 1];
+        const struct detail_row *r = &t->rows[t->index[i] - 1];
 
         if (r->hash == hash && r->prefix_len == len && memcmp(r->prefix, prefix, len) == 0) {
             break;
@@ -127,7 +127,7 @@ static bool table_grow(struct detail_table *t)
 {
     uint32_t cap = t->cap * 2;
     uint32_t mask = 2 * cap - 1;
-    struct row *rows = mem_realloc(t->rows, cap * sizeof(rows[0]));
+    struct detail_row *rows = mem_realloc(t->rows, cap * sizeof(rows[0]));
     uint32_t *index;
 
     if (rows == NULL) {
@@ -169,7 +169,7 @@ static uint64_t *table_counts(struct detail_table *t, uint64_t seed, const char 
 {
     uint32_t hash = (uint32_t)hash_key(seed, prefix, len);
     uint32_t *place = index_place(t, hash, prefix, len);
-    struct row *r;
+    struct detail_row *r;
     char *copy;
 
     must(len <= UINT8_MAX);
@@ -233,7 +233,7 @@ void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *k
 
 /* ---- the dump ---------------------------------------------------------------------------- */
 
-struct dump {
+struct detail_dump {
     struct stats_gather gather;
     struct detail_table *sum; /* owned; of the range that is under way; NULL: not begun */
     uint64_t seed;
@@ -243,9 +243,9 @@ struct dump {
     uint64_t more[4]; /* of prefixes without a row */
 };
 
-static struct dump *dump_of(struct stats_gather *g)
+static struct detail_dump *dump_of(struct stats_gather *g)
 {
-    return (struct dump *)(void *)g; /* the gather stands first */
+    return (struct detail_dump *)(void *)g; /* the gather stands first */
 }
 
 static void add_counts(uint64_t *to, const uint64_t *from)
@@ -264,12 +264,12 @@ static uint32_t look_at(uint32_t next, uint32_t used)
 }
 
 /* As many as may have a row were shown: the others are added up. */
-static bool is_full(const struct dump *d)
+static bool is_full(const struct detail_dump *d)
 {
     return d->shown >= DETAIL_PREFIXES_MAX;
 }
 
-static size_t line_bytes(const struct row *r)
+static size_t line_bytes(const struct detail_row *r)
 {
     return ENCODE_URI_BYTES((size_t)r->prefix_len) + 32;
 }
@@ -291,7 +291,7 @@ static bool range_is_too_large(const struct detail_table *sum)
  * Halve the range until it has few rows. What was added of the rest is dropped: it is visited
  * once more, for another range.
  */
-static void narrow(struct dump *d)
+static void narrow(struct detail_dump *d)
 {
     while (range_is_too_large(d->sum) && d->last > d->first) {
         d->last = d->first + (d->last - d->first) / 2;
@@ -299,7 +299,7 @@ static void narrow(struct dump *d)
     }
 }
 
-static void add_row(struct dump *d, const struct row *r)
+static void add_row(struct detail_dump *d, const struct detail_row *r)
 {
     uint32_t used;
 
@@ -319,7 +319,7 @@ static void add_row(struct dump *d, const struct row *r)
 
 static bool visit(struct stats_gather *g, struct worker *w)
 {
-    struct dump *d = dump_of(g);
+    struct detail_dump *d = dump_of(g);
     const struct detail_table *t = table_of(w);
 
     if (d->sum == NULL && (d->sum = table_create()) == NULL) {
@@ -360,7 +360,7 @@ static void put_row(struct stats_out *o, struct span prefix, const uint64_t *cou
 }
 
 /* The next range, twice as long as this one; the last one if no rows are to be shown. */
-static void begin_range(struct dump *d)
+static void begin_range(struct detail_dump *d)
 {
     uint32_t length = d->last - d->first;
 
@@ -371,10 +371,10 @@ static void begin_range(struct dump *d)
     }
 }
 
-static void put_range(struct dump *d)
+static void put_range(struct detail_dump *d)
 {
     for (uint32_t i = 0; i < d->sum->used; i++) {
-        const struct row *r = &d->sum->rows[i];
+        const struct detail_row *r = &d->sum->rows[i];
 
         if (is_full(d)) {
             add_counts(d->more, r->count);
@@ -388,7 +388,7 @@ static void put_range(struct dump *d)
 
 static enum gather_end finish(struct stats_gather *g)
 {
-    struct dump *d = dump_of(g);
+    struct detail_dump *d = dump_of(g);
     const uint64_t *more = d->more;
 
     if (d->sum != NULL) {
@@ -414,7 +414,7 @@ static void drop(struct stats_gather *g, struct worker *w)
 enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_done_fn done,
                                     void *arg)
 {
-    struct dump *d = mem_zalloc(sizeof(*d));
+    struct detail_dump *d = mem_zalloc(sizeof(*d));
 
     must_be_worker(w);
     if (d == NULL) {

@@ -15,7 +15,8 @@
 /* Longest value that stats_putf() makes. */
 #define VALUE_MAX 256
 
-static void put(struct stats_out *o, const char *name, const char *value, size_t value_len)
+static void stats_put_value(struct stats_out *o, const char *name, const char *value,
+                            size_t value_len)
 {
     size_t prefix_len = strlen(o->prefix);
     size_t name_len = strlen(name);
@@ -46,19 +47,19 @@ void stats_put_u64(struct stats_out *o, const char *name, uint64_t value)
 {
     char digits[NUM_DIGITS_MAX];
 
-    put(o, name, digits, num_put_u64(digits, value));
+    stats_put_value(o, name, digits, num_put_u64(digits, value));
 }
 
 void stats_put_i64(struct stats_out *o, const char *name, int64_t value)
 {
     char digits[NUM_DIGITS_MAX];
 
-    put(o, name, digits, num_put_i64(digits, value));
+    stats_put_value(o, name, digits, num_put_i64(digits, value));
 }
 
 void stats_put_text(struct stats_out *o, const char *name, const char *value)
 {
-    put(o, name, value, strlen(value));
+    stats_put_value(o, name, value, strlen(value));
 }
 
 void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...)
@@ -73,7 +74,7 @@ void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...)
     if (n < 0) {
         n = 0;
     }
-    put(o, name, value, (size_t)n < sizeof(value) ? (size_t)n : sizeof(value) - 1);
+    stats_put_value(o, name, value, (size_t)n < sizeof(value) ? (size_t)n : sizeof(value) - 1);
 }
 
 void stats_put_raw(struct stats_out *o, const char *line)

@@ -163,7 +163,7 @@ static void export_now(struct exports *x)
     relay_post(&e->relay, &e->over);
 }
 
-static void run(void *arg)
+static void exports_run(void *arg)
 {
     struct exports *x = arg;
 
@@ -182,7 +182,7 @@ static void run(void *arg)
 }
 
 static const struct thread_kind export_kind = {
-    .name = "export", .run = run, .nicer = NICE_STEP, .reads = true};
+    .name = "export", .run = exports_run, .nicer = NICE_STEP, .reads = true};
 
 int exports_start(struct exports *x, struct settings *settings, struct engine *engine)
 {

@@ -427,16 +427,16 @@ static enum session greet(struct follower *f, struct greeting *g)
 /* ---- the stream -------------------------------------------------------------------------- */
 
 /* PART: bytes, time, end, level's offset and time, wall clock. */
-struct part {
+struct follower_part {
     uint32_t bytes;
     int64_t now_ms;
     uint64_t end, due_offset;
     int64_t due_ms, wall_ms;
 };
 
-static bool read_part(struct span line, struct part *p)
+static bool read_part(struct span line, struct follower_part *p)
 {
-    struct words w;
+    struct follower_words w;
 
     return answer_unseal(line, &w) && w.count == 7 && span_is(w.word[0], "PART") &&
            num_u32(w.word[1], &p->bytes) == MF_OK && p->bytes <= REPL_PORTION_MAX &&
@@ -548,7 +548,7 @@ static void note_bad(struct follower *f)
 /* The next part of the stream was asked for: take it, and ask for the one after it. */
 static enum session take_part(struct follower *f)
 {
-    struct part p;
+    struct follower_part p;
     struct span line;
     enum applier_result result;
     bool is_asked;

@@ -24,7 +24,7 @@ struct engine *follower_engine(const struct follower *f)
     return &f->r->crew->engine;
 }
 
-void answer_split(struct span line, struct words *w)
+void answer_split(struct span line, struct follower_words *w)
 {
     w->count = 0;
     while (line.len > 0 && w->count < WORDS_MAX) {
@@ -37,7 +37,7 @@ void answer_split(struct span line, struct words *w)
     }
 }
 
-bool answer_unseal(struct span line, struct words *w)
+bool answer_unseal(struct span line, struct follower_words *w)
 {
     if (!line_unseal(&line)) {
         return false;
@@ -64,7 +64,7 @@ bool answer_time(struct span word, int64_t *unix_ms)
 /* CONTINUE or FULLSYNC: version, id, epoch, offset, end, time, path. */
 bool answer_greeting(struct span line, struct greeting *g)
 {
-    struct words w;
+    struct follower_words w;
 
     if (!answer_unseal(line, &w) || w.count < 8) {
         return false;

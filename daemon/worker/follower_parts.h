@@ -88,15 +88,15 @@ struct follower {
 };
 
 /* The words of an answer. */
-struct words {
+struct follower_words {
     unsigned count;
     struct span word[WORDS_MAX];
 };
 
-void answer_split(struct span line, struct words *w);
+void answer_split(struct span line, struct follower_words *w);
 
 /* The same for a line with a sum at its end. False: it is missing or wrong; w is unset. */
-bool answer_unseal(struct span line, struct words *w);
+bool answer_unseal(struct span line, struct follower_words *w);
 
 /*
  * The numbers of an answer. False: the word is none, or so large that no server has it; sums

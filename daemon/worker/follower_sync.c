@@ -15,7 +15,7 @@
 #include "lib/shard/expire.h"
 
 /* The bytes of a full sync, as they come in portions. */
-struct incoming {
+struct sync_input {
     struct follower *f;
     size_t left; /* of the portion */
     bool is_over;
@@ -26,10 +26,10 @@ struct incoming {
 };
 
 /* END: items, id, epoch, offset, from where on it is of one moment, are items missing. */
-static void read_end(struct incoming *in, struct span line)
+static void read_end(struct sync_input *in, struct span line)
 {
-    struct words words;
-    const struct words *w = &words;
+    struct follower_words words;
+    const struct follower_words *w = &words;
 
     in->is_whole = answer_unseal(line, &words) && w->count == 7 && span_is(w->word[0], "END") &&
                    replid_parse(w->word[2], &in->name.id) && !replid_is_none(&in->name.id) &&
@@ -40,10 +40,10 @@ static void read_end(struct incoming *in, struct span line)
 }
 
 /* The line before a portion, or after the last. */
-static ssize_t begin_portion(struct incoming *in, struct span line)
+static ssize_t begin_portion(struct sync_input *in, struct span line)
 {
     struct follower *f = in->f;
-    struct words w;
+    struct follower_words w;
     uint32_t n;
 
     answer_split(line, &w);
@@ -62,7 +62,7 @@ static ssize_t begin_portion(struct incoming *in, struct span line)
     return 0;
 }
 
-static ssize_t next_portion(struct incoming *in)
+static ssize_t next_portion(struct sync_input *in)
 {
     struct span line;
 
@@ -76,7 +76,7 @@ static ssize_t next_portion(struct incoming *in)
 /* snap_read_fn */
 static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
 {
-    struct incoming *in = arg;
+    struct sync_input *in = arg;
     size_t got;
 
     (void)offset; /* strictly consecutive: applier_run_full() */
@@ -102,7 +102,7 @@ static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
 enum session follower_take_everything(struct follower *f, struct span first)
 {
     struct replication *r = f->r;
-    struct incoming in = {.f = f};
+    struct sync_input in = {.f = f};
     char text[SNAP_FAULT_TEXT_MAX];
     struct snap_fault fault = {.kind = SNAP_FINE};
     enum applier_result result;

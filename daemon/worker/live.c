@@ -31,7 +31,7 @@ void live_init(struct crew *crew)
 
 /* ---- what may fail ----------------------------------------------------------------------- */
 
-static bool refuse(struct live_refusal *refusal, enum option_id id, const char *why)
+static bool live_refuse(struct live_refusal *refusal, enum option_id id, const char *why)
 {
     refusal->id = id;
     snprintf(refusal->why, sizeof(refusal->why), "%s", why);
@@ -44,11 +44,11 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
 {
     if (id == OPTION_detail_enabled && setting_get(wanted, detail_enabled) &&
         crew->settings->no_dump) {
-        return refuse(refusal, id, "not allowed: -X was given");
+        return live_refuse(refusal, id, "not allowed: -X was given");
     }
     if (id == OPTION_memory_limit_bytes &&
         !options_fit_items(crew->settings, setting_get(wanted, memory_limit_bytes))) {
-        return refuse(refusal, id, "is less than twice the size of the largest item (-I)");
+        return live_refuse(refusal, id, "is less than twice the size of the largest item (-I)");
     }
     if (id == OPTION_worker_cpus &&
         !cpu_list_is_usable(wanted, refusal->why, sizeof(refusal->why))) {
@@ -57,10 +57,10 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
     }
     if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&
         !snapshots_may_log(&crew->snapshots)) {
-        return refuse(refusal, id, "needs a folder (dir)");
+        return live_refuse(refusal, id, "needs a folder (dir)");
     }
     if (id == OPTION_replica_tls && setting_get(wanted, replica_tls) && !BUILT_WITH_TLS) {
-        return refuse(refusal, id, "this server is not built with TLS support");
+        return live_refuse(refusal, id, "this server is not built with TLS support");
     }
     refusal->id = id;
     return crew->prepare_option == NULL || crew->prepare_option(crew, wanted, id, refusal->why);
@@ -118,7 +118,7 @@ static bool check_size(struct crew *crew, const struct size *size, struct live_r
     }
     engine_shard_bounds(&crew->engine, size->limit, &least, &most);
     if (least > most) {
-        return refuse(refusal, OPTION_memory_limit_bytes, LIMIT_IS_OUT);
+        return live_refuse(refusal, OPTION_memory_limit_bytes, LIMIT_IS_OUT);
     }
     refusal->id = size->by;
     return shards_may_be(crew, size->shards, size->limit, refusal->why);
@@ -127,7 +127,7 @@ static bool check_size(struct crew *crew, const struct size *size, struct live_r
 static bool take_limit(struct crew *crew, uint64_t limit, struct live_refusal *refusal)
 {
     return engine_set_limit(&crew->engine, limit) ||
-           refuse(refusal, OPTION_memory_limit_bytes, LIMIT_IS_OUT);
+           live_refuse(refusal, OPTION_memory_limit_bytes, LIMIT_IS_OUT);
 }
 
 static bool take_shards(struct crew *crew, const struct size *size,
@@ -206,7 +206,7 @@ static bool make_workers(struct crew *crew, const struct settings *wanted,
 }
 
 /* These options were changed: tell the threads that use them. */
-static void tell(struct crew *crew, const enum option_id *ids, unsigned count)
+static void live_tell(struct crew *crew, const enum option_id *ids, unsigned count)
 {
     if (names(ids, count, OPTION_threads)) {
         crew_set_active(crew, setting_get(crew->settings, threads));
@@ -254,7 +254,7 @@ static bool read_changes(const struct live_change *changes, unsigned count,
         }
         for (unsigned k = 0; k < i; k++) {
             if (ids[k] == changes[i].id) {
-                return refuse(refusal, ids[k], "is given twice");
+                return live_refuse(refusal, ids[k], "is given twice");
             }
         }
         ids[i] = changes[i].id;
@@ -289,7 +289,7 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
     is_done = apply(crew, &wanted, ids, count, refusal);
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done) {
-        tell(crew, ids, count);
+        live_tell(crew, ids, count);
     }
     return is_done;
 }
@@ -319,7 +319,7 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
     is_done = apply(crew, &wanted, ids, count, refusal);
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done) {
-        tell(crew, ids, count);
+        live_tell(crew, ids, count);
     }
     return is_done;
 }
@@ -341,7 +341,7 @@ bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *
     }
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done && *count > 0) {
-        tell(crew, ids, *count);
+        live_tell(crew, ids, *count);
     }
     return is_done;
 }
@@ -397,7 +397,7 @@ bool live_follow(struct crew *crew, enum option_id id, bool *is_new,
     }
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done && *is_new) {
-        tell(crew, ids, count);
+        live_tell(crew, ids, count);
     }
     return is_done;
 }

@@ -24,8 +24,8 @@ static bool may_be_followed(const struct replication *r)
 }
 
 /* It is logged once for each reason, as one that is refused comes again and again. */
-static void refuse(struct replication *r, const struct replica *x, struct repl_greeting *g,
-                   const char *why)
+static void replica_refuse(struct replication *r, const struct replica *x,
+                           struct repl_greeting *g, const char *why)
 {
     bool is_other;
 
@@ -76,7 +76,7 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     backlog_get_name(r->backlog, &g->name);
     g->now_ms = clock_now(&r->crew->engine.clock) + r->to_unix_ms;
     if (has->epoch > g->name.epoch) {
-        refuse(r, x, g, "the epoch of this server is lower");
+        replica_refuse(r, x, g, "the epoch of this server is lower");
         return;
     }
     g->answer = REPL_FULL;
@@ -86,7 +86,7 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
         if (a == BACKLOG_CONTINUES) {
             g->answer = REPL_CONTINUES;
         } else if (a == BACKLOG_BUSY) {
-            refuse(r, x, g, backlog_answer_text(a));
+            replica_refuse(r, x, g, backlog_answer_text(a));
             return;
         }
         g->why = backlog_answer_text(a);
@@ -138,13 +138,13 @@ void replication_greet(struct replication *r, struct replica *x, const struct ba
         why = "the role of this server is about to change";
     }
     if (why != NULL) {
-        refuse(r, x, g, why);
+        replica_refuse(r, x, g, why);
         return;
     }
     if (is_full(r)) {
-        refuse(r, x, g, backlog_answer_text(BACKLOG_BUSY));
+        replica_refuse(r, x, g, backlog_answer_text(BACKLOG_BUSY));
     } else if (replication_state(r) == REPL_PRIMARY && !role_begin_recording(r, false)) {
-        refuse(r, x, g, "no memory to record changes");
+        replica_refuse(r, x, g, "no memory to record changes");
     } else {
         answer(r, x, has, g);
     }

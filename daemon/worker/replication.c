@@ -237,7 +237,7 @@ static const struct thread_kind replication_kind = {
 
 /* ---- the process ------------------------------------------------------------------------- */
 
-static void release(struct replication *r)
+static void replication_release(struct replication *r)
 {
     follower_destroy(&r->follower);
     backlog_destroy(&r->backlog);
@@ -323,7 +323,7 @@ int replication_start(struct replication *r, struct crew *crew,
     cfg.backlog = r->backlog;
     if (r->follower == NULL || shipper_start(&r->shipper, &cfg) != MF_OK) {
         log_error("replication, cannot start its threads");
-        release(r);
+        replication_release(r);
         return EX_OSERR;
     }
     r->is_there = true;
@@ -380,7 +380,7 @@ bool replication_stop(struct replication *r, struct repl_record *record)
         record->seen_epoch = r->seen_epoch;
     }
     shipper_stop(&r->shipper);
-    release(r);
+    replication_release(r);
     r->is_there = false;
     return is_whole;
 }

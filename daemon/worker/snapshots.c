@@ -356,7 +356,7 @@ static void change_log(struct snapshots *s)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void run(void *arg)
+static void snapshots_run(void *arg)
 {
     struct snapshots *s = arg;
     bool is_partial = false;
@@ -418,7 +418,7 @@ static void run(void *arg)
 }
 
 static const struct thread_kind snapshot_kind = {
-    .name = "snapshot", .run = run, .nicer = NICE_STEP, .reads = true};
+    .name = "snapshot", .run = snapshots_run, .nicer = NICE_STEP, .reads = true};
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 

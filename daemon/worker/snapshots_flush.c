@@ -237,7 +237,7 @@ static void wait_retrying(struct snapshots *s)
     }
 }
 
-static void run(void *arg)
+static void flushes_run(void *arg)
 {
     struct snapshots *s = arg;
 
@@ -255,4 +255,4 @@ static void run(void *arg)
     pthread_mutex_unlock(&s->mutex);
 }
 
-const struct thread_kind snapshots_flusher = {.name = "snapshot flush", .run = run};
+const struct thread_kind snapshots_flusher = {.name = "snapshot flush", .run = flushes_run};

@@ -31,14 +31,14 @@
 #include "lib/base/check.h"
 
 /* A registered thread; in its own thread-local storage. */
-struct reader {
+struct rcu_reader {
     const unsigned long *sections; /* [const] liburcu's word: bits of NEST_MASK when inside */
-    struct reader *next;           /* [readers_lock] */
+    struct rcu_reader *next;       /* [readers_lock] */
 };
 
 static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct reader *readers; /* [readers_lock] */
-static _Thread_local struct reader self;
+static struct rcu_reader *readers; /* [readers_lock] */
+static _Thread_local struct rcu_reader self;
 
 void rcu_register(void)
 {
@@ -53,7 +53,7 @@ void rcu_register(void)
 
 void rcu_unregister(void)
 {
-    struct reader **at = &readers;
+    struct rcu_reader **at = &readers;
 
     debug_must(!rcu_is_reading());
     pthread_mutex_lock(&readers_lock);
@@ -74,7 +74,7 @@ bool rcu_is_registered(void)
 
 static bool is_any_inside(void)
 {
-    for (const struct reader *r = readers; r != NULL; r = r->next) {
+    for (const struct rcu_reader *r = readers; r != NULL; r = r->next) {
         if ((CMM_LOAD_SHARED(*r->sections) & URCU_GP_CTR_NEST_MASK) != 0) {
             return true;
         }

@@ -574,7 +574,7 @@ static const struct thread_kind taker_kind = {
     .name = "warm start", .run = take_shards, .reads = true};
 
 /* An item of a slot on its way that is where it goes: is there another of its key? */
-struct search {
+struct attach_search {
     const struct attach_head *head;
     const struct engine *engine;
     const struct shard *shard;
@@ -583,7 +583,7 @@ struct search {
 
 static void look_for_another(void *arg, handle_t h)
 {
-    struct search *x = arg;
+    struct attach_search *x = arg;
     const struct item *it = shard_item(x->shard, h);
     uint64_t hash = shard_hash(x->shard, it);
     uint32_t slot = route_slot_number(hash);
@@ -602,7 +602,7 @@ static void look_for_another(void *arg, handle_t h)
  */
 static bool are_in_one_shard(struct attach *a, const struct engine *e)
 {
-    struct search x = {.head = a->head, .engine = e};
+    struct attach_search x = {.head = a->head, .engine = e};
     struct position p = {0};
     uint32_t slot = 0;
 

@@ -174,7 +174,7 @@ static bool feed_some(struct feed *f)
     return true;
 }
 
-static void run(void *arg)
+static void feed_run(void *arg)
 {
     struct feed *f = arg;
 
@@ -202,7 +202,7 @@ enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_co
         return MF_ENOMEM;
     }
     stream_record_expiries(&f->stream, !cfg->knows_expiry);
-    f->ticket = standby_run(&e->feeder, run, f);
+    f->ticket = standby_run(&e->feeder, feed_run, f);
     if (f->ticket == 0) {
         stream_end(&f->stream);
         mem_free(f);

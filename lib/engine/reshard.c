@@ -92,7 +92,7 @@ static void look(struct engine *e, struct reshard_info *info)
 }
 
 /* The state has changed, or may have: tell who wants to know. Under the mutex. */
-static void tell(struct engine *e)
+static void reshard_tell(struct engine *e)
 {
     struct reshard *r = &e->reshard;
     struct reshard_info info;
@@ -150,7 +150,7 @@ static void on_begin(void *arg)
     pthread_mutex_lock(&r->mutex);
     r->state = RESHARD_MOVES;
     if (!r->is_cancelled) {
-        tell(e);
+        reshard_tell(e);
     }
     pthread_mutex_unlock(&r->mutex);
 }
@@ -180,7 +180,7 @@ static enum mf_err move_once(struct engine *e, bool finishes)
     moves_info(&e->moves, &turns);
     if (cfg.on_begin != NULL && turns.walks != 0) {
         r->state = RESHARD_WAITS;
-        tell(e);
+        reshard_tell(e);
     } else {
         r->state = RESHARD_MOVES;
     }
@@ -229,7 +229,7 @@ static void wait_for_room(struct engine *e)
 
     r->state = RESHARD_NO_ROOM;
     r->past.waits++;
-    tell(e);
+    reshard_tell(e);
     for (unsigned i = 0; i < ROOM_RETRY_MS / ROOM_LOOK_MS && !may_try_again(e, &was); i++) {
         const struct timespec until = cond_after(ROOM_LOOK_MS);
 
@@ -312,7 +312,7 @@ static void run_reshard(void *arg)
         r->state = finishes ? RESHARD_CANCELLED : RESHARD_IDLE;
         r->past.ms = elapsed_ms(r);
         r->is_running = false;
-        tell(e);
+        reshard_tell(e);
     }
     r->is_running = false;
     pthread_mutex_unlock(&r->mutex);

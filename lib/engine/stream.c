@@ -110,7 +110,7 @@ static bool may_read(struct stream *st, struct stream_ring *r)
     return r->opens_at_prefix <= st->prefix_id;
 }
 
-static void release(struct stream *st)
+static void stream_release(struct stream *st)
 {
     mem_free(st->rings);
     mem_free(st->covered);
@@ -126,7 +126,7 @@ enum mf_err stream_begin(struct stream *st, struct engine *e)
     st->covered = mem_zalloc(STREAM_COVERED * sizeof(*st->covered));
     st->batch = mem_zalloc(sizeof(*st->batch));
     if (st->rings == NULL || st->covered == NULL || st->batch == NULL || !rings_use(e)) {
-        release(st);
+        stream_release(st);
         return MF_ENOMEM;
     }
     stream_record_expiries(st, true);
@@ -171,7 +171,7 @@ void stream_end(struct stream *st)
     must_not_be_reading();
     stream_record_expiries(st, false);
     rings_leave(st->engine);
-    release(st);
+    stream_release(st);
 }
 
 /* ---- expiry ------------------------------------------------------------------------------ */

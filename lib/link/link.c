@@ -523,7 +523,7 @@ bool link_user_is_valid(const char *user)
 }
 
 /* Keep what the server answered, without what a terminal or a log would act upon. */
-static enum link_result refuse(struct link *l, struct span answer)
+static enum link_result link_refuse(struct link *l, struct span answer)
 {
     size_t n = (size_t)snprintf(l->why, sizeof(l->why), "the server answers: ");
 
@@ -558,5 +558,5 @@ enum link_result link_login(struct link *l, const char *user, const char *passwo
     if (answer != NULL) {
         *answer = got;
     }
-    return result == LINK_OK && !span_is(got, "STORED") ? refuse(l, got) : result;
+    return result == LINK_OK && !span_is(got, "STORED") ? link_refuse(l, got) : result;
 }

@@ -18,7 +18,7 @@
 #include "lib/engine/engine.h"
 
 /* A full sync as it is read. */
-struct incoming {
+struct applier_input {
     snap_read_fn read;
     void *arg;
     uint64_t total;
@@ -193,7 +193,7 @@ enum applier_result applier_begin_full(struct applier *a)
 /* snap_read_fn. The end is met once, but looked at twice. */
 static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
 {
-    struct incoming *in = arg;
+    struct applier_input *in = arg;
     ssize_t got = 0;
 
     if (offset != in->total) {
@@ -208,7 +208,7 @@ static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
 }
 
 /* Why there is no next block. */
-static enum applier_result judge_end(const struct applier *a, const struct incoming *in,
+static enum applier_result judge_end(const struct applier *a, const struct applier_input *in,
                                      const struct snap_reader *r,
                                      const struct snap_fault *fault)
 {
@@ -226,7 +226,7 @@ static enum applier_result judge_end(const struct applier *a, const struct incom
 
 /* Read and give the next block. *is_over: there is none. */
 static enum applier_result run_block(struct applier *a, struct snap_reader *r,
-                                     const struct incoming *in, bool *is_over,
+                                     const struct applier_input *in, bool *is_over,
                                      struct snap_fault *fault)
 {
     struct span content;
@@ -251,7 +251,7 @@ static enum applier_result run_block(struct applier *a, struct snap_reader *r,
 enum applier_result applier_run_full(struct applier *a, snap_read_fn read, void *arg,
                                      struct snap_fault *fault)
 {
-    struct incoming in = {.read = read, .arg = arg};
+    struct applier_input in = {.read = read, .arg = arg};
     enum applier_result result = APPLIER_OK;
     struct snap_reader r;
     bool is_over = false;

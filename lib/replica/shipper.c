@@ -452,7 +452,7 @@ static void kick(struct shipper *s)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
-static void release(struct shipper *s)
+static void shipper_release(struct shipper *s)
 {
     pthread_cond_destroy(&s->changed);
     pthread_cond_destroy(&s->wake);
@@ -473,7 +473,7 @@ enum mf_err shipper_start(struct shipper **out, const struct shipper_config *cfg
     cond_init(&s->wake);
     cond_init(&s->changed);
     if (thread_start(&s->thread, &shipper_kind, s) != 0) {
-        release(s);
+        shipper_release(s);
         return MF_ESYS;
     }
     *out = s;
@@ -494,7 +494,7 @@ void shipper_stop(struct shipper **sp)
     kick(s);
     pthread_mutex_unlock(&s->mutex);
     thread_join(&s->thread);
-    release(s);
+    shipper_release(s);
     *sp = NULL;
 }
 

@@ -20,17 +20,17 @@
 #define AHEAD 16u
 
 /* A block of a large value: its head, with how many of its pieces were met, or a piece. */
-struct part {
+struct attach_part {
     handle_t handle;
     uint32_t met;
 };
 
-struct parts {
-    struct part *at;
+struct attach_parts {
+    struct attach_part *at;
     size_t n, room;
 };
 
-struct scan {
+struct attach_scan {
     struct shard *shard;
     struct attach_job *job;
     struct {
@@ -38,13 +38,13 @@ struct scan {
         uint64_t hash;
     } ahead[AHEAD];
     uint32_t ahead_first, ahead_end; /* free-running */
-    struct parts heads, pieces;
+    struct attach_parts heads, pieces;
     uint64_t due_bytes;
 };
 
-static bool doubt(struct scan *x, const char *format, ...) MF_PRINTF(2, 3);
+static bool doubt(struct attach_scan *x, const char *format, ...) MF_PRINTF(2, 3);
 
-static bool doubt(struct scan *x, const char *format, ...)
+static bool doubt(struct attach_scan *x, const char *format, ...)
 {
     va_list args;
 
@@ -54,11 +54,11 @@ static bool doubt(struct scan *x, const char *format, ...)
     return false;
 }
 
-static bool note(struct scan *x, struct parts *p, handle_t h)
+static bool note(struct attach_scan *x, struct attach_parts *p, handle_t h)
 {
     if (p->n == p->room) {
         size_t room = p->room != 0 ? p->room * 2 : 256;
-        struct part *at = mem_realloc(p->at, room * sizeof(*at));
+        struct attach_part *at = mem_realloc(p->at, room * sizeof(*at));
 
         if (at == NULL) {
             return doubt(x, "out of memory");
@@ -66,7 +66,7 @@ static bool note(struct scan *x, struct parts *p, handle_t h)
         p->at = at;
         p->room = room;
     }
-    p->at[p->n++] = (struct part){h, 0};
+    p->at[p->n++] = (struct attach_part){h, 0};
     return true;
 }
 
@@ -100,7 +100,7 @@ static bool is_sane(const struct item *it)
            before + LARGE_BYTES(item_large(it)->pieces) <= item_bytes(it);
 }
 
-static bool link_item(struct scan *x, handle_t h, uint64_t hash)
+static bool link_item(struct attach_scan *x, handle_t h, uint64_t hash)
 {
     struct shard *s = x->shard;
     struct item *it = shard_item(s, h);
@@ -122,14 +122,14 @@ static bool link_item(struct scan *x, handle_t h, uint64_t hash)
     return true;
 }
 
-static bool link_oldest(struct scan *x)
+static bool link_oldest(struct attach_scan *x)
 {
     uint32_t i = x->ahead_first++ % AHEAD;
 
     return link_item(x, x->ahead[i].handle, x->ahead[i].hash);
 }
 
-static bool link_later(struct scan *x, handle_t h, uint64_t hash)
+static bool link_later(struct attach_scan *x, handle_t h, uint64_t hash)
 {
     uint32_t i;
 
@@ -143,7 +143,7 @@ static bool link_later(struct scan *x, handle_t h, uint64_t hash)
     return true;
 }
 
-static bool take_item(struct scan *x, handle_t h)
+static bool take_item(struct attach_scan *x, handle_t h)
 {
     struct shard *s = x->shard;
     struct item *it = shard_item(s, h);
@@ -172,7 +172,7 @@ static bool take_item(struct scan *x, handle_t h)
     return item_is_large(it) ? note(x, &x->heads, h) : link_later(x, h, hash);
 }
 
-static bool take_piece(struct scan *x, handle_t h)
+static bool take_piece(struct attach_scan *x, handle_t h)
 {
     const struct item *it = shard_item(x->shard, h);
 
@@ -187,7 +187,7 @@ static bool take_piece(struct scan *x, handle_t h)
 /* ---- segments ---------------------------------------------------------------------------- */
 
 /* One block. *live, *dead: what its segment has. */
-static inline bool take_block(struct scan *x, handle_t h, uint16_t shape, uint32_t *live,
+static inline bool take_block(struct attach_scan *x, handle_t h, uint16_t shape, uint32_t *live,
                               uint32_t *dead)
 {
     if (shape_is_dead(shape)) {
@@ -203,7 +203,7 @@ static inline bool take_block(struct scan *x, handle_t h, uint16_t shape, uint32
     return shard_item(x->shard, h)->key_len != 0 ? take_item(x, h) : take_piece(x, h);
 }
 
-static bool take_segment(struct scan *x, const struct keep_segment *k)
+static bool take_segment(struct attach_scan *x, const struct keep_segment *k)
 {
     const struct arena *a = &x->shard->memory.arena;
     handle_t first = segment_handle(a, k->number);
@@ -236,7 +236,7 @@ static bool take_segment(struct scan *x, const struct keep_segment *k)
     return true;
 }
 
-static bool take_segments(struct scan *x)
+static bool take_segments(struct attach_scan *x)
 {
     for (uint32_t i = 0; i < x->job->left->segments; i++) {
         if (x->job->list[i].place != KEEP_WHOLE && !take_segment(x, &x->job->list[i])) {
@@ -255,22 +255,22 @@ static bool take_segments(struct scan *x)
 
 static int by_handle(const void *a, const void *b)
 {
-    handle_t l = ((const struct part *)a)->handle;
-    handle_t r = ((const struct part *)b)->handle;
+    handle_t l = ((const struct attach_part *)a)->handle;
+    handle_t r = ((const struct attach_part *)b)->handle;
 
     return (l > r) - (l < r);
 }
 
 /* A piece belongs to the value whose head names it; one that nobody names is dead. */
-static void take_pieces(struct scan *x)
+static void take_pieces(struct attach_scan *x)
 {
     struct memory *m = &x->shard->memory;
 
     for (size_t i = 0; i < x->pieces.n; i++) {
         handle_t h = x->pieces.at[i].handle;
         const struct item *piece = memory_item(m, h);
-        const struct part key = {piece_owner(piece), 0};
-        struct part *head =
+        const struct attach_part key = {piece_owner(piece), 0};
+        struct attach_part *head =
             x->heads.n == 0 ? NULL
                             : bsearch(&key, x->heads.at, x->heads.n, sizeof(key), by_handle);
         const struct large *l = head != NULL ? item_large(memory_item(m, key.handle)) : NULL;
@@ -286,7 +286,7 @@ static void take_pieces(struct scan *x)
 }
 
 /* Claim the whole segments of a value; how many bytes they have, UINT64_MAX: a doubt. */
-static uint64_t claim_segments(struct scan *x, const struct large *l)
+static uint64_t claim_segments(struct attach_scan *x, const struct large *l)
 {
     struct memory *m = &x->shard->memory;
     const struct segment *segs = m->arena.segments;
@@ -310,7 +310,7 @@ static uint64_t claim_segments(struct scan *x, const struct large *l)
     return l->skip == 0 ? 0 : UINT64_MAX;
 }
 
-static bool take_head(struct scan *x, const struct part *p)
+static bool take_head(struct attach_scan *x, const struct attach_part *p)
 {
     struct shard *s = x->shard;
     const struct item *it = shard_item(s, p->handle);
@@ -332,7 +332,7 @@ static bool take_head(struct scan *x, const struct part *p)
     return link_item(x, p->handle, shard_hash(s, it));
 }
 
-static bool take_large(struct scan *x)
+static bool take_large(struct attach_scan *x)
 {
     if (x->heads.n > 1) {
         qsort(x->heads.at, x->heads.n, sizeof(*x->heads.at), by_handle);
@@ -349,7 +349,7 @@ static bool take_large(struct scan *x)
 /* ---- all of it --------------------------------------------------------------------------- */
 
 /* An index that need not grow meanwhile. */
-static bool fit_index(struct scan *x)
+static bool fit_index(struct attach_scan *x)
 {
     struct shard *s = x->shard;
     uint64_t least = table_items_in(x->job->left->index_bytes);
@@ -373,7 +373,7 @@ static bool is_flushed(const struct attach_job *job)
     return job->now >= job->left->flush_at;
 }
 
-static bool take_all(struct scan *x)
+static bool take_all(struct attach_scan *x)
 {
     struct attach_job *job = x->job;
     struct shard *s = x->shard;
@@ -400,7 +400,7 @@ static bool take_all(struct scan *x)
 
 bool shard_attach(struct shard *s, struct attach_job *job)
 {
-    struct scan x = {.shard = s, .job = job};
+    struct attach_scan x = {.shard = s, .job = job};
     bool is_done;
 
     job->items = job->expired = job->flushed = 0;

@@ -5,7 +5,7 @@
 #include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
 
-struct step {
+struct position_step {
     const struct shard *shard;
     const struct prefixes *prefixes; /* that were being flushed when the step began */
     msec_t now;
@@ -15,7 +15,7 @@ struct step {
 
 static void meet(void *arg, handle_t h)
 {
-    const struct step *step = arg;
+    const struct position_step *step = arg;
     const struct item *it = shard_item(step->shard, h);
 
     /* Looked up again as by a request: it may have been met before its flush was over. */
@@ -30,7 +30,7 @@ static void meet(void *arg, handle_t h)
 void position_step(struct position *p, const struct shard *s, msec_t now, position_fn fn,
                    void *arg)
 {
-    struct step step = {s, prefixes_of(s->group), now, fn, arg};
+    struct position_step step = {s, prefixes_of(s->group), now, fn, arg};
 
     must_be_reading();
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {

@@ -194,7 +194,7 @@ static unsigned store_some(struct apply *a, unsigned from)
 }
 
 /* There is no room for the next one. */
-static void refuse(struct apply *a, unsigned at)
+static void apply_refuse(struct apply *a, unsigned at)
 {
     count(&a->counts->refused, 1);
     rcu_begin();
@@ -218,7 +218,7 @@ static void store_batch(struct apply *a)
         waits = next != at ? 0 : waits;
         at = next;
         if (!wait_for_room(a, &waits)) {
-            refuse(a, at++);
+            apply_refuse(a, at++);
         }
     }
     a->n = 0;

@@ -22,7 +22,7 @@ struct behind {
     struct newfile *file;  /* [borrowed] */
 };
 
-static void run(void *arg)
+static void behind_run(void *arg)
 {
     struct behind *b = arg;
     int i;
@@ -34,7 +34,7 @@ static void run(void *arg)
     }
 }
 
-static const struct thread_kind behind_kind = {.name = "snapshot write", .run = run};
+static const struct thread_kind behind_kind = {.name = "snapshot write", .run = behind_run};
 
 /* What was filled is the thread's; wait until at most so many buffers are. */
 static bool hand_over(struct behind *b, unsigned most)
@@ -78,7 +78,7 @@ bool behind_end(struct behind *b)
     return hand_over(b, 0);
 }
 
-static void release(struct behind *b)
+static void behind_release(struct behind *b)
 {
     handoff_fini(&b->full);
     for (unsigned i = 0; i < BUFFERS; i++) {
@@ -101,7 +101,7 @@ struct behind *behind_create(void)
         has_memory = has_memory && b->buffer[i] != NULL;
     }
     if (!has_memory || thread_start(&b->thread, &behind_kind, b) != 0) {
-        release(b);
+        behind_release(b);
         return NULL;
     }
     return b;
@@ -115,7 +115,7 @@ void behind_destroy(struct behind **bp)
         must(handoff_is_idle(&b->full));
         handoff_close(&b->full, 0);
         thread_join(&b->thread);
-        release(b);
+        behind_release(b);
         *bp = NULL;
     }
 }

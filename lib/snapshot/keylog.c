@@ -449,7 +449,7 @@ void keylog_look(struct keylog *l, struct keylog_info *info)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
-static void release(struct keylog *l)
+static void keylog_release(struct keylog *l)
 {
     handoff_fini(&l->syncing);
     handoff_fini(&l->rotation);
@@ -497,7 +497,7 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
     atomic_store(&l->sync, (uint32_t)sync);
     init_locks(l);
     if (!logfill_init(&l->fill, cfg->engine, wake_writer, wait_for_room, l)) {
-        release(l);
+        keylog_release(l);
         return MF_ENOMEM;
     }
     logfill_base(&l->fill, cfg->base_offset_ms);
@@ -505,7 +505,7 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
         thread_start(&l->writer, &keylog_writer, l) != 0 ||
         thread_start(&l->syncer, &keylog_syncer, l) != 0) {
         end_threads(l);
-        release(l);
+        keylog_release(l);
         return MF_ESYS;
     }
     *out = l;
@@ -519,7 +519,7 @@ void keylog_stop(struct keylog **lp)
     if (l != NULL) {
         must_not_be_reading();
         end_threads(l);
-        release(l);
+        keylog_release(l);
         *lp = NULL;
     }
 }

@@ -21,7 +21,7 @@
 
 static const char magic[4] = {'M', 'f', 'B', 'K'};
 
-struct search {
+struct torn_search {
     struct snap_reader reader;  /* where the fault is */
     struct snap_opener *opener; /* [borrowed] */
     uint64_t seen;              /* bytes that were looked at */
@@ -31,7 +31,7 @@ struct search {
 };
 
 /* Is there a good block? Then note up to where the file was durable, and return its end. */
-static uint64_t look_at(struct search *s, uint64_t at)
+static uint64_t look_at(struct torn_search *s, uint64_t at)
 {
     struct snap_reader there = s->reader;
     struct snap_fault fault = {.kind = SNAP_FINE};
@@ -67,7 +67,7 @@ static uint64_t look_at(struct search *s, uint64_t at)
 }
 
 /* Look for the next good block in these bytes. Returns where to go on. */
-static uint64_t look_through(struct search *s, const char *part, size_t n, uint64_t at)
+static uint64_t look_through(struct torn_search *s, const char *part, size_t n, uint64_t at)
 {
     for (size_t i = 0; i + sizeof(magic) <= n && !s->is_doubtful; i++) {
         if (memcmp(part + i, magic, sizeof(magic)) == 0) {
@@ -82,7 +82,7 @@ static uint64_t look_through(struct search *s, const char *part, size_t n, uint6
 }
 
 /* Was what is behind this place written when the place was durable? */
-static bool was_durable(struct search *s, uint64_t offset)
+static bool was_durable(struct torn_search *s, uint64_t offset)
 {
     char *part = mem_alloc(PART_BYTES);
     uint64_t at = offset + 1;
@@ -105,7 +105,7 @@ static bool was_durable(struct search *s, uint64_t offset)
 }
 
 /* Is it a whole block all the same? Half of one may look like any kind: its sum tells. */
-static bool is_block(const struct search *s)
+static bool is_block(const struct torn_search *s)
 {
     struct snap_reader there = s->reader;
     struct snap_fault fault;
@@ -120,7 +120,7 @@ static bool is_block(const struct search *s)
 bool torn_is_end(const struct snap_reader *r, struct snap_opener *o,
                  const struct snap_fault *fault)
 {
-    struct search s = {.reader = *r, .opener = o};
+    struct torn_search s = {.reader = *r, .opener = o};
 
     if (!snap_fault_is_of_block(fault)) {
         return false;
