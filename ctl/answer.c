@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "ctl/show.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"
 

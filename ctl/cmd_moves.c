@@ -3,10 +3,8 @@
  * `moves`: how far workers, connections and items are after a change of threads or shards, and
  * a line of progress until the items are there.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ctl/ask.h"
 #include "ctl/bar.h"

@@ -6,7 +6,6 @@
 #include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/json.h"
-#include "ctl/show.h"
 #include "lib/base/num.h"
 
 /* ---- raw --------------------------------------------------------------------------------- */

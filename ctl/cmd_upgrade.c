@@ -10,7 +10,6 @@
 #include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/json.h"
-#include "ctl/show.h"
 
 /* The server waits a minute for the program, and then for its clients. */
 #define WAIT_S  120.0

@@ -23,7 +23,6 @@
 #include "daemon/access/auth.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"

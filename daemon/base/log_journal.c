@@ -8,7 +8,6 @@
 #include "daemon/base/log_journal.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

@@ -4,7 +4,6 @@
  */
 #include "daemon/base/machine.h"
 
-#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -25,7 +25,6 @@
 #include "daemon/worker/latency.h"
 #include "daemon/worker/moving.h"
 #include "lib/base/mem.h"
-#include "lib/base/num.h"
 #include "lib/engine/prefix.h"
 #include "lib/shard/info.h"
 

@@ -19,7 +19,6 @@
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 
 /*

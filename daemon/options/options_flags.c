@@ -14,7 +14,6 @@
 #include <sysexits.h>
 
 #include "daemon/options/options_help.h"
-#include "daemon/options/options_live.h"
 #include "daemon/options/options_rows.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"

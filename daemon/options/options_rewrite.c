@@ -4,7 +4,6 @@
  */
 #include "daemon/options/options_rewrite.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/options/conf_line.h"

@@ -5,7 +5,6 @@
 #include "daemon/service/filter.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/sockios.h>
 #include <seccomp.h>
 #include <signal.h>

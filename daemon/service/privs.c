@@ -13,7 +13,6 @@
 #include <linux/capability.h>
 #include <pwd.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -23,8 +23,6 @@
 #include "daemon/net/passed_on.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
-#include "daemon/options/options_live.h"
-#include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"
 #include "daemon/service/filter.h"
 #include "daemon/service/landlock.h"

@@ -26,7 +26,6 @@
 #include "daemon/worker/shards.h"
 #include "daemon/worker/snapshots.h"
 #include "lib/base/context.h"
-#include "lib/engine/engine.h"
 #include "lib/engine/share.h"
 
 int server_check_shards(const struct settings *settings)

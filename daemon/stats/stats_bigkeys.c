@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "daemon/stats/stats_gather.h"
-#include "daemon/worker/crew.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

@@ -16,11 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "daemon/base/slab_class.h"
 #include "daemon/base/version.h"
-#include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sum.h"

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "daemon/stats/stats_gather.h"
-#include "daemon/worker/crew.h"
 #include "daemon/worker/hotkeys.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

@@ -5,7 +5,6 @@
  */
 #include "daemon/stats/stats_general.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
  */
 #include "daemon/stats/stats_out.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
-#include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 
 /*

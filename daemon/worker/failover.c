@@ -9,7 +9,6 @@
  */
 #include "daemon/worker/failover.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "daemon/base/log.h"
-#include "daemon/worker/crew.h"
 #include "lib/engine/engine.h"
 
 /* The smallest transit of this time gives the offset between the clocks. */

@@ -9,7 +9,6 @@
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/follower_parts.h"
-#include "daemon/worker/role.h"
 #include "lib/base/check.h"
 #include "lib/base/num.h"
 #include "lib/link/password.h"

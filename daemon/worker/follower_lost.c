@@ -4,7 +4,6 @@
  */
 #include "daemon/worker/follower_parts.h"
 
-#include "daemon/worker/crew.h"
 #include "lib/engine/engine.h"
 
 /* Items that were dropped, or not taken, for want of room, since the applier was made. */

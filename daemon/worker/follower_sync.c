@@ -4,15 +4,11 @@
  * line, and are given to the applier as they come.
  */
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "daemon/worker/crew.h"
 #include "daemon/worker/follower_parts.h"
 #include "lib/base/num.h"
 #include "lib/engine/engine.h"
-#include "lib/shard/expire.h"
 
 /* The bytes of a full sync, as they come in portions. */
 struct sync_input {

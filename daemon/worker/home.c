@@ -10,7 +10,6 @@
 #include "lib/base/context.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
-#include "lib/shard/prefix.h"
 #include "lib/shard/upkeep.h"
 
 #define RETRY_FIRST_MS 1u

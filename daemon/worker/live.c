@@ -5,7 +5,6 @@
  */
 #include "daemon/worker/live.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

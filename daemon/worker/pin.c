@@ -10,8 +10,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/cpu_list.h"
-#include "daemon/options/live_text.h"
-#include "daemon/options/options_live.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 

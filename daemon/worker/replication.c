@@ -7,8 +7,6 @@
  */
 #include "daemon/worker/replication.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "daemon/base/log.h"
-#include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
 #include "daemon/worker/home.h"

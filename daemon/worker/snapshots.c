@@ -16,9 +16,7 @@
 #include "lib/base/check.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
-#include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/shard/info.h"
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/logfill.h"
 

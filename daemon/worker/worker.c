@@ -21,7 +21,6 @@
 #include "daemon/worker/tasks.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "lib/base/rcu.h"
 
 /* Numbers of descriptors that are provided for beside those of clients. */
 #define DESCRIPTORS_MORE 1022u

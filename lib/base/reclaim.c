@@ -20,7 +20,6 @@
  */
 #include "lib/base/reclaim.h"
 
-#include <pthread.h>
 #include <stddef.h>
 
 #include "lib/base/budgets.h"

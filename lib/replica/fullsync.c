@@ -12,7 +12,6 @@
 
 #include <time.h>
 
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/feed.h"

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/check.h"
 #include "lib/base/hash.h"
 
 #define DIGITS 8u

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/body.h"

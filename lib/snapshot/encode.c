@@ -4,12 +4,9 @@
  */
 #include "lib/snapshot/encode.h"
 
-#include <stdlib.h>
-
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
-#include "lib/memory/item.h"
 
 void snap_header_put(char out[SNAP_HEADER_BYTES], struct snap_header *h)
 {

@@ -9,12 +9,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/num.h"
 #include "lib/snapshot/decode.h"
 #include "lib/snapshot/torn.h"
 

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 
-#include "lib/base/check.h"
 #include "lib/engine/engine.h"
 
 #define SYNC_MS 1000

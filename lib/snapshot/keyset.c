@@ -5,7 +5,6 @@
 #include "lib/snapshot/keyset.h"
 
 #include "lib/base/bloom.h"
-#include "lib/base/check.h"
 #include "lib/base/mem.h"
 
 #define BITS        6u

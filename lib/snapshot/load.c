@@ -8,13 +8,10 @@
 #include <string.h>
 
 #include "lib/base/budgets.h"
-#include "lib/base/check.h"
 #include "lib/base/context.h"
-#include "lib/base/rcu.h"
 #include "lib/base/thread.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
-#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/scan.h"

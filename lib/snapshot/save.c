@@ -6,10 +6,8 @@
  */
 #include "lib/snapshot/save.h"
 
-#include <errno.h>
 #include <string.h>
 
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
