@@ -36,7 +36,7 @@ void conn_deadline_set(struct conn *c, enum conn_deadline which)
     }
     c->deadline_since = conn_wait_now();
     if (list_is_empty(list) && limit > 0) {
-        cron_check_deadlines_in(w, (uint64_t)limit);
+        cron_in(w, CRON_DEADLINES, (uint64_t)limit);
     }
     list_append(list, &c->deadline_link);
 }

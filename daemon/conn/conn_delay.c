@@ -99,7 +99,7 @@ bool conn_delay(struct conn *c, struct span reply)
     d->len = reply.len;
     memcpy(d->reply, reply.ptr, reply.len);
     if (list_is_empty(&w->conns->delayed)) {
-        cron_check_deadlines_in(w, (uint64_t)delay_of(w));
+        cron_in(w, CRON_DEADLINES, (uint64_t)delay_of(w));
     }
     list_append(&w->conns->delayed, &d->link);
     client->service = &d->service;
@@ -117,7 +117,7 @@ void conn_delay_check(struct worker *w, msec_t now)
         msec_t left = LIST_MEMBER(link, struct delayed, link)->since + delay_of(w) - now;
 
         if (left > 0 || w->loop_units >= BUDGET_loop_units) {
-            cron_check_deadlines_in(w, left > 0 ? (uint64_t)left : 1);
+            cron_in(w, CRON_DEADLINES, left > 0 ? (uint64_t)left : 1);
             return;
         }
         answer_first(w);

@@ -28,7 +28,7 @@ static bool is_held(struct conn *c)
     }
     if (list_is_empty(&w->conns->parked[PARK_LOG])) {
         w->conns->held_ms = conn_wait_now();
-        cron_check_deadlines_in(w, CONN_HOLD_MS);
+        cron_in(w, CRON_DEADLINES, CONN_HOLD_MS);
     }
     c->client.kept->hold_ticket = w->hold_ticket; /* its own, or that of one after it */
     return true;

@@ -69,7 +69,7 @@ void conn_idle_begin(struct conn *c)
     }
     if (idle->count == 0) {
         idle->second = second_of(worker_now(w));
-        cron_check_idle_ms(w, CHECK_MS);
+        cron_in(w, CRON_IDLE, CHECK_MS);
     }
     idle->count++;
     wait_until(c, c->last_active + timeout_ms(w) + 1, idle->second);
@@ -148,11 +148,11 @@ void conn_idle_check(struct worker *w, msec_t now)
         if (idle->second >= last) {
             idle->pass++;
             if (idle->count > 0) {
-                cron_check_idle_ms(w, CHECK_MS);
+                cron_in(w, CRON_IDLE, CHECK_MS);
             }
             return;
         }
         idle->second++;
     }
-    cron_check_idle_ms(w, 0);
+    cron_in(w, CRON_IDLE, 0);
 }

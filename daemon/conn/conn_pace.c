@@ -28,9 +28,9 @@ void conn_pace_check(struct worker *w)
         conn_pin_check(w, now);
     }
     if (conn_upload_check(w, now)) {
-        cron_pace_ms(w, CONN_PACE_UPLOADS_MS);
+        cron_in(w, CRON_PACE, CONN_PACE_UPLOADS_MS);
     } else if (conn_pin_has_any(w)) {
-        cron_pace_ms(w, CONN_PACE_PINS_MS);
+        cron_in(w, CRON_PACE, CONN_PACE_PINS_MS);
     }
 }
 
@@ -72,7 +72,7 @@ static void check_held(struct worker *w)
     msec_t left = w->conns->held_ms + CONN_HOLD_MS - conn_wait_now();
 
     if (left > 0) {
-        cron_check_deadlines_in(w, (uint64_t)left);
+        cron_in(w, CRON_DEADLINES, (uint64_t)left);
         return;
     }
     log_warn("append, connections are closed: the disk does not take the log");
@@ -100,7 +100,7 @@ void conn_pace_check_deadlines(struct worker *w)
             c = find_first(w, which);
         }
         if (c != NULL && limit > 0) {
-            cron_check_deadlines_in(w, (uint64_t)(c->deadline_since + limit - now));
+            cron_in(w, CRON_DEADLINES, (uint64_t)(c->deadline_since + limit - now));
         }
     }
 }
@@ -110,7 +110,7 @@ void conn_pace_options_changed(struct worker *w)
     must_be_worker(w);
     conn_idle_changed(w);
     if (w->conns->idle.count > 0) {
-        cron_check_idle_ms(w, 0); /* the clock may have been set */
+        cron_in(w, CRON_IDLE, 0); /* the clock may have been set */
     }
     conn_pace_check_deadlines(w);
 }

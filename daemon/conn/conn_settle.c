@@ -233,7 +233,7 @@ static void watch_pin(struct conn *c)
     if (!pace_is_listed(&pin->pace)) {
         pin->sent = 0;
         pace_note(&w->conns->pins_new, &pin->pace, w->now, 0);
-        cron_pace_ms(w, CONN_PACE_PINS_MS);
+        cron_in(w, CRON_PACE, CONN_PACE_PINS_MS);
     }
 }
 

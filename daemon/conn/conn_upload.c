@@ -257,7 +257,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
     body_wait_in_line(u->body, &u->waiter, false);
     u->pace = (struct pace){.bytes = 0}; /* in no list */
     pace_note(&t->w->conns->uploads, &u->pace, t->now, 0);
-    cron_pace_ms(t->w, CONN_PACE_UPLOADS_MS);
+    cron_in(t->w, CRON_PACE, CONN_PACE_UPLOADS_MS);
     return u;
 }
 

@@ -63,7 +63,7 @@ void conn_wait_settle(struct conn *c)
     bool is_woken = place_of(c) != NULL || conn_upload_has_place(c);
 
     must_be_worker(c->worker);
-    cron_retry_in(c->worker, is_woken ? PLACE_MS : OTHERS_MS);
+    cron_in(c->worker, CRON_STORES, is_woken ? PLACE_MS : OTHERS_MS);
 }
 
 bool conn_wait_is_in_vain(const struct conn *c)

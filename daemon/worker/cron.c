@@ -22,12 +22,8 @@
 
 struct cron {
     /* [worker] */
-    struct worker *worker; /* [borrowed] */
-    uv_timer_t stores;     /* stores that wait for room */
-    uv_timer_t deadlines;  /* handshakes and logins that take too long */
-    uv_timer_t pace;       /* clients that may be too slow */
-    uv_timer_t idle;       /* the check for idle connections */
-    uint32_t home_next;    /* whose turn it is */
+    uv_timer_t timer[CRON_TIMERS]; /* their data is the worker */
+    uint32_t home_next;            /* whose turn it is */
 };
 
 uint32_t cron_hz(const struct worker *w)
@@ -55,71 +51,45 @@ void cron_expire_config(const struct worker *w, struct cycle_config *cfg)
 
 /* ---- waiting connections ----------------------------------------------------------------- */
 
-static void on_idle(uv_timer_t *timer)
-{
-    struct cron *c = timer->data;
-
-    c->worker->crew->duties->check_idle(c->worker, worker_now(c->worker));
-}
-
-void cron_check_idle_ms(struct worker *w, unsigned ms)
-{
-    struct cron *c = w->cron;
-
-    must_be_worker(w);
-    if (!uv_is_active((uv_handle_t *)&c->idle) || uv_timer_get_due_in(&c->idle) > ms) {
-        uv_timer_start(&c->idle, on_idle, ms, 0);
-    }
-}
-
 static void on_stores(uv_timer_t *timer)
 {
-    struct cron *c = timer->data;
+    struct worker *w = timer->data;
 
-    c->worker->crew->duties->retry_waiting(c->worker, true);
-}
-
-void cron_retry_in(struct worker *w, unsigned ms)
-{
-    uv_timer_t *timer = &w->cron->stores;
-
-    must_be_worker(w);
-    if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms) {
-        uv_timer_start(timer, on_stores, ms, 0);
-    }
+    w->crew->duties->retry_waiting(w, true);
 }
 
 static void on_deadline(uv_timer_t *timer)
 {
-    struct cron *c = timer->data;
+    struct worker *w = timer->data;
 
-    c->worker->crew->duties->check_deadlines(c->worker);
-}
-
-void cron_check_deadlines_in(struct worker *w, uint64_t ms)
-{
-    uv_timer_t *timer = &w->cron->deadlines;
-
-    must_be_worker(w);
-    if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms) {
-        uv_timer_start(timer, on_deadline, ms, 0);
-    }
+    w->crew->duties->check_deadlines(w);
 }
 
 static void on_pace(uv_timer_t *timer)
 {
-    struct cron *c = timer->data;
+    struct worker *w = timer->data;
 
-    c->worker->crew->duties->check_pace(c->worker);
+    w->crew->duties->check_pace(w);
 }
 
-void cron_pace_ms(struct worker *w, unsigned ms)
+static void on_idle(uv_timer_t *timer)
 {
-    struct cron *c = w->cron;
+    struct worker *w = timer->data;
+
+    w->crew->duties->check_idle(w, worker_now(w));
+}
+
+void cron_in(struct worker *w, enum cron_timer which, uint64_t ms)
+{
+    static const uv_timer_cb due[] = {[CRON_STORES] = on_stores,
+                                      [CRON_DEADLINES] = on_deadline,
+                                      [CRON_PACE] = on_pace,
+                                      [CRON_IDLE] = on_idle};
+    uv_timer_t *timer = &w->cron->timer[which];
 
     must_be_worker(w);
-    if (!uv_is_active((uv_handle_t *)&c->pace) || uv_timer_get_due_in(&c->pace) > ms) {
-        uv_timer_start(&c->pace, on_pace, ms, 0);
+    if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms) {
+        uv_timer_start(timer, due[which], ms, 0);
     }
 }
 
@@ -191,14 +161,11 @@ void cron_on_home(struct message *m, void *receiver)
 
 void cron_rest(struct worker *w)
 {
-    struct cron *c = w->cron;
-
     must_be_worker(w);
     debug_must(w->home_count == 0 && w->conn_count == 0);
-    uv_timer_stop(&c->stores);
-    uv_timer_stop(&c->deadlines);
-    uv_timer_stop(&c->pace);
-    uv_timer_stop(&c->idle);
+    for (unsigned i = 0; i < CRON_TIMERS; i++) {
+        uv_timer_stop(&w->cron->timer[i]);
+    }
 }
 
 void cron_give_homes(struct worker *w)
@@ -228,35 +195,26 @@ int cron_start(struct worker *w)
     if (c == NULL) {
         return UV_ENOMEM;
     }
-    c->worker = w;
-    /* uv_timer_init() cannot fail. */
-    uv_timer_init(&w->loop, &c->stores);
-    uv_timer_init(&w->loop, &c->deadlines);
-    uv_timer_init(&w->loop, &c->pace);
-    uv_timer_init(&w->loop, &c->idle);
+    for (unsigned i = 0; i < CRON_TIMERS; i++) {
+        uv_timer_init(&w->loop, &c->timer[i]); /* cannot fail */
+        c->timer[i].data = w;
+    }
     for (uint32_t i = 0; i < w->home_count; i++) {
         home_start(w->homes[i]);
     }
-    c->stores.data = c;
-    c->deadlines.data = c;
-    c->pace.data = c;
-    c->idle.data = c;
     w->cron = c;
     return 0;
 }
 
 void cron_stop(struct worker *w)
 {
-    struct cron *c = w->cron;
-
     must_be_worker(w);
     for (uint32_t i = 0; i < w->home_count; i++) {
         home_stop(w->homes[i]);
     }
-    uv_close((uv_handle_t *)&c->stores, NULL);
-    uv_close((uv_handle_t *)&c->deadlines, NULL);
-    uv_close((uv_handle_t *)&c->pace, NULL);
-    uv_close((uv_handle_t *)&c->idle, NULL);
+    for (unsigned i = 0; i < CRON_TIMERS; i++) {
+        uv_close((uv_handle_t *)&w->cron->timer[i], NULL);
+    }
 }
 
 void cron_destroy(struct worker *w)

@@ -54,29 +54,16 @@ void cron_on_home(struct message *m, void *receiver);
  */
 void cron_poked(struct worker *w);
 
-/*
- * Check for idle connections in this many milliseconds, once; an earlier request stays.
- * Context: worker.
- */
-void cron_check_idle_ms(struct worker *w, unsigned ms);
+enum cron_timer {
+    CRON_STORES,    /* try all stores again that wait for room */
+    CRON_DEADLINES, /* check handshakes and logins for those that take too long */
+    CRON_PACE,      /* check for clients that are too slow */
+    CRON_IDLE,      /* check for idle connections */
+    CRON_TIMERS
+};
 
-/*
- * Try all stores that wait for room again in so many milliseconds, or earlier if that was asked
- * for before. Context: worker.
- */
-void cron_retry_in(struct worker *w, unsigned ms);
-
-/*
- * Have the deadlines of connections checked in so many milliseconds, or earlier if that was
- * asked for before. Context: worker.
- */
-void cron_check_deadlines_in(struct worker *w, uint64_t ms);
-
-/*
- * Check in this many milliseconds who is too slow, once; an earlier request stays. Context:
- * worker.
- */
-void cron_pace_ms(struct worker *w, unsigned ms);
+/* Do that in this many milliseconds, once; an earlier request stays. Context: worker. */
+void cron_in(struct worker *w, enum cron_timer which, uint64_t ms);
 
 /*
  * Background ticks a second at present: settings.hz, doubled while there are many clients
