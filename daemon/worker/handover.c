@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 
 void handover_init(struct handover *h, enum handover_state state)
@@ -40,17 +39,11 @@ enum handover_state handover_look(struct handover *h, char why[HANDOVER_WHY_BYTE
 
 const char *handover_text(enum handover_state state)
 {
-    switch (state) {
-    case HANDOVER_NONE:
-        return "none";
-    case HANDOVER_ASKED:
-        return "asked";
-    case HANDOVER_UNDER_WAY:
-        return "under-way";
-    case HANDOVER_REFUSED:
-        return "refused";
-    case HANDOVER_DONE:
-        return "done";
-    }
-    unreachable();
+    static const char *const texts[] = {[HANDOVER_NONE] = "none",
+                                        [HANDOVER_ASKED] = "asked",
+                                        [HANDOVER_UNDER_WAY] = "under-way",
+                                        [HANDOVER_REFUSED] = "refused",
+                                        [HANDOVER_DONE] = "done"};
+
+    return texts[state];
 }

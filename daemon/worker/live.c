@@ -269,23 +269,18 @@ static bool settle_shares(struct settings *wanted, const enum option_id *ids, un
            !names(ids, count, refusal->id);
 }
 
-bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
-              struct live_refusal *refusal)
+/* Give these options the values that they have in `wanted`. */
+static bool take_wanted(struct crew *crew, struct settings *wanted, const enum option_id *ids,
+                        unsigned count, struct live_refusal *refusal)
 {
-    enum option_id ids[LIVE_CHANGES_MAX];
-    struct settings wanted;
     bool is_done;
 
-    must(count <= LIVE_CHANGES_MAX);
-    must_not_be_reading();
-    live_copy(crew, &wanted);
-    if (!read_changes(changes, count, &wanted, ids, refusal) ||
-        !settle_shares(&wanted, ids, count, refusal) ||
-        !make_workers(crew, &wanted, ids, count, refusal)) {
+    if (!settle_shares(wanted, ids, count, refusal) ||
+        !make_workers(crew, wanted, ids, count, refusal)) {
         return false;
     }
     pthread_mutex_lock(&crew->live.lock);
-    is_done = apply(crew, &wanted, ids, count, refusal);
+    is_done = apply(crew, wanted, ids, count, refusal);
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done) {
         live_tell(crew, ids, count);
@@ -293,11 +288,23 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
     return is_done;
 }
 
+bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
+              struct live_refusal *refusal)
+{
+    enum option_id ids[LIVE_CHANGES_MAX];
+    struct settings wanted;
+
+    must(count <= LIVE_CHANGES_MAX);
+    must_not_be_reading();
+    live_copy(crew, &wanted);
+    return read_changes(changes, count, &wanted, ids, refusal) &&
+           take_wanted(crew, &wanted, ids, count, refusal);
+}
+
 bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
                 struct live_refusal *refusal)
 {
     struct settings wanted;
-    bool is_done;
 
     must_not_be_reading();
     for (unsigned i = 0; i < count; i++) {
@@ -310,17 +317,7 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
     pthread_mutex_lock(&crew->live.lock);
     options_copy_live(&wanted, &crew->live.given);
     pthread_mutex_unlock(&crew->live.lock);
-    if (!settle_shares(&wanted, ids, count, refusal) ||
-        !make_workers(crew, &wanted, ids, count, refusal)) {
-        return false;
-    }
-    pthread_mutex_lock(&crew->live.lock);
-    is_done = apply(crew, &wanted, ids, count, refusal);
-    pthread_mutex_unlock(&crew->live.lock);
-    if (is_done) {
-        live_tell(crew, ids, count);
-    }
-    return is_done;
+    return take_wanted(crew, &wanted, ids, count, refusal);
 }
 
 bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,

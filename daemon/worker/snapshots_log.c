@@ -6,7 +6,6 @@
 #include "daemon/worker/snapshots.h"
 
 #include "daemon/worker/snapshots_parts.h"
-#include "lib/base/check.h"
 
 uint64_t snapshots_ask_logged(struct snapshots *s)
 {
@@ -44,25 +43,11 @@ void snapshots_options_changed(struct snapshots *s)
 
 const char *snapshots_load_text(const struct snapshots_info *info)
 {
-    if (info->is_loading) {
-        return "loading";
-    }
-    switch (info->load) {
-    case SNAPSHOTS_NOT_LOADED:
-    case SNAPSHOTS_PASSED_OVER:
-        return "none";
-    case SNAPSHOTS_NO_FILE:
-        return "no-file";
-    case SNAPSHOTS_LOADED:
-        return "ok";
-    case SNAPSHOTS_SALVAGED:
-        return "salvaged";
-    case SNAPSHOTS_BAD:
-        return "bad";
-    case SNAPSHOTS_TOO_OLD:
-        return "too-old";
-    case SNAPSHOTS_FLUSHED:
-        return "flushed";
-    }
-    unreachable();
+    static const char *const texts[] = {
+        [SNAPSHOTS_NOT_LOADED] = "none",   [SNAPSHOTS_PASSED_OVER] = "none",
+        [SNAPSHOTS_NO_FILE] = "no-file",   [SNAPSHOTS_LOADED] = "ok",
+        [SNAPSHOTS_SALVAGED] = "salvaged", [SNAPSHOTS_BAD] = "bad",
+        [SNAPSHOTS_TOO_OLD] = "too-old",   [SNAPSHOTS_FLUSHED] = "flushed"};
+
+    return info->is_loading ? "loading" : texts[info->load];
 }
