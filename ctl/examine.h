@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ctl/examine_logs.h"
 #include "lib/snapshot/decode.h"
+#include "lib/snapshot/fault.h"
+#include "lib/snapshot/format.h"
+#include "lib/snapshot/keychain.h"
 
 /* What a file is, as its exit status says it; the worst of several files is the greatest. */
 enum check_verdict {
@@ -22,6 +24,15 @@ enum check_verdict {
 
 /* Blocks by their kind; those of a kind that is not known come last. */
 #define EXAMINE_KINDS (SNAP_KIND_MAX + 2u)
+
+/* What was read of the logs beside a snapshot. */
+struct examined_logs {
+    uint64_t count;          /* whole ones, up to the first fault */
+    uint64_t number;         /* of the last log, or of the one at fault; 0: there are none */
+    bool is_torn;            /* the last one has a torn end, which a start cuts off */
+    enum keychain_end end;   /* KEYCHAIN_DONE: no fault; never KEYCHAIN_NO_MEMORY */
+    struct snap_fault fault; /* if KEYCHAIN_BAD */
+};
 
 /* What was found, up to the first damage. */
 struct examined {
@@ -70,5 +81,18 @@ enum check_verdict examine_verdict(const struct examined *x);
  * a file that is whole, else none.
  */
 uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
+
+/* ---- examine_logs.c ---------------------------------------------------------------------- */
+
+/*
+ * The logs beside a snapshot (lib/snapshot/keychain.h): are all there that a start of the
+ * server loads with it, and are they whole? Nothing is changed, also not a torn end.
+ */
+
+/*
+ * Read the logs of the snapshot at this path that has this header. False: no memory. Context:
+ * any thread.
+ */
+bool examine_logs(struct examined_logs *l, const char *path, const struct snap_header *h);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The logs beside a snapshot: see examine_logs.h.
+ * The logs beside a snapshot: see examine.h.
  */
-#include "ctl/examine_logs.h"
 
 #include <errno.h>
 #include <limits.h>

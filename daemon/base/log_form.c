@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 
 #include "daemon/base/log_journal.h"
-#include "daemon/base/log_json.h"
 #include "lib/base/context.h"
 
 /* [const] after log_form_follow() */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log_json.h.
+ * See log_form.h.
  */
-#include "daemon/base/log_json.h"
+#include "daemon/base/log_form.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -34,7 +34,6 @@
 #include "daemon/conn/udp.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
-#include "daemon/stats/stats_detail.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

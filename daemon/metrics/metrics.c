@@ -22,7 +22,7 @@
 #include "daemon/metrics/metrics_text.h"
 #include "daemon/metrics/places.h"
 #include "daemon/net/sockets.h"
-#include "daemon/net/sockets_tcp.h"
+#include "daemon/net/sockets_parts.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/pulse.h"

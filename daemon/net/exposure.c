@@ -13,7 +13,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
-#include "daemon/net/sockets_tcp.h"
+#include "daemon/net/sockets_parts.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"

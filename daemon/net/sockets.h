@@ -3,8 +3,8 @@
  * Making listening sockets: addresses, names, options, bind. Accepting is the listener's
  * (daemon/service).
  *
- * sockets.h has all of them; sockets_unix.h, sockets_tcp.h and sockets_udp.h one kind each;
- * listen_address.h reads -l, socket_list.h keeps what is open.
+ * sockets.h has all of them, sockets_parts.h one kind each; listen_address.h reads -l,
+ * socket_list.h keeps what is open.
  */
 #ifndef MAYFLY_DAEMON_NET_SOCKETS_H
 #define MAYFLY_DAEMON_NET_SOCKETS_H

@@ -4,7 +4,7 @@
  * v6 is not an error then. With -l every address that a name stands for is bound, and any that
  * cannot be is an error: a server that serves less than was asked for is not started.
  */
-#include "daemon/net/sockets_tcp.h"
+#include "daemon/net/sockets_parts.h"
 
 #include <errno.h>
 #include <limits.h>

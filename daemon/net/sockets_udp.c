@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagram sockets: see sockets_udp.h.
+ * Datagram sockets: see sockets_parts.h.
  *
  * The sockets of an address share it by SO_REUSEPORT. The first is bound without the option, so
  * an address that another process has is an error and not shared with that process. The option
  * is set after this bind and lets the others in.
  */
-#include "daemon/net/sockets_udp.h"
+#include "daemon/net/sockets_parts.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -5,7 +5,7 @@
  * A file at its path is removed only when it is a socket that no process listens on, that is,
  * when a connect to it is refused. The umask sets the mode from the moment of the bind.
  */
-#include "daemon/net/sockets_unix.h"
+#include "daemon/net/sockets_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,13 +14,13 @@
  *   replica_address.h  the values of replicaof and replica_announce
  *   options_live.h   options of a running server: by name, changed, listed
  *   options_passed.h  live options that go along in an upgrade
- *   options_apply.h  an option applied by row or name, with a message where it stands
+ *   options_apply.h  an option applied by row or name, with a message where it stands; rules
+ *                    between options
  *   options_flags.h  flags, of the command line or of a file
  *   conf_line.h      the lines of a configuration file
  *   conf_words.h     the words of a file of flags
  *   conf_file.h      files of options, and what they include
  *   options_share.h  numbers that follow from what the machine has
- *   options_check.h  rules between options
  *   options_help.h   -h, -V, -i
  *   options_print.h  settings as a configuration file has them
  *   options_rewrite.h  files that give the settings of a running server

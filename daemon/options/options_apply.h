@@ -111,4 +111,16 @@ const char *option_given(const struct settings *s, enum option_id id, char *text
 /* The same for an option that is being read in this form. */
 const char *option_in_form(enum option_id id, enum option_form form, char *text);
 
+/* ---- options_check.c --------------------------------------------------------------------- */
+
+/*
+ * Rules between options.
+ */
+
+/*
+ * Set what follows from other options, and check them against each other. Prints a message and
+ * returns memcached's exit status, or 0. Context: main, before start, after all are set.
+ */
+int options_check(struct settings *s);
+
 #endif

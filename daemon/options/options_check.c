@@ -2,7 +2,6 @@
 /*
  * Rules between options. Statuses are memcached's where it has the rule.
  */
-#include "daemon/options/options_check.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -9,7 +9,6 @@
 
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options_apply.h"
-#include "daemon/options/options_check.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See filter.h. All on the main thread, except for the handler.
+ * See privs.h. All on the main thread, except for the handler.
  */
-#include "daemon/service/filter.h"
+#include "daemon/service/privs.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

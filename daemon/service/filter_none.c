@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * filter.h in a build without libseccomp. options_check() has refused -o drop_privileges.
+ * The filter of privs.h in a build without libseccomp. options_check() has refused -o drop_privileges.
  */
-#include "daemon/service/filter.h"
+#include "daemon/service/privs.h"
 
 #include <sysexits.h>
 

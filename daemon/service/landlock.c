@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See landlock.h. The calls are made directly: the C library does not have them, and the header
+ * See privs.h. The calls are made directly: the C library does not have them, and the header
  * of the system may be older than its kernel. Between the calls the module remembers which
  * folders were noted.
  */
-#include "daemon/service/landlock.h"
+#include "daemon/service/privs.h"
 
 #include <errno.h>
 #include <fcntl.h>

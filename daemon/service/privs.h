@@ -107,4 +107,67 @@ void privs_pass_pidfile(const struct settings *s);
  */
 void privs_ready(const struct settings *s);
 
+/* ---- landlock.c -------------------------------------------------------------------------- */
+
+/*
+ * -o drop_privileges, second half: the files that are left, by Landlock, where the kernel has
+ * it.
+ *
+ *   read     the folders of the files of users (-Y) and rules (--access), of certificates and
+ *            of files of options, which are read again, as they are named and as links lead to
+ *            them; those of the link to another server likewise, as the options name them at
+ *            the start, and the certificates that the system trusts; /proc; the files by which
+ *            names of hosts are looked up (/etc/hosts, /etc/resolv.conf and two more), by
+ *            themselves, as /etc has much else: one that is replaced by another of its name is
+ *            out of reach until the next start; with -S everything, as plug-ins of SASL have
+ *            files of their own
+ *   written  the folders of files of options, which may be rewritten, of the pid file (-P) and
+ *            of the unix sockets (-s, --control), whose files are removed at the end; /dev/null
+ *
+ * Nothing is executed, no TCP socket is bound (but by plug-ins of SASL), and no process beyond
+ * this one gets a signal. TCP sockets can be connected to any address, as the server that is
+ * followed can be named at any time. With -r nothing is confined, as the system could not write
+ * a core file then.
+ */
+
+/*
+ * Remember the folders of files that are named relative to the folder in which the process
+ * starts, before it leaves that. Context: main, before start.
+ */
+void landlock_note(const struct settings *settings);
+
+/*
+ * Confine this thread and those that it makes from now on. Where that is not possible, a line
+ * says why, and files are not confined. Cannot be undone. Context: main, before threads are
+ * made.
+ */
+void landlock_confine(const struct settings *settings);
+
+/* ---- filter.c ---------------------------------------------------------------------------- */
+
+/*
+ * -o drop_privileges, first half: the system calls that are left, by libseccomp. The rows are
+ * in filter.def.
+ *
+ * A call that is not among them does not happen: a line says which it was, and the process ends
+ * by SIGSYS. Going on would be wrong in either case, whether it is a fault of ours or somebody
+ * else's code.
+ */
+
+/*
+ * Rings of io_uring cannot be made from now on, by this thread and those that it makes: what is
+ * put into them passes by the filter below, and libuv, which makes one for each loop from
+ * version 1.45 on, asks for work by a call that the filter ends. It then goes on without them.
+ * Returns 0, or the exit status after a message was written. Context: main, before the first
+ * loop.
+ */
+int filter_prepare(const struct settings *settings);
+
+/*
+ * Confine all threads that there are, and those that they might make. Cannot be undone. Returns
+ * 0, or the exit status after a message was written. Context: main, when all threads run and
+ * everything is loaded.
+ */
+int filter_install(const struct settings *settings);
+
 #endif

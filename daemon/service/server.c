@@ -24,8 +24,6 @@
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_value.h"
-#include "daemon/service/filter.h"
-#include "daemon/service/landlock.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/memory_file.h"
 #include "daemon/service/notify.h"

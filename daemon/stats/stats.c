@@ -8,12 +8,7 @@
 
 #include <string.h>
 
-#include "daemon/stats/stats_bigkeys.h"
-#include "daemon/stats/stats_conns.h"
-#include "daemon/stats/stats_detail.h"
-#include "daemon/stats/stats_general.h"
-#include "daemon/stats/stats_hotkeys.h"
-#include "daemon/stats/stats_sizes.h"
+#include "daemon/stats/stats_parts.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"

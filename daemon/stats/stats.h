@@ -125,4 +125,13 @@ static inline bool stats_detail_is_on(const struct worker *w)
 void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *key,
                         size_t key_len);
 
+/*
+ * The counts of a worker: a table that stats_detail_count() fills. Tables are bounded; prefixes
+ * that find the table full are counted in one common row, which the dump shows as "(more)".
+ */
+struct detail_table;
+
+/* Release a table; takes the address and nulls it; accepts NULL. Context: its worker. */
+void detail_table_destroy(struct detail_table **t);
+
 #endif

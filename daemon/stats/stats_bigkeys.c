@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_bigkeys.h. The message visits each worker, which walks over its home shards in
+ * See stats_parts.h. The message visits each worker, which walks over its home shards in
  * slices and keeps the largest items that the walk has met. At the end they are looked up: what
  * is gone by then is left out, and what is there is shown as large as it is then.
  */
-#include "daemon/stats/stats_bigkeys.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

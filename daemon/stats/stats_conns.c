@@ -2,7 +2,7 @@
 /*
  * `stats conns`: the message visits all workers; each writes the lines of its own connections.
  */
-#include "daemon/stats/stats_conns.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdio.h>
 

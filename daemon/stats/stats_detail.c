@@ -9,7 +9,7 @@
  * of one range, however many there are and however slowly its client reads. Ranges are cut as
  * rows are found.
  */
-#include "daemon/stats/stats_detail.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

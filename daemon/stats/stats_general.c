@@ -11,7 +11,7 @@
  * compute fill and waste from these numbers get sensible results. An empty cache shows no
  * class.
  */
-#include "daemon/stats/stats_general.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_hotkeys.h. The message visits all workers and adds up their sketches.
+ * See stats_parts.h. The message visits all workers and adds up their sketches.
  */
-#include "daemon/stats/stats_hotkeys.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * `stats latency`: how long requests took, by kind of command, for all workers together or for
  * each. In microseconds, with one decimal: a request that is pipelined takes few of them.
  */
-#include "daemon/stats/stats_general.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdio.h>
 #include <string.h>

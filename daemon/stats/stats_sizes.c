@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_sizes.h. A walk visits shard after shard (position.h). A slice of it
+ * See stats_parts.h. A walk visits shard after shard (position.h). A slice of it
  * opens one read-side section and closes it. The cursor visits an item at least once, and
  * perhaps twice while its shard's index is being resized: a histogram is then a little too
  * high.
  */
-#include "daemon/stats/stats_sizes.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * The sections of `stats` with a table of their own: `stats budgets`, `stats moves`, `stats
  * persistence` and `stats replication`, which has a line for each replica as well.
  */
-#include "daemon/stats/stats_general.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /*
  * log_json: lines are whole objects, whatever is in them and however long.
  */
-#include "daemon/base/log_json.h"
+#include "daemon/base/log_form.h"
 
 #include <stdlib.h>
 #include <string.h>

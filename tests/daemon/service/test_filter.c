@@ -26,8 +26,7 @@
 #include <uv.h>
 
 #include "daemon/options/settings.h"
-#include "daemon/service/filter.h"
-#include "daemon/service/landlock.h"
+#include "daemon/service/privs.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"

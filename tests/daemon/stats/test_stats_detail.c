@@ -3,7 +3,7 @@
  * Counts by prefix: what is counted, the bound, the reset, and the dump over several workers.
  * The workers have no threads here: their mailboxes are on one loop, which the test runs.
  */
-#include "daemon/stats/stats_detail.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * How walks of `stats sizes` are shared. There is no thread and no shard, so each walk is over
  * at once: the test serves the tasks of the worker by hand.
  */
-#include "daemon/stats/stats_sizes.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
