@@ -56,8 +56,9 @@ static bool goes_on(const struct apply *a)
 }
 
 /*
- * The deadline by the engine's clock; any number may stand in a file. One from before the clock
- * began becomes its first millisecond. False: it is so late that it is none.
+ * The deadline by the engine's clock. A file may hold any number. A deadline before the clock's
+ * start becomes its first millisecond. Returns false if the deadline is too late to represent:
+ * the item then has none.
  */
 static bool deadline_of(const struct apply *a, const struct snap_item *it, msec_t *deadline)
 {

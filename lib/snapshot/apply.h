@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Storing what was read, of a snapshot or of what has changed since: items in batches whose
- * cache misses overlap, values in parts as their bytes come. What finds no room waits for the
- * reclaimer. Each keeps its cas, flags, marks, heat and deadline; what is due is not stored,
- * except of a primary.
+ * Storing the items of a snapshot, of its logs or of a primary in an engine. Items are stored
+ * in batches so that their cache misses overlap. Large values are stored part by part as their
+ * bytes arrive. If there is no room, the caller's thread waits for the reclaimer. Each item
+ * keeps its cas, flags, marks, heat and deadline. Expired items are skipped, unless they come
+ * from a primary.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_APPLY_H
 #define MAYFLY_LIB_SNAPSHOT_APPLY_H
@@ -81,7 +82,10 @@ struct scan_sink apply_sink(struct apply *a);
 /* Store what was gathered. Context: a registered thread, outside a section; as the next. */
 void apply_rest(struct apply *a);
 
-/* A flush took place here. False: no room for what it leaves behind, for too long. */
+/*
+ * Apply a flush_all found at this place of the input. Returns false if there was no room for
+ * its bookkeeping for too long.
+ */
 bool apply_flush(struct apply *a);
 
 /*

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing behind: see behind.h.
+ * Asynchronous file writer: see behind.h.
  */
 #include "lib/snapshot/behind.h"
 
@@ -36,7 +36,7 @@ static void behind_run(void *arg)
 
 static const struct thread_kind behind_kind = {.name = "snapshot write", .run = behind_run};
 
-/* What was filled is the thread's; wait until at most so many buffers are. */
+/* Pass the filled buffer to the thread. Wait until at most `most` buffers are unwritten. */
 static bool hand_over(struct behind *b, unsigned most)
 {
     if (b->used != 0) {

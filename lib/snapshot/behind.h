@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing behind: a thread writes to a file what was handed over, while its owner fills the
- * next buffer. So a save takes as long as the walk or the disk, not as both.
+ * Asynchronous file writer: a thread writes the filled buffer to the file while the owner fills
+ * the next one. A save then takes the longer of the two times (walk or disk), not their sum.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_BEHIND_H
 #define MAYFLY_LIB_SNAPSHOT_BEHIND_H
@@ -13,7 +13,10 @@
 
 struct behind;
 
-/* Each of two buffers; so large that the disk is given several requests at a time. */
+/*
+ * Size of each of the two buffers. It is large enough to give the disk several requests at a
+ * time.
+ */
 #define BEHIND_BYTES ((size_t)384 << 10)
 
 /* Make the thread, which has the caller's priority. NULL: no memory. Context: any thread. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Claims: see claim.h. Whoever reads a folder can have a shared lock of it only, at the byte
- * that the hash of the name says. But he may ask whether an exclusive one could be had: not if
- * there is another shared one. Of two who come at the same time both may see each other.
+ * Claims: see claim.h. A process without write access to a folder can only take a shared lock
+ * on it. The lock covers the byte whose offset is the hash of the name. F_OFD_GETLK then tells
+ * whether an exclusive lock would be refused, which means that another process holds a shared
+ * one. If two processes do this at the same time, each may see the other, and both give up.
  */
 #include "lib/snapshot/claim.h"
 
@@ -25,7 +26,7 @@ static bool is_taken(int fd, struct flock *byte)
 
 int claim_take(const char *dir, const char *name)
 {
-    /* Not negative, nor the last one, as the byte behind it is named too. */
+    /* Not negative, and not the last offset, because the following byte is named too. */
     off_t at = (off_t)(hash_key(SEED, name, strlen(name)) >> 2);
     struct flock byte = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = at, .l_len = 1};
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

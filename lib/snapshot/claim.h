@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One server for a snapshot: two would take each other's logs away, and name files that the
- * other's changes are missing from. A name in a folder is claimed by a lock on the folder, so
- * there is no file for it, and nothing is left behind however the process ends.
+ * Ensures that only one server uses a snapshot name. Two servers would delete each other's
+ * logs, and each would write snapshots that lack the other's changes. A name is claimed by a
+ * lock on its folder: no lock file is needed, and the kernel drops the claim when the process
+ * ends.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_CLAIM_H
 #define MAYFLY_LIB_SNAPSHOT_CLAIM_H

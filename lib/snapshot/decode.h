@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks to items. Nothing that a file says is believed: memory is bounded whatever it claims,
- * and of a damaged file only blocks are given out whose sum is right.
+ * Decoding blocks to items. The contents of a file are not trusted: memory use is bounded
+ * whatever the file claims, and of a damaged file only blocks with a correct checksum are
+ * returned.
  *
- * A reader goes from block to block by their headers (snap_reader_next()), in one thread at a
- * time. What stands in a block is read and checked apart from that (snap_block_open()), by any
- * number of threads at once. So a block's header is believed only as far as where the next one
- * begins, until the block has been opened; if it lied, opening fails.
+ * A reader steps from block to block by their headers (snap_reader_next()), in one thread at a
+ * time. The content of a block is read and checked separately (snap_block_open()), by any
+ * number of threads at once. Until then only the position of the next block is taken from a
+ * header. If the header was wrong, opening the block fails.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_DECODE_H
 #define MAYFLY_LIB_SNAPSHOT_DECODE_H
@@ -49,7 +50,7 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
                        struct snap_fault *fault);
 
 enum snap_next {
-    SNAP_NEXT_BLOCK, /* *b is its header; the reader stands behind it */
+    SNAP_NEXT_BLOCK, /* *b is its header; the reader is positioned after it */
     SNAP_NEXT_END,   /* that was all of it, END and totals are right */
     SNAP_NEXT_FAULT, /* *fault */
 };
@@ -66,8 +67,8 @@ bool snap_opener_init(struct snap_opener *o);
 void snap_opener_fini(struct snap_opener *o);
 
 /*
- * What stands in a block, in *content until the opener is used again. False: *fault. Context:
- * the opener's thread.
+ * The content of a block, in *content until the opener is used again. Returns false and sets
+ * *fault if it cannot be read or is damaged. Context: the opener's thread.
  */
 bool snap_block_open(const struct snap_reader *r, const struct snap_block *b,
                      struct snap_opener *o, struct span *content, struct snap_fault *fault);

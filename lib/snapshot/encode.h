@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Items to blocks. An encoder fills one block at a time in a buffer of its own; whoever has it
- * says when the block goes out, as that may take long: never inside a section. Usage:
+ * Encoding items to blocks. An encoder fills one block at a time in its own buffer. Its owner
+ * decides when the block is written, because that may block: never inside a read section.
+ * Usage:
  *
  *     snap_encoder_begin()           the file's header goes out
  *     snap_put_item()                until it says that there is no room, or a slice ends
@@ -68,11 +69,11 @@ struct snap_encoder {
     uint32_t shard;
     uint64_t sum;    /* the file header's */
     uint64_t number; /* of the next block */
-    uint64_t offset; /* where it will stand */
+    uint64_t offset; /* its offset in the file */
     uint64_t all_items;
     uint32_t value_left; /* of a value in parts: bytes still to come */
     uint32_t value_at;   /* and how many came */
-    bool is_log;         /* older states may stand before what is put */
+    bool is_log;         /* older states may precede what is put */
     bool is_broken;      /* a write failed */
 };
 

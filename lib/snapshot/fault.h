@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is wrong with a file: the first thing that was found, where it stands, and in words.
+ * Description of what is wrong with a file: the first fault found, its offset, and a message.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_FAULT_H
 #define MAYFLY_LIB_SNAPSHOT_FAULT_H

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/snapshot: items in a file, and back.
+ * lib/snapshot: saving items to a file and loading them.
  *
- *     format       what stands in a file: header, blocks, items, and how it is read and written
- *     fault        what is wrong with a file, and how that is said
- *     pack         a block's bytes made smaller (zstd, if there is one)
- *     encode       items to blocks
- *     decode       blocks to items, from files that nobody vouches for
- *     scan         a whole file, by one thread or several
- *     shipping     what lib/engine ships, to blocks
- *     keylog       what has changed since, in files beside a snapshot: keys, or states
- *     logfill      its reading half: changes to blocks
- *     logfile      a file of it that is written
- *     keyset       those keys, when they are read again
- *     keychain     all such files of a snapshot, read into a set
- *     torn         the end of the last one, after a loss of power
- *     io, newfile  a file that replaces another as a whole, whatever fails
- *     apply        what was read is stored
- *     save, load   an engine to a file, and back
+ *     format       the file format: header, blocks, items, with accessors for their fields
+ *     fault        description of what is wrong with a file
+ *     pack         compression of a block (zstd, if available)
+ *     encode       encode items to blocks
+ *     decode       decode blocks to items; the file is not trusted
+ *     scan         read a whole file, in one thread or several
+ *     shipping     encode what lib/engine ships to blocks
+ *     keylog       logs of changes since the snapshot: keys, or their states
+ *     logfill      the reading half of keylog: changes to blocks
+ *     logfile      one log file being written
+ *     keyset       set of the logged keys, for loading
+ *     keychain     all logs of a snapshot, read into a keyset
+ *     torn         the end of the last log after a crash or a loss of power
+ *     io, newfile  atomic replacement of a file
+ *     apply        store what was read in an engine
+ *     save, load   save an engine to a file, load it
  *
- * This folder is above lib/engine: it may include all below it. Nothing there knows files.
+ * This folder is above lib/engine and may include everything below it. lib/engine knows no
+ * files.
  *
- * A file is a header of 64 bytes, then blocks, the last of them an END. All numbers are little
- * endian, wherever they stand, and nothing is aligned:
+ * A file is a header of 64 bytes followed by blocks, the last of which is END. All numbers are
+ * little endian, and nothing is aligned:
  *
  *     header   0 magic "MAYFLYS1"   8 version:16   10 least reader:16   12 flags:32
  *              16 unix ms of the beginning:64   24 chain:64   32 number of a log:64
@@ -33,7 +34,7 @@
  *
  * The header's sum is XXH3-64 of the 56 bytes before it. A block's sum is that of its stored
  * bytes, with the sum of its first 40 bytes as the seed, which has the header's sum as its
- * seed: so a block is good in its file only, and a block's number in its place only.
+ * seed: so a block is valid only in its own file, and its number only at its own place.
  *
  *     ITEMS    `items` items, each whole
  *     VALUE    a part of an item that fits no block: offset in the value:32, zero:32, then, at
@@ -42,20 +43,21 @@
  *              bytes: the item could not be kept for as long as writing it took, and is none.
  *     FLUSH    what is stored is flushed at this instant: unix ms:64; in a log 0 means: here
  *     PREFIX   in a log: what is stored and has this prefix was flushed here: the prefix
- *     END      items:64   blocks before it:64   where it stands:64
+ *     END      items:64   blocks before it:64   its own offset:64
  *     KEYS     in a log: `items` hashes:64 of keys that have changed; seed: the chain
  *     META and PING are for replicas; a file has none of them, nor of kinds from 64 on
- *     PAD      zeros, so that the next block stands where a page begins; optional, in a log
+ *     PAD      zeros, so that the next block begins at a page boundary; optional, in a log
  *     DUE      in a log: all items with a deadline up to this instant are gone: unix ms:64.
  *              Optional: the block's time says as much to a reader that does not know it.
  *
- * Snapshots and the logs that belong to them have the same chain. Logs are numbered; that in
- * a snapshot's header is the first that begins before it: see keylog.h. A log has no END. Its
- * items are the states that keys have had, one after the other; one with the mark GONE, and
- * without a value, says that the key was absent. Each of its blocks tells how many bytes before
- * it no fsync had made durable yet when it was written: the others are there, or the disk has
- * lost what it had taken; see torn.h. A log that was closed well ends with a block of no
- * items, before which all is durable. (Logs of older programs say so in every block.)
+ * A snapshot and its logs have the same chain number. Logs are numbered. The number in a
+ * snapshot's header is that of its first log, which was begun before the snapshot: see
+ * keylog.h. A log has no END. Its items are successive states of keys. An item with the mark
+ * GONE and no value says that the key was absent. Each block of a log tells how many bytes
+ * before it were not yet covered by an fsync when it was written. Bytes before those must be
+ * present, or the disk has lost data that it had acknowledged: see torn.h. A log that was
+ * closed cleanly ends with a block of no items, and everything before that block is durable.
+ * (Logs of older programs say so in every block.)
  *
  *     item     0 key length:8   1 marks:8   2 heat:8   3 zero:8   4 flags:32   8 cas:64
  *              16 value length:32   20 seconds since the last access:32   24 deadline:64,
@@ -120,7 +122,7 @@ enum snap_kind {
 #define SNAP_IS_LOG  0x02u
 
 /* Flags of a block. */
-#define SNAP_OPTIONAL 0x01u /* whoever does not know the kind goes on without it */
+#define SNAP_OPTIONAL 0x01u /* a reader that does not know the kind skips it */
 #define SNAP_PACKED   0x02u /* by zstd */
 #define SNAP_FLAGS    (SNAP_OPTIONAL | SNAP_PACKED)
 
@@ -148,13 +150,13 @@ struct snap_block {
     uint32_t items;
     union {
         uint32_t shard;
-        uint32_t unsynced; /* in a log: bytes; SNAP_UNSYNCED_MAX: so many, or more */
+        uint32_t unsynced; /* in a log: bytes; SNAP_UNSYNCED_MAX: that many or more */
     };
     int64_t unix_ms; /* when its items were read */
     uint64_t number; /* from 0 */
     uint64_t sum;
     uint64_t seed;   /* of the sum of the stored bytes */
-    uint64_t offset; /* where it stands in the file */
+    uint64_t offset; /* its offset in the file */
     uint8_t marks;   /* that its items may have: all, in a log */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The system calls that a file is written by, as a table, so that tests can have any of them
- * fail. Each returns what the call returns, with errno.
+ * The system calls used to write a file, as a table, so that tests can make any of them fail.
+ * Each returns what the system call returns, and sets errno.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_IO_H
 #define MAYFLY_LIB_SNAPSHOT_IO_H

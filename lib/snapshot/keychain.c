@@ -198,7 +198,7 @@ static enum keychain_end read_fails(struct keychain *c, int error)
     return KEYCHAIN_BAD;
 }
 
-/* The bytes behind the last good block go. */
+/* Truncate the log after its last good block. */
 static enum keychain_end cut(struct keychain *c, const struct log *log, uint64_t at)
 {
     if (c->io->truncate(log->fd, (int64_t)at) != 0) {
@@ -281,7 +281,9 @@ static enum keychain_end read_log(struct keychain *c, const struct snap_header *
         end = read_blocks(c, &log, &r, &o, is_last);
         snap_opener_fini(&o);
     }
-    /* Also if it was whole: whoever wrote it may have been killed before it was durable. */
+    /*
+     * Also if the log was whole: its writer may have been killed before the data was durable.
+     */
     if (end == KEYCHAIN_DONE && is_last && c->io->fsync(log.fd) != 0) {
         end = read_fails(c, errno);
     }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The logs (keylog.h) that belong to a snapshot: their names, and the keys in all of them read
- * into a set, so that the snapshot is loaded without these.
+ * The logs (keylog.h) of a snapshot: their names, and the set of keys in all of them, so that
+ * loading the snapshot can skip those keys.
  *
- * Whatever is wrong, nothing is missed that the files have: a log that is not there, is of
- * another chain or is damaged is a fault. Only the last one may have a torn end (torn.h),
- * which is cut off from its first hole on. It is made durable in any case, so that it is whole
- * when it is not the last one any more.
+ * A log that is missing, is damaged or belongs to another chain is a fault. Only the last log
+ * may have a torn end (torn.h), which is cut off at its first hole. The last log is always
+ * fsynced, so that it is complete when a later log follows it.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
 #define MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A log of what has changed: see keylog.h. What stands between the threads is in logfill.h.
+ * Log of changes: see keylog.h. What the two threads share is in logfill.h.
  */
 #include "lib/snapshot/keylog_parts.h"
 
@@ -15,9 +15,9 @@
 #include "lib/engine/engine.h"
 
 /*
- * While changes come, they are looked for each few milliseconds, or each one if somebody waits
- * for the disk or if so large a part of the rings was filled meanwhile; after so many times in
- * vain, the reader sleeps until a writer wakes it.
+ * While changes arrive, the reader polls the rings each REST_US. It polls each POLL_US if a
+ * client waits for the disk, or if more than FAST of a ring was filled since the last poll.
+ * After POLLS polls without a change it sleeps until a writer wakes it.
  */
 #define POLL_US  ((usec_t)1000)
 #define REST_US  ((usec_t)5000)
@@ -26,17 +26,17 @@
 #define SLEEP_US ((usec_t)10000000)
 
 /*
- * It is behind when so large a part of the rings is not read yet, until it is so small again.
- * But if the writer takes no block for so long, changes do not wait for the disk: there may be
- * a gap.
+ * The reader is behind when more than BEHIND of a ring is unread, until less than CAUGHT_UP is.
+ * While it is behind, changes wait for the disk. If the writer takes no block for PATIENCE_MS,
+ * changes no longer wait, and there may be a gap.
  */
 #define BEHIND      (STREAM_FULL / 4)
 #define CAUGHT_UP   (STREAM_FULL / 8)
 #define PATIENCE_MS 2000
 
 /*
- * Unless somebody waits, a block goes to the writer when it is full, and the writer takes it
- * when there are LOGFILL_GATHER of them. After this time neither waits for more.
+ * Unless a client waits, a block is passed to the writer when it is full, and the writer takes
+ * LOGFILL_GATHER blocks at a time. After GATHER_MS neither waits for more.
  */
 #define GATHER_MS 10
 
@@ -310,7 +310,7 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
     l->is_refused = false;
     atomic_store(&l->mode, (uint32_t)mode); /* the end of a log may be as the next one is */
     while (!l->is_attached && !l->is_refused) {
-        /* Whoever takes that back meanwhile says so: a log that ends, or a gap. */
+        /* If another thread clears is_read meanwhile, it says why: the log ends, or a gap. */
         keylog_set_flag(&l->is_read, true);
         pthread_cond_broadcast(&l->changed);
         pthread_cond_wait(&l->changed, &l->mutex);

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A log of what has changed, beside a snapshot. It has either of two things:
+ * A log of changes since a snapshot. It has one of two contents:
  *
- *     keys      what the snapshot has of them is out of date. A snapshot without the keys of
- *               its logs brings back nothing that was overwritten, deleted, evicted, has
- *               expired, or has got another deadline since. A key is a hash of 64 bits; two
- *               keys of one hash are no harm: what is not loaded is a miss.
- *     states    of each key that has changed the state that it had when the log was written:
- *               an item as a snapshot has it, or that it is gone; and flushes. A snapshot, and
- *               then its logs in their order, give what there was.
+ *     keys      keys whose items in the snapshot are out of date. Loading skips these keys, so
+ *               no item comes back that was overwritten, deleted, evicted, has expired, or has
+ *               got another deadline since. A key is a 64-bit hash. If two keys have the same
+ *               hash, both are skipped: that costs a miss.
+ *     states    for each changed key its state when the log was written (an item as in a
+ *               snapshot, or absent), and flushes. Loading the snapshot and then its logs in
+ *               order restores everything.
  *
- * Files. The snapshot is the base. Its header names the number of the first log that belongs to
- * it: the one that was begun before the snapshot was. Logs are named after the base,
- * BASE.log.N, each is whole or breaks off at its end, and each is durable before anything
- * depends on it. So a base that is renamed to its name replaces the old base and, at once, the
- * list of its logs; those before the first are removed after that.
+ * Files. The snapshot is the base. Its header has the number of its first log, which was begun
+ * before the snapshot was. Logs are named after the base, BASE.log.N. Each is complete or
+ * breaks off at its end, and each is durable before anything depends on it. Renaming a new base
+ * to its name replaces the old base and its list of logs at once. Logs before the first one are
+ * removed afterwards.
  *
- *     keylog_rotate()    a new log; every change that follows is in it
- *     ... a snapshot is saved, and named ...
- *     keychain_remove()  the logs that only the old one needed
+ *     keylog_rotate()    begin a new log; every later change is in it
+ *     ... a snapshot is saved and renamed ...
+ *     keychain_remove()  remove the logs that only the old base needed
  *
- * Threads. One reads the rings of changes to a buffer, another writes the buffer to the file
- * and makes it durable, but for the fsync of each second, which is a third one's. Nobody waits
- * for them, unless he wants to (keylog_ask()). If the buffer and then a ring overflow, or the
- * file cannot be written, keys are missing (a gap): then on_gap() has to make sure that the
- * base is never loaded. Until it is gone (keylog_forget()) the log is void, no log can be
- * begun, and with KEYLOG_SYNC_ALWAYS no ticket is done.
+ * Threads. The reader copies the rings of changes to a buffer. The writer writes the buffer to
+ * the file and makes it durable. A third thread does the fsync of each second. Changes do not
+ * wait for these threads, unless the caller asks for that (keylog_ask()). If the buffer and
+ * then a ring overflow, or the file cannot be written, keys are missing from the log (a gap).
+ * on_gap() must then ensure that the base is never loaded. Until the base is gone
+ * (keylog_forget()) the log is void: no log can be begun, and with KEYLOG_SYNC_ALWAYS no ticket
+ * is done.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYLOG_H
 #define MAYFLY_LIB_SNAPSHOT_KEYLOG_H
@@ -48,7 +49,7 @@ enum keylog_mode {
 enum keylog_sync {
     KEYLOG_SYNC_NO,       /* the system writes it to the disk when it wants to */
     KEYLOG_SYNC_EVERYSEC, /* once a second, if there is anything */
-    KEYLOG_SYNC_ALWAYS,   /* for whoever asks */
+    KEYLOG_SYNC_ALWAYS,   /* for callers of keylog_ask() */
 };
 
 #define KEYLOG_GAP_FLUSH (-1)
@@ -65,11 +66,11 @@ struct keylog_config {
      * thread of the log; it may wait.
      */
     void (*on_gap)(void *arg, int error);
-    /* The disk took so long for a write or an fsync. Context: as above. */
+    /* The disk took this many ms for a write or an fsync. Context: as above. */
     void (*on_slow)(void *arg, uint64_t ms);
     /*
-     * A log of states does not keep up with the changes, or does again: whoever changes
-     * anything is to ask meanwhile, and to wait. Context: as above.
+     * A log of states does not keep up with the changes, or does again. Meanwhile each thread
+     * that changes anything has to call keylog_ask() and wait. Context: as above.
      */
     void (*on_behind)(void *arg, bool is_behind);
     /* Somebody who asked may go on: see keylog_is_done(). Context: as above. */
@@ -123,10 +124,10 @@ void keylog_base(struct keylog *l, int64_t offset_ms);
 void keylog_void(struct keylog *l);
 bool keylog_is_void(struct keylog *l);
 
-/* Is a log open, and whole so far? */
+/* Is a log open, and without a gap so far? */
 bool keylog_is_on(struct keylog *l);
 
-/* ---- those who wait until a change is in the log ----------------------------------------- */
+/* ---- waiting until a change is in the log ------------------------------------------------ */
 
 /*
  * A ticket for all that the caller has changed so far; 0: there is nothing to wait for. It is

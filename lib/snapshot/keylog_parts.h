@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of keylog.h, for its own files: what the threads of a log share. The reader is in keylog.c,
+ * Private to the files of keylog.h: what the threads of a log share. The reader is in keylog.c,
  * the writer in keylog_write.c.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYLOG_PARTS_H
@@ -27,7 +27,7 @@ struct keylog {
     struct keylog_config cfg; /* [const] */
     struct thread reader, writer, syncer;
     /* the reader's */
-    unsigned polls;   /* in vain */
+    unsigned polls;   /* since the last change was found */
     bool is_fast;     /* rests are short */
     int64_t waits_ms; /* since when for room; 0: it does not */
     /* the writer's */
@@ -56,7 +56,7 @@ struct keylog {
     bool is_refused;  /* there was no memory for them */
     bool is_all_read; /* and was put */
     uint64_t epoch;
-    uint64_t mark_put, mark_ticket; /* once so many blocks are in it, so are these tickets */
+    uint64_t mark_put, mark_ticket; /* once mark_put blocks are written, so are these tickets */
     uint64_t hurry_put;             /* this number of blocks, the first, wait for no others */
     struct keylog_info info;
 };

@@ -2,8 +2,8 @@
 /*
  * The writer of a log: see keylog_parts.h.
  *
- * A value in parts stands in several blocks, which are to be in one file. So the writer begins
- * no log while it is within one.
+ * A value in parts takes several blocks, which must be in one file. So the writer does not
+ * begin a new log while it is within one.
  */
 #include "lib/snapshot/keylog_parts.h"
 
@@ -121,7 +121,7 @@ static int rotate(struct keylog *l)
     int error;
 
     if (!keylog_is_open(l)) {
-        logfile_close(&l->out); /* whatever failed there is told */
+        logfile_close(&l->out); /* a failure of this close was reported earlier */
     }
     if (!write_pending(l) || (!l->is_in_value && !sync_file(l))) {
         error = l->out.file.error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A set of keys, each known by a hash of 64 bits. It says of every key that was added that it
- * is there, and of few others: which is what a loader needs, as what it leaves out is a miss.
- * (A Bloom filter whose bits of one key are in one line.)
+ * A set of keys, each known by a 64-bit hash. A lookup finds every key that was added, and
+ * falsely a few others. A loader can accept this, because a key that it skips is a miss. (A
+ * Bloom filter with all bits of a key in one cache line.)
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYSET_H
 #define MAYFLY_LIB_SNAPSHOT_KEYSET_H
@@ -26,7 +26,10 @@ struct keyset {
     unsigned line_log; /* 2^line_log lines */
 };
 
-/* For so many keys, perhaps the same ones again. False: no memory. Context: any thread. */
+/*
+ * Make room for `keys` keys, counting repetitions. Returns false without memory. Context: any
+ * thread.
+ */
 bool keyset_init(struct keyset *s, uint64_t keys, uint64_t seed);
 void keyset_fini(struct keyset *s);
 

@@ -19,7 +19,7 @@
 #define THREADS_MAX 16
 
 struct loader {
-    struct apply apply; /* stands first: it is what the scan's callbacks get */
+    struct apply apply; /* must be the first member: the scan's callbacks get it */
     struct load *load;
     struct scan *scan;
     struct snap_opener opener;
@@ -103,8 +103,9 @@ static void flush(struct load *load, int64_t at_unix_ms)
 }
 
 /*
- * In a log: one that took place here, or one that is to come instead of what was to come. If
- * that has passed by now, it was carried out further on in the log, or behind its end.
+ * A flush in a log: one that took place here (0), or a future one that replaces the previous
+ * future one. If its instant has passed by now, a later record of the log has it, or it came
+ * due after the end of the log.
  */
 static bool on_logged_flush(struct loader *l, int64_t at_unix_ms)
 {
@@ -113,8 +114,9 @@ static bool on_logged_flush(struct loader *l, int64_t at_unix_ms)
 }
 
 /*
- * It stands before all items, so beside requests it happens at once, and what is stored until
- * then goes with what is loaded.
+ * The flush record precedes all items. When loading beside requests the flush is passed to the
+ * engine at once. What requests have stored until then is flushed together with what was
+ * loaded.
  */
 static bool on_flush(void *arg, int64_t at_unix_ms)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loading a file into an engine, by several threads, block by block: one that nobody uses yet,
- * or beside requests. What is due by now is not loaded. A key that is there already stays as it
- * is; beside requests, one that was deleted, has expired, was evicted or flushed stays away.
+ * Loading a snapshot file into an engine, by several threads, block by block. The engine is
+ * either unused so far, or serves requests meanwhile. Expired items are not loaded. A key that
+ * is present already keeps its item. When loading beside requests, a key that was deleted, has
+ * expired, or was evicted or flushed since the start is not loaded.
  *
- * Logs follow (keychain.h), if they have states: one after the other, by one thread. Each state
- * takes the place of the one before it. What cannot be stored goes, so no older one stays.
+ * Logs of states (keychain.h) are loaded after the snapshot, in order, by one thread. Each
+ * state replaces the previous one of its key. If a state cannot be stored, the key is removed,
+ * so that no older state remains.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOAD_H
 #define MAYFLY_LIB_SNAPSHOT_LOAD_H
@@ -36,21 +38,23 @@ struct load {
     struct engine *engine;  /* [borrowed] */
     struct load_file *file; /* [borrowed] */
     unsigned threads;       /* the caller's is one of them */
-    bool marks_stale;       /* all items are loaded as stale: whoever gets one may renew it */
+    bool marks_stale;       /* all items are loaded as stale: the first client that gets one may
+                               renew it */
     bool is_beside;         /* requests run meanwhile: set by load_beside() */
     struct guard guard;     /* if is_beside; .turned: not loaded as they went meanwhile */
     const struct keychain *chain; /* [borrowed] its logs; not beside requests; NULL: none */
     int64_t unix_floor_ms;        /* it was this late already, as the logs say */
-    /* [atomic] for whoever watches */
+    /* [atomic] progress, for other threads */
     _Atomic uint64_t bytes; /* of the file, done */
     struct apply_counts counts;
     _Atomic bool is_to_stop;
     /* out */
     struct snap_fault fault;
-    int64_t behind_ms; /* the wall clock is so far behind what file and logs have seen of it */
+    int64_t behind_ms; /* how far the wall clock is behind the latest time in the file and its
+                          logs */
     /* of load_run() */
     int64_t to_unix_ms;     /* added to a time of the engine */
-    pthread_mutex_t upkeep; /* of who flushes, or does what home workers do later */
+    pthread_mutex_t upkeep; /* held while flushing or doing what home workers do otherwise */
     msec_t flush_at;        /* where it has put a flush; MSEC_NEVER: nowhere */
     int64_t flush_unix_ms;  /* the one that is to come by what was read; INT64_MAX: none */
 };

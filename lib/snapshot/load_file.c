@@ -56,7 +56,7 @@ bool load_open_any(struct load_file *f, const char *path)
     struct stat st;
 
     *f = (struct load_file){.fault = {.kind = SNAP_FINE}};
-    /* Without waiting for whoever would write to it, if it is a pipe. */
+    /* O_NONBLOCK: if it is a pipe, do not wait for a process that opens it for writing. */
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0 || fstat(f->fd, &st) != 0) {
         return open_fails(f);

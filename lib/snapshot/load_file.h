@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A snapshot, or a log, that is opened to be loaded.
+ * A snapshot or log file opened for loading.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOAD_FILE_H
 #define MAYFLY_LIB_SNAPSHOT_LOAD_FILE_H
@@ -18,7 +18,7 @@
 struct load_file {
     int fd; /* -1: not open */
     uint64_t bytes;
-    _Atomic uint64_t asked; /* so much of it the system was asked to read ahead */
+    _Atomic uint64_t asked; /* bytes for which readahead was requested */
     struct snap_header header;
     struct snap_fault fault;
 };

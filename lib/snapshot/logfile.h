@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file of a log (keylog.h) that is written: it gets its name, durably, when it is begun,
- * and is appended to. One thread at a time.
+ * A log file (keylog.h) being written. It gets its name, durably, when it is begun, and is then
+ * appended to. Used by one thread at a time.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOGFILE_H
 #define MAYFLY_LIB_SNAPSHOT_LOGFILE_H

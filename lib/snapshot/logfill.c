@@ -2,9 +2,9 @@
 /*
  * The reading half of a log: see logfill.h.
  *
- * Within a section nobody waits. So there is a free room behind the one that is filled before
- * anything is shipped (on_rest()); what is shipped between two rests fits what is left of the
- * one, and the other.
+ * A thread must not wait within a section. So before anything is shipped there is a free buffer
+ * besides the one being filled (on_rest()). What is shipped between two rests fits the rest of
+ * the current buffer and the free one.
  */
 #include "lib/snapshot/logfill.h"
 
@@ -35,7 +35,7 @@ static void note_filled(struct logfill *f)
     atomic_store_explicit(&f->filled, f->handed + f->filler.used, memory_order_relaxed);
 }
 
-/* Wait until there are so many free rooms behind the one that is filled. */
+/* Wait until `free` buffers after the current one are free. */
 static void wait_free(struct logfill *f, unsigned free)
 {
     while (logfill_put(f) + free - logfill_taken(f) >= LOGFILL_BLOCKS) {
@@ -64,7 +64,7 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Bytes put so far, with those of a block begun. */
+/* Bytes put so far, including those of an unfinished block. */
 static uint64_t put_so_far(const struct logfill *f)
 {
     return f->handed + f->filler.used;
@@ -139,7 +139,7 @@ bool logfill_owes_due(const struct logfill *f)
 
 static void forget_lately(struct logfill *f, uint64_t generation)
 {
-    /* 0 stands for none; the key of that hash is put each time. */
+    /* 0 marks an empty slot; a key with hash 0 is put each time. */
     for (unsigned i = 0; i < LATELY; i++) {
         f->lately[i] = 0;
     }

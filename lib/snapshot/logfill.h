@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reading half of a log (keylog.h): what has changed becomes blocks, either of keys or of
- * the states that keys have by now. They stand in four rooms, which the other half takes one
- * after the other and writes.
+ * The reading half of a log (keylog.h): it encodes changes to blocks, either of keys or of the
+ * current states of keys. The blocks are in four buffers, which the writing half takes and
+ * writes in order.
  *
- * Keys that change often are put once for many changes: of keys, the last few thousand that
- * were put are known; of states, see stream.h.
+ * Keys that change often are put once for many changes. In a log of keys, the last few thousand
+ * keys that were put are remembered. For a log of states see stream.h.
  *
- * Of items that expire there is no record. Their deadlines are in the files, so one word is
- * enough for any number of them: all that was due by now is gone (DUE in format.h). It is put
- * within LOGFILL_DUE_MS.
+ * Expired items have no records. Their deadlines are in the files, so one DUE block (format.h)
+ * says that everything due up to an instant is gone. It is put within LOGFILL_DUE_MS.
  *
- * Files have deadlines by the wall clock. When that is set back, what was written before falls
- * due before its time in the files: then items that expire have a record each, until there is a
- * base that was written since.
+ * The deadlines in files are by the wall clock. When the clock is set back, items written
+ * before fall due earlier than the files say. Expired items then have a record each, until
+ * there is a base that was written since.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOGFILL_H
 #define MAYFLY_LIB_SNAPSHOT_LOGFILL_H
@@ -35,7 +34,7 @@
  */
 #define LOGFILL_BLOCKS 7u
 
-/* The writer does not wait for more when there are this many, unless it is told to hurry. */
+/* The writer waits for this many blocks, unless it is asked to hurry. */
 #define LOGFILL_GATHER 4u
 
 #define LOGFILL_DUE_MS 250
@@ -56,8 +55,8 @@ struct logfill {
     uint64_t handed;     /* bytes of the blocks that are on their way or gone */
     int64_t unix_ms;     /* when the pass that goes on began */
     uint64_t expired;    /* stream_expired() when it began */
-    msec_t due_gone;     /* and stream_due_gone(), if the word is owed */
-    int64_t due_put_ms;  /* by the monotonic clock: when the last word was put */
+    msec_t due_gone;     /* stream_due_gone() at that time, if a DUE block is to be put */
+    int64_t due_put_ms;  /* by the monotonic clock: when the last DUE block was put */
     uint64_t put_before; /* bytes, before the last pass */
     /* Unix time less engine time, by which deadlines were written: the greatest of them */
     int64_t offset_max;  /* in the base and its logs */
@@ -72,8 +71,9 @@ struct logfill {
     _Atomic uint64_t generation;              /* logs begun */
     _Atomic int64_t base_offset_ms;           /* of the base: see logfill_base() */
     _Atomic uint64_t bases;                   /* that got their name (release) */
-    _Atomic uint64_t expired_put;             /* items that expired before the last word */
-    _Atomic uint64_t filled MF_LINE_ALIGNED;  /* bytes so far, with those of a block begun */
+    _Atomic uint64_t expired_put;             /* items that expired before the last DUE block */
+    _Atomic uint64_t filled MF_LINE_ALIGNED;  /* bytes so far, including those of an unfinished
+                                                 block */
     _Atomic uint64_t written MF_LINE_ALIGNED; /* bytes of those blocks that were taken */
 };
 
@@ -138,7 +138,7 @@ void logfill_rotate(struct logfill *f, uint64_t chain);
 #define LOGFILL_OFFSET_UNKNOWN INT64_MAX
 void logfill_base(struct logfill *f, int64_t offset_ms);
 
-/* ---- whoever looks ----------------------------------------------------------------------- */
+/* ---- observers --------------------------------------------------------------------------- */
 
 /* Blocks that were put. Context: any thread, as for the rest. */
 static inline uint64_t logfill_put(const struct logfill *f)

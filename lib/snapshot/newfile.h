@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file that replaces another as a whole: whatever fails, and whenever the machine stops,
- * there is either the old one or the new one under the name. The new one is written under a
- * name of its own, made durable, then renamed.
+ * Atomic replacement of a file: whatever fails, and whenever the machine stops, the name has
+ * either the old file or the new one. The new file is written under a temporary name, made
+ * durable, then renamed.
  *
- * After a write or an fsync that failed the new file is removed. There is no second fsync
- * of it: the kernel may have dropped what it could not write, and would then call it clean.
+ * After a failed write or fsync the new file is removed. The fsync is not repeated: the kernel
+ * may have dropped the pages that it could not write, and a second fsync would then succeed.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_NEWFILE_H
 #define MAYFLY_LIB_SNAPSHOT_NEWFILE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block's bytes made smaller, by zstd at its fastest ordinary level. pack_none.c takes the
- * place of pack.c where the library is missing.
+ * Compression of a block by zstd, at its fastest ordinary level. pack_none.c replaces pack.c
+ * where the library is missing.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_PACK_H
 #define MAYFLY_LIB_SNAPSHOT_PACK_H

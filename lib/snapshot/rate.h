@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing no faster than somebody allows.
+ * Rate limit for writing.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_RATE_H
 #define MAYFLY_LIB_SNAPSHOT_RATE_H

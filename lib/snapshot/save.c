@@ -82,9 +82,9 @@ static bool on_rest(void *arg)
 /* ---- one file ---------------------------------------------------------------------------- */
 
 /*
- * A flush that waits for its instant is in the file, so that it happens to what is loaded:
- * before all items, so that it is in whatever is left of a damaged file. Once more behind them,
- * if there is another by then.
+ * A pending flush_all is saved, so that it happens to the loaded items too. It precedes all
+ * items, so that it survives if the end of the file is lost. It is repeated after them if the
+ * pending flush has changed by then.
  */
 static void put_flush(struct saver *s)
 {
@@ -164,7 +164,10 @@ static enum save_end commit(struct saver *s)
     return is_named ? SAVE_DONE : SAVE_FAILED;
 }
 
-/* Begin the file, and whoever writes it. False: save->error. */
+/*
+ * Begin the file and start the thread that writes it. Returns false and sets save->error on
+ * failure.
+ */
 static bool begin_file(struct saver *s)
 {
     struct save *save = s->save;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Saving an engine to a file while it is used. Each key that is there all the time is in
- * it, with a state that it had meanwhile; what is due is not. Writers pay nothing for it.
+ * Saving an engine to a file while it serves requests. Each key that is present during the
+ * whole save is in the file, with a state that it had meanwhile. Expired items are left out.
+ * Writers pay nothing for a save.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_SAVE_H
 #define MAYFLY_LIB_SNAPSHOT_SAVE_H
@@ -52,11 +53,12 @@ struct save {
     bool (*before_naming)(void *arg);
     void (*after_naming)(void *arg, bool is_named);
     void *arg; /* [borrowed] */
-    /* [atomic] for whoever watches; zeroed by save_run() */
+    /* [atomic] progress, for other threads; zeroed by save_run() */
     _Atomic uint64_t items, items_total; /* walked, and about how many there are */
     _Atomic uint64_t bytes;              /* of the file */
     _Atomic uint64_t expired;            /* left out because they were due */
-    _Atomic uint64_t left_out;           /* large values that could not be kept for so long */
+    _Atomic uint64_t left_out;           /* large values that could not be kept until they were
+                                            written */
     _Atomic bool is_to_stop;
     /* out */
     int error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A whole file, block by block, to whoever wants its items. Several threads may share the work:
- * the headers and the values in parts of one reader are taken under one mutex, blocks of items
- * are opened beside each other.
+ * Reading a whole file, block by block, and passing its items to a sink. Several threads may
+ * share the work: headers and values in parts are read under one mutex, blocks of items are
+ * opened in parallel.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_SCAN_H
 #define MAYFLY_LIB_SNAPSHOT_SCAN_H
@@ -49,7 +49,7 @@ struct scan_value {
 enum scan_given {
     SCAN_GIVEN,
     SCAN_ENOUGH, /* the sink has returned false */
-    SCAN_BAD,    /* *fault; the sink may have got items that stand before it in the block */
+    SCAN_BAD,    /* *fault; the sink may have got the items that precede it in the block */
 };
 
 /*

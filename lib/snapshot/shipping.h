@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is shipped (lib/engine/ship.h) goes to blocks, of a file, a log or a stream.
+ * Encodes what is shipped (lib/engine/ship.h) to blocks of a file, a log or a stream.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_SHIPPING_H
 #define MAYFLY_LIB_SNAPSHOT_SHIPPING_H
@@ -26,9 +26,10 @@ struct shipping {
 };
 
 /*
- * For a ship whose argument is the struct shipping. An absent key is put as an item that is
- * SNAP_GONE, a change of what an item has besides its value as the whole item. If the block has
- * no room, it is sent first: within a section only if sending waits for nobody there.
+ * Callbacks for a ship whose argument is the struct shipping. An absent key is put as an item
+ * with the mark SNAP_GONE. A change of an item's metadata is put as the whole item. If the
+ * block has no room, it is sent first. Within a section this is allowed only if sending does
+ * not wait.
  */
 extern const struct ship_ops shipping_ops;
 

@@ -7,10 +7,11 @@
 #include "lib/base/mem.h"
 
 /*
- * What only looks like a block is read in vain: so many bytes at most, and so many for each
- * that was looked at, as values are what clients want them to be. But good blocks are passed
- * over as a whole, so it is what is left of broken ones that is looked at: some 1.4 GiB of a
- * block that has nothing but heads of others. That takes a second.
+ * Bounds on reads that find no good block: bytes in all, and reads for each byte searched. They
+ * are needed because clients choose values, and a value may contain what looks like blocks.
+ * Good blocks are skipped as a whole, so only the rest of broken ones is searched. The bytes
+ * suffice for some 1.4 GiB of a block that consists of nothing but block headers, which takes a
+ * second.
  */
 #define VAIN_BYTES ((uint64_t)8 << 30)
 #define VAIN_TIMES 16
@@ -25,7 +26,7 @@ struct torn_search {
     struct snap_reader reader;  /* where the fault is */
     struct snap_opener *opener; /* [borrowed] */
     uint64_t seen;              /* bytes that were looked at */
-    uint64_t vain;              /* bytes that were read in vain */
+    uint64_t vain;              /* bytes read without finding a good block */
     uint64_t synced;            /* the file was durable up to here */
     bool is_doubtful;
 };
@@ -81,7 +82,7 @@ static uint64_t look_through(struct torn_search *s, const char *part, size_t n, 
     return at + n - (sizeof(magic) - 1);
 }
 
-/* Was what is behind this place written when the place was durable? */
+/* Does a block after this offset say that the bytes at the offset were durable? */
 static bool was_durable(struct torn_search *s, uint64_t offset)
 {
     char *part = mem_alloc(PART_BYTES);

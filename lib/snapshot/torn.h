@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The torn end of a log. Whoever wrote it was killed within a block; or the machine lost its
- * power, and of what no fsync had covered the disk has some pages and not others, in any order.
- * Damage is something else: what an fsync had made durable is not there any more.
+ * The torn end of a log. Either its writer was killed within a block, or the machine lost
+ * power, and the disk has an arbitrary subset of the pages that no fsync had covered. Damage is
+ * different: data that an fsync had made durable is missing.
  *
- * They are told apart by the good blocks behind: each tells how much was durable before it was
- * written (format.h), and it was written after that fsync had returned. A block is good only
- * in its file, by a sum that nobody knows who has not read it, so no value that a client has
- * stored is taken for one.
+ * The good blocks after the hole tell these apart. Each tells how much was durable before it
+ * was written (format.h), and it was written after that fsync had returned. A block is valid
+ * only in its own file, by a checksum that cannot be computed without reading the file, so a
+ * value stored by a client is never taken for a block.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_TORN_H
 #define MAYFLY_LIB_SNAPSHOT_TORN_H
