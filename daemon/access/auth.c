@@ -22,10 +22,11 @@
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* What a digest stands for; no two of these have the same digest. */
+/* What a digest is made of; digests of different kinds differ. */
 enum digest_kind {
     DIGEST_PAIR,   /* a user and a password */
-    DIGEST_HASHED, /* a user and the hash of a password: who knows a hash is not let in */
+    DIGEST_HASHED, /* a user and a password's hash: a client that knows only the hash is not let
+                      in */
     DIGEST_USER,   /* a user alone */
 };
 
@@ -290,12 +291,12 @@ static void log_users(const struct auth *a, const struct auth_table *table)
             table->unusable, a->path);
     }
     if (table->broken > 0) {
-        log_warn("auth, %zu passwords of authfile %s begin like a hash but are none: they are "
-                 "taken as they stand",
+        log_warn("auth, %zu passwords of authfile %s look like a hash but are none: they are "
+                 "used as plain passwords",
                  table->broken, a->path);
     }
     if (table->surplus > 0) {
-        log_warn("auth, %zu hashed passwords of authfile %s are never looked at (a user may "
+        log_warn("auth, %zu hashed passwords of authfile %s are ignored (a user may "
                  "have %u)",
                  table->surplus, a->path, AUTH_HASHES_MAX);
     }
@@ -351,8 +352,8 @@ int auth_load(struct auth *a)
 }
 
 /*
- * Does a file look as if it was cut, compared with the one in use: is it empty now, or has its
- * last line lost its end? Whoever reads a file that is being written sees that. NULL: no.
+ * Does a file look truncated, compared with the one in use? That is, is it empty now, or does
+ * its last line lack its end? A file that is being written looks so. NULL: no.
  */
 static const char *why_cut(const struct auth_table *now, const struct auth_table *before)
 {

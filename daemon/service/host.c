@@ -54,14 +54,14 @@ void host_log(const struct settings *settings)
         log_share(settings, ids[i]);
     }
     if (max < need) {
-        log_warn("host, the control group may take %" PRIu64
-                 " megabytes of memory, and -m with what comes with it takes up to %" PRIu64
+        log_warn("host, the memory limit of the control group is %" PRIu64
+                 " megabytes, but -m and overhead need up to %" PRIu64
                  ": when the cache is full the system may kill it",
                  max >> 20, need >> 20);
     }
     if (machine_has_thp_always(root)) {
         log_info("host, the system makes huge pages of all memory "
-                 "(transparent_hugepage/enabled is always): what is beside -m may take more");
+                 "(transparent_hugepage/enabled is always): memory outside -m may grow");
     }
 }
 

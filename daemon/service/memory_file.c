@@ -302,10 +302,10 @@ void memory_file_close(struct server *s)
     must_be_main();
     if (a->fd >= 0 && s->is_started) {
         if (a->why[0] != '\0') {
-            log_error("memory, %s is left in no state to be used again (%s)",
+            log_error("memory, the next start cannot use %s (%s)",
                       s->crew.settings->memory_file, a->why);
         } else {
-            log_notice("memory, %s has what there is for the next start",
+            log_notice("memory, saved the items in %s for the next start",
                        s->crew.settings->memory_file);
         }
     }

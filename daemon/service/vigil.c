@@ -16,7 +16,7 @@
 /* Between two lines of status. */
 #define STATUS_MS 10000u
 
-/* The watchdog is fed so many times before it would bite, so one or two may be left out. */
+/* The watchdog is notified this many times in its interval, so one or two may be late. */
 #define FEEDS 4u
 
 /* "12.3 MiB" and the like; out has room for it. */
@@ -55,7 +55,7 @@ static void tell_status(struct server *s)
     v->gets = sum[CTR_cmd_get];
     v->hits = sum[CTR_get_hits];
     if (gets != 0) {
-        snprintf(ratio, sizeof(ratio), ", %.1f %% of gets hit lately",
+        snprintf(ratio, sizeof(ratio), ", hit ratio %.1f %%",
                  100.0 * (double)hits / (double)gets);
     }
     snapshots_look(&s->crew.snapshots, &snapshot);

@@ -2,10 +2,11 @@
 /*
  * Handing over to a replica: see failover.h and replication.h.
  *
- * The primary holds changes, marks the end of the stream, and has the replica acknowledge that
- * once more: one that is hung is not handed over to. The answer to the acknowledgement is the
- * handover: from there on the replica is a primary, and this server never is again by itself.
- * If that does not come about in time, changes go on here.
+ * The primary holds changes, marks the end of the stream, and waits until the replica
+ * acknowledges that end once more, so that it does not hand over to a replica that hangs. The
+ * answer to the acknowledgement is the handover: from there on the replica is a primary, and
+ * this server does not become one again by itself. If the acknowledgement does not come in
+ * time, changes continue here.
  */
 #include "daemon/worker/failover.h"
 
@@ -32,7 +33,9 @@ static void answer(struct repl_ask *ask, const char *why)
     }
 }
 
-/* Have the thread begin one. False: another is under way. Under the mutex. */
+/*
+ * Request a failover from the thread. Returns false if another is in progress. Under the mutex.
+ */
 static bool want(struct replication *r, const struct failover *f)
 {
     if (r->failover.state != FAILOVER_NONE || r->is_stopping) {
@@ -193,7 +196,7 @@ bool replication_hands_over(struct replication *r, const struct replica *x)
     return is_given;
 }
 
-/* Follow the server to which it was handed over: the options say so from here on. */
+/* Follow the server that was handed over to: the options say so from here on. */
 static void follow(struct replication *r, const char *address)
 {
     const struct live_change change = {.id = OPTION_replicaof, .value = address};
@@ -248,7 +251,7 @@ bool failover_run(struct replication *r)
     bool is_given;
 
     must_not_be_reading();
-    if (f->is_stop) { /* which nobody changes while it is wanted */
+    if (f->is_stop) { /* constant while it is wanted */
         level_all(r);
         return false;
     }
@@ -319,7 +322,7 @@ void failover_end(struct replication *r, const char *why)
     gate_set(&r->crew->gate, GATE_PAUSED, 0);
     pthread_mutex_lock(&r->mutex);
     if (why != NULL) {
-        log_warn("replication, the failover was given up: %s", why);
+        log_warn("replication, the failover was aborted: %s", why);
     }
     answer(f->ask, why);
     *f = (struct failover){.state = FAILOVER_NONE};

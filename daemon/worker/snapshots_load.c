@@ -19,7 +19,7 @@
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/newfile.h"
 
-/* Files that are kept aside beside one another, at most. */
+/* Maximum number of rejected files kept under other names. */
 #define BAD_MAX 99u
 
 /* ---- files that are not loaded ----------------------------------------------------------- */
@@ -50,7 +50,7 @@ bool snapshots_keep_as_bad(const struct snapshots *s)
     int error = EEXIST;
 
     if (choose_bad(s, bad)) {
-        /* Its logs first: if that is interrupted, the next start goes on with it. */
+        /* Its logs first: if that is interrupted, the next start continues the renaming. */
         error = keychain_rename(&io_system, dir, s->name, bad);
         error = error == 0 ? newfile_rename(&io_system, dir, s->name, bad) : error;
         if (error != 0) {
@@ -193,8 +193,8 @@ void snapshots_prepare_load(struct snapshots *s)
 /* ---- loading ----------------------------------------------------------------------------- */
 
 /*
- * The file, or one of its logs, was not read to its end: have it renamed, or the start end.
- * False: it has kept its name, and must not be replaced.
+ * The file, or one of its logs, was not read to its end: rename it, or end the start. Returns
+ * false if it has kept its name, and must not be replaced.
  */
 static bool put_aside(struct snapshots *s, enum load_end end)
 {
@@ -227,7 +227,7 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
         log_notice("snapshot, everything was flushed while %s was loaded", s->path);
         return SNAPSHOTS_FLUSHED;
     case LOAD_STOPPED:
-        log_notice("snapshot, loading was given up after %" PRIu64 " items", items);
+        log_notice("snapshot, loading was stopped after %" PRIu64 " items", items);
         return SNAPSHOTS_NOT_LOADED;
     case LOAD_BAD:
         log_error("snapshot, %s: %s", s->path, snap_fault_text(&s->load.fault, text));

@@ -122,7 +122,7 @@ def test_items_come_back_again_and_again():
                 seen = dump(o, keys)
                 # However a stop is asked for. Two of them are within a second.
                 assert d.stop((signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)[i % 3]) == 0
-                assert d.says("has what there is for the next start")
+                assert d.says("saved the items in")
 
 
 def test_what_ended_meanwhile_does_not_come_back():
@@ -478,7 +478,7 @@ def test_a_full_file_system_ends_nothing():
                     while True:
                         f.write(b"x" * 4096)
             assert d.stop() == 0
-            assert d.says("has what there is for the next start")
+            assert d.says("saved the items in")
 
 
 def test_a_file_that_is_cut_ends_the_server_with_a_line():
