@@ -92,7 +92,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
         count(&a->counts->refused, 1);
         return false;
     }
-    /* Half of what can be told, so that it does not wrap soon after. */
+    /* Half of the representable time, so that it does not wrap soon after. */
     idle_s = it->idle_s < ACCESS_IDLE_MAX_S / 2 ? it->idle_s : ACCESS_IDLE_MAX_S / 2;
     *kept = (struct store_kept){
         .marks =

@@ -89,8 +89,9 @@ void apply_rest(struct apply *a);
 bool apply_flush(struct apply *a);
 
 /*
- * Of APPLY_FOLLOWS, what a FLUSH block says: a flush took place here (0), or everything that is
- * stored before an instant will be flushed then, instead of at an earlier one. False: as above.
+ * With APPLY_FOLLOWS: apply a FLUSH block. It says that a flush took place here (0), or that
+ * everything stored before an instant will be flushed then, replacing an earlier such instant.
+ * False: as above.
  */
 bool apply_flush_at(struct apply *a, int64_t at_unix_ms);
 

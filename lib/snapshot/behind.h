@@ -26,15 +26,18 @@ struct behind *behind_create(void);
 void behind_destroy(struct behind **b);
 
 /*
- * From now on to behind_end() the file is the thread's, and nobody else touches it. Context:
- * the owner, outside a section, as for the next two.
+ * From now on to behind_end() only the thread uses the file. Context: the owner, outside a
+ * section, as for the next two.
  */
 void behind_begin(struct behind *b, struct newfile *f);
 
 /* Append. False: a write has failed. */
 bool behind_write(struct behind *b, const void *bytes, size_t n);
 
-/* All was written, or false: f->error says why. The file is the caller's again. */
+/*
+ * Wait until all is written. Returns false on failure, with f->error. The caller owns the file
+ * again.
+ */
 bool behind_end(struct behind *b);
 
 #endif

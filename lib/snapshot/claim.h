@@ -9,10 +9,10 @@
 #define MAYFLY_LIB_SNAPSHOT_CLAIM_H
 
 /*
- * Claim a name. Returns a descriptor that is to be kept open for as long as it is claimed, by
- * this process and those that it forks but does not exec; or a negative errno, -EBUSY if
- * somebody else has it. Where the file system has no such locks it is claimed all the same.
- * Context: any thread.
+ * Claim a name. Returns a descriptor. The name is claimed as long as it is open, by this
+ * process and those that it forks but does not exec. Or returns a negative errno, -EBUSY if
+ * another process has the name. If the file system has no such locks, the claim succeeds
+ * without one. Context: any thread.
  */
 int claim_take(const char *dir, const char *name);
 

@@ -91,7 +91,7 @@ static bool is_known(const struct snap_reader *r, uint8_t kind)
                    : kind == SNAP_END);
 }
 
-/* What a block's header alone tells to be wrong. */
+/* Faults that are visible in a block's header alone. */
 static enum snap_fault_kind judge(const struct snap_reader *r, const char *p,
                                   const struct snap_block *b)
 {

@@ -86,8 +86,8 @@ static inline struct snap_cursor snap_cursor_of(const struct snap_block *b, stru
 }
 
 /*
- * The next item, whose spans lie in the block; false at the end, or at what is no item: then
- * snap_cursor_is_good() is false. Context: any thread, as for the rest.
+ * The next item, whose spans point into the block. Returns false at the end, or if what follows
+ * is no item: then snap_cursor_is_good() is false. Context: any thread, as for the rest.
  */
 bool snap_cursor_next(struct snap_cursor *c, struct snap_item *it);
 

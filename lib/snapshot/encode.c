@@ -119,7 +119,7 @@ size_t snap_seal_padded(struct snap_encoder *e, const struct snap_block *b, char
         .flags = SNAP_OPTIONAL,
         .raw = more - SNAP_BLOCK_BYTES,
         .stored = more - SNAP_BLOCK_BYTES,
-        .unsynced = SNAP_UNSYNCED_MAX, /* it says nothing */
+        .unsynced = SNAP_UNSYNCED_MAX, /* unknown */
         .unix_ms = b->unix_ms,
     };
     size_t n = seal(e, b, block);
@@ -237,7 +237,7 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
     char *p;
 
     if (e->items != 0 && !e->is_log) {
-        /* Nothing of it is out yet. */
+        /* Nothing of the block was sent. */
         e->value_left = 0;
         e->items = 0;
         e->used = 0;

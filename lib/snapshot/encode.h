@@ -48,8 +48,8 @@ struct snap_item {
 typedef bool (*snap_write_fn)(void *arg, const void *bytes, size_t n);
 
 /*
- * Takes a block: its kind, and how long it is, without sums and numbers. The caller fills the
- * one that is returned next. is_more: the next one goes on with the same value.
+ * Takes a block of this kind and length, without sums and numbers. Returns the block to be
+ * filled next. is_more: that one continues the same value.
  */
 typedef char *(*snap_take_fn)(void *arg, const struct snap_block *b, bool is_more);
 
@@ -86,19 +86,22 @@ bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
                         struct snap_header *h, bool is_packed);
 
 /*
- * Fill blocks that somebody else writes: `take` gets each, block is the first one. Nothing is
+ * Fill blocks that another thread writes: `take` gets each, block is the first one. Nothing has
  * to be released. Context: any thread.
  */
 void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, char *block);
 
-/* Write a block that was filled elsewhere, with sum and number. False: a write failed. */
+/*
+ * Write a block that was filled by another thread, with sum and number. Returns false if a
+ * write failed.
+ */
 bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block);
 
 /*
  * The same in two steps, so that one write takes several blocks that follow each other in
- * memory. The first adds sum and number, and `more` bytes of another block that says nothing:
- * at least SNAP_BLOCK_BYTES, for which there is room after the block. It returns the length of
- * both. Blocks are to be written in the order in which they were sealed.
+ * memory. The first step adds sum and number, and `more` bytes of an empty block: at least
+ * SNAP_BLOCK_BYTES, for which there is room after the block. It returns the length of both.
+ * Blocks must be written in the order in which they were sealed.
  */
 size_t snap_seal_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
                         uint32_t more);
@@ -162,14 +165,14 @@ static inline bool snap_item_fits(size_t key_len, size_t value_len)
 bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms);
 
 /*
- * An item whose value comes in parts, which together have it->value_len bytes. What was put
- * before is sent. False: a write failed.
+ * An item whose value comes in parts, which together have it->value_len bytes. Earlier items
+ * are sent first. Returns false if a write failed.
  */
 bool snap_value_begin(struct snap_encoder *e, const struct snap_item *it, int64_t unix_ms);
 bool snap_value_part(struct snap_encoder *e, struct span part, int64_t unix_ms);
 bool snap_value_end(struct snap_encoder *e, int64_t unix_ms);
 
-/* The rest of the value that was begun will not come: who reads it forgets the item. */
+/* The value that was begun stays incomplete: readers discard its item. */
 bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
 
 /* The same of the item that was put last, alone in its block, without all of its value. */
@@ -181,7 +184,7 @@ bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
 /* What is stored and has this prefix (1 to ITEM_KEY_MAX bytes) is flushed: so. */
 bool snap_put_prefix(struct snap_encoder *e, struct span prefix, int64_t unix_ms);
 
-/* All items with a deadline up to this instant are gone: goes out at once. */
+/* All items with a deadline up to this instant are gone: sent at once. */
 bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms);
 
 /* The key of this hash has changed. Sends the block before it if there is no room. */

@@ -25,8 +25,8 @@ enum snap_fault_kind {
     SNAP_FAULT_KIND,   /* `number`, which is not known and not optional */
     SNAP_FAULT_SUM,
     SNAP_FAULT_PACKED,  /* packed as this program cannot unpack */
-    SNAP_FAULT_UNPACK,  /* does not unpack to what it says */
-    SNAP_FAULT_CONTENT, /* its items are not what it says */
+    SNAP_FAULT_UNPACK,  /* does not unpack to the size in its header */
+    SNAP_FAULT_CONTENT, /* its content does not match its header */
     SNAP_FAULT_VALUE,   /* a value whose parts do not follow each other */
     SNAP_FAULT_TOTALS,  /* END contradicts what came before it */
     SNAP_FAULT_AFTER,   /* something follows the END */
@@ -39,7 +39,7 @@ struct snap_fault {
     uint64_t number;
 };
 
-/* Is it of a block, so that block and offset say which? */
+/* Does it concern a block? Then block and offset identify it. */
 static inline bool snap_fault_is_of_block(const struct snap_fault *f)
 {
     return f->kind >= SNAP_FAULT_CUT;

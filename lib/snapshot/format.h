@@ -74,7 +74,8 @@
 #define SNAP_BLOCK_MAGIC 0x4b42664du /* "MfBK" */
 
 /*
- * What this writes, and the oldest that it reads. A file says which reader it takes at least.
+ * The version that this code writes, and the oldest that it reads. A file has the least version
+ * of a reader that it needs.
  */
 #define SNAP_VERSION       1
 #define SNAP_VERSION_FIRST 1

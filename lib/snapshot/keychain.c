@@ -16,7 +16,7 @@
 #include "lib/snapshot/decode.h"
 #include "lib/snapshot/torn.h"
 
-/* Keys whose places are fetched while others are added. */
+/* Number of keys whose places are prefetched while others are added. */
 #define AHEAD 32u
 
 /* ---- names ------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static enum keychain_end read_log(struct keychain *c, const struct snap_header *
     return end;
 }
 
-/* Keys in a log, as the headers of its blocks say, which may lie. */
+/* Number of keys in a log according to the headers of its blocks, which are not trusted. */
 static uint64_t count_keys(struct log *log)
 {
     struct snap_fault fault;

@@ -66,11 +66,11 @@ struct keychain {
     uint64_t number;      /* of the last log, or of the one at fault; 0: there are none */
     uint64_t logs;        /* read */
     uint64_t bytes, keys; /* of them all; keys perhaps several times */
-    uint64_t states;      /* likewise: items, or that they are gone */
+    uint64_t states;      /* likewise: items, or absences */
     uint64_t last_keys;   /* the last log that has keys, 0: none */
     bool has_states;      /* states, or flushes */
-    int64_t unix_ms;      /* the latest time that any block has: what was due by then is gone;
-                           * 0: none */
+    int64_t unix_ms;      /* the latest time that any block has: items due by then are gone; 0:
+                             none */
     uint64_t cut_bytes;   /* of the last one */
     bool is_sealed;       /* the last one was closed by its writer, at its end */
     struct snap_fault fault;

@@ -102,7 +102,7 @@ static void wake_writer(void *arg)
     keylog_tell(arg);
 }
 
-/* Those who change something are to wait, or not any more. Context: the reader. */
+/* Start or stop making changes wait. Context: the reader. */
 static void set_behind(struct keylog *l, bool is_behind)
 {
     if (is_behind != keylog_flag(&l->is_behind)) {
@@ -128,7 +128,10 @@ static void note_fullness(struct keylog *l)
     }
 }
 
-/* There is no room for a block. If it lasts, changes are lost: that is not told too late. */
+/*
+ * Wait until there is room for a block. note_fullness() reports in time if changes are being
+ * lost.
+ */
 static void wait_for_room(void *arg)
 {
     struct keylog *l = arg;
@@ -141,7 +144,10 @@ static void wait_for_room(void *arg)
     l->waits_ms = taken == logfill_taken(&l->fill) ? l->waits_ms : 0;
 }
 
-/* Sleep a moment, or until somebody asks; or, if nothing has come for long, until it does. */
+/*
+ * Sleep a moment, or until a ticket is drawn. If no change has come for long, sleep until one
+ * comes.
+ */
 static void doze(struct keylog *l, uint64_t asked)
 {
     struct changes_bell *bell = &l->cfg.engine->bell;
@@ -182,7 +188,7 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 static bool read_rings(struct keylog *l)
 {
     uint64_t handed = 0;  /* up to this ticket */
-    uint64_t hurried = 0; /* blocks that the writer was told to take */
+    uint64_t hurried = 0; /* blocks that the writer was told to take at once */
     int64_t began_ms = 0; /* since when there is anything else to be written; 0: there is not */
 
     while (keylog_flag(&l->is_read) && l->is_attached) {
@@ -195,7 +201,7 @@ static bool read_rings(struct keylog *l)
 
         note_fullness(l);
         if (state == STREAM_FLUSHED && handed == 0 && !keylog_is_open(l)) {
-            stream_skip(&l->fill.stream); /* no log has anything of it yet */
+            stream_skip(&l->fill.stream); /* no log has any of it */
             continue;
         }
         if (state == STREAM_OVERRUN || state == STREAM_FLUSHED) {
@@ -241,13 +247,14 @@ static void read_attached(struct keylog *l)
         is_whole = read_rings(l);
         pthread_mutex_lock(&l->mutex);
     }
-    l->is_attached = false; /* who sets is_read from now on waits until they are there again */
+    l->is_attached = false; /* keylog_rotate() sets is_read, and then waits until the rings are
+                               attached again */
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
     set_behind(l, false);
     pthread_mutex_lock(&l->mutex);
     while (keylog_state(l) == KEYLOG_STATE_VOID && !keylog_flag(&l->is_stopping)) {
-        /* Without the rings changes_made() would not tell who has to wait. */
+        /* Without the rings, changes_made() could not tell which threads have to wait. */
         pthread_cond_wait(&l->changed, &l->mutex);
     }
     pthread_mutex_unlock(&l->mutex);
@@ -413,7 +420,9 @@ bool keylog_make_durable(struct keylog *l)
     bool is_on;
 
     must_not_be_reading();
-    /* First: a ticket is done without the disk, if nobody wants more when its turn comes. */
+    /*
+     * First: a ticket is done without the disk if no caller waits for it when its turn comes.
+     */
     atomic_fetch_add(&l->urgent, 1);
     ticket = draw_ticket(l);
     pthread_mutex_lock(&l->mutex);
@@ -470,7 +479,7 @@ static void init_locks(struct keylog *l)
     handoff_init(&l->rotation, 1, wake_writer, l);
 }
 
-/* Tell those of the threads that were made to end, and wait for it. */
+/* Tell the threads that were made to end, and wait for them. */
 static void end_threads(struct keylog *l)
 {
     pthread_mutex_lock(&l->mutex);

@@ -58,12 +58,12 @@ struct keylog_config {
     struct engine *engine;     /* [borrowed] */
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *base;    /* [borrowed] */
-    int64_t base_offset_ms;    /* see keylog_base(); 0: there is no base yet */
+    int64_t base_offset_ms;    /* see keylog_base(); 0: there is no base */
     /*
-     * Keys are missing; error: an errno, 0 if they came too fast, or KEYLOG_GAP_FLUSH if a
-     * flush was half done when the log began. Nothing is logged any more
-     * until the next keylog_rotate(). keylog_forget() is due once the base is gone. Context: a
-     * thread of the log; it may wait.
+     * Keys are missing from the log. error: an errno, 0 if changes came too fast, or
+     * KEYLOG_GAP_FLUSH if a flush was half done when the log began. Nothing is logged from then
+     * until the next keylog_rotate(). keylog_forget() is due once the base is removed. Context:
+     * a thread of the log; it may wait.
      */
     void (*on_gap)(void *arg, int error);
     /* The disk took this many ms for a write or an fsync. Context: as above. */
@@ -73,7 +73,7 @@ struct keylog_config {
      * that changes anything has to call keylog_ask() and wait. Context: as above.
      */
     void (*on_behind)(void *arg, bool is_behind);
-    /* Somebody who asked may go on: see keylog_is_done(). Context: as above. */
+    /* More tickets are done: see keylog_is_done(). Context: as above. */
     void (*on_done)(void *arg);
     void *arg; /* [borrowed] */
 };
@@ -81,14 +81,17 @@ struct keylog_config {
 /* An fsync, or a write, that takes longer is slow. */
 #define KEYLOG_SLOW_MS 2000
 
-/* Start the threads; nothing is logged yet. MF_ENOMEM; MF_ESYS. Context: any thread. */
+/*
+ * Start the threads; nothing is logged until keylog_rotate(). MF_ENOMEM; MF_ESYS. Context: any
+ * thread.
+ */
 enum mf_err keylog_start(struct keylog **l, const struct keylog_config *cfg,
                          enum keylog_sync sync);
 
 /*
- * Write what is left, make it durable, and end; takes the address and nulls it; accepts NULL.
- * Context: any thread, outside a section and a shard; before engine_stop(). Nobody changes
- * anything any more, or what they do may be lost.
+ * Write the rest, make it durable, and end; takes the address and nulls it; accepts NULL.
+ * Context: any thread, outside a section and a shard; before engine_stop(). Changes made
+ * meanwhile by other threads may be lost.
  */
 void keylog_stop(struct keylog **l);
 
@@ -96,30 +99,30 @@ void keylog_stop(struct keylog **l);
 void keylog_set_sync(struct keylog *l, enum keylog_sync sync);
 
 /*
- * Begin a log. When this returns, all that changes from now on is in it; what changed before is
- * in it or in the log that was open. epoch: see keylog_forget(). Returns 0 or an errno: then
- * the log that was open goes on; EBUSY: the log is void. Waits for the disk. Context: one
- * thread at a time, outside a section and a shard.
+ * Begin a log. When this returns, all later changes are in it; earlier ones are in it or in the
+ * log that was open. epoch: see keylog_forget(). Returns 0 or an errno. On an error the log
+ * that was open continues; EBUSY: the log is void. Waits for the disk. Context: one thread at a
+ * time, outside a section and a shard.
  */
 int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint64_t number,
                   uint64_t epoch);
 
 /*
- * The base of all epochs before this is gone, so nothing has to be logged for it: the log is
- * closed if it was begun for one of them, open or void.
+ * The bases of all epochs before this are removed, so they need no log: close the log if it was
+ * begun for one of them, open or void.
  */
 void keylog_forget(struct keylog *l, uint64_t epoch);
 
 /*
- * The base that the last rotation was for has its name. offset_ms was added to times of the
- * engine to have its deadlines in Unix time (save.to_unix_ms). LOGFILL_OFFSET_UNKNOWN: nobody
- * knows, so items that expire have a record each until the next base.
+ * The base of the last rotation has got its name. offset_ms was added to times of the engine to
+ * convert its deadlines to Unix time (save.to_unix_ms). LOGFILL_OFFSET_UNKNOWN: it is not
+ * known, so expired items have a record each until the next base.
  */
 void keylog_base(struct keylog *l, int64_t offset_ms);
 
 /*
- * There is a base that must not be loaded and cannot be removed yet. Unless a log of it is
- * open, it is as after a gap.
+ * There is a base that must not be loaded and could not be removed. Unless a log of it is open,
+ * the log becomes void as after a gap.
  */
 void keylog_void(struct keylog *l);
 bool keylog_is_void(struct keylog *l);
@@ -153,7 +156,7 @@ struct keylog_info {
     uint64_t keys;          /* or states, written since the start */
     uint64_t all_bytes;     /* of all logs since the start */
     uint64_t waiting_bytes; /* of changes not in the file; 0: all before the call are */
-    uint64_t unsynced;      /* bytes that were not made durable yet */
+    uint64_t unsynced;      /* bytes that are not durable */
     uint64_t gaps;
     uint64_t slow;   /* writes and fsyncs that were */
     uint64_t behind; /* times that it did not keep up: see on_behind */

@@ -20,7 +20,7 @@
 enum keylog_state {
     KEYLOG_STATE_CLOSED, /* nothing is logged, nor has to be */
     KEYLOG_STATE_OPEN,   /* a log is open, and whole */
-    KEYLOG_STATE_VOID,   /* changes are missing, and the base may be loaded yet */
+    KEYLOG_STATE_VOID,   /* changes are missing, and the base may still be loaded */
 };
 
 struct keylog {
@@ -43,7 +43,8 @@ struct keylog {
     _Atomic uint32_t mode MF_LINE_ALIGNED; /* enum keylog_mode */
     _Atomic uint32_t sync;                 /* enum keylog_sync */
     _Atomic uint64_t asked;                /* tickets handed out */
-    _Atomic uint32_t urgent;               /* those who wait for the disk in any case */
+    _Atomic uint32_t urgent;               /* callers that wait for the disk, whatever the
+                                              policy */
     _Atomic uint64_t done;
     _Atomic bool is_behind;   /* written by the reader */
     _Atomic uint32_t state;   /* enum keylog_state */

@@ -77,7 +77,7 @@ static bool write_pending(struct keylog *l)
     return is_good;
 }
 
-/* Have what was written made durable while the writer goes on. */
+/* Start an fsync of what was written; the writer continues meanwhile. */
 static void begin_sync(struct keylog *l)
 {
     l->synced_ms = clock_mono_ms();
@@ -182,7 +182,10 @@ static int64_t idle_ms(struct keylog *l)
     return left > 0 ? left : -1;
 }
 
-/* Rotate, as somebody waits for it. Under the mutex, which is given up meanwhile. */
+/*
+ * Rotate, and return the result to the waiting caller. Under the mutex, which is released
+ * meanwhile.
+ */
 static void answer_rotation(struct keylog *l)
 {
     int error;
@@ -195,7 +198,7 @@ static void answer_rotation(struct keylog *l)
     pthread_mutex_lock(&l->mutex);
 }
 
-/* Does somebody wait for the disk? */
+/* Does a caller wait for the disk? */
 static bool is_awaited(const struct keylog *l, uint32_t sync, uint64_t mark_ticket)
 {
     uint64_t done = keylog_get(&l->done);
@@ -265,7 +268,7 @@ static void keylog_write(void *arg)
     logfile_close(&l->out);
 }
 
-/* Calls fsync while the writer goes on, which closes the file only when this is done. */
+/* Calls fsync while the writer continues. The writer closes the file only when this is done. */
 static void keylog_sync(void *arg)
 {
     struct keylog *l = arg;

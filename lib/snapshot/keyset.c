@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A set of keys: see keyset.h. Each sets six bits, where bloom.h says.
+ * A set of keys: see keyset.h. Each key sets six bits, at the positions given by bloom.h.
  */
 #include "lib/snapshot/keyset.h"
 

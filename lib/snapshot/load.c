@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loading a file into an engine: see load.h. Each thread has blocks of its own; their items are
+ * Loading a file into an engine: see load.h. Each thread loads different blocks; the items are
  * stored in batches whose cache misses overlap.
  */
 #include "lib/snapshot/load.h"
@@ -39,7 +39,7 @@ static void count(_Atomic uint64_t *word, uint64_t n)
     atomic_fetch_add_explicit(word, n, memory_order_relaxed);
 }
 
-/* Workers are not there yet: resize indexes in their place. Context: outside a section. */
+/* There are no workers yet: resize indexes for them. Context: outside a section. */
 static void keep_up(void *arg, msec_t now)
 {
     struct load *load = arg;
@@ -76,8 +76,8 @@ static void on_block(void *arg, const struct snap_block *b)
 }
 
 /*
- * What the file says of flushes: one that has come since, or is to come; the earliest counts.
- * Beside requests those may have asked for another one.
+ * A flush of the file that has come due since, or is pending; the earliest counts. When loading
+ * beside requests, these may have scheduled another one.
  */
 static void flush(struct load *load, int64_t at_unix_ms)
 {
@@ -184,9 +184,9 @@ static bool start(struct loader *l, struct load *load, struct scan *scan)
 }
 
 /*
- * Times are counted from now by the wall clock, but from the latest one that file and logs know
- * if the clock says less: it was wrong then or is now, and nothing is to live longer than was
- * left of it.
+ * Remaining lifetimes are counted from the present by the wall clock. If the clock is behind
+ * the latest time in file and logs, they are counted from that time: the clock was wrong then
+ * or is wrong now, and no item may live longer than was left of its lifetime.
  */
 static void set_clock(struct load *load)
 {
@@ -284,7 +284,10 @@ static enum load_end load_all(struct load *load)
 
 /* ---- logs -------------------------------------------------------------------------------- */
 
-/* A log has no END: it is whole where a block would begin, or a value would go on. */
+/*
+ * A log has no END: it is complete if it ends where a block would begin, or a value would
+ * continue.
+ */
 static bool is_end_of_log(struct load_file *f, const struct snap_fault *fault)
 {
     char byte;
@@ -343,8 +346,8 @@ static enum load_end load_logs(struct load *load)
 }
 
 /*
- * What the logs say of what was loaded, also if that is only what stood before some damage.
- * Unless all of it was read nothing stays: older states would.
+ * Apply the logs to what was loaded, even if that is only the part before some damage. Unless
+ * all logs are read, no item stays: it might be an older state.
  */
 static enum load_end load_later(struct load *load, enum load_end end)
 {

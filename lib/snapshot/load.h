@@ -29,7 +29,7 @@ enum load_end {
     LOAD_DONE,
     LOAD_BAD,       /* load.fault; what was loaded before it is there */
     LOAD_STOPPED,   /* as is_to_stop has asked */
-    LOAD_FLUSHED,   /* beside requests: everything was flushed meanwhile; nothing is there */
+    LOAD_FLUSHED,   /* beside requests: everything was flushed meanwhile; nothing was loaded */
     LOAD_NO_MEMORY, /* no memory for the work itself */
 };
 
@@ -43,7 +43,7 @@ struct load {
     bool is_beside;         /* requests run meanwhile: set by load_beside() */
     struct guard guard;     /* if is_beside; .turned: not loaded as they went meanwhile */
     const struct keychain *chain; /* [borrowed] its logs; not beside requests; NULL: none */
-    int64_t unix_floor_ms;        /* it was this late already, as the logs say */
+    int64_t unix_floor_ms;        /* latest time in the logs: the present is at least that */
     /* [atomic] progress, for other threads */
     _Atomic uint64_t bytes; /* of the file, done */
     struct apply_counts counts;
@@ -60,25 +60,25 @@ struct load {
 };
 
 /*
- * What follows is loaded beside requests. It is called before the first of them: what is
- * deleted from then on is noted, and cas values are drawn that are higher than any in the file.
- * False: no memory, or there is another such load. Else load_run() is due. Context: any thread,
- * outside a section.
+ * Load beside requests. To be called before the first request: from then on deleted keys are
+ * noted, and drawn cas values are higher than any in the file. Returns false without memory, or
+ * if another such load runs. Else load_run() must follow. Context: any thread, outside a
+ * section.
  */
 bool load_beside(struct load *l);
 
 /*
- * Load. A flush that the file says was to come comes, or has come. Context: a registered
- * thread, outside a section; unless load_beside() was called, no other thread writes to the
- * engine.
+ * Load. A pending flush in the file is scheduled, or carried out if it is due. Context: a
+ * registered thread, outside a section; unless load_beside() was called, no other thread writes
+ * to the engine.
  */
 enum load_end load_run(struct load *l);
 
 /*
- * After it: if a flush that the file, or a log, says was to come has come since, or is to come,
- * have that happen once more, so that a log that has begun since has it too: whatever is stored
- * from now on is not to be taken for older. False: there is no memory for it, and that log
- * lacks it. Context: as above.
+ * After the load: if the file or a log had a pending flush, flush once more, so that a log that
+ * has begun since has the flush too. Otherwise items stored from now on would be taken for
+ * older ones. Returns false if there is no memory for it, and that log lacks the flush.
+ * Context: as above.
  */
 bool load_flush_again(const struct load *l);
 

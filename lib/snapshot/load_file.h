@@ -24,9 +24,8 @@ struct load_file {
 };
 
 /*
- * Open a file and read its header: how many items it has tells how large indexes should be.
- * False: f->fault; it is SNAP_FAULT_READ with ENOENT if there is no such file. Context:
- * before start.
+ * Open a file and read its header, whose number of items determines the size of indexes. False:
+ * f->fault; it is SNAP_FAULT_READ with ENOENT if there is no such file. Context: before start.
  */
 bool load_open(struct load_file *f, const char *path);
 

@@ -78,7 +78,10 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
     if (!newfile_flush(&f->file) || !newfile_name(&f->file)) {
         error = f->file.error;
         logfile_close(f);
-        /* If it has its name: the log that goes on may be cut only while it is the last. */
+        /*
+         * In case it has its name: the previous log may have a torn end only while it is the
+         * last.
+         */
         (void)newfile_remove(io, dir, f->name);
         return error;
     }

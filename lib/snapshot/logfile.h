@@ -22,7 +22,7 @@
 struct logfile_block {
     struct snap_block b;
     char *bytes;  /* of LOGFILE_ROOM_BYTES */
-    bool is_more; /* the next block goes on with the same value: it must follow in the file */
+    bool is_more; /* the next block continues the same value: it must follow in the file */
 };
 
 struct logfile {
@@ -33,7 +33,7 @@ struct logfile {
     bool is_buffered;     /* by the system, as it has to be */
     uint64_t synced;      /* bytes that are durable: whole blocks */
     uint64_t syncing;     /* bytes that will be, when this is done: */
-    struct handoff *sync; /* [borrowed] NULL: nothing goes on */
+    struct handoff *sync; /* [borrowed] NULL: no fsync is in progress */
     uint64_t counted;     /* bytes that the owner has counted */
 };
 

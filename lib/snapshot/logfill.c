@@ -154,7 +154,7 @@ static void on_key(void *arg, const char *key, size_t key_len)
     uint64_t generation = atomic_load_explicit(&f->generation, memory_order_acquire);
     uint64_t *seen = &f->lately[hash % LATELY];
 
-    /* Looked at for each key: the record of a change that follows a rotation comes after it. */
+    /* Checked for each key: after a rotation a key must be put again. */
     if (MF_UNLIKELY(generation != f->lately_of)) {
         forget_lately(f, generation);
     }

@@ -50,10 +50,10 @@ struct logfill {
     struct ship ship;
     struct shipping shipping;
     struct snap_encoder filler;
-    uint64_t *lately;    /* keys that were put lately, by hash */
+    uint64_t *lately;    /* keys that were put recently, by hash */
     uint64_t lately_of;  /* the generation that they belong to */
-    uint64_t handed;     /* bytes of the blocks that are on their way or gone */
-    int64_t unix_ms;     /* when the pass that goes on began */
+    uint64_t handed;     /* bytes of the blocks that were handed over */
+    int64_t unix_ms;     /* when the current pass began */
     uint64_t expired;    /* stream_expired() when it began */
     msec_t due_gone;     /* stream_due_gone() at that time, if a DUE block is to be put */
     int64_t due_put_ms;  /* by the monotonic clock: when the last DUE block was put */
@@ -100,12 +100,12 @@ void logfill_end(struct logfill *f);
 enum stream_state logfill_keys(struct logfill *f);
 enum stream_state logfill_states(struct logfill *f);
 
-/* The block that is begun goes on its way, if anything is in it. */
+/* Hand over the current block, unless it is empty. */
 void logfill_send(struct logfill *f);
 
 /*
- * After a pass that was STREAM_IDLE: if items have expired since it was last said, put that
- * what is due is gone. Unless in_haste, not before LOGFILL_DUE_MS are over.
+ * After a pass that was STREAM_IDLE: if items have expired since the last DUE block, put
+ * another. Unless in_haste, not before LOGFILL_DUE_MS are over.
  */
 void logfill_put_due(struct logfill *f, bool in_haste);
 
@@ -132,8 +132,8 @@ void logfill_took(struct logfill *f);
 void logfill_rotate(struct logfill *f, uint64_t chain);
 
 /*
- * What the log belongs to has its name: a base whose deadlines were written with this offset
- * (save.h, load.h); LOGFILL_OFFSET_UNKNOWN: nobody knows. Context: any thread.
+ * The base of the log has got its name. Its deadlines were written with this offset (save.h,
+ * load.h); LOGFILL_OFFSET_UNKNOWN: it is not known. Context: any thread.
  */
 #define LOGFILL_OFFSET_UNKNOWN INT64_MAX
 void logfill_base(struct logfill *f, int64_t offset_ms);
@@ -157,7 +157,7 @@ static inline bool logfill_is_full(const struct logfill *f)
     return logfill_put(f) - logfill_taken(f) >= LOGFILL_BLOCKS - 1;
 }
 
-/* Bytes that were read from the rings and not taken yet. */
+/* Bytes that were read from the rings and not taken by the writer. */
 uint64_t logfill_waiting(const struct logfill *f);
 
 #endif

@@ -39,7 +39,10 @@ bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir
         newfile_end(f);
         return false;
     }
-    /* Not through a link that somebody has put there; and nobody else reads what is in it. */
+    /*
+     * Do not follow a link that another user may have put there; and no other user may read the
+     * file.
+     */
     f->fd = io->open_at(f->dir, f->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                         0600);
     if (f->fd < 0) {
@@ -188,7 +191,7 @@ int newfile_remove(const struct io_calls *io, const char *dir, const char *name)
     if (fd < 0) {
         return errno;
     }
-    /* That it is not there may be the work of one whose fsync has failed. */
+    /* It may be missing because of an earlier removal whose fsync has failed. */
     if ((io->unlink_at(fd, name) != 0 && errno != ENOENT) || io->fsync(fd) != 0) {
         error = errno;
     }

@@ -31,7 +31,7 @@ struct newfile {
     bool is_direct;  /* past the memory of the system */
     uint64_t bytes;  /* written */
     uint64_t synced; /* of them, handed to the disk */
-    int error;       /* errno of what failed first; 0: nothing yet */
+    int error;       /* errno of the first failure; 0: none */
 };
 
 /*
@@ -42,9 +42,8 @@ bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir
                    const char *name);
 
 /*
- * From now on, have writes of aligned bytes go to the disk past the memory of the system, if
- * that can be: for a long file that nobody is about to read. And back; so it is, too, when
- * something was written that is not aligned.
+ * Write aligned bytes past the page cache from now on, if possible: for a long file that is not
+ * about to be read. The second function ends that; a write that is not aligned does too.
  */
 void newfile_go_direct(struct newfile *f);
 void newfile_go_buffered(struct newfile *f);
@@ -59,7 +58,9 @@ bool newfile_write(struct newfile *f, const void *bytes, size_t n);
 bool newfile_flush(struct newfile *f);
 bool newfile_sync(struct newfile *f);
 
-/* Somebody else did the fsync, with this errno or 0. False: f->error, likewise. */
+/*
+ * Another thread did the fsync, with this errno or 0. Returns false and sets f->error likewise.
+ */
 bool newfile_flushed(struct newfile *f, int error);
 
 /*

@@ -11,7 +11,7 @@
 
 #include "lib/base/clock.h"
 
-/* The part that was written at one rate. Zeroed: nothing was written yet. */
+/* The part that was written at one rate. Zeroed: nothing was written. */
 struct rate {
     uint64_t per_second; /* bytes; 0: no limit */
     usec_t since_us;     /* clock_mono_us() at its beginning */

@@ -145,7 +145,7 @@ static enum save_end write_file(struct saver *s)
     return end;
 }
 
-/* The file is whole: have it replace the old one. */
+/* The file is complete: replace the old one. */
 static enum save_end commit(struct saver *s)
 {
     const struct save *save = s->save;

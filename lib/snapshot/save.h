@@ -38,16 +38,17 @@ struct save {
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *name;    /* [borrowed] */
     struct behind *behind;     /* [borrowed] writes the file; NULL: the caller's thread does */
-    bool is_direct;            /* past the memory of the system: nobody is about to read it */
+    bool is_direct;            /* past the page cache: the file is not about to be read */
     bool is_packed;            /* needs pack_is_there() */
     uint32_t flags;            /* of the file's header, as these two: see keylog.h */
     uint64_t chain, log;
     _Atomic uint64_t rate_max; /* bytes a second; 0: no limit. May change meanwhile. */
     /*
-     * What the caller knows of flushes that the engine does not; each may be NULL. is_void
-     * is asked between blocks: is the work void? The other two are called around the moment
-     * in which the file gets its name; if before_naming returns false, it does not, and
-     * after_naming is not called. is_named: durably; if not, it may have it or not.
+     * Callbacks about flushes that the engine does not know of; each may be NULL. is_void is
+     * called between blocks: is the save void? The other two are called just before and after
+     * the file gets its name. If before_naming returns false, it does not get it, and
+     * after_naming is not called. is_named: it has the name durably; if not, it may have it or
+     * not.
      */
     bool (*is_void)(void *arg);
     bool (*before_naming)(void *arg);
@@ -69,7 +70,7 @@ struct save {
 /* Save. Context: a registered thread of its own, outside a section. */
 enum save_end save_run(struct save *s);
 
-/* Have it end soon; a save that is not running yet ends at once. Context: any thread. */
+/* End the save soon; a save that is not running yet ends at once. Context: any thread. */
 static inline void save_stop(struct save *s)
 {
     atomic_store_explicit(&s->is_to_stop, true, memory_order_relaxed);

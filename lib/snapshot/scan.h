@@ -15,8 +15,9 @@
 #include "lib/snapshot/decode.h"
 
 /*
- * Who takes the items. Spans are borrowed during the call; a block whose items or parts are
- * given out was whole. Each returns false to end the scan; scan->fault says nothing then.
+ * The receiver of the items. Spans are borrowed during the call. A block was checked completely
+ * before its items or parts are passed. Each callback returns false to end the scan;
+ * scan->fault is not set then.
  */
 struct scan_sink {
     void *arg; /* [borrowed] */
@@ -32,11 +33,11 @@ struct scan_sink {
     void (*value_cut)(void *arg);
     /* May be NULL. Items that come before or after it were there when it was noted. */
     bool (*flush)(void *arg, int64_t at_unix_ms);
-    /* May be NULL: what came before and has this prefix is gone. */
+    /* May be NULL: earlier items with this prefix are gone. */
     bool (*prefix)(void *arg, struct span prefix);
-    /* May be NULL: all with a deadline up to this instant is gone. */
+    /* May be NULL: all items with a deadline up to this instant are gone. */
     void (*due)(void *arg, int64_t due_unix_ms);
-    /* A block is done with; may be NULL. */
+    /* A block is done; may be NULL. */
     void (*block)(void *arg, const struct snap_block *b);
 };
 
@@ -61,10 +62,10 @@ enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, stru
                           const struct scan_sink *sink, struct snap_fault *fault);
 void scan_value_drop(struct scan_value *v, const struct scan_sink *sink);
 
-/* The rest of the value does not come, as after a block that says so. */
+/* The value stays incomplete, for example after a block that says so. */
 void scan_value_cut(struct scan_value *v, const struct scan_sink *sink);
 
-/* While a value is under way: may the block go on with it? Else it is not to be opened. */
+/* While a value is incomplete: may the block continue it? Otherwise it must not be opened. */
 static inline bool scan_value_goes_on(const struct scan_value *v, const struct snap_block *b)
 {
     return !v->is_open || (b->kind == SNAP_VALUE && b->items == 0);

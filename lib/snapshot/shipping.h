@@ -18,7 +18,7 @@ struct shipping {
     /* [borrowed] of a sink that rests after a flush; NULL: it has no need to */
     struct ship *ship;
     bool (*rest)(void *arg); /* as that of struct ship_ops */
-    void (*put)(void *arg);  /* something was put into a block; NULL: nobody asks */
+    void (*put)(void *arg);  /* something was put into a block; NULL: no callback */
     void *arg;               /* [borrowed] of both */
     /* its own */
     uint32_t now_s;   /* when the block was begun */

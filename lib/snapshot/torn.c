@@ -25,7 +25,7 @@ static const char magic[4] = {'M', 'f', 'B', 'K'};
 struct torn_search {
     struct snap_reader reader;  /* where the fault is */
     struct snap_opener *opener; /* [borrowed] */
-    uint64_t seen;              /* bytes that were looked at */
+    uint64_t seen;              /* bytes that were searched */
     uint64_t vain;              /* bytes read without finding a good block */
     uint64_t synced;            /* the file was durable up to here */
     bool is_doubtful;
