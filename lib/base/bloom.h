@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bloom filters whose bits of one key are in one cache line: where a hash of 64 bits goes. The
- * high bits of the hash choose the line, and nine bits each of its product with an odd number
- * the bits in it. The words, and how they are set and read, belong to the caller.
+ * Bloom filters with all bits of a key in one cache line. These functions compute the positions
+ * of the bits from a 64-bit hash. The high bits of the hash choose the line. Nine bits at a
+ * time of the hash times an odd number choose the bits in it. The caller owns the words, and
+ * sets and reads them.
  *
  *     words += bloom_line(hash, line_log);
  *     for (i = 0, at = bloom_first(hash); i < BITS; i++, at = bloom_next(at)) {

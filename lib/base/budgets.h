@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Budgets: BUDGET_loop_units and the others of budgets.def, and what costs how much of them
- * beside what that file says.
+ * Budgets: BUDGET_loop_units and the others of budgets.def, and the costs of steps that
+ * budgets.def does not list.
  */
 #ifndef MAYFLY_LIB_BASE_BUDGETS_H
 #define MAYFLY_LIB_BASE_BUDGETS_H
@@ -14,7 +14,7 @@ enum {
 /* Bytes that are read or sent and make a unit. */
 #define COST_UNIT_BYTES 4096u
 
-/* Units of an event of a connection, beside what is done for it: two system calls. */
+/* Units of an event of a connection, in addition to its work: two system calls. */
 #define COST_EVENT_UNITS 4u
 
 /* Units of a datagram of a reply, as it takes about as long as two requests. */
@@ -23,7 +23,7 @@ enum {
 /* Of the index, where buckets are moved as it changes its size, for each BUDGET_home_work. */
 #define COST_HOME_BUCKETS 32
 
-/* Steps, of what takes little beside a slice, between two looks at its clock. */
+/* Number of small steps in a slice between two readings of the clock. */
 #define STEPS_A_LOOK 16u
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a failed check does: it prints one line on standard error and aborts. The line is
- * written by one write() from a buffer on the stack, because neither heap nor stdio can be
- * trusted then. Standard error may be a pipe that nobody reads; the process aborts all the
- * same.
+ * Reports a failed check: prints one line on standard error and aborts. The line is written by
+ * one write() from a buffer on the stack, because neither heap nor stdio can be trusted then.
+ * If standard error is a pipe that is full, the line is dropped and the process still aborts.
  */
 #include "lib/base/check.h"
 

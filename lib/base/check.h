@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/base: what every other folder builds on, and what knows nothing of items.
+ * lib/base: basic services for all other folders. Nothing here knows about items.
  *
  *     check, context, err      assertions, the contexts they check, results of functions
  *     span, buf, num           bytes, growing buffers, decimal numbers
@@ -9,15 +9,15 @@
  *     lock, rcu, grace         the lock of a shard, read-side sections, grace periods
  *     mpsc, reclaim            a queue of many producers, the reclaimer's thread
  *
- * The folder includes no other folder of the project. The tables (*.def) are here because
- * counters, errors and outcomes are the words that lib/, proto/ and daemon/ share.
+ * The folder includes no other folder of the project. The tables (*.def) are here because lib/,
+ * proto/ and daemon/ share counters, errors and outcomes.
  *
  * This header has the assertions and the attributes of functions. must() stays in release
- * builds: it is for cheap checks of structure whose failure would corrupt data. debug_must() is
- * for hot paths and expensive walks, and is compiled in only by --enable-debug. Neither checks
- * what a client sent or what the system may return. A bound of a copy, an index or a length
- * that depends on input is never a debug_must(): it is a branch that refuses the input, and
- * where an earlier branch has refused it, a must().
+ * builds. It is for cheap checks of invariants whose failure would corrupt data. debug_must()
+ * is for hot paths and expensive walks, and is compiled in only by --enable-debug. Neither may
+ * check what a client sent or what the system returned. A copy size, an index or a length that
+ * depends on input is checked by a branch that rejects the input, never by a debug_must().
+ * Where an earlier branch has rejected bad input already, a must() may repeat the check.
  */
 #ifndef MAYFLY_LIB_BASE_CHECK_H
 #define MAYFLY_LIB_BASE_CHECK_H

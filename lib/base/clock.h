@@ -57,9 +57,7 @@ msec_t clock_now(const struct clock *c);
 /* The wall clock in Unix milliseconds; tests move it likewise. Context: any thread. */
 int64_t clock_unix_ms(const struct clock *c);
 
-/*
- * t + ms, but no more than MSEC_NEVER and no less than INT64_MIN: anybody may have chosen t.
- */
+/* t + ms, limited to INT64_MIN and MSEC_NEVER: a client may have chosen t. */
 static inline int64_t clock_add_ms(int64_t t, int64_t ms)
 {
     int64_t sum;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Conditions of the system's mutexes by the monotonic clock: whoever sets the wall clock makes
- * nobody wait longer or less.
+ * Condition variables that time out by the monotonic clock, so that setting the wall clock
+ * changes no timeout.
  */
 #ifndef MAYFLY_LIB_BASE_COND_H
 #define MAYFLY_LIB_BASE_COND_H
@@ -25,7 +25,7 @@ static inline void cond_init(pthread_cond_t *c)
     pthread_condattr_destroy(&by_monotonic);
 }
 
-/* The instant after so many milliseconds from now. Context: any thread. */
+/* The monotonic time `ms` milliseconds from now. Context: any thread. */
 static inline struct timespec cond_after(int64_t ms)
 {
     struct timespec at;

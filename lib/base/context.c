@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What each thread has said it is: see context.h.
+ * The declared context of each thread: see context.h.
  */
 #include "lib/base/context.h"
 

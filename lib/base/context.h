@@ -5,8 +5,8 @@
  * compiled in only by --enable-debug. For example, a function whose comment says "Context:
  * worker" begins with must_be_worker().
  *
- * Each thread of the daemon says once what it is. A thread that has not, as in unit tests, may
- * pass for any of them.
+ * Each thread of the daemon declares its kind once. A thread without a declared kind, as in
+ * unit tests, passes all of these checks.
  */
 #ifndef MAYFLY_LIB_BASE_CONTEXT_H
 #define MAYFLY_LIB_BASE_CONTEXT_H
@@ -17,7 +17,7 @@
 #include "lib/base/rcu.h"
 
 enum thread_role {
-    THREAD_UNKNOWN, /* the thread has not said: it may have any role */
+    THREAD_UNKNOWN, /* the thread has not declared its kind: it may have any role */
     THREAD_MAIN,
     THREAD_WORKER,
     THREAD_RECLAIMER,
@@ -35,14 +35,14 @@ struct thread_context {
 };
 
 /*
- * Say what the calling thread is, until the next call. self and is_home may be NULL: then the
- * thread passes for every worker, and is at home in every shard. Context: any thread.
+ * Declare what the calling thread is, until the next call. self and is_home may be NULL: then
+ * the thread counts as every worker, and as at home in every shard. Context: any thread.
  */
 void context_set_thread(enum thread_role role, const void *self, context_home_fn is_home);
 
 /*
- * What the calling thread has said it is. One that prepares something for a thread which is not
- * there yet says for that time that it is that one. Context: any thread.
+ * What the calling thread has declared. A thread that prepares something for one that does not
+ * run yet declares meanwhile that it is that one. Context: any thread.
  */
 struct thread_context context_get(void);
 void context_put(struct thread_context context);

@@ -96,9 +96,9 @@ static inline void ctr_max(struct counters *c, enum counter id, uint64_t value)
 void counters_sum(uint64_t sum[CTR_COUNT], const struct counters *one);
 
 /*
- * Once a sum has all words of one shard or of several, make of it what is not counted as it is
- * shown: items overwritten are those stored that are neither there nor gone otherwise, so that
- * a set counts nothing for them. Context: any thread.
+ * Once a sum has all words of one shard or of several, compute the derived counters:
+ * overwritten items are the stored ones that are neither present nor removed otherwise, so that
+ * a set need not count them. Context: any thread.
  */
 void counters_derive(uint64_t sum[CTR_COUNT]);
 

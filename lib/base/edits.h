@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How near two names are, for "did you mean". */
+/* Edit distance of two names, for "did you mean". */
 #ifndef MAYFLY_LIB_BASE_EDITS_H
 #define MAYFLY_LIB_BASE_EDITS_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of the engine, generated from engine_options.def. Whoever starts an engine owns
- * them; the engine keeps a pointer, so a change of a LIVE one takes effect at once.
+ * The options of the engine, generated from engine_options.def. The caller that starts an
+ * engine owns them. The engine keeps a pointer, so a change of a LIVE option takes effect at
+ * once.
  */
 #ifndef MAYFLY_LIB_BASE_ENGINE_OPTIONS_H
 #define MAYFLY_LIB_BASE_ENGINE_OPTIONS_H

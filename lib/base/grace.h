@@ -17,7 +17,7 @@
 enum grace_need {
     GRACE_IDLE,  /* nothing waits */
     GRACE_SOON,  /* something waits: a few milliseconds are fine */
-    GRACE_HURRY, /* a thread cannot go on without one */
+    GRACE_HURRY, /* a thread waits for one */
 };
 
 struct grace {

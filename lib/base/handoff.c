@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work from one side to another: see handoff.h. Both sides wait for the same condition: there
- * are two at most.
+ * Hand-off between two threads: see handoff.h. Both sides wait on the same condition variable:
+ * there are at most two waiters.
  */
 #include "lib/base/handoff.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work from one side to another, which may wait for each other. The owner has N slots of
- * whatever is handed over; this counts whose they are. The producer fills the next slot and
- * gives it. The consumer works on the oldest one that was given, and is done with it: then the
- * slot is the producer's again, with an error if the work has failed.
+ * Hand-off of work from a producer to a consumer, each of which may wait for the other. The
+ * owner has N slots for the work. This struct counts which slots belong to which side. The
+ * producer fills the next slot and gives it. The consumer takes the oldest given slot, does the
+ * work, and returns the slot to the producer, with an error if the work failed.
  *
  *     producer                                     consumer
  *     fill slot[handoff_next(h)]                   while ((i = handoff_take(h)) >= 0) {
@@ -11,7 +11,7 @@
  *     error = handoff_wait(h, N - 1, HANDOFF_EVER) }
  *
  * A side is one thread at a time; handoff_close() and the inline functions are for any. A side
- * that also waits for other things waits elsewhere, and is woken by `tell`.
+ * that also waits for other events does so on a condition of its own, and is woken by `tell`.
  */
 #ifndef MAYFLY_LIB_BASE_HANDOFF_H
 #define MAYFLY_LIB_BASE_HANDOFF_H
@@ -29,8 +29,9 @@ struct handoff {
     void *arg;               /* [borrowed] */
     pthread_mutex_t mutex;   /* a leaf; the rest is written under it */
     pthread_cond_t changed;
-    _Atomic uint64_t given, done; /* [atomic] slots so far; done <= given <= done + slots */
-    int error;                    /* the first of handoff_done() that was not told yet */
+    _Atomic uint64_t given, done; /* [atomic] number of slots; done <= given <= done + slots */
+    int error;                    /* the first error of handoff_done() that was not returned
+                                     yet */
     int broken;                   /* of handoff_close() */
     bool is_closed;
 };
@@ -43,7 +44,9 @@ struct handoff {
 void handoff_init(struct handoff *h, unsigned slots, void (*tell)(void *arg), void *arg);
 void handoff_fini(struct handoff *h);
 
-/* Slots given so far, and those of them that are the producer's again. Context: any thread. */
+/*
+ * Number of slots given until now, and of slots returned to the producer. Context: any thread.
+ */
 static inline uint64_t handoff_given(const struct handoff *h)
 {
     return atomic_load_explicit(&h->given, memory_order_acquire);
@@ -71,8 +74,8 @@ bool handoff_give(struct handoff *h);
 
 /*
  * Wait until at most `most` slots are not done, for `ms` at most. Returns 0, the first error of
- * handoff_done(), ETIMEDOUT, or at once the error it was closed with. With most 0 an error of
- * handoff_done() is told for the last time. Context: also outside a section.
+ * handoff_done(), ETIMEDOUT, or at once the error it was closed with. With `most` 0 an error of
+ * handoff_done() is returned for the last time. Context: also outside a section.
  */
 int handoff_wait(struct handoff *h, unsigned most, int64_t ms);
 
@@ -87,9 +90,9 @@ int handoff_take(struct handoff *h);
 void handoff_done(struct handoff *h, int error);
 
 /*
- * No more is given. error 0: what was given is taken yet. Else an errno, which either side gets
- * from now on: nothing is taken any more, and nobody waits. The first error counts. Context:
- * any thread.
+ * Close: no more slots are given. error 0: slots given earlier can still be taken. Otherwise an
+ * errno, which both sides get from now on: nothing can be taken, and waiting ends. The first
+ * error counts. Context: any thread.
  */
 void handoff_close(struct handoff *h, int error);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash of keys: XXH3 with 64 bits and a seed that is drawn at start, so that nobody can
+ * The hash of keys: XXH3 with 64 bits and a seed that is drawn at start, so that clients cannot
  * prepare keys that collide. Bits 52..63 choose the slot of the routing table, 8..51 the bucket
  * of a shard's index, and 0..7 the tag in the bucket.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log-linear histograms: every octave of the numbers is cut into 2^steps_log2 bins of one
- * width, so that what a bin tells of its numbers is at most that part too much, in constant
- * space. The words are the caller's, who knows who may write them; here is which bin a number
- * belongs to, and what the bins say.
+ * Log-linear histograms. Every octave of the numbers is divided into 2^steps_log2 bins of equal
+ * width, so the upper bound of a bin exceeds a number in it by at most that fraction, in
+ * constant space. The caller owns the words and decides which threads write them. These
+ * functions map numbers to bins, and evaluate bins.
  */
 #ifndef MAYFLY_LIB_BASE_HISTOGRAM_H
 #define MAYFLY_LIB_BASE_HISTOGRAM_H

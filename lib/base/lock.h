@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lock of a shard: a word that is taken by one compare-and-swap and released by a plain
- * store, and how many threads sleep. Writers take and release it several times per request, and
- * it is hardly ever contended, so the fast paths are inlined: they are a sixth of the
+ * The lock of a shard: a word taken by one compare-and-swap and released by a plain store, and
+ * the number of sleeping threads. Writers take and release it several times per request, and it
+ * is hardly ever contended. So the fast paths are inlined: they take a sixth of the
  * instructions of a pthread mutex. Not recursive.
  *
- * Releasing takes no atomic exchange, as futex locks commonly do to learn of sleepers: that
- * would wait until everything stored under the lock has reached the cache, which takes long
- * when these lines come from another CPU. Instead whoever goes to sleep makes sure that the
- * holder sees it: first by waiting for longer than a store takes, and if it was not woken after
- * some milliseconds, by the heavy half of a fence (rcu.h).
+ * Release needs no atomic exchange. Futex locks commonly use one to learn of sleepers, but it
+ * waits until everything stored under the lock has reached the cache, which is slow when these
+ * lines come from another CPU. Instead the thread that goes to sleep makes sure that the holder
+ * sees it. First it waits for longer than a store takes. If it is not woken within some
+ * milliseconds, it issues the heavy half of an asymmetric fence (rcu.h).
  */
 #ifndef MAYFLY_LIB_BASE_LOCK_H
 #define MAYFLY_LIB_BASE_LOCK_H

@@ -305,8 +305,8 @@ void mem_leave_out_of_cores(void *p, size_t n)
 }
 
 /*
- * A step of the bound: a part of what is above the limit, within these. What it takes to free
- * so much is what a store may have to wait for.
+ * One step by which the bound falls: this fraction of the excess over the limit, within these
+ * bytes. A store may have to wait until one step's bytes are freed.
  */
 #define STEP_PART 16
 #define STEP_MIN  ((int64_t)1 << 20)

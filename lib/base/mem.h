@@ -36,23 +36,23 @@ void mem_free(void *p);
 void *mem_alloc_aligned(size_t n, size_t align);
 
 /*
- * A zeroed object that has its pages for itself, of which those that are not in use can be
- * given back: mem_discard_zeros(). Context: any thread.
+ * A zeroed object on pages of its own. Those not in use can be released: mem_discard_zeros().
+ * Context: any thread.
  */
 void *mem_alloc_pages(size_t n);
 void mem_free_pages(void *p, size_t n);
 
 /*
- * The calling thread will allocate nothing for long: give back what the allocator keeps for it.
- * What it has allocated stays, and others may free it. Context: any thread.
+ * The calling thread will not allocate for a long time: release what the allocator keeps for
+ * it. What it has allocated stays, and other threads may free it. Context: any thread.
  */
 void mem_rest_thread(void);
 
 enum mem_pages { MEM_PAGES_SMALL, MEM_PAGES_HUGE };
 
 /*
- * Zeroed pages from the system, for big arrays: resident only when touched, given back at once
- * by mem_unmap(). MEM_PAGES_HUGE aligns to 2 MiB and asks for huge pages. NULL when the system
+ * Zeroed pages from the system, for big arrays: resident only when touched, released at once by
+ * mem_unmap(). MEM_PAGES_HUGE aligns to 2 MiB and asks for huge pages. NULL when the system
  * refuses. A system call, so never inside a shard. Context: any thread.
  */
 void *mem_map(size_t n, enum mem_pages pages);
@@ -80,14 +80,14 @@ uint64_t mem_address_space_left(void);
 void mem_discard(void *p, size_t n);
 
 /*
- * Give those whole pages of any memory back that have nothing but zeros: they cost nothing
- * until they are written again. Nobody writes there meanwhile. A system call for each run of
+ * Release whole pages of any memory that have only zeros: they take no memory until they are
+ * written again. No other thread may write there meanwhile. A system call for each run of
  * pages. Context: any thread.
  */
 void mem_discard_zeros(void *p, size_t n);
 
 /*
- * Make the pages of a mapped range resident, which nobody uses yet and which reads as zero. May
+ * Make the pages of a mapped range resident. The range is not in use yet and reads as zero. May
  * take long (a huge page some 100 us), so never inside a shard. Context: any thread.
  */
 void mem_touch(void *p, size_t n);
@@ -194,9 +194,9 @@ static inline int64_t budget_retired(const struct budget *b)
 }
 
 /*
- * Count n bytes of an array whose items are on their way to a smaller one; negative when they
- * have arrived. They are room to come as well, but that may take long: whoever cannot do
- * without room makes some. Context: any thread.
+ * Count n bytes of an array whose items are moving to a smaller one; negative when the move is
+ * complete. These bytes will become free too, but that may take long, so a caller that needs
+ * room now must free some itself. Context: any thread.
  */
 static inline void budget_leave(struct budget *b, int64_t n)
 {
@@ -231,7 +231,7 @@ static inline int64_t budget_left(const struct budget *b)
            atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
 }
 
-/* Bytes left when those that are on their way out are gone. Context: any thread. */
+/* Bytes left when retired and leaving ones have been released. Context: any thread. */
 static inline int64_t budget_left_soon(const struct budget *b)
 {
     return budget_left(b) + budget_retired(b) + budget_leaving(b);

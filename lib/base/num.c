@@ -22,7 +22,7 @@ const char num_pairs[200] = "00010203040506070809"
                             "80818283848586878889"
                             "90919293949596979899";
 
-/* A uint64_t always has room for so many digits. */
+/* A uint64_t holds any number of this many digits. */
 #define DIGITS_SAFE 19u
 
 static inline bool is_digit(char c)

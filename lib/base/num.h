@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers, read and written without locale and errno.
+ * Parsing and formatting of numbers, without locale and errno.
  */
 #ifndef MAYFLY_LIB_BASE_NUM_H
 #define MAYFLY_LIB_BASE_NUM_H
@@ -26,9 +26,10 @@ enum mf_err num_u32(struct span s, uint32_t *out);
 enum mf_err num_i64(struct span s, int64_t *out);
 
 /*
- * Lenient, as memcached reads numbers: white space, a sign, digits, then the end or white
- * space, after which anything may stand. False, with *out unchanged, when it is not that or
- * does not fit; an unsigned number may have a minus only before 0. Context: any thread.
+ * Parse a number as leniently as memcached: white space, a sign, digits, then either the end or
+ * white space followed by anything. Returns false, with *out unchanged, if the text is
+ * different or the number does not fit. An unsigned number may have a minus only before 0.
+ * Context: any thread.
  */
 bool num_lenient_u64(struct span s, uint64_t *out);
 bool num_lenient_u32(struct span s, uint32_t *out);
@@ -92,9 +93,9 @@ static inline char *num_put_short(char *out, uint64_t v)
 }
 
 /*
- * The next of a row of random numbers (splitmix64, S. Vigna); any state will do. Good enough to
- * draw samples, guessable by whoever sees some. Context: any thread; whoever has *state guards
- * it.
+ * The next number of a random sequence (splitmix64, S. Vigna); any state will do. Good enough
+ * to draw samples. An observer of some numbers can predict the others. Context: any thread; the
+ * owner of *state prevents concurrent calls.
  */
 static inline uint64_t num_random(uint64_t *state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Probes for tracers; probes.def lists them. Each is a nop in the code and a note in the
- * program that says where it is and where its arguments are. Context of all: any thread.
+ * Static probes for tracers; probes.def lists them. Each is a nop in the code, and an ELF note
+ * that says where it is and where its arguments are. Context of all: any thread.
  */
 #ifndef MAYFLY_LIB_BASE_PROBES_H
 #define MAYFLY_LIB_BASE_PROBES_H

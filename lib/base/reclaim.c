@@ -37,10 +37,10 @@ _Atomic int rcu_tsan_word;
 #define PACE_US 4000 /* from the end of a period to the next one, unless that is in a hurry */
 
 /*
- * After a burst the thread rests for so many times as long as it took of a CPU, unless a period
- * is in a hurry: it takes a quarter of one at most. While an index is touched the hook asks
- * for a pause as long as the touching took, so it takes half of one then. Where others take
- * the CPUs from it, it is late enough.
+ * After a burst the thread rests for REST_TIMES the CPU time of the burst, unless a grace
+ * period is in a hurry: it uses at most a quarter of a CPU. While an index is being touched the
+ * hook asks for a pause as long as the touching took, so the thread then uses half of a CPU.
+ * Only CPU time counts: other threads that take the CPU from it delay it enough already.
  */
 #define REST_TIMES 3
 
@@ -223,7 +223,7 @@ static void sleep_until_due(struct reclaimer *r)
     }
 }
 
-/* After a burst that took so much of a CPU, with more to do. */
+/* Rest after a burst that took `took` of CPU time, with more to do. */
 static void rest(struct reclaimer *r, usec_t took)
 {
     if (!is_stopping(r) && took > 0) {

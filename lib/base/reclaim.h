@@ -3,9 +3,9 @@
  * The reclaimer thread. It runs grace periods while anything waits for one, releases retired
  * objects after their grace period, and calls a hook for the background work of the shards
  * (releasing large values, sweeping after a flush, trimming free segments), in bursts of at
- * most about 100 us, and rests after each. It has the priority of the other threads: it enters
- * shards, and if others had the CPU first while it is in one, workers would wait for them.
- * It sleeps while there is nothing to do.
+ * most about 100 us, and rests after each. It has the same priority as the other threads: it
+ * enters shards, and if it lost the CPU to others while it is in one, workers would wait for
+ * it. It sleeps while there is nothing to do.
  */
 #ifndef MAYFLY_LIB_BASE_RECLAIM_H
 #define MAYFLY_LIB_BASE_RECLAIM_H

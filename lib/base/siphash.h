@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SipHash-2-4 with a result of 128 bits: a pseudo-random function of a secret key. Without the
- * key nobody can predict the hash of an input or make two inputs collide. So a digest can stand
- * for an input that must not be kept or compared itself, such as a password. It is slower than
- * hash.h, which is for placing items and promises less.
+ * key an attacker can neither predict the hash of an input nor make two inputs collide. So a
+ * digest can replace an input that must not be kept or compared itself, such as a password. It
+ * is slower than hash.h, which is for placing items and promises less.
  */
 #ifndef MAYFLY_LIB_BASE_SIPHASH_H
 #define MAYFLY_LIB_BASE_SIPHASH_H
@@ -28,7 +28,7 @@ struct siphash {
     uint64_t v2;
     uint64_t v3;
     uint64_t tail;     /* bytes that do not fill a word yet, the first one lowest */
-    uint64_t len;      /* bytes fed so far */
+    uint64_t len;      /* number of bytes fed */
     unsigned tail_len; /* bytes in tail, below 8 */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that wait for jobs: see standby.h.
+ * Standby threads: see standby.h.
  */
 #include "lib/base/standby.h"
 

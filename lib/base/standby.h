@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A thread that exists before there is work for it. It sleeps on a condition until a job is
- * handed over, runs it, and sleeps again. So work that begins while the server runs needs no
- * new thread, which -o drop_privileges forbids by then.
+ * A thread that is created before there is work for it. It sleeps on a condition variable until
+ * it is given a job, runs it, and sleeps again. So work that begins while the server runs needs
+ * no new thread, which -o drop_privileges would forbid at that time.
  */
 #ifndef MAYFLY_LIB_BASE_STANDBY_H
 #define MAYFLY_LIB_BASE_STANDBY_H
@@ -20,7 +20,7 @@ struct standby {
     pthread_cond_t changed;
     void (*run)(void *arg); /* the job that waits or runs; NULL: none */
     void *arg;              /* [borrowed] */
-    uint64_t begun, ended;  /* jobs so far */
+    uint64_t begun, ended;  /* number of jobs */
     bool is_stopping;
 };
 

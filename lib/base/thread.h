@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads: made in one way, so that each has a name, takes no signals that are sent to the
- * process, has the priority that suits its work, and is registered with RCU if it reads items.
- * Threads of the daemon are made at its start: under -o drop_privileges none can be made later.
+ * Threads. All are created by this function, so that each has a name, gets no signals sent to
+ * the process, has the priority that suits its work, and is registered with RCU if it reads
+ * items. The daemon creates all threads at its start: under -o drop_privileges none can be
+ * created later.
  */
 #ifndef MAYFLY_LIB_BASE_THREAD_H
 #define MAYFLY_LIB_BASE_THREAD_H
@@ -60,7 +61,7 @@ void thread_join(struct thread *t);
 void thread_discard_stack(const struct thread *t);
 
 /*
- * The CPU time that it has taken so far, in nanoseconds; 0 if that cannot be told. Context: any
+ * The CPU time that the thread has used, in nanoseconds; 0 if it is not known. Context: any
  * thread; t runs and is not being joined.
  */
 uint64_t thread_cpu_ns(const struct thread *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UTF-8, and text in JSON. Context of all: any thread.
+ * UTF-8, and JSON text. Context of all: any thread.
  */
 #ifndef MAYFLY_LIB_BASE_UTF8_H
 #define MAYFLY_LIB_BASE_UTF8_H

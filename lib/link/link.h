@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection to a server: a unix socket or TCP, TLS on top if asked for. Every wait has a
- * time limit, and every answer that is kept a limit of bytes, so that neither a silent server
- * nor one that never ends holds us, or fills memory. A wait can also be ended from outside.
+ * A client connection to a server: a unix socket or TCP, with TLS if requested. Every wait has
+ * a time limit, and every answer that is kept has a size limit, so neither a silent server nor
+ * an endless answer can block the caller or fill memory. Another thread or a signal handler can
+ * also interrupt a wait.
  *
- * mayflyctl asks by it, and a replica follows by it. A library of its own (libmayflylink.a), as
- * it is linked with OpenSSL.
+ * Used by mayflyctl to send commands, and by a replica to follow its primary. It is a library
+ * of its own (libmayflylink.a), because it is linked with OpenSSL.
  *
- * What is read as a line or as link_bytes() stays in one buffer: a span that was returned is
- * good until the next call that reads. Context: any thread, one at a time for each link; none
- * may be inside a read-side section or a shard, as all but the getters wait.
+ * A line or the result of link_bytes() stays in one buffer: a returned span is valid until the
+ * next call that reads. Context: any thread, one at a time for each link, outside read-side
+ * sections and shards, because all functions but the getters wait.
  */
 #ifndef MAYFLY_LIB_LINK_LINK_H
 #define MAYFLY_LIB_LINK_LINK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TLS on a socket that does not block. A build without OpenSSL has link_tls_none.c, where no
- * session begins. Internal to link.c.
+ * TLS on a non-blocking socket. A build without OpenSSL has link_tls_none.c instead, where
+ * starting a session fails. Internal to link.c.
  */
 #ifndef MAYFLY_LIB_LINK_LINK_TLS_H
 #define MAYFLY_LIB_LINK_LINK_TLS_H

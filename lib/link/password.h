@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where the password of link_login() comes from: never from a command line, which others on the
- * host can read. Context: any thread.
+ * Reads the password of link_login(). It never comes from a command line, which other users of
+ * the host can read. Context: any thread.
  */
 #ifndef MAYFLY_LIB_LINK_PASSWORD_H
 #define MAYFLY_LIB_LINK_PASSWORD_H
