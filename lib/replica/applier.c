@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Applying, the replica's side: see applier.h.
+ * Applying the stream, on the replica: see applier.h.
  *
- * A block is applied before it is appended to the backlog, so a replica that follows this
- * one has nothing that this one has not. If the process ends in between, or amid a block,
- * that block is applied again: its items are states.
+ * A block is applied before it is appended to the backlog, so a replica that follows this one
+ * never has changes that this one lacks. If the process ends in between, or in the middle of a
+ * block, the block is applied again. That does no harm, because its items are states.
  */
 #include "lib/replica/applier.h"
 
@@ -56,7 +56,7 @@ static bool is_stopped(void *arg)
     return a->cfg.is_stopped(a->cfg.arg);
 }
 
-/* Of the sink, whose argument is the struct apply. */
+/* The applier of a sink, whose argument is the struct apply. */
 static struct applier *applier_of(void *arg)
 {
     return ((struct apply *)arg)->arg;
@@ -190,7 +190,7 @@ enum applier_result applier_begin_full(struct applier *a)
     return apply_flush(&a->apply) ? APPLIER_OK : APPLIER_NO_MEMORY;
 }
 
-/* snap_read_fn. The end is met once, but looked at twice. */
+/* A snap_read_fn. The end is reached once, but read twice. */
 static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
 {
     struct applier_input *in = arg;
@@ -297,7 +297,7 @@ static ssize_t read_block(void *arg, void *out, size_t n, uint64_t offset)
     return (ssize_t)n;
 }
 
-/* Open and apply the block, whose header and length look right. */
+/* Open and apply a block with a valid header and length. */
 static enum applier_result apply_block(struct applier *a, struct snap_block *b)
 {
     uint64_t offset = applier_offset(a);
@@ -444,7 +444,7 @@ void applier_leave(struct applier *a)
     scan_value_cut(&a->value, &a->sink);
 }
 
-/* ---- beside it --------------------------------------------------------------------------- */
+/* ---- outside the stream ------------------------------------------------------------------ */
 
 void applier_set_scale(struct applier *a, int64_t to_unix_ms)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Applying, the replica's side: what a primary sends, to the engine and to the replica's own
- * backlog, so that others can follow the replica in turn.
+ * Applying the stream, on the replica: what the primary sends is stored in the engine and
+ * appended to the replica's own backlog, so that other replicas can follow this one.
  *
- *     applier_begin_full()     a full sync comes: forget everything
- *     applier_run_full()       read it (fullsync.h)
- *     applier_end_full()       it was whole: continue from its mark
+ *     applier_begin_full()     a full sync begins: drop everything
+ *     applier_run_full()       read and apply it (fullsync.h)
+ *     applier_end_full()       it was complete: continue from its mark
  *     applier_take()           the stream, in pieces of any size
  *     applier_cut()            the link was cut: continue from applier_offset()
- *     applier_leave()          the primary is followed no more
+ *     applier_leave()          stop following the primary
  *
- * Each item keeps its cas, flags, marks and deadline. What does not fit takes the state before
- * it away. Items past their deadline by the clock of this host are stored like others: reads
- * mask them, and the primary may give them a later deadline yet. What is flushed at an
- * instant to come is flushed by this host's clock too, in case that the primary is gone then;
- * the stream has that flush again, at its place.
+ * Each item keeps its cas, flags, marks and deadline. If a new state does not fit, the key's
+ * old item is removed. Items past their deadline by this host's clock are stored like others:
+ * reads mask them, and the primary may still give them a later deadline. A delayed flush is
+ * also carried out by this host's clock, in case the primary is gone by then. The stream has
+ * that flush again, at its place.
  */
 #ifndef MAYFLY_LIB_REPLICA_APPLIER_H
 #define MAYFLY_LIB_REPLICA_APPLIER_H
@@ -37,8 +37,9 @@ struct applier_config {
     struct engine *engine;   /* [borrowed] */
     struct backlog *backlog; /* [borrowed] its own: it is the writer */
     /*
-     * Is the work to end soon? Looked at between blocks; if it is set amid one, the rest of it
-     * is applied without a wait for memory. Context: the thread that applies.
+     * Should the work end soon? Checked between blocks. If it becomes true in the middle of a
+     * block, the rest of the block is applied without waiting for memory. Context: the thread
+     * that applies.
      */
     bool (*is_stopped)(void *arg);
     /* The history is called by this name from here on (a promotion above); may be NULL. */
@@ -58,8 +59,9 @@ enum applier_result {
 const char *applier_result_text(enum applier_result result);
 
 /*
- * Make one that continues where the backlog ends. NULL: no memory. Context: a registered
- * thread; all that does not say otherwise is called by one thread at a time, outside sections.
+ * Make one that continues at the end of the backlog. NULL: no memory. Context: a registered
+ * thread; all other functions are called by one thread at a time, outside sections, unless they
+ * say otherwise.
  */
 struct applier *applier_create(const struct applier_config *cfg);
 
@@ -76,10 +78,10 @@ void applier_destroy(struct applier **a);
 enum applier_result applier_begin_full(struct applier *a);
 
 /*
- * Read what fullsync_run() writes: `read` is asked for strictly consecutive offsets from 0 on,
- * and returns 0 once at the end. APPLIER_OK: it ended where a block would begin. BAD, CUT:
- * *fault says more. What was stored stays until the next applier_begin_full(): it may be older
- * than what others know, so it is neither served nor promoted.
+ * Read and apply what fullsync_run() writes. `read` is called with strictly consecutive offsets
+ * from 0 on, and returns 0 once at the end. APPLIER_OK: it ended where a block would begin.
+ * BAD, CUT: *fault has details. Stored items stay until the next applier_begin_full(). They may
+ * be older than those of other replicas, so they are neither served nor promoted.
  */
 enum applier_result applier_run_full(struct applier *a, snap_read_fn read, void *arg,
                                      struct snap_fault *fault);
@@ -106,8 +108,8 @@ uint64_t applier_offset(const struct applier *a);
 uint64_t applier_mark(const struct applier *a);
 
 /*
- * The link was cut: forget the piece of a block that has come. A value in parts whose first
- * blocks were applied stays under way, to be continued by a partial sync.
+ * The link was cut: drop the part of a block that was received. A value in parts whose first
+ * blocks were applied stays unfinished, to be continued by a partial sync.
  */
 void applier_cut(struct applier *a);
 
@@ -123,7 +125,7 @@ void applier_get_name(struct applier *a, struct backlog_name *name);
  */
 void applier_leave(struct applier *a);
 
-/* ---- beside it --------------------------------------------------------------------------- */
+/* ---- outside the stream ------------------------------------------------------------------ */
 
 /*
  * A time of the stream is one of the engine's clock plus this. 0 at first. May be adjusted at

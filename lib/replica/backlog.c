@@ -2,11 +2,12 @@
 /*
  * The backlog: see backlog.h.
  *
- * The ring consists of atomic words, as those of changes (lib/shard/changes.c): the writer says
- * up to where it will write (`begun`), then stores words with release. A reader loads words
- * with acquire, then `begun`: if it got a word of the next round, it sees that the ring has
- * come around. Blocks begin at any byte, so the first and the last word of an append are merged
- * with what is there; the bytes that a reader may have are stored again as they were.
+ * The ring consists of atomic words, like the rings of changes (lib/shard/changes.c). The
+ * writer stores the end of what it will write (`begun`), then stores words with release. A
+ * reader loads words with acquire, then `begun`: if it got a word of the next round, it sees
+ * that the ring has wrapped. Blocks begin at any byte, so the first and the last word of an
+ * append are merged with the present content: bytes that a reader may have are stored again
+ * unchanged.
  */
 #include "lib/replica/backlog.h"
 
@@ -197,7 +198,7 @@ static void put_run(struct backlog *b, uint64_t index, const char *from, size_t 
     }
 }
 
-/* Put bytes at the end, without telling anybody. */
+/* Put bytes at the end, without waking readers. */
 static void put_bytes(struct backlog *b, const char *from, size_t n)
 {
     uint64_t end = atomic_load_explicit(&b->end, memory_order_relaxed);
@@ -298,10 +299,12 @@ void backlog_get_name(struct backlog *b, struct backlog_name *name)
     pthread_mutex_unlock(&b->mutex);
 }
 
-/* Go on at another offset, with an empty ring. Under the mutex. */
+/* Continue at another offset, with an empty ring. Under the mutex. */
 static void jump(struct backlog *b, uint64_t to)
 {
-    /* In this order, whoever compares the two finds nothing that is valid meanwhile. */
+    /*
+     * This order ensures that a reader which compares the two finds no valid range meanwhile.
+     */
     set(&b->first, UINT64_MAX);
     set(&b->begun, to);
     set(&b->end, to);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/replica: the primary's half of replication, without sockets.
+ * lib/replica: replication without its sockets.
  *
  *     replid       128 random bits that name a history of changes
  *     frame        blocks of the replication stream
  *     backlog      the last bytes of the stream, in a ring
- *     shipper      the thread that turns changes into blocks; readers is a part of it
+ *     shipper      the thread that turns changes into blocks; readers is its table of readers
  *
  * This folder is above lib/snapshot, at the top of lib: it may include all of it.
  *
@@ -15,10 +15,11 @@
  * chained replicas can continue from each other.
  *
  * A history has an id. After a promotion it has a new one, and the previous one is valid up to
- * the offset where it ended. What is before a gap, or before a takeover, cannot be continued.
+ * the offset where it ended. A reader cannot continue from an offset before a gap or a
+ * takeover.
  *
- * The ring waits for nobody. A reader copies bytes out and then checks whether the writer has
- * overwritten them meanwhile; shipper.h makes the writer wait for slow readers.
+ * Writing never waits for readers. A reader copies bytes out and then checks whether the writer
+ * has overwritten them meanwhile; shipper.h makes the writer wait for slow readers.
  */
 #ifndef MAYFLY_LIB_REPLICA_BACKLOG_H
 #define MAYFLY_LIB_REPLICA_BACKLOG_H
@@ -44,7 +45,7 @@ struct backlog_name {
     struct replid id;
     struct replid previous; /* none: replid_is_none() */
     uint64_t previous_end;  /* offsets up to it may be continued under the previous id */
-    uint64_t epoch;         /* promotions so far */
+    uint64_t epoch;         /* number of promotions */
     uint64_t offset;        /* the end of the stream */
 };
 
@@ -54,14 +55,14 @@ struct backlog_name {
  */
 struct backlog *backlog_create(struct budget *budget);
 
-/* Release; takes the address and nulls it; accepts NULL. Context: nobody uses it any more. */
+/* Release; takes the address and nulls it; accepts NULL. Context: no other thread uses it. */
 void backlog_destroy(struct backlog **b);
 
 /*
- * Have a ring of this size, rounded up to whole pages, in place of any other; what was in that
- * one is lost. Without a ring bytes are counted and not kept, so only the very end can be
- * continued. False: no memory, nothing has changed. Context: any thread, while there are no
- * readers and no writer; as the next.
+ * Allocate a ring of this size, rounded up to whole pages, replacing any other; the content of
+ * the old one is lost. Without a ring bytes are counted but not stored, so a reader can
+ * continue only at the very end. Returns false without memory: nothing has changed. Context:
+ * any thread, while there are no readers and no writer; as the next.
  */
 bool backlog_reserve(struct backlog *b, uint64_t bytes);
 void backlog_release(struct backlog *b);
@@ -75,21 +76,22 @@ uint64_t backlog_bytes(const struct backlog *b);
 void backlog_get_name(struct backlog *b, struct backlog_name *name);
 
 /*
- * Go on with this history at name->offset, with an empty ring: at a warm restart, and when a
- * replica begins to follow. If it has no id, nobody
- * continues here: while a full sync comes. Context: the writer, after all readers have gone.
+ * Continue this history at name->offset, with an empty ring: at a warm restart, and when a
+ * replica begins to follow. If it has no id, as during a full sync, no reader can continue
+ * here. Context: the writer, after all readers have been detached.
  */
 void backlog_take_over(struct backlog *b, const struct backlog_name *name);
 
 /*
- * Changes are missing here: no offset up to now can be continued, the end included. The stream
- * goes on one byte later. Context: the writer, as for the rest.
+ * Changes are missing here: no reader can continue from an offset up to now, including the end.
+ * The stream continues one byte later. Context: the writer, as for the rest.
  */
 void backlog_gap(struct backlog *b);
 
 /*
- * The history is called `next` from here on, in the next epoch (a promotion): append an ID
- * block, which is the last under the id so far. Readers and replicas learn of it by that block.
+ * Change the id of the history to `next` and increment the epoch (a promotion): append an ID
+ * block, the last block under the old id. Readers and replicas learn of the change by that
+ * block.
  */
 void backlog_promote(struct backlog *b, const struct replid *next, int64_t unix_ms);
 
@@ -124,15 +126,15 @@ enum backlog_answer {
 const char *backlog_answer_text(enum backlog_answer answer);
 
 /*
- * May a replica that has everything up to an offset of a history continue there? It must be the
- * beginning of a block, whose sum is checked, or the very end. Context: any thread.
+ * May a replica that has everything up to this offset of a history continue there? It must be
+ * the beginning of a block, whose sum is checked, or the very end. Context: any thread.
  */
 enum backlog_answer backlog_may_continue(struct backlog *b, const struct replid *id,
                                          uint64_t offset);
 
 /*
- * Copy out up to n bytes from an offset. Returns how many there are, 0 at the end; -1: they are
- * not in the ring any more, or not yet. Context: any thread.
+ * Copy out up to n bytes from an offset. Returns the number of bytes, 0 at the end; -1 if the
+ * offset is outside the ring. Context: any thread.
  */
 ptrdiff_t backlog_copy(const struct backlog *b, uint64_t offset, void *out, size_t n);
 
@@ -143,15 +145,15 @@ uint64_t backlog_end(const struct backlog *b);
 uint64_t backlog_start(const struct backlog *b);
 
 /*
- * Sleep until the stream goes on after this offset, *stop is set, the backlog is closed, or the
+ * Sleep until there are bytes after this offset, *stop is set, the backlog is closed, or the
  * time is over. stop: see backlog_wake(); may be NULL. Context: any thread, outside a section.
  */
 void backlog_wait(struct backlog *b, uint64_t offset, int64_t ms, const _Atomic bool *stop);
 
-/* Wake all that sleep, so that they look at *stop. Context: any thread. */
+/* Wake all sleeping threads, so that they check *stop. Context: any thread. */
 void backlog_wake(struct backlog *b);
 
-/* Nothing more will come: nobody sleeps any more. Context: any thread. */
+/* The stream has ended: no thread sleeps from now on. Context: any thread. */
 void backlog_close(struct backlog *b);
 bool backlog_is_closed(const struct backlog *b);
 

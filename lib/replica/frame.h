@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of the replication stream. They are those of lib/snapshot/format.h, with two
- * differences. A block's number is its offset in the stream, and in place of the sum of a
- * file's header the seed of its sum is made of the replication id and that offset:
+ * Blocks of the replication stream. They have the format of lib/snapshot/format.h, with two
+ * differences. A block's number is its offset in the stream. The seed of its checksum is
+ * computed from the replication id and that offset, not from a file header:
  *
  *     seed = XXH3-64 of the 16 bytes of the id, seeded with the offset
  *
@@ -10,7 +10,7 @@
  *
  * The stream has ITEMS, VALUE and FLUSH blocks as in a log (SNAP_GONE marks an absent key), and
  *
- *     ID       the history has another name from the end of this block on, as after a
+ *     ID       the history has another id from the end of this block on, as after a
  *              promotion: id:128, epoch:64. A value in parts that is under way is cut.
  */
 #ifndef MAYFLY_LIB_REPLICA_FRAME_H
@@ -57,15 +57,15 @@ bool frame_is_good(const char *block, size_t n, const struct replid *id, uint64_
 size_t frame_put_id(char block[FRAME_ID_LENGTH], const struct replid *next, uint64_t epoch,
                     int64_t unix_ms, const struct replid *id, uint64_t offset);
 
-/* What an opened ID block says. False: it is malformed. */
+/* The content of an opened ID block. Returns false if it is malformed. */
 bool frame_id_of(struct span content, struct replid *next, uint64_t *epoch);
 
 /* ---- reading with lib/snapshot/decode.h -------------------------------------------------- */
 
 /*
- * Prepare to read blocks from this offset on; `read` is given offsets of the stream. Then use
- * frame_reader_next() in place of snap_reader_next(), and snap_block_open() as usual. Set
- * r->is_in_value to go on within a value.
+ * Prepare to read blocks from this offset on; `read` gets offsets of the stream. Then use
+ * frame_reader_next() instead of snap_reader_next(), and snap_block_open() as usual. Set
+ * r->is_in_value to continue within a value.
  */
 void frame_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg, uint64_t offset);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Full sync, the primary's side: see fullsync.h.
+ * Full sync, on the primary: see fullsync.h.
  *
- * The feed calls on_complete() whenever all that was changed before has been shipped. There a
- * mark is asked for, later a reader is attached at it, and then one call more has to come: what
- * was changed before the mark was placed had a record by then. In that call nothing more is
- * shipped, and the second mark is waited for. Meanwhile nobody reads what comes after the first
- * one; if that would hold the shipper up, both are given up, and taken again.
+ * The feed calls on_complete() whenever all earlier changes have been shipped. The first such
+ * call asks for a mark. A later call attaches a reader at the mark. After that one more call
+ * has to come: all changes made before the mark was placed have been shipped by then. In that
+ * call nothing more is shipped, and the second mark is awaited. Meanwhile nothing reads the
+ * stream after the first mark. If that would block the shipper, both marks are released and
+ * taken again.
  */
 #include "lib/replica/fullsync.h"
 
@@ -23,10 +24,10 @@
 /* Number of marks that are taken before the sync is given up. */
 #define MARKS_MAX 100u
 
-/* The interval at which somebody looks how far others are. */
+/* The interval of polls for progress. */
 #define LOOK_NS 1000000L
 
-/* What is going on beside the walk. */
+/* The state of the marks, during and after the walk. */
 enum syncing_state {
     SYNCING_WALK,   /* no mark was asked for */
     SYNCING_ASKED,  /* the first one */
@@ -185,7 +186,7 @@ static bool ask_for_mark(struct syncing *y)
     return true;
 }
 
-/* The first mark may be placed by now. */
+/* Check whether the first mark has been placed. */
 static bool look_for_mark(struct syncing *y)
 {
     struct fullsync *s = y->sync;
@@ -209,7 +210,7 @@ static bool look_for_mark(struct syncing *y)
     }
 }
 
-/* Is the reader that nobody reads by about to hold up the shipper, or dropped? */
+/* Is the idle reader about to block the shipper, or to be dropped? */
 static bool is_in_the_way(const struct syncing *y)
 {
     const struct backlog *b = shipper_backlog(y->sync->shipper);

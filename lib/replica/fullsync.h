@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Full sync, the primary's side: everything there is goes to one replica, as a log of states
- * (lib/snapshot/format.h, SNAP_IS_LOG, without an END), while requests run. Nothing is buffered
- * but one block.
+ * Full sync, on the primary: all items are sent to one replica, as a log of states
+ * (lib/snapshot/format.h, SNAP_IS_LOG, without an END), while requests run. Only one block is
+ * buffered.
  *
- * A feed (lib/engine/feed.h) ships by a walk what there is, and meanwhile what changes. When
- * both are done, a mark M is taken in the backlog, and a reader is attached there at once. What
- * was changed before M was placed is shipped yet, and the feed ends: so the backlog need not
- * hold what is changed during the walk. The states that came last may be newer than the stream
- * after M; S is a second mark, taken after the last of them, by which the stream has caught up.
+ * A feed (lib/engine/feed.h) ships all items by a walk, and meanwhile all changes. When both
+ * are done, a mark M is placed in the backlog, and a reader is attached there at once. Changes
+ * made before M are still shipped by the feed, which then ends. So the backlog need not hold
+ * the changes made during the walk. The last states shipped may be newer than the stream just
+ * after M. A second mark S is placed after the last of them: at S the stream has caught up.
  *
- * Changes that come faster than they can be shipped overrun the rings, and the walk
- * restarts: a FLUSH block notifies the replica. After FULLSYNC_OVERRUNS_MAX of them the
- * sync is LOST, so none goes on for ever. A flush does the same, and is no overrun.
+ * If changes come faster than they can be shipped, they overrun the rings. Then the walk
+ * restarts, and a FLUSH block tells the replica to drop what it has. After
+ * FULLSYNC_OVERRUNS_MAX overruns the sync is LOST, so a sync cannot go on for ever. A flush
+ * restarts the walk too, but does not count as an overrun.
  */
 #ifndef MAYFLY_LIB_REPLICA_FULLSYNC_H
 #define MAYFLY_LIB_REPLICA_FULLSYNC_H
@@ -46,14 +47,14 @@ struct fullsync {
     struct engine *engine;   /* [borrowed] */
     struct shipper *shipper; /* [borrowed] it records, or there is an applier */
     /*
-     * [borrowed] of a replica, whose shipper records nothing: marks are where it has come to;
-     * NULL: this is a primary.
+     * [borrowed] of a replica, whose shipper records nothing: marks are at the offset it has
+     * applied; NULL: this is a primary.
      */
     const struct applier *applier;
     /*
-     * Takes bytes in their order; may block until the client took them. False: it is gone. To
-     * stop a sync whose client takes nothing, have it return false. It is called on the
-     * engine's thread for feeds, outside sections.
+     * Takes bytes in order; may block until the client took them. Returns false if the client
+     * has disconnected. To stop a sync whose client takes nothing, return false too. It is
+     * called on the engine's thread for feeds, outside sections.
      */
     snap_write_fn write;
     void *write_arg;           /* [borrowed] */

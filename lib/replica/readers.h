@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of shipper.h, for its own files: the table of those that read the backlog. Everything is
+ * Private to the files of shipper.h: the table of the readers of the backlog. Everything is
  * under the shipper's mutex unless it says otherwise.
  */
 #ifndef MAYFLY_LIB_REPLICA_READERS_H
@@ -13,14 +13,16 @@
 #include "lib/base/clock.h"
 #include "lib/replica/shipper.h"
 
-/* What the last reader has yet to read is kept for its return, for this long. */
+/*
+ * Time for which the bytes that the last reader has not read are kept, so that it can return.
+ */
 #define READERS_LINGER_US ((usec_t)60000000)
 
 struct shipper_reader {
     struct shipper *shipper; /* [borrowed] NULL: this place is free */
     _Atomic bool is_dropped; /* [atomic] written under the mutex */
     struct shipper_drop drop;
-    uint64_t offset; /* read up to there; its thread also looks at it without the mutex */
+    uint64_t offset; /* end of what was read; its thread also reads it without the mutex */
     uint64_t kept;   /* nothing from there on is overwritten: acknowledged, or read */
     bool acks;
     /* as it was when the shipper began to wait, or this was attached */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines with sums: see sealed_line.h.
+ * Lines with a checksum: see sealed_line.h.
  */
 #include "lib/replica/sealed_line.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines that a primary sends beside its stream. Blocks of the stream have sums of their own; a
- * number in such a line that was damaged on its way would move deadlines, or have a replica
- * serve too early, so each line ends with the XXH32 of what is before, in eight hexadecimal
- * digits.
+ * Lines that a primary sends outside the stream, with a checksum. Blocks of the stream have
+ * their own checksums. A damaged number in a line could change deadlines, or make a replica
+ * serve too early. So each line ends with the XXH32 of its preceding bytes, in eight
+ * hexadecimal digits.
  */
 #ifndef MAYFLY_LIB_REPLICA_SEALED_LINE_H
 #define MAYFLY_LIB_REPLICA_SEALED_LINE_H

@@ -2,9 +2,9 @@
 /*
  * The shipper: see shipper.h.
  *
- * Within a section nobody waits. So before anything is shipped (on_rest()) the thread makes
- * sure that what comes until the next rest may be appended: `granted` is up to where. A reader
- * is attached only where that does not overwrite what it reads first.
+ * The thread must not wait within a section. So before anything is shipped (on_rest()) it makes
+ * sure that everything up to the next rest may be appended: `granted` is the end of that room.
+ * A reader is attached only where this room does not overwrite what it reads first.
  */
 #include "lib/replica/shipper.h"
 
@@ -27,7 +27,7 @@
 #define POLLS    16u
 #define SLEEP_US ((usec_t)10000000)
 
-/* The interval at which it looks at the rings while it waits for a reader, milliseconds. */
+/* The interval at which the rings are polled while it waits for a reader, milliseconds. */
 #define LOOK_MS 1
 
 /*
@@ -60,12 +60,12 @@ struct shipper {
     struct shipping shipping;
     struct snap_encoder filler;
     char *block;
-    int64_t due_gone;       /* before the pass that goes on: see struct shipper_level */
+    int64_t due_gone;       /* before the present pass: see struct shipper_level */
     uint64_t blocks, bytes; /* appended */
     uint64_t bytes_before;  /* of them: before it began to record */
     uint64_t drop_above;    /* parts of a ring: see NEXT_FULL */
     uint64_t told;          /* the end when on_more() was called last */
-    unsigned polls;         /* in vain */
+    unsigned polls;         /* without finding a change */
     bool is_pressed;        /* since it had to wait a reader is half of the backlog behind */
     /* [atomic] */
     _Atomic uint64_t asked; /* tickets handed out */
@@ -84,7 +84,7 @@ struct shipper {
     bool is_overrun;            /* when the thread looked last */
     uint64_t looks, looked;     /* asked: are the rings overrun? */
     uint64_t done, done_offset; /* tickets, and by which offset */
-    uint64_t hurried;           /* up to this ticket somebody must not wait long */
+    uint64_t hurried;           /* tickets up to this one are in a hurry */
     struct shipper_level level;
     struct shipper_info info;
 };
@@ -119,8 +119,8 @@ static void tell_more(struct shipper *s)
 }
 
 /*
- * What must not be overwritten; UINT64_MAX: nothing. Whoever asks for a mark does not wait for
- * a reader that may never return. Under the mutex.
+ * The first offset that must not be overwritten; UINT64_MAX: none. A caller that asks for a
+ * mark does not wait for a reader that may never return. Under the mutex.
  */
 static uint64_t first_kept(struct shipper *s, struct shipper_reader **r)
 {
@@ -129,7 +129,7 @@ static uint64_t first_kept(struct shipper *s, struct shipper_reader **r)
     return *r == NULL && s->done != atomic_load(&s->asked) ? UINT64_MAX : kept;
 }
 
-/* Nobody is waited for if a ring is nearly full. Under the mutex, by the thread. */
+/* A ring is nearly full: stop waiting for this reader. Under the mutex, by the thread. */
 static void give_up(struct shipper *s, struct shipper_reader *r)
 {
     uint64_t next = stream_fullness(&s->stream) + NEXT_FULL;
@@ -144,7 +144,7 @@ static void give_up(struct shipper *s, struct shipper_reader *r)
     }
 }
 
-/* Has it been waited for too long for somebody in a hurry? Under the mutex, by the thread. */
+/* Has it waited for too long while a caller is in a hurry? Under the mutex, by the thread. */
 static bool is_stalled(const struct shipper *s, usec_t since_us)
 {
     return s->done < s->hurried && clock_mono_us() - since_us >= STALL_US;
@@ -156,7 +156,7 @@ static void wait_for_reader(struct shipper *s, const struct shipper_reader *r)
     const struct timespec until = cond_after(r != NULL ? LOOK_MS : LINGER_LOOK_MS);
 
     if (s->looked != s->looks) {
-        /* Whoever is attached next does not wait for the end of this pass. */
+        /* shipper_attach() need not wait for the end of this pass. */
         s->is_overrun = stream_fullness(&s->stream) > STREAM_FULL;
         s->looked = s->looks;
         pthread_cond_broadcast(&s->changed);
@@ -316,7 +316,7 @@ static void doze(struct shipper *s, uint64_t kicks)
     s->polls = is_long ? 0 : s->polls + 1;
 }
 
-/* One round: look at the rings, ship, and sleep. */
+/* One round: poll the rings, ship, and sleep. */
 static void serve(struct shipper *s)
 {
     uint64_t kicks = atomic_load(&s->kicks);
@@ -394,7 +394,7 @@ static void change_role(struct shipper *s)
     pthread_cond_broadcast(&s->changed);
 }
 
-/* Have the rings been overrun since somebody looked? Under the mutex. */
+/* Note whether the rings have been overrun since the last check. Under the mutex. */
 static void look(struct shipper *s)
 {
     uint64_t looks = s->looks;
@@ -440,7 +440,7 @@ static void run_shipper(void *arg)
 static const struct thread_kind shipper_kind = {
     .name = "shipper", .run = run_shipper, .reads = true};
 
-/* Have the thread look at what was asked of it. Under the mutex. */
+/* Make the thread check for requests. Under the mutex. */
 static void kick(struct shipper *s)
 {
     atomic_fetch_add(&s->kicks, 1);
@@ -534,7 +534,9 @@ void shipper_end(struct shipper *s)
 
 /* ---- readers ----------------------------------------------------------------------------- */
 
-/* Have the thread look whether changes were lost while nobody was online. Under the mutex. */
+/*
+ * Make the thread check whether changes were lost while no replica was online. Under the mutex.
+ */
 static void have_rings_looked_at(struct shipper *s)
 {
     uint64_t ticket = ++s->looks;
@@ -721,7 +723,7 @@ bool shipper_level(struct shipper *s, struct shipper_level *level)
     return records;
 }
 
-/* ---- who looks --------------------------------------------------------------------------- */
+/* ---- observers --------------------------------------------------------------------------- */
 
 void shipper_info(struct shipper *s, struct shipper_info *info)
 {

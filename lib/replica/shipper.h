@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The shipper: one thread per server that turns changes into blocks and appends them to the
- * backlog, and the table of those that read it.
+ * backlog, and the table of its readers.
  *
  *     shipper_start()                    with the server; the thread sleeps
  *     shipper_begin()                    record changes from now on
  *     shipper_attach(), _read(), ...     one reader for each online replica
  *     shipper_mark()                     the offset that covers all changes so far
  *
- * While no reader is attached, changes stay in the rings (lib/shard/changes.h), where a key
- * that changes often takes one look-up for all its records; the thread sleeps without a timer.
- * With readers it ships what has changed about once a millisecond.
+ * While no reader is attached, changes stay in the rings (lib/shard/changes.h), and the thread
+ * sleeps without a timer. A key that changes often then costs one lookup for all its records.
+ * With readers the thread ships changes about once a millisecond.
  *
- * A reader is not overrun by the shipper: it waits for the slowest one before it overwrites
- * what that has not read (or acknowledged: shipper_ack()), until a ring of changes is more than
- * three quarters full. Then that reader is dropped. So it does for up to a minute after the
- * last reader was detached, for a link that breaks. If the rings are overrun nevertheless,
- * changes are lost: the backlog has a gap (backlog_gap()), and all readers are dropped.
+ * The shipper does not overrun a reader. Before it overwrites bytes that the slowest reader has
+ * not read (or acknowledged: shipper_ack()), it waits, until a ring of changes is more than
+ * three quarters full. Then that reader is dropped. It also waits for up to a minute after the
+ * last reader was detached, so that a broken link can be restored. If the rings are overrun
+ * nevertheless, changes are lost: the backlog has a gap (backlog_gap()), and all readers are
+ * dropped.
  *
- * Items that expire have no record. Instead a replica is told, outside the stream, up to which
- * time everything due is gone at an offset: shipper_level().
+ * Expired items have no record. Instead the primary tells a replica, outside the stream, that
+ * at a given offset everything due up to a given time is gone: shipper_level().
  *
- * Deadlines and times in blocks are those of the engine's clock plus a number that is fixed by
- * shipper_begin(), so that a step of the wall clock moves none.
+ * Deadlines and times in blocks are engine times plus an offset fixed by shipper_begin(), so
+ * that a step of the wall clock changes none of them.
  *
  * On a replica the shipper does not record; the thread that applies the primary's blocks
- * appends them to the backlog. Readers may be attached there, too, but it waits for none.
+ * appends them to the backlog. Readers may be attached there too, but the thread does not wait
+ * for them.
  */
 #ifndef MAYFLY_LIB_REPLICA_SHIPPER_H
 #define MAYFLY_LIB_REPLICA_SHIPPER_H
@@ -90,8 +92,9 @@ void shipper_stop(struct shipper **s);
 struct shipper_role {
     int64_t to_unix_ms; /* added to a time of the engine's clock: see above */
     /*
-     * The backlog ends with what the engine has: nothing was changed since. So it goes on; else
-     * it has a gap. It may have one yet if a flush is half done at that moment.
+     * The backlog ends with the present state of the engine: nothing was changed since. So it
+     * continues; else it has a gap. It may still get a gap if a flush is half done at that
+     * moment.
      */
     bool continues;
 };
@@ -104,18 +107,18 @@ struct shipper_role {
 enum mf_err shipper_begin(struct shipper *s, const struct shipper_role *role);
 
 /*
- * Record no more: what is not shipped yet is lost (see shipper_mark()), and nothing is appended
- * once it returns. Readers stay attached.
+ * Stop recording: changes not shipped by now are lost (see shipper_mark()), and nothing is
+ * appended after it returns. Readers stay attached.
  */
 void shipper_end(struct shipper *s);
 
 /* ---- readers ----------------------------------------------------------------------------- */
 
 /*
- * Have a reader, for a replica that has everything up to an offset of a history. Unless the
- * answer is BACKLOG_CONTINUES there is none. If the replica has stopped within a value in
- * parts, it must still have the parts. Context: any thread but the shipper, outside a section;
- * as the rest. Each reader is used by one thread at a time.
+ * Attach a reader, for a replica that has everything up to an offset of a history. There is one
+ * only if the answer is BACKLOG_CONTINUES. If the replica has stopped within a value in parts,
+ * it must still have the parts. Context: any thread but the shipper, outside a section; as the
+ * rest. Each reader is used by one thread at a time.
  */
 enum backlog_answer shipper_attach(struct shipper *s, const struct replid *id, uint64_t offset,
                                    struct shipper_reader **reader);
@@ -124,8 +127,8 @@ enum backlog_answer shipper_attach(struct shipper *s, const struct replid *id, u
 void shipper_detach(struct shipper_reader **reader);
 
 /*
- * Copy out what comes next, up to n bytes; it counts as read then. Returns how many, 0: nothing
- * by now; -1: the reader was dropped.
+ * Copy out what comes next, up to n bytes, and count it as read. Returns the number of bytes, 0
+ * if there are none at present; -1: the reader was dropped.
  */
 ptrdiff_t shipper_read(struct shipper_reader *r, void *out, size_t n);
 
@@ -136,13 +139,16 @@ ptrdiff_t shipper_read(struct shipper_reader *r, void *out, size_t n);
  */
 void shipper_ack(struct shipper_reader *r, uint64_t offset);
 
-/* Sleep until there is something to read, it was dropped, the backlog is closed, or so long. */
+/*
+ * Sleep until there is something to read, the reader was dropped or the backlog closed, or `ms`
+ * have passed.
+ */
 void shipper_wait(struct shipper_reader *r, int64_t ms);
 
 /* What shipper_read() will read next. */
 uint64_t shipper_offset(struct shipper_reader *r);
 
-/* Was it dropped? Then *why says more, unless that is NULL. */
+/* Was it dropped? Then *why has the reason, unless that is NULL. */
 bool shipper_is_dropped(struct shipper_reader *r, struct shipper_drop *why);
 
 /* Drop all readers, as before a takeover: shipper_read() returns -1 from now on. */
@@ -172,22 +178,22 @@ bool shipper_is_done(struct shipper *s, uint64_t ticket, uint64_t *offset);
 bool shipper_mark(struct shipper *s, uint64_t *offset);
 
 /*
- * Somebody waits for this ticket who must not wait long: until it is done, a reader for which
- * the shipper waits is dropped as too slow after SHIPPER_STALL_MS, if it has not made room for
+ * A caller that waits for this ticket is in a hurry. Until the ticket is done, a reader that
+ * blocks the shipper is dropped as too slow after SHIPPER_STALL_MS, if it has not made room for
  * one grant (768 KiB) of the backlog by then. Context: any thread.
  */
 #define SHIPPER_STALL_MS 5000
 void shipper_hurry(struct shipper *s, uint64_t ticket);
 
 /*
- * What was true at the last moment at which the backlog had everything: a replica that has
- * applied what is before the offset drops what has a deadline up to `due_gone`, in Unix
- * milliseconds as in the stream, and nothing that is later. False: nothing is recorded.
+ * The state at the last moment when the backlog had everything: a replica that has applied
+ * everything before the offset drops all items with a deadline up to `due_gone`, in Unix
+ * milliseconds as in the stream, and none with a later one. Returns false if nothing is
+ * recorded.
  *
- * Each ticket that is done has brought it up to date, also if nothing has changed; a shipper
- * that sleeps does not. So a thread that sends pings calls shipper_ask() at each, and sends
- * the level of by then, which is one ping old at most. That costs a look at each shard.
- * Context: any thread.
+ * Each ticket that is done updates it, even if nothing has changed; a sleeping shipper does
+ * not. So a thread that sends pings calls shipper_ask() for each, and sends the level of the
+ * previous one. That costs a check of each shard. Context: any thread.
  *
  * While a log of the engine wants a record of each item that expires (its files have deadlines
  * by a wall clock that was ahead), the stream has them as well.
@@ -198,13 +204,13 @@ struct shipper_level {
 };
 bool shipper_level(struct shipper *s, struct shipper_level *level);
 
-/* ---- who looks --------------------------------------------------------------------------- */
+/* ---- observers --------------------------------------------------------------------------- */
 
 struct shipper_info {
     bool records;           /* between begin and end */
     unsigned readers;       /* attached, and not dropped */
     uint64_t slowest;       /* offset of the slowest of them; the end of the backlog if none */
-    uint64_t lag_bytes;     /* of records that are not shipped yet */
+    uint64_t lag_bytes;     /* bytes of records that are not shipped */
     uint64_t blocks, bytes; /* appended */
     uint64_t read,
         shipped;      /* records of the rings; of them shipped: the others were repeated */
@@ -212,7 +218,7 @@ struct shipper_info {
     uint64_t waits;   /* for a slow reader */
     uint64_t gaps;
     uint64_t left_out; /* large values that could not be kept for the time it takes */
-    uint64_t wakeups;  /* of the thread: each look at the rings, and each end of a sleep */
+    uint64_t wakeups;  /* of the thread: each poll of the rings, and each end of a sleep */
 };
 
 /* Context: any thread. */

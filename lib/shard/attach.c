@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Taking over items: see attach.h. One pass over the segments in their order; an item is linked
- * a few blocks after it was seen, when its bucket has come into the cache. Large values are
- * looked at afterwards, when all of their pieces are known.
+ * Taking over items: see attach.h. One pass visits the segments in order. An item is linked a
+ * few blocks after it was read, when its bucket has been fetched into the cache. Large values
+ * are checked afterwards, when all their pieces are known.
  */
 #include "lib/shard/attach.h"
 
@@ -72,7 +72,7 @@ static bool note(struct attach_scan *x, struct attach_parts *p, handle_t h)
 
 /* ---- items ------------------------------------------------------------------------------- */
 
-/* The bytes behind the key, or what they would have to be. */
+/* The bytes before the value: header and key. */
 static uint64_t bytes_before_value(const struct item *it)
 {
     return shape_header_bytes(item_shape(it)) + it->key_len;
@@ -196,7 +196,7 @@ static inline bool take_block(struct attach_scan *x, handle_t h, uint16_t shape,
         return true;
     }
     ++*live;
-    if (MF_UNLIKELY(shape_is_loose(shape))) { /* whoever filled it is gone */
+    if (MF_UNLIKELY(shape_is_loose(shape))) { /* the process that was filling it is gone */
         blocks_enter_dead(&x->shard->memory, h);
         return true;
     }
@@ -328,7 +328,7 @@ static bool take_head(struct attach_scan *x, const struct attach_part *p)
         return doubt(x, "the value of block %u has %llu bytes, not %u", p->handle,
                      (unsigned long long)bytes, item_len(it));
     }
-    l->anchor = l->first; /* whoever links it makes it so */
+    l->anchor = l->first; /* link_item() makes it so */
     return link_item(x, p->handle, shard_hash(s, it));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading what an earlier process left in the range of a shard. Every block is looked at: what
- * cannot be is a doubt, and then nothing of it is used. Items that are due are not taken over.
+ * Taking over the items that an earlier process left in the memory of a shard. Every block is
+ * checked. If any check fails, nothing of the memory is used. Expired items are not taken over.
  */
 #ifndef MAYFLY_LIB_SHARD_ATTACH_H
 #define MAYFLY_LIB_SHARD_ATTACH_H
@@ -15,7 +15,7 @@
 
 struct shard;
 
-/* What the earlier process left beside the range. */
+/* What the earlier process saved beside the range. */
 struct attach_shard {
     uint32_t segments;     /* in the list of keep.h */
     uint32_t fresh;        /* of the arena */

@@ -89,7 +89,7 @@ static inline uint64_t header(enum change_kind kind, size_t bytes, size_t key_le
     return bytes | (uint64_t)kind << KIND_SHIFT | (uint64_t)key_len << KEY_LEN_SHIFT;
 }
 
-/* A record of so many bytes begins. */
+/* Begin a record of `bytes` bytes. */
 static inline uint64_t begin(struct changes *c, size_t bytes)
 {
     /* The stores to the words, which release, come after this one. */

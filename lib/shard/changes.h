@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The changes of a shard, as records in a ring, for sinks: who keeps a copy of what the shard
- * has, in a file or elsewhere. A record names a key and says that something became of it, not
- * what: a sink looks the key up and takes it as it is by then. So the order in which records of
- * different keys are read does not matter, nor how many there are of one.
+ * The changes of a shard, as records in a ring. Sinks read them: threads that keep a copy of
+ * the shard's items, in a file or elsewhere. A record names a key and says that it has changed,
+ * but not how. A sink looks the key up and takes its current state. So neither the order of
+ * records of different keys nor the number of records of one key matters.
  *
- * A record is written after the change, under the shard's lock. Whoever reads it therefore
- * finds at least that change, if it opens its section after it has loaded `published`.
+ * A record is written after the change, under the shard's lock. So a sink that opens its
+ * section after it has loaded `published` finds at least that change.
  *
- * The ring waits for nobody. A reader copies a record out and then looks whether the writer has
- * come around meanwhile (an overrun): what it has missed is lost to it, so it has to begin
- * anew.
+ * Writing never waits for readers. A reader copies a record out and then checks whether the
+ * writer has overwritten it meanwhile (an overrun). After an overrun the reader has missed
+ * changes, and has to restart with a full copy.
  *
  * Positions count the bytes ever written; they never wrap.
  */
@@ -32,10 +32,10 @@ struct budget;
 enum change_kind {
     CHANGE_PUT,    /* the key has a value: a new one, or another */
     CHANGE_META,   /* the item has another deadline, cas or marks; the value is the same */
-    CHANGE_DROP,   /* the key is gone */
-    CHANGE_FLUSH,  /* everything that was there is gone; id: of the flush command */
-    CHANGE_LATER,  /* everything will be gone at an instant; id likewise */
-    CHANGE_PREFIX, /* all keys with a prefix that were there are gone; id likewise */
+    CHANGE_DROP,   /* the key was removed */
+    CHANGE_FLUSH,  /* all items were removed; id: of the flush command */
+    CHANGE_LATER,  /* all items will be removed at an instant; id likewise */
+    CHANGE_PREFIX, /* all keys with a prefix were removed; id likewise */
 };
 
 /* One record, copied out. */
@@ -65,12 +65,12 @@ struct changes {
     struct changes_bell *bell; /* [borrowed] */
     uint64_t flushed_before;   /* of a further shard: it has no record of earlier flushes */
     uint64_t prefix_before;    /* nor of earlier ones of a prefix */
-    /* [atomic] in a line that readers look at and writers write anyway */
+    /* [atomic] in a line that readers read and writers write anyway */
     _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
     _Atomic uint64_t published;             /* up to there records are whole (release) */
     _Atomic uint64_t expired;               /* items that expired without a record (release) */
     /* [lock] */
-    uint64_t end;            /* published, to whoever holds the lock */
+    uint64_t end;            /* `published`, for the holder of the lock */
     uint32_t expiry_readers; /* sinks that want a record of each item that expires */
 };
 
@@ -78,13 +78,13 @@ struct changes {
 #define CHANGES_BYTES_MIN 4096u
 
 /*
- * Make a ring of so many bytes, rounded up to a power of two; counted in the budget. NULL when
+ * Make a ring of `bytes` bytes, rounded up to a power of two; counted in the budget. NULL when
  * the system has no memory. Context: any thread, outside a shard.
  */
 struct changes *changes_create(uint64_t bytes, struct budget *budget,
                                struct changes_bell *bell);
 
-/* Release; takes the address and nulls it; accepts NULL. Context: nobody uses it any more. */
+/* Release; takes the address and nulls it; accepts NULL. Context: no other thread uses it. */
 void changes_destroy(struct changes **c);
 
 /* Write a record of a key. Context: in shard. */
@@ -93,7 +93,8 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const c
 
 /*
  * The item of a key has expired: write CHANGE_DROP if a reader wants that, else only count it.
- * Deadlines are absolute, so a sink that knows the time can tell by itself. Context: in shard.
+ * Deadlines are absolute, so a sink that knows the time knows of the expiry itself. Context: in
+ * shard.
  */
 void changes_put_expiry(struct changes *c, const char *key, size_t key_len);
 
@@ -122,8 +123,8 @@ static inline uint64_t changes_published(const struct changes *c)
 }
 
 /*
- * Copy out the record at *pos, which is before `published`, and move *pos behind it. False: it
- * has been overwritten. Context: any thread.
+ * Copy out the record at *pos, which is before `published`, and move *pos to the next one.
+ * Returns false if it has been overwritten. Context: any thread.
  */
 bool changes_get(const struct changes *c, uint64_t *pos, struct change *out);
 
@@ -137,7 +138,7 @@ uint64_t changes_made(void);
 /* The record that was just written is one of those. Context: in shard. */
 void changes_count_made(void);
 
-/* What stands there will be read soon: have it come from the CPU that wrote it. */
+/* Prefetch the record at pos, which will be read soon. */
 static inline void changes_prefetch(const struct changes *c, uint64_t pos)
 {
     __builtin_prefetch((const void *)&c->words[(pos & (c->bytes - 1)) / sizeof(*c->words)]);
@@ -147,13 +148,13 @@ static inline void changes_prefetch(const struct changes *c, uint64_t pos)
 
 /*
  * Sleep until a record is written or an expiry counted, bell_ring() is called, or the time is
- * over. `rings` is what bell_listen() returned; between the two calls the caller looks whether
+ * over. `rings` is what bell_listen() returned; between the two calls the caller checks whether
  * there is anything to do. Context: registered thread, outside a section.
  */
 uint32_t bell_listen(struct changes_bell *b);
 void bell_sleep(struct changes_bell *b, uint32_t rings, usec_t max_us);
 
-/* Wake who sleeps. Context: any thread, also in shard. */
+/* Wake sleeping threads. Context: any thread, also in shard. */
 void bell_ring(struct changes_bell *b);
 
 #endif

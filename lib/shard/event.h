@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What happens to items although no command asked for it, as an observer sees it. */
+/* Changes of items that no command asked for (expiry, eviction), as an observer sees them. */
 #ifndef MAYFLY_LIB_SHARD_EVENT_H
 #define MAYFLY_LIB_SHARD_EVENT_H
 
@@ -16,7 +16,7 @@ enum shard_event_kind {
     SHARD_FLUSHED,         /* its prefix was flushed */
 };
 
-/* The bits of engine_observe() that stand for expiry. */
+/* The bits of engine_observe() for all kinds of expiry. */
 #define SHARD_EXPIRED_KINDS                                                                    \
     (1u << SHARD_EXPIRED_LAZY | 1u << SHARD_EXPIRED_ACTIVE | 1u << SHARD_EXPIRED_RECLAIM)
 

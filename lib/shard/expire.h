@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active expiry of a shard: the slices of the cycle (lib/expiry/cycle.h), whose sampling loops
- * take the lock one by one, and their counters.
+ * Active expiry of a shard: the slices of the cycle (lib/expiry/cycle.h), which take the lock
+ * separately for each sampling loop, and their counters.
  */
 #ifndef MAYFLY_LIB_SHARD_EXPIRE_H
 #define MAYFLY_LIB_SHARD_EXPIRE_H
@@ -55,12 +55,12 @@ static inline msec_t shard_due_limit(const struct shard *s, msec_t now)
 }
 
 /*
- * Items with a deadline at or before this time may be unlinked for being due: the limit above,
- * or DUE_NOTHING during a hold. Items past their deadline that must stay are not found by
- * readers and writers, which compare with the clock. Three exceptions remove them all the same:
- * an item that is stored under the same key replaces one; when there is no room, they go before
- * items that are alive; and in a slot that moves to another shard a writer who meets one drops
- * it. Context: any thread; in shard, the result stays valid until the shard is left.
+ * Items with a deadline at or before this time may be unlinked as expired: the limit above, or
+ * DUE_NOTHING during a hold. Expired items that must stay are invisible to readers and writers,
+ * which compare deadlines with the clock. There are three exceptions that still remove them. An
+ * item stored under the same key replaces one. When there is no room, they are removed before
+ * live items. And a writer that finds one in a slot that moves to another shard drops it.
+ * Context: any thread; in shard, the result stays valid until the shard is left.
  */
 static inline msec_t shard_due_now(const struct shard *s, msec_t now)
 {
@@ -89,9 +89,9 @@ static inline bool shard_is_ahead(const struct shard *s)
 }
 
 /*
- * A time up to which nothing due is left: each item that is here has a later deadline. At most
- * shard_due_limit(); earlier while something due is kept or waits for the sampler. It never
- * goes back. A writer that read the clock before may yet store an item with an earlier
+ * A time up to which nothing due is left: each linked item has a later deadline. At most
+ * shard_due_limit(); earlier while a due item is kept or waits for the sampler. It never
+ * decreases. A writer that read the clock earlier may still store an item with an earlier
  * deadline, which has passed by then. Context: in shard.
  */
 msec_t shard_due_gone(struct shard *s, msec_t now);

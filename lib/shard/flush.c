@@ -89,7 +89,7 @@ static struct generation *pop_spare(struct shard *s)
 {
     struct generation *g = s->spare;
 
-    must(g != NULL); /* whoever schedules a flush has prepared it */
+    must(g != NULL); /* the caller that scheduled the flush has prepared it */
     s->spare = g->next;
     return g;
 }

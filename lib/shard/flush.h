@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flushes. What a shard holds is a generation: index, deadlines and blocks. A flush swaps them
- * for empty ones and retires the old, so it takes constant time, however many items there are.
+ * Flushes. The index, deadlines and blocks of a shard are its generation. A flush replaces them
+ * by empty ones and retires the old, so it takes constant time, however many items there are.
  *
  * The empty index and deadlines are made before a flush is scheduled (shard_flush_prepare()),
- * so that carrying it out cannot fail: a writer may be the first to meet its instant, and what
- * that writer stores must not end up among what the flush hides.
+ * so that carrying it out cannot fail. A writer may be the first thread to enter the shard
+ * after the scheduled instant, and the item that it stores must not be flushed too.
  */
 #ifndef MAYFLY_LIB_SHARD_FLUSH_H
 #define MAYFLY_LIB_SHARD_FLUSH_H
@@ -29,8 +29,8 @@ bool shard_flush_prepare(struct shard *s);
 void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id);
 
 /*
- * Carry out the flush whose instant (flush_at) has come; nothing when it has not. Cannot fail.
- * Context: outside the shard.
+ * Carry out the flush if its instant (flush_at) has come. Cannot fail. Context: outside the
+ * shard.
  */
 void shard_flush(struct shard *s, msec_t now);
 
@@ -41,27 +41,27 @@ void shard_flush(struct shard *s, msec_t now);
 uint64_t shard_flushes_over(const struct shard *s);
 
 /*
- * A further shard is as the others, which know these flush commands: `at` is the instant of
- * the newest, for which the shard was prepared; MSEC_NEVER: it was carried out. Context: nobody
- * uses the shard yet.
+ * Make a new shard equal to the others, which know these flush commands. `at` is the instant of
+ * the newest, for which the shard was prepared; MSEC_NEVER: it was carried out. Context: the
+ * shard is not in use yet.
  */
 void shard_flush_follow(struct shard *s, msec_t at, uint64_t id);
 
 /*
- * A flush command has ended: give back what it prepared and did not need, but keep one for the
+ * A flush command has ended: release what it prepared and did not need, but keep one for the
  * next command, unless the shard is idle. Context: outside the shard, one flush command at a
  * time.
  */
 void shard_flush_settle(struct shard *s);
 
 /*
- * Give back all that is prepared, unless a flush is scheduled. Context: outside the shard, one
- * flush command at a time.
+ * Release everything that is prepared, unless a flush is scheduled. Context: outside the shard,
+ * one flush command at a time.
  */
 void shard_flush_forget(struct shard *s);
 
 /*
- * What is prepared was made for a higher limit: make it anew (shard_fit_limit()). Context:
+ * If what is prepared was made for a higher limit, replace it (shard_fit_limit()). Context:
  * outside the shard, one flush command at a time.
  */
 void shard_flush_fit(struct shard *s);
@@ -73,18 +73,18 @@ void shard_flush_fit(struct shard *s);
 bool shard_prefix_prepare(struct shard *s);
 
 /*
- * Commands up to this number come into force here, if they are not yet: see prefixes of the
- * group. It was prepared for them. The caller has the home worker woken (shard_want_work()).
- * Context: in shard, read side.
+ * Commands up to this number come into force here, if they are not: see prefixes of the group.
+ * It was prepared for them. The caller wakes the home worker (shard_want_work()). Context: in
+ * shard, read side.
  */
 void shard_prefix_begin(struct shard *s, uint64_t id);
 
-/* No prefix is in force any more: open the gate. Context: outside the shard, as prepare. */
+/* No prefix is in force now: open the gate. Context: outside the shard, as prepare. */
 void shard_prefix_end(struct shard *s);
 
 /*
- * Before a writer looks for a key: unlink what flushes of its prefix have flushed of its range
- * (prefix.h), if there is any. Context: in shard, read side.
+ * Before a writer looks up a key: if flushes of its prefix are in force, unlink what they have
+ * flushed of its range (prefix.h). Context: in shard, read side.
  */
 void shard_clean_for(struct shard *s, uint64_t hash, const char *key, size_t key_len);
 

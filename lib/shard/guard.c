@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What must not come back: see guard.h. Each key sets four bits, where bloom.h says.
+ * Guards: see guard.h. Each key sets four bits, at the positions given by bloom.h.
  */
 #include "lib/shard/guard.h"
 

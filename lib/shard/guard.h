@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What must not come back while older items are loaded beside requests. As long as shards have
- * a guard, each key that is unlinked, whatever the reason, and each that a writer looked for in
- * vain, is noted in it; a loader then does not store such a key. A flush voids the whole load.
+ * The set of keys that must not come back while older items are loaded beside requests. While
+ * shards have a guard, it notes each key that is unlinked, for whatever reason, and each key
+ * that a writer looked up and did not find. A loader does not store a noted key. A flush voids
+ * the whole load.
  *
- * It is a Bloom filter: it forgets no key, and takes a few others for noted ones, which are not
- * loaded. So a cache misses more than it has to, but has nothing that was deleted.
+ * It is a Bloom filter: it forgets no key, but takes a few others for noted ones, and these are
+ * not loaded. So the cache has a few more misses than necessary, but no deleted item comes
+ * back.
  *
- * All shards of an engine have the same guard, as keys may change their shard. Its bits are
+ * All shards of an engine share one guard, because keys may move between shards. Its bits are
  * set and read under the lock of the key's shard.
  */
 #ifndef MAYFLY_LIB_SHARD_GUARD_H
@@ -25,7 +27,7 @@ struct guard {
     struct guard_bits *bits; /* owned */
     unsigned line_log;       /* [const] 2^line_log lines of 64 bytes */
     _Atomic bool is_void;    /* everything was flushed: nothing may be loaded any more */
-    _Atomic uint64_t noted;  /* so often was a key noted */
+    _Atomic uint64_t noted;  /* number of keys noted, counting repetitions */
     _Atomic uint64_t turned; /* items that were not stored because of it */
 };
 

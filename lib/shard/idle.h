@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shards that have no slots, and so no items: the engine keeps them for when they are wanted.
+ * Releases the segments of a shard without slots, and so without items. The engine keeps the
+ * shard for later use.
  */
 #ifndef MAYFLY_LIB_SHARD_IDLE_H
 #define MAYFLY_LIB_SHARD_IDLE_H

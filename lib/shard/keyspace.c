@@ -11,8 +11,8 @@
 
 /*
  * A new deadline that is not the earliest does not change when the sampler must begin, unless
- * there are many of them: a full bucket is refined earlier. So the hint is computed again after
- * every so many.
+ * there are many of them: a full bucket is refined earlier. So the hint is recomputed after
+ * every NOTE_EVERY new deadlines.
  */
 #define NOTE_EVERY 256
 
@@ -241,7 +241,7 @@ void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
     ctr_add(&s->counters, CTR_values_extended, 1);
 }
 
-/* Count an item that was unlinked, unless whoever had that done counts it. */
+/* Count an item that was unlinked, unless the caller counts it. */
 static inline void count_death(struct shard *s, enum death_reason reason, uint64_t bytes)
 {
     switch (reason) {

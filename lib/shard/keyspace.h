@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Items as the index sees them: filling a block, linking it under its key, unlinking and
- * killing it, with counters, deadlines and large values kept in step.
+ * Operations on items by key: filling a block, linking it under its key, unlinking and killing
+ * it. They keep counters, deadlines and large values consistent.
  */
 #ifndef MAYFLY_LIB_SHARD_KEYSPACE_H
 #define MAYFLY_LIB_SHARD_KEYSPACE_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A shard as the owner of its memory: the index and the wheel refer to its blocks. */
+/*
+ * Callbacks by which the memory of a shard asks the shard about its blocks, which the index and
+ * the wheel refer to.
+ */
 #ifndef MAYFLY_LIB_SHARD_OWNER_H
 #define MAYFLY_LIB_SHARD_OWNER_H
 

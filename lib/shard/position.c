@@ -7,7 +7,7 @@
 
 struct position_step {
     const struct shard *shard;
-    const struct prefixes *prefixes; /* that were being flushed when the step began */
+    const struct prefixes *prefixes; /* those in force when the step began */
     msec_t now;
     position_fn fn;
     void *arg;

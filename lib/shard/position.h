@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A place in a walk over items: which of a row of shards, and where in its index. Everybody
- * who goes over items has one and takes steps: dumps, sizes, large keys, snapshots, exports,
- * moves of slots, and checks. What a step meets, and what is met twice, table_walk() says.
+ * A position in a walk over items: the number of the shard, and the place in its index. Every
+ * walk over items has one and takes steps: dumps, sizes, large keys, snapshots, exports, moves
+ * of slots, and checks. table_walk() says which items a step visits, and which may be visited
+ * twice.
  *
  *     struct position p = {0};
  *
@@ -28,7 +29,7 @@ struct position {
     uint64_t shard : 16;  /* of those that the walker goes over; their number: the end */
 };
 
-/* Go on to a cursor of the same shard; 0: that was all of it, and the next shard begins. */
+/* Continue at a cursor of the same shard; 0: the shard is done, and the next one begins. */
 static inline void position_go(struct position *p, uint64_t cursor)
 {
     p->cursor = cursor;
@@ -36,8 +37,8 @@ static inline void position_go(struct position *p, uint64_t cursor)
 }
 
 /*
- * Call fn for the items of this position that are alive at a time, and go on to the next. A
- * shard that a flush hides is passed over. Context: read side.
+ * Call fn for the items of this position that are alive at a time, and move to the next. A
+ * shard that a flush hides is skipped. Context: read side.
  */
 typedef void (*position_fn)(void *arg, const struct shard *s, const struct item *it);
 void position_step(struct position *p, const struct shard *s, msec_t now, position_fn fn,
@@ -47,8 +48,9 @@ void position_step(struct position *p, const struct shard *s, msec_t now, positi
 void position_step_all(struct position *p, const struct shard *s, table_walk_fn fn, void *arg);
 
 /*
- * The handles of all that is linked here with their hashes, for who may stay and come back: the
- * cursor to position_go() to. *positions: see table_walk_ahead(). Context: read side.
+ * Pass the handles of all items linked here, with their hashes, to fn, for callers that may
+ * stay at this position. Returns the cursor for position_go(). *positions: see
+ * table_walk_ahead(). Context: read side.
  */
 uint64_t position_look(const struct position *p, const struct shard *s, table_walk_ahead_fn fn,
                        void *arg, uint64_t *positions);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What flushes of a prefix hide, in one shard: see prefix.h.
+ * Flushes of a prefix in one shard: see prefix.h.
  */
 #include "lib/shard/prefix.h"
 
@@ -90,7 +90,7 @@ void prefix_init(struct prefix *p, uint64_t id, struct span text)
     p->len = (uint32_t)text.len;
 }
 
-/* begin: of the key. Most prefixes of a set are told apart from a key by that. */
+/* `begin` has the first bytes of the key. They rule out most prefixes of a set. */
 static bool has_prefix(const struct prefix *p, uint64_t begin, const char *key, size_t key_len)
 {
     return (begin & p->mask) == p->begin && p->len <= key_len &&

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flushes of a prefix: every item that was stored before the command and whose key begins with
- * the prefix is gone, from the reply of the command on. What is stored afterwards stays.
+ * Flushes of a prefix: from the reply of the command on, every item stored before the command
+ * whose key begins with the prefix is gone. Items stored afterwards stay.
  *
  * A prefix is in force from the command until a walk has unlinked what it flushed. Meanwhile
- * lookups have to tell an item from before the command from one that was stored since. Nothing
- * in an item says when it was stored (clients may choose the cas), so the place says it:
+ * lookups have to distinguish items stored before the command from items stored since. An item
+ * has no time of storage (clients may choose the cas), so its place in the index decides:
  *
- *     The index is seen as a number of ranges of hashes, and a shard notes of each range which
+ *     The index is divided into ranges of hashes, and a shard notes for each range which
  *     command it is clean of: of this one and of all before it, the range has nothing left that
  *     they flushed. A writer that looks for a key with a prefix in force cleans the range of
  *     the key first, if it is not clean yet. So what it finds was stored after the command, and
  *     what it links is in a clean range.
  *
- * Whether a key with such a prefix is there, a reader then knows from the range alone: in one
- * that is not clean, such an item is from before. It looks at the range before it looks into
- * the index: what it finds in a range that was clean by then, was stored since.
+ * So the range alone tells a reader whether an item with such a prefix is flushed: in a range
+ * that is not clean it was stored before the command. The reader checks the range before the
+ * index: an item found in a range that was clean by then was stored since.
  *
- * While any prefix is in force in a shard, its gate is shut (shard.h): that sends every lookup
- * the long way, where prefixes are compared. While none is, lookups do not know of them.
+ * While any prefix is in force in a shard, its gate is shut (shard.h): every lookup then takes
+ * the slow path, which compares prefixes. Otherwise prefixes cost lookups nothing.
  *
- * Commands have numbers that grow. In each shard a command comes into force under the lock,
- * with a record in the ring of changes; items that were stored there under the lock before are
- * flushed, others are not.
+ * Commands have increasing numbers. In each shard a command comes into force under the lock,
+ * with a record in the ring of changes. Items stored there before that, under the lock, are
+ * flushed; others are not.
  */
 #ifndef MAYFLY_LIB_SHARD_PREFIX_H
 #define MAYFLY_LIB_SHARD_PREFIX_H
@@ -76,7 +76,7 @@ struct prefix_marks {
     _Atomic uint64_t range[];
 };
 
-/* Release at once. Accepts NULL. Context: nobody uses it any more. */
+/* Release at once. Accepts NULL. Context: no other thread uses it. */
 void prefix_marks_destroy(struct prefix_marks *m);
 
 /*
@@ -160,18 +160,18 @@ static inline uint64_t shard_prefix_newest(const struct shard *s)
 }
 
 /*
- * A further shard, which is empty: it is as if these commands had been carried out. Context:
- * nobody uses the shard yet.
+ * Mark a new, empty shard as if these commands had been carried out. Context: the shard is not
+ * in use yet.
  */
 void shard_prefix_follow(struct shard *s, uint64_t id);
 
-/* Everything was flushed, so nothing is left of what prefixes flushed. Context: in shard. */
+/* Everything was flushed, including what prefixes flushed. Context: in shard. */
 void shard_prefix_forget(struct shard *s);
 
 /* Have no more commands a place? Context: any thread, outside a section. */
 bool shard_prefixes_are_full(const struct shard *s);
 
-/* Is there anything that they flushed and that is linked yet? Context: any thread. */
+/* Are items still linked that they flushed? Context: any thread. */
 static inline bool shard_prefix_goes_on(const struct shard *s)
 {
     return shard_prefix_clean(s) != shard_prefix_newest(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A shard as a whole: made and released.
+ * Creating and releasing a shard.
  */
 #include "lib/shard/shard.h"
 

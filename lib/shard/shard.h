@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/shard: one shard, a part of the keys with everything that belongs to them.
+ * lib/shard: one shard: a part of the keys, with the items, index and deadlines of these.
  *
- *     shard      the struct, its lock, making and releasing it
- *     changes    what becomes of keys, as records for whoever keeps a copy
- *     idle       a shard that has nothing to do gives its memory back
- *     rest       what of it that is, beside segments
+ *     shard      the struct and its lock, creating and releasing a shard
+ *     changes    changes of keys, as records for threads that keep a copy
+ *     idle       releasing the segments of a shard without slots
+ *     rest       releasing the other memory of such a shard
  *     guard      which keys a load beside requests must not bring back
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
- *     owner      what the shard's memory asks of the shard
+ *     owner      callbacks from the shard's memory to the shard
  *     expire     active expiry: slices of the cycle
- *     flush      generations: a flush swaps everything for something empty
- *     prefix     flushes of a prefix: what they hide, and the walk that unlinks it
- *     attach     taking over what an earlier process left
- *     upkeep     resizing the index, making room: what writers and the home worker do
+ *     flush      generations: a flush replaces index, deadlines and blocks by empty ones
+ *     prefix     flushes of a prefix: hiding items, and the walk that unlinks them
+ *     attach     taking over the items of an earlier process
+ *     upkeep     resizing the index, making room; done by writers and the home worker
  *     value      reading values: walks, copies and pins
  *     info       figures and walks for statistics
- *     verify     the full walk, for tests and forensics
+ *     verify     a full check by a walk, for tests and forensics
  *
  * This folder joins lib/memory (blocks), lib/index (keys) and lib/expiry (deadlines), and may
- * include these and lib/base. It does not know the engine, the router, or other shards: what
+ * include these and lib/base. It does not know the engine, the router, or other shards. What
  * shards share is in struct shard_group.
  */
 #ifndef MAYFLY_LIB_SHARD_SHARD_H
@@ -61,9 +61,9 @@ struct shard {
     struct shard_group *group; /* [borrowed] */
     uint64_t seed;
 
-    struct changes *changes; /* [lock] records of changes; NULL: nobody reads any */
+    struct changes *changes; /* [lock] records of changes; NULL: there are no readers */
     struct guard *guard;     /* [lock] of a load beside requests; NULL: there is none */
-    /* [atomic] read with every request, so it stands where nothing is written */
+    /* [atomic] read with every request, so on a line that is rarely written */
     _Atomic msec_t gate_at;  /* from then on lookups go the long way: see shard_set_gate() */
     _Atomic msec_t flush_at; /* everything here is flushed from then on; MSEC_NEVER */
 
@@ -76,7 +76,7 @@ struct shard {
     _Atomic bool wants_making; /* an index, a past, a step of the range: outside the lock */
     _Atomic bool is_held;      /* the sampler is held */
     _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */
-    _Atomic uint64_t flushes;  /* carried out so far (release) */
+    _Atomic uint64_t flushes;  /* number carried out (release) */
 
     struct lock lock MF_LINE_ALIGNED;
 
@@ -149,14 +149,14 @@ _Static_assert(SHARD_LINE(gate_at) == SHARD_LINE(table.view) &&
 #define shard_must_not_be_entered(s) lock_must_not_be_held(&(s)->lock)
 
 /*
- * For how many items each shard makes its index: what the hint says, at most what an eighth of
- * such a limit bears. Context: any thread.
+ * The number of items for which each shard makes its index: that of the hint, but at most as
+ * many as fit an eighth of this limit. Context: any thread.
  */
 uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes);
 
 /*
- * Make one that nobody uses yet, with the group's number of sharers; NULL when there is no
- * memory. Borrows the group. Context: any thread, outside a shard.
+ * Create a shard, with the group's number of sharers; NULL when there is no memory. Borrows the
+ * group. Context: any thread, outside a shard.
  */
 struct shard *shard_create(struct shard_group *group, uint32_t id);
 
@@ -168,13 +168,13 @@ void shard_fit_limit(struct shard *s);
 
 /*
  * Release everything; takes the address and nulls it; accepts NULL. Context: main, after the
- * workers and the reclaimer; or nobody has used it yet.
+ * workers and the reclaimer; or the shard was never in use.
  */
 void shard_destroy(struct shard **s);
 
 /*
- * A command has changed an item: write a record of it. After the item was linked, before what
- * was unlinked is killed. One branch if nobody reads it. Context: in shard.
+ * A command has changed an item: write a record of it. After the item was linked, before the
+ * unlinked one is killed. One branch if there are no readers. Context: in shard.
  */
 static inline void shard_note_change(struct shard *s, enum change_kind kind,
                                      const struct item *it)
@@ -222,7 +222,7 @@ static inline void shard_leave(struct shard *s)
 
 /*
  * Shut or open the gate, after flush_at or prefix_marks was set: it is shut once a flush is
- * due, and while a prefix is in force. Context: in shard; or nobody uses it yet.
+ * due, and while a prefix is in force. Context: in shard; or the shard is not in use yet.
  */
 static inline void shard_set_gate(struct shard *s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the shards of an engine share. The engine fills it in before the first shard is made; a
- * shard points to it, and knows nothing else of the engine.
+ * What the shards of an engine share. The engine fills it in before it creates the first shard.
+ * A shard points to it, and knows nothing else of the engine.
  */
 #ifndef MAYFLY_LIB_SHARD_SHARD_GROUP_H
 #define MAYFLY_LIB_SHARD_SHARD_GROUP_H
@@ -28,7 +28,8 @@ struct shard_group {
     struct shard **shards;        /* [borrowed] */
     struct arena_shape shape;     /* of the memory of each */
     uint64_t seed;                /* of the key hash */
-    uint64_t items_hint;          /* the indexes are made for so many items in all; 0: small */
+    uint64_t items_hint;          /* number of items in all that the indexes are made for; 0:
+                                     small */
     uint64_t range_bytes;         /* of address space for each shard */
     const struct region *regions; /* [borrowed] one a shard, of a file; NULL: none */
     bool is_in_cores;             /* core files have the items */
@@ -47,7 +48,8 @@ struct shard_group {
     _Atomic msec_t hold_until;        /* expired items are kept until then: shard_due_now() */
     _Atomic msec_t due_limit;         /* later deadlines wait; see engine_follow_due() */
     _Atomic msec_t due_since;         /* when due_limit was set, by the clock */
-    _Atomic(shard_wake_fn) wake_home; /* NULL: nobody is at home; see engine_wake_homes() */
+    _Atomic(shard_wake_fn) wake_home; /* NULL: there are no home workers; see
+                                         engine_wake_homes() */
     void *wake_arg;                   /* [borrowed] set before wake_home */
     _Atomic uint64_t cas_next;        /* shards draw blocks of CAS values from here */
     /* [rcu] that are being flushed (prefix.h), under the engine's flush_lock; NULL: none */

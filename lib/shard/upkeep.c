@@ -20,9 +20,10 @@
 /* ---- resizing the index ------------------------------------------------------------------ */
 
 /*
- * A resize, and what it leaves to be released. It is made before the resize begins, so that its
- * end cannot fail. A large array is made resident by the reclaimer, part by part, before it is
- * published: whoever touches it first would wait for the system, in the shard.
+ * A resize, and the memory that it will release. It is allocated before the resize begins, so
+ * that ending the resize cannot fail. The reclaimer makes a large array resident, part by part,
+ * before it is published. Otherwise the first thread to touch it would take the page faults, in
+ * the shard.
  */
 struct table_retiree {
     struct retired retired;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What writers and the home worker do for a shard besides requests: resizing the index, making
- * the past of the eviction policy, keeping room free, giving memory back.
+ * Work that writers and the home worker do for a shard besides requests: resizing the index,
+ * making the ghost lists of the eviction policy, keeping room free, releasing memory.
  */
 #ifndef MAYFLY_LIB_SHARD_UPKEEP_H
 #define MAYFLY_LIB_SHARD_UPKEEP_H
@@ -31,7 +31,10 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
 bool shard_maintain_beside(struct shard *s, const struct cycle_config *cfg, msec_t now,
                            usec_t max_us);
 
-/* Is so much dead that shard_tidy() should be called? One relaxed load. Context: any thread. */
+/*
+ * Are there enough dead bytes that shard_tidy() should be called? One relaxed load. Context:
+ * any thread.
+ */
 bool shard_wants_tidy(const struct shard *s);
 
 #define SHARD_TIDY UINT32_MAX

@@ -115,7 +115,7 @@ static int64_t run_bytes(const struct value_walk *w)
     return (int64_t)w->segments << w->shard->memory.arena.shift;
 }
 
-/* So many are counted as pinned by whoever holds the value: none where nobody does. */
+/* The bytes counted as pinned by the holders of the value: 0 without holders. */
 static int64_t pinned_bytes(const struct arena *a, uint64_t pins)
 {
     return (pins & PIN_COUNT) != 0 ? (int64_t)(pins >> PIN_SEGMENTS_SHIFT << a->shift) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The full walk over a shard: every block of every segment is counted again and compared with
- * the segment table, the hole lists, the bins, the index, the wheel and the counters.
+ * A full check of a shard by a walk: every block of every segment is counted again and compared
+ * with the segment table, the hole lists, the bins, the index, the wheel and the counters.
  */
 #ifndef MAYFLY_LIB_SHARD_VERIFY_H
 #define MAYFLY_LIB_SHARD_VERIFY_H
