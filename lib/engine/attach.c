@@ -35,7 +35,7 @@
 #define HEAD_BYTES (64u << 10)
 #define MAGIC      "MAYFLYM1"
 
-/* 'O': somebody uses it, or did when he ended badly. 'C': it was left well. */
+/* 'O': a process uses the file, or it crashed. 'C': the last process stopped cleanly. */
 #define STATE_OPEN  0x4f50454eu
 #define STATE_CLEAN 0x434c4541u
 
@@ -132,7 +132,7 @@ static uint64_t round_up(uint64_t n)
     return (n + REGION_ALIGN - 1) & ~(REGION_ALIGN - 1);
 }
 
-/* The list of a shard has at most so many bytes. */
+/* The largest size of a shard's list, in bytes. */
 static uint64_t list_bytes_max(const struct attach_head *h)
 {
     return (h->range_bytes >> h->shift) * sizeof(struct keep_segment);
@@ -201,7 +201,7 @@ bool attach_open_fd(struct attach *a, int fd)
         no(a, "it is no file");
         return give_up(a);
     }
-    /* Who else could write to it could change items under our hands. */
+    /* Another user who can write to the file could change items while they are used. */
     if (st.st_uid != geteuid()) {
         no(a, "it belongs to another user");
         return give_up(a);
@@ -306,7 +306,7 @@ static uint64_t head_sum(struct attach_head *h)
     return sum;
 }
 
-/* How long nobody was there. False: the clocks do not tell. */
+/* Compute the time between the two processes. Returns false if the clocks do not allow that. */
 static bool tell_away(struct attach *a)
 {
     const struct attach_head *h = a->head;
@@ -418,7 +418,7 @@ uint64_t attach_range(const struct attach *a)
     return a->head->range_bytes;
 }
 
-/* ---- made anew --------------------------------------------------------------------------- */
+/* ---- creating the file ------------------------------------------------------------------- */
 
 /*
  * Can the file system ever have room for all of the limit? If others have taken some of it, the
@@ -648,7 +648,7 @@ bool attach_take_over(struct attach *a, struct engine *e)
     return true;
 }
 
-/* Slots that do not stand where a first table has them are published as they were. */
+/* If the slots differ from those of a new table, publish them as they were. */
 static enum mf_err restore_routes(struct attach *a, struct engine *e)
 {
     const struct attach_head *h = a->head;
@@ -698,7 +698,8 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_enter(e->shards[i]);
-        shard_note_work(e->shards[i]); /* when it was taken over the others were not yet */
+        shard_note_work(e->shards[i]); /* when it was taken over, the other shards did not exist
+                                          yet */
         shard_leave(e->shards[i]);
     }
     if (err == MF_OK) {
@@ -739,8 +740,8 @@ static bool leave_shard(struct attach *a, struct shard *s, uint32_t i)
 }
 
 /*
- * Of a slot that was only prepared to move nothing has gone. Shards that have no slots, and are
- * not to have any, are not left: the limit of the next engine need not bear them.
+ * If a slot was only prepared to move, none of its items has moved. Shards that have no slots,
+ * and are to have none, are not saved: the limit of the next engine may be too small for them.
  */
 static void leave_routes(struct attach_head *h, const struct engine *e)
 {
@@ -771,7 +772,7 @@ void attach_leave(struct attach *a, struct engine *e)
         return;
     }
     leave_routes(h, e);
-    /* All of them: what they have free is given back. */
+    /* All of them: their free segments are released. */
     for (uint32_t i = 0; is_done && i < e->shard_count; i++) {
         is_done = leave_shard(a, e->shards[i], i);
     }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Item memory that outlives the process: the ranges of the shards are parts of a file, and an
- * engine that is stopped leaves beside them what the next one needs. That one takes the items
- * over where they stand: indexes and deadlines are made anew, from the blocks, each of which is
- * looked at. All or nothing: where anything is doubted, the engine starts empty.
+ * Item memory that outlives the process. The ranges of the shards are parts of a file. A
+ * stopping engine writes to the file what the next one needs. The next engine takes the items
+ * over in place: it rebuilds indexes and deadlines from the blocks, and checks each block. If
+ * any check fails, the engine starts empty.
  *
- *     0            head: what the file is, whether it was left well, and figures of the shards
- *     64 KiB       the lists of segments (lib/memory/keep.h): one for each of the shards that
- *                  there may be, with room for its range
+ *     0            head: identification, whether it was closed cleanly, figures of the shards
+ *     64 KiB       the lists of segments (lib/memory/keep.h): one for each possible shard, with
+ *                  room for its range
  *     then         the ranges, sparse
  *
- * Not in the file: index, deadlines, what the eviction policy remembers of dropped keys,
- * counters. The numbers in it are those of this machine; a file from another is refused.
+ * Not in the file: index, deadlines, ghost lists of the eviction policy, counters. Numbers have
+ * this machine's byte order; a file from a different kind of machine is rejected.
  */
 #ifndef MAYFLY_LIB_ENGINE_ATTACH_H
 #define MAYFLY_LIB_ENGINE_ATTACH_H
@@ -43,32 +43,33 @@ enum attach_state {
 struct attach {
     /* set by the caller before engine_start() */
     uint32_t max_age_s; /* what was left longer ago is not used; 0: of any age */
-    bool marks_stale;   /* what is taken over is stale: whoever gets an item may renew it */
+    bool marks_stale;   /* items taken over are stale: the first client that gets one may renew
+                           it */
     /* and before engine_stop() */
     bool leaves_nothing; /* the next start is to be a cold one */
     /*
-     * What else was left, elsewhere, when this was: a number that tells it from others, 0:
-     * nothing. Out after engine_start(), if it is warm.
+     * Identifies data that was saved elsewhere together with this file (a snapshot and its
+     * log); 0: none. Out after engine_start(), if it is warm.
      */
     uint32_t companion;
-    /* The same: bytes of the caller's, which are zero if nothing was left. */
+    /* The same: the caller's bytes, which are zero if nothing was saved. */
     uint8_t extra[ATTACH_EXTRA_BYTES];
     /* of attach_open() */
     int fd;                   /* -1: not open */
     bool is_new;              /* nothing was there */
-    bool is_in_memory;        /* no disk is behind it, as far as can be told */
+    bool is_in_memory;        /* it is on no disk, as far as the engine can tell */
     uint64_t room_bytes;      /* of attach_make(): less than the limit; 0: enough */
     struct attach_head *head; /* as it was read, then as it is to be written */
     struct region region[ATTACH_SHARDS_MAX]; /* those of the engine's shards */
     msec_t taken_at;                         /* of attach_take_over() */
     /* [const] once the engine runs: what became of it */
     enum attach_state state;
-    uint64_t items, expired, flushed; /* taken over, due by now, gone by a flush since */
+    uint64_t items, expired, flushed; /* taken over, expired by now, flushed since */
     uint32_t moving;                  /* slots that are on their way to another shard */
     uint64_t over_bytes;              /* to be evicted; 0: less than a 64th of the limit */
     uint64_t us;                      /* how long it took, in microseconds */
-    uint64_t away_ms;                 /* how long nobody was there */
-    char why[ATTACH_WHY_BYTES];       /* why not, or what was wrong; "": nothing to say */
+    uint64_t away_ms;                 /* time between the two processes */
+    char why[ATTACH_WHY_BYTES];       /* why not, or what was wrong; "": nothing */
 };
 
 /*
@@ -101,20 +102,21 @@ void attach_close(struct attach *a);
 /*
  * The steps of engine_start() and engine_stop().
  *
- *     plan       may what is there be used, by an engine with this config? Then the config
- *                gets what it must have in common with the earlier engine.
- *     make       make the file anew, empty
- *     take_over  take the items over, into shards that nobody uses yet
- *     extend     make a place for a shard beyond those that there are
- *     resume     what goes on: numbers, routes, a flush that is to come
- *     leave      leave all of it to the next
+ *     plan       may the file's content be used by an engine with this config? Then the config
+ *                gets the values that it must share with the earlier engine.
+ *     make       create the file, empty
+ *     take_over  take the items over, into shards that are not in use yet
+ *     extend     make a place for a further shard
+ *     resume     restore numbers, routes and a pending flush
+ *     leave      write what the next engine needs
  *
- * plan and take_over: false: a->why, and the engine is to be started empty. make: false:
- * a->why, and it cannot be started; others may have taken room meanwhile that the file system
- * has (room_bytes), with which the engine does as it can. After plan or make, attach_range() is
- * the range of a shard, after plan attach_clock_zero() what clock_init_at() takes. Context:
- * main; no other thread uses the engine; but for extend, which one thread at a time may call
- * while it runs. extend: false: a->why, and the file has no more places than before.
+ * Each returns false and sets a->why on failure. After a failure of plan or take_over the
+ * engine must be started empty. After a failure of make it cannot be started. If other files
+ * use some of the file system's room, make succeeds, and the engine works with less
+ * (room_bytes). After plan or make, attach_range() is the range of a shard. After plan,
+ * attach_clock_zero() is the argument of clock_init_at(). After a failure of extend the file
+ * has as many places as before. Context: main, while no other thread uses the engine. But
+ * extend may be called while the engine runs, by one thread at a time.
  */
 bool attach_plan(struct attach *a, struct engine_config *cfg);
 bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t range_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Appending and prepending.
+ * append and prepend.
  */
 #ifndef MAYFLY_LIB_ENGINE_CONCAT_H
 #define MAYFLY_LIB_ENGINE_CONCAT_H

@@ -25,11 +25,14 @@
 
 #define MIB (1ull << 20)
 
-/* Both enter shards, so they are no nicer than the workers, who would wait for them. */
+/*
+ * Both enter shards, so their priority is that of the workers, which would otherwise wait for
+ * them.
+ */
 static const struct thread_kind mover_kind = {.name = "mover", .run = standby_main};
 static const struct thread_kind feeder_kind = {.name = "feed", .run = standby_main};
 
-/* What memcached counts against -I besides key and value. */
+/* Bytes that memcached counts against -I in addition to key and value. */
 #define ITEM_SIZE_EXTRA 59
 
 void engine_config_init(struct engine_config *c)
@@ -54,9 +57,9 @@ static uint64_t range_for(const struct engine_config *c)
 }
 
 /*
- * Who waits for room gets so much time for it between two steps, in milliseconds. Where the CPU
- * is short, a store may be tried again much later than it should be, but waits no longer than
- * STORE_WAITS_MS.
+ * While stores wait for room, two steps that lower the bound are at least STEP_PAUSE_MS apart,
+ * so that the stores get some of the freed room. Where CPU time is short, a store may be
+ * retried much later than it should be, but it waits at most STORE_WAITS_MS.
  */
 #define STEP_PAUSE_MS  50
 #define STORE_WAITS_MS 1000
@@ -75,7 +78,10 @@ static bool has_waiters(const struct engine *e)
     return has_any;
 }
 
-/* A lower limit: the next step, unless what is given back would be that of waiting stores. */
+/*
+ * A lowered limit: take the next step, unless the memory it releases is wanted by waiting
+ * stores.
+ */
 static void lower_bound(struct engine *e)
 {
     msec_t now = clock_now(&e->clock);
@@ -101,7 +107,10 @@ static uint64_t reclaim_hook(void *arg)
 
         usec_t used = clock_thread_us();
 
-        /* Not as slowly as the rest: the old index goes on filling, and both are paid for. */
+        /*
+         * Not as slowly as the rest: the old index fills up meanwhile, and the budget counts
+         * both.
+         */
         if (shard_touch_burst(e->shards[i])) {
             uint64_t pause = (uint64_t)(clock_thread_us() - used);
 
@@ -137,7 +146,7 @@ static void release_all(struct engine *e)
     }
 }
 
-/* Tell the shards what they share. */
+/* Fill in what the shards share. */
 static void fill_group(struct engine *e)
 {
     const struct engine_config *c = &e->config;
@@ -170,7 +179,7 @@ static bool is_possible(const struct engine_config *c)
            c->shards >= share_shards_least(c->limit_bytes);
 }
 
-/* A hold of an earlier process goes on: what is taken over is not dropped. */
+/* A hold of an earlier process continues: items taken over are not dropped. */
 static void hold_from_start(struct engine *e)
 {
     int64_t left_ns;
@@ -205,7 +214,7 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
     moves_init(&e->moves);
     reshard_init(&e->reshard);
     budget_set_limit(&e->budget, (int64_t)cfg->limit_bytes);
-    if (!is_warm && !is_possible(cfg)) { /* else attach_plan() has said that it is */
+    if (!is_warm && !is_possible(cfg)) { /* otherwise attach_plan() has checked it */
         return MF_EINVAL;
     }
     e->reclaimer = reclaim_create(reclaim_hook, e);
@@ -310,7 +319,9 @@ void engine_wake_homes(struct engine *e, shard_wake_fn wake, void *arg)
         e->group.wake_arg = arg;
     }
     atomic_store_explicit(&e->group.wake_home, wake, memory_order_release);
-    /* It is called in the shard: whoever has read the old value leaves before this is in. */
+    /*
+     * It is called in the shard: threads that read the old value have left when this loop ends.
+     */
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_enter(e->shards[i]);
         shard_leave(e->shards[i]);
@@ -391,7 +402,8 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 void engine_options_changed(struct engine *e)
 {
     heat_rules_fit(&e->heat);
-    grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* after a period it looks at all */
+    grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* after a period the hook checks
+                                                            everything */
 }
 
 /* Wake the home worker if it sleeps although something may go. Context: outside a shard. */
@@ -464,8 +476,9 @@ void engine_hold_sampler(struct engine *e, bool held)
 #define STEAL_SEGMENTS 4
 
 /*
- * So many shards are looked at in one search for the fullest; the next search goes on with
- * those after them. Who finds none comes again a millisecond later, so all have their turn.
+ * Number of shards examined in one search for the fullest; the next search continues with those
+ * after them. A store that finds none retries a millisecond later, so all shards have their
+ * turn.
  */
 #define STEAL_LOOKS 8u
 
@@ -478,8 +491,8 @@ static uint32_t spare_segments(const struct shard *s)
 }
 
 /*
- * The shard with the most to give of some, if it has clearly more than the needy one. One that
- * somebody else is in is passed over: nobody waits for a lock that he does not need.
+ * The shard with the most spare segments of some that are sampled, if it has clearly more than
+ * the needy one. A shard whose lock is taken is skipped, so that this does not wait for a lock.
  */
 static struct shard *fullest(struct engine *e, struct shard *needy)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * lib/engine: the storage engine as a whole, and the operations that commands call. daemon/ and
- * the tests create one; nothing in it is process-wide.
+ * the tests create engines. An engine has no process-wide state.
  *
  *     engine       clock, budget, reclaimer, shards: start, stop, limit, room from other shards
- *     share        how many shards a limit bears
- *     grow         one shard more, while requests run
- *     reshard      another number of shards, while requests run: grow, then migrate;
- *                  reshard_state is what the engine keeps of it
+ *     share        how many shards a memory limit allows
+ *     grow         adding a shard, while requests run
+ *     reshard      changing the number of shards, while requests run: grow, then migrate;
+ *                  reshard_state is its state in the engine
  *     router       hash -> shard; migrate moves slots while requests run, and carry,
- *                  carry_room and carry_large their items
- *     moves        turns of walks and of moves of slots
+ *                  carry_room and carry_large move their items
+ *     moves        lets walks and moves of slots take turns
  *     find         lookups without a lock
  *     visit        one entry of a writer into the shard of a key
  *     store        the six modes of storing: concat does append and prepend (extend, where the
- *                  value is large), store_value the others, store_large those that fit no
- *                  block, with body (a value on its way in) and loose (its blocks under
+ *                  value is large), store_value the other modes, store_large values that fit no
+ *                  block, with body (a value being received) and loose (its blocks under
  *                  construction)
- *     remake       a new block for an item that stays what it is
+ *     remake       a new block for an unchanged item
  *     arith, erase, fetch, touch, flush    the other writes
  *     attach       items that outlive the process, in a file: part of start and stop
- *     rings        the shards' records of changes, as long as anybody reads them
- *     ship         handing items over as they are, to a file or another server: all of them
+ *     rings        the shards' records of changes, while there are readers
+ *     ship         copying items to a file or another server: all of them
  *                  (walk), those that change (stream), or both by a thread (feed)
  *
  * Reads run under a read-side section and take no lock. Writes run in place under the shard's
@@ -128,8 +128,8 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 
 /*
  * Release everything; no worker is inside, and the mover has ended (move_end(),
- * reshard_stop()). With attach, what is there is left to the next
- * engine; if that cannot be, attach->why says so. Context: main.
+ * reshard_stop()). With attach, the items are left to the next engine; on failure attach->why
+ * has the reason. Context: main.
  */
 void engine_stop(struct engine *e);
 
@@ -188,21 +188,21 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes);
 bool engine_try_grace(struct engine *e);
 
 /*
- * An option of the engine has changed: whoever sleeps by the old one in the engine looks again,
- * and hits are counted by the new ones. Context: any thread, one change at a time.
+ * An option of the engine has changed. Threads of the engine that sleep by the old value check
+ * again, and hits are counted by the new options. Context: any thread, one change at a time.
  */
 void engine_options_changed(struct engine *e);
 
 /*
- * This engine is passive: it follows a primary, which decides when items that are due go. Only
- * those with a deadline at or before `due`, a time of this engine's clock, may be unlinked for
- * it; those with a later one stay, but are not found once the clock has passed it. See
- * shard_due_now(), which says what goes all the same. A `due` after the present counts as the
- * present. One before the last one is ignored; DUE_NOTHING is not, and the next one may be any
- * time. MSEC_NEVER: the engine is not passive any more, and all that is due goes. When this
- * returns nobody unlinks by the last one any more, and the home workers of shards where
- * something may go have been woken. It enters every shard once. Context: any one thread at a
- * time, outside a shard.
+ * Make this engine passive: it follows a primary, which decides when due items are removed.
+ * Only items with a deadline at or before `due`, a time of this engine's clock, may be unlinked
+ * as expired. Those with a later one stay, but are invisible once the clock has passed their
+ * deadline. shard_due_now() describes the exceptions. A `due` after the present counts as the
+ * present. A `due` before the previous one is ignored, except DUE_NOTHING, after which the next
+ * one may be any time. MSEC_NEVER: the engine is no longer passive, and all due items may be
+ * removed. When this returns, no thread unlinks by the previous value any more, and the home
+ * workers of shards with due items have been woken. It enters every shard once. Context: any
+ * one thread at a time, outside a shard.
  */
 void engine_follow_due(struct engine *e, msec_t due);
 
@@ -228,7 +228,7 @@ void engine_raise_cas(struct engine *e, uint64_t past);
  */
 void engine_hold_expired(struct engine *e, msec_t until);
 
-/* How long that lasts yet, in milliseconds; 0: nothing is kept. Context: any thread. */
+/* Remaining time of that in milliseconds; 0: nothing is kept. Context: any thread. */
 msec_t engine_hold_left(const struct engine *e, msec_t now);
 
 /* Hold the sampler (tests, forensics): nothing is expired actively. Context: any thread. */
@@ -250,7 +250,7 @@ void engine_wake_homes(struct engine *e, shard_wake_fn wake, void *arg);
 /* ---- room from other shards -------------------------------------------------------------- */
 
 enum steal {
-    STEAL_NOTHING, /* no shard of those looked at has clearly more */
+    STEAL_NOTHING, /* no sampled shard has clearly more */
     STEAL_LATER,   /* what another could give waits for a grace period: ask again in 1 ms */
     STEAL_DONE,    /* the budget has room again */
 };
@@ -262,10 +262,10 @@ enum steal {
 enum steal engine_steal(struct engine *e, struct shard *needy);
 
 /*
- * Under a policy that drops only items with a deadline: is there none in any shard, and no room
- * on its way? Then nobody need wait for it. It looks into every shard, for a store that is
- * about to be refused, and waits for none: who is in a shard may make room there. Context:
- * outside a shard.
+ * With a policy that evicts only items with a deadline: has no shard such an item, nor room
+ * that will come? Then a store need not wait for room. It visits every shard, for a store that
+ * is about to be refused, without waiting for locks: the holder of a shard's lock may make room
+ * there. Context: outside a shard.
  */
 bool engine_is_barren(struct engine *e);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deleting, and what may be done to an item instead: marking it as stale, or leaving an
- * empty item in its place.
+ * Deleting an item, and the alternatives: marking it as stale, or replacing it by an empty
+ * item.
  */
 #ifndef MAYFLY_LIB_ENGINE_ERASE_H
 #define MAYFLY_LIB_ENGINE_ERASE_H

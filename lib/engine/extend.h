@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * append and prepend without a copy of what is large: the new item shares the whole segments of
- * the old one. The addition goes to the free part of the segment at that end, and to more
- * segments; one that is long itself is not copied either, its segments become part of the
- * value. So the work is that of the addition, of at most EXTEND_SEGMENTS segments (splice.h),
- * whatever the length of the value.
+ * append and prepend to large values without copying them: the new item shares the whole
+ * segments of the old one. The addition is put in the free part of the segment at that end, and
+ * in more segments. A long addition is not copied either: its segments become part of the
+ * value. So the work depends on the addition only, at most EXTEND_SEGMENTS segments (splice.h),
+ * not on the length of the value.
  */
 #ifndef MAYFLY_LIB_ENGINE_EXTEND_H
 #define MAYFLY_LIB_ENGINE_EXTEND_H

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Feeding a sink: see feed.h. The stream begins before the walk looks at anything, so a change
- * is either met by the walk or has a record. Slots stand still from before the stream begins:
- * the record of a key is in the ring of the shard where the walk meets it. An overrun of the
- * rings, or a flush while the stream begins, begins both anew. As records of what the walk has
- * yet to meet are passed over, the former needs changes that come faster than they are shipped.
+ * Feeding a sink: see feed.h. The stream begins before the walk visits the first item, so a
+ * change is either seen by the walk or has a record. No slot moves from before the stream
+ * begins, so the record of a key is in the ring of the shard where the walk visits the key. An
+ * overrun of the rings, or a flush while the stream begins, restarts both. Records of keys that
+ * the walk has yet to visit are skipped, so an overrun needs changes that come faster than they
+ * can be shipped.
  */
 #include "lib/engine/feed.h"
 
@@ -19,8 +20,8 @@
 #include "lib/engine/walk.h"
 
 /*
- * While changes come, they are looked for once a millisecond; after so many times in vain, the
- * thread sleeps until a writer wakes it.
+ * While changes arrive, the thread polls the rings once a millisecond. After POLLS polls
+ * without a change it sleeps until a writer wakes it.
  */
 #define POLL_NS  1000000L
 #define POLLS    16u
@@ -32,7 +33,7 @@ struct feed {
     uint64_t ticket;        /* of the job that it is to the feeder */
     struct stream stream;
     struct walk walk; /* what it ships also goes by the ship of the walk */
-    unsigned polls;   /* in vain */
+    unsigned polls;   /* since the last change was found */
     bool has_noted;   /* since the walk was over: see completes_often */
     /* [atomic] */
     _Atomic bool is_stopping;
@@ -59,7 +60,9 @@ static bool is_walking(const struct feed *f)
     return atomic_load_explicit(&f->is_walking, memory_order_relaxed);
 }
 
-/* Have the sink forget all, and begin the walk. False: no more is wanted. */
+/*
+ * Make the sink drop everything, and begin the walk. Returns false if the sink wants no more.
+ */
 static bool begin(struct feed *f)
 {
     atomic_store_explicit(&f->is_complete, false, memory_order_relaxed);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Feeding a sink: a thread that ships everything there is, by a walk, and meanwhile and from
- * then on whatever changes, by a stream. At rest the sink has what the engine has.
+ * Feeding a sink: a thread that ships all items by a walk, and from its start on all changes by
+ * a stream. When it has caught up, the sink has the same items as the engine.
  *
- * The engine has one thread for feeds from its start on, so one of them runs at a time. The
- * sink's callbacks run on it (ship.h). It sleeps while nothing changes.
+ * The engine has one thread for feeds, created at its start, so only one feed runs at a time.
+ * The sink's callbacks run on this thread (ship.h). It sleeps while nothing changes.
  */
 #ifndef MAYFLY_LIB_ENGINE_FEED_H
 #define MAYFLY_LIB_ENGINE_FEED_H
@@ -28,7 +28,7 @@ struct feed_config {
      * the walk is over, and what was changed before that is shipped.
      */
     bool completes_often;
-    bool knows_expiry;     /* what expires has no record: the sink goes by deadlines */
+    bool knows_expiry;     /* expired items have no records: the sink goes by deadlines */
     uint32_t overruns_max; /* this number of overruns ends it; 0: no limit */
 };
 
@@ -39,7 +39,7 @@ struct feed_info {
     bool is_over;                    /* the sink wants no more */
     uint64_t keys_shipped, keys_all; /* by the walk */
     uint64_t records, records_shipped;
-    uint64_t lag_bytes; /* of records that are not shipped yet: see stream_lag() */
+    uint64_t lag_bytes; /* bytes of unshipped records: see stream_lag() */
     uint64_t begun;     /* walks: 1, and one for each overrun and each flush while one begins */
     uint64_t overruns;  /* of the rings: changes came faster than they were shipped */
     uint64_t left_out;

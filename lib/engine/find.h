@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking keys up, without a lock.
+ * Lookup of keys, without a lock.
  */
 #ifndef MAYFLY_LIB_ENGINE_FIND_H
 #define MAYFLY_LIB_ENGINE_FIND_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Further shards for an engine that is in use. A further shard is as all others: its segments
- * are as long, for blocks go from one to another as they are; it knows the flush commands so
- * far, and the one that is to come; it has a ring of changes if the others have one, and the
- * guard of a load that is under way. No slot is in it, so no request meets it until a move
- * (migrate.h) has slots go there.
+ * Adding shards to an engine that is in use. A new shard is like the others. Its segments have
+ * the same size, because blocks move between shards unchanged. It knows past flush commands and
+ * a pending one. It has a ring of changes if the others have one, and the guard of a load in
+ * progress. It has no slot, so no request reaches it until a move (migrate.h) assigns slots to
+ * it.
  *
- * A shard is never taken away: a pointer to one, or a number below shard_count, is valid until
- * the engine is stopped. Loops over all shards read shard_count again and again,
- * or read it once and miss one that has nothing yet.
+ * A shard is never destroyed before the engine stops, so a pointer to one, or a number below
+ * shard_count, stays valid until then. Loops over all shards read shard_count in every round,
+ * or read it once and miss a new shard that has no items yet.
  */
 #ifndef MAYFLY_LIB_ENGINE_GROW_H
 #define MAYFLY_LIB_ENGINE_GROW_H
@@ -34,8 +34,8 @@ enum mf_err engine_add_shard(struct engine *e);
 enum mf_err engine_add_shards(struct engine *e, uint32_t shards);
 
 /*
- * Have the first `shards` shards share the limit from now on; the others have no slots.
- * Context: as above.
+ * From now on the first `shards` shards share the limit; the others have no slots. Context: as
+ * above.
  */
 void engine_share_among(struct engine *e, uint32_t shards);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loading older items into an engine that is used: what was deleted, has expired, was evicted
- * or flushed since the load began does not come back (lib/shard/guard.h).
+ * Loading older items into an engine that is in use. A key that was deleted, has expired, or
+ * was evicted or flushed since the load began is not loaded (lib/shard/guard.h).
  *
  *     guarding_begin()
  *     guard_set_loader(true)    in each thread that loads
@@ -21,7 +21,7 @@ struct engine;
 enum guarding {
     GUARDING_ON,
     GUARDING_BUSY, /* another load is under way */
-    GUARDING_WAIT, /* with may_wait: guards of earlier loads are not released yet; try again */
+    GUARDING_WAIT, /* with may_wait: guards of earlier loads are not released yet; retry */
     GUARDING_NO_MEMORY,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * append and prepend of a long value to a short one: the segments in which the addition was
- * received become those of the new value, and what was there is copied to segments before or
- * behind them.
+ * received become segments of the new value, and the old value is copied to segments before or
+ * after them.
  */
 #ifndef MAYFLY_LIB_ENGINE_JOIN_H
 #define MAYFLY_LIB_ENGINE_JOIN_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Walks over all items, and moves of slots between shards, take turns. Any number of walks run
- * together, one move runs alone. Both may take minutes, so each gives way between two shards
- * when the other side waits: a move that waits is let in before walks that come later, and when
- * it gives way, the walks that wait by then are let in once.
+ * Walks over all items and moves of slots between shards exclude each other. Any number of
+ * walks run together; one move runs alone. Both may take minutes, so each yields between two
+ * shards if the other side waits. A waiting move is admitted before walks that come later. When
+ * the move yields, the walks that wait by then are admitted once.
  */
 #ifndef MAYFLY_LIB_ENGINE_MOVES_H
 #define MAYFLY_LIB_ENGINE_MOVES_H
@@ -18,14 +18,14 @@ struct moves {
     pthread_cond_t changed;
     /* [mutex] */
     uint32_t walks;         /* that run */
-    uint32_t walks_waiting; /* to begin or to go on */
+    uint32_t walks_waiting; /* to begin or to continue */
     uint32_t admitted;      /* of those that wait: before the next move or its next step */
-    uint32_t moves_waiting; /* to begin or to go on */
+    uint32_t moves_waiting; /* to begin or to continue */
     bool has_move;          /* one has begun, and not ended */
     bool is_paused;         /* and gives way to walks */
 };
 
-/* Who runs and who waits. */
+/* Numbers of running and waiting walks and moves. */
 struct moves_info {
     uint32_t walks, walks_waiting, moves, moves_waiting;
 };
@@ -35,9 +35,9 @@ void moves_init(struct moves *m);
 void moves_fini(struct moves *m);
 
 /*
- * Begin a walk, or a move: wait for the turn. False: *stop was set meanwhile, and nothing has
- * begun; it is looked at 50 times a second. NULL: nobody stops it. Context: any thread, outside
- * a section and a shard.
+ * Begin a walk, or a move: wait for the turn. Returns false if *stop was set meanwhile, and
+ * nothing has begun; it is checked 50 times a second. stop NULL: it cannot be stopped. Context:
+ * any thread, outside a section and a shard.
  */
 bool moves_begin_walk(struct moves *m, const _Atomic bool *stop);
 bool moves_begin_move(struct moves *m, const _Atomic bool *stop);
@@ -47,12 +47,12 @@ void moves_end_walk(struct moves *m);
 void moves_end_move(struct moves *m);
 
 /*
- * Between two shards of a walk. Does a move wait? Then it has its turn from now on, and the
- * walk goes on with moves_resume_walk(). Slots may be elsewhere by then. Context: as above.
+ * Between two shards of a walk: does a move wait? Then the move has its turn from now on, and
+ * the walk continues with moves_resume_walk(). Slots may have moved by then. Context: as above.
  */
 bool moves_pause_walk(struct moves *m);
 
-/* Wait for the turn, 20 ms at most. False: it did not come yet. Context: as above. */
+/* Wait for the turn, at most 20 ms. Returns false if it has not come. Context: as above. */
 bool moves_resume_walk(struct moves *m);
 
 /*

@@ -15,7 +15,7 @@
 #include "lib/shard/keyspace.h"
 #include "lib/shard/value.h"
 
-/* The bytes after the key: the value, or what stands for a large one. */
+/* The bytes after the key: the value, or the description of a large value. */
 static size_t payload_bytes(const struct item *it)
 {
     return item_is_large(it) ? 3 + LARGE_BYTES(item_large(it)->pieces) : item_block_len(it);

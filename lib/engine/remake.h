@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An item that stays what it is gets a new block: because it was stored without a deadline and
+ * Gives an unchanged item a new block, because the old one was stored without a deadline and
  * has no room for one, or because its cas changes, which readers read without a lock.
  */
 #ifndef MAYFLY_LIB_ENGINE_REMAKE_H

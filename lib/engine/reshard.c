@@ -345,7 +345,7 @@ static bool want(struct engine *e, uint32_t shards)
     return is_borne;
 }
 
-/* Have the mover see to it; before: what was wanted so far. Under the mutex. */
+/* Make the mover do it; before: the number wanted until now. Under the mutex. */
 static enum mf_err start_or_replace(struct engine *e, uint32_t before)
 {
     struct reshard *r = &e->reshard;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Another number of shards for an engine that is in use. Shards that are missing are added at
- * once (grow.h); then the mover carries slots until the wanted shards, the first ones, have all
- * of them in equal parts (migrate.h). A shard that has none any more gives its memory back, and
- * stays for when it is wanted again.
+ * Changing the number of shards of an engine that is in use. Missing shards are added at once
+ * (grow.h). Then the mover moves slots until the wanted shards, which are the first ones, have
+ * all slots in equal parts (migrate.h). A shard without slots releases its memory, and is kept
+ * for later use.
  *
- * The number may be changed at any time: what is on its way arrives, and goes where it shall be
- * by the new one. Where there is no room for an item in its new shard the mover waits until
- * there is more, and tries again.
+ * The number may be changed at any time: items in transit arrive, and then move to where the
+ * new number puts them. If there is no room for an item in its new shard, the mover waits for
+ * room, and retries.
  */
 #ifndef MAYFLY_LIB_ENGINE_RESHARD_H
 #define MAYFLY_LIB_ENGINE_RESHARD_H
@@ -21,8 +21,8 @@
 struct engine;
 
 /*
- * Have the mover end soon, wherever slots are, and wait for it: from when engine_set_shards()
- * was called until engine_stop(). Context: a thread that is no worker, outside a section.
+ * End the mover soon, wherever slots are, and wait for it. No move begins until engine_stop().
+ * Context: a thread that is no worker, outside a section.
  */
 void reshard_stop(struct engine *e);
 
@@ -39,10 +39,10 @@ enum mf_err engine_set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pc
 void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct);
 
 /*
- * No more slots begin to move, and those on their way arrive; then the wanted number is that of
- * the shards that have slots. False: the limit has been lowered to one that the wanted number
- * bears, but not the number of shards that there are; the move goes on. Context: any thread,
- * outside a section.
+ * Cancel: no more slots begin to move, and those in transit arrive. Then the wanted number is
+ * that of the shards that have slots. Returns false if the limit has been lowered to one that
+ * allows the wanted number of shards, but not the present one: the move continues. Context: any
+ * thread, outside a section.
  */
 bool engine_cancel_shards(struct engine *e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an engine keeps of a change of the number of its shards: see reshard.h.
+ * The state of a change of the number of shards, in the engine: see reshard.h.
  */
 #ifndef MAYFLY_LIB_ENGINE_RESHARD_STATE_H
 #define MAYFLY_LIB_ENGINE_RESHARD_STATE_H
@@ -17,7 +17,7 @@
 struct move;
 
 enum reshard_state {
-    RESHARD_IDLE,      /* slots are where they shall be, or nobody has asked */
+    RESHARD_IDLE,      /* all slots are in place, or no move was requested */
     RESHARD_WAITS,     /* for a walk to end (walk.h) */
     RESHARD_MOVES,     /* slots are carried */
     RESHARD_NO_ROOM,   /* the mover waits until there is room, and tries again */
@@ -68,9 +68,9 @@ struct reshard {
     struct reshard_left left;  /* what the last of them has not done */
     bool finishes;             /* slots on their way arrive, of those that are left */
     usec_t began;              /* monotonic; 0: nothing has */
-    reshard_told_fn on_change; /* NULL: nobody wants to know */
+    reshard_told_fn on_change; /* NULL: no callback */
     void *on_change_arg;       /* [borrowed] */
-    enum reshard_state told;   /* what that was told last */
+    enum reshard_state told;   /* the state of its last call */
     uint64_t told_serial;
 };
 
@@ -90,9 +90,9 @@ static inline void reshard_fini(struct reshard *r)
 }
 
 /*
- * The shards that share the limit when slots have moved where they shall be; sharers: those
- * that share it now. There may be others, which have slots yet, or none any more. Context: any
- * thread.
+ * The number of shards that share the limit when the move is complete; sharers: those that
+ * share it now. There may be other shards, which still have slots, or have none any more.
+ * Context: any thread.
  */
 static inline uint32_t reshard_to_be(const struct reshard *r, uint32_t sharers)
 {

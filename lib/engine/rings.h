@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rings of changes of an engine's shards (lib/shard/changes.h): there as long as any stream
- * reads them. streams_lock guards whether they are, and how many readers want what.
+ * The rings of changes of an engine's shards (lib/shard/changes.h). They exist while any stream
+ * reads them. streams_lock guards their existence and the numbers of readers.
  */
 #ifndef MAYFLY_LIB_ENGINE_RINGS_H
 #define MAYFLY_LIB_ENGINE_RINGS_H
@@ -24,8 +24,8 @@ void rings_leave(struct engine *e);
 void rings_record_expiries(struct engine *e, bool records);
 
 /*
- * Give a ring to a further shard, if others have one. False: there is no memory. Context: under
- * streams_lock; nobody uses the shard yet.
+ * Give a ring to a new shard, if others have one. Returns false without memory. Context: under
+ * streams_lock; the shard is not in use yet.
  */
 bool rings_give(struct engine *e, struct shard *s);
 

@@ -10,9 +10,9 @@
  *                     A, then in B, and put new items in B; the mover takes the others over
  *     settled at B
  *
- * When the first item comes to B, no reader is left that looks in A only. A writer reads the
- * table again once it holds its lock, and starts over if another one was published: two writers
- * that know different states are ordered by the lock of A.
+ * When the first item is put in B, no reader is left that looks only in A. A writer reads the
+ * table again when it holds its lock, and starts over if another table was published. So two
+ * writers that know different states are ordered by the lock of A.
  */
 #ifndef MAYFLY_LIB_ENGINE_ROUTER_H
 #define MAYFLY_LIB_ENGINE_ROUTER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The share of the memory limit that each shard has: how many shards a limit bears.
+ * Divides the memory limit among the shards: how many shards a limit allows.
  */
 #ifndef MAYFLY_LIB_ENGINE_SHARE_H
 #define MAYFLY_LIB_ENGINE_SHARE_H
@@ -21,8 +21,8 @@ uint32_t share_shards_for(uint32_t threads, uint64_t limit_bytes);
 uint32_t share_shards_least(uint64_t limit_bytes);
 
 /*
- * The largest number of shards, with segments of 1 << shift, that can work with a limit; those
- * of a new engine have the segments that suit their share. Context: any thread.
+ * The largest number of shards that a limit allows. The first function is for segments of 1 <<
+ * shift; the second for a new engine, whose segments suit their share. Context: any thread.
  */
 uint32_t share_shards_most(uint64_t limit_bytes, uint32_t shift);
 uint32_t share_shards_most_new(uint64_t limit_bytes);

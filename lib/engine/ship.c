@@ -163,7 +163,7 @@ static bool put_bytes(struct ship *s, struct span bytes)
     return true;
 }
 
-/* The value is dead, and pins keep so much dead memory that it is needed for the living. */
+/* Is the value dead, and do pins keep more dead memory than live items can spare? */
 static bool is_overdue(const struct ship_large *l)
 {
     return value_pin_is_dead(&l->pin) && value_pinned_excess(l->pin.shard) != 0;

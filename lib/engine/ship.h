@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shipping: items, as they are now, are handed to whoever is fed with them (a *sink*: a file, a
- * log, a replica). walk.h ships everything there is.
+ * Shipping: items are passed in their present state to a *sink* (a file, a log, a replica).
+ * walk.h ships all items.
  *
- * What is handed over has a bound: between two calls of rest() at most SHIP_BYTES, counted as
- * ship_bytes() does. So a sink needs one buffer, and writes it out in rest(), which is called
- * outside sections and may wait. All other callbacks run in a section or near one: they copy
- * and must not wait.
+ * Between two calls of rest() at most SHIP_BYTES are passed, counted by ship_bytes(). So a sink
+ * needs one buffer, and writes it out in rest(), which is called outside sections and may wait.
+ * All other callbacks run in a section or near one: they copy and must not wait.
  */
 #ifndef MAYFLY_LIB_ENGINE_SHIP_H
 #define MAYFLY_LIB_ENGINE_SHIP_H
@@ -22,7 +21,7 @@
 struct shard;
 
 #define SHIP_BYTES      ((size_t)256 << 10)
-#define SHIP_ITEM_BYTES 64u /* counted for each item besides its key and its value */
+#define SHIP_ITEM_BYTES 64u /* counted for each item in addition to its key and its value */
 
 /* One item, or one part of a large one. [borrowed] for the call. */
 struct ship_item {
@@ -49,7 +48,7 @@ struct ship_ops {
      */
     void (*plain)(void *arg, const struct item *it, uint16_t shape);
     void (*part)(void *arg, struct span part);
-    /* The rest of the value that was begun will not come: the item is to be forgotten. */
+    /* The value that was begun stays incomplete: the item must be discarded. */
     void (*cut)(void *arg);
     /*
      * What was handed over may be written out now; rest() is also called when that is nothing.
@@ -71,15 +70,16 @@ struct ship_ops {
     void (*meta)(void *arg, const struct ship_item *it);
     void (*drop)(void *arg, struct span key);
     /*
-     * All is gone that came so far; or it will be at an instant, instead of at an earlier one.
+     * All items passed until now are gone; or they will be at an instant, which replaces an
+     * earlier one.
      */
     void (*flush)(void *arg);
     void (*flush_later)(void *arg, msec_t at);
-    /* All that came so far is gone whose key has this prefix. */
+    /* All items passed until now whose key has this prefix are gone. */
     void (*flush_prefix)(void *arg, struct span prefix);
     /*
-     * Items past their deadline are shipped too, by a walk. What changes is shipped in any
-     * case: somebody who read the clock before may yet give such an item a later one.
+     * A walk also ships items past their deadline. Changes are shipped in any case: a thread
+     * that read the clock earlier may still give such an item a later deadline.
      */
     bool takes_due;
 };
@@ -109,9 +109,9 @@ static inline size_t ship_bytes(const struct item *it)
 }
 
 /*
- * What an item is, without its value. shape: its own, loaded once, which says that it is live.
- * An item that was unlinked has lost its marks, and another block of its key may have them now.
- * Context: read side.
+ * Fill in an item's description, without its value. shape: the item's, loaded once, which says
+ * that it is live. An unlinked item has lost its marks, and another block of its key may have
+ * them now. Context: read side.
  */
 static inline void ship_describe(const struct item *it, uint16_t shape, struct ship_item *out)
 {
@@ -135,9 +135,8 @@ static inline void ship_describe(const struct item *it, uint16_t shape, struct s
 enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it);
 
 /*
- * Ship what an item has besides its value, or that a key is absent. SHIP_DONE, SHIP_FULL; of an
- * item SHIP_GONE.
- * Context: read side.
+ * Ship the metadata of an item, or that a key is absent. Returns SHIP_DONE or SHIP_FULL, for an
+ * item also SHIP_GONE. Context: read side.
  */
 enum shipped ship_meta(struct ship *s, const struct item *it);
 enum shipped ship_drop(struct ship *s, struct span key);
@@ -145,7 +144,7 @@ enum shipped ship_drop(struct ship *s, struct span key);
 /* Ship the rest of the value that was begun. False: see rest(). Context: outside a section. */
 bool ship_large(struct ship *s);
 
-/* Have the sink write out what it has. False: see rest(). Context: outside a section. */
+/* Make the sink write out what it has. False: see rest(). Context: outside a section. */
 bool ship_rest(struct ship *s);
 
 #endif

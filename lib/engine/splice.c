@@ -112,8 +112,8 @@ void fresh_keep(struct fresh *f)
 }
 
 /*
- * They may have been joined to others meanwhile, so they are joined anew as they were taken
- * before they are given back.
+ * The segments may have been linked to others meanwhile, so restore the links that they were
+ * taken with before releasing them.
  */
 void fresh_drop(struct fresh *f)
 {

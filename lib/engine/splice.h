@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What appending and prepending to large values have in common (extend.c, join.c, concat.c):
- * the bytes of an addition, segments that are not part of a value yet, and copying from the
- * ones to the others.
+ * What append and prepend to large values have in common (extend.c, join.c, concat.c): the
+ * bytes of an addition, segments that are not part of a value yet, and copying the bytes to the
+ * segments.
  */
 #ifndef MAYFLY_LIB_ENGINE_SPLICE_H
 #define MAYFLY_LIB_ENGINE_SPLICE_H
@@ -20,9 +20,9 @@ struct engine;
 struct store;
 
 /*
- * A value with at least so many segments is extended, and an addition with at least so many is
- * joined to it. Below that the bytes are copied, because each end and each joint may leave
- * nearly a segment unused: an eighth of the value or of the addition at most.
+ * A value with at least this many segments is extended, and an addition with at least this many
+ * is joined to it. Shorter ones are copied, because each end and each joint may waste nearly a
+ * segment: at most an eighth of the value or of the addition.
  */
 #define EXTEND_SEGMENTS 8u
 
@@ -31,7 +31,7 @@ struct store;
 /* Bytes of the addition, which is a span or a full body. Context: any thread. */
 size_t store_addition_len(const struct store *st);
 
-/* Is the addition of a store so long that it is joined? Context: any thread. */
+/* Is the addition of a store long enough to be joined? Context: any thread. */
 bool store_joins(const struct store *st);
 
 /* The bytes of the addition, from front to back. */
@@ -49,7 +49,7 @@ bool source_next(struct source *s, struct span *part);
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
-/* How many segments so many bytes fill. */
+/* The number of segments that `bytes` bytes fill. */
 uint32_t segments_for(const struct arena *a, size_t bytes);
 
 /* Fewer than EXTEND_SEGMENTS are copied, and less than two before or after them. */
@@ -71,8 +71,8 @@ enum outcome fresh_take(struct engine *e, const struct store *st, uint32_t count
                         struct fresh *f);
 
 /*
- * They belong to an item now, or else are given back. Context: the section of fresh_take(), no
- * shard held.
+ * Keep: they belong to an item now. Drop: release them. Context: the section of fresh_take(),
+ * no shard held.
  */
 void fresh_keep(struct fresh *f);
 void fresh_drop(struct fresh *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files that store items share: judging whether a store may go on, making the new
+ * What the files that store items share: deciding whether a store may proceed, making the new
  * block, finishing it, failing.
  */
 #ifndef MAYFLY_LIB_ENGINE_STORE_COMMON_H

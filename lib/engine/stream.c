@@ -3,15 +3,15 @@
  * Streams of changes: see stream.h.
  *
  * Flushes. Each shard carries out a flush command by itself and writes a record with the number
- * of the command. A ring that comes to such a record is held there until all the others have
- * come to one of that number or a higher one, or have none to come (the command was replaced by
- * one that waits for its instant). Then the flush is shipped once, and the ring goes on.
- * Numbers grow in each ring.
+ * of the command. Reading a ring stops at such a record until all other rings have reached one
+ * with that number or a higher one, or will have none (because a pending flush has replaced the
+ * command). Then the flush is shipped once, and reading continues. Numbers increase in each
+ * ring.
  *
- * Further shards (grow.h). Their rings are taken up when a slice begins, and before a flush
- * counts as read everywhere. A further ring has no record of the flushes that were over when it
- * was made, but others may have, not read yet. So it is not read before all of these are
- * shipped, or they would take away what was stored in the further shard since. The same holds
+ * New shards (grow.h). Their rings are added when a slice begins, and before a flush counts as
+ * read everywhere. A new ring has no record of the flushes that were done when it was made, but
+ * other rings may still have unread ones. So the new ring is not read until all of these are
+ * shipped. Otherwise they would remove what was stored in the new shard since. The same holds
  * for flushes of a prefix.
  */
 #include "lib/engine/stream.h"
@@ -29,14 +29,14 @@
 #include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
 
-/* Records so far ahead are fetched while others are read; of items, so much. */
+/* Distance at which records are prefetched, and the bytes prefetched of each item. */
 #define PREFETCH_BYTES      512u
 #define PREFETCH_ITEM_BYTES 512u
 
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
     uint64_t pos;                  /* read up to there */
-    uint64_t until;                /* so far this pass goes; or what was noted */
+    uint64_t until;                /* the end of this pass; or the position that was noted */
     uint64_t passed;               /* the newest flush command that is over in this ring */
     uint64_t held_at;              /* the one that the next record is about; 0: none */
     uint64_t opens_at; /* not read before all rings have come to this command: see may_read() */
@@ -54,7 +54,7 @@ struct stream_batch {
     struct change change[STREAM_BATCH];
     uint64_t pos[STREAM_BATCH];
     uint64_t hash[STREAM_BATCH];
-    /* as found in the section that goes on */
+    /* as found in the present section */
     const struct item *item[STREAM_BATCH]; /* NULL: absent */
     const struct shard *shard[STREAM_BATCH];
 };
@@ -69,7 +69,7 @@ static void count(_Atomic uint64_t *counter, uint64_t n)
 
 /* ---- rings ------------------------------------------------------------------------------- */
 
-/* Tell who watches how far it is. */
+/* Publish the progress for observers. */
 static void note_read(struct stream *st)
 {
     uint64_t read = 0;
@@ -496,15 +496,15 @@ static enum shipped ship_change(struct stream *st, unsigned i, struct ship *ship
 static void cover(struct stream *st, uint32_t ring, uint64_t hash, uint64_t until,
                   const struct change *c)
 {
-    if (c->kind != CHANGE_META) { /* it may have the value of before */
+    if (c->kind != CHANGE_META) { /* the sink may have the previous value */
         *covered_by(st, hash) = (struct stream_covered){hash, until, ring};
     }
 }
 
 /*
- * What is there now the walk will meet. What is gone it will not, though it may have been
- * shipped: by a record, while a position stood in the middle and more counted as passed, or by
- * the walk, from a position that is begun anew.
+ * The walk will visit keys that are present now. It will not visit a key that is gone, though
+ * the key may have been shipped: by a record, while a position was half done and counted as
+ * passed, or by the walk, at a position that is restarted.
  */
 static enum shipped ship_unmet(const struct change *c, struct ship *ship)
 {
@@ -672,8 +672,8 @@ enum stream_state stream_pass(struct stream *st, struct ship *ship)
 }
 
 /*
- * Copy out up to so many records; the batch has those of keys, which are looked at only then:
- * see hash_batch(). False: see read_batch().
+ * Copy out up to `max` records. The batch holds the keys, which are looked up later: see
+ * hash_batch(). False: see read_batch().
  */
 static bool read_keys(struct stream *st, struct stream_ring *r, uint64_t until, unsigned max)
 {
@@ -693,7 +693,7 @@ static bool read_keys(struct stream *st, struct stream_ring *r, uint64_t until, 
         } else if (c->kind == CHANGE_PREFIX) {
             st->prefix_id = c->cas > st->prefix_id ? c->cas : st->prefix_id;
         } else {
-            /* So that stream_pass() can go on from here, also where it has stopped. */
+            /* So that stream_pass() can continue from here, also from where it has stopped. */
             r->held_at = 0;
             r->passed = c->kind == CHANGE_FLUSH ? c->cas : c->cas - 1;
         }

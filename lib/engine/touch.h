@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* New deadlines for items that otherwise stay as they are. */
+/* Setting new deadlines of items. */
 #ifndef MAYFLY_LIB_ENGINE_TOUCH_H
 #define MAYFLY_LIB_ENGINE_TOUCH_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One entry of a writer into the shard of a key; into two while its slot moves: new items go to
- * `to`, an old one may still be in `from`.
+ * One entry of a writer into the shard of a key. While the key's slot moves it enters two
+ * shards: new items go to `to`, an old one may still be in `from`.
  */
 #ifndef MAYFLY_LIB_ENGINE_VISIT_H
 #define MAYFLY_LIB_ENGINE_VISIT_H
@@ -187,7 +187,7 @@ static inline handle_t visit_part(struct visit *v, enum chain_id chain, uint32_t
 }
 
 /*
- * The chain for what replaces the found item, or for a new one, of so many bytes. Context: in
+ * The chain for an item of `bytes` bytes that is new or replaces the found one. Context: in
  * shard.
  */
 static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes, bool has_deadline)
@@ -229,8 +229,8 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
 
 /*
  * A write ended with `out`, which is returned. But if it found no room: OUT_MISS if room was
- * made or taken from another shard, so that it should be tried again; OUT_NO_MEMORY if a wait
- * would be in vain. Context: outside the shards.
+ * made or taken from another shard, so that it should be tried again; OUT_NO_MEMORY if waiting
+ * would not help. Context: outside the shards.
  */
 enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome out);
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Walks: see walk.h. One goes over the index of each shard in turn, position by position
- * (table_walk_ahead()). The items of a position are shipped in the order of their hashes. So a
- * position that has more than the sink takes at once, or a large value, is left in the middle
- * and taken up there in a later section, although its items may have been moved meanwhile. If
- * the index has shrunk by then, the position has items of others that were not visited yet, and
- * is begun anew.
+ * Walks: see walk.h. A walk visits the index of each shard in turn, position by position
+ * (table_walk_ahead()). The items of a position are shipped in the order of their hashes. So if
+ * a position has more than the sink takes at once, or a large value, the walk can leave it in
+ * the middle and resume it in a later section, although its items may have been moved
+ * meanwhile. If the index has shrunk by then, the position also has unvisited items of other
+ * positions, and is restarted.
  *
- * Nothing moves slots while a walk is in a shard. But a move may run between two shards of it,
- * and some slots may be between two shards because a move found no room: what a writer meets of
- * these goes from one shard to the other. Either may take items from a shard that is still to
- * come to one that was done. So there are two more passes, for such slots alone: over shards
- * that have slots which were moved since the beginning, if only there and back again, and then
- * over those where slots are on their way to. No move runs between these.
+ * No slot moves while a walk is in a shard. But a move may run between two shards of the walk.
+ * Some slots may also be between two shards because a move found no room: when a writer finds
+ * an item of such a slot, it moves the item to the new shard. In both cases items may move from
+ * a shard not visited yet to one that was. So there are two more passes, for such slots only.
+ * The first visits shards with slots that were moved since the beginning, even if they were
+ * moved back. The second visits shards to which slots are moving. No move runs between these
+ * passes.
  */
 #include "lib/engine/walk.h"
 
@@ -206,8 +207,8 @@ static void pick(void *arg, handle_t h, uint64_t hash)
 }
 
 /*
- * So many items before its turn the lines of one are asked for, except the first two, which the
- * index has asked for. After so many lines the CPU has seen that they follow each other.
+ * The cache lines of an item are prefetched this many items ahead, except the first two lines,
+ * which the index has prefetched. After AHEAD_LINES lines the CPU's own prefetcher takes over.
  */
 #define AHEAD_ITEMS 6u
 #define AHEAD_LINES 16u

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A walk over everything: each item is shipped (ship.h), while requests run. It takes no lock
- * and costs writers nothing: linked items do not change, and what is unlinked stays readable
- * until a section ends.
+ * A walk over all items: each is shipped (ship.h), while requests run. It takes no lock and
+ * costs writers nothing: linked items do not change, and unlinked ones stay readable until the
+ * section ends.
  *
- * What the sink gets is fuzzy, but true for each key: one that is there all the time is shipped
- * at least once, with a state that it had during the walk; if it is shipped again, the later
- * state is the newer one. One that came, changed or went meanwhile is shipped in some state, or
- * not at all. What is past its deadline is not shipped.
+ * The result is not a snapshot of one instant, but it is correct for each key. A key that is
+ * present all the time is shipped at least once, with a state that it had during the walk. If
+ * it is shipped again, the later state is the newer one. A key that was added, changed or
+ * removed meanwhile is shipped in one of its states, or not at all. Expired items are not
+ * shipped.
  *
- * A flush during the walk makes what was shipped before it void: see walk_was_flushed().
+ * A flush during the walk invalidates what was shipped before it: see walk_was_flushed().
  *
  *     struct walk w;
  *
@@ -19,9 +20,9 @@
  *     done = w.state == WALK_DONE && !walk_was_flushed(&w);
  *     walk_end(&w);
  *
- * Slots do not move while it is in a shard, so it should get through one in finite time.
- * Between two shards it gives way to a move that waits (moves.h), and later visits the slots
- * that have moved meanwhile.
+ * Slots do not move while the walk is in a shard, so it should finish a shard in bounded time.
+ * Between two shards it yields to a waiting move (moves.h), and later visits the slots that
+ * have moved meanwhile.
  */
 #ifndef MAYFLY_LIB_ENGINE_WALK_H
 #define MAYFLY_LIB_ENGINE_WALK_H
@@ -48,35 +49,37 @@ struct walk {
     /* where it is */
     struct position at;
     uint64_t resume;    /* of the position: what has a lower hash was shipped */
-    uint64_t positions; /* of the index, when the position was last looked at */
+    uint64_t positions; /* of the index, when the position was last read */
     unsigned pass;      /* enum walk_pass: see walk.c */
     bool has_paused;    /* slots may have been elsewhere meanwhile */
     /* what it began with */
     uint64_t flushes;
     uint16_t owner[ROUTE_SLOTS]; /* the shard of each slot, or that it was moved since */
-    /* [atomic] for whoever watches */
+    /* [atomic] progress, for other threads */
     _Atomic uint64_t total;   /* items there were when it began */
     _Atomic uint64_t shipped; /* some of them perhaps twice */
     _Atomic uint64_t expired; /* not shipped because they were due */
 };
 
 /*
- * Begin; waits while slots move. False: *stop was set meanwhile; then nothing has begun, and
- * walk_end() is not called. NULL: nobody stops it. ops and arg are [borrowed] until the end.
- * Context: registered thread, outside a section and a shard; the walk stays on it.
+ * Begin; waits while slots move. Returns false if *stop was set meanwhile: then nothing has
+ * begun, and walk_end() is not called. stop NULL: it cannot be stopped. ops and arg are
+ * [borrowed] until the end. Context: registered thread, outside a section and a shard; the walk
+ * stays on it.
  */
 bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg,
                 const _Atomic bool *stop);
 
 /*
- * Ship what is at the next positions of the index, SHIP_BYTES or less, in one section; then
- * have the sink rest. While a move has its turn: wait for 20 ms at most. False at the end: see
- * .state. Context: as walk_begin().
+ * Ship the items at the next positions of the index, SHIP_BYTES or less, in one section; then
+ * let the sink rest. While a move has its turn: wait for at most 20 ms. Returns false at the
+ * end: see .state. Context: as walk_begin().
  */
 bool walk_slice(struct walk *w);
 
 /*
- * Was everything flushed since it began? Then it should begin anew. Context: as walk_begin().
+ * Was everything flushed since the walk began? Then it should be restarted. Context: as
+ * walk_begin().
  */
 bool walk_was_flushed(const struct walk *w);
 
