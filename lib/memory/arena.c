@@ -10,10 +10,12 @@
 #define MIB (1024u * 1024)
 #define GIB (1024ull * MIB)
 
-/* At least so much, so that a small limit may be raised. */
+/* The least range of addresses, so that a small limit can be raised later. */
 #define RANGE_MIN (4 * GIB)
 
-/* A step of the range: this part of the share, and at least so many segments. */
+/*
+ * A step of the range: this fraction of the shard's share, and at least STEP_SEGMENTS segments.
+ */
 #define STEPS_A_SHARE 32
 #define STEP_SEGMENTS 64u
 

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address range of a shard, cut into segments, and what each segment is used for.
+ * The address range of a shard, divided into segments, and the state of each segment.
  *
  *     fresh -> (open -> sealed -> quarantine) or (whole -> quarantine) -> free -> ...
- *     free -> cold (given back to the system) -> open or whole
+ *     free -> cold (released to the system) -> open or whole
  *     fresh or cold -> free (made resident ahead)
  *
  * Every segment that is neither fresh nor cold is *held*: resident and counted in the budget of
  * the process, so the resident size is known exactly.
  *
  * The range is reserved as a whole and committed in steps, as segments are used for the first
- * time: a reserved page takes address space, a committed one is also promised by the system,
- * which counts where overcommit is off.
+ * time. A reserved page takes only address space. A committed page also counts against the
+ * system's commit limit, which matters if overcommit is off.
  *
- * What leaves use is handed over in *runs*: lists of segments joined by `next`, described in
- * the entry of one of them, the anchor. That is the first, unless a large value was extended at
- * its front. A run waits for its grace period in one of two queues (whoever is in the shard
- * releases from `quarantine`, the reclaimer from `lazy`), then, if a reader has pinned it, in
- * `pinned`. Handing over and releasing a run is O(1) whatever its length.
+ * Unused segments are retired in *runs*: lists of segments linked by `next`, described in the
+ * entry of one of them, the anchor. The anchor is the first segment, unless a large value was
+ * extended at its front. A run waits for its grace period in one of two queues (threads in the
+ * shard release from `quarantine`, the reclaimer from `lazy`), then, if a reader has pinned it,
+ * in `pinned`. Retiring and releasing a run is O(1) whatever its length.
  */
 #ifndef MAYFLY_LIB_MEMORY_ARENA_H
 #define MAYFLY_LIB_MEMORY_ARENA_H
@@ -86,8 +86,8 @@ struct segment {
 } MF_LINE_ALIGNED;
 
 /*
- * pins: how many hold the value, whether it has been unlinked, and how many segments the
- * longest version of it has that was pinned: so many are counted as pinned.
+ * pins: the number of holders of the value, whether it has been unlinked, and the number of
+ * segments of its longest pinned version, which are counted as pinned.
  */
 #define PIN_COUNT          0x7fffffffull
 #define PIN_DEAD           0x80000000ull
@@ -194,7 +194,7 @@ static inline uint32_t segment_bytes(const struct arena *a)
     return 1u << a->shift;
 }
 
-/* So many segments more, or fewer, are held: the budget is told. Context: any thread. */
+/* Change the number of held segments by n in the budget. Context: any thread. */
 static inline void arena_count_held(const struct arena *a, int64_t n)
 {
     budget_add(a->budget, n * ((int64_t)1 << a->shift));
@@ -251,8 +251,8 @@ void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t
 void arena_retire_value(struct arena *a, segment_t anchor, enum run_kind kind);
 
 /*
- * The value with this anchor gets more whole segments, joined by next, behind its last or
- * before its first. Context: in shard.
+ * The value with this anchor gets more whole segments, linked by next, after its last or before
+ * its first. Context: in shard.
  */
 enum run_end { RUN_FRONT, RUN_BACK, RUN_ENDS };
 void arena_extend_value(struct arena *a, segment_t anchor, enum run_end where, segment_t first,

@@ -27,8 +27,8 @@
 #define SPLIT_SHARE 50
 
 /*
- * What is prefetched: the block that the ring's head serves so many puts later, and the entry
- * that remembers a death so many deaths later.
+ * What is prefetched: the block that the ring's head serves PREFETCH_PUTS puts later, and the
+ * ring's entry for a death PREFETCH_DEATHS deaths later.
  */
 #define PREFETCH_PUTS   2
 #define PREFETCH_DEATHS (2 * MF_LINE_BYTES / sizeof(struct death))

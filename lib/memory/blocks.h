@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making and killing blocks. A block comes from a hole of its chain, of exactly its size or a
- * little larger, else from the end of the chain's open segment. A block that dies stays as it
- * is (readers may still be in it); the death ring remembers it with its grace number, and later
- * puts turn what has ripened into holes: lists by exact size, linked through the dead blocks.
+ * Allocating and killing blocks. A block is allocated from a hole of its chain, of exactly its
+ * size or a little larger, else from the end of the chain's open segment. A dead block stays
+ * unchanged, because readers may still use it. The death ring remembers it with its grace
+ * number. When its grace period is over, a later put turns it into a hole. Holes are in lists
+ * by exact size, linked through the dead blocks.
  */
 #ifndef MAYFLY_LIB_MEMORY_BLOCKS_H
 #define MAYFLY_LIB_MEMORY_BLOCKS_H
@@ -22,9 +23,9 @@ bool blocks_init(struct memory *m, uint64_t share_bytes);
 void blocks_fini(struct memory *m);
 
 /*
- * Make the ring anew, for the limit as it is now, if that has changed (ring_misfits) or the
- * ring is empty, so that none of its pages is resident. Deaths beyond the last few thousand are
- * forgotten. Context: outside the shard.
+ * Replace the ring by one for the present limit, if the limit has changed (ring_misfits), or if
+ * the ring is empty, so that none of its pages is resident. Deaths beyond the last few thousand
+ * are forgotten. Context: outside the shard.
  */
 void blocks_fit_ring(struct memory *m);
 

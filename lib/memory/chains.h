@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The chains of segments, oldest first, and the bins in which sealed segments stand by
- * their dead share. New blocks are appended to the open segment at the end of a chain. The
- * cleaner has an open segment of its own, which takes the place in the chain of the segment
- * that is being cleaned, so that the chain stays ordered by age.
+ * The chains of segments, oldest first, and the bins of sealed segments by their dead share.
+ * New blocks are appended to the open segment at the end of a chain. The cleaner has its own
+ * open segment, which replaces the segment being cleaned in its chain, so that the chain stays
+ * ordered by age.
  */
 #ifndef MAYFLY_LIB_MEMORY_CHAINS_H
 #define MAYFLY_LIB_MEMORY_CHAINS_H
@@ -61,9 +61,9 @@ void chains_entered(struct memory *m, segment_t n);
 segment_t chains_oldest(struct memory *m, enum chain_id id);
 
 /*
- * Seal what a chain has open, so that it can be emptied. Of what is in it, the last so many
- * that were stored in the shard are young. 0 when there is nothing, or it is being filled.
- * Context: in shard.
+ * Seal the open segment of a chain, so that it can be emptied. The last `spared` items stored
+ * in the shard count as young in it. Returns 0 if there is no such segment, or if it is being
+ * filled. Context: in shard.
  */
 segment_t chains_seal_open(struct memory *m, enum chain_id id, uint32_t spared);
 
@@ -113,7 +113,7 @@ static inline uint64_t chains_dead_allowance(const struct memory *m)
     return chains_filled(m) / 16 + ((uint64_t)2 << m->arena.shift);
 }
 
-/* The bin for a sealed segment with so many dead bytes. Context: in shard. */
+/* The bin for a sealed segment, by its dead bytes. Context: in shard. */
 static inline unsigned chains_bin_for(const struct memory *m, const struct segment *g)
 {
     unsigned bin = (unsigned)(((uint64_t)g->dead * DEAD_BINS) >> m->arena.shift);
@@ -123,7 +123,7 @@ static inline unsigned chains_bin_for(const struct memory *m, const struct segme
 }
 
 /*
- * The dead bytes of a segment change by so much. True when that crossed a sixteenth:
+ * Change the dead bytes of a segment by `bytes`. True when that crossed a sixteenth:
  * chains_move_bin() is due. It is left to the caller because blocks_put() and blocks_kill() run
  * with every set: with everything rare in one last call they need no stack frame.
  */

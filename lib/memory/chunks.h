@@ -2,7 +2,8 @@
 /*
  * Large values: whole segments for the bulk, at most fifteen pieces in the log for the rest.
  * The item's block (its head) holds struct large instead of the value; a piece is a block
- * without a key that knows its owner and its number. Whatever moves one patches the other.
+ * without a key that has its owner and its number. Code that moves one of them updates the
+ * other.
  */
 #ifndef MAYFLY_LIB_MEMORY_CHUNKS_H
 #define MAYFLY_LIB_MEMORY_CHUNKS_H
@@ -64,7 +65,7 @@ struct growth {
 
 /*
  * The item in block `to` has the segments of the live item `from` and more: before the first
- * (by[RUN_FRONT]) and behind the last (by[RUN_BACK]). Its struct large is set. Context: in
+ * (by[RUN_FRONT]) and after the last (by[RUN_BACK]). Its struct large is set. Context: in
  * shard, before `to` is linked.
  */
 void chunks_extend(struct memory *m, handle_t from, handle_t to,

@@ -38,25 +38,25 @@ static const struct {
 #define AHEAD_BYTES 1024
 
 /*
- * What evictions kept, of what they scanned, is counted over about so many bytes: in one
- * segment there may be two items only.
+ * The share that evictions kept of what they scanned is measured over about this many bytes:
+ * one segment may have only two items.
  */
 #define KEEP_MEMORY (1u << 20)
 
 /*
- * Small and big promote at most this share of what is looked at there, counted over the last
- * few megabytes, and some more. After a first filling nearly everything is in small: if all of
- * it was used, or is small beside what comes now, the whole cache would be copied before
- * anything is evicted, and stores would be refused meanwhile.
+ * The chains small and big promote at most this share of the items scanned there, measured over
+ * the last few megabytes, plus PROMOTE_MORE bytes. After a first filling nearly everything is
+ * in small: if all of it was used, or is small beside what comes now, the whole cache would be
+ * copied before anything is evicted, and stores would be refused meanwhile.
  */
 #define PROMOTE_PCT    85
 #define PROMOTE_MORE   (256u << 10)
 #define PROMOTE_MEMORY (4u << 20)
 
 /*
- * A segment of main with so few items is sifted if at least this share of it is alive, while no
- * more than that share of what is held is dead; but not one with so many blocks that looking at
- * them takes long.
+ * A segment of main with at most SIFT_ITEMS items is sifted if at least SIFT_LIVE_PCT of it is
+ * alive, and at most SIFT_DEAD_PCT of all held bytes are dead. But it must not have more than
+ * SIFT_BLOCKS blocks, because examining them takes long.
  */
 #define SIFT_ITEMS    8
 #define SIFT_LIVE_PCT 60
@@ -272,7 +272,7 @@ static bool is_young(const struct memory *m, handle_t h, uint32_t now_s)
     return access_s > g->sealed_s || (since >= 0 && since >= now / 2);
 }
 
-/* Has so much been promoted that an item has to go that would be? */
+/* Has so large a share been promoted that this item must be evicted instead? */
 static bool promotes_too_much(const struct memory *m, const struct item *it)
 {
     const struct cursor *c = &m->cursor;
@@ -390,11 +390,11 @@ static bool is_near(const struct memory *m, handle_t h)
 }
 
 /*
- * A live piece. An eviction judges the whole item when it meets the first block of it: a copy
- * of a piece would be in vain if the head, which stands behind it, is evicted later. Whoever
- * keeps the head moves the first piece as well, and the one met: so the head is far when others
- * are met, and no item is judged twice in a pass. A piece that went to a hole may stand among
- * much older items: then the head is far, and is judged when it is met.
+ * A live piece. An eviction judges the whole item when it visits the item's first block: a copy
+ * of a piece would be wasted if the head, which follows it, is evicted later. When the head is
+ * kept, its first piece and the visited piece are moved too. So the head is far when other
+ * pieces are visited, and no item is judged twice in a pass. A piece that was put in a hole may
+ * be among much older items. Then the head is far, and is judged when it is visited itself.
  */
 static bool empty_piece(struct memory *m, handle_t h, msec_t now)
 {

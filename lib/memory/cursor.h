@@ -2,13 +2,13 @@
 /*
  * The cursor walks one segment at a time, in slices, and empties it.
  *
- * Clean: the emptiest sealed segment, when enough is dead; its live blocks move to the chain's
- * compaction segment, which stands where the emptied one stands. Evict: the segment that the
- * eviction policy picks; the policy judges every live item.
+ * Clean: the emptiest sealed segment, when enough of it is dead. Its live blocks move to the
+ * chain's compaction segment, which takes the emptied one's place in the chain. Evict: the
+ * segment that the eviction policy picks. The policy decides about every live item.
  *
- * A move copies a block and has the owner change its reference under the lock; readers see one
- * of two equal copies until the grace period ends. An emptied segment waits in quarantine for
- * one grace period.
+ * To move a block, the cursor copies it, and its owner changes the reference under the lock.
+ * Readers see one of two equal copies until the grace period ends. An emptied segment waits in
+ * quarantine for one grace period.
  */
 #ifndef MAYFLY_LIB_MEMORY_CURSOR_H
 #define MAYFLY_LIB_MEMORY_CURSOR_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks at the end of a chain, with a new segment for them when the open one is full.
+ * Allocates blocks at the end of a chain, with a new segment when the open one is full.
  */
 #ifndef MAYFLY_LIB_MEMORY_DRAW_H
 #define MAYFLY_LIB_MEMORY_DRAW_H
@@ -10,10 +10,10 @@
 #include "lib/memory/state.h"
 
 /*
- * Who draws a segment: a put leaves ROOM_RESERVE; a pressed put and the cursor may overdraw and
- * take the last. With DRAW_PART the block is a head or a piece of full length: these go to the
- * open segment only, so that an item stands together and dies with one segment. A short piece
- * fills what the segment before has left.
+ * Kinds of allocation of a segment: a put leaves ROOM_RESERVE; a pressed put and the cursor may
+ * overdraw the budget and take the last. With DRAW_PART the block is a head or a piece of full
+ * length: these are put only in the open segment, so that an item is together and dies with one
+ * segment. A short piece fills the rest of the previous segment.
  */
 enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR, DRAW_WHO = 3, DRAW_PART = 4 };
 

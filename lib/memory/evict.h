@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The seam for eviction policies. A policy is one file with one table, struct evict_policy: it
- * says in which chain a new key begins, which segment is emptied next, and what becomes of each
- * live item in it. It may remember keys that were dropped. The cursor does the work.
+ * The interface of eviction policies. A policy is one file with one table, struct evict_policy.
+ * It decides in which chain a new key begins, which segment is emptied next, and which of its
+ * live items are kept. It may remember dropped keys. The cursor does the work.
  *
- * There are three chains: small, main, and big for large newcomers. A policy that needs only
+ * There are three chains: small, main, and big for large new items. A policy that needs only
  * one uses CHAIN_SMALL.
  */
 #ifndef MAYFLY_LIB_MEMORY_EVICT_H
@@ -42,7 +42,7 @@ struct evict_pass {
 enum evict_way {
     EVICT_NOTHING,  /* only what is dead is cleaned away */
     EVICT_SEGMENTS, /* the oldest segments are emptied: pick and judge */
-    EVICT_ITEMS,    /* items die where they stand: see evict_items.h */
+    EVICT_ITEMS,    /* items die in place: see evict_items.h */
 };
 
 /* Where a policy that evicts items looks for them. */
@@ -191,7 +191,7 @@ void evict_forget(struct memory *m);
 /* Release what it remembers. Context: no thread uses it. */
 void evict_fini(struct evict *ev, struct budget *budget);
 
-/* The chain in which a new key begins, with so many bytes. Context: in shard. */
+/* The chain in which a new key with `bytes` bytes begins. Context: in shard. */
 static inline enum chain_id evict_chain(struct evict *ev, uint64_t hash, uint64_t bytes)
 {
     evict_must_be_entered(ev);
@@ -219,8 +219,8 @@ static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, u
 }
 
 /*
- * Should the past be made anew for so many items, because it is much too small, or much too
- * large? Context: in shard.
+ * Should the past (ghost list) be replaced by one for this number of items, because it is much
+ * too small, or much too large? Context: in shard.
  */
 static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
 {
@@ -230,8 +230,8 @@ static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
 }
 
 /*
- * Make the past, or another one, for so many items. A large one is used once the reclaimer has
- * made it resident. Context: outside the shard.
+ * Make a past, or another one, for this number of items. A large one is used once the
+ * reclaimer has made it resident. Context: outside the shard.
  */
 void evict_make_past(struct memory *m, uint64_t items);
 

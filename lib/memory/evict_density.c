@@ -41,9 +41,9 @@ static const unsigned share_pct[CHAINS] = {
 #define RICH_SEGMENTS 2
 
 /*
- * Heads of many large values stand in one segment, so big may have nothing but its open one.
- * The last values are spared when that is emptied, and there must be others: what was just
- * stored would be gone at once.
+ * One segment has the heads of many large values, so big may have only its open segment. When
+ * that is emptied, the last SPARED values are kept, and there must be others: otherwise new
+ * values would be evicted at once.
  */
 #define SPARED 4
 
@@ -126,7 +126,7 @@ static segment_t density_pick(struct memory *m)
     segment_t n = 0;
 
     memory_must_be_entered(m);
-    /* Every other time: large values make room faster, for whoever needs much. */
+    /* Every other time: large values make room faster for a store that needs much. */
     m->evict.was_untried = !m->evict.was_untried && is_main_untried(m);
     if (m->evict.was_untried) {
         n = chains_oldest(m, CHAIN_MAIN);

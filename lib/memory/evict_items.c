@@ -10,16 +10,19 @@
 #define SAMPLES_MAX 64u
 
 /*
- * Of items with the earliest deadlines, at most so many are looked at, and at least so many:
- * those that were stored since the last look are among them.
+ * Bounds on the number of items examined that have the earliest deadlines. The lower bound
+ * ensures that items stored since the last search are among them.
  */
 #define DRAWN_MAX     512u
 #define SOONEST_LEAST 20u
 
-/* The cost of an item that is looked at: its header is seldom in the cache. */
+/* The cost of examining an item: its header is rarely in the cache. */
 #define WORK_SAMPLE 4
 
-/* Of many, headers are brought into the cache so many items ahead, and so many cost one. */
+/*
+ * When there are many, headers are prefetched AHEAD items ahead, and WORK_AHEAD items cost one
+ * unit.
+ */
 #define AHEAD      8u
 #define WORK_AHEAD 4
 
@@ -110,8 +113,8 @@ static unsigned to_draw(const struct memory *m, const struct evict_policy *polic
 }
 
 /*
- * Look at what was drawn. One that is due is dropped: true. Where the order is exact, the pool
- * has the first ones of it, and none that is behind them.
+ * Examine the drawn items. If one is due, drop it and return true. If the order is exact, the
+ * pool has the first items of it, and none that comes after others not in the pool.
  */
 static bool look_at(struct memory *m, const struct evict_policy *policy, const handle_t *drawn,
                     unsigned n, msec_t now)

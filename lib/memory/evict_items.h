@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The eviction of single items, as Redis does it. A few items are drawn (maxmemory_samples),
- * from all or from those with a deadline, and their scores are compared. The best ones are kept
- * in a pool, so that they meet those that are drawn later. The one to go dies where it stands:
- * its block becomes a hole, or is cleaned away.
+ * Eviction of single items, like Redis does it. A few items are drawn at random
+ * (maxmemory_samples), from all or from those with a deadline, and their scores are compared.
+ * The best candidates are kept in a pool and compared with later draws. An evicted item dies in
+ * place: its block becomes a hole, or is cleaned away.
  */
 #ifndef MAYFLY_LIB_MEMORY_EVICT_ITEMS_H
 #define MAYFLY_LIB_MEMORY_EVICT_ITEMS_H

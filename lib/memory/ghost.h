@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fingerprints of keys that were evicted lately before they came to main (the ghost queue of
- * S3-FIFO, J. Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): a key
- * that comes back while it is remembered goes straight to the main chain. A bucket is half a
- * cache line of fifteen fingerprints, replaced in turn. (In larger buckets all keys are
- * remembered about equally long, and then none of a loop that is a little too long for it.)
- * They have 16 bits: one key of four thousand that is not remembered is taken for one that is.
- * Whoever has a ghost guards it.
+ * Fingerprints of keys that were recently evicted before they reached main (the ghost queue of
+ * S3-FIFO, J. Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): a
+ * remembered key that is stored again goes directly to the main chain. A bucket is half a cache
+ * line of fifteen fingerprints, replaced in turn. (In larger buckets all keys would be
+ * remembered about equally long, and of a loop that is slightly too long, none.) A fingerprint
+ * has 16 bits: one of four thousand unknown keys is taken for a remembered one. The owner of a
+ * ghost provides the locking.
  */
 #ifndef MAYFLY_LIB_MEMORY_GHOST_H
 #define MAYFLY_LIB_MEMORY_GHOST_H

@@ -263,7 +263,7 @@ void keep_entered(struct memory *m)
             }
         }
     }
-    /* What was touched behind them, if anything. */
+    /* Pages touched after them, if any. */
     region_drop(a->region, (uint64_t)a->fresh << a->shift,
                 a->region->bytes - ((uint64_t)a->fresh << a->shift));
     arena_count_held(a, a->held);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is kept of a memory beside its range, so that another process can use what is in it: a
- * list of its segments, the chains in their order, oldest first, then those of large values.
- * All else is made anew from the blocks, by whoever reads them (lib/shard/attach.h).
+ * The description of a memory that is saved beside its range, so that another process can use
+ * its items: a list of its segments, the chains in order, oldest first, then those of large
+ * values. Everything else is rebuilt from the blocks (lib/shard/attach.h).
  */
 #ifndef MAYFLY_LIB_MEMORY_KEEP_H
 #define MAYFLY_LIB_MEMORY_KEEP_H

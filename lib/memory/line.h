@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The line of a shard: large values that wait for whole segments, in the order in which they
- * began to. Segments that become free are promised to the first of them, who is called; whoever
- * comes new is behind all of them, unless there is room for all. Only those that were called
- * have the cursor run, so they are served one after the other.
+ * The queue of a shard for large values that wait for whole segments, in order of arrival.
+ * Segments that become free are reserved for the first waiter, which is called. A new waiter
+ * comes after all others, unless there is room for all. Only called waiters run the cursor, so
+ * they are served one after the other.
  *
- * Values in blocks do not stand in the line. All together have one place, in front: one segment
- * serves hundreds of them, so they hold the others up by one segment for each that they fill.
+ * Values in blocks are not in the queue. Together they have one place at its front: one segment
+ * serves hundreds of them, so they delay the others by one segment for each that they fill.
  */
 #ifndef MAYFLY_LIB_MEMORY_LINE_H
 #define MAYFLY_LIB_MEMORY_LINE_H
@@ -35,7 +35,8 @@ struct waiter {
 };
 
 /*
- * At most so many segments are made and kept free for a line: those behind get the next ones.
+ * At most this many segments are made and kept free for the queue: later waiters get the next
+ * ones.
  */
 #define LINE_MOST 32u
 
@@ -61,8 +62,8 @@ uint32_t line_ahead(const struct memory *m, const struct waiter *w);
 bool line_is_behind(const struct memory *m, const struct waiter *w);
 
 /*
- * Join at the end, or keep the place; it wants so many segments now. Context: in shard, its
- * thread. It is in no other line.
+ * Join at the end, or keep the place; the waiter now wants `want` segments. Context: in shard,
+ * its thread. It is in no other line.
  */
 void line_join(struct memory *m, struct waiter *w, uint32_t want);
 
@@ -90,8 +91,8 @@ void line_settle(struct memory *m);
 void line_nudge(struct memory *m);
 
 /*
- * Is what is free, or only waits for a grace period, enough for all that it is kept for? Else
- * whoever was called makes more. Context: in shard.
+ * Are the free segments, and those that only wait for a grace period, enough for all that they
+ * are reserved for? If not, the called waiter makes more. Context: in shard.
  */
 bool line_is_provided(const struct memory *m);
 
@@ -102,8 +103,8 @@ void line_note_blocks(struct memory *m, bool has_room);
 bool line_has_blocks(const struct memory *m);
 
 /*
- * Does anybody wait? Blocks do if one found no room within the last so many milliseconds, and
- * none did since. Context: in shard.
+ * Is there a waiter? Blocks wait if one found no room within the last `within` milliseconds,
+ * and none found room since. Context: in shard.
  */
 bool line_is_waited_in(const struct memory *m, msec_t within);
 

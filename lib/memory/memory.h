@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/memory: the memory that the items of a shard live in.
+ * lib/memory: the memory of a shard's items.
  *
- *     arena      the address range, cut into segments
- *     blocks     making and killing blocks: open segments, holes, the death ring
+ *     arena      the address range, divided into segments
+ *     blocks     allocating and killing blocks: open segments, holes, the death ring
  *     chains     the lists of segments, and the bins of sealed ones
  *     chunks     large values: whole segments and pieces
  *     cursor     empties one segment at a time: cleans it, or evicts from it
  *     draw       blocks at the end of a chain, with a new segment when they need one
- *     evict      the seam for eviction policies; evict_density, with its ghost, is the default
- *     evict_items  the eviction of single items, as Redis does it; evict_lru, evict_lfu,
+ *     evict      the interface of eviction policies; evict_density, with ghost, is the default
+ *     evict_items  eviction of single items, like Redis; evict_lru, evict_lfu,
  *                evict_random, evict_ttl and evict_none are the policies
- *     heat       how often items are used: what readers note
- *     keep       what is kept beside the range over a restart
+ *     heat       how often items are used, as noted by readers
+ *     keep       the description of the range that is saved over a restart
  *     region     the part of a file that a range is mapped from
- *     line       large values that wait for room, in their order
- *     room       how much is kept free, and making room
+ *     line       the queue of large values that wait for room
+ *     room       how much is kept free; making room
  *     stock      free segments that are resident before they are needed
  *     state      the data that all of these share
- *     tidy       cleaning when room is not short: memory follows the data after a mass death
- *     trim       what the reclaimer's thread does: releases, gives back to the system
+ *     tidy       cleaning when room is not short: memory shrinks after mass deaths
+ *     trim       work of the reclaimer's thread: releases segments, also to the system
  *
  * This folder knows blocks (item.h describes the header of one). It does not know the index,
- * the deadlines or the shard. What it needs from them it asks of its owner, by the functions of
+ * the deadlines or the shard. It gets what it needs from them through its owner's callbacks,
  * struct memory_owner_ops. It may include lib/base and itself.
  *
- * This header is the folder's face: a memory as a whole, made, flushed, grown, released.
+ * This header is the folder's main interface: creating, flushing, growing and releasing a
+ * memory.
  */
 #ifndef MAYFLY_LIB_MEMORY_MEMORY_H
 #define MAYFLY_LIB_MEMORY_MEMORY_H
@@ -97,7 +98,7 @@ void memory_grow(struct memory *m);
 bool memory_fits_slowly(const struct memory *m, uint32_t units);
 
 /*
- * May an item of so many units be one block? Not if it is longer than a block can be, or if
+ * May an item of `units` units be one block? Not if it is longer than a block can be, or if
  * blocks of its size would leave more than an eighth of each segment unused. Context: any
  * thread.
  */

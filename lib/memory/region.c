@@ -21,8 +21,8 @@ void *region_map(const struct region *r, uint64_t n)
 }
 
 /*
- * A file that somebody has cut is not made longer again: what was cut off would read as zeros,
- * of which no block is made. So whoever touches it meets the end of the file.
+ * A truncated file is not extended again: the missing part would read as zeros, of which no
+ * block is made. So an access beyond its end fails.
  */
 bool region_back(const struct region *r, uint64_t offset, uint64_t n)
 {

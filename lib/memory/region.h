@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of a file that the range of a shard is mapped from, where item memory shall outlive
- * the process: a file in memory (tmpfs, memfd) or in persistent memory. The file is sparse.
- * Pages that the file system cannot provide would end the process when they are touched, so
- * they are allocated before (region_back()), and whoever is refused does without.
+ * The part of a file that the range of a shard is mapped from, if item memory is to outlive the
+ * process: a file in memory (tmpfs, memfd) or in persistent memory. The file is sparse. A page
+ * that the file system cannot provide would end the process when it is touched. So pages are
+ * allocated first (region_back()), and on failure the shard does without them.
  *
- * What the file has besides is the business of whoever made it: see lib/engine/attach.h.
+ * lib/engine/attach.h describes the rest of the file.
  */
 #ifndef MAYFLY_LIB_MEMORY_REGION_H
 #define MAYFLY_LIB_MEMORY_REGION_H

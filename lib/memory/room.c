@@ -19,15 +19,15 @@
 #define GRACE_SHARE 256
 
 /*
- * A shard that holds no more than this in segments evicts nothing to pay back an overdraft:
- * what is owed then is an index that was made for more, and is about to shrink.
+ * A shard that holds at most this many segments evicts nothing to pay back an overdraft: the
+ * overdraft is then due to an index that was made for more items, and is about to shrink.
  */
 #define HELD_LEAST 8
 
-/* Clearly less than the others hold on average is less by such a part. */
+/* A shard holds clearly less than the others' average if it is less by this fraction. */
 #define LATER_SHARE 32
 
-/* A period is over after so many milliseconds, unless the reclaimer is kept from its CPU. */
+/* A grace period takes at most this many milliseconds, unless the reclaimer gets no CPU. */
 #define GRACE_MS 8
 
 /* Runs released at once: each is O(1). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much room there is, and how much there should be. What waits for a grace period counts as
- * room that is on its way.
+ * How much room there is, and how much there should be. Segments that wait for a grace period
+ * count as coming room.
  */
 #ifndef MAYFLY_LIB_MEMORY_ROOM_H
 #define MAYFLY_LIB_MEMORY_ROOM_H
@@ -32,8 +32,8 @@ uint32_t room_coming(const struct memory *m);
 bool room_is_short(const struct memory *m);
 
 /*
- * Is nothing free beyond the reserve, nor about to be? Then whoever stores makes room, whatever
- * comes later. Context: in shard.
+ * Is nothing free beyond the reserve, nor about to be? Then a store must make room itself,
+ * whatever comes later. Context: in shard.
  */
 bool room_is_pressed(const struct memory *m);
 

@@ -123,9 +123,9 @@ enum outcome room_pressed(struct memory *m, msec_t now)
 }
 
 /*
- * The cursor's part of room_take_whole(). False: there was nothing it could do. Whoever waits
- * does so until there is a segment: an index that shrinks, which counts as room to come, may
- * take long.
+ * The cursor's part of room_take_whole(). Returns false if it could do nothing. The waiter then
+ * waits until there is a segment: an index that shrinks, which counts as coming room, may take
+ * long.
  */
 static bool make_whole(struct memory *m, msec_t now)
 {

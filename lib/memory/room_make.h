@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making room for puts, with the cursor, and what happens when there is none.
+ * Making room for puts, with the cursor, and the results when there is none.
  */
 #ifndef MAYFLY_LIB_MEMORY_ROOM_MAKE_H
 #define MAYFLY_LIB_MEMORY_ROOM_MAKE_H
@@ -73,8 +73,8 @@ enum outcome room_pressed(struct memory *m, msec_t now);
 /*
  * Take a whole segment for a large value, with one bounded slice of the cursor. OUT_OK;
  * OUT_MISS: none yet, call again after leaving the shard; OUT_WAIT, OUT_NO_MEMORY as above. The
- * waiter, who wants so many segments, joins the line when there is none for him at once; he has
- * been called if OUT_MISS is returned. NULL: nobody who would wait in the line. Context: in
+ * waiter, which wants `want` segments, joins the line if none is free for it at once. It has
+ * been called if OUT_MISS is returned. NULL: the caller does not wait in the line. Context: in
  * shard, the waiter's thread.
  */
 enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, msec_t now,

@@ -27,7 +27,7 @@
 #define HOLE_SIZES (ITEM_SIZE_MAX + 1)
 #define HOLE_WORDS (HOLE_SIZES / 64)
 
-/* Sealed segments stand in bins by their dead share. */
+/* Sealed segments are in bins by their dead share. */
 #define DEAD_BINS_LOG2 4u
 #define DEAD_BINS      (1u << DEAD_BINS_LOG2)
 #define NO_BIN         0xff /* open, or under the cursor */

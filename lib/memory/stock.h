@@ -2,16 +2,16 @@
 /*
  * Free segments that are resident before they are needed.
  *
- * A segment that is used for the first time, or again after its pages were given back, is not
- * resident: whoever writes to it first waits while the system clears a page of 4 KiB, or a huge
- * one of 2 MiB. That would be a put, with the shard's lock. So while a memory grows, the
- * reclaimer takes a few segments ahead, touches their pages, and puts them on the free list. If
- * it does not get a CPU in time, the put that takes the last one does so, once it has left.
+ * A segment that is used for the first time, or again after its pages were released, is not
+ * resident. The first thread to write to it waits while the kernel clears a page of 4 KiB, or a
+ * huge page of 2 MiB. That would be a put, holding the shard's lock. So while a memory grows,
+ * the reclaimer takes a few segments ahead, touches their pages, and puts them on the free
+ * list. If it does not get a CPU in time, the put that takes the last one does so, once it has
+ * left.
  *
- * They are paid for from the budget like all others that are held, and are no more than what is
- * kept free in any case. So what is resident is what is held, and nothing is trimmed for it.
- * None are taken when budget or range are nearly used up, or while few segments have blocks in
- * them.
+ * They count in the budget like all held segments, and are no more than those that are kept
+ * free in any case. So what is resident is what is held, and nothing is trimmed for it. None
+ * are taken when budget or range are nearly used up, or while few segments have blocks in them.
  */
 #ifndef MAYFLY_LIB_MEMORY_STOCK_H
 #define MAYFLY_LIB_MEMORY_STOCK_H

@@ -9,7 +9,10 @@
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 
-/* What is put within so many milliseconds may go into what is dead, up to a share of it all. */
+/*
+ * Dead bytes that puts of the next SPARE_MS milliseconds may reuse are kept, up to this
+ * fraction of all filled bytes.
+ */
 #define SPARE_MS    10000
 #define SPARE_SHARE 4
 
@@ -35,7 +38,7 @@ static uint64_t surplus(const struct memory *m)
     return m->blocks.dead_bytes > used ? m->blocks.dead_bytes - used : 0;
 }
 
-/* The segment to clean next, if so many bytes are dead; 0: none is worth it. */
+/* The segment to clean next, given `dead` surplus dead bytes; 0: none is worth it. */
 static segment_t candidate(const struct memory *m, uint64_t dead)
 {
     segment_t n = cursor_emptiest(m);

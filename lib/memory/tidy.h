@@ -2,12 +2,12 @@
 /*
  * Cleaning when room is not short, so that memory follows the data after a mass death.
  *
- * Dead bytes are worth something as long as puts are about to reuse them. So the home worker
- * looks four times a second, and only while there is something to look for: what is put within
- * ten seconds at the present pace is spared (at most a quarter of what is filled), and of the
- * rest at most a sixteenth of what is filled stays, and two segments. Under load that is little
- * work or none. When nobody stores, what is dead goes. A segment without anything alive goes in
- * any case, since nothing has to be copied for it.
+ * Dead bytes are useful as long as puts are about to reuse them. So the home worker checks four
+ * times a second, and only while there are dead bytes. As many bytes as puts will use in ten
+ * seconds at the present rate are kept (at most a quarter of the filled bytes). Of the rest at
+ * most a sixteenth of the filled bytes stays, and two segments. Under load that is little work
+ * or none. Without stores all dead bytes are cleaned. A segment without live blocks is always
+ * released, since nothing has to be copied.
  */
 #ifndef MAYFLY_LIB_MEMORY_TIDY_H
 #define MAYFLY_LIB_MEMORY_TIDY_H
@@ -23,7 +23,7 @@
 
 /* What a look has found. */
 enum tidy_next {
-    TIDY_DONE,  /* nothing; the owner is told when that changes (wants_tidy) */
+    TIDY_DONE,  /* nothing; the owner is notified when that changes (wants_tidy) */
     TIDY_LATER, /* much is dead, but it may be reused: look again after TIDY_LOOK_MS */
     TIDY_NOW,   /* tidy_slice() has something to do */
 };

@@ -19,13 +19,13 @@
 #define LOOK_OVER_US   5000
 
 /*
- * An overdraft is paid back with segments that stayed free for so long. Stores that come faster
- * than grace periods end overdraw again and again: with what is free only for a moment they
- * would give pages back all the time, and fault them in again.
+ * An overdraft is paid back with segments that stayed free for this time. If stores come faster
+ * than grace periods end, they overdraw repeatedly. If briefly free segments were used, their
+ * pages would be released and faulted in again all the time.
  */
 #define OVERDRAWN_MS 50
 
-/* What the system refuses now it may have later: it is asked again after so long. */
+/* If the system refuses something, it is asked again after this time. */
 #define REFUSED_MS 10000
 
 /* Deaths turned into holes at once when no put does it. */
@@ -45,8 +45,8 @@ static uint32_t idle_since(struct memory *m, msec_t now, uint32_t keep, uint32_t
 }
 
 /*
- * What is owed when the budget is overdrawn: at once if that is so because the limit was
- * lowered, else with what stayed free. As excess().
+ * The number of segments to pay back when the budget is overdrawn: immediately if the limit was
+ * lowered, else those that stayed free. Parameters as for excess().
  */
 static uint32_t owed(struct memory *m, msec_t now, uint64_t *again)
 {
@@ -69,9 +69,9 @@ static uint32_t owed(struct memory *m, msec_t now, uint64_t *again)
 }
 
 /*
- * How many segments to give back now: when overdrawn, what is owed; otherwise those beyond what
- * is kept that stayed free for idle_trim_ms. Lowers *again to when to check next. Context: in
- * shard.
+ * The number of segments to release to the system now: when overdrawn, what must be paid back;
+ * otherwise those beyond the reserve that stayed free for idle_trim_ms. Lowers *again to the
+ * time of the next check. Context: in shard.
  */
 static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
 {

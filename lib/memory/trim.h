@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the reclaimer's thread does for a memory: it releases what is past its grace period, and
- * gives back to the system what stayed free or exceeds the budget. It works in bursts and
- * enters the shard only for moments.
+ * The work of the reclaimer's thread for a memory: it releases segments after their grace
+ * period, and releases to the system those that stayed free or exceed the budget. It works in
+ * bursts and enters the shard only briefly.
  */
 #ifndef MAYFLY_LIB_MEMORY_TRIM_H
 #define MAYFLY_LIB_MEMORY_TRIM_H
