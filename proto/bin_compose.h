@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binary protocol, the way out: outcomes and values to frames (drawn in bin_parse.h). The
- * caller reserves the room; nothing here fails.
+ * Writing the binary protocol: outcomes and values to frames (drawn in bin_parse.h). The caller
+ * reserves the room; nothing here fails.
  */
 #ifndef MAYFLY_PROTO_BIN_COMPOSE_H
 #define MAYFLY_PROTO_BIN_COMPOSE_H
@@ -68,8 +68,8 @@ static inline void bin_compose_head(char *out, const struct request *req, struct
 #define BIN_VALUE_HEAD_MAX (BIN_HEADER_BYTES + 4)
 
 /*
- * Write what stands before a value of value_len bytes: header, flags, and the key for opcodes
- * that want it. Returns its length. Context: any thread.
+ * Write everything that precedes a value of value_len bytes: header, flags, and the key for
+ * opcodes that want it. Returns its length. Context: any thread.
  */
 static inline size_t bin_compose_value(char *out, const struct request *req, uint32_t flags,
                                        size_t value_len, uint64_t cas)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The parts of the direct way through text_parse.c: those that recognise a key, a number or a
- * line end in place, and those that begin a request. For text_parse.c and meta_inline.h only.
- * Any thread.
+ * Helpers for the fast path of text_parse.c: they recognise a key, a number or a line end in
+ * place, and begin a request. For text_parse.c and meta_inline.h only. Any thread.
  */
 #ifndef MAYFLY_PROTO_DIRECT_H
 #define MAYFLY_PROTO_DIRECT_H
@@ -55,8 +54,8 @@ static inline void begin_text_request(struct request *req, enum command command,
 #define DIRECT_MIN 8
 
 /*
- * A key of a valid length, from p on: returns its end, where a space or a lower byte stands.
- * NULL when there is no such key.
+ * A key of a valid length, from p on. Returns its end, which is a space or a lower byte; NULL
+ * when there is no such key.
  */
 static inline const char *direct_key(const char *p, const char *end, struct span *key)
 {
@@ -86,8 +85,8 @@ static inline bool ends_in_number(const char *end)
 
 /*
  * Read any number of digits: the caller makes sure that there were no more than DIRECT_DIGITS.
- * Returns their end; NULL when there is none. A space stands before p and ends_in_number() is
- * false, so there is a byte at p and one after the last digit.
+ * Returns their end; NULL when there is none. The byte before p is a space and ends_in_number()
+ * is false, so there is a byte at p and one after the last digit.
  */
 static inline const char *direct_number(const char *p, uint64_t *out)
 {

@@ -99,7 +99,7 @@ size_t encode_base64(char *out, struct span s)
 /* Not of the alphabet: has a bit that no value of six bits has. */
 #define NOT_BASE64 0x80u
 
-/* The six bits that a letter stands for, or NOT_BASE64. */
+/* The value of a base64 letter (six bits), or NOT_BASE64. */
 static unsigned sextet_of(char letter)
 {
     unsigned char c = (unsigned char)letter;

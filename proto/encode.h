@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys made printable, and back: dumps and watchers show keys URI-encoded; meta commands take
- * and return keys in base64 that could not stand in a line.
+ * Encodings of keys: URI encoding for dumps and watchers, and base64 for meta commands, for
+ * keys that cannot be written in a line.
  */
 #ifndef MAYFLY_PROTO_ENCODE_H
 #define MAYFLY_PROTO_ENCODE_H
@@ -40,13 +40,13 @@ size_t encode_line_key(char *out, struct span key);
  */
 size_t encode_base64(char *out, struct span s);
 
-/* Most bytes that n bytes of base64 stand for. */
+/* Maximum number of bytes that n bytes of base64 decode to. */
 #define DECODE_BASE64_BYTES(n) ((n) / 4 * 3)
 
 /*
- * Write what the base64 in text stands for at out, DECODE_BASE64_BYTES(text.len) bytes at most,
- * and its length to *len. False, with out and *len undefined, when text is not base64: every
- * letter must be of the alphabet, the length a multiple of four and not 0, '=' only at the end.
+ * Decode the base64 in text to out, at most DECODE_BASE64_BYTES(text.len) bytes, and write the
+ * length to *len. False, with out and *len undefined, when text is not base64: every letter
+ * must be of the alphabet, the length a multiple of four and not 0, '=' only at the end.
  * Surplus bits of the last letter may be anything. Context: any thread.
  */
 bool decode_base64(char *out, size_t *len, struct span text);

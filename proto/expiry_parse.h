@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Text commands in the words of Redis, the way in: new deadlines, questions for them, unlink.
- * memcached has none of them.
+ * Parsing Redis's commands for expiry and unlink in the text protocol: setting deadlines, and
+ * queries for them. memcached has none of these commands.
  */
 #ifndef MAYFLY_PROTO_EXPIRY_PARSE_H
 #define MAYFLY_PROTO_EXPIRY_PARSE_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta commands, the way out: the line of a reply. The caller reserves the room; nothing here
- * fails.
+ * Writing the reply lines of meta commands. The caller reserves the room; nothing here fails.
  */
 #ifndef MAYFLY_PROTO_META_COMPOSE_H
 #define MAYFLY_PROTO_META_COMPOSE_H
@@ -32,8 +31,8 @@ struct meta_facts {
     uint64_t size;  /* s: bytes of the value; also the length after VA */
     /* t and p: milliseconds left; -1: no deadline */
     int64_t left_ms;
-    int64_t left_before_ms; /* where t or p stands before T */
-    int64_t left_made_ms;   /* where it stands after N, with is_made */
+    int64_t left_before_ms; /* for t or p before T */
+    int64_t left_made_ms;   /* for t or p after N, with is_made */
     uint32_t client;        /* f */
     uint32_t idle_s;        /* l */
     bool was_fetched;       /* h */

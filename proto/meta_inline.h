@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The direct way of mg and ms: the form that nearly all of their lines have, read in place.
- * Words are separated by one space, numbers are plain digits, and the flags are those that
- * readers and writers use every day. Any other line goes the general way (meta_parse.c), which
- * makes the same request of a line that is accepted here. Included by text_parse.c alone, which
- * keeps each of the two in a function of its own. Any thread.
+ * The fast path of mg and ms: the form of nearly all of their lines, parsed in place. Words are
+ * separated by one space, numbers are plain digits, and the flags are the usual ones of readers
+ * and writers. Any other line is parsed by the general code (meta_parse.c), which makes the
+ * same request of a line that is accepted here. Included only by text_parse.c, which keeps each
+ * of the two in a function of its own. Any thread.
  */
 #ifndef MAYFLY_PROTO_META_INLINE_H
 #define MAYFLY_PROTO_META_INLINE_H
@@ -27,8 +27,8 @@
 #define DIRECT_FLAG_DIGITS 9
 
 /*
- * The token of O (any bytes), T or F (digits) from p on: returns its end, where a space or a
- * lower byte stands. NULL when it is not that, is too long, or its end has not arrived.
+ * The token of O (any bytes), T or F (digits), from p on. Returns its end, which is a space or
+ * a lower byte; NULL if it is invalid, is too long, or its end has not arrived.
  */
 static inline const char *direct_token(const char *p, const char *end, char letter)
 {

@@ -173,7 +173,7 @@ static bool take_key(struct line *line, struct span *key)
     return words_next(line, key) && key->len <= REQUEST_KEY_MAX;
 }
 
-/* May a flag begin so? What is no letter of any flag is told apart later. */
+/* May a flag begin with this byte? Letters that are not flags are rejected later. */
 static bool may_begin_flag(char c)
 {
     return (c >= 'A' && c <= 'z') || words_is_digit(c);

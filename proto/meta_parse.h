@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta commands, the way in: mg, ms, md, ma, mn, me. A line is a name, a key, for ms a length,
- * then flags: words that begin with a letter, which some follow with a token.
+ * Parsing meta commands: mg, ms, md, ma, mn, me. A line has a name, a key, for ms a length,
+ * then flags: words that begin with a letter, followed by a token for some.
  *
  * The flags of a line are read twice, once to check them and once to execute them. In between,
  * a request has only their text and the set of their letters, which keeps it small.
@@ -48,8 +48,8 @@ struct meta_flags {
     char mode;           /* M: the first letter of its token, or NUL; not checked */
     size_t opaque_len;   /* O */
     bool is_ms;          /* exptime is in milliseconds: it came with p */
-    bool touches_first;  /* T stands before R */
-    bool makes_by_touch; /* T stands after N: a vivified item gets T's time */
+    bool touches_first;  /* T precedes R */
+    bool makes_by_touch; /* T follows N: a vivified item gets T's time */
 };
 
 /*
@@ -58,7 +58,7 @@ struct meta_flags {
  * that memcached does not have are flags if is_extended.
  *
  * p with a number is T in milliseconds, and in the set of letters it is T. So p is in that set
- * only if it stands alone and asks for the milliseconds left. Context: any thread.
+ * only if it has no number and asks for the milliseconds left. Context: any thread.
  */
 enum reply meta_read_flags(struct span args, bool is_extended, struct meta_flags *flags);
 

@@ -105,7 +105,8 @@ static unsigned word_at(const char *p, size_t i)
 }
 
 /*
- * Two addresses of so many bytes, the client's first, and two ports. False: they are cut off.
+ * Take two addresses of `bytes` bytes, the client's first, and two ports. Returns false if they
+ * are truncated.
  */
 static bool take_addresses(const char *p, size_t body, enum proxy_family family, size_t bytes,
                            struct proxy_header *out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The header of the PROXY protocol, by which a balancer says for whom it connects: version 1, a
- * line of text, and version 2, binary. It comes before anything else, TLS included.
+ * The header of the PROXY protocol, in which a balancer gives the address of the client:
+ * version 1, a line of text, and version 2, binary. It precedes everything else, TLS included.
  */
 #ifndef MAYFLY_PROTO_PROXY_PARSE_H
 #define MAYFLY_PROTO_PROXY_PARSE_H
@@ -27,7 +27,7 @@ struct proxy_header {
 };
 
 enum proxy_status {
-    PROXY_MORE, /* so far it is the beginning of a header, all of it */
+    PROXY_MORE, /* all bytes are the beginning of a header */
     PROXY_DONE, /* *used bytes are the header */
     PROXY_BAD,
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The one command of the text protocol before a client has authenticated:
+ * The only command of the text protocol that a client may send before it has authenticated:
  *
  *     set KEY FLAGS EXPTIME LENGTH\r\n
  *     USER PASSWORD\r\n
  *
- * The first space ends the user; all after it is the password, so it may have spaces. Key,
- * flags and exptime may be any words, and more words may follow. Nothing else of the text
- * protocol is parsed here, so a client that has not authenticated cannot reach the rest.
+ * The first space ends the user; the rest is the password, so it may have spaces. Key, flags
+ * and exptime may be any words, and more words may follow. Nothing else of the text protocol is
+ * parsed here, so an unauthenticated client cannot reach the rest.
  */
 #ifndef MAYFLY_PROTO_TEXT_AUTH_H
 #define MAYFLY_PROTO_TEXT_AUTH_H
@@ -31,7 +31,7 @@ struct text_auth {
     struct span user;     /* [borrowed] in the caller's buffer */
     struct span password; /* [borrowed] */
     size_t need;          /* PARSE_MORE: no use to try again with fewer bytes; 0: not known */
-    size_t swallow;       /* PARSE_REPLY: drop so many bytes after *used as they arrive */
+    size_t swallow;       /* PARSE_REPLY: drop this many bytes after *used as they arrive */
 };
 
 /*

@@ -95,7 +95,7 @@ static inline bool try_get(const char *buf, size_t len, struct request *req, siz
     return true;
 }
 
-/* What stands between key and length in most sets: flags and exptime of 0. */
+/* What most sets have between key and length: flags and exptime of 0. */
 #define PLAIN     " 0 0 "
 #define PLAIN_LEN 5
 
@@ -402,8 +402,8 @@ static enum parse_status parse_admin(struct line line, const struct args *args,
 }
 
 /*
- * Not a command. A browser, or whoever makes one talk to this port, is disconnected before its
- * next line is read.
+ * Not a command. A browser, which a web page may direct to this port, is disconnected before
+ * its next line is read.
  */
 static enum parse_status parse_unknown(const struct args *args, struct request *req,
                                        enum reply *reply)
@@ -508,7 +508,7 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
         return take_text_value(buf, len, limits, req, used, reply);
     }
     if (status != PARSE_OK) {
-        req->key = span_of(NULL, 0); /* what stands in its place may be of any length */
+        req->key = span_of(NULL, 0); /* the word in its place may have any length */
     }
     return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Text protocol, the way in: a line, and the value after it, to a request. Lines of meta
- * commands are handed to meta_parse.h.
+ * Parsing the text protocol: a line, and the value after it, to a request. Lines of meta
+ * commands are passed to meta_parse.h.
  */
 #ifndef MAYFLY_PROTO_TEXT_PARSE_H
 #define MAYFLY_PROTO_TEXT_PARSE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The frame of memcached's UDP protocol: eight bytes before the request or reply in a datagram.
- * They are four 16-bit numbers in network order: request id, number of this datagram, how many
- * datagrams belong together, and a reserved one.
+ * They are four 16-bit numbers in network order: request id, number of this datagram, number of
+ * datagrams that belong together, and a reserved one.
  */
 #ifndef MAYFLY_PROTO_UDP_H
 #define MAYFLY_PROTO_UDP_H
