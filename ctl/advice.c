@@ -8,10 +8,10 @@
 
 #include "ctl/show.h"
 
-/* Below so many events a ratio says nothing. */
+/* A ratio of fewer events than this means nothing. */
 #define FEW 1000
 
-/* What a look needs, and where it tells. */
+/* The input of a check, and where it writes the fact. */
 struct look {
     const struct facts *f;
     char *fact;
@@ -184,7 +184,7 @@ static bool is_loopback(struct span address)
         size_t n = strlen(names[i]);
         const char *at = memmem(address.ptr, address.len, names[i], n);
 
-        /* "tag[x]:proto[y]:127.0.0.1:11211": whatever stands before ends in a colon. */
+        /* "tag[x]:proto[y]:127.0.0.1:11211": any prefix ends in a colon. */
         if (at != NULL && (at == address.ptr || at[-1] == ':')) {
             return true;
         }

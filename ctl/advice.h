@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is worth an operator's attention: pure functions of what the server and the host say. */
+/* The checks of `doctor`: pure functions of the figures of the server and the host. */
 #ifndef MAYFLY_CTL_ADVICE_H
 #define MAYFLY_CTL_ADVICE_H
 
@@ -16,7 +16,7 @@ enum advice_id {
 enum advice_state {
     ADVICE_WELL,
     ADVICE_GIVEN,
-    ADVICE_UNKNOWN /* the server does not say, or is not on this host */
+    ADVICE_UNKNOWN /* the server does not report it, or is not on this host */
 };
 
 /* All that is known. */
@@ -29,7 +29,7 @@ struct facts {
 
 #define ADVICE_FACT_BYTES 320
 
-/* Look at one thing; fact: what was seen, for people; empty if nothing is known. */
+/* Make one check. fact: what was found, for people; empty if nothing is known. */
 enum advice_state advice_see(enum advice_id id, const struct facts *f,
                              char fact[ADVICE_FACT_BYTES]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the lines of an answer say. Pure functions of their bytes: any bytes may come, and what
- * is not of the protocol is told as such.
+ * Parsing of the lines of an answer. Pure functions of their bytes. The bytes are not trusted:
+ * what is not of the protocol is reported as such.
  */
 #ifndef MAYFLY_CTL_ANSWER_H
 #define MAYFLY_CTL_ANSWER_H

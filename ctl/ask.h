@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Questions to the server, and what it answers. Each function connects if need be, and logs in.
- * Whatever fails is said by ctl_fail(), and the connection is closed where its state is not
- * known any more.
+ * Requests to the server, and its answers. Each function connects if necessary, and logs in.
+ * Failures are reported by ctl_fail(), and the connection is closed where its state is unknown.
  */
 #ifndef MAYFLY_CTL_ASK_H
 #define MAYFLY_CTL_ASK_H
@@ -23,8 +22,8 @@ enum ctl_status ask_bytes(struct ctl *c, struct span bytes);
 enum ctl_status ask_line(struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);
 
 /*
- * Send words as a line, with spaces between; the first is the command. quotes: words stand in
- * them where they must, as in mayfly.conf.
+ * Send words as a line, separated by spaces; the first is the command. quotes: quote words that
+ * need it, as in mayfly.conf.
  */
 enum ctl_status ask_words(struct ctl *c, const struct ctl_words *args, bool quotes);
 
@@ -81,7 +80,7 @@ struct stats {
 void stats_init(struct stats *s);
 void stats_fini(struct stats *s);
 
-/* Ask "stats <section>", which may be empty; what s had before is gone. */
+/* Ask "stats <section>", which may be empty; replaces the previous content of s. */
 enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s);
 
 /* The same of a section that not every server has: a refusal is an empty answer. */

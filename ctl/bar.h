@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bars and sparklines of characters: blocks where the output takes UTF-8, else ASCII. */
+/*
+ * Bars and sparklines of characters: block characters where the output takes UTF-8, else ASCII.
+ */
 #ifndef MAYFLY_CTL_BAR_H
 #define MAYFLY_CTL_BAR_H
 
@@ -10,7 +12,9 @@
 #define BAR_COLUMNS_MAX 128
 #define BAR_TEXT_BYTES  (3 * BAR_COLUMNS_MAX + 1)
 
-/* A bar of so many columns, of which this share (0 to 1; what is past is cut) is filled. */
+/*
+ * A bar of `columns` columns, of which `share` is filled (0 to 1; values outside are clamped).
+ */
 void bar_text(char text[BAR_TEXT_BYTES], double share, unsigned columns, bool is_utf8);
 
 /*

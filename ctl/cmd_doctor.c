@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `doctor`: a page of advice, each with the fact behind it. */
+/* `doctor`: a page of advice, each with the fact that it is based on. */
 #include <string.h>
 
 #include "ctl/advice.h"

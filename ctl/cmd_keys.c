@@ -13,7 +13,7 @@
 #include "lib/base/num.h"
 #include "proto/encode.h"
 
-/* A key as it was meant, and as it stands in a line. */
+/* A key as the user gave it, and as it is encoded in a line. */
 struct key {
     char bytes[ASK_KEY_MAX];
     size_t len;

@@ -32,7 +32,7 @@
 struct loading {
     struct ctl *c;
     int fd;
-    uint64_t offset; /* read so far: a stream has no other order */
+    uint64_t offset; /* bytes read: a stream is read in order */
     int64_t flush_at;
     int64_t now_ms;
     struct buf batch; /* requests */
@@ -204,7 +204,7 @@ static void on_value_drop(void *arg)
     buf_clear(&((struct loading *)arg)->value);
 }
 
-/* It stands before the items: none of them may outlive it. */
+/* The flush precedes the items, so that no item outlives it. */
 static bool on_flush(void *arg, int64_t at_unix_ms)
 {
     struct loading *l = arg;
@@ -252,7 +252,7 @@ static enum ctl_status begin_restore(struct loading *l, uint64_t items)
     return status == CTL_OK && !span_is(line, "OK") ? ask_garbled(l->c, line) : status;
 }
 
-/* "RESTORED <turned away>": so many of those that were not stored. */
+/* Parse "RESTORED <turned away>": the number of items that were not stored. */
 static enum ctl_status end_restore(struct loading *l, uint64_t *gone)
 {
     struct span line;

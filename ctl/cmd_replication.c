@@ -89,7 +89,7 @@ static void put_table(const struct ctl *c, const struct stats *s)
     }
 }
 
-/* What is told of the server itself: of a primary, and of a replica. */
+/* The figures of the server itself, as a primary and as a replica. */
 static const struct {
     const char *name, *title;
     enum unit unit;

@@ -17,7 +17,7 @@ static bool is_last(struct span line)
     return span_is(line, "END") || span_is(line, "OK");
 }
 
-/* A value, which stands in quotes where it must in mayfly.conf. */
+/* A value, which is quoted if mayfly.conf requires it. */
 static void put_config_json(struct json *j, struct span value)
 {
     char text[4096];
@@ -43,8 +43,9 @@ static const struct {
 };
 
 /*
- * A line of that kind. *group: the notes before, which stand together in one object of JSON;
- * NULL: there were none. False: it is none.
+ * Print a line that begins with a word of the table. *group: the kind of the preceding notes,
+ * which are together in one object of JSON; NULL: there were none. Returns false if the line is
+ * no note.
  */
 static bool put_note(struct ctl *c, struct json *j, struct span line, const char **group)
 {

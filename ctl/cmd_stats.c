@@ -52,7 +52,7 @@ static struct widths measure(const struct ctl *c, const struct stats *s)
     return w;
 }
 
-/* A name and its value; numbers stand right. */
+/* A name and its value; numbers are right-aligned. */
 static void put_pair(const struct ctl *c, struct widths w, struct span name, struct span value)
 {
     size_t columns = show_columns(value, c->is_utf8);

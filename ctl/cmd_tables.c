@@ -57,7 +57,7 @@ static void lay_out(const struct ctl *c, struct stats_table *t)
         split_row(stats_name(t->s, i), &row, &column);
         n = find_column(t, column);
         if (row.len == 0) {
-            continue; /* stands before the table */
+            continue; /* printed before the table */
         }
         if (n == COLUMNS_MAX) {
             t->is_flat = true;

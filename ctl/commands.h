@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions behind the rows of commands.def. Each returns an enum ctl_status; that of check
- * may also return EX_DATAERR and EX_NOINPUT.
+ * The functions that run the commands of commands.def. Each returns an enum ctl_status; that of
+ * check may also return EX_DATAERR and EX_NOINPUT.
  */
 #ifndef MAYFLY_CTL_COMMANDS_H
 #define MAYFLY_CTL_COMMANDS_H

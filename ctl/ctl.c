@@ -109,7 +109,7 @@ bool ctl_is_interrupted(void)
 void ctl_catch_signals(void)
 {
     struct sigaction action = {.sa_handler =
-                                   on_signal}; /* system calls end, and are not begun anew */
+                                   on_signal}; /* system calls end, and are not restarted */
 
     is_interrupted = 0;
     (void)sigaction(SIGINT, &action, NULL);

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ctl/ is mayflyctl, the operator's client: one process, one thread, one connection. It shares
- * with the daemon what the text protocol is made of (proto/), numbers, bytes and the table
- * of counters (lib/base/), the form of snapshots (lib/snapshot/), and the connection to a
- * server (lib/link/), and knows nothing else of it: what it shows, it was told.
+ * with the daemon the parsing of the text protocol (proto/), numbers, buffers and the table of
+ * counters (lib/base/), the snapshot format (lib/snapshot/), and client connections
+ * (lib/link/). It knows nothing else of the daemon: everything that it shows comes from the
+ * server's answers.
  *
  *     main             the command line, the exit status
- *     commands, options the tables commands.def and options.def, read by all else
- *     ask              questions and answers, logins, statistics
- *     answer           what an answer says; pure functions of bytes
+ *     commands, options the tables commands.def and options.def, used by all other files
+ *     ask              requests and answers, logins, statistics
+ *     answer           parsing of answers; pure functions of bytes
  *     show, bar, json  text for people and for programs
- *     progress         how far something is that takes long
+ *     progress         progress of long operations
  *     cmd_*            one file for each family of commands
- *     examine, report  what is in a snapshot and its logs, for check
- *     host, advice     what the kernel says of this host; doctor's findings
- *     sample           the figures of a moment, for memory and top
- *     top, top_*, sheet the view that moves
- *     prompt, line_*   commands typed one by one
+ *     examine, report  the content of a snapshot and its logs, for check
+ *     host, advice     figures of this host from the kernel; doctor's findings
+ *     sample           the figures of the server at one moment, for memory and top
+ *     top, top_*, sheet the live view
+ *     prompt, line_*   the interactive prompt
  *
- * Servers are not trusted: whatever comes is bounded in size, and nothing of it reaches a
- * terminal without show.h. Only the main thread runs, so headers here name no context.
+ * Servers are not trusted. The size of everything received is bounded, and it reaches a
+ * terminal only through show.h. Only the main thread runs, so headers here name no context.
  */
 #ifndef MAYFLY_CTL_CTL_H
 #define MAYFLY_CTL_CTL_H
@@ -40,7 +41,7 @@ enum ctl_status {
     CTL_LINK = 3,    /* no connection, or it broke, or the server was silent for too long */
     CTL_REFUSED = 4, /* the server refused: an error answer, a login that failed */
     CTL_GARBLED = 5, /* the answer is not one of the protocol, or too large */
-    CTL_SYSTEM = 6   /* this machine: no memory, output that nobody takes */
+    CTL_SYSTEM = 6   /* this machine: no memory, output that cannot be written */
 };
 
 #define CTL_WHY_BYTES 600
@@ -58,8 +59,8 @@ struct ctl {
 };
 
 /*
- * Say why a command fails; returns the status. Bytes of a server may be among it: they are
- * escaped where it is printed.
+ * Record why a command fails; returns the status. The text may have bytes from a server: they
+ * are escaped where it is printed.
  */
 enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt, ...)
     MF_PRINTF(3, 4);
@@ -76,19 +77,19 @@ void ctl_put_answer(struct ctl *c, struct json *j, struct span line);
 /* What a command did: {"name": true} with --json, else a line of text. */
 void ctl_done(struct ctl *c, const char *name, const char *text);
 
-/* Print why the last command failed, if it said so, on standard error, and forget it. */
+/* Print the recorded reason of the last failure on standard error, and clear it. */
 void ctl_report(struct ctl *c);
 
 /*
- * Ask on the terminal whether to do `what`, such as "Drop all items", to the server. True: yes,
- * or --yes was given, or standard input is no terminal, so that scripts go on as before. False:
- * ctl_fail() has been called.
+ * Ask on the terminal for confirmation of `what`, such as "Drop all items". Returns true if the
+ * answer is yes, if --yes was given, or if standard input is no terminal, so that scripts are
+ * not interrupted. Returns false after a call of ctl_fail().
  */
 bool confirm(struct ctl *c, const char *what);
 
-/* Was the process told to stop (SIGINT, SIGTERM) where that does not end it by itself? */
+/* Did the process get SIGINT or SIGTERM while these only interrupt? */
 bool ctl_is_interrupted(void);
-/* From now on signals only interrupt; forget those that came. */
+/* From now on these signals only interrupt; earlier ones are forgotten. */
 void ctl_catch_signals(void);
 
 /* Forget those that came; handlers stay as they are. */

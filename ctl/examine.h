@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is in a snapshot or a log of one, up to its end or its first damage. Files are read by
- * what the daemon reads them by (lib/snapshot/), so both find the same.
+ * Reads a snapshot or a log of one, up to its end or its first damage. It uses the daemon's
+ * code (lib/snapshot/), so both find the same.
  */
 #ifndef MAYFLY_CTL_EXAMINE_H
 #define MAYFLY_CTL_EXAMINE_H
@@ -14,7 +14,7 @@
 #include "lib/snapshot/format.h"
 #include "lib/snapshot/keychain.h"
 
-/* What a file is, as its exit status says it; the worst of several files is the greatest. */
+/* The state of a file, as an exit status; of several files the greatest counts. */
 enum check_verdict {
     VERDICT_WHOLE = 0,
     VERDICT_DAMAGED = 1,
@@ -46,17 +46,19 @@ struct examined {
     uint64_t raw_bytes;             /* and unpacked */
     uint64_t items;                 /* whole ones, due or not */
     uint64_t in_parts;              /* of them: in several blocks */
-    uint64_t cut;                   /* large values that could not be kept for so long */
+    uint64_t cut;                   /* large values that could not be kept until they were
+                                       written */
     uint64_t expired;               /* of items: due at now_unix_ms */
     uint64_t forever;               /* of items: without a deadline */
     uint64_t key_bytes, value_bytes;
-    uint64_t gone;             /* of a log: keys that were gone, not counted as items */
+    uint64_t gone;             /* of a log: keys that were absent, not counted as items */
     uint64_t keys;             /* of a log: hashes of keys, perhaps of some several times */
-    uint64_t synced;           /* of a log: bytes that an fsync had covered, as blocks say */
+    uint64_t synced;           /* of a log: bytes that an fsync had covered, according to its
+                                  blocks */
     bool is_torn;              /* a log, damaged only from where it had not been synced on */
     int64_t last_unix_ms;      /* when the latest block was made; 0: there is none */
     int64_t flush_at;          /* unix ms, the earliest flush in it; INT64_MAX: none */
-    int64_t due_unix_ms;       /* of a log: what was due by then is gone; 0: it does not say */
+    int64_t due_unix_ms;       /* of a log: items due by then are gone; 0: unknown */
     struct examined_logs logs; /* of a snapshot; the caller's to fill in */
 };
 
@@ -76,9 +78,9 @@ static inline bool examine_is_log(const struct examined *x)
 enum check_verdict examine_verdict(const struct examined *x);
 
 /*
- * How many items the start of a server with load=salvage would bring back now: those before the
- * damage that are not due, none if all was to be flushed by now. With load=yes it is as many of
- * a file that is whole, else none.
+ * The number of items that a start with load=salvage would restore now: those before the damage
+ * that are not due, none if all were to be flushed by now. With load=yes the number is the same
+ * for an intact file, else 0.
  */
 uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
 

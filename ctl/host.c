@@ -50,7 +50,7 @@ static double read_number(const char *root, const char *path)
     return slurp(root, path, text) ? number_at(text) : (double)NAN;
 }
 
-/* The number after a name, such as "VmRSS:"; names stand at the beginning of lines. */
+/* The number after a name, such as "VmRSS:", at the beginning of a line. */
 static double number_after(const char *text, const char *name)
 {
     size_t n = strlen(name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the kernel says of this host and of the server's process. Whatever cannot be read is not
- * known: NAN, or an empty text.
+ * Figures of this host and of the server's process, as the kernel reports them. What cannot be
+ * read is unknown: NAN, or an empty text.
  */
 #ifndef MAYFLY_CTL_HOST_H
 #define MAYFLY_CTL_HOST_H
@@ -54,7 +54,7 @@ bool host_load_read(struct host_load *l, const char *root, int pid);
 void host_judge_load(struct host *h, const struct host_load *before,
                      const struct host_load *after, unsigned workers);
 
-/* Read all; root stands before every path. pid 0: nothing of a process. */
+/* Read all of them; root is a prefix of every path. pid 0: nothing about a process. */
 void host_read(struct host *h, const char *root, int pid);
 
 #endif

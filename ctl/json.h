@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * JSON (RFC 8259) as it is written: names and values one after another, commas and quotes by
- * themselves. Whatever the bytes are, the output is valid: what is not UTF-8 in a text becomes
- * U+FFFD; where bytes matter, json_bytes() gives them in base64.
+ * A writer of JSON (RFC 8259): names and values one after another; commas and quotes are added.
+ * The output is valid for any bytes: in a text, bytes that are not UTF-8 become U+FFFD. Where
+ * bytes matter, json_bytes() writes them in base64.
  */
 #ifndef MAYFLY_CTL_JSON_H
 #define MAYFLY_CTL_JSON_H

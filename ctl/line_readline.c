@@ -159,7 +159,7 @@ static char **complete(const char *text, int start, int end)
     return rl_completion_matches(text, text[0] == '-' ? next_option : next_word);
 }
 
-/* Ctrl-C: what was typed so far is dropped, and the prompt stands on the next line. */
+/* Ctrl-C: discard the typed text, and show the prompt on the next line. */
 static int drop_line(void)
 {
     if (ctl_is_interrupted()) {

@@ -174,7 +174,7 @@ static bool take_option(struct reading *r, enum ctl_option_id id, const char *va
     return true;
 }
 
-/* The name that may have been meant: the nearest one so far and its distance are *best. */
+/* The name that may have been meant: the nearest one found, and its distance. */
 struct guess {
     const char *name;
     unsigned edits;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands and options: the tables commands.def and options.def as data, and the command line
- * as a command with its arguments. Options may stand before, between and after arguments, until
- * "--". A word that begins with a minus and a digit is an argument.
+ * Commands and options: the tables commands.def and options.def as data, and the parser of the
+ * command line. Options may come before, between and after arguments, until "--". A word that
+ * begins with a minus and a digit is an argument.
  */
 #ifndef MAYFLY_CTL_OPTIONS_H
 #define MAYFLY_CTL_OPTIONS_H
@@ -108,9 +108,9 @@ struct ctl_words {
 void options_init(struct options *o);
 
 /*
- * Read the words of a command line (without the program's name): options go to o, all else to
- * left. False: something is wrong, told in why. A global option at a prompt is wrong, unless
- * may_connect.
+ * Parse the words of a command line (without the program's name): options go to o, all others
+ * to left. Returns false on an error, described in why. A global option at a prompt is an
+ * error, unless may_connect.
  */
 bool options_read(struct options *o, const struct ctl_words *line, bool may_connect,
                   struct ctl_words *left, char *why, size_t why_bytes);

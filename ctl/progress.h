@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far something is that takes long: a line on standard error, if that is a terminal, which
- * is written over again and again and is gone at the end.
+ * Progress of a long operation: a line on standard error, if that is a terminal. It is
+ * overwritten with each update and removed at the end.
  */
 #ifndef MAYFLY_CTL_PROGRESS_H
 #define MAYFLY_CTL_PROGRESS_H

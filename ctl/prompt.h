@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands typed one by one. Lines come from readline where the build has it (line_readline.c,
- * with completion and history), else as the terminal gives them (line_plain.c).
+ * The interactive prompt. Lines come from readline where the build has it (line_readline.c,
+ * with completion and history), else directly from the terminal (line_plain.c).
  */
 #ifndef MAYFLY_CTL_PROMPT_H
 #define MAYFLY_CTL_PROMPT_H

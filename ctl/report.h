@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was found in a file, in words or as JSON. Context: any thread.
+ * Prints what was found in a file, as text or as JSON. Context: any thread.
  */
 #ifndef MAYFLY_CTL_REPORT_H
 #define MAYFLY_CTL_REPORT_H
@@ -13,8 +13,8 @@
 #include "ctl/json.h"
 
 /*
- * A line that says whether it is whole, or where it is not, then what is in it. The name is
- * escaped for terminals.
+ * A line that says whether the file is intact, or where it is damaged, then its content. The
+ * name is escaped for terminals.
  */
 void report_text(FILE *out, const char *name, const struct examined *x, int64_t now_unix_ms,
                  bool is_utf8);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of a server at one moment, and what happened since the moment before: what `top`
- * and `memory` show. Made of `stats` and `stats shards`, and of `stats latency` and `stats
- * replication` where there are any.
+ * The state of a server at one moment, and the changes since the previous one, for `top` and
+ * `memory`. Made from `stats` and `stats shards`, and from `stats latency` and `stats
+ * replication` if the server has them.
  */
 #ifndef MAYFLY_CTL_SAMPLE_H
 #define MAYFLY_CTL_SAMPLE_H
@@ -54,7 +54,7 @@ struct latency_sample {
 struct stats_sample {
     double at_s; /* monotonic */
     struct stats general, shards;
-    struct stats replication; /* empty: the server does not tell */
+    struct stats replication; /* empty: the server does not report it */
     struct stats moves;       /* the same */
     struct shard_sample all;
     struct shard_sample shard[SAMPLE_SHARDS_MAX];

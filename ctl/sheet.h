@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A screen as an array of characters with styles: what `top` draws on. Knows no terminal, so
- * that a test sees what an operator sees.
+ * A screen as an array of characters with styles: what `top` draws on. It does not depend on a
+ * terminal, so that a test sees what an operator sees.
  */
 #ifndef MAYFLY_CTL_SHEET_H
 #define MAYFLY_CTL_SHEET_H
@@ -26,7 +26,7 @@ struct sheet {
     struct sheet_cell cell[SHEET_ROWS_MAX][SHEET_COLUMNS_MAX];
 };
 
-/* Begin anew, of this size (cut to the most there is). */
+/* Clear the sheet and set its size (at most SHEET_ROWS_MAX by SHEET_COLUMNS_MAX). */
 void sheet_clear(struct sheet *s, unsigned rows, unsigned columns);
 
 /*

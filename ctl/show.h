@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Text for people. Bytes of a server (keys, values, messages) go through show_text(), since
- * they may have what a terminal takes for a command: control characters of ASCII, of C1 and of
- * Unicode, what is not UTF-8, and what turns the direction of writing, appear as \xNN. A
- * backslash is doubled, so that show_unescape() gives the bytes back.
+ * Text for people. Bytes from a server (keys, values, messages) go through show_text(), because
+ * a terminal may take some of them for commands. Control characters (of ASCII, C1 and Unicode),
+ * bytes that are not UTF-8, and characters that change the direction of writing are shown as
+ * \xNN. A backslash is doubled, so that show_unescape() restores the bytes.
  */
 #ifndef MAYFLY_CTL_SHOW_H
 #define MAYFLY_CTL_SHOW_H
@@ -21,7 +21,7 @@ size_t show_text(FILE *out, struct span s, bool is_utf8);
 /* The columns that show_text() would take. */
 size_t show_columns(struct span s, bool is_utf8);
 
-/* Print blanks after so many columns, up to a width. */
+/* Print blanks after text of `columns` columns, up to `width`. */
 void show_pad(FILE *out, size_t width, size_t columns);
 
 /*
@@ -39,13 +39,13 @@ enum unit unit_of(struct span name);
 #define UNIT_TEXT_BYTES 48
 
 /*
- * A number in its unit as people say it: "1.5 GiB", "2 h 5 min", "350 us"; empty where the
- * plain number says it as well. The second prints it whatever it is.
+ * A number in a readable unit: "1.5 GiB", "2 h 5 min", "350 us"; empty where the plain number
+ * is as readable. The second function always prints it.
  */
 void unit_text(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
 void unit_short(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
 
-/* Print a value, a number as people say it. out NULL: nothing. Returns the columns. */
+/* Print a value, a number in a readable unit. out NULL: print nothing. Returns the columns. */
 size_t show_value(FILE *out, enum unit unit, struct span value, bool is_utf8);
 
 /* A number in four or five columns: 999, 9999, 12.3k, 4.5M. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `top`: the state of a server as it moves. top.c has the rounds and what keys do, top_draw.c
- * what is drawn, and top_screen.c the terminal (top_screen_none.c in a build without ncurses).
- * Where there is no terminal that can be drawn on, a round is a line.
+ * `top`: a live view of a server. top.c has the rounds and the keys, top_draw.c what is drawn,
+ * and top_screen.c the terminal (top_screen_none.c in a build without ncurses). If the terminal
+ * cannot be drawn on, each round prints a line.
  */
 #ifndef MAYFLY_CTL_TOP_H
 #define MAYFLY_CTL_TOP_H
@@ -44,7 +44,7 @@ void top_draw(const struct top *t, struct sheet *s);
 /* A figure as it is shown; a dash if it is not known. */
 void top_number(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
 
-/* How many shards fit on a screen of so many rows. */
+/* How many shards fit on a screen of `rows` rows. */
 unsigned top_room(unsigned rows);
 
 /* What a key does; false: it ends the program. Letters, and the arrows as TOP_KEY_*. */
