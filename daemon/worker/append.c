@@ -15,7 +15,7 @@
 #include "lib/base/hash.h"
 #include "lib/engine/engine.h"
 
-/* So many logs of one snapshot are left by as many starts; then it is made anew. */
+/* Maximum number of logs for one snapshot. Each start adds one; then a new snapshot is made. */
 #define LOGS_MAX 16
 
 void append_init(struct append *a, struct settings *settings, struct gate *gate,
@@ -132,7 +132,7 @@ static void on_gap(void *arg, int error)
     a->on_gap(a->arg);
 }
 
-/* What the log means for those who change something. */
+/* How changes have to wait for the log. */
 static uint32_t hold_of(const struct append *a)
 {
     bool is_always = setting_get(a->settings, appendfsync) == APPEND_ALWAYS;
@@ -266,7 +266,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
     return logs < LOGS_MAX;
 }
 
-/* Tells the end of a log from those of others; not 0. */
+/* Identifies the end of a log; not 0. */
 static uint32_t number_of_end(uint64_t chain, uint64_t log)
 {
     uint32_t number = (uint32_t)hash_key(chain, &log, sizeof(log));
@@ -329,8 +329,7 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
 
     s->flags = 0;
     s->chain = a->chain;
-    s->log =
-        a->next; /* the first that may belong to it: if none is kept there is no such yet */
+    s->log = a->next; /* the first that may belong to it: if no log is written, the next one */
     if (!append_is_used(a)) {
         return 0;
     }
@@ -378,7 +377,7 @@ static void forget_flushes(struct append *a)
     if (atomic_load(&a->base->logged) == APPEND_FULL) {
         atomic_store(&a->base->logged, APPEND_KEYS);
     }
-    (void)append_make_durable(a); /* with the flushes of those who had asked before */
+    (void)append_make_durable(a); /* with the flushes that were requested earlier */
 }
 
 bool append_change(struct append *a)
@@ -449,7 +448,7 @@ void append_base_changed(struct append *a, uint64_t epoch)
         keylog_void(a->log);
         update_hold(a);
     } else {
-        update_hold(a); /* first, as the next call may answer those who waited */
+        update_hold(a); /* first, as the next call may release waiting connections */
         keylog_forget(a->log, epoch);
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log beside the snapshot (`appendonly`): which keys have changed since it was made, so
- * that after a crash it is loaded without them, or what they have become, so that it is loaded
- * with that (lib/snapshot/keylog.h). It belongs to the
- * snapshots, whose thread makes all calls that no context is given for: it keeps numbers and
- * lengths, and says when the snapshot is to be made anew.
+ * The log beside the snapshot (`appendonly`). It has either the keys that have changed since
+ * the snapshot, so that after a crash the snapshot is loaded without them, or the new states of
+ * these keys, which are then loaded too (lib/snapshot/keylog.h). It is part of snapshots.h. The
+ * snapshots' thread makes all calls for which no context is given. append keeps the numbers and
+ * lengths of logs, and decides when a new snapshot is needed.
  *
  * There is always a snapshot that the log belongs to, or one is about to be made: at the start,
  * after a flush, after a gap of the log, and when the log has grown.
@@ -40,7 +40,7 @@ enum append_sync {
     APPEND_ALWAYS = KEYLOG_SYNC_ALWAYS,
 };
 
-/* A look at it, for statistics. */
+/* State for statistics. */
 struct append_info {
     bool is_enabled;
     bool is_whole; /* the snapshot and its log have each change */
@@ -69,9 +69,9 @@ struct append {
     uint64_t chain;             /* the header's word; 0: not drawn yet */
     uint64_t next;              /* number of the next log */
     uint64_t written_mark;      /* bytes of all logs when the snapshot under way began */
-    /* [atomic] for whoever watches */
+    /* [atomic] for other threads */
     _Atomic uint32_t
-        mode; /* enum append_mode: what is kept; `appendonly` says what is wanted */
+        mode; /* enum append_mode: what the log has; `appendonly` is what is wanted */
     _Atomic bool is_behind; /* the log does not keep up */
 };
 
@@ -94,31 +94,31 @@ int64_t append_written_s(const struct append *a, const struct snap_header *h);
 enum load_end append_read(struct append *a, const struct snap_header *h, struct load *l);
 
 /*
- * After it: keep a log from now on, if the options say so. header: of the snapshot's file, if
- * that was loaded, or is about to be; NULL: it was not. goes_on: the file and its logs have all
- * that there is, so another log may follow them. base_offset_ms: see keylog_base(). False: no
- * log was begun, or there are too many: the file, if there is one, must go, and another one be
- * made.
+ * After the load: start a log, if the options say so. header: that of the snapshot's file, if
+ * it was loaded or is about to be; NULL: it was not. goes_on: the file and its logs are
+ * complete, so another log may follow them. base_offset_ms: see keylog_base(). Returns false if
+ * no log was begun, or there are too many: then the file, if there is one, must be removed, and
+ * a new one saved.
  */
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
                   bool goes_on, uint64_t base_bytes, int64_t base_offset_ms);
 
 /*
- * Is what a snapshot of this header and its logs have what there was when append_end() has
- * returned this number? Then they are read, and the last log can be followed by another; `dir`
- * has no other logs. Nothing is said. Context: the snapshots' thread, before append_begin().
+ * Does this snapshot, with its logs, have exactly what there was when append_end() returned
+ * this number? Then the logs are read, and another log can follow the last one; `dir` has no
+ * other logs. Nothing is logged. Context: the snapshots' thread, before append_begin().
  */
 bool append_is_left(struct append *a, const struct snap_header *h, uint32_t left);
 
 /*
- * Write what is left. Returns a number that tells what snapshot and logs have from what any
- * others have; 0: they do not have everything. Context: main, after the snapshots' thread.
+ * Write the rest of the log. Returns a number that identifies the content of snapshot and logs;
+ * 0: they are not complete. Context: main, after the snapshots' thread.
  */
 uint32_t append_end(struct append *a);
 
 /*
- * A snapshot is about to be saved, in this epoch of flushes: have it begin with a log of its
- * own, which follows the base that is there as well. Returns 0 or an errno.
+ * A snapshot is about to be saved, in this epoch of flushes: give it a log of its own, which
+ * also follows the present base. Returns 0 or an errno.
  */
 int append_before_save(struct append *a, struct save *s, uint64_t epoch);
 
@@ -157,8 +157,9 @@ bool append_is_whole(const struct append *a);
 bool append_has_flushes(const struct append *a);
 
 /*
- * If it has states: have the disk have all that was changed before the call. False: it has not,
- * or the log is of another kind. Context: any thread, outside a section.
+ * With a log of states: wait until all changes made before the call are on the disk. Returns
+ * false if they are not, or if the log is of another kind. Context: any thread, outside a
+ * section.
  */
 bool append_make_durable(struct append *a);
 
@@ -169,19 +170,19 @@ bool append_make_durable(struct append *a);
  */
 void append_base_changed(struct append *a, uint64_t epoch);
 
-/* Has the log a gap, and its snapshot may be there yet? Context: any thread. */
+/* Has the log a gap, and may its snapshot still exist? Context: any thread. */
 bool append_is_void(const struct append *a);
 
 /*
- * A ticket for all that the caller has changed so far, 0 if nobody has to wait; is it done? See
- * keylog_ask(). fn is called when more is done; when append_tell() returns, the one before is
- * not called any more. Context: any thread.
+ * A ticket for all changes that the caller has made; 0 if no wait is needed. Is a ticket done?
+ * See keylog_ask(). append_tell(): fn is called when more tickets are done. When it returns,
+ * the previous fn is no longer called. Context: any thread.
  */
 uint64_t append_ask(const struct append *a);
 bool append_is_done(const struct append *a, uint64_t ticket);
 void append_tell(struct append *a, void (*fn)(void *arg), void *arg);
 
-/* Has the log grown so much that the snapshot should be made anew? */
+/* Has the log grown so much that a new snapshot should be made? */
 bool append_is_long(const struct append *a);
 
 /* Context: any thread. */

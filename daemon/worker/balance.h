@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Balance of the load between workers (the option balance): which worker gives connections
- * away, to which other worker, and which of its connections. Only the decisions are here: they
- * depend on nothing but their arguments.
+ * Balance of the load between workers (the option balance): decides which worker gives
+ * connections away, to which other worker, and which connections. The functions are pure: they
+ * depend only on their arguments.
  *
- * Once a second main looks at the share of a CPU that each active worker took. A worker is hot
- * if that is above BALANCE_HOT and by BALANCE_GAP more than the share of the idlest one. One
- * that is hot for BALANCE_SECONDS gives away connections worth half the difference, and again
- * each second while it stays hot.
+ * Once a second main measures the share of a CPU that each active worker took. A worker is hot
+ * if its share is above BALANCE_HOT, and exceeds that of the idlest worker by BALANCE_GAP. A
+ * worker that is hot for BALANCE_SECONDS gives away connections worth half the difference, and
+ * again each second while it stays hot.
  *
  * What a connection is worth is the number of units of work that its turns took in the second
  * before. They are added up only in these seconds (daemon/conn/conn_weigh.h), so that turns of
  * a worker that is not hot pay nothing. For the same reason a worker that had nothing to give,
- * as where one connection is all of the load, is left alone for BALANCE_PAUSE_S.
+ * for example because one connection is all of the load, is left alone for BALANCE_PAUSE_S.
  *
  * Context: any thread, for all.
  */
@@ -29,7 +29,7 @@
 /* Seconds for which a worker is hot before it gives connections away. */
 #define BALANCE_SECONDS 3u
 
-/* Seconds until a worker that had nothing to give away is looked at again. */
+/* Seconds until a worker that had nothing to give away is considered again. */
 #define BALANCE_PAUSE_S 20u
 
 /* Seconds for which a connection that was given away stays with its new worker. */
@@ -40,11 +40,11 @@
 enum balance_act {
     BALANCE_NOTHING,
     BALANCE_WEIGH, /* begin to add up the work of each connection */
-    BALANCE_GIVE,  /* give some away, by the work since the last order; go on adding up */
+    BALANCE_GIVE,  /* give some away, by the work since the last order; continue measuring */
     BALANCE_END,   /* add up no longer */
 };
 
-/* What a worker is told to do. */
+/* The order that main gives to a worker. */
 struct balance_order {
     enum balance_act act;
     uint32_t to;    /* BALANCE_GIVE: the worker that gets them */
@@ -63,28 +63,29 @@ struct balance {
 void balance_init(struct balance *b);
 
 /*
- * A second is over. share: what each of `count` active workers took in it. Fills *order, which
- * is for b->hot; its act is never BALANCE_END: the caller ends what another worker was told.
+ * Called each second. share: the CPU share of each of `count` active workers in it. Fills
+ * *order, which is for b->hot. Its act is never BALANCE_END: the caller ends the order of
+ * another worker.
  */
 void balance_look(struct balance *b, const uint32_t *share, uint32_t count,
                   struct balance_order *order);
 
-/* The hot worker was told to give connections away, and had none to give. */
+/* The hot worker was ordered to give connections away, but had none to give. */
 void balance_gave_nothing(struct balance *b);
 
 /* A connection of the hot worker. */
 struct balance_weight {
     uint64_t units; /* of work, since the last order */
-    bool stays;     /* it may not go: it came by such a move a short time ago, or is gone */
+    bool stays;     /* it may not move: it was moved here a short time ago, or is closed */
     bool goes;      /* set by balance_choose() */
 };
 
 /*
  * Choose connections to give away. Normally it is the one whose part of the worker's share is
- * nearest to half of order->gap; if that is less than the half, others follow until the half is
- * reached. None is chosen if the load is that of one connection, and none that has more than
- * half of the load: then the others go instead. total: units of all connections and datagrams
- * of the worker. Returns how many were chosen.
+ * nearest to half of order->gap. If that is less than the half, others follow until the half is
+ * reached. None is chosen if a single connection is all of the load. A connection with more
+ * than half of the load is not chosen: others are moved instead. total: units of all
+ * connections and datagrams of the worker. Returns the number chosen.
  */
 unsigned balance_choose(const struct balance_order *order, uint64_t total,
                         struct balance_weight *all, unsigned count);

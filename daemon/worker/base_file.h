@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The base: the file under the snapshot's name, which the next start loads, and what the log
- * that belongs to it has. One record for both; snapshots_flush.c says when its kind changes.
+ * The base: the file under the snapshot's name, which the next start loads, and its log. This
+ * record tells the kind of content of both. snapshots_flush.c describes when the kind changes.
  *
- * Each flush, and each gap of the log, begins an epoch. A file has the epoch in which its save
- * began; it must not be loaded in a later one.
+ * Each flush, and each gap of the log, begins an epoch. A file belongs to the epoch in which
+ * its save began. It must not be loaded in a later epoch.
  */
 #ifndef MAYFLY_DAEMON_WORKER_BASE_FILE_H
 #define MAYFLY_DAEMON_WORKER_BASE_FILE_H
@@ -16,7 +16,7 @@
 enum base_kind {
     BASE_NONE,
     BASE_GOOD, /* there may be a file, and it may be loaded */
-    BASE_VOID, /* there may be one that must not be loaded; it could not be removed yet */
+    BASE_VOID, /* there may be a file that must not be loaded and could not be removed yet */
     BASE_KEPT, /* there is one that was not loaded to its end; no save may replace it */
 };
 
@@ -29,8 +29,8 @@ struct base_file {
     _Atomic uint64_t bytes;   /* of the file */
     _Atomic int64_t log_mark; /* bytes of all logs when its save began */
     /*
-     * enum append_mode: what the log has of each change since its save began; APPEND_OFF: the
-     * log has begun later. Says nothing while no log is open.
+     * enum append_mode: what the log has of each change since the save of the base began;
+     * APPEND_OFF: the log began later. Meaningless while no log is open.
      */
     _Atomic uint32_t logged;
 };

@@ -58,7 +58,7 @@ static void on_logged(void *arg)
     }
 }
 
-/* A shard_wake_fn: a home worker looks at its shards itself before it sleeps. */
+/* A shard_wake_fn. A home worker checks its own shards before it sleeps, so it is not woken. */
 static void wake_home(void *arg, uint32_t shard)
 {
     struct crew *crew = arg;
@@ -135,7 +135,7 @@ int crew_start(struct crew *crew)
     }
     crew->homes = crew->engine.shard_count;
     roster_set_active(&crew->roster, active);
-    /* Their places stay where they are; those that nobody takes are never touched. */
+    /* The array does not move; the places of workers that are never made are never touched. */
     crew->workers = mem_alloc_aligned(WORKERS_MAX * sizeof(*crew->workers), 64);
     if (crew->workers == NULL) {
         log_error("server, cannot start workers (out of memory)");
@@ -245,7 +245,7 @@ void crew_request_upgrade(struct crew *crew, struct span program)
 
 enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_BYTES])
 {
-    /* In this order: what is posted is told before it is taken. */
+    /* In this order: main stores the state before it takes the posted request. */
     const bool is_posted = atomic_load(&crew->upgrade.is_posted);
     const enum handover_state state = handover_look(&crew->handover, why);
 
@@ -267,7 +267,7 @@ void crew_ask_for_config(struct crew *crew, struct config_ask *ask)
     mailbox_post(&crew->main_mailbox, &ask->message);
 }
 
-/* The count of its kind, beside that of all; NULL: it has none. */
+/* The count of its kind, in addition to that of all; NULL: it has none. */
 static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_origin *origin)
 {
     if (origin->is_control) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The crew: all workers of the process and what they share. Everything below the server reads
- * the process's state here: settings, engine, certificates, users, and the counters and mailbox
- * of the main thread.
+ * The crew: all workers of the process and what they share. Code below the server finds the
+ * process's state here: settings, engine, certificates, users, and the counters and mailbox of
+ * the main thread.
  *
  * daemon/worker/ is the folder of threads: a worker's loop and mailbox (worker.[ch]), its
- * timers and the upkeep of its home shard (cron.[ch]), what it logs for clients that watch
- * (watch*.[ch]), what it measures of requests (insight.h, latency.[ch], slowlog.[ch]), whether
- * its loop turns (pulse.[ch]), and all workers together (crew.[ch]). It does not know
- * connections, commands or statistics: what those do on a worker's thread is in a table of
- * functions, crew->duties, which the server fills in. It includes itself, access, net, options,
- * base and lib. Whoever changes options does so by live.[ch].
+ * timers and the upkeep of its home shard (cron.[ch]), the events it logs for watchers
+ * (watch*.[ch]), its measurements of requests (insight.h, latency.[ch], slowlog.[ch]), the
+ * check that its loop still turns (pulse.[ch]), and all workers together (crew.[ch]). It does
+ * not know connections, commands or statistics: their work on a worker's thread is called
+ * through a table of functions, crew->duties, which the server fills in. It includes itself,
+ * access, net, options, base and lib. Options are changed only through live.[ch].
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H
@@ -68,19 +68,19 @@ struct worker_duties {
     /* Send what the rings of watchers hold. */
     void (*serve_watchers)(struct worker *w);
 
-    /* Try the stores again that wait for room: all, or those whose turn has come. */
+    /* Retry the stores that wait for room: all, or those whose turn has come. */
     void (*retry_waiting)(struct worker *w, bool all);
 
-    /* The log is on the disk up to somewhere: go on with those whose replies wait for it. */
+    /* The log is on the disk up to some point: release replies that waited for it. */
     void (*release_held)(struct worker *w);
 
-    /* The users were read again: clients that are gone from them have to leave. */
+    /* The users were reloaded: disconnect clients whose users are gone. */
     void (*doubt_logins)(struct worker *w);
 
-    /* Ordinary clients have to look for another server. */
+    /* Close connections of ordinary clients, so that they find another server. */
     void (*close_clients)(struct worker *w);
 
-    /* Options may have changed: look again at what was done by the old values. */
+    /* Options may have changed: redo what depends on the old values. */
     void (*options_changed)(struct worker *w);
 
     /* Close connections whose handshake or login takes too long. */
@@ -92,7 +92,7 @@ struct worker_duties {
     /* Close connections that keep too much, if all workers together do. */
     void (*shed)(struct worker *w);
 
-    /* Close connections that said nothing for too long. */
+    /* Close connections that have been idle for too long. */
     void (*check_idle)(struct worker *w, msec_t now);
 
     /*
@@ -116,7 +116,7 @@ struct worker_duties {
     /* The worker stops: let every connection finish what is in flight, then close it. */
     void (*drain)(struct worker *w);
 
-    /* The worker stops: finish by its phase, close connections that nobody needs any more. */
+    /* The worker stops: continue by its phase, close connections that are no longer needed. */
     void (*check_drain)(struct worker *w);
 
     /* The worker stops: close its datagram sockets. */
@@ -124,9 +124,9 @@ struct worker_duties {
 };
 
 /*
- * A client waits for certificates to be loaded again: what main is asked, and answers. On the
- * heap, at the front of what the client's command remembers; main releases it if the workers
- * are gone when it comes.
+ * A client that waits for certificates to be reloaded: the request to main, and its answer. On
+ * the heap, as the first member of the state of the client's command. Main releases it if the
+ * workers have ended when it comes.
  */
 struct certs_ask {
     struct message message; /* [const] main's, see crew_ask_for_certs() */
@@ -141,9 +141,9 @@ struct certs_ask {
 enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_CHANGE };
 
 /*
- * An operator waits for files of options to be read or written, or for options to be changed.
- * On the heap, at the front of what the client's command remembers; main releases it if the
- * workers are gone when it comes.
+ * An operator that waits for files of options to be read or written, or for options to be
+ * changed. On the heap, as the first member of the state of the client's command. Main releases
+ * it if the workers have ended when it comes.
  */
 struct config_ask {
     struct message message; /* [const] main's, see crew_ask_for_config() */
@@ -196,23 +196,25 @@ struct crew {
     struct notice stop;
     struct notice upgrade;
     struct handover handover;       /* its functions are for any thread */
-    char upgrade_program[PATH_MAX]; /* of who claimed the notice; empty: that of this one */
+    char upgrade_program[PATH_MAX]; /* given with the request; empty: the path of this
+                                       program */
     struct notice room;
     struct notice cancelled;        /* a move of items has ended that was cancelled */
     crew_prepare_fn prepare_option; /* [const] the server's, or NULL */
     void (*on_options)(
         struct crew *crew); /* [const] they have changed; the server's, or NULL */
-    struct live live;       /* who changes options */
+    struct live live;       /* serializes changes of options */
     void (*on_certs_ask)(struct message *m, void *receiver);  /* [const] the server's */
     void (*on_config_ask)(struct message *m, void *receiver); /* [const] the server's */
     struct message drained_message; /* posted by the last worker that is drained */
 
-    struct roster roster; /* who of them serves what; its functions are for any thread */
-    struct moving moving; /* what the log was told of moves */
+    struct roster roster; /* which worker serves what; its functions are for any thread */
+    struct moving moving; /* state for logging moves */
 
     /*
-     * [atomic] Times that the workers were told to doubt logins, and to close clients: so a
-     * connection that was on its way to another worker is found to have missed it.
+     * [atomic] Number of times that the workers were told to recheck logins, and to close
+     * clients. So a connection that was moving between workers then can be found to have missed
+     * it.
      */
     _Atomic uint32_t doubts;
     _Atomic uint32_t farewells;
@@ -220,11 +222,11 @@ struct crew {
     /* [atomic] */
     struct gate gate;               /* what all requests are subject to */
     struct counters counters;       /* set MAIN */
-    _Atomic uint32_t conns_open;    /* accepted and not yet closed, for -c */
+    _Atomic uint32_t conns_open;    /* accepted and not closed, for -c */
     _Atomic uint32_t conns_local;   /* those of them over unix sockets for clients */
     _Atomic uint32_t conns_control; /* those of them over the control socket */
     _Atomic uint32_t conns_beyond;  /* those of them that are replicas, or are about to be */
-    _Atomic(const void *) restorer; /* a client whose adds are older; NULL: none */
+    _Atomic(const void *) restorer; /* the client that restores older items; NULL: none */
     _Atomic int64_t held_bytes;     /* what connections keep, see holders.h */
     _Atomic int64_t upload_bytes;   /* what large values on their way in hold (conn_upload.c) */
     struct upload_line uploads;     /* those that met the bound of it */
@@ -248,21 +250,20 @@ struct crew {
 };
 
 /*
- * Make as many workers as -t says and start their threads. Returns 0, or the exit status after
- * a message was written; then none is left. Context: main, the engine runs, signals are
- * blocked.
+ * Make the workers of -t and start their threads. Returns 0, or logs a message and returns the
+ * exit status; then none is left. Context: main, the engine runs, signals are blocked.
  */
 int crew_start(struct crew *crew);
 
 /*
- * Have `count` workers at least; those that there are not yet are made, and are parked. False:
+ * Make workers until there are `count`; new ones are parked. Returns false if that fails:
  * nothing has changed, and `why` (OPTION_TEXT_BYTES) has the reason. Context: main, while the
  * crew serves.
  */
 bool crew_have_workers(struct crew *crew, uint32_t count, char *why);
 
 /*
- * Have the first `count` of the existing workers serve from now on, and tell all workers.
+ * Let the first `count` of the existing workers serve from now on, and notify all workers.
  * Context: main, while the crew serves.
  */
 void crew_set_active(struct crew *crew, uint32_t count);
@@ -299,9 +300,9 @@ void crew_request_stop(struct crew *crew, enum crew_stop how);
 enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_BYTES]);
 
 /*
- * Ask main to have another program take over (service/upgrade.h): the one of this name, which
- * is shorter than PATH_MAX; empty: the one that has the name of this by now. Has been asked for
- * already, and not taken up: nothing happens. Context: any thread.
+ * Ask main to let another program take over (service/upgrade.h): the one of this name, which is
+ * shorter than PATH_MAX; empty: the program now installed at this one's path. If a request is
+ * already pending, nothing happens. Context: any thread.
  */
 void crew_request_upgrade(struct crew *crew, struct span program);
 
@@ -310,10 +311,7 @@ void crew_request_upgrade(struct crew *crew, struct span program);
  */
 void crew_conn_opened(struct worker *w, const struct conn_origin *origin);
 
-/*
- * It is gone: there is room for another one. Wakes main when accepting was paused. Context:
- * worker.
- */
+/* A connection was closed. Wakes main when accepting was paused. Context: worker. */
 void crew_conn_closed(struct worker *w, const struct conn_origin *origin);
 
 /*
@@ -344,13 +342,16 @@ void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask);
 /* Ask main for ask->wish; ask->answer comes back. Context: worker. */
 void crew_ask_for_config(struct crew *crew, struct config_ask *ask);
 
-/* The users were read again: have every worker look at its clients. Context: main. */
+/* The users were reloaded: every worker checks its clients. Context: main. */
 void crew_doubt_logins(struct crew *crew);
 
-/* Options have changed: wake whoever sleeps by the old values. Context: any thread. */
+/*
+ * Options have changed: wake threads that computed their sleep from the old values. Context:
+ * any thread.
+ */
 void crew_options_changed(struct crew *crew);
 
-/* Have every worker check its home shard soon. Context: any thread. */
+/* Make every worker check its home shard soon. Context: any thread. */
 void crew_poke_all(struct crew *crew);
 
 #endif

@@ -2,14 +2,14 @@
 /*
  * Background work of one worker, on its thread.
  *
- * Shards. Those that it is at home in: see home.h. If there are several, one of them has its
- * slices after a turn, and the next one after the next turn.
+ * Shards. The worker does the work of its home shards: see home.h. If there are several, one of
+ * them has its slices after a turn, and the next one after the next turn.
  *
- * Connections. Those whose stores wait for room are tried again after some milliseconds, if
- * nobody wakes them. Those that hold memory are checked for their pace while there are any.
- * All are checked once a second while an idle timeout is set, and whenever a connection asks
- * for it. A timer of its own is armed for the first of those that have to finish a handshake or
- * a login in time.
+ * Connections. Stores that wait for room are retried after some milliseconds, unless they are
+ * woken earlier. Clients that hold memory are checked for their pace while there are any. All
+ * connections are checked once a second while an idle timeout is set, and whenever a connection
+ * asks for it. A separate timer is armed for the first handshake or login that has a time
+ * limit.
  */
 #include "daemon/worker/cron.h"
 
@@ -146,7 +146,7 @@ bool cron_before_block(struct worker *w)
  */
 void cron_on_home(struct message *m, void *receiver)
 {
-    struct home *h = (struct home *)(void *)m; /* the message stands first */
+    struct home *h = (struct home *)(void *)m; /* the message is the first member */
     struct worker *w = receiver;
     struct roster *r = &w->crew->roster;
 

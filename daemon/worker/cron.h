@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker does besides requests: active expiry and upkeep of its home shard in slices
- * between turns of the loop, and the check of connections that have waited long. A worker
- * with nothing to do has no timer armed and does not wake up.
+ * A worker's tasks besides requests: slices of active expiry and upkeep of its home shards
+ * between turns of the loop, and the check of connections that have waited long. An idle worker
+ * has no timer armed and does not wake up.
  */
 #ifndef MAYFLY_DAEMON_WORKER_CRON_H
 #define MAYFLY_DAEMON_WORKER_CRON_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Exports: a snapshot of the data that goes to a client instead of a file. A thread of its own
- * walks over the items and waits for the client, so a slow one holds up nobody but who asks for
- * the next export: there is one at a time. The bytes are handed over in portions by messages to
- * the worker of the client, which tells when each was taken; without that for a while the
- * export is given up.
+ * Exports: a snapshot of the data that is sent to a client instead of a file. A thread of its
+ * own walks over the items and waits for the client. There is one export at a time, so a slow
+ * client delays only clients that ask for the next export. The bytes are passed in portions, by
+ * messages to the client's worker, which confirms each portion. If a confirmation does not come
+ * for a while, the export is aborted.
  */
 #ifndef MAYFLY_DAEMON_WORKER_EXPORTS_H
 #define MAYFLY_DAEMON_WORKER_EXPORTS_H
@@ -24,10 +24,10 @@
 struct engine;
 struct replication;
 
-/* A portion is at most so long: nearly always a block of the snapshot. */
+/* Maximum bytes of a portion: nearly always one block of the snapshot. */
 #define EXPORT_PORTION_MAX (256u * 1024 + 64)
 
-/* And what the asker puts in front of it. */
+/* Maximum bytes that the receiver puts before a portion. */
 #define EXPORT_HEAD_MAX 32u
 
 /* How an export ended. */
@@ -35,15 +35,15 @@ enum export_end {
     EXPORT_DONE,
     EXPORT_FLUSHED, /* everything was flushed meanwhile, so it is not whole */
     EXPORT_STOPPED, /* the server stops */
-    EXPORT_STALLED, /* the client took nothing for too long, or is gone */
+    EXPORT_STALLED, /* the client took nothing for too long, or has disconnected */
     EXPORT_FAILED,  /* no memory */
     EXPORT_BUSY,    /* a full sync: another feed of the engine has not ended */
     EXPORT_LOST,    /* a full sync: changes came faster than they could be sent */
 };
 
 /*
- * One export: on the heap, of the asker's, who sets the functions of the messages. Both go to
- * the asker's worker: a portion again and again, the end once, as the last one.
+ * One export, on the heap, owned by the asker, which sets the functions of the messages. Both
+ * messages go to the asker's worker: `portion` for each portion, `over` once, as the last one.
  */
 struct export
 {
@@ -52,11 +52,12 @@ struct export
     struct relay relay;     /* to the asker's worker; both come by it */
     struct handoff handed;  /* the portion, to the worker */
     bool is_sync;           /* [const] for a replica: a full sync instead of a snapshot */
-    struct fullsync sync;   /* with over: what a replica is told; its reader is the asker's */
+    struct fullsync sync;   /* with `over`: what is reported to the replica; its reader is the
+                               asker's */
     enum export_end end;    /* with over */
     uint64_t items;         /* with over: written */
     size_t len;
-    /* the bytes, and before them room for who wants to put something in front */
+    /* the bytes, preceded by room for the receiver's header */
     char buffer[EXPORT_HEAD_MAX + EXPORT_PORTION_MAX];
 };
 
@@ -65,7 +66,7 @@ struct exports_info {
     bool is_busy;
     bool is_sync;                /* of a replica, instead of a snapshot */
     uint64_t items, items_total; /* of the one under way */
-    uint64_t done, failed;       /* so many; failed: of all that did not come to their end */
+    uint64_t done, failed;       /* numbers of exports; failed: all that did not complete */
 };
 
 struct exports {
@@ -104,8 +105,8 @@ void exports_stop(struct exports *x);
 bool exports_begin(struct exports *x, struct export *e, struct mailbox *to);
 
 /*
- * The portion was taken; or the client is gone. Also when it is too late. Context: the worker
- * of the client, before it has run the message over.
+ * The portion was taken, or the client has disconnected. To be called even if it is too late.
+ * Context: the worker of the client, before it has run the message `over`.
  */
 void export_taken(struct export *e, bool is_there);
 

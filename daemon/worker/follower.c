@@ -31,10 +31,10 @@
 #define SYNC_PAUSE_MIN_MS 1000
 #define SYNC_PAUSE_MAX_MS 60000
 
-/* How long after its time the primary may say that it did not hand over. */
+/* Time after the limit in which the primary may still report that it did not hand over. */
 #define HANDOVER_MORE_MS 500
 
-/* How often it is looked whether a handover is wanted, or was not made in time. */
+/* Interval of checks whether a handover is wanted, or was not made in time. */
 #define LOOK_MS 250
 
 /* The least time that a link may be silent. */
@@ -276,7 +276,7 @@ uint64_t follower_leave(struct follower *f)
 
 /* ---- connecting -------------------------------------------------------------------------- */
 
-/* Each wait; a primary where nothing happens says something each second. */
+/* Limit of each wait. An idle primary sends something each second. */
 static msec_t timeout_ms(const struct follower *f)
 {
     msec_t timeout = (msec_t)setting_get(settings_of(f), repl_timeout) * 1000;
@@ -284,7 +284,7 @@ static msec_t timeout_ms(const struct follower *f)
     return timeout > TIMEOUT_MIN_MS ? timeout : TIMEOUT_MIN_MS;
 }
 
-/* The same up to the greeting: after it somebody has to look whether data is too old. */
+/* The same up to the greeting. After that, checks for stale data have to run as well. */
 static msec_t connect_timeout_ms(const struct follower *f)
 {
     msec_t timeout = timeout_ms(f);
@@ -339,7 +339,7 @@ static const char *doubt(const struct follower *f, const struct greeting *g)
     return NULL;
 }
 
-/* This is the path of the primary now. Replicas that were told another one ask again. */
+/* Store the new path of the primary. Replicas that got another one ask again. */
 static void note_path(struct follower *f, struct span path)
 {
     char text[REPL_PATH_REST] = "";
@@ -507,8 +507,8 @@ static enum link_result await_line(struct follower *f, struct span *line)
 }
 
 /*
- * Receive the bytes of a part. Every LOOK_MS this looks whether what is here is too old; the
- * link is given up if no byte comes for timeout_ms().
+ * Receive the bytes of a part. Every LOOK_MS it checks whether the data here is too old. The
+ * link is closed if no byte comes for timeout_ms().
  */
 static enum link_result take_bytes(struct follower *f, size_t n)
 {
@@ -558,7 +558,8 @@ static enum session take_part(struct follower *f)
     }
     if (span_is(line, "HANDOVER")) {
         f->handover_until_ms = 0;
-        if (!follower_is_other(f)) { /* what an operator has said meanwhile counts */
+        if (!follower_is_other(f)) { /* what an operator has changed meanwhile takes
+                                        precedence */
             replication_take_over(f->r);
         }
         return SESSION_ENDED;
@@ -629,7 +630,7 @@ static enum session take_everything(struct follower *f, msec_t heard_ms)
     enum session how;
     struct span line;
 
-    f->heard_ms = heard_ms; /* what the greeting tells is not of what is here */
+    f->heard_ms = heard_ms; /* the greeting tells nothing about the data here */
     if (follower_send(f, sync, snprintf(sync, sizeof(sync), "%s\r\n", "sync")) &&
         await_line(f, &line) == LINK_OK) {
         how = follower_take_everything(f, line);
@@ -768,7 +769,7 @@ int64_t follower_run(struct follower *f)
     return fresh > 0 && fresh < wait ? fresh : wait;
 }
 
-/* ---- who looks --------------------------------------------------------------------------- */
+/* ---- observers --------------------------------------------------------------------------- */
 
 void follower_path(struct follower *f, char path[REPL_PATH_REST])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part of replication.h: a session with the primary, on the thread of the replication. It
- * connects, logs in, continues or is sent everything, and applies the stream until the link is
- * cut. The primary is that of the options `replicaof`, `replica_user` and others.
+ * A part of replication.h: the session with the primary, on the thread of the replication. It
+ * connects, logs in, continues the stream or receives a full sync, and applies the stream until
+ * the link is cut. The primary is given by the options `replicaof`, `replica_user` and others.
  */
 #ifndef MAYFLY_DAEMON_WORKER_FOLLOWER_H
 #define MAYFLY_DAEMON_WORKER_FOLLOWER_H
@@ -30,7 +30,7 @@ bool follower_has_target(const struct follower *f);
 /* Do the options name another server, or other words to log in with? Context: any thread. */
 bool follower_is_other(struct follower *f);
 
-/* End waits for the link, and have them be waited again. Context: any thread. */
+/* Interrupt waits for the link, and allow them again. Context: any thread. */
 void follower_interrupt(struct follower *f);
 void follower_resume_waits(struct follower *f);
 
@@ -52,7 +52,7 @@ void follower_note_heard(struct follower *f);
 /* While there is a full sync of this server under way. Context: any thread. */
 const struct applier *follower_applier(const struct follower *f);
 
-/* Where another process may go on. Context: main, after the thread. */
+/* The name from which another process may continue. Context: main, after the thread. */
 void follower_get_name(struct follower *f, struct backlog_name *name);
 
 /*
@@ -61,7 +61,7 @@ void follower_get_name(struct follower *f, struct backlog_name *name);
  * without it.
  */
 bool follower_has_lost(const struct follower *f);
-void follower_begin_whole(struct follower *f); /* it is whole by now, or about to be */
+void follower_begin_whole(struct follower *f); /* it is complete, or about to be */
 void follower_note_lost(struct follower *f);   /* a process before has, or its primary */
 
 /*

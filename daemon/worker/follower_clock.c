@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Times that the primary tells: see follower_parts.h.
+ * Times sent by the primary: see follower_parts.h.
  */
 #include "daemon/worker/follower_parts.h"
 
@@ -68,7 +68,7 @@ void follower_note_wall(struct follower *f, int64_t unix_ms)
     }
 }
 
-/* What is due at this time of the stream is gone at the primary, by an offset. */
+/* At the primary everything due at this time of the stream was gone at this offset. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms)
 {
     struct replication *r = f->r;
@@ -85,7 +85,7 @@ void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms)
     }
 }
 
-/* Is everything here that the primary has told of? */
+/* Is everything applied that the primary has announced? */
 void follower_note_told(struct follower *f)
 {
     const uint64_t offset = applier_offset(f->applier);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The link of a replica to its primary, and what is said over it: see follower_parts.h.
+ * The link of a replica to its primary, and its protocol: see follower_parts.h.
  */
 #include <stdio.h>
 #include <string.h>

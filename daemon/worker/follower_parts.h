@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of follower.h, for its own files. Context of all functions: the thread of the replication.
+ * Private to the files of follower.h. Context of all functions: the thread of the replication.
  */
 #ifndef MAYFLY_DAEMON_WORKER_FOLLOWER_PARTS_H
 #define MAYFLY_DAEMON_WORKER_FOLLOWER_PARTS_H
@@ -34,7 +34,7 @@ struct target {
 enum session {
     SESSION_GOES_ON,     /* it has not ended */
     SESSION_ENDED,       /* another target was set, or the server stops */
-    SESSION_RENAMED,     /* it goes on, from the greeting: the primary has another path */
+    SESSION_RENAMED,     /* continues, from the greeting: the primary has another path */
     SESSION_CUT,         /* the link broke, or there was none */
     SESSION_REFUSED,     /* by either side */
     SESSION_SYNC_FAILED, /* everything was to be sent, and was not */
@@ -56,15 +56,15 @@ struct follower {
     struct replication *r; /* [borrowed] */
     int cancel;            /* an eventfd */
     /* the thread's */
-    struct applier *applier; /* NULL: nobody is followed */
+    struct applier *applier; /* NULL: no primary is followed */
     struct link *link;
     char *portion; /* REPL_PORTION_MAX bytes, while there is an applier */
     struct target target;
     struct scale scale;
-    bool is_skewed;               /* by more than a second, and that was told */
+    bool is_skewed;               /* by more than a second, and that was logged */
     bool is_forced;               /* the target is new: any epoch will do */
     bool needs_all;               /* what comes from where it is cannot be applied */
-    uint64_t bad_offset;          /* where a block was damaged; 0: nowhere yet */
+    uint64_t bad_offset;          /* where a block was damaged; 0: none was */
     bool is_renamed;              /* there was a promotion above since the greeting */
     struct replid seen;           /* the history that is followed */
     _Atomic uint64_t lost_before; /* count_lost() when it was made, or was sent everything */
@@ -72,9 +72,9 @@ struct follower {
     uint64_t serve_from;      /* what is here is of one moment when this offset is applied */
     msec_t next_try_ms;       /* by the monotonic clock, as the rest */
     int64_t pause_ms;         /* the last one */
-    int64_t handover_ms;      /* the primary is to be asked for one of so long; 0: not */
+    int64_t handover_ms;      /* time limit of the handover to ask the primary for; 0: none */
     msec_t handover_until_ms; /* 0: none was asked for */
-    msec_t heard_ms;          /* when the primary said something; 0: never */
+    msec_t heard_ms;          /* when the primary last sent something; 0: never */
     char why[REPL_WHY_MAX];   /* why the session ended */
     /* under the mutex: what is shown */
     pthread_mutex_t mutex;
@@ -99,8 +99,8 @@ void answer_split(struct span line, struct follower_words *w);
 bool answer_unseal(struct span line, struct follower_words *w);
 
 /*
- * The numbers of an answer. False: the word is none, or so large that no server has it; sums
- * and differences of those that are taken do not overflow.
+ * Parse a number of an answer. Returns false if the word is no number, or is too large for any
+ * server. Sums and differences of accepted numbers do not overflow.
  */
 bool answer_offset(struct span word, uint64_t *offset);
 bool answer_epoch(struct span word, uint64_t *epoch);
@@ -116,7 +116,7 @@ struct greeting {
     struct span path;
 };
 
-/* False: it is something else, or says what cannot be. */
+/* Returns false if it is something else, or has impossible values. */
 bool answer_greeting(struct span line, struct greeting *g);
 
 struct engine *follower_engine(const struct follower *f);
@@ -137,10 +137,10 @@ enum session follower_end_unanswered(struct follower *f);
 /* Open the link. The files of TLS are read again each time. False: f->why. */
 bool follower_connect(struct follower *f, msec_t timeout_ms);
 
-/* As the options say; SESSION_GOES_ON: done, or not asked for. */
+/* Log in as the options say. SESSION_GOES_ON: done, or not required. */
 enum session follower_log_in(struct follower *f);
 
-/* False: the link has failed. */
+/* Returns false if the link has failed. */
 bool follower_send(struct follower *f, const char *line, int n);
 
 /* The primary's clock showed this, on the scale of the stream, when it sent what has come. */
@@ -149,10 +149,10 @@ void follower_note_time(struct follower *f, int64_t now_ms);
 /* And its wall clock showed this. After follower_note_time(). */
 void follower_note_wall(struct follower *f, int64_t unix_ms);
 
-/* What is due at this time of the stream is gone at the primary, by an offset. */
+/* At the primary everything due at this time of the stream was gone at this offset. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);
 
-/* All that the primary has told of may be here: note the time. */
+/* Everything that the primary has announced may be applied: note the time. */
 void follower_note_told(struct follower *f);
 
 /*

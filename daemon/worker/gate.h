@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all requests are subject to besides rights: a set of bits in one word, which a turn
- * reads when it begins. Each bit has one writer.
+ * Conditions that apply to all requests in addition to access rights: a set of bits in one
+ * word, which a turn reads when it begins. Each bit has one writer.
  */
 #ifndef MAYFLY_DAEMON_WORKER_GATE_H
 #define MAYFLY_DAEMON_WORKER_GATE_H
@@ -30,7 +30,7 @@ enum gate_bits {
 /* Nothing of items may be changed in this moment. */
 #define GATE_STOPS (GATE_REFUSES | GATE_PAUSED)
 
-/* Each request has to be looked at. */
+/* With any of these bits, each request has to be checked. */
 #define GATE_GUARDS (GATE_STOPS | GATE_MISSES | GATE_ELSEWHERE)
 
 struct gate {
@@ -44,7 +44,7 @@ static inline uint32_t gate_read(const struct gate *g)
 }
 
 /*
- * Set the bits of `mask` to those of `bits`. Turns that have begun may go on by the old ones
+ * Set the bits of `mask` to those of `bits`. Turns that have begun may still use the old bits
  * (crew_settle()). Context: any thread.
  */
 static inline void gate_set(struct gate *g, uint32_t mask, uint32_t bits)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far it is that another program takes over (service/upgrade.h): main writes it down, and
- * whoever has asked can look.
+ * The progress of another program's takeover (service/upgrade.h): main records it, and the
+ * client that asked can read it.
  */
 #ifndef MAYFLY_DAEMON_WORKER_HANDOVER_H
 #define MAYFLY_DAEMON_WORKER_HANDOVER_H
@@ -11,7 +11,7 @@
 #define HANDOVER_WHY_BYTES 256
 
 enum handover_state {
-    HANDOVER_NONE,      /* nobody has asked for it */
+    HANDOVER_NONE,      /* not requested */
     HANDOVER_ASKED,     /* a program is asked whether it would start */
     HANDOVER_UNDER_WAY, /* it would: the server stops for it */
     HANDOVER_REFUSED,   /* it would not, or cannot be asked */
@@ -27,7 +27,7 @@ struct handover {
 /* Context: main, before start. */
 void handover_init(struct handover *h, enum handover_state state);
 
-/* It is so by now; why: NULL but for a refusal. Context: main. */
+/* Set the state; why: NULL except for a refusal. Context: main. */
 void handover_tell(struct handover *h, enum handover_state state, const char *why);
 
 /* Its state, and a copy of why. Context: any thread. */

@@ -11,31 +11,40 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 
-/* The limit if none is given: with what it costs besides, well below 48 MiB. */
+/* The default limit. With its overhead it is well below 48 MiB. */
 #define LIMIT_BYTES ((int64_t)24 << 20)
 
-/* One connection may keep a quarter of the limit, and always so much. */
+/* One connection may keep a quarter of the limit, but always at least this much. */
 #define SHARE_MIN_BYTES ((size_t)1 << 20)
 
-/* The sum of all workers is as exact as this, for each of them. */
+/*
+ * A worker adds its bytes to the common sum in steps of this size, so the sum is at most this
+ * inexact for each worker.
+ */
 #define TELL_BYTES ((int64_t)32 << 10)
 
-/* Who sends less than so many bytes in a millisecond does not move. */
+/* A connection counts as moving if it sends at least this many bytes in a millisecond. */
 #define LEAST_RATE 1
 
-/* Who moved more may pause for it, but no longer than this. */
+/*
+ * A connection that sent more may pause for as long as the surplus lasts, but at most this
+ * long.
+ */
 #define PAUSE_MS 5000
 
-/* Who does not move for so long may go when much is kept. */
+/* A connection that has not moved for this long may be closed when much is kept. */
 #define STALLED_MS 5000
 
-/* What the peer of a new holder of output will do is not known before so long. */
+/* A new holder of output is not judged by its peer's speed before this time. */
 #define SLACK_MS 1000
 
-/* While much is kept, but not too much, those that do not move are looked for so often. */
+/*
+ * While much is kept, but less than the limit, stalled connections are searched at this
+ * interval.
+ */
 #define LOOK_MS 100
 
-/* Connections looked at in one search, and in one list when the burdens are compared. */
+/* Maximum connections examined in one search, and in each list when burdens are compared. */
 #define LOOKS      64u
 #define LIST_LOOKS 16u
 
@@ -59,7 +68,7 @@ static int64_t kept_by_all(const struct worker *w)
     return told + w->holders.bytes - w->holders.told;
 }
 
-/* The list for so many bytes: powers of two. */
+/* Index of the list for a holder of `bytes` bytes (one list per power of two). */
 static unsigned class_of(size_t bytes)
 {
     unsigned log = 63 - (unsigned)__builtin_clzll(bytes);
@@ -233,12 +242,9 @@ bool holders_are_many(const struct worker *w)
     return kept_by_all(w) > much_bytes(w);
 }
 
-/* ---- who has to go ----------------------------------------------------------------------- */
+/* ---- choosing connections to close ------------------------------------------------------- */
 
-/*
- * For how long has it not moved? What its peer took unseen, since it was looked at last, is
- * found now.
- */
+/* Time since it moved. Bytes that its peer took since the last check are noticed here. */
 static msec_t paused_ms(struct holder *x, msec_t now)
 {
     if (x->unsent >= 0) {
@@ -253,14 +259,14 @@ static msec_t paused_ms(struct holder *x, msec_t now)
     return now - x->moves_until;
 }
 
-/* It stays: look at it again after the others of its list. */
+/* It stays: examine it again after the others of its list. */
 static void look_later(struct holders *h, struct holder *x, msec_t now)
 {
     x->since = now;
     list_append(&h->list[class_of(x->bytes)], &x->link);
 }
 
-/* The greatest that has not moved for long; of such the one that was looked at first. */
+/* The largest holder that has not moved for long; among equals the one examined first. */
 static struct holder *find_stalled(struct holders *h, msec_t now)
 {
     unsigned looks = 0;
@@ -280,9 +286,10 @@ static struct holder *find_stalled(struct holders *h, msec_t now)
 }
 
 /*
- * How much of a burden is it? Its size times the milliseconds that it has not moved for. If it
- * keeps output, times those that its peer has needed for a byte so far: so a peer that takes
- * nothing comes before one that takes little, and that before one that is merely slow.
+ * The burden of a holder: its size times the milliseconds since it moved. If it keeps output,
+ * its size times the average milliseconds that its peer has needed for a byte. So a peer that
+ * takes nothing weighs more than one that takes little, and that more than one that is only
+ * slow.
  */
 static double burden(struct holder *x, msec_t now)
 {
@@ -296,9 +303,9 @@ static double burden(struct holder *x, msec_t now)
 }
 
 /*
- * The greatest burden; of several the one whose last move is longest ago, so that who still
- * sends stays, and is soon through. There is one if anything is kept here: memory has to be
- * bounded even if all move.
+ * The greatest burden. Of several equal ones the one whose last move is longest ago, so that
+ * clients which still send stay, and finish soon. There is one if anything is kept here: memory
+ * has to be bounded even if all move.
  */
 static struct holder *find_burden(struct holders *h, msec_t now)
 {

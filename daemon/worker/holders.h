@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What connections keep between turns: input that is not a whole request yet, or waits behind
+ * Memory that connections keep between turns: incomplete requests, input that waits for earlier
  * replies, and replies that a socket did not take. All workers together may keep a limit (-o
  * read_buf_mem_limit), and one connection a quarter of it. When three quarters are in use,
- * connections go that have not moved for seconds, the greatest first. When all is in use, the
- * one goes that is the greatest burden: its bytes times the time it has not moved for, or,
- * where its peer takes bytes, times the time it needs for one.
+ * connections that have not moved for seconds are closed, the largest first. When all is in
+ * use, the connection with the greatest burden is closed. Its burden is its bytes times the
+ * time since it moved, or, if its peer takes bytes, times the time it needs for one.
  *
- * A connection that keeps replies moves if its peer takes any byte of them; one that keeps only
- * input moves if bytes come from it at a least rate. What a peer took is looked up only when a
- * connection may have to go: the kernel knows how much of what it was given the peer has not
- * taken yet. So a reader whose buffers are large counts as what it is, however seldom its
- * socket reports room.
+ * A connection that keeps replies moves if its peer takes any byte of them. A connection that
+ * keeps only input moves if bytes arrive at a minimum rate. How much a peer took is determined
+ * only when its connection may have to be closed: the kernel knows how many bytes the peer has
+ * not taken yet. So a reader with large buffers is judged correctly, however seldom its socket
+ * reports room.
  *
- * Each worker has its holders in lists by size, a list for each power of two, in the order in
- * which they were last looked at. No step costs more when there are more connections.
+ * Each worker has its holders in lists by size, one list per power of two, in the order in
+ * which they were last examined. The cost of a step does not depend on the number of
+ * connections.
  */
 #ifndef MAYFLY_DAEMON_WORKER_HOLDERS_H
 #define MAYFLY_DAEMON_WORKER_HOLDERS_H
@@ -37,34 +38,35 @@ struct holder {
     /* [worker] */
     struct io *io;      /* [borrowed] */
     size_t bytes;       /* what it keeps; 0: it is in no list */
-    msec_t since;       /* when it was looked at last, or came to its list */
-    msec_t moves_until; /* what it moved so far is enough until then */
+    msec_t since;       /* when it was last examined, or joined its list */
+    msec_t moves_until; /* it counts as moving until then, by what it moved already */
     int64_t unsent;   /* not taken by its peer when that was last known; -1: keeps no output */
     msec_t out_since; /* when it began to keep output, if it does */
     uint64_t taken;   /* bytes that its peer is known to have taken since then */
-    bool is_apart;    /* it counts for nobody, and never has to go */
+    bool is_apart;    /* it is not counted, and is never closed for its bytes */
     struct list_link link; /* in the list of its size, unless it is apart */
 };
 
 /* Those of a worker. */
 struct holders {
     /* [worker] */
-    struct list list[HOLDER_CLASSES]; /* the first was not looked at for the longest time */
+    struct list list[HOLDER_CLASSES]; /* in the order of the last examination, oldest first */
     int64_t bytes;                    /* the sum of all */
     int64_t told;                     /* what of it is in the sum of all workers */
-    msec_t looked;                    /* when a connection was last looked for that may go */
+    msec_t looked;                    /* when the last search for a connection to close was
+                                         made */
     msec_t told_others;               /* when the other workers were last asked to look */
     bool is_crowded;                  /* one may have to go: holders_victim() shall be asked */
 };
 
-/* Those of a worker that has no connections yet. Context: before start. */
+/* For a worker that has no connections yet. Context: before start. */
 void holders_init(struct holders *h);
 
 /* Context: worker. */
 void holder_init(struct holder *x, struct io *io);
 
 /*
- * It keeps so many bytes of input and of output now. Sets is_crowded when it grew and too much
+ * Set the bytes of input and of output that it keeps. Sets is_crowded if it grew and too much
  * is kept. Context: worker.
  */
 void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_bytes);
@@ -77,8 +79,8 @@ void holder_leave(struct worker *w, struct holder *x);
 void holder_join(struct worker *w, struct holder *x);
 
 /*
- * It is a replica's, whose parts of the stream are bounded, and which repl_timeout closes if it
- * does not move: what others keep is no reason to close it. Context: worker.
+ * It belongs to a replica, whose parts of the stream are bounded, and which repl_timeout closes
+ * if it does not move. So bytes kept by others are no reason to close it. Context: worker.
  */
 void holder_set_apart(struct worker *w, struct holder *x);
 
@@ -100,7 +102,9 @@ struct holder *holders_victim(struct worker *w, msec_t now);
 /* What the connections of all workers together may keep. Context: any thread. */
 int64_t holders_limit_bytes(const struct worker *w);
 
-/* Do all workers together keep so much that connections may have to go? Context: worker. */
+/*
+ * Do all workers together keep enough that connections may have to be closed? Context: worker.
+ */
 bool holders_are_many(const struct worker *w);
 
 #endif

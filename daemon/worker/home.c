@@ -17,7 +17,7 @@
 
 /* ---- expiry ------------------------------------------------------------------------------ */
 
-/* Keys that were checked so far, to see whether a cycle does anything. */
+/* Number of keys checked, to see whether a cycle does anything. */
 static uint64_t keys_checked(const struct home *h)
 {
     return ctr_get(shard_counters(h->shard), CTR_expire_checked);
@@ -75,7 +75,7 @@ static void on_tick(uv_timer_t *timer)
     struct worker *w = h->worker;
 
     h->tick_at = 0;
-    /* A delayed flush whose time has come is due work too. */
+    /* A delayed flush whose time has come is due work as well. */
     maintain(h);
     if (setting_get(w->settings, engine.active_expire) && !h->is_cycling && has_debt(h) &&
         uv_now(&w->loop) >= slow_not_before(h)) {
@@ -183,7 +183,7 @@ static void on_retry(uv_timer_t *timer)
 
 static void on_tidy(uv_timer_t *timer);
 
-/* Look, or run a slice. The timer looks again, until there is nothing to look for. */
+/* Check, or run a slice. The timer repeats the check until there is nothing to clean. */
 static void tidy(struct home *h)
 {
     struct worker *w = h->worker;
@@ -203,7 +203,7 @@ static void on_tidy(uv_timer_t *timer)
     tidy(timer->data);
 }
 
-/* Something became dead since there was nothing to look for. */
+/* Dead bytes have appeared since the last check found none. */
 static void begin_to_tidy(struct home *h)
 {
     if (shard_wants_tidy(h->shard) && !h->is_tidying &&

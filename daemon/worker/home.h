@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The background work of one shard, on the thread of the worker that is at home in it. A worker
- * is at home in the shards n, n + workers, n + 2 workers, ... of its number n: in one, unless
- * there are more shards than workers (shards.h, roster.h); in none where there are fewer. Three
- * kinds:
+ * The background work of one shard, on the thread of its home worker. Worker n is the home
+ * worker of the shards n, n + workers, n + 2 workers, ...: of one shard, or of several if there
+ * are more shards than workers (shards.h, roster.h), or of none if there are fewer. There are
+ * three kinds of work:
  *
  * Expiry. The tick timer is armed for the moment when the shard's next item falls due, or for
  * when a cycle may begin if that is later. It begins a slow cycle if 1/hz has passed since the
@@ -14,9 +14,9 @@
  * it runs after each turn. For work that waits for a grace period, a timer checks again; its
  * interval doubles from 1 ms while nothing moves.
  *
- * Tidying. When much is dead in the shard, a timer looks whether that is about to be reused
- * (shard_tidy()). If not, slices of cleaning run between turns, as those of expiry do, until
- * their common share of the CPU is spent.
+ * Tidying. When the shard has many dead bytes, a timer checks whether they are about to be
+ * reused (shard_tidy()). If not, slices of cleaning run between turns, like those of expiry,
+ * until their common share of the CPU is spent.
  *
  * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
  * sleeps. The shard notices when that changes, and wakes its home worker (shard_wake_home()).
@@ -41,11 +41,11 @@ struct home {
     struct worker *worker; /* [borrowed] */
     struct shard *shard;   /* [borrowed] */
     uint32_t number;       /* of the shard */
-    uint32_t closing;      /* timers that the loop has not let go of yet, while it leaves */
+    uint32_t closing;      /* timers that the loop has not released yet, while it leaves */
     /* [worker] */
     uv_timer_t tick;       /* expiry */
     uv_timer_t retry;      /* upkeep that waits for a grace period */
-    uv_timer_t tidy;       /* the next look at what is dead */
+    uv_timer_t tidy;       /* the next check of dead bytes */
     uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
     msec_t due_seen;       /* what fell due next when it was armed */
     uint64_t slow_at;      /* loop milliseconds at which the last slow cycle began; 0: never */
@@ -69,8 +69,8 @@ void home_start(struct home *h);
 void home_stop(struct home *h);
 
 /*
- * The same, and when the loop has let go of them, post it to another worker, where fn gets it:
- * what is under way goes on there. The shard has no home meanwhile. Context: worker.
+ * The same, and when the loop has released the timers, post it to another worker, where fn gets
+ * it and continues the work in progress. Meanwhile the shard has no home. Context: worker.
  */
 void home_leave(struct home *h, struct worker *to,
                 void (*fn)(struct message *m, void *receiver));

@@ -13,7 +13,7 @@
 /* What is left after a second: the 30th root of a half. */
 #define STEP_FACTOR 0.97715996843424591
 
-/* After so many seconds nothing is left. */
+/* After this many seconds nothing is left. */
 #define STEPS_MAX 1200
 
 void hotkeys_init(struct hotkeys *h, msec_t now)

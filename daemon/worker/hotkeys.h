@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The keys that are asked for most. Each worker looks at one of N accesses, at random
+ * The most frequently accessed keys. Each worker samples one of N accesses, at random
  * distances, and counts its key in a sketch of bounded size: "space saving" (A. Metwally, D.
  * Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k elements in data
- * streams", ICDT 2005). A key that has no row takes that of the least count, and begins with
- * this count, which is how much it may be overrated: at most the 256th part of all. Counts
- * halve in 30 seconds.
+ * streams", ICDT 2005). A key without a row replaces the key with the least count and inherits
+ * that count, which is also its error: at most a 256th of all accesses. Counts halve every 30
+ * seconds.
  */
 #ifndef MAYFLY_DAEMON_WORKER_HOTKEYS_H
 #define MAYFLY_DAEMON_WORKER_HOTKEYS_H
@@ -23,11 +23,11 @@ struct hotkeys {
     /* [worker] all numbers fade with time */
     msec_t faded_at;  /* up to when */
     double covered_s; /* the seconds that are in the counts */
-    double total;     /* accesses, those that were looked at taken N times */
+    double total;     /* accesses: N for each sampled one */
     uint32_t used;    /* rows */
     uint64_t hash[HOTKEYS_ROWS];
     double count[HOTKEYS_ROWS];
-    double error[HOTKEYS_ROWS]; /* so much of it may be of others */
+    double error[HOTKEYS_ROWS]; /* the part of the count that may belong to other keys */
     uint8_t key_len[HOTKEYS_ROWS];
     char key[HOTKEYS_ROWS][REQUEST_KEY_MAX];
 };
@@ -55,7 +55,7 @@ double hotkeys_least(const struct hotkeys *h);
 struct hotkey {
     uint64_t hash;
     double count; /* accesses, faded */
-    double error; /* so much of it may be of others, and so much may be missing */
+    double error; /* upper bound of the accesses wrongly counted, and of those missing */
     uint8_t key_len;
     char key[REQUEST_KEY_MAX];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accesses that are looked at for hot keys; see insight.h. The distance between two is drawn
- * anew each time, so that no rhythm of a client hides a key or shows one too often.
+ * Sampling of accesses for hot keys; see insight.h. The distance to the next sample is drawn at
+ * random each time, so that no rhythm of a client hides a key or shows one too often.
  */
 #include "daemon/worker/insight.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker measures of the requests that it serves. What is on is looked at once in a turn
- * of the loop, so that a turn of a client pays one branch while all is off.
+ * What a worker measures of the requests that it serves. The set of active measurements is read
+ * once in a turn of the loop, so a client's turn pays one branch while all are off.
  */
 #ifndef MAYFLY_DAEMON_WORKER_INSIGHT_H
 #define MAYFLY_DAEMON_WORKER_INSIGHT_H
@@ -24,12 +24,12 @@ enum {
     INSIGHT_WORK = 1 << 3, /* the worker is hot: the work of each connection (balance.h) */
 };
 
-/* One of `sampling` accesses is looked at from now on; 0: none. Context: worker. */
+/* Sample one of `sampling` accesses from now on; 0: none. Context: worker. */
 void insight_begin_sampling(struct worker *w, uint32_t sampling);
 
 /*
- * The access that was to be looked at is to this key; it stands for as many as the distance is
- * between them on average. Also called if none is to be looked at. Context: worker.
+ * Take this access as the sample if one is due. It counts for the average distance between
+ * samples. Also called if none is due. Context: worker.
  */
 void insight_sample(struct worker *w, uint64_t hash, struct span key);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How long requests took, from the moment at which they could be read to that at which their
- * replies were with the socket: a histogram of nanoseconds for each worker and kind of command.
- * Sixteen bins to an octave, so what is told of them is at most a sixteenth too much.
+ * Latency of requests, from the moment at which they could be read until the socket has their
+ * replies: a histogram of nanoseconds for each worker and kind of command. With sixteen bins to
+ * an octave, reported values are at most a sixteenth too large.
  */
 #ifndef MAYFLY_DAEMON_WORKER_LATENCY_H
 #define MAYFLY_DAEMON_WORKER_LATENCY_H
@@ -49,15 +49,15 @@ struct latency_sum {
 /* What a kind is called. Context: any thread. */
 const char *latency_kind_name(enum command_kind kind);
 
-/* n requests of a kind took so long. Context: worker. */
+/* Count n requests of a kind that took `ns` each. Context: worker. */
 void latency_add(struct worker *w, enum command_kind kind, uint64_t ns, uint32_t n);
 
-/* Forget what was counted so far, on all workers. Context: any thread. */
+/* Reset the counts of all workers. Context: any thread. */
 void latency_reset(struct crew *crew);
 
 /*
- * Add what a worker has counted of a kind since the last reset to *sum. Its words are read
- * while it goes on. Context: any thread.
+ * Add the counts of a worker and a kind since the last reset to *sum. Its words are read while
+ * it runs. Context: any thread.
  */
 void latency_collect(const struct worker *w, enum command_kind kind, struct latency_sum *sum);
 

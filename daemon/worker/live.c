@@ -185,8 +185,8 @@ bool live_is_for_main(const enum option_id *ids, unsigned count)
 }
 
 /*
- * If the number of workers is one of them, make those that there are not yet, outside the lock
- * because it takes a while. False: that cannot be.
+ * If the number of workers is among the options, create missing workers, outside the lock
+ * because it takes a while. Returns false if that fails.
  */
 static bool make_workers(struct crew *crew, const struct settings *wanted,
                          const enum option_id *ids, unsigned count,
@@ -220,7 +220,8 @@ static void live_tell(struct crew *crew, const enum option_id *ids, unsigned cou
 }
 
 /*
- * Do what `wanted` says of these options. False: nothing was changed. The caller has the lock.
+ * Apply these options of `wanted`. On failure returns false, and nothing was changed. The
+ * caller has the lock.
  */
 static bool apply(struct crew *crew, const struct settings *wanted, const enum option_id *ids,
                   unsigned count, struct live_refusal *refusal)
@@ -450,7 +451,7 @@ void live_note_cancel(struct crew *crew)
     must_be_main();
     engine_reshard_info(&crew->engine, &info);
     if (info.state != RESHARD_CANCELLED) {
-        return; /* another number is wanted by now */
+        return; /* the wanted number has changed since */
     }
     pthread_mutex_lock(&crew->live.lock);
     differs = setting_get(crew->settings, shards) != info.wanted;

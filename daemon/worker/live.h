@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of the running server are changed here, for `config` and for a file that is read
- * again. Several at once, all or none, one change after the other. What needs more than a store
- * is done with it: the engine must accept the limit on memory, descriptors must suffice, and
- * threads that computed their sleep from an old value are woken.
+ * Changes of options of the running server, by `config` or by reloading the file. Several
+ * options are changed together, all or none, one such change at a time. Options that need more
+ * than a store are handled here: the engine must accept the memory limit, descriptors must
+ * suffice, and threads that computed their sleep from an old value are woken.
  */
 #ifndef MAYFLY_DAEMON_WORKER_LIVE_H
 #define MAYFLY_DAEMON_WORKER_LIVE_H
@@ -22,7 +22,8 @@ struct crew;
 #define LIVE_CHANGES_MAX 128u
 
 struct live {
-    pthread_mutex_t lock;  /* who changes options; main makes shards while it holds it */
+    pthread_mutex_t lock;  /* serializes changes of options; main makes shards while it holds
+                              it */
     struct settings given; /* [lock] live options as files and command line gave them last */
 };
 
@@ -44,14 +45,15 @@ struct live_refusal {
 void live_init(struct crew *crew);
 
 /*
- * Is main the only thread that may change one of these: are threads or shards made or told, or
- * threads pinned?
+ * May only main change one of these? That is so if workers or shards are made or notified, or
+ * threads pinned.
  */
 bool live_is_for_main(const enum option_id *ids, unsigned count);
 
 /*
- * Change options, all or none of them. False: *refusal says which cannot be changed so.
- * Context: worker or main, as live_is_for_main() says, outside a section.
+ * Change options, all or none of them. On failure returns false and describes the option that
+ * cannot be changed in *refusal. Context: worker or main, as live_is_for_main() says, outside a
+ * section.
  */
 bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
               struct live_refusal *refusal);
@@ -72,9 +74,9 @@ bool live_follow(struct crew *crew, enum option_id id, bool *is_new,
                  struct live_refusal *refusal);
 
 /*
- * Files were read again: take what is new in them. An option whose value is there as it was
- * given before stays as it is, also where config set has changed it. Fills ids (OPTION_COUNT)
- * and *count with those that were taken. Returns as live_set(). Context: main.
+ * Files were reread: apply what is new in them. An option whose value in the files has not
+ * changed stays as it is, even if config set has changed it. Fills ids (OPTION_COUNT) and
+ * *count with those that were taken. Returns as live_set(). Context: main.
  */
 bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
                unsigned *count, struct live_refusal *refusal);
@@ -89,15 +91,15 @@ void live_note_given(struct crew *crew, const struct settings *given);
 void live_copy(struct crew *crew, struct settings *out);
 
 /*
- * Append what another process needs to go on with the values of live options as they are
- * (options_passed.h). False: no memory. Context: main.
+ * Append the live options that another process needs (options_passed.h). Returns false without
+ * memory. Context: main.
  */
 bool live_pass(struct crew *crew, struct buf *out);
 
 /*
- * A move of items that was cancelled has ended: the option shards becomes the number of those
- * that items are in, so that it says what is wanted, and so does what is written of it (config
- * rewrite, an upgrade). Context: main.
+ * A cancelled move of items has ended: set the option shards to the number of shards that have
+ * items. So the option shows what is wanted, also if it is written (config rewrite, an
+ * upgrade). Context: main.
  */
 void live_note_cancel(struct crew *crew);
 

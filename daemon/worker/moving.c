@@ -15,8 +15,8 @@
 /* ---- the log ----------------------------------------------------------------------------- */
 
 /*
- * There is no room, again and again while that is tried. It is told once: until slots have
- * arrived somewhere since, or the target is another one.
+ * Log that there is no room, although the mover retries repeatedly. It is logged once, until
+ * slots have arrived since or the target has changed.
  */
 static void log_full(struct moving *m, const struct reshard_info *i)
 {
@@ -100,7 +100,7 @@ static const char *state_of(const struct reshard_info *i)
     return names[i->state];
 }
 
-/* By what it took so far; those that were not moved but dropped are done as well. */
+/* Estimated by the pace until now. Items that were dropped instead of moved count as done. */
 static int64_t left_ms(const struct reshard_info *i)
 {
     const uint64_t done = i->items + i->expired + i->evicted;

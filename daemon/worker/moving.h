@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is on the move while the server serves: workers whose number changes (roster.h), their
- * connections, and items that go to other shards (lib/engine/reshard.h); and the lines of the
- * log about the last.
+ * Everything that moves while the server serves: workers whose number changes (roster.h), their
+ * connections, and items that go to other shards (lib/engine/reshard.h); and the log lines
+ * about the last.
  */
 #ifndef MAYFLY_DAEMON_WORKER_MOVING_H
 #define MAYFLY_DAEMON_WORKER_MOVING_H
@@ -25,7 +25,7 @@ struct moving_info {
     int64_t left_ms;       /* about; 0: nothing is under way; -1: not known */
 };
 
-/* What the log was told; under the mutex of struct reshard. */
+/* What was logged; under the mutex of struct reshard. */
 struct moving {
     bool has_told_full;   /* that there was no room */
     uint32_t full_slots;  /* how many slots were moved by then */

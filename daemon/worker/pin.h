@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers on CPUs of their own (the option worker_cpus, daemon/options/cpu_list.h). Only
- * workers are pinned, those that are parked as well. Main and the threads for work in the
- * background run where the system puts them.
+ * Pins workers to CPUs (the option worker_cpus, daemon/options/cpu_list.h). Only workers are
+ * pinned, including parked ones. The kernel places main and the background threads.
  */
 #ifndef MAYFLY_DAEMON_WORKER_PIN_H
 #define MAYFLY_DAEMON_WORKER_PIN_H
@@ -11,8 +10,8 @@ struct crew;
 struct worker;
 
 /*
- * Pin a worker as the option says now, or let it run wherever main may. What the system refuses
- * is logged. Context: main; its thread runs.
+ * Pin a worker as the option says, or let it run wherever main may. Failures are logged.
+ * Context: main; its thread runs.
  */
 void pin_worker(struct worker *w);
 void pin_workers(struct crew *crew);

@@ -32,7 +32,7 @@ void pulse_ask(struct crew *crew)
         usec_t none = 0;
 
         if (roster_role(&crew->roster, i) == WORKER_PARKED) {
-            continue; /* nobody waits for it, and it is not woken for this */
+            continue; /* it has nothing to serve, and is not woken for this */
         }
 
         /* The message is the worker's until the answer; what it took before happened before. */

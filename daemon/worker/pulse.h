@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The pulse: does the loop of every worker turn? Each is sent a message, and answers when it
- * takes it. A worker whose turn never ends does not.
+ * Watchdog of the workers' loops. Each worker is sent a message, and answers when it takes it.
+ * A worker whose turn does not end does not answer.
  */
 #ifndef MAYFLY_DAEMON_WORKER_PULSE_H
 #define MAYFLY_DAEMON_WORKER_PULSE_H
@@ -30,8 +30,8 @@ void pulse_init(struct pulse *p);
 void pulse_ask(struct crew *crew);
 
 /*
- * How long the slowest worker owes an answer by now, in microseconds; 0: none does. Context:
- * any thread, while workers run.
+ * The time that the slowest worker has taken to answer until now, in microseconds; 0: all have
+ * answered. Context: any thread, while workers run.
  */
 usec_t pulse_delay_us(const struct crew *crew);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Versions of what is said over the link of a replica. Each side speaks its own version and the
- * one before, and both speak the highest that they have in common. So servers are upgraded one
- * at a time, replicas first: a primary that is upgraded last never meets a replica that is
- * older than the one version back.
+ * Versions of the protocol between primary and replica. Each side speaks its own version and
+ * the previous one, and both use the highest that they have in common. So servers can be
+ * upgraded one at a time, replicas first: a primary that is upgraded last never meets a replica
+ * that is more than one version older.
  *
  * The replica states the versions that it speaks as LEAST-MOST, and the primary answers with
  * the one that is spoken. A later version may add words to the end of psync, which earlier ones

@@ -211,7 +211,7 @@ void replication_attach(struct replication *r, struct replica *x, struct shipper
     must(x->reader == NULL);
     pthread_mutex_lock(&r->mutex);
     x->reader = reader;
-    x->acked = 0; /* until it says so */
+    x->acked = 0; /* until its first acknowledgement */
     x->acked_ms = clock_now(&r->crew->engine.clock);
     r->readers++;
     pthread_mutex_unlock(&r->mutex);

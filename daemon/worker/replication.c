@@ -24,7 +24,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
 
-/* How often min_replicas_to_write is looked at, while it is set. */
+/* Interval of checks of min_replicas_to_write, while it is set. */
 #define FEW_CHECK_MS 100
 
 /* ---- roles ------------------------------------------------------------------------------- */
@@ -64,7 +64,10 @@ static void promote(struct replication *r)
 {
     struct engine *e = &r->crew->engine;
     const bool is_whole = atomic_load(&r->is_whole);
-    /* What was dropped here for want of room has no record: nobody may go on from it. */
+    /*
+     * Items dropped here for lack of room have no record: no replica may continue from this
+     * history.
+     */
     const bool goes_on = is_whole && !follower_has_lost(r->follower);
     struct backlog_name fresh = {.id = replid_draw()};
     struct backlog_name name;
@@ -133,7 +136,7 @@ static void rest(struct replication *r, int64_t ms)
     }
 }
 
-/* The role is what the options said. Under the mutex. */
+/* The role is that of the options. Under the mutex. */
 static void answer_asks(struct replication *r)
 {
     while (r->asks != NULL) {
@@ -165,7 +168,7 @@ static bool wants_failover(struct replication *r)
     return state == FAILOVER_WANTED || state == FAILOVER_OVER;
 }
 
-/* The options say so, or a failover does, which has ended then. */
+/* The options request it, or a failover that has ended with it. */
 static void change_role(struct replication *r, bool follows)
 {
     const enum failover_state failover = failover_state(r);
@@ -181,7 +184,7 @@ static void change_role(struct replication *r, bool follows)
         failover_end(r, hands_over ? NULL : "another server is followed");
     }
     if (follows && (hands_over || !setting_get(r->crew->settings, replica_reads))) {
-        crew_close_clients(r->crew); /* so that they look for the primary */
+        crew_close_clients(r->crew); /* so that they find the primary */
     }
 }
 
@@ -206,7 +209,7 @@ static void run_replication(void *arg)
         if (follows != replication_is_replica(r)) {
             change_role(r, follows);
         } else if (!follows && failover_state(r) == FAILOVER_GIVEN) {
-            /* It was handed over, and yet no other server is followed. */
+            /* It was handed over, but no other server is followed. */
             failover_end(r, "the options say that this is the primary");
         }
         pthread_mutex_lock(&r->mutex);
@@ -246,7 +249,7 @@ static void replication_release(struct replication *r)
     pthread_mutex_destroy(&r->control);
 }
 
-/* Go on with the history of the process before; that of a replica is another one's. */
+/* Continue the history of the previous process; a replica's history is that of its primary. */
 static void resume_primary(struct replication *r, const struct repl_record *record)
 {
     struct backlog_name name = record->name;
@@ -270,7 +273,7 @@ static void resume_primary(struct replication *r, const struct repl_record *reco
     }
 }
 
-/* What the server is at its start; nobody is served yet. */
+/* Set the role at the start, before any client is served. */
 static void begin_role(struct replication *r, const struct repl_record *record)
 {
     struct engine *e = &r->crew->engine;
@@ -383,7 +386,7 @@ bool replication_stop(struct replication *r, struct repl_record *record)
     return is_whole;
 }
 
-/* Have the thread look at the options. Under the mutex, as it ends the interruption. */
+/* Make the thread check the options. Under the mutex, as that ends the interruption. */
 static void interrupt(struct replication *r)
 {
     r->is_changed = true;
@@ -431,7 +434,7 @@ void replication_options_changed(struct replication *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* ---- who looks --------------------------------------------------------------------------- */
+/* ---- observers --------------------------------------------------------------------------- */
 
 static void look_at_primary(struct replication *r, struct repl_info *info)
 {

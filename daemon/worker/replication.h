@@ -2,11 +2,11 @@
 /*
  * Replication: the role of this server, and the replicas that follow it.
  *
- * A replica follows its primary over one connection, which is an ordinary client's for the
- * primary: it logs in, asks to continue (`psync`) or to be sent everything (`sync`), and then
- * asks again and again for what is next in the stream (`replconf ack`); by that it also
- * acknowledges what it has applied. A thread does so (follower.h). The stream, its offsets and
- * its history are those of lib/replica.
+ * A replica follows its primary over one connection, which the primary treats like any
+ * client's. The replica logs in and asks to continue (`psync`) or for a full sync (`sync`).
+ * Then it repeatedly asks for the next part of the stream (`replconf ack`), which also
+ * acknowledges what it has applied. A thread does this (follower.h). The stream, its offsets
+ * and its history are those of lib/replica.
  *
  * The role is one state, which only that thread changes; the gate of all requests (gate.h)
  * follows from it. Changes are recorded from the first replica on, so a server without one pays
@@ -35,7 +35,7 @@ struct follower;
 struct settings;
 struct worker;
 
-/* The version of what is said over the link: see repl_version.h. */
+/* The version of the protocol between primary and replica: see repl_version.h. */
 #define REPL_VERSION 1u
 
 /* Room for the address of a client. */
@@ -57,10 +57,10 @@ struct worker;
 #define REPL_PORTION_MAX (256u * 1024)
 
 enum repl_state {
-    REPL_PRIMARY,     /* it follows nobody */
+    REPL_PRIMARY,     /* it follows no server */
     REPL_CONNECTING,  /* no link, and nothing here may be served */
     REPL_SYNCING,     /* it is sent everything */
-    REPL_CATCHING_UP, /* older states may be here beside newer ones: nothing may be served */
+    REPL_CATCHING_UP, /* older states may be mixed with newer ones: nothing may be served */
     REPL_ONLINE,
     REPL_CUT,   /* it was online and has no link: it serves reads */
     REPL_STALE, /* the same, for longer than replica_max_stale: reads miss */
@@ -86,13 +86,13 @@ struct replica {
     bool is_superseded; /* its process has come again: this link is dead */
 };
 
-/* What is told of a replica. */
+/* What is reported of a replica. */
 struct replica_info {
     char peer[REPL_PEER_MAX];
     char address[REPL_TARGET_MAX]; /* HOST PORT where it serves; "": not known */
     bool is_online;                /* else it is being sent everything */
     uint64_t acked;                /* the rest: while it is online */
-    uint64_t lag_bytes;            /* of the stream, not acknowledged yet */
+    uint64_t lag_bytes;            /* of the stream, not acknowledged */
     msec_t since_ms;               /* since it acknowledged last */
 };
 
@@ -144,12 +144,14 @@ enum failover_state {
     FAILOVER_NONE,
     FAILOVER_WANTED, /* to be begun by the thread */
     FAILOVER_WAITS,  /* for the replica to have everything */
-    FAILOVER_READY,  /* it has: it is told at its next question */
-    FAILOVER_GIVEN,  /* it was told: there is no way back */
+    FAILOVER_READY,  /* it has: its next question is answered with the handover */
+    FAILOVER_GIVEN,  /* it was answered so: the handover is final */
     FAILOVER_OVER,   /* it was given up, and is about to be NONE */
 };
 
-/* Somebody waits for the role, a failover or replicas; posted back when that is decided. */
+/*
+ * A client that waits for the role, a failover or replicas; posted back when that is decided.
+ */
 struct repl_ask {
     struct message answer; /* [const] its fn releases it */
     struct mailbox *to;    /* [borrowed] */
@@ -164,8 +166,8 @@ struct failover {
     char address[REPL_TARGET_MAX]; /* of it; as the operator has named it: "": any */
     int64_t limit_ms;
     uint64_t offset;      /* it has everything when it has applied what is before */
-    bool is_stop;         /* to nobody: all that are online are to have everything */
-    struct repl_ask *ask; /* NULL: nobody waits, or it was a replica that asked */
+    bool is_stop;         /* no target: all online replicas are to have everything */
+    struct repl_ask *ask; /* NULL: no client waits, or a replica asked */
 };
 
 struct replication {
@@ -190,7 +192,7 @@ struct replication {
     /* under the mutex, a leaf but for that of the shipper */
     pthread_mutex_t mutex;
     pthread_cond_t wake;     /* the thread has something to do */
-    pthread_cond_t detached; /* a reader is gone */
+    pthread_cond_t detached; /* a reader was detached */
     bool is_draining;        /* clients are about to be closed */
     bool is_stopping;
     bool is_forced;         /* `replicaof` was given again */
@@ -202,11 +204,11 @@ struct replication {
     unsigned count;         /* of them */
     unsigned readers;       /* of them: with a reader */
     unsigned syncs;         /* full syncs under way */
-    struct repl_ask *asks;  /* answered when the role is what the options say */
+    struct repl_ask *asks;  /* answered when the role is that of the options */
     struct failover failover;
     pthread_cond_t progress;    /* of it */
     struct list waits;          /* of struct repl_wait */
-    struct shipper_level level; /* of a replica: what its primary told last */
+    struct shipper_level level; /* of a replica: the latest from its primary */
     struct repl_counts counts;
     const char *refused_why; /* the reason of the last sync_refused; NULL: none was */
 };
@@ -227,9 +229,9 @@ struct repl_record {
 bool replication_is_wanted(const struct settings *s);
 
 /*
- * Make its threads. The server is a primary, or, if options say so, a replica that has yet to
- * connect. record: of the process before; NULL: none. 0 or an exit status. Context: main, the
- * engine runs, no worker does.
+ * Make its threads. The server is a primary, or, if options say so, a replica that has not
+ * connected yet. record: of the previous process; NULL: none. 0 or an exit status. Context:
+ * main, the engine runs, no worker does.
  */
 int replication_start(struct replication *r, struct crew *crew,
                       const struct repl_record *record);
@@ -250,9 +252,9 @@ void replication_drain(struct replication *r);
 void replication_end(struct replication *r);
 
 /*
- * Release it. *record: all that was changed here is in this history; none if that cannot be
- * said. False: what is here is not of one moment, and must be left to nobody. Context: main,
- * after the workers.
+ * Release it. *record: the history that has all changes made here; none if that is unknown.
+ * Returns false if the items are not of one moment, and must not be left to another process.
+ * Context: main, after the workers.
  */
 bool replication_stop(struct replication *r, struct repl_record *record);
 
@@ -265,7 +267,7 @@ void replication_options_changed(struct replication *r);
  */
 void replication_force(struct replication *r);
 
-/* Answered when the role is what the options say. Context: any thread. */
+/* Answered when the role is that of the options. Context: any thread. */
 void replication_ask(struct replication *r, struct repl_ask *ask);
 
 /*
@@ -284,7 +286,7 @@ void replication_failover(struct replication *r, struct span address, int64_t li
 bool replication_level(struct replication *r, int64_t limit_ms, struct repl_ask *ask);
 
 /*
- * A client waits until enough replicas have all that was changed before; its message is posted
+ * A client that waits until enough replicas have all earlier changes; its message is posted
  * when they have. Context: its worker.
  */
 struct repl_wait {
@@ -341,7 +343,7 @@ void replication_end_sync(struct replication *r);
  */
 bool replication_dismisses(struct replication *r, const struct replica *x);
 
-/* Are items missing here that its primary has? A primary says no. Context: any thread. */
+/* Are items missing here that its primary has? False for a primary. Context: any thread. */
 bool replication_has_lost(const struct replication *r);
 
 /* Connections of replicas. Context: any thread. */
@@ -363,19 +365,19 @@ const char *replication_ask_failover(struct replication *r, struct replica *x,
 /* Does a failover wait for what it acknowledges next? Context: worker. */
 bool replication_awaits(struct replication *r, const struct replica *x);
 
-/* Is it to be told that it is the primary? True once. Context: worker. */
+/* Must it be told that it is the primary? True once. Context: worker. */
 bool replication_hands_over(struct replication *r, const struct replica *x);
 
-/* It has applied what is before this offset. It has a reader. Context: worker. */
+/* It has applied everything before this offset. It has a reader. Context: worker. */
 void replication_ack(struct replication *r, struct replica *x, uint64_t offset);
 
-/* It may have more to look at. Context: its worker; or any thread, under the mutex. */
+/* There may be more for it to read. Context: its worker; or any thread, under the mutex. */
 void replication_tell_one(struct replica *x);
 
-/* It is gone; x->more may be on its way. Context: worker. */
+/* It was closed; x->more may be in transit. Context: worker. */
 void replication_leave(struct replication *r, struct replica *x);
 
-/* What is told with each answer: see shipper_level(). */
+/* Sent with each answer: see shipper_level(). */
 struct repl_ping {
     int64_t now_ms;  /* on the scale of the stream */
     int64_t wall_ms; /* by the wall clock */
@@ -402,19 +404,19 @@ bool replication_is_changed(struct replication *r);
 int64_t replication_wants_handover(struct replication *r);
 
 /*
- * The primary has handed over: a primary is what the options say from here on. Or it did not,
- * and says why.
+ * The primary has handed over: the options make this server a primary from here on. Or it has
+ * refused, and *why says why.
  */
 void replication_take_over(struct replication *r);
 void replication_note_refused(struct replication *r, const char *why);
 
-/* Have a ring for the backlog. False: no memory. */
+/* Allocate a ring for the backlog. Returns false without memory. */
 bool replication_reserve(struct replication *r);
 
-/* Have the workers of all replicas look at what there is. Context: any thread. */
+/* Make the workers of all replicas check for more. Context: any thread. */
 void replication_tell(struct replication *r);
 
-/* Nobody reads the backlog any more when this returns. */
+/* When this returns, the backlog has no readers. */
 void replication_drop_readers(struct replication *r);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A part of replication.h, for its own files: the state of the server, the gate that follows
- * from it, whether changes are recorded, and who reads the backlog.
+ * from it, whether changes are recorded, and the readers of the backlog.
  *
  * Calls go one way: replication, replicas, follower, failover, role, waits.
  */
@@ -15,7 +15,7 @@
 /* Does it have everything, as it was in one moment? [const] */
 bool repl_is_consistent(enum repl_state state);
 
-/* Set the gate as the state and replica_reads say. Context: any thread, under the mutex. */
+/* Set the gate by the state and replica_reads. Context: any thread, under the mutex. */
 void role_set_gate(struct replication *r);
 
 /* replication_enter() without waiting for turns. Context: main before the workers run. */
@@ -28,8 +28,8 @@ void role_set_state(struct replication *r, enum repl_state state, const char *wh
 bool role_begin_recording(struct replication *r, bool goes_on);
 
 /*
- * Record no more; all that was changed until now is in the backlog. If nothing was recorded,
- * what is here has no history. Nobody reads the backlog. Context: the thread.
+ * Stop recording; all changes until now are in the backlog. If nothing was recorded, the items
+ * have no history. The backlog has no readers. Context: the thread.
  */
 void role_end_recording(struct replication *r);
 
@@ -37,7 +37,7 @@ void role_end_recording(struct replication *r);
 void role_on_more(void *arg);
 
 /*
- * No full sync of this replica goes on when this returns; those that have a reader keep it.
+ * When this returns, no full sync of this replica runs; replicas that have a reader keep it.
  * Context: the thread.
  */
 void role_drop_syncs(struct replication *r);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who of the workers serves, and what, while their number changes (threads, a live option).
+ * Which workers serve, and what they serve, while their number changes (threads, a live
+ * option).
  *
- * The first `active` workers serve. The others are leaving: they have no new connections, and
- * give away their homes, datagram sockets and connections; what cannot move at once is served
- * where it is, however long that takes. One that has nothing left is parked: no timer of it
- * runs, its buffers are given back, and its loop sleeps. It does not end before the server, so
- * pointers to a worker stay valid, and sums over workers never fall.
+ * The first `active` workers serve. The others are leaving: they get no new connections, and
+ * give away their homes, datagram sockets and connections. What cannot move at once is served
+ * where it is until it can. A worker that has nothing left is parked: its timers are stopped,
+ * its buffers are released, and its loop sleeps. It does not end before the server, so pointers
+ * to a worker stay valid, and sums over workers never fall.
  *
- * There is no central plan. When the number changes, every worker is told and checks what it
- * has: a shard is at home with the worker that has its number, counted round, and so is a
- * datagram socket; connections go to the worker that has fewest. What comes to a worker that is
- * not to have it by then is given on. So the newest number counts, however often it changes.
+ * There is no central plan. When the number changes, every worker is notified and checks what
+ * it has. The home worker of a shard, or of a datagram socket, is its number modulo the number
+ * of workers. A connection goes to the worker with the fewest. If something arrives at a worker
+ * that should not have it by then, the worker passes it on. So the newest number counts,
+ * however often it changes.
  *
- * On its way a thing belongs to nobody: it is a message in a mailbox, and counted in `arriving`
- * of the worker that gets it, which is not drained before it has come. While the crew drains
- * nothing begins to move.
+ * On its way a thing belongs to no worker: it is a message in a mailbox, and is counted in
+ * `arriving` of the worker that gets it. That worker is not drained before it has arrived.
+ * While the crew drains, nothing begins to move.
  *
- * Workers are known by their numbers here.
+ * Workers are identified by their numbers here.
  */
 #ifndef MAYFLY_DAEMON_WORKER_ROSTER_H
 #define MAYFLY_DAEMON_WORKER_ROSTER_H
@@ -26,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Workers that there may be, and shards that may have a home. */
+/* Maximum number of workers, and of shards that have a home. */
 #define WORKERS_MAX 512u
 
 /* What a worker does. */
@@ -37,7 +39,7 @@ struct roster {
     _Atomic uint32_t created; /* number of workers that exist; only grows; a release */
     _Atomic uint32_t active;  /* workers below this number serve */
     _Atomic bool stays;       /* seq_cst: nothing begins to move any more */
-    _Atomic uint16_t home_of[WORKERS_MAX];  /* who is at home in a shard, or was it last */
+    _Atomic uint16_t home_of[WORKERS_MAX];  /* the home worker of each shard, or its last one */
     _Atomic uint32_t conns[WORKERS_MAX];    /* of each, with those on their way to it */
     _Atomic uint32_t arriving[WORKERS_MAX]; /* seq_cst: what is on its way to each */
     _Atomic uint32_t conns_moving;          /* connections on their way, which no worker has */
@@ -46,8 +48,8 @@ struct roster {
 };
 
 /*
- * Who adds something up, or tells all of something, takes those that there are; who deals work
- * out, those that are active. Context: any thread, as for all below.
+ * Number of existing workers. Code that sums over workers or notifies them uses this one. Code
+ * that distributes work uses the number of active ones. Context: any thread, as for all below.
  */
 static inline uint32_t roster_created(const struct roster *r)
 {
@@ -59,15 +61,16 @@ static inline uint32_t roster_active(const struct roster *r)
     return atomic_load_explicit(&r->active, memory_order_acquire);
 }
 
-/* Set the number of workers that serve; the caller tells them. */
+/* Set the number of workers that serve; the caller notifies them. */
 static inline void roster_set_active(struct roster *r, uint32_t count)
 {
     atomic_store_explicit(&r->active, count, memory_order_release);
 }
 
 /*
- * The one that is at home in a shard. Who looks for it has written before what it shall find;
- * and who moves in looks after it has told. So one of them finds the other.
+ * The home worker of a shard. A thread that wakes it has written its work first. A worker that
+ * becomes the home checks for work after it has stored its number. So at least one of them sees
+ * the other.
  */
 static inline uint32_t roster_home(const struct roster *r, uint32_t shard)
 {
@@ -88,13 +91,13 @@ static inline uint32_t roster_wanted(const struct roster *r, uint32_t number)
 }
 
 /*
- * Something is about to go to this one. False: nothing may any more. It is counted first, and
- * `stays` is looked at then; who sets that does so first, and tells the workers then. So either
- * this finds it, or a worker that was told finds the count.
+ * Something is about to move to this worker. Returns false if nothing may move any more. It is
+ * counted before `stays` is read. A thread that sets `stays` does so before it notifies the
+ * workers. So either this call sees `stays`, or a notified worker sees the count.
  */
 bool roster_may_go(struct roster *r, uint32_t to);
 
-/* It has come. */
+/* It has arrived. */
 void roster_has_come(struct roster *r, uint32_t to);
 
 /* Is nothing on its way to this one? */
@@ -103,7 +106,7 @@ static inline bool roster_is_quiet(const struct roster *r, uint32_t worker)
     return atomic_load(&r->arriving[worker]) == 0;
 }
 
-/* Nothing shall begin to move from now on; the caller tells the workers. */
+/* Stop moves from now on; the caller notifies the workers. */
 static inline void roster_stay(struct roster *r)
 {
     atomic_store(&r->stays, true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is asked of all workers when the role of the server changes.
+ * Messages to all workers when the role of the server changes.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SETTLE_H
 #define MAYFLY_DAEMON_WORKER_SETTLE_H

@@ -90,7 +90,7 @@ static void send_home(struct crew *crew, struct home *h, uint32_t shard)
     mailbox_post(&crew->workers[to].mailbox, &h->message);
 }
 
-/* Those that the engine has by now get theirs, the rest is released. */
+/* Shards that the engine has now get their homes; the other homes are released. */
 static void send_homes(struct crew *crew, struct home **homes, uint32_t count)
 {
     const uint32_t first = crew->homes;

@@ -23,7 +23,7 @@ void slowlog_fini(struct slowlog *s)
     pthread_mutex_destroy(&s->lock);
 }
 
-/* The entry that came so many before the latest. Context: lock held. */
+/* The entry that is `age` entries older than the latest. Context: lock held. */
 static struct slow_entry *entry(const struct slowlog *s, uint32_t age)
 {
     must(age < s->used);
@@ -41,7 +41,7 @@ static bool fit(struct slowlog *s, uint32_t max)
     }
     ring = mem_alloc(max * sizeof(*ring));
     if (ring == NULL) {
-        return s->cap > 0; /* then it goes on as it is */
+        return s->cap > 0; /* then it stays as it is */
     }
     for (uint32_t i = 0; i < kept; i++) {
         ring[kept - 1 - i] = *entry(s, i);

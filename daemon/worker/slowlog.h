@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The requests that took long, of all workers, the latest so many: a ring of entries of one
- * size. Keys and addresses are cut, so that it takes no more than 200 KiB.
+ * The log of slow requests of all workers: a ring of the latest entries, all of one size. Keys
+ * and addresses are truncated, so that the ring takes at most 200 KiB.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SLOWLOG_H
 #define MAYFLY_DAEMON_WORKER_SLOWLOG_H
@@ -17,8 +17,8 @@
 #define SLOWLOG_PEER_BYTES 64u
 
 /*
- * Which request it was: the first of those whose replies left together. All 0 when that is not
- * known: the log was off when the request came.
+ * Which request it was: the first of those whose replies were sent together. All 0 if that is
+ * not known: the log was off when the request came.
  */
 struct slow_request {
     uint64_t value_bytes; /* that it brought */
@@ -28,11 +28,11 @@ struct slow_request {
 };
 
 struct slow_entry {
-    uint64_t id; /* from 0 on, not begun anew by a reset */
+    uint64_t id; /* from 0 on, not restarted by a reset */
     int64_t unix_ms;
     uint64_t us;
     uint64_t reply_bytes;
-    uint32_t requests; /* whose replies left together */
+    uint32_t requests; /* number of requests whose replies were sent together */
     uint32_t worker;
     struct slow_request first;
     char peer[SLOWLOG_PEER_BYTES];
@@ -56,8 +56,8 @@ void slowlog_init(struct slowlog *s);
 void slowlog_fini(struct slowlog *s);
 
 /*
- * Keep a copy of an entry, whose id is given here, as one of the latest `max`. Without memory
- * it is lost. Context: any thread.
+ * Keep a copy of an entry, and assign its id, as one of the latest `max`. Without memory it is
+ * lost. Context: any thread.
  */
 void slowlog_add(struct slowlog *s, struct slow_entry *e, uint32_t max);
 

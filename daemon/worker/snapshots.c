@@ -20,22 +20,22 @@
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/logfill.h"
 
-/* A flush voids what was written; so often it is begun anew. */
+/* A flush voids a save in progress. Maximum number of attempts. */
 #define TRIES 3
 
-/* After a save that failed, one by the rules is not tried for so long. */
+/* After a failed save, the rules do not start another one for this long. */
 #define BACK_OFF_MS 60000
 
-/* The thread's nice value is so much above that of the process: requests go first. */
+/* The thread's nice value is higher than the process's by this, so that requests go first. */
 #define NICE_STEP 5
 
-/* Between two lines for the service manager, and looks at the rules. */
+/* Intervals of lines for the service manager, and of checks of the rules. */
 #define TELL_MS  500
 #define RULES_MS 1000
 
 #define LINE_MAX_BYTES 128
 
-/* A stop waits so long for a flush, so that it can be answered. */
+/* A stopping server waits this long for a flush, so that it can be answered. */
 #define STOP_WAIT_MS 400
 
 static enum base_kind base_kind(const struct snapshots *s)
@@ -157,8 +157,8 @@ static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, i
 }
 
 /*
- * Save in the state `during`, and tell all who want to know. Under the mutex, which is given up
- * meanwhile.
+ * Save in the state `during`, and answer all waiting clients. Under the mutex, which is
+ * released meanwhile.
  */
 static void save_now(struct snapshots *s, enum keeper_state during)
 {
@@ -196,7 +196,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
     }
 }
 
-/* Those who wait for the save that begins next are told that there is none. Under the mutex. */
+/* Notify those that wait for the save that begins next that there is none. Under the mutex. */
 static void drop_asked(struct snapshots *s)
 {
     s->wants &= ~KEEPER_WANTS_SAVE;
@@ -227,7 +227,7 @@ static bool is_due(const struct snapshots *s)
 
 /* ---- the log, at the start and when options change --------------------------------------- */
 
-/* Has anything in the file found no room? The log does not tell when that is deleted. */
+/* Has an item of the file found no room? The log has no record of its deletion. */
 static bool has_left_out(const struct snapshots *s)
 {
     return atomic_load(&s->load.counts.refused) != 0 ||
@@ -241,8 +241,8 @@ static bool is_saved_first(const struct snapshots *s)
 }
 
 /*
- * Is the file that was not loaded what the items were when they were left? With its log it is
- * until somebody is served.
+ * Was the file that was not loaded the state of the items when they were left? With its log it
+ * is, until the first client is served.
  */
 static bool is_as_left(struct snapshots *s)
 {
@@ -304,9 +304,9 @@ static void save_first(struct snapshots *s, bool is_partial)
 }
 
 /*
- * A log is to be kept, from the next snapshot on. Until that has its name the log goes on from
- * the snapshot that is there: with it a crash has what was logged, and otherwise what was
- * saved. One that was not loaded here, nor saved, has other logs, and is put aside.
+ * Start keeping a log with the next snapshot. Until that has its name, the present log
+ * continues from the present snapshot: so a crash loses no logged change. If the present file
+ * was neither loaded nor saved here, it has other logs, and is renamed.
  */
 static void want_log(struct snapshots *s)
 {
@@ -319,8 +319,8 @@ static void want_log(struct snapshots *s)
 }
 
 /*
- * No log is to be kept any more. Without it a snapshot whose log is whole would bring back what
- * was deleted since, so it goes before the log does.
+ * Stop keeping a log. Without its log a snapshot would bring back what was deleted since, so
+ * the snapshot is removed before the log.
  */
 static void end_log(struct snapshots *s)
 {
@@ -384,7 +384,7 @@ static void snapshots_run(void *arg)
         pthread_mutex_lock(&s->mutex);
         keeper_move(s, KEEPER_SERVING);
         if (base_kind(s) == BASE_KEPT) {
-            drop_asked(s); /* by those who asked while it was loaded */
+            drop_asked(s); /* requests that came while it was loaded */
         }
     }
     while (s->order < KEEPER_ENDS) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The snapshot of the data in a file: loaded when the server starts (before it serves, or
- * beside requests), saved while it runs and when it stops. A thread of its own does all of it
- * (lib/snapshot/), and nobody waits for it but who asks to. Without `dir` there is no thread,
- * and nothing is kept.
+ * The snapshot of the data in a file. It is loaded when the server starts (before it serves, or
+ * beside requests), and saved while it runs and when it stops. A thread of its own does all of
+ * it (lib/snapshot/). Only clients that ask for a save wait for it. Without `dir` there is no
+ * thread, and nothing is saved.
  *
- * What was flushed must not come back. So the file is removed before a flush command is
- * answered, and a save under way starts again: see snapshots_flush.c. With `appendonly` nor
- * must what was deleted or overwritten: see append.h.
+ * Flushed items must not come back. So the file is removed before a flush command is answered,
+ * and a save in progress restarts: see snapshots_flush.c. With `appendonly`, deleted or
+ * overwritten items must not come back either: see append.h.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
@@ -44,9 +44,9 @@ enum snapshots_load {
 /* What the thread does, in the order of its life. Only keeper_move() sets it. */
 enum keeper_state {
     KEEPER_OFF,        /* there is no thread */
-    KEEPER_LOADING,    /* loads the file before anybody is served */
+    KEEPER_LOADING,    /* loads the file before the server serves */
     KEEPER_STARTING,   /* begins the log */
-    KEEPER_FIRST_SAVE, /* with a full log: makes a file of what is there by now */
+    KEEPER_FIRST_SAVE, /* with a full log: saves a first file */
     KEEPER_BESIDE,     /* loads the file beside requests */
     KEEPER_SERVING,    /* waits for something to do */
     KEEPER_SAVING,
@@ -76,7 +76,10 @@ enum flush_duty {
     FLUSH_REMOVES,   /* remove the file */
 };
 
-/* Who waits for a save, or a flush: on the heap, of the asker's; a thread posts it back. */
+/*
+ * A client that waits for a save, or a flush: on the heap, owned by the asker; a thread posts
+ * it back.
+ */
 struct snapshots_ask {
     struct message answer; /* [const] its fn releases it */
     struct mailbox *to;    /* [borrowed] */
@@ -84,20 +87,21 @@ struct snapshots_ask {
     bool is_done; /* out */
 };
 
-/* A look at it, for statistics. */
+/* State for statistics. */
 struct snapshots_info {
     bool is_on, is_saving, is_loading, is_scheduled;
-    bool is_void;         /* a file that must not be loaded could not be removed yet */
+    bool is_void;         /* a file that must not be loaded could not be removed */
     bool was_good;        /* the last save; true: there was none */
     int64_t saved_unix_s; /* the last good one; 0: none */
     uint64_t saved_ms;    /* how long the last one took */
     uint64_t saved_items, saved_bytes, saved_expired, saved_left_out; /* of the last good one */
-    uint64_t saves, failures, flushed; /* so many; flushed: given up because of flushes */
+    uint64_t saves, failures, flushed; /* numbers of saves; flushed: aborted because of
+                                          flushes */
     uint64_t items, items_total;       /* of the one under way */
     uint64_t changes;                  /* since the last good one began */
     enum snapshots_load load;
     uint64_t load_items, load_expired, load_refused, load_changed, load_ms;
-    uint64_t load_gone;  /* not loaded, because the key has gone meanwhile */
+    uint64_t load_gone;  /* not loaded, because the key was removed meanwhile */
     uint64_t load_total; /* about how many the file has, while it is loaded */
     struct append_info log;
 };
@@ -109,9 +113,12 @@ struct snapshots {
     const char *name;          /* [borrowed] of the file */
     char path[PATH_MAX];       /* of the file; for messages too */
     struct save_rules rules;
-    int claim;     /* nobody else has the file, until the process ends or is another program */
-    uint32_t left; /* SNAPSHOTS_PASSED_OVER: see snapshots_stop(), of who left the items */
-    int status;    /* why the start must end; 0: it goes on. The thread's while it starts */
+    int claim;     /* no other process uses the file, until this one ends or becomes another
+                      program */
+    uint32_t left; /* SNAPSHOTS_PASSED_OVER: see snapshots_stop(), of the process that left the
+                      items */
+    int status;    /* exit status if the start must end; 0: it continues. The thread's while it
+                      starts */
     struct thread thread;
     struct thread flusher; /* removes the file after flushes */
 
@@ -153,12 +160,12 @@ bool snapshots_are_strict(const struct settings *set);
 int snapshots_find(const struct settings *settings, const char **name, char path[PATH_MAX]);
 
 /*
- * Nobody else writes to the file, or its logs, while the descriptor that is returned is open.
- * Negative, after a message was written: somebody does, or cannot be asked. Context: main.
+ * Ensures that no other process writes to the file, or its logs, while the returned descriptor
+ * is open. Negative, after a message: another process does, or the claim failed. Context: main.
  */
 int snapshots_claim(const struct settings *settings, const char *name, const char *path);
 
-/* It could not be opened because there is none. Context: any thread. */
+/* Could it not be opened because it does not exist? Context: any thread. */
 bool snapshots_is_none(const struct load_file *f);
 
 /*
@@ -175,33 +182,33 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct g
                         int *status);
 
 /*
- * The items are there already: what was found is not loaded. left: what snapshots_stop() has
- * returned to whoever left the items, or 0. Context: main, after snapshots_open().
+ * The items are in memory already, so the file is not loaded. left: the number that
+ * snapshots_stop() returned in the process that left the items, or 0. Context: main, after
+ * snapshots_open().
  */
 void snapshots_pass_over(struct snapshots *s, uint32_t left);
 
 /*
  * Make the thread, and wait until the file is loaded; with load_async it is loaded after this
- * returns, beside requests. tell is called now and then meanwhile, with a line for the service
- * manager; it returns true to stop loading. Returns 0 or an exit status. Context: main, the
- * engine runs, nobody uses it yet.
+ * returns, beside requests. Meanwhile tell is called from time to time, with a line for the
+ * service manager; it returns true to stop loading. Returns 0 or an exit status. Context: main,
+ * the engine runs, but is not in use yet.
  */
 int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line));
 
 /*
- * The server stops: who waits for a save is told that there is none, and none is begun any
- * more. Waits a moment for flushes. Context: main, while the workers run.
+ * The server stops. Waiting clients are told that there is no save, and no further save is
+ * begun. Waits a moment for flushes. Context: main, while the workers run.
  */
 void snapshots_abandon(struct snapshots *s);
 
 /*
- * End the thread; if saves, after a last save. tell as above. Returns a number that tells what
- * file and log have by then from what any others have; 0: they do not have everything. Context:
- * main, after the workers.
+ * End the thread; if saves, after a last save. tell as above. Returns a number that identifies
+ * the content of file and log; 0: they are not complete. Context: main, after the workers.
  */
 uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line));
 
-/* Is anything kept? Context: any thread. */
+/* Are snapshots on? Context: any thread. */
 static inline bool snapshots_is_on(const struct snapshots *s)
 {
     return atomic_load(&s->state) != KEEPER_OFF;
@@ -216,8 +223,8 @@ enum snapshots_asked {
 };
 
 /*
- * Begin a save. schedule: also if one is under way, after it. ask: posted back when a save that
- * begins from now on has ended; NULL: nobody waits. Context: any thread.
+ * Begin a save. schedule: if one is in progress, save again after it. ask: posted back when a
+ * save that begins from now on has ended; NULL: no client waits. Context: any thread.
  */
 enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
                                      struct snapshots_ask *ask);
@@ -242,7 +249,7 @@ enum snapshots_removal {
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
 
 /*
- * A ticket for all that the caller has changed so far, if replies are to wait for the log; else
+ * A ticket for all changes that the caller has made, if replies are to wait for the log; else
  * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
  * is done; NULL: no more. Context: any thread.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a start finds of a snapshot, and whether it would go on with that: see snapshots.h.
+ * What a start finds of a snapshot, and whether it would continue with that: see snapshots.h.
  */
 #include "daemon/worker/snapshots.h"
 

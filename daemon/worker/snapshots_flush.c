@@ -56,8 +56,9 @@ bool snapshots_is_outdated(void *arg)
 }
 
 /*
- * The new file is about to get the name: not after a flush, or a gap of its log. It may have
- * states that the log has not yet, so that older ones would be loaded after them.
+ * The new file is about to get its name. That is refused after a flush, or a gap of its log.
+ * The file may have states that are not in the log yet, so that loading would apply older ones
+ * after them.
  */
 bool snapshots_before_naming(void *arg)
 {
@@ -206,7 +207,10 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
     return end_flush(s, duty, epoch) ? SNAPSHOTS_REMOVED : SNAPSHOTS_KEPT;
 }
 
-/* What the flushes so far take, for all who wait. Under the mutex, given up meanwhile. */
+/*
+ * Do the removals that the flushes until now require, for all waiting callers. Under the mutex,
+ * which is released meanwhile.
+ */
 static void run_flushes(struct snapshots *s)
 {
     uint64_t epoch = atomic_load(&s->base.now); /* that of each of them, or a later one */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Of snapshots.h, for its own files: how the file is loaded at the start, and how it is
- * replaced and removed.
+ * Private to the files of snapshots.h: loading the file at the start, replacing it and removing
+ * it.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_PARTS_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOTS_PARTS_H
@@ -14,7 +14,7 @@ static inline enum keeper_state keeper_state(const struct snapshots *s)
     return (enum keeper_state)atomic_load(&s->state);
 }
 
-/* What a save may write in a second, as the options say. Context: any thread. */
+/* Set the maximum rate of a save from the options. Context: any thread. */
 static inline void snapshots_set_rate(struct snapshots *s)
 {
     atomic_store(&s->save.rate_max, (uint64_t)setting_get(s->settings, save_rate) << 20);
@@ -22,7 +22,7 @@ static inline void snapshots_set_rate(struct snapshots *s)
 
 /* ---- snapshots_load.c -------------------------------------------------------------------- */
 
-/* What the load has to know; whether it runs beside requests is decided here. Context: main. */
+/* Prepare the load, and decide whether it runs beside requests. Context: main. */
 void snapshots_prepare_load(struct snapshots *s);
 
 /* Load the file that is open, with its logs. Context: the thread. */
@@ -58,8 +58,8 @@ void snapshots_want_anew(struct snapshots *s);
 void snapshots_on_gap(void *arg);
 
 /*
- * Before a log is begun: remove a void file, or one whose log has a gap. Otherwise nothing is
- * done. Takes the disk's time. Returns an errno. Context: the thread.
+ * Before a log is begun: remove a void file, or one whose log has a gap. Otherwise does
+ * nothing. May wait for the disk. Returns an errno. Context: the thread.
  */
 int snapshots_clear(struct snapshots *s);
 

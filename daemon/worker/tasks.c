@@ -31,7 +31,7 @@ static void set_slice(struct tasks *q, usec_t now, usec_t left)
     q->slice_end = now + (left < BUDGET_slice_us ? left : BUDGET_slice_us);
 }
 
-/* May it begin on the spot, or go on in the slice that runs? */
+/* May it begin at once, or continue in the present slice? */
 static bool may_begin(struct worker *w)
 {
     struct tasks *q = &w->tasks;

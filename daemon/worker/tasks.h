@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work of a worker that is more than a request's: dumps, walks over all items, statistics. It
- * is done in slices. All of it together has one budget of time in a turn of the loop, so a
- * neighbour waits for that budget and not for the number of those who ask. What finds the
- * budget spent waits in a list, and is served in turn.
+ * Work on a worker that is longer than a request: dumps, walks over all items, statistics. It
+ * is done in slices. All tasks of a worker share one time budget in a turn of the loop, so
+ * other clients wait for that budget, whatever the number of tasks. Tasks that find the budget
+ * used up wait in a list, and are served in turn.
  */
 #ifndef MAYFLY_DAEMON_WORKER_TASKS_H
 #define MAYFLY_DAEMON_WORKER_TASKS_H
@@ -42,13 +42,10 @@ static inline bool task_is_waiting(const struct task *task)
     return list_has_link(&task->link);
 }
 
-/*
- * Wait for a slice, behind those that wait already; nothing happens if it does.
- * Context: worker.
- */
+/* Queue for a slice; nothing happens if the task is queued already. Context: worker. */
 void task_add(struct worker *w, struct task *task);
 
-/* Wait no more; nothing happens if it does not. Context: worker. */
+/* Leave the queue; nothing happens if the task is not in it. Context: worker. */
 void task_remove(const struct worker *w, struct task *task);
 
 /*

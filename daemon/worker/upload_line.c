@@ -9,7 +9,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 
-/* So many of those that wait are told when less is held. */
+/* Maximum number of waiting uploads that are notified when less is held. */
 #define TELL_MAX 64
 
 static void append(struct upload_line *l, struct upload_place *p, struct worker *w)
@@ -50,7 +50,7 @@ static void set_waits(struct upload_line *l, struct upload_place *p, bool waits)
     }
 }
 
-/* The rest of upload_line_lets(): somebody waits, or has to. */
+/* The slow part of upload_line_lets(): there are waiting uploads, or this one has to wait. */
 static bool lets_slowly(struct upload_line *l, struct upload_place *p, struct worker *w,
                         bool is_full)
 {

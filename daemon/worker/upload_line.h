@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The line of uploads. All together hold a bounded amount; those that meet the bound stand in a
- * line, over all workers, in the order in which they met it. The first in the line goes on
- * beyond the bound until it is done: otherwise all could hold a part of their values, and wait
- * for one another for ever. The others go on when less is held, before those that come new.
+ * The queue of uploads. All uploads together may hold a bounded amount. Those that reach the
+ * bound are queued, over all workers, in order of arrival. The first in the queue may exceed
+ * the bound until it is done. Otherwise each could hold a part of its value and all would wait
+ * for each other forever. The others go on when less is held, before new uploads.
  *
- * Without uploads that wait it costs a load.
+ * Without waiting uploads the queue costs one load.
  */
 #ifndef MAYFLY_DAEMON_WORKER_UPLOAD_LINE_H
 #define MAYFLY_DAEMON_WORKER_UPLOAD_LINE_H
@@ -44,8 +44,8 @@ bool upload_line_lets(struct upload_line *l, struct upload_place *p, struct work
                       bool is_full);
 
 /*
- * An upload is done, or given up; it may have no place. Whoever waits is told that less is held
- * now. Context: the upload's worker.
+ * An upload is done or was aborted; it may have no place in the queue. Waiting uploads are
+ * notified that less is held now. Context: the upload's worker.
  */
 void upload_line_leave(struct upload_line *l, struct upload_place *p);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part of replication.h, for its own files: clients that wait for replicas, and whether there
- * are enough of them.
+ * A part of replication.h, for its own files: clients that wait for replicas, and the check
+ * whether there are enough replicas.
  */
 #ifndef MAYFLY_DAEMON_WORKER_WAITS_H
 #define MAYFLY_DAEMON_WORKER_WAITS_H

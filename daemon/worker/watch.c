@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registry of watchers, on any worker, and the making of lines, on main; see watch.h.
+ * The registry of watchers, on any worker, and the formatting of lines, on main; see watch.h.
  *
  * Waking. A worker that has logged an event posts one message to main before it blocks. Main
- * takes the notice before it reads the rings, so no event is left behind. It takes a bounded
- * number of events in a turn, so that accepting goes on, and pokes the workers whose watchers
- * got lines.
+ * takes the notice before it reads the rings, so it misses no event. It takes a bounded number
+ * of events in a turn, so that accepting goes on, and pokes the workers whose watchers got
+ * lines.
  *
  * Releasing. A watcher belongs to its worker until its connection closes; then a message takes
  * it to main. Only main clears slots, so it is not using the watcher at that moment.
@@ -90,7 +90,7 @@ static void watcher_destroy(struct watcher **x)
     *x = NULL;
 }
 
-/* The connection of a watcher is gone. Context: main. */
+/* The connection of a watcher was closed. Context: main. */
 static void on_gone(struct message *m, void *receiver)
 {
     struct watcher *x =
@@ -183,8 +183,9 @@ void watch_leave(struct watcher *x)
 }
 
 /*
- * Main puts lines into the ring and then reads which workers to tell. The caller reads the ring
- * after this call, so it finds lines of which main told only the workers known before.
+ * Main puts lines into the ring and then reads which workers to notify. The caller reads the
+ * ring after this call, so it finds lines for which main notified only the workers known
+ * earlier.
  */
 void watch_join(struct watcher *x, struct worker *w)
 {
@@ -211,7 +212,10 @@ void watch_remove(struct watcher **x)
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-/* Give a line to a watcher, after one that says how many it missed; or it misses this one. */
+/*
+ * Give a line to a watcher, preceded by one with the number of lines that it missed; or it
+ * misses this one too.
+ */
 static void give_line(struct watch *watch, struct watcher *x, struct span line)
 {
     struct counters *c = &watch->crew->counters;

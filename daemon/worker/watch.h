@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `watch`: clients that are sent a line for each event. A worker puts an event into a ring of
- * its own, bounded by worker_logbuf_size, and goes on. Main takes it from there, makes the line
- * and puts it into the ring of each client that wants it, bounded by watcher_logbuf_size. The
- * worker of that client sends it. No thread ever waits for another: an event or line that finds
- * no room is dropped and counted. While no client watches, all of this is one word that reads
- * 0.
+ * `watch`: clients that are sent a line for each event. A worker puts an event into its own
+ * ring, bounded by worker_logbuf_size, and continues. Main takes it from there, formats the
+ * line and puts it into the ring of each client that wants it, bounded by watcher_logbuf_size.
+ * The worker of that client sends it. No thread waits for another: if there is no room for an
+ * event or a line, it is dropped and counted. While no client watches, a worker reads one word
+ * that is 0.
  */
 #ifndef MAYFLY_DAEMON_WORKER_WATCH_H
 #define MAYFLY_DAEMON_WORKER_WATCH_H
@@ -28,7 +28,7 @@ struct worker;
 /* So many clients may watch at a time, as in memcached. */
 #define WATCHERS_MAX 20
 
-/* And so many more over a unix socket: the operator can always have a look. */
+/* Additional places for unix sockets, so that the operator can always watch. */
 #define WATCHERS_LOCAL_MORE 2
 
 #define WATCHER_SLOTS (WATCHERS_MAX + WATCHERS_LOCAL_MORE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is logged for watchers: an event as the worker that saw it keeps it, and the line that
- * watchers get.
+ * Events logged for watchers: the event as the worker stores it, and the line that watchers
+ * get.
  */
 #ifndef MAYFLY_DAEMON_WORKER_WATCH_LINE_H
 #define MAYFLY_DAEMON_WORKER_WATCH_LINE_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread of a worker. A turn of its loop: timers, then before_block (background work that
- * is due; does the loop have to go on at once?), then events (sockets, mailbox), then
- * after_events (connections that were read are served, those that yielded get their turn, tasks
- * take theirs, one slice of background work).
+ * The thread of a worker. A turn of its loop: timers, then before_block (due background work;
+ * it decides whether the loop may block), then events (sockets, mailbox), then after_events
+ * (connections that were read are served, those that yielded get their turn, then tasks, and
+ * one slice of background work).
  *
- * Stopping: see worker.h. The last connection to close ends the draining; a client that does
- * not take its answers is cut off after WORKER_DRAIN_MS.
+ * Stopping: see worker.h. The last connection to close ends the draining. A client that does
+ * not take its answers is disconnected after WORKER_DRAIN_MS.
  */
 #include "daemon/worker/worker.h"
 
@@ -22,7 +22,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-/* Numbers of descriptors that are provided for beside those of clients. */
+/* Number of descriptors allowed for in addition to those of clients. */
 #define DESCRIPTORS_MORE 1022u
 
 /* Rest between two slices in which connections are given away (BUDGET_slice_us each). */
@@ -51,7 +51,7 @@ static bool has_nothing(const struct worker *w)
            list_is_empty(&w->tasks.waiting) && roster_is_quiet(&w->crew->roster, w->id);
 }
 
-/* It serves nothing: give back what it can do without. */
+/* It serves nothing: release what it does not need. */
 static void rest(struct worker *w)
 {
     cron_rest(w);
@@ -117,7 +117,7 @@ static void deal_out(struct worker *w)
     }
 }
 
-/* The same for all that w->deals says. True: there is more to do at once. */
+/* The same for all bits of w->deals. True: there is more to do at once. */
 static MF_NOINLINE bool deal(struct worker *w)
 {
     if ((w->deals & DEALS_OUT) != 0) {
@@ -385,7 +385,7 @@ static void run_loop(struct worker *w)
 }
 
 /*
- * Make the loop and what runs in it; the calling thread acts as the worker, which has none
+ * Make the loop and its handles. The calling thread acts as the worker, which has no thread
  * yet.
  */
 static int open_loop(struct worker *w)
@@ -485,7 +485,7 @@ void worker_release(struct worker *w)
     release_parts(w);
 }
 
-/* It is at home where the table of the crew says so. */
+/* Make the homes that the crew's table assigns to this worker. */
 static bool make_homes(struct worker *w)
 {
     const struct engine *e = w->engine;
@@ -533,7 +533,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->deals = id >= roster_active(&crew->roster) ? DEALS_OUT : 0; /* then it is parked */
     w->doubts = atomic_load(&crew->doubts);
     w->farewells = atomic_load(&crew->farewells);
-    /* Whole pages, which are given back while it is parked. */
+    /* Whole pages, which are released while it is parked. */
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 4096);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 4096);
     w->insight.random = UINT64_C(0x9e3779b97f4a7c15) * (id + 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker: one thread, one libuv loop, its timers, its connections, and the background
- * work of the shard with the same number (its home shard).
+ * A worker: one thread, one libuv loop, its timers, its connections, and the background work of
+ * its home shards.
  */
 #ifndef MAYFLY_DAEMON_WORKER_WORKER_H
 #define MAYFLY_DAEMON_WORKER_WORKER_H
@@ -48,23 +48,24 @@ struct watcher;
 #define WORKER_OBUF_BYTES (128u * 1024)
 
 /*
- * A grace period is tried after this many bytes read, and again after so many when another
- * worker was inside a section.
+ * A grace period is tried after the first number of bytes read. If another worker was inside a
+ * section, it is retried after the second.
  */
 #define WORKER_GRACE_STEP_BYTES  (512u << 10)
 #define WORKER_GRACE_AGAIN_BYTES (128u << 10)
 
 /*
- * A stopping worker executes what was received for so long, lets clients take what is queued
- * for them until the second time is over, and checks its connections so often, milliseconds.
+ * Times of a stopping worker, in milliseconds. It executes what was received until the first.
+ * Clients can take what is queued for them until the second. The third is the interval at which
+ * it checks its connections.
  */
 #define WORKER_ANSWER_MS      500u
 #define WORKER_DRAIN_MS       1500u
 #define WORKER_DRAIN_CHECK_MS 25u
 
 /*
- * If another program takes over, clients wait for that: then a client is waited for only while
- * it has sent or taken something in so many milliseconds.
+ * If another program takes over, clients wait for that. Then a client is waited for only while
+ * it has sent or taken something in the last WORKER_STALL_MS milliseconds.
  */
 #define WORKER_STALL_MS 300u
 
@@ -73,7 +74,7 @@ struct insight {
     struct latency *latency; /* [const] owned; the words in it are atomic */
     /* [worker] */
     struct hotkeys *hotkeys; /* owned; NULL until first used */
-    uint32_t sampling;       /* one of so many accesses is looked at for hot keys */
+    uint32_t sampling;       /* one of this many accesses is sampled for hot keys */
     uint32_t sample_left;    /* accesses up to the next one that is */
     uint64_t random;         /* state of what draws these distances */
     uint32_t on;             /* what is measured, in this turn of the loop */
@@ -86,7 +87,7 @@ enum worker_phase {
     WORKER_SERVING,
     WORKER_DRAINING,  /* what was received is answered */
     WORKER_FINISHING, /* they finish the reply that was begun */
-    WORKER_OVERDUE,   /* the time for that is over: they are closed as they stand */
+    WORKER_OVERDUE,   /* the time for that is over: they are closed as they are */
     WORKER_DRAINED,   /* none is left; messages of other workers are still answered */
     WORKER_ENDING,    /* every worker is drained: handles are being closed */
 };
