@@ -68,7 +68,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         return;
     }
     if (conn_is_parked(c) || (events & c->events) == 0) {
-        return; /* it has its turn elsewhere, or waits for something else by now */
+        return; /* it has its turn elsewhere, or waits for something else now */
     }
     if (conn_ready_must_wait(c) && !c->worker->is_stopping) {
         conn_ready_defer(c);
@@ -116,7 +116,7 @@ static const struct client_duties duties = {
     .peer_id = conn_peer_id,
 };
 
-/* Say why, if the client would understand it, and close. */
+/* Send the reason, if the client would understand it, and close. */
 static void refuse(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_address_refused, 1);

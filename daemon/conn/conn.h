@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One connection: it is read, its requests are executed and answered, it gets its fair share,
- * it is closed. It lives on one worker, unless the number of workers changes (conn_move.h).
+ * One connection: reading it, executing and answering its requests within its fair share of a
+ * turn, closing it. It belongs to one worker, unless it is moved (conn_move.h).
  *
  * daemon/conn/ is the folder of connections (conn*.[ch]; conn_state.h lists them) and of
- * datagrams (udp.[ch]): bytes of clients on their way to commands and back, and what happens
- * when they come too slowly, too fast or not at all. It includes itself, command, stats,
+ * datagrams (udp.[ch]): it passes bytes from clients to commands and replies back, and handles
+ * clients that send too slowly, too fast or not at all. It includes itself, command, stats,
  * worker, access, net, options, base, proto and lib. The worker calls it through conn_duties.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_H

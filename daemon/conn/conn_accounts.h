@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Builds with --enable-debug: what a worker has of its connections is added up once more, by a
- * walk over all of them. What they add to the counts of all workers together has to be nothing
- * when the server has stopped: see crew_stop().
+ * Builds with --enable-debug recompute a worker's counts of its connections by a walk over all
+ * of them. When the server has stopped, the connections' contributions to the common counts of
+ * all workers must be zero: see crew_stop().
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_ACCOUNTS_H
 #define MAYFLY_DAEMON_CONN_CONN_ACCOUNTS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepted sockets on their way to the worker that serves them: a message for many. A worker
- * makes CONN_ADOPTED_MAX of them connections in a turn of its loop, whatever has come while it
- * was busy; the others wait for the next turn, in their order.
+ * Accepted sockets on their way to the worker that serves them: one message for many sockets. A
+ * worker makes at most CONN_ADOPTED_MAX of them connections in a turn of its loop, however many
+ * came while it was busy. The others wait for the next turn, in order.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_ARRIVALS_H
 #define MAYFLY_DAEMON_CONN_CONN_ARRIVALS_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection that has to authenticate (-Y, -S), on its worker. This comes before everything
- * else that reads input. Under -Y no byte of a client that has not authenticated reaches a
- * parser of commands, of any protocol; under -S a binary request is let through by its opcode.
+ * A connection that has to authenticate (-Y, -S), on its worker. This code runs before
+ * everything else that reads input. Under -Y no byte of an unauthenticated client reaches a
+ * parser of commands, of any protocol; under -S a binary request is admitted by its opcode.
  *
  * What such a connection can make the server keep is bounded: it reads little at once
- * (CONN_AUTH_READ_BYTES), keeps less than that, and goes on only when its replies are taken.
+ * (CONN_AUTH_READ_BYTES), keeps less than that, and continues only when its replies are taken.
  */
 #include "daemon/conn/conn_auth.h"
 
@@ -30,7 +30,7 @@
 #include "proto/bin_parse.h"
 #include "proto/text_auth.h"
 
-/* When so many bytes of refusals are composed they are sent before there are more. */
+/* Composed refusals are sent when there are this many bytes of them. */
 #define REPLIES_MAX_BYTES (4u * 1024)
 
 /* Entries that are compared in about the time of one unit of work. */
@@ -112,9 +112,9 @@ bool conn_auth_failed(struct client *client, struct span user)
     return client->login_failures >= CONN_AUTH_FAILURES_MAX;
 }
 
-/* ---- users that are gone ----------------------------------------------------------------- */
+/* ---- removed users ----------------------------------------------------------------------- */
 
-/* The users that its login was checked with. */
+/* The users against which its login was checked. */
 static const struct auth *users_of(const struct worker *w)
 {
     const struct access *access = &w->crew->access;
@@ -159,7 +159,9 @@ void conn_auth_doubt_all(struct worker *w)
     }
 }
 
-/* Look at a login again. False: it is no longer good, and its client has to authenticate. */
+/*
+ * Recheck a login. Returns false if it is no longer valid, and its client has to authenticate.
+ */
 static bool dispel_doubt(struct turn *t)
 {
     struct client *client = t->client;
@@ -177,7 +179,7 @@ static bool dispel_doubt(struct turn *t)
     return false;
 }
 
-/* Have too many logins of its address failed? Then nothing of what it sends is looked at. */
+/* Have too many logins of its address failed? Then its input is not processed. */
 static bool is_barred(const struct turn *t)
 {
     struct worker *w = t->w;
@@ -194,7 +196,7 @@ static bool is_barred(const struct turn *t)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* The client is who it says. False: no memory to know that. */
+/* The client is authenticated as this user. Returns false without memory to record that. */
 static bool let_in(struct turn *t, struct span user)
 {
     if (!guard_login(t->client, t->w, user)) {
@@ -301,7 +303,7 @@ static enum turn_stop answer_and_close(struct turn *t, const struct request *r,
     return TURN_CLOSES;
 }
 
-/* Take one request; its header alone says whether it is let through. */
+/* Take one request; its header alone decides whether it is admitted. */
 static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, size_t *used)
 {
     const struct bin_limits limits = {.value_max = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients that have to authenticate before anything else (-Y, -S).
+ * Connections whose clients have to authenticate before any other command (-Y, -S).
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_AUTH_H
 #define MAYFLY_DAEMON_CONN_CONN_AUTH_H
@@ -21,9 +21,9 @@ struct worker;
 void conn_auth_begin(struct conn *c);
 
 /*
- * A new one was served by the program before: if it was logged in there, it is looked at before
- * its next request whether that still holds, as after a reload. Who need not log in any more is
- * nobody in particular. False: no memory. Context: worker.
+ * A connection inherited from the previous program: if its client was logged in there, the
+ * login is rechecked before its next request, as after a reload. If logins are no longer
+ * required, it has no user. Returns false without memory. Context: worker.
  */
 bool conn_auth_resume(struct conn *c, const struct passed_conn *p);
 
@@ -37,8 +37,8 @@ enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t 
 bool conn_auth_failed(struct client *client, struct span user);
 
 /*
- * The users were read again: who is no longer among them has to leave, at the next request or,
- * if it watches, at once. Context: worker, outside a section.
+ * The users were reloaded: connections whose user is gone are closed, at the next request or,
+ * if they watch, at once. Context: worker, outside a section.
  */
 void conn_auth_doubt_all(struct worker *w);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that go to another worker because theirs is hot (balance.h). They go as
- * conn_move.h says, so nothing is closed; one that is in the middle of something stays.
+ * Moves connections from a hot worker to another one (balance.h). They are moved by
+ * conn_move.h, so none is closed. A connection that is in the middle of something stays.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_BALANCE_H
 #define MAYFLY_DAEMON_CONN_CONN_BALANCE_H

@@ -107,7 +107,7 @@ void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, stru
 
 /* ---- rights ------------------------------------------------------------------------------ */
 
-/* The parser refused it, or all of its value is not there yet: is it allowed at all? */
+/* The parser rejected it, or its value is incomplete: is it allowed at all? */
 static enum reply ask_last(const struct turn *t, const struct batch *b)
 {
     const struct request *r = b->last;

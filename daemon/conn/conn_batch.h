@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests parsed before the first of them is executed, so that their cache misses overlap.
- * That is only a hint to the hardware: each request still sees what the one before it did. For
+ * Parsing ahead only prefetches: each request still sees the effects of the previous one. For
  * conn_*.c only.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_BATCH_H
@@ -66,8 +66,8 @@ void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, stru
                  const char *p, size_t len, bool is_alone);
 
 /*
- * Its client is guarded: find out what it may, and make those of its requests that are not
- * allowed such that say so (guard.h). Context: worker, in its turn, before they are executed.
+ * Its client is guarded: determine its rights, and turn requests that are not allowed into
+ * refusals (guard.h). Context: worker, in its turn, before they are executed.
  */
 void batch_guard(struct turn *t, struct batch *b);
 

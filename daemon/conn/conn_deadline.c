@@ -17,7 +17,7 @@ msec_t conn_deadline_limit(const struct worker *w, enum conn_deadline which)
     if (which == DEADLINE_LOGIN) {
         return login;
     }
-    /* Who has to log in gets no more time because it speaks TLS. */
+    /* A client that has to log in gets no more time because it uses TLS. */
     return (w->settings->auth_file != NULL || w->settings->sasl) && login > 0 &&
                    login < TLS_HANDSHAKE_MS
                ? login

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connection has to get done in time: the header of a balancer, its TLS handshake, and
- * its login. Whoever does not is closed. The time is the same for all, so those who began first
- * are due first: each kind is a list in that order, with one timer for the front. A connection
- * costs the same however many others there are, and nothing once it is through.
+ * Deadlines of connections: for the header of a balancer, the TLS handshake, and the login. A
+ * connection that misses its deadline is closed. The time limit is the same for all
+ * connections, so those that began first are due first. Each kind is a list in that order, with
+ * one timer for the front. The cost of a connection does not depend on the number of others,
+ * and is zero when it has passed all steps.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_DEADLINE_H
 #define MAYFLY_DAEMON_CONN_CONN_DEADLINE_H

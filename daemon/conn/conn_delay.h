@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Quick failures of logins (auth_peers.h) are answered after -o auth_delay. Meanwhile the
- * connection waits as for any late answer: nothing of it is read or executed, and it may close.
- * All wait equally long, so they are a list of their worker in the order in which they failed,
- * and the timer of deadlines is set for the first.
+ * Delay of failed logins: quick failures (auth_peers.h) are answered after -o auth_delay.
+ * Meanwhile the connection waits as for any late answer: it is not read, nothing of it is
+ * executed, and it may close. All wait equally long, so they are in a list of their worker in
+ * the order in which they failed, and the timer of deadlines is set for the first.
  *
- * A login that succeeds never waits: the password is checked first.
+ * A successful login is never delayed: the password is checked first.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_DELAY_H
 #define MAYFLY_DAEMON_CONN_CONN_DELAY_H
@@ -16,8 +16,8 @@
 #include "lib/base/span.h"
 
 /*
- * Is a failure to be answered late? failure: what auth_peers_note() said of it. Then
- * client.is_delayed is set. Context: worker.
+ * Must the answer to a failed login be delayed? failure: the result of auth_peers_note(). If
+ * so, set client.is_delayed. Context: worker.
  */
 void conn_delay_note(struct conn *c, const struct auth_failure *failure);
 

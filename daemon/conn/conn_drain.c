@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Draining; see conn_drain.h. On the worker of the connections. Nothing here takes longer than
- * the worker allows: when its time is over, all connections are closed as they stand.
+ * the worker allows: when its time is over, all connections are closed in the state they are
+ * in.
  */
 #include "daemon/conn/conn_drain.h"
 
@@ -15,16 +16,19 @@
 #include "daemon/worker/watch.h"
 #include "lib/base/context.h"
 
-/* Input is dropped in reads of the size of the worker's output buffer, so many at once. */
+/*
+ * Maximum number of reads at a time that drop input. Each read has the size of the worker's
+ * output buffer.
+ */
 #define DISCARD_READS 8
 
 /*
- * A peer that has acknowledged everything and sent nothing for so many checks is not waited
- * for. Clients in a pool notice the end only when they are used again.
+ * Number of checks after which a peer is no longer waited for that has acknowledged everything
+ * and sent nothing. Clients in a pool notice the end only when they are used again.
  */
 #define QUIET_CHECKS 4
 
-/* A connection without traffic for so long was not about to send, milliseconds. */
+/* A connection without traffic for this long was not about to send, milliseconds. */
 #define IDLE_MS 1000
 
 /* Has nothing happened for a while, and is nothing to be finished? */
@@ -113,8 +117,8 @@ static bool is_in_reply(const struct conn *c)
 }
 
 /*
- * The time to execute is over: drop the requests after the reply that was begun. A store that
- * waits for room is in the middle of its request and goes on.
+ * The time to execute is over: drop the requests after the present reply. A store that waits
+ * for room is in the middle of its request and continues.
  */
 static void finish_reply(struct conn *c)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of all connections when the server stops. What was received whole before the stop is
- * answered whole. Then the peer is told that nothing more comes, and the connection lingers:
- * what the peer still sends is read and dropped until it closes too. A close with unread input
- * would be a reset, and a reset destroys the answers that are still on their way.
+ * Closing all connections when the server stops. Requests received completely before the stop
+ * are answered completely. Then the server shuts its side down, and the connection lingers: it
+ * reads and drops what the peer still sends until the peer closes too. Closing with unread
+ * input would send a reset, and a reset destroys answers in transit.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_DRAIN_H
 #define MAYFLY_DAEMON_CONN_CONN_DRAIN_H
@@ -15,8 +15,8 @@ struct conn;
 struct worker;
 
 /*
- * The worker stops: let a connection finish what was begun. If the time for that is over, it is
- * closed as it stands. Context: worker, outside a section.
+ * The worker stops: let a connection finish what it began. If the time for that is over, close
+ * it in its present state. Context: worker, outside a section.
  */
 void conn_drain(struct conn *c);
 

@@ -155,7 +155,7 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
     enum turn_stop stop;
 
     if (may_place && lot->behind < CONN_READ_LITTLE_BYTES) {
-        /* What comes behind it has no room here, but there is some behind the next read. */
+        /* The rest has no room in this buffer, but has room after the next read. */
         if (t->is_placeable && arrived <= CONN_READ_LITTLE_BYTES) {
             c->need = 0;
             return TURN_DRY;
@@ -228,7 +228,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
         return run_body(t, lot, len, used);
     case PARSE_REPLY:
         answer_refused(t, b);
-        b->last->cls = CLASS_REFUSED; /* for those who count it: its key was not looked up */
+        b->last->cls = CLASS_REFUSED; /* for the counters: its key was not looked up */
         count_alone(t, b->last);
         c->swallow = b->last->value_len;
         *used = b->last_used;
@@ -246,7 +246,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
     return TURN_GOES_ON;
 }
 
-/* Go on with the rest of a get line; its keys are at p. */
+/* Continue the rest of a get line; its keys are at p. */
 static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
 {
     struct get_rest *rest = &t->client->kept->rest;
@@ -273,7 +273,7 @@ static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
     return TURN_GOES_ON;
 }
 
-/* Go on with what has to be done before the next request can be parsed. */
+/* Continue what has to be done before the next request can be parsed. */
 static enum turn_stop run_pending(struct turn *t, struct lot *lot, const char *p, size_t len,
                                   size_t *used)
 {

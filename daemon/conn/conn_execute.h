@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Input to turns: what a connection has sent is parsed, executed and answered.
+ * Executes input in turns: what a connection has sent is parsed, executed and answered.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_EXECUTE_H
 #define MAYFLY_DAEMON_CONN_CONN_EXECUTE_H
@@ -43,7 +43,7 @@ void lot_finish(const struct lot *lot);
  */
 void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len);
 
-/* Go on with what is kept. Context: as above. */
+/* Continue with the kept input. Context: as above. */
 void conn_execute_kept(struct conn *c);
 
 /* The same when its task gets a slice. Context: as above. */

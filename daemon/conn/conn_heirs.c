@@ -67,7 +67,7 @@ static void resume(struct conn *c, const struct passed_conn *p)
         if (conn_proxied_is_due(c)) {
             conn_proxied_begin(c);
         } else {
-            conn_close(c); /* what it has said is not understood any more */
+            conn_close(c); /* its input cannot be continued */
         }
         return;
     }
@@ -108,7 +108,7 @@ struct conn_heirs *conn_heirs_create(uint32_t max)
     return h;
 }
 
-/* Copy a span to `to`, and let it name the copy. Returns what is behind that. */
+/* Copy a span to `to`, and make it refer to the copy. Returns the end of the copy. */
 static char *copy(char *to, struct span *s)
 {
     if (s->len > 0) {

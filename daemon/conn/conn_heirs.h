@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that came along from the program before (conn_pass.h), on their way to the worker
- * that goes on with them.
+ * Connections inherited from the previous program (conn_pass.h), on their way to the worker
+ * that continues them.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_HEIRS_H
 #define MAYFLY_DAEMON_CONN_CONN_HEIRS_H
@@ -15,7 +15,7 @@ struct conn_heirs;
 struct conn_origin;
 struct worker;
 
-/* Room for so many on their way to one worker. NULL: no memory. Context: any thread. */
+/* Room for `max` of them on their way to one worker. NULL: no memory. Context: any thread. */
 struct conn_heirs *conn_heirs_create(uint32_t max);
 
 /*

@@ -2,8 +2,8 @@
 /*
  * Idle connections; see conn_idle.h. On their worker.
  *
- * The slots are a ring of IDLE_SLOTS seconds. What is due later than that waits in the last of
- * them, and is moved on when that second has come: so a connection is looked at once in its
+ * The slots are a ring of IDLE_SLOTS seconds. Connections that are due later are in the last
+ * slot, and are moved on when its second has come. So a connection is examined once in its
  * timeout or in IDLE_SLOTS seconds, whichever is less.
  */
 #include "daemon/conn/conn_idle.h"
@@ -17,7 +17,9 @@
 /* The interval of the check while there is an idle timeout, milliseconds. */
 #define CHECK_MS 1000u
 
-/* So many are looked at in a turn of the loop, or a sixteenth of that closed. */
+/*
+ * Maximum number of connections examined in a turn of the loop, or a sixteenth of that closed.
+ */
 #define LOOKS_MAX   256u
 #define CLOSE_LOOKS 16u
 
@@ -47,7 +49,7 @@ static bool may_be_idle(const struct conn *c)
            (!client_is_waiting(&c->client) || client_has_output(&c->client));
 }
 
-/* Look at it again when it is due, which is in `second` at the earliest. */
+/* Examine it again when it is due, which is in `second` at the earliest. */
 static void wait_until(struct conn *c, msec_t due, msec_t second)
 {
     struct idle *idle = &c->worker->conns->idle;
@@ -113,7 +115,7 @@ static unsigned look_at(struct conn *c, msec_t now)
     return CLOSE_LOOKS;
 }
 
-/* False: there are more than may be looked at. */
+/* Returns false if there are more than may be examined. */
 static bool check_slot(struct idle *idle, msec_t now, unsigned *looks)
 {
     struct list *slot = slot_of(idle, idle->second);
@@ -121,7 +123,10 @@ static bool check_slot(struct idle *idle, msec_t now, unsigned *looks)
     while (!list_is_empty(slot)) {
         struct conn *c = LIST_MEMBER(list_first(slot), struct conn, idle_link);
 
-        /* Those that are due in the rest of this second are behind all others now. */
+        /*
+         * The slot now has only connections that are due later in this second; all others were
+         * checked.
+         */
         if (c->idle_pass == idle->pass) {
             break;
         }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients that say nothing are disconnected (settings.idle_timeout). A connection waits in the
- * slot of the second in which it has been idle for too long if nothing comes; only when that
- * second has come it is looked at, and moved to a later one if something came. So a request
- * costs nothing here, and a check looks at those that may be due and at no others, however many
- * connections there are.
+ * Disconnects idle clients (settings.idle_timeout). A connection is in the slot of the second
+ * in which it will have been idle for too long. It is checked only when that second has come,
+ * and is moved to a later slot if something arrived since. So a request costs nothing here, and
+ * a check examines only connections that may be due, however many connections there are.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_IDLE_H
 #define MAYFLY_DAEMON_CONN_CONN_IDLE_H

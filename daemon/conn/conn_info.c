@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections as others see them: lines for those who watch connections, rows of `stats conns`.
- * On the worker of the connection.
+ * Descriptions of connections: lines for watchers of connections, rows of `stats conns`. On the
+ * worker of the connection.
  */
 #include "daemon/conn/conn_info.h"
 
@@ -209,7 +209,7 @@ static void put_address(const struct sockaddr_storage *ss, socklen_t len, char *
     }
 }
 
-/* The client for whom a balancer connects. */
+/* The client that a balancer connects on behalf of. */
 static void put_client(const struct conn *c, char *out, size_t size)
 {
     char address[CONN_PEER_MAX];

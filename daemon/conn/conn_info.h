@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections as watchers and `stats conns` see them.
+ * Descriptions of connections for watchers and `stats conns`.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_INFO_H
 #define MAYFLY_DAEMON_CONN_CONN_INFO_H
@@ -36,10 +36,12 @@ void conn_put_peer_port(const struct conn *c, char *out, size_t size);
 /* The same of the connection that a client is part of; a client_peer_fn. Context: worker. */
 void conn_show_peer(const struct client *client, char out[CLIENT_PEER_MAX]);
 
-/* What stands for its address: auth_peers_id(). Context: worker. */
+/* The id of its address: auth_peers_id(). Context: worker. */
 uint64_t conn_peer_id(const struct client *client);
 
-/* Log for those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */
+/*
+ * Log an event for watchers of connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker.
+ */
 void conn_log(const struct conn *c, enum watch_kind kind);
 
 /* struct stats_sources: each_conn(). */

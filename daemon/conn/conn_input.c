@@ -31,7 +31,7 @@
 /* A longer tail stays where it is, and more is read after it. */
 #define MOVE_MAX_BYTES (64u * 1024)
 
-/* If one connection sent so much, the round is served at once. */
+/* If one connection sent this many bytes, the round is served at once. */
 #define AT_ONCE_BYTES (8u * 1024)
 
 /* Room after a value for what the client sends next. */
@@ -102,8 +102,8 @@ static size_t kept_most(const struct conn *c)
 }
 
 /*
- * How much of `room` is read behind a tail: where little is, what the tail still needs, and
- * little of what follows.
+ * How many bytes of `room` to read after a tail. If the connection reads little: what the tail
+ * still needs, and a little of what follows.
  */
 static inline size_t read_most(const struct conn *c, size_t tail, size_t room)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading of connections.
+ * Reads the sockets of connections.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_INPUT_H
 #define MAYFLY_DAEMON_CONN_CONN_INPUT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Input that is kept between two turns, and its account.
+ * Input that is kept between two turns, and the accounting of its bytes.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_KEEP_H
 #define MAYFLY_DAEMON_CONN_CONN_KEEP_H

@@ -2,9 +2,9 @@
 /*
  * Logins that take a hash; see conn_login.h. On the worker, and in the pool.
  *
- * The same bounds hold as for SASL (exec_sasl.c): nothing is read of the client until its
- * answer is there, jobs wait by peer and the peers take turns, and one whose client has gone is
- * skipped.
+ * The same bounds hold as for SASL (exec_sasl.c): the client is not read until its answer is
+ * there, jobs wait by peer and the peers take turns, and the job of a client that has
+ * disconnected is skipped.
  */
 #include "daemon/conn/conn_login.h"
 
@@ -18,7 +18,7 @@
 #include "lib/base/mem.h"
 
 struct login_ask {
-    struct pool_job job; /* stands first */
+    struct pool_job job; /* must be the first member */
     struct late_answer late;
     const struct auth *users;    /* [borrowed] */
     struct siphash_digest login; /* if is_good */
@@ -54,7 +54,7 @@ static void check_in_pool(struct pool_job *job)
     must_be_pool();
     must_not_be_reading();
     if (atomic_load_explicit(&a->late.is_left, memory_order_relaxed)) {
-        return; /* its client has gone while it waited */
+        return; /* its client disconnected while it waited */
     }
     a->is_good = auth_check_hashed(a->users, user_of(a),
                                    span_of(a->data + a->user_len, a->len - a->user_len),
@@ -69,7 +69,7 @@ static void forget_ask(struct pool_job *job)
 /* ---- back on the worker ------------------------------------------------------------------ */
 
 /*
- * The users may have changed since the pool looked: then the login is looked at again before
+ * The users may have changed since the pool checked the login: then it is rechecked before
  * anything is executed.
  */
 static bool let_in(struct client *c, struct worker *w, const struct login_ask *a)
@@ -82,7 +82,7 @@ static bool let_in(struct client *c, struct worker *w, const struct login_ask *a
     return true;
 }
 
-/* What the client is told. */
+/* Apply the result. Returns the reply to the client. */
 static enum reply settle(struct client *c, struct worker *w, const struct login_ask *a)
 {
     if (a->is_good) {

@@ -26,7 +26,7 @@ struct conn_move {
     struct message message; /* must be first */
     struct conn *c;         /* owned */
     struct worker *to;      /* [borrowed] */
-    uint32_t doubts;        /* what the worker that gave it had been told by then */
+    uint32_t doubts;        /* the notices that its worker had got by then */
     uint32_t farewells;
 };
 
@@ -45,7 +45,7 @@ static void drop(struct conn *c)
     mem_free(c);
 }
 
-/* Tell it what all connections were told since it left; it may be closed by that. */
+/* Apply the notices that all connections got while it moved; that may close it. */
 static void catch_up(const struct conn_move *m, struct worker *w)
 {
     if (m->doubts != w->doubts) {
@@ -177,7 +177,7 @@ static bool leave(struct conn *c, struct worker *to)
 
 /* ---- which, and where -------------------------------------------------------------------- */
 
-/* Who is to have the next one; NULL: this worker has no more than its part. */
+/* The worker that gets the next one; NULL: this worker has no more than its share. */
 static struct worker *next_taker(const struct worker *w)
 {
     const struct roster *r = &w->crew->roster;
@@ -210,7 +210,7 @@ bool conn_move_some(struct worker *w)
     must_be_worker(w);
     must_not_be_reading();
     if (all->move_next == NULL) {
-        all->move_next = all->first; /* one that leaves looks at all of them again */
+        all->move_next = all->first; /* a leaving worker examines all of them again */
     }
     for (unsigned looks = 0; all->move_next != NULL; looks++) {
         struct conn *c = all->move_next;

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that go to another worker, because the number of workers that serve has changed
- * (daemon/worker/roster.h). Of a worker that leaves all go; of another one as many as it has
- * more than the one that has fewest. Nothing is closed, and no byte is lost: what was read and
- * not executed goes along, and so does what was composed and not sent, pinned values and dumps
- * among them, the login, and the session of TLS.
+ * Moving connections to another worker, because the number of serving workers has changed
+ * (daemon/worker/roster.h). A leaving worker moves all its connections. Another worker moves
+ * its surplus over the worker with the fewest. No connection is closed, and no byte is lost:
+ * input that was not executed, replies that were not sent (including pinned values and dumps),
+ * the login and the TLS session move too.
  *
- * A connection goes between two turns. Not one that is in the middle of something that ends by
- * itself: an upload, a wait for room, for the log or for replicas, an answer that comes later,
- * a handshake, a login with a time limit; a worker that leaves looks at those again after each
- * turn. What goes on without an end, or for long, goes along: who watches, an export, a
- * replica's connection, of which other threads know the relay and not the worker
- * (daemon/base/relay.h).
+ * A connection moves between two turns. It does not move while it is in the middle of something
+ * that ends by itself: an upload, a wait for room, for the log or for replicas, a late answer,
+ * a handshake, a login with a time limit. A leaving worker checks those again after each turn.
+ * Endless or long operations move with the connection: watching, an export, a replica's
+ * connection. Other threads know the relay of these (daemon/base/relay.h), not the worker.
  *
- * It leaves all lists and accounts of its worker, its poll handle is closed, and when the loop
- * has let go of that, it is posted to the other worker, which takes it up. That worker
- * then tells it what all connections were told meanwhile.
+ * The connection leaves all lists and accounts of its worker, and its poll handle is closed.
+ * When the loop has released the handle, the connection is posted to the other worker, which
+ * adopts it. That worker then gives it the notices that all connections got meanwhile.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_MOVE_H
 #define MAYFLY_DAEMON_CONN_CONN_MOVE_H

@@ -68,7 +68,7 @@ void conn_answered(struct client *client, struct span reply, bool is_composed)
     is_kept = is_composed && client_append(client, reply.ptr, reply.len);
     c->last_active = worker_now(w);
     if (!client_is_waiting(client)) {
-        c->then = CONN_TURN; /* what came behind its request */
+        c->then = CONN_TURN; /* the input that follows its request */
     }
     conn_note_login(c);
     if (!is_kept || !client_count_output(&c->client, w)) {

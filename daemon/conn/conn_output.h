@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies that wait are sent, and answers that took longer than a turn.
+ * Sending queued replies, and answers that took longer than a turn.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_OUTPUT_H
 #define MAYFLY_DAEMON_CONN_CONN_OUTPUT_H
@@ -9,10 +9,10 @@
 
 #include "daemon/conn/conn_state.h"
 
-/* Send what waits; when all is sent go on with what is kept. Context: worker. */
+/* Send queued replies; when all are sent, continue with the kept input. Context: worker. */
 void conn_write(struct conn *c);
 
-/* An answer that took longer than a turn is there; a client_answered_fn. Context: worker. */
+/* A client_answered_fn: an answer that took longer than a turn is complete. Context: worker. */
 void conn_answered(struct client *client, struct span reply, bool is_composed);
 
 #endif

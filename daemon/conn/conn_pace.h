@@ -18,12 +18,12 @@ struct worker;
 void conn_pace_check(struct worker *w);
 
 /*
- * Close those whose handshake, login or header is late, and, if the disk does not take the log,
- * those whose replies wait for it. Context: worker, outside a section.
+ * Close connections whose handshake, login or header is late and, if the disk does not take the
+ * log, those whose replies wait for it. Context: worker, outside a section.
  */
 void conn_pace_check_deadlines(struct worker *w);
 
-/* Options may have changed: look again at what was done by the old ones. Context: as above. */
+/* Options may have changed: redo what depends on the old values. Context: as above. */
 void conn_pace_options_changed(struct worker *w);
 
 #endif

@@ -17,7 +17,9 @@
 #include "lib/base/mem.h"
 #include "proto/text_parse.h"
 
-/* More that waits behind a pinned value is not copied: the value of an item, and some. */
+/*
+ * Maximum bytes copied of replies queued after a pinned value: the value of an item, and some.
+ */
 #define COPY_MAX_BYTES (2u << 20)
 
 /* Can it at all, now or later? */
@@ -80,8 +82,9 @@ static bool has_blank_rest(const struct conn *c)
 }
 
 /*
- * Is nothing of it kept but bytes? A request that waits for room, or for its turn, was not
- * begun, and is executed anew; of a get line that was interrupted the rest is another line.
+ * Does the connection keep only bytes? A request that waits for room, or for its turn, was not
+ * begun, and is executed again by the next program. The rest of an interrupted get line becomes
+ * another line.
  */
 static bool is_between(const struct conn *c)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that go along when the process becomes another program (net/passed_on.h): those
- * that are between two requests, with what was read of them and not executed, and what was
- * composed and not sent. One that is in the middle of something goes on with that while the
- * server stops, and goes along when it is through. TLS does not, nor does who watches, restores
- * or is in the middle of a login.
+ * Passing connections on when the process becomes another program (net/passed_on.h). A
+ * connection between two requests is passed on, with input that was not executed, and replies
+ * that were not sent. A connection in the middle of something continues while the server stops,
+ * and is passed on when that is done. Connections are not passed on if they use TLS, watch,
+ * restore or are in the middle of a login.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_PASS_H
 #define MAYFLY_DAEMON_CONN_CONN_PASS_H
@@ -18,8 +18,8 @@ struct conn;
 struct worker;
 
 /*
- * If connections go along, and this one can now: give it away and close it here (true).
- * Context: worker, outside a section; it stands in no round.
+ * If connections are passed on, and this one can be now: pass it on and close it here (true).
+ * Context: worker, outside a section; it is in no round.
  */
 bool conn_pass_on(struct conn *c);
 

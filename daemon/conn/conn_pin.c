@@ -3,16 +3,18 @@
  * Slow readers of large values; see conn_pin.h.
  *
  * A pin costs nothing while its value is alive. When the value is deleted or overwritten, its
- * memory is lost to others until the reader is through. Of such memory there may be an eighth
- * of -m. Beyond that, readers go that took nothing for STALLED_MS, and a few at a time: what
- * they held is released after a moment, and perhaps that is enough. The slowest go first: those
- * that took least for the time since they were first looked at; where several took nothing at
- * all, those that stand still for longest. Who takes any byte stays, whatever others do.
+ * memory cannot be reused until the reader is done. At most an eighth of -m may be such memory.
+ * If there is more, readers that took nothing for STALLED_MS are disconnected, a few at a time:
+ * their memory is released after a moment, and may suffice. The slowest are disconnected first:
+ * those that took least for the time since they were first checked. Among those that took
+ * nothing, the ones that have made no progress for longest are first. A reader that takes any
+ * byte stays, whatever others do.
  *
- * Progress is what has left the socket, not what has been written to it: the kernel asks for
- * more only when a third of its buffer is empty, which takes an honest slow reader much longer
- * than STALLED_MS. What is left there is asked for (SIOCOUTQ) only of readers that last through
- * a check, and of those that have proved no progress for STALLED_MS while there is too much.
+ * Progress is what has left the socket, not what was written to it: the kernel asks for more
+ * only when a third of its buffer is empty, and for a slow but active reader that takes much
+ * longer than STALLED_MS. The unsent bytes (SIOCOUTQ) are queried only for readers that last
+ * through a check, and for those without progress for STALLED_MS while there is too much pinned
+ * memory.
  */
 #include "daemon/conn/conn_pin.h"
 
@@ -25,7 +27,9 @@
 
 #define STALLED_MS 5000
 
-/* So many readers are looked at in one check, and this part of the stalled ones goes. */
+/*
+ * Maximum readers examined in one check, and the fraction of stalled ones that is disconnected.
+ */
 #define LOOKS_MAX 256u
 #define CUT_SHARE 16u
 
@@ -79,7 +83,7 @@ static void look_at_new(struct worker *w, msec_t now)
     }
 }
 
-/* Fill in who has stalled over dead memory; the others go to the end of the list. */
+/* Fill in the readers that stalled over dead memory; the others move to the end of the list. */
 static unsigned find_stalled(struct worker *w, msec_t now, struct stalled out[LOOKS_MAX])
 {
     struct pace *p = pace_slowest(&w->conns->pins);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Readers of large values that their sockets did not take at once: the values are pinned until
- * they are sent.
+ * Clients that read large values slowly: what their sockets did not take at once stays pinned
+ * until it is sent.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_PIN_H
 #define MAYFLY_DAEMON_CONN_CONN_PIN_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_proxied.h. The header is taken from the socket and nothing beyond it: first the
- * bytes are looked at, then as many are read as belong to it. So what follows is there for TLS,
- * and a header that comes in pieces does not wake the loop again and again for the same bytes.
+ * See conn_proxied.h. Only the header is taken from the socket. Its bytes are peeked at first,
+ * then exactly as many are read as belong to it. So the bytes that follow remain for TLS, and a
+ * header that comes in pieces does not wake the loop repeatedly for the same bytes.
  */
 #include "daemon/conn/conn_proxied.h"
 
@@ -58,7 +58,7 @@ static void take_header(struct conn *c, const struct proxy_header *h)
     conn_begin(c);
 }
 
-/* Take so many bytes from the socket, which are there. */
+/* Read n bytes from the socket, which are known to be there. */
 static bool take(struct conn *c, char *to, size_t n)
 {
     return n == 0 || recv(c->client.io.fd, to, n, MSG_DONTWAIT) == (ssize_t)n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of a balancer (--proxy-from) on a listener that is marked proxied: the header of
- * the PROXY protocol says who connects. Until it is there the connection is nothing else: no
- * byte of it reaches TLS or a parser of commands. It may take as long as a handshake of TLS,
- * and what is kept meanwhile is limited too.
+ * Connections from a balancer (--proxy-from) on a listener that is marked proxied: the header
+ * of the PROXY protocol has the client's address. Until the header is complete, no byte of the
+ * connection reaches TLS or a parser of commands. It has the same time limit as a TLS
+ * handshake, and the bytes kept meanwhile are limited too.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_PROXIED_H
 #define MAYFLY_DAEMON_CONN_CONN_PROXIED_H
@@ -19,8 +19,8 @@ struct conn;
 bool conn_proxied_is_due(const struct conn *c);
 
 /*
- * Wait for the header, and then conn_begin() with the peer that it tells; the connection is
- * closed if it is malformed, late or cut off. Context: worker.
+ * Wait for the header, then call conn_begin() with the peer that it names. The connection is
+ * closed if the header is malformed, late or truncated. Context: worker.
  */
 void conn_proxied_begin(struct conn *c);
 

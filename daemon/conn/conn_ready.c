@@ -40,7 +40,10 @@ void conn_ready_defer(struct conn *c)
     ctr_add(&w->counters, CTR_conn_deferrals, 1);
 }
 
-/* The peer sent its end while it waited. It may want the answer all the same, or be gone. */
+/*
+ * The peer shut its side down while the connection waited. It may still want the answer, or
+ * have disconnected.
+ */
 static void on_peer_end(struct conn *c)
 {
     struct pollfd p = {.fd = c->client.io.fd};
@@ -104,7 +107,7 @@ static void serve(struct conn *c, usec_t *slice_end)
     }
 }
 
-/* Serve n of a list at most, until so many units of work are done in this turn of the loop. */
+/* Serve at most n of a list, until `end` units of work are done in this turn of the loop. */
 static void serve_some(struct worker *w, enum conn_park where, uint32_t n, uint32_t end)
 {
     struct list *list = &w->conns->parked[where];
@@ -126,7 +129,7 @@ void conn_ready_serve(struct worker *w)
     must_not_be_reading();
     serve_some(w, PARK_LIGHT, w->ready_count, w->loop_units + BUDGET_loop_units);
     w->loop_units = 0;
-    /* Those that yield again queue up behind the others, and wait for the loop's next turn. */
+    /* Those that yield again are appended to the list, and wait for the loop's next turn. */
     serve_some(w, PARK_READY, w->ready_count, BUDGET_loop_units);
 }
 
@@ -154,7 +157,7 @@ void conn_ready_retry(struct worker *w, bool all)
     }
     /* Most wait for a period, and the reclaimer may not have the CPU. */
     (void)engine_try_grace(w->engine);
-    /* Each waits again before it is looked at: so those that still wait stay in order. */
+    /* Each waits again before it is retried, so those that still wait stay in order. */
     list_init(&round);
     list_take_all(&round, waiting);
     while ((link = list_first(&round)) != NULL) {

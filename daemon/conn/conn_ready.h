@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that are ready and wait for their next turn: those that were cut off because they
- * had their share, and those whose event came when the turn of the loop had done enough. They
- * are served in the order in which they came, but those whose last turn was little work before
- * the others. Here they are served, as are those that wait for room or for the log, and those
- * whose event has come.
+ * Connections that are ready and wait for their next turn. Either they used up their share of a
+ * turn, or their event came when the loop had done enough in this turn. They are served in
+ * order of arrival, but those whose last turn was little work are served first. This file also
+ * serves connections that wait for room or for the log, and those whose event has come.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_READY_H
 #define MAYFLY_DAEMON_CONN_CONN_READY_H
@@ -38,16 +37,19 @@ void conn_ready_defer(struct conn *c);
  */
 void conn_ready_serve(struct worker *w);
 
-/* Its socket has input, or takes replies that wait: go on. Context: worker. */
+/* Its socket has input, or takes queued replies: continue. Context: worker. */
 void conn_take_event(struct conn *c);
 
 /*
- * Try those that wait for room once more, in their order; all of them, or those whose turn has
- * come. Context: worker, outside a section.
+ * Retry connections that wait for room, in order: all, or those whose turn has come. Context:
+ * worker, outside a section.
  */
 void conn_ready_retry(struct worker *w, bool all);
 
-/* More is on the disk: let go of those whose replies waited for that. Context: worker. */
+/*
+ * The disk has more of the log: release connections whose replies waited for that. Context:
+ * worker.
+ */
 void conn_ready_release(struct worker *w);
 
 #endif

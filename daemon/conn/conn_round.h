@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A round: connections that were found readable one after the other are read one after the
- * other, and then served in one turn, in that order. For conn*.c and the worker.
+ * A round: several readable connections are read one after the other, and then served in one
+ * turn, in that order. For conn*.c and the worker.
  *
  * This has two benefits. Requests are parsed before the first is executed, so the cache misses
- * of clients that do not pipeline overlap as those of one that does. And the kernel's code for
- * reading and ours for serving are each used several times while they are in the cache. Clock,
- * section and routing table are read once a round.
+ * of clients that do not pipeline overlap, like those of one that does. And the kernel's code
+ * for reading and the server's code for executing are each used several times while they are in
+ * the cache. Clock, section and routing table are read once a round.
  *
- * What was read stays in the worker's buffer, one input after the other, until the round is
- * run: when it is full, when the buffer is needed for something else or another connection is
- * served, and at the latest before the worker asks for new events. A connection is in it only
- * once, and nothing else happens to it meanwhile.
+ * The input stays in the worker's buffer until the round is run. It is run when it is full,
+ * when the buffer is needed for something else or another connection is served, and at the
+ * latest before the worker asks for new events. A connection is in a round only once, and
+ * nothing else happens to it meanwhile.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_ROUND_H
 #define MAYFLY_DAEMON_CONN_CONN_ROUND_H
@@ -25,7 +25,9 @@ struct worker;
 /* Connections in a round. */
 #define ROUND_LOTS 32u
 
-/* With so many bytes of input the round is run: the rest of the buffer is for one read. */
+/*
+ * The round is run when its input has this many bytes: the rest of the buffer is for one read.
+ */
 #define ROUND_FILL_BYTES (16u * 1024)
 
 struct round {
@@ -42,8 +44,8 @@ struct round *round_create(void);
 void round_destroy(struct round *r);
 
 /*
- * len bytes of input of c begin at p, which is where the buffer is free. Context: worker; c
- * stands in no round, and the round is not full.
+ * Add len bytes of input of c, at p, which is the start of the buffer's free part. Context:
+ * worker; c is in no round, and the round is not full.
  */
 void round_add(struct conn *c, char *p, size_t len);
 

@@ -111,9 +111,9 @@ void conn_close(struct conn *c)
 }
 
 /*
- * End a connection whose replies are all with the kernel. Unread input would make the kernel
- * answer the close with a reset, and the peer might lose the replies before it: so the sending
- * side is shut first, and the input that is there is discarded.
+ * Close a connection whose replies are all in the kernel. With unread input the kernel would
+ * answer the close with a reset, and the peer might lose the preceding replies. So the sending
+ * side is shut first, and the input that has arrived is discarded.
  */
 static void end(struct conn *c)
 {
@@ -224,7 +224,7 @@ void conn_enter(struct conn *c, enum conn_state state)
     begin_waiting(c, stays);
 }
 
-/* Watch the pace of one whose queue begins with a pinned value: see conn_pin.c. */
+/* Watch the pace of a connection whose queue begins with a pinned value: see conn_pin.c. */
 static void watch_pin(struct conn *c)
 {
     struct worker *w = c->worker;
@@ -246,7 +246,7 @@ static void settle_output(struct conn *c)
     }
 }
 
-/* While the server stops it may be gone from here instead. */
+/* While the server stops it may have been closed instead. */
 static bool is_drained(struct conn *c)
 {
     bool (*drains)(struct conn * c) = c->worker->conns->drains;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connection waits for next. Its state (enum conn_state) is set here, with all that
- * follows from it: the events that its poll handle is armed for, and the list that it is parked
- * in. So what it waits for and where it waits cannot differ.
+ * What a connection waits for next. Its state (enum conn_state) is set only here, together with
+ * what follows from it: the events that its poll handle is armed for, and the list that it is
+ * parked in. So these cannot disagree.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_SETTLE_H
 #define MAYFLY_DAEMON_CONN_CONN_SETTLE_H
@@ -37,8 +37,9 @@ void conn_close(struct conn *c);
 void conn_release(struct conn *c);
 
 /*
- * End it because clients have to look for another server, unless it is one that stays: of the
- * operator, with a service, one that waits for an answer. Context: worker, outside a section.
+ * Close it because clients have to find another server. These stay: connections of the
+ * operator, those with a service, those that wait for an answer. Context: worker, outside a
+ * section.
  */
 void conn_dismiss(struct conn *c);
 

@@ -11,10 +11,10 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/* Closed at once: the bytes of so many are more than was kept too much. */
+/* Maximum number of connections closed at once. Their bytes exceed the surplus. */
 #define SHED_MAX 64u
 
-/* The other workers are asked so often, milliseconds. */
+/* Interval at which the other workers are asked, milliseconds. */
 #define TELL_MS 100
 
 static struct conn *conn_of_holder(struct holder *x)

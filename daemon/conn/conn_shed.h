@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that keep too much are closed, outside of turns: between two events, or two
- * connections that are served.
+ * Closes connections that keep too much. This is done outside of turns: between two events, or
+ * between two connections that are served.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_SHED_H
 #define MAYFLY_DAEMON_CONN_CONN_SHED_H
@@ -10,8 +10,8 @@
 #include "lib/base/check.h"
 
 /*
- * Close those of this worker that have to go (holders.h), and have the other workers do the
- * same. Runs the round first. Context: worker, outside a section.
+ * Close the connections of this worker that have to be closed (holders.h), and make the other
+ * workers do the same. Runs the round first. Context: worker, outside a section.
  */
 void conn_shed(struct worker *w);
 

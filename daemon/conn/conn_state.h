@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection from the inside: for conn*.c only. A connection is a poll handle and what is
- * kept between turns; while it is idle that is nothing but this struct.
+ * The internals of a connection: for conn*.c only. A connection is a poll handle and the state
+ * kept between turns. An idle connection has only this struct.
  *
- * Each file calls only those below it:
+ * Each file calls only files that are listed below it:
  *
- *     conn_pace        the regular checks for those that are too slow, or late
- *     conn_heirs       those that came along from the program before
- *     conn_arrivals    those that were accepted and have not begun
- *     conn_balance     those that a hot worker gives to another one
- *     conn_move        those that go to another worker
- *     conn_proxied     connections of balancers, until their header has come
- *     conn             made, begun, polled
- *     conn_ready       those that are parked, or have an event, are served
- *     conn_tls         handshakes, and what TLS has read ahead
- *     conn_shed        those that keep too much between turns
+ *     conn_pace        regular checks for slow or late clients
+ *     conn_heirs       connections inherited from the previous program
+ *     conn_arrivals    accepted sockets that are not connections yet
+ *     conn_balance     moving connections from a hot worker to another
+ *     conn_move        moving connections to another worker
+ *     conn_proxied     connections from balancers, until their header has come
+ *     conn             creating, starting, polling
+ *     conn_ready       serving connections that are parked or have an event
+ *     conn_tls         handshakes, and bytes that TLS has read ahead
+ *     conn_shed        closing connections that keep too much between turns
  *     conn_input       reading: one read a turn, the tail that is kept
  *     conn_upload_read large values straight into their segments
  *     conn_round       several connections served in one turn
- *     conn_idle        those that say nothing
- *     conn_drain       the end of all connections when the server stops
+ *     conn_idle        disconnecting idle clients
+ *     conn_drain       closing all connections when the server stops
  *     conn_stream      a connection that watches
- *     conn_output      replies that wait are sent
- *     conn_pin         readers of large values
+ *     conn_output      sending queued replies
+ *     conn_pin         slow readers of large values
  *     conn_execute     input to turns: parse, execute, flush, keep
  *     conn_keep        input that is kept
  *     conn_batch       requests parsed ahead
- *     conn_pass        those that go along with the program that takes over
+ *     conn_pass        passing connections on to the program that takes over
  *     conn_auth        before a client has authenticated
  *     conn_settle      what a connection waits for next, or its end
  *     conn_wait        connections whose stores wait for room
- *     conn_upload      large values on their way in, as requests meet them
- *     conn_hold        and those whose replies wait for the log
- *     conn_login       logins that take a hash of the password
- *     conn_delay       failed logins that are answered late
- *     conn_weigh       how much work each of them is, while that is asked for
- *     conn_accounts    what a worker has of them, added up again by a walk
- *     conn_info        connections as watchers and `stats conns` see them
- *     conn_deadline    handshakes and logins that have to be done in time
+ *     conn_upload      large values being received, as part of turns
+ *     conn_hold        connections whose replies wait for the log
+ *     conn_login       logins that need a hash of the password
+ *     conn_delay       delayed answers to failed logins
+ *     conn_weigh       measuring the work of each connection, while balancing
+ *     conn_accounts    recomputing a worker's counts by a walk, for debug builds
+ *     conn_info        descriptions of connections for watchers and `stats conns`
+ *     conn_deadline    time limits of handshakes and logins
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_STATE_H
 #define MAYFLY_DAEMON_CONN_CONN_STATE_H
@@ -71,7 +71,7 @@ struct upload;
 
 #define CONN_MAGIC 0x636f6e6eu
 
-/* A store waits so long for room before it fails, milliseconds. */
+/* Time that a store waits for room before it fails, milliseconds. */
 #define CONN_ROOM_WAIT_MS 1000
 
 /*
@@ -94,19 +94,19 @@ enum close_reason {
  * (conn_round.c). Until they begin to end, connections go from any state to any other.
  */
 enum conn_state {
-    CONN_BEGINS, /* nothing yet: it was accepted just now, or is on its way between workers */
+    CONN_BEGINS, /* nothing: it was just accepted, or is moving between workers */
     CONN_HEADER, /* the header of a balancer; conn.in has the bytes that came of it */
     CONN_SHAKES, /* its TLS handshake; parked: a step of that is due */
     CONN_INPUT,  /* input */
     CONN_ROUND,  /* its input is in the worker's round */
-    CONN_EVENT,  /* parked, then served: an event came, and nothing was read for it yet */
+    CONN_EVENT,  /* parked, then served: an event came, and nothing was read for it */
     CONN_TURN,   /* parked: what is kept can be executed */
     CONN_TASK,   /* a slice as a task, to execute what is kept */
     CONN_ROOM,   /* parked: room for its store */
     CONN_ANSWER, /* an answer of others; nothing of it is read or executed */
-    CONN_LOGIN,  /* the same, to its login: nobody waits for one whose client has gone */
+    CONN_LOGIN,  /* the same, to its login, which is dropped if the client disconnects */
     CONN_OUTPUT, /* room in its socket */
-    CONN_LOG,    /* parked: its replies tell of changes that the log has to have first */
+    CONN_LOG,    /* parked: its replies report changes that the log must have first */
     CONN_ENDS,   /* only as `then`: it closes as soon as its replies are sent */
     /* The server stops. */
     CONN_ANNOUNCES, /* the end waits for room in the socket */
@@ -186,20 +186,20 @@ struct conn {
     uint8_t then;         /* the same, when its replies are sent: see conn_settle() */
     uint8_t events;       /* what the poll handle is armed for */
     uint8_t protocol;     /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
-    uint8_t place_rest;   /* so many large values until one is read into its place again */
+    uint8_t place_rest;   /* number of large values until one is read into its place again */
     uint8_t close_reason; /* enum close_reason, when it closes now */
     uint8_t quiet_checks; /* while it lingers: since the peer last sent something */
     /* What is known of it, a bit each: who sets it. */
     bool is_light : 1;     /* its last turn was little work: lot_execute() */
     bool reads_little : 1; /* large values are expected: lot_execute() */
     bool is_saturated : 1; /* its last read got all that was asked for: those who read */
-    bool was_idle : 1;     /* when the server was told to stop: conn_drain() */
+    bool was_idle : 1;     /* when the server began to stop: conn_drain() */
     bool has_place : 1;    /* it counts as one of its address: conn_begin() */
-    bool is_proxied : 1;   /* its peer is who a balancer said: conn_proxied.c, conn_pass.c */
-    uint32_t idle_pass;    /* the last check that looked at it */
+    bool is_proxied : 1;   /* its peer was named by a balancer: conn_proxied.c, conn_pass.c */
+    uint32_t idle_pass;    /* the last check that visited it */
     uint16_t weight_slot;  /* its place in the worker's weights, from 1; 0: none */
     uint16_t given_s;      /* when balance moved it last (conn_balance.c); 0: never */
-    size_t drain_bytes;    /* received before the stop and not read yet */
+    size_t drain_bytes;    /* received before the stop and not read */
     struct conn *next;     /* worker's list */
     struct conn *prev;
     struct list_link park;          /* in the list of its state, if that has one */
@@ -209,7 +209,7 @@ struct conn {
     struct buf in;                  /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */
     uint64_t swallow; /* bytes of input to be dropped unread */
-    struct task task; /* to go on with `in` and the dump: more work than a request's */
+    struct task task; /* to continue with `in` and the dump: longer than a request */
     struct upload *upload; /* owned, or NULL */
     msec_t wait_since;     /* when it began to wait for room, by conn_wait_now() */
     msec_t last_active;    /* when the last bytes came or went */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that watch.
+ * Connections of watchers: sends them the lines of events.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_STREAM_H
 #define MAYFLY_DAEMON_CONN_CONN_STREAM_H

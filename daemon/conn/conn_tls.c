@@ -37,7 +37,7 @@ static void shake(struct conn *c)
         conn_arm(c, UV_WRITABLE);
         break;
     case TLS_FAILED:
-        /* Not with a reset, or the alert that says why may be lost. */
+        /* Not with a reset, or the alert with the reason may be lost. */
         c->then = CONN_ENDS;
         conn_settle(c);
         break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a TLS connection does differently from a plain one.
+ * The steps of a connection that differ with TLS.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_TLS_H
 #define MAYFLY_DAEMON_CONN_CONN_TLS_H

@@ -101,7 +101,7 @@ enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *
 
     if (!body_next_is_held(u->body) &&
         !upload_line_lets(&w->crew->uploads, &u->place, w, is_full(w))) {
-        /* Whom it waits for may be behind it in the shard's line. */
+        /* The upload that it waits for may be after it in the shard's line. */
         line_leave(&u->waiter);
         return wait_in_line(c, may_wait);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large values on their way in.
+ * Large values while they are being received.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_UPLOAD_H
 #define MAYFLY_DAEMON_CONN_CONN_UPLOAD_H

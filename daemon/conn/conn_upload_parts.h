@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An upload from the inside: for conn_upload.c, where requests meet it in their turn, and
+ * The internals of an upload: for conn_upload.c, which handles it in turns, and
  * conn_upload_read.c, which reads it outside of turns. On the worker of the connection.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_UPLOAD_PARTS_H

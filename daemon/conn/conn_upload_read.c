@@ -27,9 +27,9 @@
 #define SEGMENT_AHEAD (32u << 10)
 
 /*
- * While uploads hold more than half of what they may, each has to bring in this part of its
- * value, and no more than so many bytes, in a second. Who does not is shed after a second, or
- * sooner when there is hardly any room left.
+ * While uploads hold more than half of their limit, each has to receive this fraction of its
+ * value in a second, or LEAST_MAX_BYTES if that is less. A slower upload is shed after
+ * PATIENCE_MS, or after HURRY_MS when there is hardly any room left.
  */
 #define LEAST_SHARE     16
 #define LEAST_MAX_BYTES (64 << 10)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large values are read, outside of turns, and those that come too slowly are given up.
+ * Reads large values outside of turns, and aborts uploads that are too slow.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_UPLOAD_READ_H
 #define MAYFLY_DAEMON_CONN_CONN_UPLOAD_READ_H

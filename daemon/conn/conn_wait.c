@@ -10,9 +10,9 @@
 #include "lib/base/counters.h"
 
 /*
- * Who waits in a line is woken, and is tried again after so many milliseconds in case that room
- * was made where nobody could tell. Others are tried again sooner: blocks, and what waits for a
- * larger index, for a claim or for a flush.
+ * Retry intervals. A connection in a line is woken when there is room. It is also retried after
+ * PLACE_MS, because room may appear without a wake-up. Other waits (for blocks, a larger index,
+ * a claim or a flush) are retried after OTHERS_MS.
  */
 #define PLACE_MS  10u
 #define OTHERS_MS 1u

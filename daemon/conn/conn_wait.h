@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections whose next store or flush waits for room. They are in a list of their own, in the
- * order in which they began to wait, so trying them again does not touch the others.
+ * Connections whose next store or flush waits for room. They are in a separate list in the
+ * order in which they began to wait, so retrying them does not touch other connections.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_WAIT_H
 #define MAYFLY_DAEMON_CONN_CONN_WAIT_H
@@ -18,10 +18,10 @@ void conn_wait_begin(struct conn *c);
 /* It does not wait any more; nothing happens if it did not. Context: worker. */
 void conn_wait_end(struct conn *c);
 
-/* Does it stand in a line, and is not called? Then it would find nothing. Context: worker. */
+/* Is it in a line without having been woken? Then a retry would fail. Context: worker. */
 bool conn_wait_is_in_vain(const struct conn *c);
 
-/* It has been told to wait: when it is tried again if nobody wakes it. Context: worker. */
+/* It has to wait: set when it is retried if it is not woken. Context: worker. */
 void conn_wait_settle(struct conn *c);
 
 #endif

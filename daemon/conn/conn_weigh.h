@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much work each connection of a worker is, while its worker is hot (balance.h). Otherwise
- * nothing is added up, and nothing is kept for it. The connections that had work since the
- * last order are in a table of the worker, the first WEIGHTS_MAX of them.
+ * The work that each connection of a hot worker causes (balance.h). While the worker is not
+ * hot, nothing is measured or stored. The connections that had work since the last order are in
+ * a table of the worker, the first WEIGHTS_MAX of them.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_WEIGH_H
 #define MAYFLY_DAEMON_CONN_CONN_WEIGH_H
@@ -19,7 +19,7 @@ struct worker;
 struct weights {
     uint64_t total; /* units of all connections, and of datagrams */
     unsigned count;
-    unsigned next;                  /* while some are given away: the next to look at */
+    unsigned next;                  /* while some are given away: the next to examine */
     uint32_t to;                    /* BALANCE_NOBODY, or the worker that gets them */
     struct conn *conn[WEIGHTS_MAX]; /* [borrowed] NULL: it closed, or has left this worker */
     struct balance_weight of[WEIGHTS_MAX];

@@ -2,10 +2,10 @@
 /*
  * Datagrams: read, executed, answered; see udp.h. On the worker that owns the socket.
  *
- * A datagram is a turn of its own without a connection: what a connection would keep (half a
- * line, a value on its way, replies that the socket does not take) is not kept here. A reply is
- * composed whole before any of it is sent, because every datagram of it says how many there
- * are. Its work is bounded too, as nothing of it can be kept for a later turn.
+ * A datagram is a separate turn without a connection. What a connection would keep (half a
+ * line, an incomplete value, replies that the socket does not take) is not kept here. A reply
+ * is composed completely before any of it is sent, because each of its datagrams has their
+ * number. Its work is bounded too, as none of it can be kept for a later turn.
  */
 #include "daemon/conn/udp.h"
 
@@ -43,8 +43,8 @@
 #define PARTS_MAX (WORKER_OBUF_BYTES / UDP_PAYLOAD_MAX + 1)
 
 /*
- * A client does not have such a port: it is a service, and our reply would be a request to it,
- * whose reply would be a request to us.
+ * A client does not have such a port: it belongs to a service, to which our reply would be a
+ * request, whose reply would be a request to us.
  */
 #define SERVICE_PORT_MAX 1023u
 
@@ -257,7 +257,7 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
     }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
     stop = exec_request(t, r);
-    turn_tally(t); /* whoever has the reply finds it counted */
+    turn_tally(t); /* counted before the client has the reply */
     if (t->insight != 0) {
         timing_count(t, r);
     }
@@ -390,7 +390,7 @@ static void run_binary(struct datagram *d, struct turn *t, struct span payload)
     }
 }
 
-/* The first byte of each datagram says which protocol it speaks. */
+/* The first byte of each datagram selects its protocol. */
 static void run_payload(struct datagram *d, struct turn *t, struct span payload)
 {
     uint32_t protocol = t->w->settings->protocol;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests that come by UDP. Every worker has a socket of its own for each address; the kernel
- * deals datagrams to them by the client's address. A datagram holds whole requests, or none; a
- * reply goes out in as many datagrams as it takes, within a bound.
+ * Requests received by UDP. Every worker has its own socket for each address. The kernel
+ * distributes datagrams to them by the client's address. A datagram holds complete requests, or
+ * is rejected. A reply is sent in as many datagrams as necessary, up to a limit.
  *
- * The address that a datagram claims to come from may be that of a victim. So the answer to a
- * datagram of another machine is at most udp_reply_max bytes long, however many requests it
- * has; replies are not answered, and requests that only an operator sends are refused.
+ * The source address of a datagram may be forged, and be that of a victim. So the answer to a
+ * datagram from another machine is at most udp_reply_max bytes long, however many requests it
+ * has. Replies are not answered, and administrative requests are rejected.
  */
 #ifndef MAYFLY_DAEMON_CONN_UDP_H
 #define MAYFLY_DAEMON_CONN_UDP_H
@@ -25,7 +25,7 @@ struct worker;
  */
 bool udp_adopt(struct worker *w, int fd, uint32_t number);
 
-/* worker_duties: give away those that are for others by now. Context: worker. */
+/* worker_duties: give away sockets that belong to other workers now. Context: worker. */
 void udp_give(struct worker *w);
 bool udp_has_any(const struct worker *w);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The network: sockets, and bytes in and out of them.
+ * The network: sockets, reading and writing.
  *
  *   conn_io.h      reads and writes of one connection, plain or TLS
- *   outq.h         replies on their way to a socket
- *   tls.h          certificates and rules; tls_session.h: one session
+ *   outq.h         queue of replies for a socket
+ *   tls.h          certificates and TLS options; tls_session.h: one session
  *   sockets.h      listening sockets
  *   origin.h       what a connection inherits from its listening socket
  *
  * The folder may include daemon/base, daemon/options, daemon/access and lib.
  *
- * Here: bytes in and out of a connection, by plain system calls or by TLS over the same socket.
- * Both behave as the calls do: non-blocking, a short count when the socket has or takes no
- * more. A plain connection pays one branch, which always goes the same way.
+ * This file: reads and writes of a connection, by plain system calls or by TLS over the same
+ * socket. Both behave like the system calls: non-blocking, with a short count when the socket
+ * has or takes no more. A plain connection pays one well-predicted branch.
  */
 #ifndef MAYFLY_DAEMON_NET_CONN_IO_H
 #define MAYFLY_DAEMON_NET_CONN_IO_H
@@ -129,14 +129,14 @@ static inline bool io_has_more(const struct io *io)
 }
 
 /*
- * Tell the peer that nothing more comes. False: the socket takes no bytes; call it again when
- * it does. Context: worker.
+ * Shut down the sending side. Returns false if the socket takes no bytes: call it again when it
+ * does. Context: worker.
  */
 bool io_send_end(struct io *io);
 
 /*
- * Discard what has come and will not be read, up to n bytes at once, at most `times` times.
- * False: that was all, the peer has closed or is gone. Context: worker.
+ * Discard received bytes, up to n at once, at most `times` times. Returns false when there are
+ * no more, or the peer has closed or disconnected. Context: worker.
  */
 bool io_discard(struct io *io, char *to, size_t n, unsigned times);
 

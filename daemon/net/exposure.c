@@ -36,7 +36,7 @@ static bool is_other_machine(const union socket_address *addr)
     }
 }
 
-/* Must whoever comes in this way say who it is? */
+/* Must clients of this socket authenticate? */
 static bool is_guarded(const struct settings *settings, const struct conn_origin *origin)
 {
     return settings->auth_file != NULL || settings->sasl ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The list of -l: addresses to listen on, each with memcached's prefixes.
+ * Parser of -l: the list of addresses to listen on, each with memcached's prefixes.
  */
 #ifndef MAYFLY_DAEMON_NET_LISTEN_ADDRESS_H
 #define MAYFLY_DAEMON_NET_LISTEN_ADDRESS_H
@@ -11,7 +11,7 @@
 #include "daemon/net/origin.h"
 #include "lib/base/span.h"
 
-/* One element of -l. An empty host stands for every address. */
+/* One element of -l. An empty host means every address. */
 struct listen_address {
     char host[256];
     bool is_plain;          /* notls: no TLS, even with -Z */

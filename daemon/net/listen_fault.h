@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages about sockets that cannot be opened, in the shape of options_apply.h. Where a port
- * is in use, the process that has it is named, if /proc shows it.
+ * Messages about sockets that cannot be opened, in the format of options_apply.h. If a port is
+ * in use, the message names the process that has it, if /proc shows it.
  */
 #ifndef MAYFLY_DAEMON_NET_LISTEN_FAULT_H
 #define MAYFLY_DAEMON_NET_LISTEN_FAULT_H
@@ -26,8 +26,8 @@ struct listen_fault {
 int listen_fault(const struct settings *settings, const struct listen_fault *f);
 
 /*
- * "by NAME, pid NUMBER" of the process whose socket has this port of the machine, or "" if that
- * cannot be seen. Fills text. Context: main.
+ * "by NAME, pid NUMBER" for the process whose socket uses this port, or "" if that is not
+ * visible. Fills text. Context: main.
  */
 #define PORT_OWNER_BYTES 64
 const char *port_owner(uint16_t port, int type, char text[PORT_OWNER_BYTES]);

@@ -20,7 +20,7 @@ enum conn_transport {
 
 /* Of which clients TLS wants a certificate. */
 enum tls_verify {
-    TLS_VERIFY_BY_MODE, /* as ssl_verify_mode says */
+    TLS_VERIFY_BY_MODE, /* by ssl_verify_mode */
     TLS_VERIFY_NONE,    /* btls: */
     TLS_VERIFY_REQUIRE, /* mtls: */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replies on their way to a socket. struct out is a run of bytes with at most one large value
- * in between, whose bytes are sent from where they are stored. struct outq owns what a socket
- * did not take: bytes are copied, whole segments of a value are pinned.
+ * Queues of replies for a socket. struct out is a run of bytes with at most one large value in
+ * it, which is sent from where it is stored. struct outq owns what a socket did not take: bytes
+ * are copied, whole segments of a value are pinned.
  */
 #ifndef MAYFLY_DAEMON_NET_OUTQ_H
 #define MAYFLY_DAEMON_NET_OUTQ_H
@@ -22,7 +22,7 @@ struct out {
     size_t len;             /* bytes composed */
     size_t sent;            /* of these, sent; never beyond mark while value_left */
     size_t mark;            /* the value goes before byte `mark` */
-    size_t value_left;      /* bytes of the value not yet sent, with `part`; 0: no value */
+    size_t value_left;      /* unsent bytes of the value, with `part`; 0: no value */
     struct span part;       /* [borrowed] the rest of the part that is being sent */
     struct value_walk walk; /* what follows part */
     bool part_is_pinnable;  /* part is in a whole segment */
@@ -56,12 +56,12 @@ static inline void out_init(struct out *o, char *base, size_t cap)
 }
 
 /*
- * Append the whole value of an item to the bytes composed so far; there must be no value yet.
- * Borrows the item until all is sent or kept. Context: read side.
+ * Append the whole value of an item to the composed bytes; there must be no value yet. Borrows
+ * the item until all is sent or kept. Context: read side.
  */
 void out_value(struct out *o, const struct shard *shard, const struct item *item);
 
-/* Bytes not yet sent. Context: worker. */
+/* Number of unsent bytes. Context: worker. */
 static inline size_t out_left(const struct out *o)
 {
     must_be_a_worker();
@@ -105,9 +105,9 @@ static inline size_t outq_held_bytes(const struct outq *q)
 bool outq_append(struct outq *q, const char *bytes, size_t n);
 
 /*
- * Keep what is left of o for after the section: copy bytes, pin whole segments. o is empty
- * then. Only an empty queue can keep a value. False: no memory; the rest of o is lost and the
- * connection cannot go on. Context: worker; read side while o refers to a value.
+ * Keep the rest of o for after the section: copy bytes, pin whole segments. o is empty then.
+ * Only an empty queue can keep a value. Returns false without memory: the rest of o is lost,
+ * and the connection must be closed. Context: worker; read side while o refers to a value.
  */
 bool outq_keep(struct outq *q, struct out *o);
 

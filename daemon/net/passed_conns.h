@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that a process passes on to the program that it becomes (passed_on.h), as bytes:
+ * The serialized connections that a process passes on to the program that it becomes
+ * (passed_on.h):
  *
- *   a head     magic, version, how many, how long, sums
+ *   a head     magic, version, count, lengths, checksums
  *   numbers    the descriptor of each connection, 4 bytes
  *   a body     the keys of logins, then a record for each connection, in the same order
  *
- * Head and numbers look the same in each version, so that a program which does not know the
- * version of the body can still close the descriptors. Numbers are in the order of bytes of the
- * machine, which stays the same.
+ * Head and numbers have the same format in each version, so that a program which does not know
+ * the version of the body can still close the descriptors. Numbers are in host byte order: both
+ * programs run on the same machine.
  */
 #ifndef MAYFLY_DAEMON_NET_PASSED_CONNS_H
 #define MAYFLY_DAEMON_NET_PASSED_CONNS_H
@@ -38,16 +39,17 @@ struct passed_conn {
     uint8_t protocol;       /* enum binding_protocol */
     uint8_t login_failures; /* of this connection */
     bool is_control;        /* it came over the control socket */
-    bool is_proxied;        /* the peer below is who a balancer said */
-    bool awaits_header;     /* a balancer has to say who it is; input is the begin of that */
+    bool is_proxied;        /* the peer below was named by a balancer */
+    bool awaits_header;     /* a balancer still has to send the header; input is the beginning
+                               of that */
     bool has_login;         /* `login` is of its user, by the key of passed_keys */
     uint16_t family;        /* if is_proxied: AF_INET, AF_INET6 */
     uint16_t port;
     uint8_t address[16];
-    uint64_t idle_ms; /* since it last said or took something */
+    uint64_t idle_ms; /* time since the client last sent or took something */
     uint64_t swallow; /* bytes of input to be dropped unread */
     struct siphash_digest login;
-    struct span user;   /* what it has logged in as; ptr NULL: as nobody */
+    struct span user;   /* its login; ptr NULL: not logged in */
     struct span input;  /* read, and not executed */
     struct span output; /* composed, and not sent */
 };
@@ -66,10 +68,10 @@ struct passed_conns {
     struct buf records;
 };
 
-/* None yet; takes no memory. Context: main. */
+/* Make an empty list; takes no memory. Context: main. */
 void passed_conns_init(struct passed_conns *p);
 
-/* Forget them, without closing a descriptor. Context: main. */
+/* Drop the list, without closing descriptors. Context: main. */
 void passed_conns_fini(struct passed_conns *p);
 
 /*
@@ -78,14 +80,19 @@ void passed_conns_fini(struct passed_conns *p);
  */
 bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c);
 
-/* What is kept of them by now. Context: any thread. */
+/* Number of bytes kept. Context: any thread. */
 size_t passed_conns_bytes(struct passed_conns *p);
 
-/* How many there are, and the descriptor of one. Context: any thread, nobody adds. */
+/*
+ * Number of connections, and the descriptor of one. Context: any thread, while none is added.
+ */
 uint32_t passed_conns_count(const struct passed_conns *p);
 int passed_conns_fd(const struct passed_conns *p, uint32_t i);
 
-/* Write all of it to out, which is empty. False: no memory. Context: main, nobody adds. */
+/*
+ * Write everything to out, which is empty. Returns false without memory. Context: main, while
+ * none is added.
+ */
 bool passed_conns_encode(const struct passed_conns *p, const struct passed_keys *keys,
                          struct buf *out);
 
@@ -103,7 +110,7 @@ struct passed_reader {
     uint32_t count;          /* of the descriptors */
     struct passed_keys keys; /* of PASSED_GOOD */
     struct span numbers;     /* [borrowed] */
-    struct span records;     /* [borrowed] those that were not read yet */
+    struct span records;     /* [borrowed] those not read yet */
     uint32_t next;
 };
 

@@ -19,7 +19,7 @@
 #include "lib/base/context.h"
 #include "lib/base/num.h"
 
-#define SOCKETS_VARIABLE "MAYFLY_PASSED_SOCKETS" /* numbers, each with a comma behind it */
+#define SOCKETS_VARIABLE "MAYFLY_PASSED_SOCKETS" /* numbers, each followed by a comma */
 #define MEMORY_VARIABLE  "MAYFLY_PASSED_MEMORY"
 #define CONNS_VARIABLE   "MAYFLY_PASSED_CONNS"    /* a file */
 #define SHOWN_VARIABLE   "MAYFLY_UPGRADE_SOCKETS" /* as those that are passed */

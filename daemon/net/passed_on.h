@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process passes on to the program that it becomes (daemon/service/upgrade.h): sockets
- * that listen, by their addresses, so that nobody who connects meanwhile is refused, the file
- * in memory that the items are in, and connections. Descriptors stay open, and variables of the
- * environment name them; those of connections are named by a file, since there are many.
- * Context of all: main.
+ * What a process passes on to the program that it becomes (daemon/service/upgrade.h): listening
+ * sockets, by their addresses, so that no client is refused meanwhile; the memory file with the
+ * items; and connections. Descriptors stay open. Environment variables list them, but those of
+ * connections are listed in a file, since there are many. Context of all: main.
  */
 #ifndef MAYFLY_DAEMON_NET_PASSED_ON_H
 #define MAYFLY_DAEMON_NET_PASSED_ON_H
@@ -57,9 +56,9 @@ bool passed_on_is_shown(const struct passed_on *p);
 int passed_on_excuse(const struct passed_on *p, int status);
 
 /*
- * An internet address is in use: does one of the sockets here that nobody has taken so far
- * have its port, in the same family? Those are closed, or are not there any more when this
- * program takes over. type: SOCK_STREAM or SOCK_DGRAM.
+ * An internet address is in use: has one of the passed sockets that are not taken yet its port,
+ * in the same family? Such a socket is closed, or will not exist any more when this program
+ * takes over. type: SOCK_STREAM or SOCK_DGRAM.
  */
 bool passed_on_makes_way(struct passed_on *p, const struct sockaddr *addr, int type);
 
@@ -73,8 +72,8 @@ int passed_on_take(struct passed_on *p, const struct sockaddr *addr, socklen_t l
 int passed_on_take_memory(struct passed_on *p);
 
 /*
- * What was written of connections (passed_conns.h); out is empty. False: nothing was passed.
- * Their descriptors are whoever's reads it.
+ * The serialized connections (passed_conns.h); out is empty at the call. Returns false if none
+ * were passed. The caller becomes the owner of their descriptors.
  */
 bool passed_on_take_conns(struct passed_on *p, struct buf *out);
 

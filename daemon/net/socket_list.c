@@ -148,7 +148,7 @@ int socket_option(int fd, int option)
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
 }
 
-/* The address, with nothing but zeros behind it; 0: it has none. */
+/* The address, padded with zeros; 0: it has none. */
 static socklen_t address_of(int fd, union socket_address *addr)
 {
     socklen_t len = sizeof(*addr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Open sockets that listen or take datagrams, and their names and addresses. All functions of
+ * Open sockets that listen or take datagrams, with their names and addresses. All functions of
  * the list run on the main thread.
  */
 #ifndef MAYFLY_DAEMON_NET_SOCKET_LIST_H
@@ -28,7 +28,7 @@ struct socket_open {
     ino_t ino;
 };
 
-/* The sockets opened so far. Zeroed storage is an empty list. */
+/* The opened sockets. Zeroed storage is an empty list. */
 struct socket_list {
     struct socket_open *items; /* owned */
     uint32_t count;
@@ -58,7 +58,7 @@ bool socket_list_has(const struct socket_list *l, const union socket_address *ad
 /* Release the list itself. Context: main. */
 void socket_list_fini(struct socket_list *l);
 
-/* The same, and close its sockets before. Nobody else may read it any more. Context: main. */
+/* The same, and close its sockets first. No other thread may use it any more. Context: main. */
 void socket_list_close(struct socket_list *l);
 
 /*
@@ -87,9 +87,9 @@ int socket_option(int fd, int option);
 bool socket_accepts_for(int listening, int fd);
 
 /*
- * Tell the peer of a connection that nothing more comes, and close it. What it has sent is
- * dropped, as far as it is there: unread it would turn the close into a reset, which destroys
- * what the peer has not got yet. Context: any thread.
+ * Shut down a connection and close it. Bytes that the peer has sent are dropped as far as they
+ * have arrived: unread they would turn the close into a reset, which destroys bytes that the
+ * peer has not got yet. Context: any thread.
  */
 void socket_end(int fd);
 

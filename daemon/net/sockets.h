@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making listening sockets: addresses, names, options, bind. Accepting is the listener's
- * (daemon/service).
+ * Creating listening sockets: addresses, names, options, bind. The listener (daemon/service)
+ * accepts on them.
  *
  * sockets.h has all of them, sockets_parts.h one kind each; listen_address.h reads -l,
  * socket_list.h keeps what is open.
@@ -53,8 +53,8 @@ int sockets_inherit(const struct settings *settings, enum inherit_for what,
                     struct socket_list *out, bool *found);
 
 /*
- * The descriptor with this number among those of SOCKETS_MEMORY_NAME that were passed, which is
- * the caller's from now on; -1: there are not so many. Context: main, before start.
+ * The passed descriptor with this number among those named SOCKETS_MEMORY_NAME; the caller
+ * becomes its owner. -1: there are fewer. Context: main, before start.
  */
 int sockets_inherited_memory(const struct passed_on *passed, uint32_t number);
 

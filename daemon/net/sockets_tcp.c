@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TCP sockets. Without -l they listen on the loopback interface, v4 and v6; a machine without
- * v6 is not an error then. With -l every address that a name stands for is bound, and any that
- * cannot be is an error: a server that serves less than was asked for is not started.
+ * v6 is not an error then. With -l every address of a name is bound, and a failure to bind any
+ * of them is an error, so that the server never serves less than was asked for.
  */
 #include "daemon/net/sockets_parts.h"
 
@@ -24,11 +24,11 @@
 #include "daemon/options/settings.h"
 
 /*
- * A socket takes so many bytes more than its peer's window and the network do. Without this
- * bound it takes 2.6 MB over loopback from the start, however little the peer reads: a
- * thousand peers that do not read would fill the memory that the system has for all TCP, and
- * whoever uses TCP on the machine would lose packets. What is under way does not count, so no
- * transfer gets slower.
+ * A socket buffers this many bytes in addition to its peer's window and those on the network.
+ * Without this bound the kernel takes 2.6 MB over loopback from the start, however little the
+ * peer reads. A thousand peers that do not read would fill the memory that the system has for
+ * all TCP, and other programs that use TCP would lose packets. Bytes in flight do not count, so
+ * no transfer gets slower.
  */
 #define UNSENT_BYTES (128 * 1024)
 

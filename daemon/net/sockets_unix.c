@@ -111,8 +111,8 @@ static void give_to_user(const struct settings *settings, const char *path, int 
 
 /*
  * Remember which file it is, so that no other file is removed at the end, and give that file to
- * the user of -u. Whoever owns the folder may have put something else in its place since the
- * bind: nothing but a socket that has no other name is taken for ours.
+ * the user of -u. The owner of the folder may have replaced the file since the bind: only a
+ * socket that has no other name is accepted as ours.
  */
 static int adopt_file(const struct settings *settings, struct socket_open *s, const char *path)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Certificates and rules of TLS, as one immutable OpenSSL context. Each load makes a new one
- * and exchanges it under a lock; a session has a reference to the one it began with.
+ * Certificates and options of TLS, as one immutable OpenSSL context. Each load makes a new
+ * context and replaces the old one under a lock. A session has a reference to the context it
+ * began with.
  *
- * A new context has new keys for session tickets, unless it takes them from the one before. It
- * does when the server's key is the same and so is the file of trusted clients: then whoever
- * may resume a session could as well begin one.
+ * A new context has new keys for session tickets, or takes over the old ones if neither the
+ * server's key nor the file of trusted clients has changed: then a client that may resume a
+ * session could also begin one.
  *
  * A load is skipped when the files are those in use, which costs a stat(2) for each. A file
  * that changed so lately that its next change might not show in its times is always read.
@@ -62,7 +63,7 @@ struct tls {
     char *key;                       /* owned */
     char *ca;                        /* owned; NULL: none */
 
-    struct files_id files; /* of what is in use; whoever loads */
+    struct files_id files; /* those in use; accessed by the thread that loads */
 
     pthread_mutex_t lock; /* a leaf */
     SSL_CTX *context;     /* [lock] a reference of ours */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's side of TLS: certificates, keys and rules (-Z and the ssl_* options), loaded at
- * the start and again on request. tls_session.h has the sessions of connections.
+ * TLS of the server: certificates, keys and options (-Z and the ssl_* options), loaded at the
+ * start and again on request. tls_session.h has the sessions of connections.
  *
  * A build without OpenSSL has tls_none.c instead of tls.c and tls_session.c.
  */

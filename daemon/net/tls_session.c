@@ -543,7 +543,7 @@ bool tls_write_wants_read(const struct tls_session *s)
 
 /* ---- names of the peer ------------------------------------------------------------------- */
 
-/* Names that are told of, and how many may still come. */
+/* The callback for names, and how many more names it may get. */
 struct names {
     tls_name_fn fn;
     void *arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TLS of one connection, over its non-blocking socket. Reading and writing behave like readv()
- * and sendmsg(): they take and give plain bytes, a short count means that the socket has or
- * takes no more, -1 sets errno.
+ * and sendmsg() with plain bytes: a short count means that the socket has or takes no more, -1
+ * sets errno.
  */
 #ifndef MAYFLY_DAEMON_NET_TLS_SESSION_H
 #define MAYFLY_DAEMON_NET_TLS_SESSION_H
@@ -46,14 +46,13 @@ void tls_worker_rest(struct tls_worker *w);
 
 /*
  * The server's end of a session over an accepted socket, which it borrows. Takes the reference
- * to the context (of OpenSSL, from tls_take_context()), also on failure. verify: of whom it
- * wants a certificate. NULL: no memory.
- * Context: worker.
+ * to the context (of OpenSSL, from tls_take_context()), also on failure. verify: which clients
+ * must present a certificate. NULL: no memory. Context: worker.
  */
 struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct tls_worker *w,
                                        int fd, enum tls_verify verify);
 
-/* Another worker has the session from now on, which is its w. Context: worker, that one. */
+/* Another worker takes the session over; w is that worker's. Context: worker, that one. */
 void tls_session_join(struct tls_session *s, const struct tls_worker *w);
 
 /*
@@ -68,8 +67,8 @@ void tls_session_destroy(struct tls_session *s);
 /* What the connection has to wait for. */
 enum tls_step {
     TLS_OPEN,        /* the handshake is over */
-    TLS_WANTS_READ,  /* it goes on when the socket is readable */
-    TLS_WANTS_WRITE, /* it goes on when the socket takes bytes */
+    TLS_WANTS_READ,  /* continues when the socket is readable */
+    TLS_WANTS_WRITE, /* continues when the socket takes bytes */
     TLS_FAILED,      /* it never will; the peer was sent the reason */
 };
 
