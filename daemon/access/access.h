@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may use the server: the files of users, the SASL library (-Y and -S) and its threads.
+ * Access control: the files of users, the SASL library (-Y and -S) and its threads.
  *
- *   access.h     all of it, started and stopped as one
- *   auth.h       users and passwords from a file; auth_hashed.h: those whose passwords are
+ *   access.h     starts and stops all of it
+ *   auth.h       users and passwords from a file; auth_hashed.h: users whose passwords are
  *                hashes; auth_hash.h: one hash
  *   auth_peers.h failed logins by peer
  *   addresses.h  connections by peer
  *   networks.h   lists of networks
  *   auth_sasl.h  exchanges of the SASL library
  *   rights.h     what a client may do
- *   rules.h      what clients may do who are in; rules_file.h: where that is read
- *   complaint.h  what is wrong with a file
+ *   rules.h      rights of authenticated clients; rules_file.h: their file
+ *   complaint.h  messages about errors in a file
  *
  * The folder may include daemon/base, daemon/options and lib/base.
  */

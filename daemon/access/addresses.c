@@ -67,7 +67,7 @@ static bool resize(struct addresses *a, uint32_t cap)
     return true;
 }
 
-/* Close the gap: whoever was put further because this place was taken moves up. */
+/* Close the gap: move entries up that were placed later because this place was taken. */
 static void remove_entry(struct addresses *a, uint32_t gap)
 {
     uint32_t i = gap;
@@ -81,7 +81,7 @@ static void remove_entry(struct addresses *a, uint32_t gap)
         }
         const uint32_t home = home_of(a, a->entries[i].id);
 
-        /* It may stand in the gap if its home is not between the gap and itself. */
+        /* It may move into the gap if its home is not between the gap and itself. */
         if (((i - home) & (a->cap - 1)) >= ((i - gap) & (a->cap - 1))) {
             a->entries[gap] = a->entries[i];
             a->entries[i].conns = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How many connections each address has, so that one client does not take all places
- * (-o conns_per_address). An address is as in auth_peers_id(): of IPv6 the first half. The
- * table has an entry for each address that is connected, and none for any other: 16 bytes each,
- * in a table that is between an eighth and half full.
+ * Counts the connections of each address, so that one client cannot use all places (-o
+ * conns_per_address). An address is that of auth_peers_id(): of an IPv6 address only the first
+ * half counts. The table has an entry of 16 bytes for each connected address. It is between an
+ * eighth and half full.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_ADDRESSES_H
 #define MAYFLY_DAEMON_ACCESS_ADDRESSES_H
@@ -20,7 +20,7 @@ struct address_entry {
 struct addresses {
     pthread_mutex_t lock; /* a leaf; taken when connections begin and end */
     /* [lock] */
-    struct address_entry *entries; /* owned; NULL: none yet */
+    struct address_entry *entries; /* owned; NULL: empty */
     uint32_t cap;                  /* a power of two */
     uint32_t used;
     /* [const] */
@@ -34,8 +34,8 @@ void addresses_init(struct addresses *a);
 void addresses_fini(struct addresses *a);
 
 /*
- * A connection of this address begins. ADDRESS_FULL: it has as many as limit says already (0:
- * no limit), and nothing changed, as with ADDRESS_NO_MEMORY. Context: any thread.
+ * A connection of this address begins. ADDRESS_FULL: it already has `limit` connections (0: no
+ * limit), and nothing has changed, as with ADDRESS_NO_MEMORY. Context: any thread.
  */
 enum address_answer addresses_enter(struct addresses *a, uint64_t id, uint32_t limit);
 

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A table of users and passwords, read from a file, and read again when the operator asks
- * for it.
+ * A table of users and passwords, read from a file, and reread when the operator asks for it.
  *
- * The table holds no names and no passwords, only a keyed digest of each pair; the key is
- * random and never leaves the process, also when that becomes another program
- * (net/passed_on.h). So a memory dump reveals no password. A comparison goes
- * through all digests, so its time says nothing about them: not how long they are, not how much
- * of one was right, not whether there is such a user.
+ * The table holds no names and no passwords, only a keyed digest of each pair. The key is
+ * random and never leaves the process, not even when the process becomes another program
+ * (net/passed_on.h). So a memory dump reveals no password. A comparison reads all digests, so
+ * its time reveals nothing: not the length of a password, not how much of it was right, not
+ * whether the user exists.
  *
- * A password may also be given as a hash of crypt(3) (auth_hash.h). Then a login is a matter of
- * two steps: auth_check() knows what was good before, and auth_check_hashed() makes the hash,
- * which is not for workers. Where a file has hashes every failure costs one, whoever the user
- * is said to be.
+ * A password may also be given as a hash of crypt(3) (auth_hash.h). Then a login takes two
+ * steps: auth_check() knows the pairs that were accepted earlier, and auth_check_hashed()
+ * computes the hash, which takes too long for a worker. If a file has hashes, every failed
+ * login costs one hash, also for unknown users.
  *
- * Workers read the table inside their read-side sections. Main replaces it and releases the old
- * one a grace period later, so no worker ever waits for it.
+ * Workers read the table inside their read-side sections. Main replaces the table and releases
+ * the old one a grace period later, so no worker waits for a reload.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_AUTH_H
 #define MAYFLY_DAEMON_ACCESS_AUTH_H
@@ -125,9 +124,9 @@ static inline bool auth_is_on(const struct auth *a)
 }
 
 /*
- * May this user with this password use the server? If so, *login stands for the two; it tells
- * nothing about them. False: the password is wrong, or auth_has_hashes() and it has to be asked
- * auth_check_hashed(). Context: read side.
+ * May this user with this password use the server? If so, *login is an identifier of the pair
+ * that reveals nothing about it. False: the password is wrong, or auth_has_hashes(), and
+ * auth_check_hashed() decides. Context: read side.
  */
 bool auth_check(const struct auth *a, struct span user, struct span password,
                 struct siphash_digest *login);

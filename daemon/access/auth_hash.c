@@ -37,7 +37,7 @@ static bool is_of_hashes(char c)
            c == '.' || c == '/';
 }
 
-/* Are there exactly so many bytes after the last $, and all of them such as hashes have? */
+/* Are there exactly end_len bytes after the last $, all of the alphabet of hashes? */
 static bool ends_as_hash(struct span field, size_t end_len)
 {
     const char *last = memrchr(field.ptr, '$', field.len);

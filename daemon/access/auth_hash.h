@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Hashed passwords, as crypt(3) of libcrypt makes them: yescrypt, bcrypt, sha512crypt and its
- * other methods. Only this module names the library.
+ * Hashed passwords in the formats of crypt(3) of libcrypt: yescrypt, bcrypt, sha512crypt and
+ * its other methods. Only this module uses the library.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_AUTH_HASH_H
 #define MAYFLY_DAEMON_ACCESS_AUTH_HASH_H
@@ -21,8 +21,8 @@ enum auth_field {
 };
 
 /*
- * Only a field that begins with $ can be a hash, and only if all of it is there: its length and
- * its bytes are looked at, as $6$ may also begin somebody's password. Context: any thread.
+ * Only a field that begins with $ can be a hash, and only if its length and all its bytes are
+ * those of a hash, since a plain password may begin with $6$ too. Context: any thread.
  */
 enum auth_field auth_field_of(struct span field);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hashed passwords of one file of users, and the pairs of user and password that were
- * checked against them lately. A hash takes tens of milliseconds; of a pair that was good a
- * keyed digest is kept, so its next login costs nothing. There are AUTH_HASHED_PAIRS of these
- * at most, a new one takes the place of the oldest of its row, and all are gone when the file
- * is read again.
+ * The hashed passwords of one file of users, and a cache of pairs of user and password that
+ * matched recently. A hash takes tens of milliseconds. The cache keeps a keyed digest of an
+ * accepted pair, so its next login costs nothing. It has at most AUTH_HASHED_PAIRS pairs. A new
+ * pair replaces the oldest of its row. The cache is dropped when the file is reread.
  *
- * Users are known by keyed digests too (auth.h). The hashes themselves are kept as they are.
+ * Users are known by keyed digests too (auth.h). The hashes themselves are stored unchanged.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_AUTH_HASHED_H
 #define MAYFLY_DAEMON_ACCESS_AUTH_HASHED_H
@@ -18,17 +17,17 @@
 #include "lib/base/siphash.h"
 #include "lib/base/span.h"
 
-/* Most hashes that are tried for one user: so many passwords may be valid at a time. */
+/* Maximum hashes tried for one user, and so its maximum number of valid passwords. */
 #define AUTH_HASHES_MAX 4u
 
-/* Most good pairs that are remembered. */
+/* Maximum number of remembered pairs. */
 #define AUTH_HASHED_PAIRS 1024u
 
 struct auth_hashed;
 
 /*
- * With room for so many lines, whose hashes have so many bytes together. NULL: no memory.
- * Context: any thread.
+ * Make a table with room for `lines` lines, whose hashes have `bytes` bytes together. NULL: no
+ * memory. Context: any thread.
  */
 struct auth_hashed *auth_hashed_create(size_t lines, size_t bytes);
 
@@ -36,15 +35,15 @@ struct auth_hashed *auth_hashed_create(size_t lines, size_t bytes);
 void auth_hashed_destroy(struct auth_hashed *h);
 
 /*
- * Add a line. user stands for its user, login for the user and this hash. Context: any thread,
- * before auth_hashed_seal().
+ * Add a line. user is the digest of its user, login that of the user and this hash. Context:
+ * any thread, before auth_hashed_seal().
  */
 void auth_hashed_add(struct auth_hashed *h, const struct siphash_digest *user,
                      const struct siphash_digest *login, struct span hash);
 
 /*
- * All lines are there. Returns how many are never looked at, because their user has
- * AUTH_HASHES_MAX before them. Context: any thread.
+ * All lines were added. Returns the number of ignored lines, whose user has AUTH_HASHES_MAX
+ * earlier ones. Context: any thread.
  */
 size_t auth_hashed_seal(struct auth_hashed *h);
 
@@ -74,8 +73,8 @@ struct auth_candidates {
 };
 
 /*
- * Those of a user. If there is none, those of a user that the name always leads to: so the
- * answer takes as long, and not its time but only the operator's file says who exists.
+ * The hashes of a user. For an unknown user they are those of another user, always the same one
+ * for that name. So the answer takes as long, and its time does not reveal which users exist.
  * Context: any thread that keeps the table from being released.
  */
 void auth_hashed_candidates(const struct auth_hashed *h, const struct siphash_digest *user,

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failed logins by peer: the log warns of guesses that come over many connections, failures
- * that come quickly are answered late (-o auth_delay), and the logins of an address with too
- * many failures are refused (-o auth_failures_per_address).
+ * Counts failed logins by peer. The log warns of guesses over many connections. Failures in
+ * quick succession are answered late (-o auth_delay). Logins of an address with too many
+ * failures are rejected (-o auth_failures_per_address).
  *
- * The table is bounded. A peer that is not in it takes a place of its row that is free or
- * forgotten; if there is none, that of the peer with the fewest failures, and of those that of
- * the one that has failed least lately. So failures that are few never push out those that are
- * many, and whoever wants to be forgotten early needs other peers in the same row with as many
- * failures as it has. The hash has a seed of its own, so nobody can choose them: that takes
- * some thousand networks. One that has those has as many times the limit of guesses in any
- * case.
+ * The table is bounded. A new peer takes a free or expired place of its row. If there is none,
+ * it replaces the peer with the fewest failures, and among those the one whose last failure is
+ * oldest. So peers with few failures never displace those with many. To be forgotten early, an
+ * attacker needs other peers in the same row with as many failures. The hash has its own seed,
+ * so these cannot be chosen: it takes some thousand networks. An attacker with that many
+ * networks has the same multiple of allowed guesses anyway.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
 #define MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
@@ -25,10 +24,10 @@
 #define AUTH_PEERS_ROWS 4096u
 #define AUTH_PEERS_WAYS 4u
 
-/* The first warning about a peer comes with so many failures, the next at twice as many. */
+/* The first warning about a peer comes at this many failures, the next at twice as many. */
 #define AUTH_PEERS_FIRST 5u
 
-/* After so long without a failure a peer's count starts over, milliseconds. */
+/* After this time without a failure a peer's count restarts, milliseconds. */
 #define AUTH_PEERS_FORGET_MS (10 * 60 * 1000)
 
 /* A failure is quick if it comes after this many within this time, milliseconds. */
@@ -44,7 +43,7 @@ struct auth_peer {
     bool is_quick; /* of its last failure, see struct auth_failure */
 };
 
-/* What auth_peers_note() tells of a failure. */
+/* The result of auth_peers_note() for a failure. */
 struct auth_failure {
     uint64_t warn;       /* failures of this peer if it is time for a warning, else 0 */
     bool is_crowded;     /* another peer was forgotten early for it */
@@ -69,9 +68,9 @@ bool auth_peers_init(struct auth_peers *a);
 void auth_peers_fini(struct auth_peers *a);
 
 /*
- * What stands for a peer: its address (family AF_INET or AF_INET6); of IPv6 the first half, as
- * a single machine may have all of the other. All clients of unix sockets are one peer. No two
- * peers have the same. Context: any thread.
+ * The id of a peer, made from its address (family AF_INET or AF_INET6). Of an IPv6 address only
+ * the first half counts, since a single machine may own the whole other half. All clients of
+ * unix sockets are one peer. Different peers have different ids. Context: any thread.
  */
 uint64_t auth_peers_id(uint16_t family, const uint8_t address[16]);
 

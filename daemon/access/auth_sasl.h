@@ -2,8 +2,8 @@
 /*
  * SASL by Cyrus libsasl2: its configuration, which is memcached's, and the exchange with one
  * client that authenticates. The library knows the mechanisms and the users, unless a plain
- * file of users is given (MEMCACHED_SASL_PWDB), which then decides alone. Only this module
- * names the library.
+ * file of users is given (MEMCACHED_SASL_PWDB), which then decides alone. Only this module uses
+ * the library.
  *
  * A build without the library has auth_sasl_none.c instead of auth_sasl.c.
  */
@@ -60,7 +60,7 @@ enum exchange_result {
 enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
                                     struct span data, struct span *challenge);
 
-/* Go on with the client's answer. Context: pool, outside a read-side section. */
+/* Continue with the client's answer. Context: pool, outside a read-side section. */
 enum exchange_result exchange_step(struct exchange *x, struct span data,
                                    struct span *challenge);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is wrong with a file of users or rules: at the start a message about the option that
- * names it; when it was read again an error of the log, and the first of it kept for the
- * operator who asked for the reading.
+ * Reports errors in a file of users or rules. At the start an error is a message about the
+ * option that names the file. On a reload it is logged, and the first one is kept for the
+ * operator who asked for the reload.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_COMPLAINT_H
 #define MAYFLY_DAEMON_ACCESS_COMPLAINT_H

@@ -15,7 +15,7 @@ struct networks {
     uint32_t count;
     struct network {
         uint16_t family; /* AF_INET, AF_INET6 */
-        uint8_t bits;    /* so many of the address count */
+        uint8_t bits;    /* length of the prefix */
         uint8_t address[16];
     } items[NETWORKS_MAX];
 };

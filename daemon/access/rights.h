@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client may do, as bits. A listening socket grants them to what it accepts
- * (daemon/net/origin.h), and a connection begins with these (struct client).
+ * The rights of a client, as bits. A listening socket grants them to connections that it
+ * accepts (daemon/net/origin.h), and a connection starts with these (struct client).
  */
 #ifndef MAYFLY_DAEMON_ACCESS_RIGHTS_H
 #define MAYFLY_DAEMON_ACCESS_RIGHTS_H
@@ -15,10 +15,10 @@ enum {
     RIGHT_REPLICATE = 1u << 4, /* those by which a replica follows: it is sent all items */
 };
 
-/* What every client may do as long as nobody says otherwise, as with memcached. */
+/* The rights of every client unless a rule says otherwise, as with memcached. */
 #define RIGHTS_ORDINARY ((uint8_t)(RIGHT_READ | RIGHT_WRITE | RIGHT_ADMIN | RIGHT_REPLICATE))
 
-/* What an operator may do, over the control socket or where it was granted. */
+/* The rights of an operator, over the control socket or where they were granted. */
 #define RIGHTS_OPERATOR ((uint8_t)(RIGHTS_ORDINARY | RIGHT_CONFIG))
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may what: the rules of a file (--access), and what they grant to one client. Nothing here
+ * Access rules: the rules of a file (--access), and what they grant to a client. Nothing here
  * reads files or logs; access.h does that, and gives the table to the workers.
  *
  *     # a comment
@@ -9,10 +9,10 @@
  *     listener public read
  *     default read,write
  *
- * A line is a kind, a name, rights, and what limits them. The rights are read, write, admin,
- * which has replicate in it, and replicate, in a list, all, or none. Words are separated by
- * blanks; a part of a word within "" may have any byte: \" \\ and \xHH stand for one. Each kind
- * and name may be there once.
+ * A line has a kind, a name, rights, and their limits. The rights are a list of read, write,
+ * admin (which includes replicate) and replicate, or all, or none. Words are separated by
+ * blanks. A part of a word may be quoted by "", and then have any byte, also as \", \\ and
+ * \xHH. Each kind and name may occur once.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_RULES_H
 #define MAYFLY_DAEMON_ACCESS_RULES_H
@@ -36,8 +36,8 @@ struct rules;
 typedef void (*rules_complain_fn)(void *arg, unsigned line, const char *why);
 
 /*
- * Make a table of a text. NULL: something is wrong, and fn was told of all of it; line 0 stands
- * for the text as a whole. Context: any thread.
+ * Make a table from a text. NULL: the text has errors, and fn was called for each of them; line
+ * 0 means the text as a whole. Context: any thread.
  */
 struct rules *rules_create(struct span text, rules_complain_fn fn, void *arg);
 
@@ -50,7 +50,7 @@ uint32_t rules_generation(const struct rules *rules);
 /* The number of rules. Context: any thread. */
 size_t rules_count(const struct rules *rules);
 
-/* Tell fn of each listener that is named. Context: any thread. */
+/* Call fn for each listener that is named. Context: any thread. */
 void rules_each_listener(const struct rules *rules,
                          void (*fn)(void *arg, struct span name, unsigned line), void *arg);
 
@@ -60,25 +60,25 @@ void rules_each_listener(const struct rules *rules,
 /* What a client may do. */
 struct grant {
     uint8_t rights;   /* RIGHT_READ and others */
-    bool is_explicit; /* a rule says so, and not only the default of the server */
-    uint32_t rule;    /* whose prefixes limit its keys; RULES_NONE: none do */
+    bool is_explicit; /* a rule grants it, not only the default of the server */
+    uint32_t rule;    /* the rule whose prefixes limit its keys; RULES_NONE: none */
 };
 
 /*
- * The first rule in the file, of those for certificates, whose name is this one: returns it, or
- * best if that comes first. Begin with RULES_NONE. Context: any thread.
+ * The first rule for certificates in the file with this name, or best if that comes first.
+ * Start with RULES_NONE. Context: any thread.
  */
 uint32_t rules_find_certificate(const struct rules *rules, struct span name, uint32_t best);
 
 /*
- * What a client may: by its user (empty: it has not said), by the rule of its certificate
- * (RULES_NONE: there is none) and by the name of its listener. The rule of a user counts before
- * that of a certificate; who has neither gets what its listener grants, and without a rule for
- * that the default. Nobody gets more than a rule for the listener grants. Without any of them
- * it is `otherwise`.
+ * The rights of a client. They depend on its user (empty: not logged in), the rule of its
+ * certificate (RULES_NONE: there is none) and the name of its listener. The rule of a user
+ * takes precedence over that of a certificate. A client with neither gets what the rule of its
+ * listener grants, else the default. A rule for the listener is also the upper bound of all
+ * rights. Without any rule the result is `otherwise`.
  *
- * RIGHT_CONFIG, which stands for more than memcached's commands, is granted by admin only where
- * both the listener and the user or certificate have it. Context: any thread.
+ * RIGHT_CONFIG allows more than memcached's commands do. It is granted by admin only if both
+ * the listener and the user or certificate have admin. Context: any thread.
  */
 struct grant rules_grant(const struct rules *rules, struct span user, uint32_t certificate,
                          struct span listener, uint8_t otherwise);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bounded queue of bytes from one thread to another. Neither side ever waits: bytes that find
- * no room are refused as a whole.
+ * A bounded queue of bytes from one thread to another. Neither side waits: if bytes do not fit,
+ * all of them are rejected.
  */
 #ifndef MAYFLY_DAEMON_BASE_BYTERING_H
 #define MAYFLY_DAEMON_BASE_BYTERING_H
@@ -24,8 +24,8 @@ struct byte_ring {
 };
 
 /*
- * A ring of so many bytes; of 0 it refuses everything. False when there is no memory. Context:
- * any thread, before it is shared.
+ * Make a ring of `size` bytes; with 0 it rejects everything. Returns false without memory.
+ * Context: any thread, before it is shared.
  */
 bool byte_ring_init(struct byte_ring *r, size_t size);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small files in folders that may belong to somebody else. The server starts as root, and the
- * folder of its pid file is often that of the user it becomes: what stands there must not lead
- * root to another file (a link) or hold up the start (a fifo).
+ * Small files in folders that may belong to another user. The server starts as root, and the
+ * folder of its pid file often belongs to the user it changes to. What that user puts there
+ * must not redirect root to another file (a link) or block the start (a fifo).
  */
 #ifndef MAYFLY_DAEMON_BASE_FILE_H
 #define MAYFLY_DAEMON_BASE_FILE_H
@@ -20,10 +20,10 @@ struct file_id {
 };
 
 /*
- * Make a file with this content at the path, in the place of whatever stands there: a link is
- * replaced, not followed. The mode is less the umask. It is written under a random name beside
- * the path, so a reader finds the whole content or none. False: errno says why, and nothing
- * is left. *id: the file. Context: main, before start.
+ * Create a file with this content at the path, replacing any existing file: a link is replaced,
+ * not followed. The umask applies to the mode. The file is written under a random name in the
+ * same folder and renamed, so a reader finds the whole content or none. False: errno says why,
+ * and nothing is left. *id: the file. Context: main, before start.
  */
 bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id);
 
@@ -50,8 +50,8 @@ struct file_text {
 const char *file_read_all(const char *path, size_t max, struct file_text *out);
 
 /*
- * Remove this file, or empty it where its folder does not allow that; nothing happens if
- * another file has its name by now. False: errno says why. Context: any thread.
+ * Remove this file, or empty it if its folder does not allow that. Nothing happens if another
+ * file has its name now. Returns false and sets errno on failure. Context: any thread.
  */
 bool file_remove(const char *path, const struct file_id *id);
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file gets another content: all of it, or it stays as it was. The new content is written to
- * a file beside it, with the same mode and owner, and brought to the disk; then that takes the
- * name, and the folder is brought to the disk as well. So several files can be prepared before
- * the first is changed.
+ * Atomic replacement of a file's content. The new content is written to a file in the same
+ * folder, with the same mode and owner, and synced to disk. Then it is renamed to the old name,
+ * and the folder is synced too. So several files can be prepared before the first is replaced.
  *
- * Nothing is forced: a file that its owner has made read-only stays as it is, and so does one
- * whose owner cannot be kept, or that is not as it was when it was read.
+ * A file that its owner has made read-only is not replaced. Neither is a file whose owner
+ * cannot be preserved, or that has changed since it was read.
  */
 #ifndef MAYFLY_DAEMON_BASE_FILE_EDIT_H
 #define MAYFLY_DAEMON_BASE_FILE_EDIT_H
@@ -26,14 +25,14 @@ struct file_edit {
 };
 
 /*
- * Write the new content beside the file. False: why has the path and the reason, and nothing is
- * left. Context: any thread; it waits for the disk.
+ * Write the new content beside the file. Returns false on failure: why has the path and the
+ * reason, and nothing is left. Context: any thread; it waits for the disk.
  */
 bool file_edit_prepare(struct file_edit *e, char *why, size_t why_bytes);
 
 /*
- * Let it take the file's place. False: as above; the file is as it was, unless why says that
- * only the folder could not be brought to the disk. Context: as above, after
+ * Rename the new file over the old one. Returns false as above; the file is unchanged, unless
+ * why says that only the sync of the folder failed. Context: as above, after
  * file_edit_prepare().
  */
 bool file_edit_commit(struct file_edit *e, char *why, size_t why_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lists whose members have their link inside: joining and leaving take no memory and no search.
- * A member that is all zero is in no list. One thread at a time.
+ * Intrusive lists: joining and leaving take no memory and no search. A member that is all zero
+ * is in no list. One thread at a time.
  */
 #ifndef MAYFLY_DAEMON_BASE_LIST_H
 #define MAYFLY_DAEMON_BASE_LIST_H
@@ -85,7 +85,7 @@ static inline struct list_link *list_take_first(struct list *l)
     return link;
 }
 
-/* Move all members of `from`, in their order, behind those of l. */
+/* Append all members of `from` to l, in order. */
 static inline void list_take_all(struct list *l, struct list *from)
 {
     struct list_link *link;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The base of the daemon: what every folder above may use. It knows no settings.
+ * The base of the daemon, which every other folder of it may use. It knows no settings.
  *
- *   log.h       the log: what others call; log_line: a line of text; log_json: one of JSON;
- *               log_journal: messages with fields; log_form: which of these; log_file: where
- *               they go instead of standard error; log_writer: the thread that writes;
- *               log_ring: what waits for it
+ *   log.h       the log's interface; log_line: a line of text; log_json: a line of JSON;
+ *               log_journal: messages with fields; log_form: selects one of these; log_file: a
+ *               file to write to instead of standard error; log_writer: the thread that
+ *               writes; log_ring: its queue
  *   machine.h   memory and CPUs that the machine and control groups leave
  *   mailbox.h   messages to a thread with a loop
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
- *   path.h      absolute paths; file.h: small files in folders of somebody else
- *   file_edit.h a file that gets another content, or stays as it is
- *   rawio.h     system calls of a request; prefetch.h: what they are about to copy
+ *   path.h      absolute paths; file.h: small files in folders of another user
+ *   file_edit.h atomic replacement of a file's content
+ *   rawio.h     system calls of a request; prefetch.h: prefetching what they will copy
  *   version.h   what this build is
  *
  * The folder may include lib/base.
  *
- * Here: the log. One line per event, to standard error; or to the journal, with fields, when
- * standard error is the journal. The form is
+ * This file: the log. One line per event, to standard error; or to the journal, with fields,
+ * when standard error is the journal. The form is
  *
  *     log_warn("listener, cannot bind %s (%s)", where, why);
  *
@@ -29,13 +29,13 @@
  * a line that is too long is cut. All lines go to descriptor 2; privs_open_std_fds() makes sure
  * that it is never a client's.
  *
- * Whoever logs never waits for standard error: between log_start() and log_stop() lines go into
- * a ring of fixed size, and a thread of the log writes them. Lines that find no room are
- * dropped and counted, and the log says how many there were.
+ * Logging never waits for standard error: between log_start() and log_stop() lines go into a
+ * ring of fixed size, and a thread of the log writes them. When the ring is full, lines are
+ * dropped and counted, and the log reports their number.
  *
- * In that time a call site writes at most LOG_LIMIT_BURST lines in LOG_LIMIT_S seconds,
- * whatever the level; the next line after that says how many were left out. So no client can
- * fill a disk. Only log_notice() is not limited: it is for what the operator does.
+ * Meanwhile a call site writes at most LOG_LIMIT_BURST lines in LOG_LIMIT_S seconds, whatever
+ * the level; the next line after that says how many were left out. So no client can fill a
+ * disk. Only log_notice() is not limited: it is for what the operator does.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_H
 #define MAYFLY_DAEMON_BASE_LOG_H
@@ -72,7 +72,7 @@ struct log_limit {
     _Atomic uint32_t left_out; /* lines not written since the last one that was */
 };
 
-/* Whom a message is about, for the fields of the journal; NULL: nobody. */
+/* The client that a message is about, for the fields of the journal; NULL: none. */
 struct log_about {
     const char *peer; /* [borrowed] address of a client */
     const char *user; /* [borrowed] */
@@ -101,9 +101,10 @@ void log_set_format(const _Atomic uint32_t *format);
 bool log_is_json(void);
 
 /*
- * Write the log to this file from now on; again, because it may be another file by now. False:
- * it cannot be opened, *why says why, and all is as before. Standard error gets what the file
- * does not take. Context: main; the first time before log_start().
+ * Write the log to this file from now on. It is reopened if it is open, because it may have
+ * been renamed. Returns false if it cannot be opened: *why has the reason, and nothing has
+ * changed. Lines that the file does not take go to standard error. Context: main; the first
+ * time before log_start().
  */
 bool log_open_file(const char *path, const char **why);
 
@@ -115,15 +116,15 @@ bool log_open_file(const char *path, const char **why);
 bool log_start(void);
 
 /*
- * Wait until what was logged so far is written, for at most a second. Context: main.
+ * Wait until the lines logged before the call are written, for at most a second. Context: main.
  */
 void log_flush(void);
 
 /*
- * End the thread once it has written what waits. If it has not within a second, the thread is
- * left behind, and what is logged from then on is dropped: a standard error that nobody reads
- * must not keep the process from ending. Nothing happens if the thread does not run. Context:
- * main, no client is served any more.
+ * End the thread once it has written all waiting lines. If that takes longer than a second, the
+ * thread is abandoned, and later lines are dropped: a standard error that nobody reads must not
+ * keep the process from ending. Nothing happens if the thread does not run. Context: main, no
+ * client is served any more.
  */
 void log_stop(void);
 
@@ -143,7 +144,7 @@ void log_write(enum log_level level, const char *fmt, ...) MF_PRINTF(2, 3);
 void log_write_limited(struct log_limit *limit, enum log_level level, const char *fmt, ...)
     MF_PRINTF(3, 4);
 
-/* The same about somebody. */
+/* The same, with a client. */
 void log_write_about(struct log_limit *limit, enum log_level level,
                      const struct log_about *about, const char *fmt, ...) MF_PRINTF(4, 5);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file that gets the log, in place of standard error.
+ * A log file that replaces standard error.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_FILE_H
 #define MAYFLY_DAEMON_BASE_LOG_FILE_H
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /*
- * Open the file, which is made if it is not there; it takes the place of one that is open.
- * False: *why says why, and the one that was open stays. Context: main.
+ * Open the file, and create it if it does not exist; it replaces the one that is open. Returns
+ * false on failure: *why has the reason, and the previous one stays open. Context: main.
  */
 bool log_file_open(const char *path, const char **why);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The form in which a message is handed to the thread that writes: fields where the journal
- * gets it, else a line of text or of JSON.
+ * Formats a message for the thread that writes: as fields if the journal gets it, else as a
+ * line of text or of JSON.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_FORM_H
 #define MAYFLY_DAEMON_BASE_LOG_FORM_H

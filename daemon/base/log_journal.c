@@ -2,8 +2,8 @@
 /*
  * See log_journal.h. The state is set before there are threads.
  *
- * The socket is not connected: a journal that was started anew listens under the same name, and
- * with -o drop_privileges there is no connect() any more.
+ * The socket is not connected: a restarted journal listens under the same name, and with -o
+ * drop_privileges connect() is no longer allowed.
  */
 #include "daemon/base/log_journal.h"
 
@@ -18,7 +18,9 @@
 #include "daemon/base/version.h"
 #include "lib/base/context.h"
 
-/* Whoever waits for room looks so often whether it should go on; milliseconds. */
+/*
+ * Interval at which a thread that waits for room checks whether it should stop; milliseconds.
+ */
 #define WAIT_MS 500
 
 /* [const] after log_journal_open() */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The journal of systemd, spoken to directly: one datagram with fields for each message, as
- * systemd.io/JOURNAL_NATIVE_PROTOCOL says. libsystemd would do it too, but see notify.c.
+ * A client of systemd's journal: one datagram with fields for each message, in the format of
+ * systemd.io/JOURNAL_NATIVE_PROTOCOL. notify.c says why libsystemd is not used.
  *
  * Fields: PRIORITY, SYSLOG_IDENTIFIER, MAYFLY_AREA (what the message is about, its first word),
  * MAYFLY_THREAD, MAYFLY_PEER and MAYFLY_USER where there is one, MESSAGE. The journal adds the
@@ -22,8 +22,8 @@
 #define LOG_JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 /*
- * Send messages to the socket with this path from now on. False: nobody listens there, and
- * nothing has changed. Context: main, before start.
+ * Send messages to the socket with this path from now on. Returns false if no process listens
+ * there, and nothing has changed. Context: main, before start.
  */
 bool log_journal_open(const char *path);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One line of the log, as it is written: see log.h for its form.
+ * Formats one line of the log as text; log.h describes the form.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_LINE_H
 #define MAYFLY_DAEMON_BASE_LOG_LINE_H
@@ -52,8 +52,8 @@ size_t log_line_text(char *out, size_t room, uint32_t left_out, const char *fmt,
     MF_PRINTF(4, 0);
 
 /*
- * Compose a line, its end included; returns its length, which is 0 when the format is
- * malformed. left_out: so many lines like it were not written (0: none). Context: any thread.
+ * Compose a line, including its end. Returns its length, or 0 if the format is malformed.
+ * left_out: number of similar lines that were not written. Context: any thread.
  */
 size_t log_line(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
                 const char *fmt, va_list args) MF_PRINTF(4, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bounded queue of lines from any thread to one: what is logged waits here for the thread
- * that writes. No side ever waits for the other. A line that finds no room is dropped, and the
- * next one that finds some carries the number of those that were.
+ * A bounded queue of log lines from any thread to the thread that writes. No side waits for the
+ * other. If the queue is full, a line is dropped, and the next line that fits carries the
+ * number of dropped ones.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_RING_H
 #define MAYFLY_DAEMON_BASE_LOG_RING_H
@@ -21,13 +21,13 @@
 
 struct log_slot {
     /*
-     * [atomic] whose turn the slot is: a producer's at its position less the number of the
-     * slot, the consumer's at that plus one. So it is 0 in a slot that was never used, whose
-     * page need not be resident. Stored with release after the rest was written or read,
+     * [atomic] the turn of the slot. A producer may use it when turn is its position less the
+     * number of the slot, the consumer when it is that plus one. So it is 0 in an unused slot,
+     * whose page need not be resident. Stored with release after the rest was written or read,
      * loaded with acquire.
      */
     _Atomic uint64_t turn;
-    /* of whoever has the turn */
+    /* of the thread whose turn it is */
     uint32_t len;
     uint32_t dropped; /* lines dropped before this one */
     char text[LOG_LINE_BYTES];
@@ -35,7 +35,7 @@ struct log_slot {
 
 struct log_ring {
     alignas(64) _Atomic uint64_t put;      /* [atomic] position of the next line */
-    alignas(64) _Atomic uint32_t dropped;  /* [atomic] not carried by a line yet */
+    alignas(64) _Atomic uint32_t dropped;  /* [atomic] not reported by a line yet */
     uint64_t taken;                        /* [consumer] position of the oldest line */
     struct log_slot slots[LOG_RING_SLOTS]; /* a position's slot is its remainder */
 };

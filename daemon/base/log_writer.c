@@ -2,10 +2,10 @@
 /*
  * See log_writer.h. The state is the process's: there is one standard error.
  *
- * Waking. Whoever puts or drops a line rings the bell: it exchanges is_rung, and posts the
- * semaphore if that was false. The thread clears is_rung, also by an exchange, before it looks
- * at the ring. Of two exchanges the second sees what the other side did before its own, so
- * either the thread finds the line, or it is woken for it.
+ * Waking. A thread that puts or drops a line exchanges is_rung, and posts the semaphore if that
+ * was false. The writer clears is_rung, also by an exchange, before it reads the ring. The
+ * later of two exchanges sees what the other side did before its own, so either the writer
+ * finds the line, or it is woken for it.
  */
 #include "daemon/base/log_writer.h"
 
@@ -25,17 +25,17 @@
 #include "lib/base/context.h"
 #include "lib/base/thread.h"
 
-/* A flush, and a stop, wait for so long for what standard error does not take. */
+/* Time that a flush, and a stop, wait for a standard error that takes no bytes. */
 #define PATIENCE_MS 1000
 
-/* After so long it is tried again, even if the system does not say that it would be taken. */
+/* Retry interval, for the case that the system does not report that bytes would be taken. */
 #define RETRY_MS 1000
 
 /* Small, because -k locks whole stacks; a line of the log and printf fit easily. */
 #define STACK_BYTES ((size_t)256 << 10)
 
 enum state {
-    STATE_DIRECT, /* there is no thread: whoever logs writes */
+    STATE_DIRECT, /* there is no thread: callers write their lines themselves */
     STATE_QUEUED,
     STATE_STUCK, /* stopped, but the thread still waits in write(): nothing can be written */
 };
@@ -78,7 +78,7 @@ static void write_stderr(struct span line)
         if (n > 0) {
             line = span_of(line.ptr + n, line.len - (size_t)n);
         } else if (n < 0 && errno == EAGAIN) {
-            /* Whoever started us, or shares the pipe with us, has set O_NONBLOCK. */
+            /* The process that started us, or one that shares the pipe, has set O_NONBLOCK. */
             (void)poll(&stderr_poll, 1, RETRY_MS);
         } else if (n == 0 || errno != EINTR) {
             return; /* this cannot be reported anywhere; the service goes on */
@@ -191,7 +191,7 @@ static const struct thread_kind writer_kind = {
     .stack_bytes = STACK_BYTES,
 };
 
-/* Wait until everything put so far is written; false when PATIENCE_MS have passed. */
+/* Wait until all lines put before the call are written; false when PATIENCE_MS have passed. */
 static bool wait_until_drained(void)
 {
     const struct timespec until = cond_after(PATIENCE_MS);
@@ -278,7 +278,7 @@ void log_writer_stop(void)
     }
     thread_join(&thread);
     atomic_store_explicit(&state, STATE_DIRECT, memory_order_release);
-    /* A thread that was left behind may have put a line since. */
+    /* An abandoned thread may have put a line since. */
     write_waiting();
     sem_destroy(&bell);
     sem_destroy(&drained);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The thread that writes the log. Standard error may be a pipe that nobody reads or a terminal
- * that was stopped: then this thread waits, and no other. Before it runs and after it has
- * stopped, lines are written at once by whoever logs; no client is connected then.
+ * The thread that writes the log. If standard error is a pipe that nobody reads or a terminal
+ * that was stopped, only this thread waits. Before it runs and after it has stopped, callers
+ * write their lines themselves; no client is connected then.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_WRITER_H
 #define MAYFLY_DAEMON_BASE_LOG_WRITER_H

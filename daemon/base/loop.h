@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libuv keeps for the loop of a worker that is not used for long.
+ * Reduces the memory that libuv keeps for the loop of a worker that is rarely used.
  *
- * A loop has a pointer for each number of a descriptor, in an array that grows with the highest
- * number. What a worker's part of the allocator has of it cannot be given back while the worker
- * is parked. So the array is made by main, and only its pages are given back.
+ * A loop has an array of pointers, indexed by descriptor, which grows with the highest number.
+ * Memory from a worker's own heap cannot be released while the worker is parked. So main
+ * allocates the array, and a parked worker releases only its pages.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOOP_H
 #define MAYFLY_DAEMON_BASE_LOOP_H
@@ -17,7 +17,7 @@
  */
 void loop_provide(uv_loop_t *loop, unsigned descriptors);
 
-/* Give back what of the array is not in use. Context: the loop's thread. */
+/* Release the unused pages of the array. Context: the loop's thread. */
 void loop_rest(uv_loop_t *loop);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the machine and the control groups of this process, of version 2 or 1, leave it: memory
- * and CPUs. Of a group and those above it, as far as they can be seen, the smallest limit
- * counts.
+ * The memory and CPUs that the machine and the control groups (version 2 or 1) allow this
+ * process. The smallest limit counts, of its group and of those above it that are visible.
  *
- * machine_look() reads it again; other threads get what was found last.
+ * machine_look() reads them again; other threads get the latest values.
  */
 #ifndef MAYFLY_DAEMON_BASE_MACHINE_H
 #define MAYFLY_DAEMON_BASE_MACHINE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages to a thread with a loop: a list with many producers and one wake-up handle. Wake-ups
- * coalesce: one may stand for many messages. Only this file calls uv_async_send().
+ * coalesce: one may cover many messages. Only this file calls uv_async_send().
  */
 #ifndef MAYFLY_DAEMON_BASE_MAILBOX_H
 #define MAYFLY_DAEMON_BASE_MAILBOX_H
@@ -84,8 +84,8 @@ static inline void notice_post(struct notice *n, struct mailbox *to)
 }
 
 /*
- * It has come: who wants it from here on sends it again. So this comes before the receiver
- * looks at what was left for it. Context: the receiving thread.
+ * The notice was received: from here on it can be sent again. So call this before reading what
+ * was left for the receiver. Context: the receiving thread.
  */
 static inline void notice_taken(struct notice *n)
 {
@@ -93,8 +93,8 @@ static inline void notice_taken(struct notice *n)
 }
 
 /*
- * Run the messages that wait, then close the handle; no thread may post any more. The caller
- * runs its loop until the handle is gone. Context: the receiving thread.
+ * Run the waiting messages, then close the handle; no thread may post any more. The caller runs
+ * its loop until the handle is closed. Context: the receiving thread.
  */
 void mailbox_close(struct mailbox *m);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is too slow: members of a list in the order in which they last proved to make progress.
- * Each remembers when that was and how far it was then. So the slowest are at the front, and
- * finding them takes no look at the others. One thread at a time.
+ * Finds slow clients: members of a list in the order in which they last proved progress. Each
+ * remembers the time and the position of that. So the slowest are at the front, and finding
+ * them does not touch the others. One thread at a time.
  */
 #ifndef MAYFLY_DAEMON_BASE_PACE_H
 #define MAYFLY_DAEMON_BASE_PACE_H

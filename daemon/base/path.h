@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Paths that hold after the process has changed its folder.
+ * Absolute paths, which stay valid when the process changes its folder.
  */
 #ifndef MAYFLY_DAEMON_BASE_PATH_H
 #define MAYFLY_DAEMON_BASE_PATH_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A few threads for slow calls that cannot be cut into slices: libraries that ask other
- * processes or read files. A worker hands over a job and goes on with its other connections;
- * the job comes back to it as a message.
+ * A few threads for slow calls that cannot be divided into slices: libraries that ask other
+ * processes or read files. A worker hands over a job and continues with its other connections;
+ * the job returns to it as a message.
  */
 #ifndef MAYFLY_DAEMON_BASE_POOL_H
 #define MAYFLY_DAEMON_BASE_POOL_H
@@ -14,8 +14,8 @@
 #include "daemon/base/mailbox.h"
 
 /*
- * Jobs wait in queues by their source, and the queues take turns. So many jobs of one source
- * may wait, and so many of all; but each queue has a few places whatever the others hold.
+ * Jobs wait in queues by their source, and the queues take turns. At most POOL_QUEUE_MAX jobs
+ * of one queue may wait, and POOL_MAX of all; but each queue may always have POOL_QUEUE_MIN.
  */
 #define POOL_QUEUES    64u
 #define POOL_QUEUE_MAX 256u
@@ -23,14 +23,14 @@
 #define POOL_QUEUE_MIN 16u
 
 /*
- * Added to the nice value of its threads: hashes of passwords take as much of a CPU as they
- * get, and whoever fails to log in makes us compute them. Where workers want all CPUs, a pool
- * gets a tenth or so of what one of them does. Where setpriority() is forbidden, as by the
- * unit's filter, they have the priority of the workers.
+ * Added to the nice value of its threads. Password hashes use all CPU time they get, and
+ * clients with failed logins cause them. When workers use all CPUs, a pool gets about a tenth
+ * of what a worker gets. Where setpriority() is forbidden, as by the unit's filter, pool
+ * threads have the priority of the workers.
  */
 #define POOL_NICE 10
 
-/* A stop waits this long for calls that are under way, milliseconds. */
+/* Time that a stop waits for running calls, milliseconds. */
 #define POOL_STOP_MS 500
 
 /* Embedded in what is to be done. */
@@ -39,15 +39,15 @@ struct pool_job {
     struct mailbox *to;                   /* [borrowed] */
     void (*run)(struct pool_job *job);    /* context: pool, outside a read-side section */
     void (*forget)(struct pool_job *job); /* release it: it does not come back */
-    uint64_t source;                      /* who wants it, such as an address */
+    uint64_t source;                      /* the origin of the job, such as an address */
     struct pool_job *next;                /* [lock] */
 };
 
 struct pool;
 
 /*
- * With so many threads, named mayfly-<name>0 and so on, or as many of them as can be made.
- * NULL: no memory, or no thread can be made. Context: main, before start.
+ * Start a pool of this many threads, named mayfly-<name>0 and so on, or of as many as can be
+ * made. NULL: no memory, or no thread can be made. Context: main, before start.
  */
 struct pool *pool_start(const char *name, unsigned threads);
 

@@ -2,8 +2,7 @@
 /*
  * The system calls of a request, without the C library's wrappers: read(), readv(), send() and
  * sendmsg() are cancellation points, which costs each call two atomic exchanges in a process
- * with threads, together a hundredth of an unpipelined get. No thread of ours is ever
- * cancelled.
+ * with threads, together 1% of an unpipelined get. Threads of the server are never cancelled.
  */
 #ifndef MAYFLY_DAEMON_BASE_RAWIO_H
 #define MAYFLY_DAEMON_BASE_RAWIO_H

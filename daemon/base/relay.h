@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages to the thread that serves something, where that may become another thread: those of
- * an export, or of a replica's connection, which goes from worker to worker (conn_move.h). They
- * wait in a queue of the relay, and a notice tells the mailbox of the thread that is the
- * receiver by then. So their order is kept, none is lost on the way, and posters need not know
- * where it is.
+ * Messages to the thread that serves an export or a replica's connection, which may move from
+ * worker to worker (conn_move.h). They wait in a queue of the relay, and a notice is posted to
+ * the mailbox of the present thread. So the order is kept, no message is lost on the way, and
+ * senders need not know which thread it is.
  */
 #ifndef MAYFLY_DAEMON_BASE_RELAY_H
 #define MAYFLY_DAEMON_BASE_RELAY_H

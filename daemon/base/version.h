@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What this build is: its own version, the level of memcached's protocol that it speaks, and
- * what it was built with. Clients parse the level and act on it, so the version command answers
- * with that.
+ * The version of this build, the version of memcached's protocol that it speaks, and its build
+ * options. Clients parse the protocol version and act on it, so the version command returns
+ * that.
  */
 #ifndef MAYFLY_DAEMON_BASE_VERSION_H
 #define MAYFLY_DAEMON_BASE_VERSION_H

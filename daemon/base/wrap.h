@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Words in lines of a bounded width. Context: the thread that owns the struct.
+ * Prints words in lines of a bounded width. Context: the thread that owns the struct.
  */
 #ifndef MAYFLY_DAEMON_BASE_WRAP_H
 #define MAYFLY_DAEMON_BASE_WRAP_H

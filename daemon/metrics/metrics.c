@@ -41,7 +41,7 @@
 #define MEMORY_BYTES ((size_t)16 << 10)
 #define SILENCE_S    5u
 
-/* A worker has so long to answer, and is looked at so often. */
+/* Time in which a worker has to answer, and interval of the checks. */
 #define PULSE_MAX_US  1000000
 #define PULSE_LOOK_US 2000
 

@@ -2,8 +2,8 @@
 /*
  * Metrics for Prometheus, and answers for probes, over HTTP on sockets of their own:
  *
- *   /metrics   every counter and gauge; OpenMetrics 1.0 to who accepts it, else the text format
- *              0.0.4 of Prometheus
+ *   /metrics   every counter and gauge; OpenMetrics 1.0 if the client accepts it, else the text
+ *              format 0.0.4 of Prometheus
  *   /healthz   200 if every worker's loop has turned within a second of being asked, else 503
  *   /readyz    200 while connections are accepted, else 503
  *   /primary   200 if this server is a primary, else 503
@@ -11,15 +11,17 @@
  *              that its primary had that number of milliseconds ago
  *
  * Methods are GET, HEAD and OPTIONS. Probes answer OPTIONS with the status of GET, since
- * balancers ask by it; of others, 204. The body of a probe is one line that says why.
+ * balancers use it; other pages answer it with 204. The body of a probe is one line that says
+ * why.
  *
  * daemon/metrics/ is this folder: metrics.[ch] the sockets and the server of libmicrohttpd,
- * metrics_text.[ch] what /metrics says, from the table of counters and that of metrics.def,
- * places.[ch] who is connected, and who has to leave for others. It includes stats, worker,
- * net, options and base, and of lib base, shard and engine; service starts and stops it.
+ * metrics_text.[ch] the text of /metrics, from the table of counters and that of metrics.def,
+ * places.[ch] the connections, and which of them is closed to admit another. It includes stats,
+ * worker, net, options and base, and of lib base, shard and engine; service starts and stops
+ * it.
  *
- * The server has a thread of its own, and takes few connections and little memory, so whoever
- * asks holds up nobody but others that ask for metrics.
+ * The server has a thread of its own, and takes few connections and little memory, so a scrape
+ * can delay only other scrapes.
  */
 #ifndef MAYFLY_DAEMON_METRICS_METRICS_H
 #define MAYFLY_DAEMON_METRICS_METRICS_H

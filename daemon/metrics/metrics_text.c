@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * See metrics_text.h. Formats: the text format 0.0.4 of Prometheus, and OpenMetrics 1.0, where
- * a counter's family is named without _total, a unit is told, and the end is marked.
+ * the name of a counter's family lacks _total, the unit is given, and the end is marked.
  *
- * A name of counters.def becomes a metric's by rule: mayfly_ before it, microseconds and
- * milliseconds told in seconds, _total after a counter. What `stats shards` shows has a sample
- * for each shard or worker, with a label; the rest is told in sum.
+ * The name of a metric is derived from its name in counters.def: mayfly_ is put before it,
+ * microseconds and milliseconds become seconds, and a counter's name ends in _total. Figures of
+ * `stats shards` have a sample for each shard or worker, with a label. All others are sums.
  */
 #include "daemon/metrics/metrics_text.h"
 
@@ -81,7 +81,7 @@ static void put_head(struct writer *w, const char *base, enum family_type type,
     }
 }
 
-/* label NULL: none. Counts are told exactly, as far as a double holds them. */
+/* label NULL: none. Counts are exact as far as a double can be. */
 static void put_sample(struct writer *w, const char *label, uint32_t number, double value)
 {
     if (label == NULL) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What /metrics says. Counters are those since the start of the process: `stats reset` does not
- * touch them, since Prometheus takes a counter that falls for a restart.
+ * The text of /metrics. Counters count from the start of the process: `stats reset` does not
+ * change them, because Prometheus takes a falling counter for a restart.
  */
 #ifndef MAYFLY_DAEMON_METRICS_METRICS_TEXT_H
 #define MAYFLY_DAEMON_METRICS_METRICS_TEXT_H

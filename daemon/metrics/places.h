@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The places of one metrics socket: which connections are open, whose they are, and since when
- * they send a request or take an answer. So that nobody keeps a scrape or a probe out by
- * connections that trickle:
+ * The places of one metrics socket: its open connections, their addresses, and since when each
+ * sends a request or takes an answer. These rules ensure that slow connections cannot keep a
+ * scrape or a probe out:
  *
- *   - loopback has places of its own, and other addresses a few each of theirs
- *   - who comes when all are taken gets the place of the connection that is in the middle of
- *     a request, or between two, for the longest time; else of one that takes its answer for
- *     more than PLACES_PATIENCE_US
+ *   - loopback has reserved places, and each other address has a few
+ *   - when all are taken, a new connection replaces the one that has been in a request, or
+ *     between two, for the longest time; else one that has been taking its answer for more
+ *     than PLACES_PATIENCE_US
  *   - a request has PLACES_REQUEST_US to come whole, an answer PLACES_ANSWER_US to be taken
  *
- * A connection that is cut is only shut down here; the server of HTTP sees that and closes it.
- * Context of all: the thread of the socket's server.
+ * A connection that loses its place is only shut down here; the HTTP server notices and closes
+ * it. Context of all: the thread of the socket's server.
  */
 #ifndef MAYFLY_DAEMON_METRICS_PLACES_H
 #define MAYFLY_DAEMON_METRICS_PLACES_H
@@ -27,7 +27,7 @@
 #define PLACES_ADDRESS  8u
 #define PLACES_LOOPBACK 16u
 
-/* All, with room for connections that were cut and are not closed yet. */
+/* All places, with room for connections that were shut down but not closed yet. */
 #define PLACES_MAX (PLACES_REMOTE + PLACES_LOOPBACK + 16u)
 
 #define PLACES_REQUEST_US  (5 * INT64_C(1000000))
