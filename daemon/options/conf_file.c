@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conf_file.h. An include is read where it stands, as if its lines stood there.
+ * See conf_file.h. An include is read at its place, as if the file contained those lines.
  */
 #include "daemon/options/conf_file.h"
 
@@ -38,7 +38,7 @@ struct conf_reader {
     unsigned files;
 };
 
-/* A file that is read: its text is the reader's, or stands in its texts. */
+/* A file being read. Its text is owned by the reader or by its `texts`. */
 struct loaded {
     struct span text;
     struct file_text own; /* owned */
@@ -149,7 +149,7 @@ static bool is_pattern(const char *text)
 
 /*
  * The value of an include: a file, a folder, or a folder and a pattern, relative to the folder
- * of the file in which it stands.
+ * of the including file.
  */
 static void include_path(struct conf_reader *r, const char *value)
 {

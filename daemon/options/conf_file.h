@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of options: mayfly's own, with the files that they include, and Debian's for memcached.
+ * Files of options: mayfly's own format, with included files, and Debian's file for memcached.
  *
- * Every error is printed, as FILE:LINE: and what is wrong. Files are regular ones of at most
- * CONF_FILE_MAX bytes, so that a start neither waits nor fills memory because of one.
+ * Every error is printed as FILE:LINE: and a message. Only regular files of at most
+ * CONF_FILE_MAX bytes are read, so that a file can neither block a start nor fill memory.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_CONF_FILE_H
 #define MAYFLY_DAEMON_OPTIONS_CONF_FILE_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lines of a configuration file, one after the other: where each stands, and which name and
- * value it has. Knows neither files nor options, allocates nothing, and keeps every byte: who
- * rewrites a file copies all lines and changes the values that changed.
+ * Splits a configuration file into lines: the bytes, name and value of each. It knows neither
+ * files nor options, allocates nothing, and preserves every byte, so that a file is rewritten
+ * by copying all lines and replacing changed values.
  *
  *     # a comment, or an empty line
  *     name = value            # a comment: after a blank, or at the beginning of the value
- *     name = "value"          within quotes \" \\ and \xHH stand for a character
+ *     name = "value"          within quotes \" \\ and \xHH are one character each
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_CONF_LINE_H
 #define MAYFLY_DAEMON_OPTIONS_CONF_LINE_H
@@ -22,7 +22,7 @@ struct conf_line {
     unsigned number;   /* from 1 */
     struct span whole; /* [borrowed] with its end */
     struct span name;  /* [borrowed] empty: the line has no setting */
-    struct span raw;   /* [borrowed] the value as it stands there, without quotes */
+    struct span raw;   /* [borrowed] the value as written, without quotes */
     bool is_quoted;
     const char *why; /* what is wrong with the line; NULL: nothing */
 };
@@ -40,15 +40,15 @@ bool conf_line_next(struct span *text, struct conf_line *line);
 void conf_line_value(const struct conf_line *line, char *out);
 
 /*
- * What the first character of a text within quotes stands for: itself, or a backslash with what
- * follows. Returns how many bytes of the text that is; 0: what follows is wrong. The text is
- * not empty. Context: any thread.
+ * Decode the first character of a quoted text: the character itself, or a backslash escape.
+ * Returns the number of bytes taken; 0: the escape is invalid. The text is not empty. Context:
+ * any thread.
  */
 size_t conf_char_take(struct span s, char *out);
 
 /*
- * Does a value have to stand in quotes to be read again? If so, write a character of it as it
- * stands between them, and return its length. Context: any thread.
+ * Must a value be quoted to be read again? If so, write the quoted form of one of its
+ * characters, and return its length. Context: any thread.
  */
 #define CONF_CHAR_MAX 5
 bool conf_value_needs_quotes(const char *value);

@@ -10,7 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 
-/* Text of the file that is not yet a word, without comments; where the line stands now. */
+/* Text of the file that is not split into words yet, without comments; the present line. */
 struct words_cut {
     char *at;
     char *end;
@@ -90,7 +90,7 @@ static const char *refuse_active(char c, bool is_quoted, bool is_first)
     return NULL;
 }
 
-/* Take what stands in quotes, to the closing one. Returns where the word goes on. */
+/* Take a quoted part, up to the closing quote. Returns where the word continues. */
 static const char *take_quoted(struct words_cut *c, char **out)
 {
     const char quote = *c->at++;

@@ -4,9 +4,9 @@
  * are read as Debian's systemd-memcached-wrapper and start-memcached do, which hand them to a
  * shell:
  *
- *   #          unless \ stands before it, begins a comment
- *   -d -h      a line that begins so is left out: who starts the server decides that
- *   logfile F  is left out: messages go to standard error
+ *   #          begins a comment, unless preceded by \
+ *   -d -h      a line that begins so is ignored: the service manager decides this
+ *   logfile F  is ignored: messages go to standard error
  *   word ...   any other line without a dash in front is an error, as in start-memcached
  *
  * Quotes and backslashes are those of the shell. What else a shell would act on, such as $ or
@@ -28,7 +28,10 @@ struct conf_words {
     size_t used;     /* of chars */
 };
 
-/* No words yet, with room for those of a text. False: no memory. Context: any thread. */
+/*
+ * Make an empty list, with room for the words of a text. Returns false without memory. Context:
+ * any thread.
+ */
 bool conf_words_init(struct conf_words *w, size_t text_len);
 
 /* Release them. Also after a failed conf_words_init(). Context: any thread. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The value of the option worker_cpus: the CPUs that worker threads are pinned to, as numbers
- * and ranges of numbers separated by commas, "0-3,8". Worker i gets the i-th of them, counted
- * round, and that one alone.
+ * and ranges of numbers separated by commas, "0-3,8". Worker i is pinned to the i-th of them,
+ * modulo their number.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_CPU_LIST_H
 #define MAYFLY_DAEMON_OPTIONS_CPU_LIST_H

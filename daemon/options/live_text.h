@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A text that may change while other threads read it. The bytes are part of the struct, so that
- * there is nothing to release while somebody reads; one lock guards the texts of all settings,
- * as they are short and seldom read. A struct of zeros is the empty text.
+ * A text option that may change while other threads read it. The bytes are part of the struct,
+ * so nothing has to be released while a thread reads. One lock guards the texts of all
+ * settings, as they are short and rarely read. A struct of zeros is the empty text.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_LIVE_TEXT_H
 #define MAYFLY_DAEMON_OPTIONS_LIVE_TEXT_H

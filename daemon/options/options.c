@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From defaults, environment, files and command line to settings: each overrides those before
- * it, wherever the flags that name the files stand. So the command line is gone through twice.
+ * From defaults, environment, files and command line to settings: each source overrides the
+ * previous ones, wherever the flags that name the files are. So the command line is parsed
+ * twice.
  */
 #include "daemon/options/options.h"
 

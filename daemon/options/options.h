@@ -12,19 +12,19 @@
  *   options_value.h  one value: read from text, stored, shown
  *   live_text.h      a text that may change while threads read it
  *   replica_address.h  the values of replicaof and replica_announce
- *   options_live.h   options of a running server: by name, changed, listed
- *   options_passed.h  live options that go along in an upgrade
- *   options_apply.h  an option applied by row or name, with a message where it stands; rules
- *                    between options
+ *   options_live.h   options of a running server: lookup, change, list
+ *   options_passed.h  live options that are handed over in an upgrade
+ *   options_apply.h  applies an option by row or name; messages name its file and line;
+ *                    rules between options
  *   options_flags.h  flags, of the command line or of a file
  *   conf_line.h      the lines of a configuration file
  *   conf_words.h     the words of a file of flags
- *   conf_file.h      files of options, and what they include
- *   options_share.h  numbers that follow from what the machine has
+ *   conf_file.h      files of options, and included files
+ *   options_share.h  numbers computed from the machine's memory and CPUs
  *   options_help.h   -h, -V, -i
- *   options_print.h  settings as a configuration file has them
- *   options_rewrite.h  files that give the settings of a running server
- *   options.h        all of it, in its order
+ *   options_print.h  settings printed as a configuration file
+ *   options_rewrite.h  new files with the settings of a running server
+ *   options.h        runs all of it, in order
  *
  * The folder may include daemon/base and lib/base.
  */

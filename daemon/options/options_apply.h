@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Applying what was read, from the command line or from a file: by row or by name, with a
- * message that says where it stands.
+ * Applies options from the command line or from a file, by row or by name. Error messages name
+ * the file and the line.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_APPLY_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_APPLY_H
@@ -16,11 +16,11 @@ struct option_giver {
     struct settings *settings;
     enum option_source source;
     struct option_place place; /* file NULL: the command line */
-    unsigned errors;           /* so far */
+    unsigned errors;           /* number of errors */
     int status;                /* exit status of the first error */
 };
 
-/* After so many errors the rest is not shown. */
+/* Maximum number of errors shown. */
 #define OPTION_ERRORS_MAX 100u
 
 /*
@@ -81,7 +81,8 @@ bool option_apply_off(struct option_giver *g, enum option_id id);
 
 /*
  * Messages about options that do not go to standard error, without the name of the program and
- * the end of the line: the first is kept, and all are logged if asked for. Zeros: none so far.
+ * the end of the line. The first is kept, and all are logged if requested. A struct of zeros
+ * has none.
  */
 #define OPTION_MESSAGE_BYTES 1024
 struct option_messages {

@@ -24,7 +24,7 @@
 /* With more worker threads than this memcached warns. */
 #define THREADS_WARN 64
 
-/* Was it given as a flag? In the configuration file an option stands for itself. */
+/* Was it given as a flag? In the configuration file an option is not called a flag. */
 static bool is_flag(const struct settings *s, enum option_id id)
 {
     const enum option_source source = setting_source(s, id);

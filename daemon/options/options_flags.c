@@ -37,8 +37,8 @@ enum {
 #define OFF_NAME_SIZE 40
 
 /*
- * What the option string begins with: a missing argument is told from an unknown flag. In a
- * file, words that are no flags are not put last either.
+ * The start of getopt's option string. ":" distinguishes a missing argument from an unknown
+ * flag. "+" for a file: words that are no flags are not moved to the end.
  */
 #define LETTERS_MODE         ":"
 #define LETTERS_MODE_OF_FILE "+" LETTERS_MODE
@@ -131,7 +131,7 @@ static bool flags_init(struct flags *f)
     return true;
 }
 
-/* On the command line words that are no flags may stand anywhere. */
+/* On the command line, words that are no flags may come at any place. */
 static const char *letters_of_line(const struct flags *f)
 {
     return f->letters + strlen(LETTERS_MODE_OF_FILE) - strlen(LETTERS_MODE);

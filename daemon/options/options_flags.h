@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flags and their arguments: those of the command line, and those that a file has.
+ * Parses flags and their arguments, of the command line or of a file.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_FLAGS_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_FLAGS_H
@@ -10,7 +10,7 @@
 #include "daemon/options/conf_words.h"
 #include "daemon/options/options_apply.h"
 
-/* What the command line says about options as a whole. Texts are borrowed from argv. */
+/* What the command line requests as a whole. Texts are borrowed from argv. */
 struct flags_wishes {
     const char *config;         /* --config; NULL: not given */
     const char *memcached_conf; /* --memcached-conf; NULL: not given */
@@ -21,8 +21,8 @@ struct flags_wishes {
 };
 
 /*
- * Look for those flags, wherever they stand. Where the command line asks for help, or is wrong,
- * nothing else is wished. False: no memory. Context: main, before start.
+ * Look for these flags at any place. If the command line asks for help, or is wrong, the others
+ * are not reported. Returns false without memory. Context: main, before start.
  */
 bool flags_scan(int argc, char **argv, struct flags_wishes *wishes);
 
@@ -35,7 +35,7 @@ enum flags_result {
 /* Apply the command line up to the first error. Context: main, before start. */
 enum flags_result flags_apply(struct option_giver *g, int argc, char **argv);
 
-/* Apply flags that stand in a file, each with the line of its word. Context: as above. */
+/* Apply the flags of a file, each with the line of its word. Context: as above. */
 void flags_apply_words(struct option_giver *g, const struct conf_words *words);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The texts made from the tables. Context of all: main.
+ * Help and other texts made from the tables. Context of all: main.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_HELP_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_HELP_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of a running server: found by name, shown as a user types them, changed. The words
- * and ranges are those of the rows, so code that reads options from elsewhere than the
+ * Options of a running server: looked up by name, shown as a user types them, changed. Words
+ * and ranges are those of the rows, so code that reads options from other sources than the
  * command line uses this.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_LIVE_H
@@ -12,7 +12,7 @@
 
 #include "daemon/options/settings.h"
 
-/* Longest name that is given back in a message. */
+/* Longest name that a message repeats. */
 #define OPTION_NAME_MAX 40
 
 /*
@@ -55,9 +55,9 @@ const char *option_nearest(const char *given, size_t len);
 bool option_is_live(enum option_id id, char *why);
 
 /*
- * Change a live option. False when the value is not acceptable: why (OPTION_TEXT_BYTES) then
- * has the reason, and nothing was changed. The new value counts as set at run time. It is read
- * from now on; whatever has to be told of it is told by the caller. Context: any thread.
+ * Change a live option. Returns false if the value is not acceptable: why (OPTION_TEXT_BYTES)
+ * then has the reason, and nothing was changed. The new value counts as set at run time, and is
+ * used from now on. The caller notifies those that depend on it. Context: any thread.
  */
 bool option_change(struct settings *s, enum option_id id, const char *value, char *why);
 

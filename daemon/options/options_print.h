@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings as a configuration file has them. Context of all: main.
+ * Prints settings as a configuration file. Context of all: main.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_PRINT_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_PRINT_H
@@ -19,8 +19,8 @@ const char *option_where(const struct settings *s, enum option_id id, char *text
 
 /*
  * --print-config: every option that has an effect or was set, with its value and, as a comment,
- * where it comes from. A configuration file of these lines gives the same values. No option is
- * a secret: passwords and keys stand in files of their own, of which only the name is shown.
+ * its source. A configuration file of these lines gives the same values. No option is secret:
+ * passwords and keys are in files of their own, and only the names of these are shown.
  */
 void options_print_config(FILE *out, const struct settings *s);
 

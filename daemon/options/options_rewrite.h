@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of --config shall be so that a start gives the values that a server has now:
- * `config rewrite`. Nothing is written here.
+ * `config rewrite`: computes the new content of the files of --config, so that a start gives
+ * the present values of the server. Nothing is written here.
  *
- * An option whose value the files and the command line do not give is changed in the last line
- * that sets it, in whichever file that stands; without one it is added to the file of --config
- * (conf_line.h). Options that are not live have not been changed by anybody: where a file says
- * something else, that waits for a restart, and stays.
+ * If the value of an option differs from files and command line, the last line that sets it is
+ * changed, in whichever file it is. Without such a line one is added to the file of --config
+ * (conf_line.h). Options that are not live cannot have been changed: if a file has another
+ * value, that waits for a restart, and stays.
  *
- * The new files are read again in the end, below the command line, as a start would. So what
- * the next start has is known, and a file that would be refused is never written.
+ * Finally the new files are parsed below the command line, as a start would do. So the values
+ * of the next start are known, and a file that would be rejected is never written.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_REWRITE_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_REWRITE_H
@@ -32,8 +32,8 @@ struct options_rewrite {
 };
 
 /*
- * Fill out. given: what options_parse() filled; live: the values of live options now (the rest
- * is not looked at). False: the files have errors or would have some, and said has the
+ * Fill out. given: the result of options_parse(); live: the present values of live options
+ * (others are not used). Returns false if the files have errors or would get some: said has the
  * messages. Call options_rewrite_fini() in either case. Context: main.
  */
 bool options_rewrite_plan(const struct settings *given, const struct settings *live,

@@ -119,7 +119,7 @@ struct compat_row {
     enum compat_verdict verdict;
     int letter; /* 0: none */
     enum compat_arg arg;
-    enum option_id option; /* COMPAT_ALIAS: what it stands for */
+    enum option_id option; /* COMPAT_ALIAS: the option that it means */
     enum compat_id id;     /* COMPAT_TAKEN: its index in settings.compat */
     const char *name;
     const char *text; /* why it has no effect; what is refused; what there is instead */

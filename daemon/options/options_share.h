@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options that were set to a share of the machine (OPT_SHARE, OPT_AUTO), as memory_limit=80%
- * and threads=auto: the number that follows from it. The machine is what machine_look() found.
+ * Options that were set to a share of the machine (OPT_SHARE, OPT_AUTO), such as
+ * memory_limit=80% and threads=auto: computes their numbers. machine_look() tells the machine's
+ * size.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_SHARE_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_SHARE_H
@@ -11,16 +12,16 @@
 
 #include "daemon/options/settings.h"
 
-/* What the process may take beside memory_limit when it is full. Context: any thread. */
+/* The most that the process may use in addition to memory_limit. Context: any thread. */
 uint64_t options_beside_bytes(const struct settings *s);
 
 /* May the largest item be stored in that much memory? Context: any thread. */
 bool options_fit_items(const struct settings *s, uint64_t memory_bytes);
 
 /*
- * Store the number of each option that was set to a share. False: one cannot have any; *id and
- * why (OPTION_TEXT_BYTES) say which and for what reason, and its number is as before. Context:
- * before start, later any thread.
+ * Store the number of each option that was set to a share. Returns false if that is impossible
+ * for one: *id and why (OPTION_TEXT_BYTES) name it and the reason, and its number is unchanged.
+ * Context: before start, later any thread.
  */
 bool options_settle_shares(struct settings *s, enum option_id *id, char *why);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One setting through its row: read from text, stored, shown.
+ * Parses, stores and shows the value of one setting, by its row.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_VALUE_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_VALUE_H
@@ -28,7 +28,7 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
 void option_copy(struct settings *s, const struct settings *from, enum option_id id);
 
 /*
- * Take back what this source or a lower one has set: the default again. False for options that
+ * Reset what this source or a lower one has set to the default. Returns false for options that
  * always have a value. Context: before start.
  */
 bool option_unset(struct settings *s, enum option_id id, enum option_source source);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address of the server that a replica follows: the value of the option replicaof, and of
- * the words that `config set` takes for it.
+ * Parses the address of the server that a replica follows: the value of the option replicaof,
+ * also as several words of `config set`.
  *
  *     HOST PORT    HOST:PORT    [IPV6]:PORT    no    no one
  */
@@ -16,8 +16,8 @@
 
 /*
  * Split the text into host, without brackets, and port, 1 to 65535 without leading zeros. host
- * and port are empty where the text means none: "", "no" or "no one". The host is not looked
- * up. False: *why, a constant, says what is wrong. Context: any thread.
+ * and port are empty where the text means none: "", "no" or "no one". The host is not resolved.
+ * Returns false on an error: *why is a constant message. Context: any thread.
  */
 bool replica_address_parse(const char *text, char host[REPLICA_HOST_BYTES],
                            char port[REPLICA_PORT_BYTES], const char **why);

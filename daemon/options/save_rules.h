@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When a snapshot is saved by itself: rules as Redis has them, SECONDS:CHANGES. One is met when
- * so many changes were made and so long has passed since the last save.
+ * Rules for automatic saves of snapshots, in Redis's format SECONDS:CHANGES. A rule is met when
+ * that number of changes was made, and that time has passed, since the last save.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_SAVE_RULES_H
 #define MAYFLY_DAEMON_OPTIONS_SAVE_RULES_H

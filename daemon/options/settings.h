@@ -139,7 +139,7 @@ static inline void setting_set_share(struct settings *s, enum option_id id, uint
 /*
  * Copy a LIVE text to out, which has room for `bytes`, OPTION_TEXT_BYTES at least. Returns its
  * length; 0: unset. Two texts that were set by one change are copied one after the other, so a
- * thread that needs both as they belong together reads them again once it is told of a change
+ * thread that needs a consistent pair reads both again when it is notified of a change
  * (crew_options_changed()). Context: any thread.
  */
 #define setting_copy_text(s, field, out, bytes) live_text_get(&(s)->field, (out), (bytes))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The second hand of the balance between workers (daemon/worker/balance.h): main's timer, which
- * reads the CPU clocks of the workers and tells a hot one what to do. No worker is woken for it
- * while none is hot.
+ * The timer of the balance between workers (daemon/worker/balance.h). Main reads the CPU clocks
+ * of the workers each second, and gives orders to a hot one. While none is hot, no worker is
+ * woken.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_BALANCER_H
 #define MAYFLY_DAEMON_SERVICE_BALANCER_H
@@ -21,7 +21,7 @@ struct balancer {
     uv_timer_t timer;
     bool is_open;
     struct balance state;
-    uint32_t weighing;     /* the worker that adds up because it was told to, or nobody */
+    uint32_t weighing;     /* the worker that measures its connections by order, or none */
     bool was_told_to_give; /* that one, a second ago */
     uint64_t given;        /* connections that it had given away by then */
     uint64_t looked_ns;    /* when the clocks were read */

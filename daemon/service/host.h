@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The machine around the process (daemon/base/machine.h): what it leaves the server, at the
- * start and while it serves. Options that were set to a share of it follow its changes.
+ * The memory and CPUs that the machine allows the server (daemon/base/machine.h), at the start
+ * and while it serves. Options that were set to a share of the machine follow changes.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_HOST_H
 #define MAYFLY_DAEMON_SERVICE_HOST_H
@@ -36,10 +36,7 @@ uint64_t host_memory_need(const struct settings *settings);
  */
 void host_log(const struct settings *settings);
 
-/*
- * Look at the machine every few seconds, now that clients are served. Returns 0 or a libuv
- * error. Context: main.
- */
+/* Start checking the machine every few seconds. Returns 0 or a libuv error. Context: main. */
 int host_begin(struct server *s);
 
 /* Close the timer, if there is one; main's loop runs once more after that. Context: main. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listening sockets: made by plain system calls before privileges are dropped, accepted on the
- * main thread, connections dealt to the workers that have fewest. Only this module knows the
- * limit on connections (-c) and what to do when descriptors run out.
+ * Listening sockets. They are created before privileges are dropped. The main thread accepts
+ * connections and assigns each to the worker with the fewest. Only this module knows the limit
+ * on connections (-c) and what to do when descriptors run out.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_LISTENER_H
 #define MAYFLY_DAEMON_SERVICE_LISTENER_H
@@ -19,9 +19,9 @@ struct server;
 struct settings;
 
 /*
- * See whether all that the settings ask for can be had beside the program that runs and whose
- * sockets were shown (passed_on.h): what is new is bound for a moment, that of metrics, too.
- * Returns 0, or the exit status after a message was written. Context: main, instead of a start.
+ * Check whether all that the settings ask for could be opened beside the running program, whose
+ * sockets were shown (passed_on.h): new addresses are bound briefly, also those of metrics.
+ * Returns 0, or the exit status after a message. Context: main, instead of a start.
  */
 int listeners_check(const struct settings *settings);
 
@@ -36,8 +36,8 @@ void listeners_each_socket(const struct server *s, void (*fn)(void *arg, int fd)
 int listeners_open(struct server *s);
 
 /*
- * Warn of rules of --access for listeners that there are not: whoever wrote them meant to limit
- * somebody. Context: main, after listeners_open(), before listeners_close().
+ * Warn of rules of --access for listeners that do not exist: their author meant to restrict
+ * clients. Context: main, after listeners_open(), before listeners_close().
  */
 void listeners_check_rules(struct server *s);
 
@@ -67,8 +67,8 @@ bool listeners_have_place(const struct server *s, const struct conn_origin *orig
 void listeners_resume(struct server *s);
 
 /*
- * The sockets shall go on in another program (passed_on.h), with those who wait to be accepted.
- * Context: main, before listeners_close().
+ * Pass the sockets, with the connections that wait to be accepted, on to another program
+ * (passed_on.h). Context: main, before listeners_close().
  */
 void listeners_pass_on(struct server *s);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What follows from the sockets that listen, once they are open. Context: main, before start.
+ * Checks and values derived from the listening sockets once they are open. Context: main,
+ * before start.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_LISTENER_LIST_H
 #define MAYFLY_DAEMON_SERVICE_LISTENER_LIST_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file that items are in (memory_file), so that they outlive a restart: one that the
- * operator has named, or (fdstore) one without a name that the service manager keeps. What a
- * file is, and when it is used, is lib/engine/attach.h's; here are messages and exit statuses.
+ * The file that has the items (memory_file), so that they outlive a restart. The operator names
+ * it, or (fdstore) it has no name and the service manager keeps its descriptor.
+ * lib/engine/attach.h defines the file and when it is used. This file has messages and exit
+ * statuses.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
 #define MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
@@ -35,12 +36,12 @@ int memory_file_check(const struct settings *set);
 int memory_file_open(struct server *s);
 
 /*
- * Say what became of what was in it; and from now on of pages that it loses, which ends the
- * process with EX_IOERR. Context: main, the engine runs.
+ * Log what became of its items. From now on, if it loses pages, the process ends with EX_IOERR.
+ * Context: main, the engine runs.
  */
 void memory_file_tell(struct server *s);
 
-/* Close it, and say if the next start will find nothing. Context: main, after the engine. */
+/* Close it, and log whether the next start can use it. Context: main, after the engine. */
 void memory_file_close(struct server *s);
 
 #endif

@@ -47,8 +47,8 @@ static bool address_of(const char *name, struct sockaddr_un *address, socklen_t 
 }
 
 /*
- * A manager that keeps its socket and does not read from it holds nobody up: what it must hear
- * waits so long for room, milliseconds, the rest not at all.
+ * A manager that does not read from its socket must not block the server. Important messages
+ * wait this long for room, milliseconds; others do not wait.
  */
 #define PATIENCE_MS 500
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages to the service manager (sd_notify). Every function does nothing when the
- * process was not started by one (NOTIFY_SOCKET unset), or when its socket is gone: the service
- * never depends on it.
+ * Messages to the service manager (sd_notify). Every function does nothing if the process was
+ * not started by one (NOTIFY_SOCKET unset), or if its socket is gone: the server never depends
+ * on it.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
 #define MAYFLY_DAEMON_SERVICE_NOTIFY_H
@@ -13,21 +13,21 @@
 /* The server serves clients now; status is shown to the operator. Context: main. */
 void notify_ready(const char *status);
 
-/*
- * The settings are being read again; notify_ready() says when that is done. Context: main.
- */
+/* The settings are being reloaded; notify_ready() ends that. Context: main. */
 void notify_reloading(void);
 
-/* What the operator is shown. Context: main. */
+/* Status for the operator. Context: main. */
 void notify_status(const char *status);
 
 /*
  * The same while it starts or stops, which takes longer than the service manager waits: to be
- * told at least each second. Context: main.
+ * called at least each second. Context: main.
  */
 void notify_takes_time(const char *status);
 
-/* The server is alive, and says so at least as often as notify_watchdog_us(). Context: main. */
+/*
+ * The server is alive; to be called at least as often as notify_watchdog_us(). Context: main.
+ */
 void notify_alive(void);
 
 /*
@@ -40,10 +40,10 @@ uint64_t notify_watchdog_us(void);
 bool notify_has_manager(void);
 
 /*
- * Have the service manager keep a descriptor, under this name, and pass it to the next process
- * (FDSTORE); or have it forget all of this name. Returns when it has done so, or 2 s later.
- * False: there is none, or it has not answered. It does not say whether it may keep any
- * (FileDescriptorStoreMax). Context: main.
+ * Ask the service manager to keep a descriptor, under this name, and to pass it to the next
+ * process (FDSTORE); or to drop all of this name. Returns when it has done so, or after 2 s.
+ * Returns false if there is no manager, or no answer. The manager does not report whether it
+ * may keep any (FileDescriptorStoreMax). Context: main.
  */
 bool notify_keep(const char *name, int fd);
 bool notify_forget(const char *name);

@@ -110,10 +110,10 @@ static int raise_core_limit(void)
 }
 
 /*
- * The memory of the process has values, passwords on their way to a digest, and keys of TLS.
- * Without -r nothing of that is written to a disk. The limit alone would not do: where the
- * system pipes core files to a program it is not looked at. A process that cannot be dumped
- * cannot be traced either, except by root. A change of ids sets the flag anew, so this is
+ * The memory of the process has values, passwords before they become digests, and keys of TLS.
+ * Without -r none of that may be written to a disk. The limit alone would not suffice: it does
+ * not apply where the system pipes core files to a program. A process that cannot be dumped
+ * cannot be traced either, except by root. A change of ids sets the flag again, so this is
  * called before and after it.
  */
 static void allow_core(const struct settings *s)
@@ -127,7 +127,7 @@ static void allow_core(const struct settings *s)
     }
 }
 
-/* Descriptors of so many connections and of the process itself. */
+/* Descriptors for this many connections, and for the process itself. */
 static rlim_t fds_for(const struct settings *s, uint32_t conn_limit, uint32_t threads)
 {
     return (rlim_t)conn_limit + s->admin_conns + s->replica_conns + CONTROL_CONNS_MAX +

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the process may do and how it stands in the system: descriptors 0 to 2, signals,
- * background, limits, user, memory lock, pid file.
+ * Setting up the process: descriptors 0 to 2, signals, background, limits, user, memory lock,
+ * pid file.
  *
  * The order of a start (context of all: main; no other threads yet, except for the last two):
  *
@@ -22,8 +22,8 @@
  *     ... serve ...
  *     privs_remove_pidfile()
  *
- * Functions that return a status return 0, or the exit status of the process after they printed
- * why; the numbers are memcached's (sysexits.h).
+ * Functions that return a status return 0, or print a message and return the exit status of the
+ * process. The numbers are memcached's (sysexits.h).
  */
 #ifndef MAYFLY_DAEMON_SERVICE_PRIVS_H
 #define MAYFLY_DAEMON_SERVICE_PRIVS_H
@@ -43,10 +43,10 @@ int privs_open_std_fds(void);
 int privs_check_user(const struct settings *s);
 
 /*
- * -d: go on in a child with a session of its own, in the root folder (in the present one with
- * -r, for core files); nothing without -d. The parent never returns: it exits with 0 once
- * privs_ready() was called, or with the child's status if the child ends before that. Returns a
- * status in the child.
+ * -d: continue in a child with a session of its own, in the root folder (in the present one
+ * with -r, for core files); without -d nothing happens. The parent never returns: it exits with
+ * 0 once privs_ready() was called, or with the child's status if the child ends before that.
+ * Returns a status in the child.
  */
 int privs_daemonize(const struct settings *s);
 
@@ -90,7 +90,7 @@ int privs_drop(const struct settings *s);
 void privs_write_pidfile(const struct settings *s);
 
 /*
- * Remove the file if privs_write_pidfile() wrote it and nobody has replaced it; empty it if its
+ * Remove the file if privs_write_pidfile() wrote it and it was not replaced; empty it if its
  * folder does not allow that.
  */
 void privs_remove_pidfile(const struct settings *s);

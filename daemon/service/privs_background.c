@@ -118,7 +118,7 @@ static void leave_terminal(const struct settings *s)
     }
     dup2(null, STDIN_FILENO);
     if (setting_get(s, verbosity) == 0) {
-        log_flush(); /* what was logged so far is for whoever has started us */
+        log_flush(); /* the lines logged until here are for the process that started us */
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
     }
@@ -179,8 +179,8 @@ static bool take_passed(const struct settings *s)
 }
 
 /*
- * Root's file stays root's: a process that is no longer root must not choose whom those signal
- * that read the file as root.
+ * A file written as root stays root's. Root may send signals to the process that the file
+ * names, so the unprivileged server must not be able to change it.
  */
 void privs_write_pidfile(const struct settings *s)
 {

@@ -28,7 +28,7 @@
 #include "lib/base/mem.h"
 #include "proto/text_compose.h"
 
-/* A reason; what is longer is cut, and stands in the log as a whole. */
+/* Maximum length of a reason. A longer one is cut; the log has all of it. */
 #define WHY_BYTES 1024
 
 /* A reload that waits for the certificates. */
@@ -160,7 +160,7 @@ static void tell_waiting(struct config_ask *ask, const struct settings *now,
 
 /*
  * Read the files of options again: all that is new in them, or nothing; then said has the
- * reason. ask: NULL, or who is told what waits for a restart.
+ * reason. ask: NULL, or the request that is told which options wait for a restart.
  */
 static void reload_options(struct server *s, struct config_ask *ask,
                            struct option_messages *said)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of options and of access that are read again, and files of options that are written,
- * for SIGHUP and for `config reload` and `config rewrite`. Main reads files and says what they
- * shall be; a thread of its own writes them, because a disk may take its time, and main accepts
- * connections and tells the service manager that the server is alive.
+ * Reloading files of options and of access, and rewriting files of options, for SIGHUP and for
+ * `config reload` and `config rewrite`. Main reads files and computes their new content. A
+ * separate thread writes them, because a disk may be slow, and main has to accept connections
+ * and notify the service manager that the server is alive.
  *
- * One rewrite is under way at a time. Who asks meanwhile gets the answer of the next one, which
- * has the values as they are then.
+ * One rewrite runs at a time. Requests that come meanwhile get the answer of the next one,
+ * which writes the values of that time.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_RECONFIGURE_H
 #define MAYFLY_DAEMON_SERVICE_RECONFIGURE_H
@@ -31,8 +31,8 @@ void reconfigure_reload(struct server *s);
 void reconfigure_on_ask(struct message *m, void *receiver);
 
 /*
- * Answer those who wait, and stop the thread. Nothing that comes later is answered. Accepts
- * that it was never started. Context: main, the workers still take messages.
+ * Answer waiting requests, and stop the thread. Later requests are not answered. May be called
+ * if it was never started. Context: main, the workers still take messages.
  */
 void reconfigure_stop(struct server *s);
 

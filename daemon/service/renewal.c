@@ -18,7 +18,7 @@
 #include "lib/base/mem.h"
 
 struct renewal {
-    struct pool_job job; /* stands first; comes back to main */
+    struct pool_job job; /* must be the first member; comes back to main */
 
     /* [const] */
     struct server *server; /* [borrowed] */
@@ -147,7 +147,7 @@ void renewal_want(struct server *s)
 
 void renewal_on_ask(struct message *m, void *receiver)
 {
-    struct certs_ask *ask = (struct certs_ask *)(void *)m; /* the message stands first */
+    struct certs_ask *ask = (struct certs_ask *)(void *)m; /* the message is the first member */
     struct renewal *r = renewal_of(receiver);
 
     if (r->pool == NULL) {

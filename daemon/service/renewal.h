@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Certificates that are loaded again, for refresh_certs and SIGHUP. Any client may ask for it
- * as often as it likes, and it takes milliseconds to read files and check keys. So a thread of
- * its own does that, one load at a time, and no more than one in RENEWAL_LOAD_MS. Whoever asks
- * meanwhile gets the answer of the next one: a load that is under way may have read the files
- * before they were changed.
+ * Reloading certificates, for refresh_certs and SIGHUP. Any client may request it at any rate,
+ * and reading files and checking keys takes milliseconds. So a separate thread does it, one
+ * load at a time, and at most one in RENEWAL_LOAD_MS. Requests that come meanwhile get the
+ * answer of the next load, because the present one may have read the files before they changed.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_RENEWAL_H
 #define MAYFLY_DAEMON_SERVICE_RENEWAL_H
@@ -32,8 +31,8 @@ void renewal_want(struct server *s);
 void renewal_on_ask(struct message *m, void *receiver);
 
 /*
- * Answer those who wait, and stop the thread. Nothing that comes later is answered. Accepts
- * that it was never started. Context: main, the workers still take messages.
+ * Answer waiting requests, and stop the thread. Later requests are not answered. May be called
+ * if it was never started. Context: main, the workers still take messages.
  */
 void renewal_stop(struct server *s);
 

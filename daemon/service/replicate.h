@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replication (daemon/worker/replication.h) as a part of start and stop. Context: main, unless
- * it says otherwise.
+ * Starting and stopping replication (daemon/worker/replication.h). Context: main, unless it
+ * says otherwise.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_REPLICATE_H
 #define MAYFLY_DAEMON_SERVICE_REPLICATE_H
@@ -11,8 +11,8 @@
 #include "daemon/service/server.h"
 
 /*
- * replication_start(). The history goes on if the items are as they were left; one of another
- * version of this program is not known here.
+ * replication_start(). The history continues if the items are those that were left with it. A
+ * history that another version of this program left is unknown.
  */
 int replicate_start(struct server *s);
 
@@ -26,10 +26,10 @@ bool replicate_stop(struct server *s);
 void replicate_on_options(struct crew *crew);
 
 /*
- * The server is about to stop: is a replica to be the primary first (failover_on_stop), or are
- * replicas to have everything, so that they go on with the next process (memory_file)? True:
- * when_over is called with the server, in main's loop, when that has ended. Once: a second
- * signal waits for nothing.
+ * The server is about to stop. Must a replica become the primary first (failover_on_stop), or
+ * must replicas catch up, so that they can continue with the next process (memory_file)? If so,
+ * returns true, and when_over is called with the server, in main's loop, when that has ended.
+ * Only once: a second signal does not wait.
  */
 bool replicate_hands_over(struct server *s, enum crew_stop how,
                           void (*when_over)(struct message *m, void *receiver));

@@ -207,7 +207,7 @@ static void on_signal(uv_signal_t *handle, int number)
 
 /* ---- main's loop ------------------------------------------------------------------------- */
 
-/* Close mailbox and the signals made so far, and let the loop forget them. */
+/* Close the mailbox and the signal handles made until then, and let the loop release them. */
 static void close_loop(struct server *s)
 {
     int err;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server: builds and takes down everything; the root of ownership.
+ * The server: creates and destroys everything; the root of ownership.
  *
  * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
- * (listener.[ch]), options and files that are read and written while it runs
- * (reconfigure.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
- * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the file that items are in
- * (memory_file.[ch]), a program that takes over (upgrade.[ch]) and the connections that it
- * gets (welcome.[ch]), the machine (host.[ch]), the service manager (notify.[ch], vigil.[ch]),
- * the load of the workers (balancer.[ch]).
- * It hands the folders below what they need from above: conn_duties to the workers,
- * stats_sources to statistics. It may include every folder of daemon/, and lib.
+ * (listener.[ch]), reloading and rewriting files while it runs (reconfigure.[ch]), reloading
+ * certificates (renewal.[ch]), the process and its privileges (privs*.[ch], filter*.[ch],
+ * landlock.[ch]), the file that has the items (memory_file.[ch]), upgrades to another program
+ * (upgrade.[ch]) and the connections inherited by it (welcome.[ch]), the machine (host.[ch]),
+ * the service manager (notify.[ch], vigil.[ch]), the load of the workers (balancer.[ch]). It
+ * passes callbacks to the folders below: conn_duties to the workers, stats_sources to
+ * statistics. It may include every folder of daemon/, and lib.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Would a start succeed? As far as that can be told without taking anything of the system.
+ * Checks whether a start would succeed, as far as possible without acquiring anything from the
+ * system.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_CHECK_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_CHECK_H
@@ -23,12 +24,12 @@ int server_try_log(const struct settings *settings,
                    bool (*open)(const char *path, const char **why));
 
 /*
- * --check-config: what a start reads and looks up is read and looked up here, in the same order
- * and with the same rights, so the process gives up those of root as a start does. Every error
- * is told, and "ok" when there is none. Binds no address, asks no name server, makes no file
- * and no process. Asked by another program (upgrade.h) it also binds for a moment what that one
- * does not have yet, and says no "ok". Returns the exit status of the first error, or 0.
- * Context: main, instead of a start.
+ * --check-config: reads and resolves all that a start does, in the same order and with the same
+ * rights, so the process gives up root's rights like a start. Every error is reported, or "ok"
+ * if there is none. Binds no address, asks no name server, makes no file and no process. If
+ * another program asks (upgrade.h), it also binds briefly the addresses that the other does not
+ * have yet, and prints no "ok". Returns the exit status of the first error, or 0. Context:
+ * main, instead of a start.
  */
 int server_check(struct settings *settings);
 

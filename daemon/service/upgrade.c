@@ -50,17 +50,17 @@
 /* Sockets that are shown to the program that is asked, beside those of a service manager. */
 #define SHOWN_MAX 256u
 
-/* A program that has not answered after so long is none: another may be asked then. */
+/* A program that has not answered after this time has failed: another may be asked then. */
 #define ANSWER_MS 60000u
 
 /*
- * Values that are being received are waited for while all are served, for so long, and looked
- * at so often.
+ * Values that are being received are waited for, while all clients are served, for at most the
+ * first time. The second is the interval of the checks.
  */
 #define LULL_MS      1200u
 #define LULL_LOOK_MS 20u
 
-/* What the system says behind the name of a program whose file another one has replaced. */
+/* What the kernel appends to the name of a program whose file was replaced. */
 #define GONE     " (deleted)"
 #define GONE_LEN ((ssize_t)sizeof(GONE) - 1)
 
@@ -106,7 +106,7 @@ bool upgrade_has_items(const char *memory)
     return asked == NULL || strcmp(asked, memory) == 0;
 }
 
-/* Only an operator causes this, and is told each time. */
+/* Only an operator causes this, so each one is logged. */
 static MF_PRINTF(2, 3) void refuse_upgrade(struct server *s, const char *fmt, ...)
 {
     char why[PATH_MAX + 256];
@@ -148,7 +148,7 @@ static void hide_live(void)
     unsetenv(HOLD_VARIABLE);
 }
 
-/* What is told of the options that were handed over. */
+/* For reporting the options that were handed over. */
 struct live_told {
     const struct settings *settings;
     struct buf kept; /* those that stay what they were */
@@ -369,7 +369,7 @@ static const char *obstacle(struct server *s)
 struct shown {
     uv_stdio_container_t fd[SOCKETS_INHERIT_FIRST + 2 * SHOWN_MAX];
     unsigned count;
-    char numbers[SHOWN_MAX * 8]; /* of the sockets, each with a comma behind it */
+    char numbers[SHOWN_MAX * 8]; /* numbers of the sockets, each followed by a comma */
     size_t len;
 };
 

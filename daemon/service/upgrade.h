@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SIGUSR2, or the command upgrade: another program, or another version of this one, takes over
- * in place. The process stays the same, with its number; the sockets that listen, the items and
- * the connections go on (conn/conn_pass.h says which; others are ended as by a stop). Before
- * anything is changed, the program is asked whether it would start: it is run beside with
- * --check-config, is shown what this one has open, and says as well if it knows the blocks of
- * this one.
+ * in place. The process stays the same, with its number. Listening sockets, items and
+ * connections are kept (conn/conn_pass.h says which connections; others are closed as by a
+ * stop). First the program is asked whether it would start: it is run with --check-config in a
+ * child process, gets the sockets that this one has open, and reports whether it knows this
+ * one's format of blocks.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_UPGRADE_H
 #define MAYFLY_DAEMON_SERVICE_UPGRADE_H
@@ -92,7 +92,7 @@ int upgrade_become(struct server *s);
 bool upgrade_is_asked(void);
 bool upgrade_knows_blocks(void);
 
-/* Is this file of items (memory_file_name()) that of whoever asks, if somebody does? */
+/* Is this file of items (memory_file_name()) that of the asking program? True if none asks. */
 bool upgrade_has_items(const char *memory);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the service manager hears while the server runs: that it is alive, if the manager has a
- * watchdog, and a line of status that moves. Nothing, and no timer, without a manager.
+ * Notifies the service manager while the server runs: that it is alive, if the manager has a
+ * watchdog, and a line of status. Without a manager there is no timer.
  *
- * The server is alive if main's loop turns and every worker has answered since the last time
- * (pulse.h). So a server whose worker is stuck is restarted, and one that is busy is not.
+ * The server is alive if main's loop turns and every worker has answered since the last notice
+ * (pulse.h). So a server with a stuck worker is restarted, and a busy one is not.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_VIGIL_H
 #define MAYFLY_DAEMON_SERVICE_VIGIL_H
@@ -22,7 +22,7 @@ struct vigil {
     bool has_watchdog;
     uint64_t period_ms;
     uint64_t status_due_ms; /* by the loop's clock */
-    uint64_t gets, hits;    /* when the status was told last */
+    uint64_t gets, hits;    /* at the last status line */
 };
 
 /* Begin, now that clients are served. Returns 0 or a libuv error. Context: main. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the program before this one (upgrade.h): each is served on if there is a
- * listener at its address and a place, as if it had been accepted. Others are closed, and
- * counted in a line of the log.
+ * Connections inherited from the previous program (upgrade.h). Each is served like an accepted
+ * one, if there is a listener at its address and a place. Others are closed, and counted in a
+ * line of the log.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_WELCOME_H
 #define MAYFLY_DAEMON_SERVICE_WELCOME_H
@@ -14,7 +14,7 @@
 
 struct server;
 
-/* What was passed and not yet given to the workers. Zeroed storage: nothing. [main] */
+/* What was passed and not given to the workers yet. Zeroed storage: nothing. [main] */
 struct welcome {
     struct buf bytes;
     struct passed_reader reader; /* of these */

@@ -160,9 +160,9 @@ static enum stats_result do_sizes(const struct ask *a)
 
 /* ---- dispatch ---------------------------------------------------------------------------- */
 
-/* What a section takes, beside the rights of enum command_needs. */
+/* Conditions of a section, in addition to the rights of enum command_needs. */
 enum {
-    SHOWS_KEYS = 1 << 4, /* of others: whoever is limited to a prefix has to be an operator */
+    SHOWS_KEYS = 1 << 4, /* of other users: a user limited to a prefix has to be an operator */
     BY_WORD = 1 << 5,    /* its own first word decides */
 };
 

@@ -3,9 +3,9 @@
  * `stats` and its sub-commands.
  *
  * daemon/stats/ is the folder of statistics: it reads counters and shards, asks other workers
- * by messages (stats_gather.h), and writes the answers as text. Connections and listeners it
- * knows only as the rows that struct stats_sources hands it. It includes itself, worker,
- * access, net, options, base, proto (for replies) and lib.
+ * by messages (stats_gather.h), and writes the answers as text. It gets connections and
+ * listeners only as rows from struct stats_sources. It includes itself, worker, access, net,
+ * options, base, proto (for replies) and lib.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_H
 #define MAYFLY_DAEMON_STATS_STATS_H
@@ -87,8 +87,9 @@ struct stats_gather;
 typedef void (*stats_done_fn)(void *arg, struct buf *out, struct stats_gather *rest);
 
 /*
- * Go on with an answer of which a portion was given. is_wanted: false to end it; what comes
- * then is without meaning. The answer goes on later, not within. Context: worker, the asker.
+ * Continue an answer of which a portion was given. is_wanted: false to end it; later portions
+ * are meaningless then. The answer continues later, not within this call. Context: worker, the
+ * asker.
  */
 void stats_go_on(struct stats_gather *rest, bool is_wanted);
 
@@ -102,9 +103,9 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
                                 stats_done_fn done, void *arg);
 
 /*
- * The rights that `stats <args>` takes, a set of enum command_needs. has_all_keys: the client
- * is not limited to some prefix; who is has to be an operator to see what tells of other keys.
- * Context: any thread.
+ * The rights that `stats <args>` requires, a set of enum command_needs. has_all_keys: the
+ * client is not limited to prefixes. A limited client has to be an operator to see statistics
+ * with keys of others. Context: any thread.
  */
 uint8_t stats_needs(struct span args, bool has_all_keys);
 

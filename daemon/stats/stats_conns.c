@@ -13,7 +13,7 @@
 #include "lib/base/mem.h"
 
 struct conns_gather {
-    struct stats_gather gather;      /* stands first */
+    struct stats_gather gather;      /* must be the first member */
     struct stats_conn_cursor cursor; /* in the list of the worker that has it */
     bool is_amid;                    /* in the middle of that list */
 };

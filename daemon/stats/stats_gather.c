@@ -51,7 +51,7 @@ bool stats_gather_pauses(const struct stats_gather *g, const struct worker *w)
     return has_portion(g) || tasks_slice_is_over(w);
 }
 
-/* Hand it to whoever goes on with it. */
+/* Pass it to the worker that continues it. */
 static void route(struct stats_gather *g, struct worker *w)
 {
     bool goes_home = g->stage == GATHER_FINISHES || has_portion(g);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Answers that need more than the worker that was asked, or more time than one turn: a message
- * goes from worker to worker, is a task of each until its work there is done, and comes back to
- * the worker that asked, which ends the answer. Only one thread at a time has it, so it needs
- * no lock.
+ * Answers that need other workers, or more time than one turn. A message goes from worker to
+ * worker, is a task of each until its work there is done, and returns to the worker that was
+ * asked, which ends the answer. Only one thread at a time has it, so it needs no lock.
  *
- * A long answer is given in portions. Whenever GATHER_PORTION_BYTES of it are there, the
- * message goes home, and stays until the client has taken them: so clients that do not read
- * hold little.
+ * A long answer is sent in portions. Whenever GATHER_PORTION_BYTES are ready, the message
+ * returns to its first worker, and stays there until the client has taken them. So clients that
+ * do not read hold little memory.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_GATHER_H
 #define MAYFLY_DAEMON_STATS_STATS_GATHER_H
@@ -45,9 +44,7 @@ struct stats_gather {
     stats_done_fn done;
     void *done_arg;
 
-    /*
-     * Go on on one worker until stats_gather_pauses(). True: done there. Context: worker w.
-     */
+    /* Work on one worker until stats_gather_pauses(). True: done there. Context: worker w. */
     bool (*visit)(struct stats_gather *g, struct worker *w);
     /*
      * All were visited: append what is left, and release what belongs to the gather unless all

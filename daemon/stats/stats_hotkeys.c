@@ -16,7 +16,7 @@
 #define SHOWN 20u
 
 struct hot_gather {
-    struct stats_gather gather; /* stands first */
+    struct stats_gather gather; /* must be the first member */
     struct hotkeys_sum sum;
 };
 
@@ -52,7 +52,10 @@ static void put_key(struct stats_out *o, const struct hotkeys_sum *sum,
                     const struct hotkey *row, uint32_t sampling)
 {
     char key[ENCODE_URI_BYTES(REQUEST_KEY_MAX) + 1];
-    /* Twice the deviation of so many accesses of which one of `sampling` was looked at. */
+    /*
+     * Twice the standard deviation of this many accesses, one of `sampling` of which was
+     * sampled.
+     */
     double chance = 2 * root(row->count * sampling);
 
     key[encode_uri(key, span_of(row->key, row->key_len))] = '\0';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of a statistics answer. That there was no memory for a line is remembered, not reported
- * at once: the whole answer is replaced at its end.
+ * Formats the lines of a statistics answer. If there is no memory for a line, that is noted,
+ * and the whole answer is replaced at its end.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_OUT_H
 #define MAYFLY_DAEMON_STATS_STATS_OUT_H

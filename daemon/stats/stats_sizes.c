@@ -282,7 +282,8 @@ static void begin_walk(struct stats_sizes *z, struct worker *w)
 
 static void run_slice(struct task *task, struct worker *w)
 {
-    struct stats_sizes *z = (struct stats_sizes *)(void *)task; /* the task stands first */
+    struct stats_sizes *z = (struct stats_sizes *)(void *)task; /* the task is the first
+                                                                   member */
 
     must_be_worker(w);
     must_not_be_reading();

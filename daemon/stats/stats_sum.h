@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The numbers behind `stats`: sums of all counters and of all shards, as of one moment.
+ * Sums of all counters and of all shards, as of one moment, for `stats`.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_SUM_H
 #define MAYFLY_DAEMON_STATS_STATS_SUM_H
