@@ -60,8 +60,8 @@ class Loaded:
 
 
 def wait_while_hot(d, load, worker, condition, patience=20):
-    """Until condition() is true, or the worker was hot for so long that it is not going to be. True:
-    it was. What the test sees of the CPU is what the server sees."""
+    """Wait until condition() is true, and return True. Return False if the worker was hot for SURE seconds
+    in a row without that. The test reads the CPU time of the thread, as the server does."""
     end = time.monotonic() + patience
     hot = 0
     while time.monotonic() < end and hot < SURE:
