@@ -373,7 +373,7 @@ static enum option_id draw_live(struct rng *r)
 
 static void append(struct buf *b, const char *text)
 {
-    ck_quick(buf_append(b, text, strlen(text)));
+    ck_assert(buf_append(b, text, strlen(text)));
 }
 
 static const char *pick(struct rng *r, const char *const *texts, unsigned count)
@@ -474,12 +474,12 @@ static void check_text(const struct conf_text *text)
                 old = rest;
                 a = next;
             }
-            ck_quick(is_end || is_below || b.name.len == 0);
+            ck_assert(is_end || is_below || b.name.len == 0);
         }
         is_below |= b.whole.len >= strlen(CONF_EDIT_MARK) &&
                     memcmp(b.whole.ptr, CONF_EDIT_MARK, strlen(CONF_EDIT_MARK)) == 0;
     }
-    ck_quick(old.len == 0);
+    ck_assert(old.len == 0);
 }
 
 static bool is_overridden(enum option_id id)
@@ -505,13 +505,13 @@ static void check_next_start(const struct settings *before)
     struct settings after;
     unsigned count;
 
-    ck_quick(read_anew(&after));
+    ck_assert(read_anew(&after));
     count = options_differing(&live, &after, true, ids);
-    ck_quick(count == plan.overridden_count);
+    ck_assert(count == plan.overridden_count);
     for (unsigned i = 0; i < count; i++) {
-        ck_quick(is_overridden(ids[i]) && may_be_overridden(&after, ids[i]));
+        ck_assert(is_overridden(ids[i]) && may_be_overridden(&after, ids[i]));
     }
-    ck_quick(options_differing(before, &after, false, ids) == 0);
+    ck_assert(options_differing(before, &after, false, ids) == 0);
     settings_fini(&after);
 }
 
@@ -525,7 +525,7 @@ static void check_round(struct rng *r)
     for (unsigned i = 0; i < FILES; i++) {
         draw_file(r, i);
     }
-    ck_quick(start(flag, NULL));
+    ck_assert(start(flag, NULL));
     for (unsigned i = 0; i < changes; i++) {
         const enum option_id id = draw_live(r);
         char value[OPTION_TEXT_BYTES];
@@ -537,7 +537,7 @@ static void check_round(struct rng *r)
     if (rng_below(r, 4) == 0) {
         draw_file(r, 1 + (unsigned)rng_below(r, FILES - 1)); /* not read again yet */
     }
-    ck_quick(read_anew(&before));
+    ck_assert(read_anew(&before));
     plans();
     for (size_t i = 0; i < plan.texts.count; i++) {
         check_text(&plan.texts.items[i]);
@@ -547,9 +547,9 @@ static void check_round(struct rng *r)
     const unsigned overridden = plan.overridden_count;
     options_rewrite_fini(&plan);
     plans();
-    ck_quick(plan.overridden_count == overridden);
+    ck_assert(plan.overridden_count == overridden);
     for (unsigned i = 0; i < plan.edit_count; i++) {
-        ck_quick(plan.edits[i] == OPTION_maxmemory_policy); /* -M: without effect each time */
+        ck_assert(plan.edits[i] == OPTION_maxmemory_policy); /* -M: without effect each time */
     }
     options_rewrite_fini(&plan);
     settings_fini(&before);

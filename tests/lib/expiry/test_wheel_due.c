@@ -50,7 +50,7 @@ static void add(uint32_t i, msec_t deadline)
 {
     atomic_store(&item_of(i)->shape, (uint16_t)(UNITS | SHAPE_TTL));
     atomic_store(&item_ttl(item_of(i))->deadline, deadline);
-    ck_quick(wheel_reserve(wheel));
+    ck_assert(wheel_reserve(wheel));
     wheel_add(wheel, handle_of(i));
 }
 

@@ -87,20 +87,20 @@ static void *serve(void *arg)
     char end;
 
     (void)arg;
-    ck_quick(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
-    ck_quick(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
+    ck_assert(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
+    ck_assert(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
     ssl = SSL_new(context);
-    ck_quick(fd >= 0 && SSL_set_fd(ssl, fd) == 1);
+    ck_assert(fd >= 0 && SSL_set_fd(ssl, fd) == 1);
     if (SSL_accept(ssl) == 1) {
         for (int n = 1; at < STREAM_BYTES && n > 0; at += n > 0 ? (size_t)n : 0) {
             n = SSL_read(ssl, got + at, (int)(STREAM_BYTES - at));
         }
-        ck_quick(at == STREAM_BYTES && memcmp(got, stream, STREAM_BYTES) == 0);
+        ck_assert(at == STREAM_BYTES && memcmp(got, stream, STREAM_BYTES) == 0);
         for (at = 0; at < STREAM_BYTES;) {
             size_t n = 1 + rng_below(&sender, 30011);
 
             n = n < STREAM_BYTES - at ? n : STREAM_BYTES - at;
-            ck_quick(SSL_write(ssl, stream + at, (int)n) == (int)n);
+            ck_assert(SSL_write(ssl, stream + at, (int)n) == (int)n);
             at += n;
         }
         (void)SSL_read(ssl, &end, 1);
@@ -132,14 +132,14 @@ TEST(a_stream_arrives_whole_in_both_directions)
         got = n;
         switch (rng_below(&rng, 3)) {
         case 0:
-            ck_quick(link_bytes(l, n, &bytes) == LINK_OK && bytes.len == n);
+            ck_assert(link_bytes(l, n, &bytes) == LINK_OK && bytes.len == n);
             memcpy(out + at, bytes.ptr, n);
             break;
         case 1:
-            ck_quick(link_some(l, out + at, n, &got) == LINK_OK && got > 0 && got <= n);
+            ck_assert(link_some(l, out + at, n, &got) == LINK_OK && got > 0 && got <= n);
             break;
         default:
-            ck_quick(link_into(l, out + at, n) == LINK_OK);
+            ck_assert(link_into(l, out + at, n) == LINK_OK);
             break;
         }
         at += got;
@@ -217,11 +217,11 @@ static void *want_a_certificate(void *arg)
 
     SSL_CTX_set_max_proto_version(context, *(const int *)arg);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-    ck_quick(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
-    ck_quick(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
+    ck_assert(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
+    ck_assert(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
     ssl = SSL_new(context);
-    ck_quick(fd >= 0 && SSL_set_fd(ssl, fd) == 1);
-    ck_quick(SSL_accept(ssl) != 1);
+    ck_assert(fd >= 0 && SSL_set_fd(ssl, fd) == 1);
+    ck_assert(SSL_accept(ssl) != 1);
     SSL_free(ssl);
     SSL_CTX_free(context);
     close(fd);

@@ -31,7 +31,7 @@ static _Atomic uint64_t told;
 
 static void on_more(void *arg)
 {
-    ck_quick(arg == &f);
+    ck_assert(arg == &f);
     atomic_fetch_add(&told, 1);
     pthread_mutex_lock(&gate);
     pthread_mutex_unlock(&gate);

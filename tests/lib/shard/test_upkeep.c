@@ -133,7 +133,7 @@ static void begin_large(unsigned parts)
 
     start(LIMIT);
     for (;;) {
-        ck_quick(i < MANY);
+        ck_assert(i < MANY);
         put(i++);
         if (is_on_its_way() &&
             (view()->mask + 1) * sizeof(struct table_bucket) * 2 >= parts * MEM_TOUCH_BYTES) {

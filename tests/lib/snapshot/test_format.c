@@ -48,7 +48,7 @@ static bool on_item(void *arg, const struct snap_block *b, const struct snap_ite
 {
     struct taken *t = arg;
 
-    ck_quick(b->kind == SNAP_ITEMS);
+    ck_assert(b->kind == SNAP_ITEMS);
     t->items++;
     t->sum += item_sum(it, it->value);
     return t->item_limit == 0 || t->items < t->item_limit;
@@ -58,7 +58,7 @@ static bool on_value_begin(void *arg, const struct snap_block *b, const struct s
 {
     struct taken *t = arg;
 
-    ck_quick(b->kind == SNAP_VALUE);
+    ck_assert(b->kind == SNAP_VALUE);
     t->item = *it;
     memcpy(t->key, it->key.ptr, it->key.len);
     t->item.key.ptr = t->key;
@@ -77,7 +77,7 @@ static bool on_value_end(void *arg)
 {
     struct taken *t = arg;
 
-    ck_quick(buf_len(&t->value) == t->item.value_len);
+    ck_assert(buf_len(&t->value) == t->item.value_len);
     t->items++;
     t->sum += item_sum(&t->item, buf_span(&t->value));
     return true;
@@ -102,7 +102,7 @@ static bool on_prefix(void *arg, struct span prefix)
 {
     struct taken *t = arg;
 
-    ck_quick(prefix.len <= sizeof(t->prefix));
+    ck_assert(prefix.len <= sizeof(t->prefix));
     memcpy(t->prefix, prefix.ptr, prefix.len);
     t->prefix_len = prefix.len;
     t->prefix_after = t->items;
@@ -135,13 +135,13 @@ static bool scan_bytes(struct span file, struct taken *t, struct snap_fault *fau
     struct scan s;
     bool is_whole = false;
 
-    ck_quick(snap_opener_init(&o));
+    ck_assert(snap_opener_init(&o));
     if (scan_init(&s, file_read, &file)) {
         scan_run(&s, &o, &sink);
         is_whole = s.is_whole;
     }
     *fault = s.fault;
-    ck_quick(is_whole ? fault->kind == SNAP_FINE : true);
+    ck_assert(is_whole ? fault->kind == SNAP_FINE : true);
     scan_fini(&s);
     snap_opener_fini(&o);
     buf_fini(&t->value);
@@ -281,11 +281,11 @@ static void check_damaged(struct span file, const struct taken *whole)
     struct snap_fault fault;
     char text[SNAP_FAULT_TEXT_MAX];
 
-    ck_quick(!scan_bytes(file, &got, &fault));
-    ck_quick(fault.kind != SNAP_FINE);
-    ck_quick(got.items <= whole->items);
-    ck_quick(got.items == 0 || got.items < whole->items || got.sum == whole->sum);
-    ck_quick(strlen(snap_fault_text(&fault, text)) > 5);
+    ck_assert(!scan_bytes(file, &got, &fault));
+    ck_assert(fault.kind != SNAP_FINE);
+    ck_assert(got.items <= whole->items);
+    ck_assert(got.items == 0 || got.items < whole->items || got.sum == whole->sum);
+    ck_assert(strlen(snap_fault_text(&fault, text)) > 5);
 }
 
 TEST_LOOP(a_file_that_is_cut_at_any_byte_is_found_out, 2)
