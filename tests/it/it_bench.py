@@ -313,4 +313,4 @@ def test_policies_keep_what_they_promise():
 
 
 if __name__ == "__main__":
-    mayfly.main(globals())
+    mayfly.main(globals(), beside=("test_policies_keep_what_they_promise",))

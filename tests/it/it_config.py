@@ -551,4 +551,4 @@ def test_from_all_workers_at_once():
 
 
 if __name__ == "__main__":
-    mayfly.main(globals())
+    mayfly.main(globals(), beside=("test_idle_timeout",))

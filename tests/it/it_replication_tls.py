@@ -284,4 +284,5 @@ with mayfly.Daemon() as probe, probe.client() as asked:
     if asked.ask(b"refresh_certs") == b"ERROR":
         mayfly.skip_all(mayfly.Inapplicable("mayflyd is built without TLS"))
 make_certificates()
-mayfly.main(globals())
+mayfly.main(globals(), beside=("test_a_primary_that_is_not_trusted", "test_roles_change", "test_a_handshake_that_hangs",
+                               "test_a_handshake_that_is_cut"))

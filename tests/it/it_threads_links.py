@@ -19,7 +19,7 @@ from replicas import Node, level                                        # noqa: 
 # The loads change keys at a rate that the stream keeps up with on a machine that is busy: large values come faster, and a
 # replica then needs a full sync, whatever becomes of connections.
 SANITIZED = mayfly.is_sanitized()
-TURNS = 4 if SANITIZED else 12      # times that the number goes down and up again
+TURNS = 4 if SANITIZED else 6       # times that the number goes down and up again
 KEYS = 20000
 
 
@@ -279,7 +279,7 @@ def test_logins_without_a_limit_hold_no_worker():
 # ---- the end ---------------------------------------------------------------------------------
 
 def test_a_stop_while_they_are_on_their_way():
-    for turn in range(TURNS):
+    for turn in range(4):
         with Node("-t", "4", "-m", "256", "-o", "save_rate=1") as a:
             fill(a.c)
             with Node(of=a.port), a.client(rcvbuf=4096) as c:

@@ -957,4 +957,4 @@ def test_who_a_balancer_said_stays():
             assert "tcp:192.0.2.7:4711" in shown and "tcp:192.0.2.7:4712" in shown, shown
 
 
-mayfly.main(globals())
+mayfly.main(globals(), beside=("test_a_stop_ends_it",))
