@@ -32,7 +32,7 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-#define OPCODE(number, id, command, cls, quiet, extras, key, value)                            \
+#define OPCODE(number, id, command, cls, quiet, extras, key, value, handler)                   \
     [number] = {CMD_##command, cls, extras, key, (quiet) == QUIET, (value) == A_VALUE, true},
 #include "proto/opcodes.def"
 #undef OPCODE

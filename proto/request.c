@@ -16,9 +16,9 @@ struct command_row {
 
 static const struct command_row commands[CMD_COUNT] = {
     [CMD_NONE] = {{"", 0}, CLASS_ADMIN, NEED_NOTHING, false},
-#define COMMAND(id, text, cls, kind, needs)                                                    \
+#define COMMAND(id, text, cls, kind, needs, handler)                                           \
     [CMD_##id] = {{text, sizeof(text) - 1}, cls, needs, false},
-#define EXTENSION(id, text, cls, kind, needs)                                                  \
+#define EXTENSION(id, text, cls, kind, needs, handler)                                         \
     [CMD_##id] = {{text, sizeof(text) - 1}, cls, needs, true},
 #include "proto/command.def"
 #undef COMMAND
@@ -26,7 +26,7 @@ static const struct command_row commands[CMD_COUNT] = {
 
 const uint8_t command_kinds[CMD_COUNT] = {
     [CMD_NONE] = KIND_OTHER,
-#define COMMAND(id, text, cls, kind, needs) [CMD_##id] = (kind),
+#define COMMAND(id, text, cls, kind, needs, handler) [CMD_##id] = (kind),
 #include "proto/command.def"
 #undef COMMAND
 };

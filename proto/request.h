@@ -52,14 +52,15 @@ enum command_class {
     CLASS_DELETE,
     CLASS_ARITH,
     CLASS_TOUCH,
-    CLASS_ADMIN,    /* args */
     CLASS_META,     /* key; args with the flags: proto/meta_parse.h */
     CLASS_DEADLINE, /* key, exptime, conditions: proto/expiry_parse.h */
     CLASS_TTL,      /* key */
     CLASS_UNLINK,   /* key, more keys */
     /* Binary protocol; which fields are set depends on the opcode. */
     CLASS_BINARY,
-    CLASS_BINARY_ADMIN, /* executed where CLASS_ADMIN is */
+    /* Executed outside of the section: those of the text protocol have args. */
+    CLASS_ADMIN,
+    CLASS_BINARY_ADMIN,
     /*
      * A request of any other class, once it is refused: its client may not (refusal says why),
      * or its parser said PARSE_REPLY and that was answered. No parser makes them.

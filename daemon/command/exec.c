@@ -5,10 +5,20 @@
 #include "daemon/command/exec.h"
 
 #include "daemon/command/audit.h"
-#include "daemon/command/exec_admin.h"
-#include "daemon/command/exec_stats.h"
-#include "lib/base/context.h"
-#include "lib/engine/body.h"
+
+exec_handler *const exec_by_command[CMD_COUNT] = {
+    [CMD_NONE] = exec_error,
+#define COMMAND(id, text, cls, kind, needs, handler) [CMD_##id] = exec_##handler,
+#include "proto/command.def"
+#undef COMMAND
+};
+
+exec_handler *const exec_by_opcode[] = {
+#define OPCODE(number, id, command, cls, quiet, extras, key, value, handler)                   \
+    [number] = exec_##handler,
+#include "proto/opcodes.def"
+#undef OPCODE
+};
 
 /* An operator's command that its client may not give. */
 static enum turn_stop refuse(struct turn *t, const struct request *r, enum reply why)
@@ -31,55 +41,16 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
         audit_command(t, r, false);
         return refuse(t, r, why);
     }
+    t->is_first = t->units == t->first_unit; /* sending adds to the units */
     if (!turn_leave_section(t)) {
         return TURN_BLOCKED;
     }
-    if (r->command == CMD_STATS) {
-        stop = exec_stats(t, r);
-    } else {
-        stop = r->cls == CLASS_ADMIN ? exec_admin(t, r) : exec_bin_admin(t, r);
-    }
+    must_be_outside_section(t);
+    stop = request_is_binary(r) ? exec_by_opcode[r->opcode](t, r)
+                                : exec_by_command[r->command](t, r);
     if (is_operators && stop != TURN_WAITS && stop != TURN_QUEUES) {
         audit_command(t, r, true); /* once, however often it was tried */
     }
     turn_enter_section(t); /* it may have taken long, and switched what is observed */
     return stop;
-}
-
-enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body)
-{
-    must_be_in_turn(t);
-    MF_PROBE3(request_start, r->command, r->key.ptr, r->key.len);
-    switch (r->cls) {
-    case CLASS_BINARY:
-        return exec_bin_store(t, r, body);
-    case CLASS_META:
-        return exec_meta_set(t, r, body);
-    default:
-        must(r->cls == CLASS_STORE);
-        return exec_store(t, r, body);
-    }
-}
-
-bool exec_place(struct turn *t, const struct request *r, struct body *b)
-{
-    struct store s;
-
-    must_be_worker(t->w);
-    must_be_reading();
-    switch (r->cls) {
-    case CLASS_BINARY:
-        exec_bin_prepare_store(t, r, &s);
-        break;
-    case CLASS_META:
-        exec_meta_prepare_set(t, r, &s);
-        break;
-    default:
-        must(r->cls == CLASS_STORE);
-        exec_store_prepare(t, r, &s);
-        break;
-    }
-    /* If there is no room at once, it is better to wait for it with the value read. */
-    s.may_wait = true;
-    return body_place(b, &s, t->now);
 }

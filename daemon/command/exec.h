@@ -2,27 +2,70 @@
 /*
  * From a request to its handler. A handler reads and writes the engine and composes into the
  * turn's output. It either does its request as a whole and returns TURN_GOES_ON, or says why
- * not.
+ * not. Its prototype and its place in the dispatch come from the last column of
+ * proto/command.def or proto/opcodes.def.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_H
 
-#include "daemon/command/exec_arith.h"
-#include "daemon/command/exec_bin.h"
-#include "daemon/command/exec_expiry.h"
-#include "daemon/command/exec_get.h"
-#include "daemon/command/exec_meta.h"
-#include "daemon/command/exec_store.h"
 #include "daemon/command/guard.h"
 #include "daemon/command/turn.h"
 #include "lib/base/context.h"
 #include "lib/base/probes.h"
+#include "lib/engine/store.h"
+
+/*
+ * Context: worker, in a turn. Those of CLASS_ADMIN and CLASS_BINARY_ADMIN are called outside of
+ * its section, all others inside. exec_request() and exec_outside() check that.
+ */
+typedef enum turn_stop exec_handler(struct turn *t, const struct request *r);
+
+#define COMMAND(id, text, cls, kind, needs, handler) exec_handler exec_##handler;
+#include "proto/command.def"
+#undef COMMAND
+#define OPCODE(number, id, command, cls, quiet, extras, key, value, handler)                   \
+    exec_handler exec_##handler;
+#include "proto/opcodes.def"
+#undef OPCODE
+
+/* The handlers by enum command, and by opcode of the binary protocol. */
+extern exec_handler *const exec_by_command[CMD_COUNT];
+extern exec_handler *const exec_by_opcode[];
 
 /*
  * Commands that must not run inside a section, or may take long there: the turn leaves its
  * section for them. Context: worker, in a turn.
  */
 enum turn_stop exec_outside(struct turn *t, const struct request *r);
+
+/* Execute one request. Context: worker, in a turn. */
+static MF_INLINE enum turn_stop exec_request(struct turn *t, const struct request *r)
+{
+    must_be_in_turn(t);
+    MF_PROBE3(request_start, r->command, r->key.ptr, r->key.len);
+    if (MF_LIKELY(r->cls < CLASS_BINARY)) {
+        return exec_by_command[r->command](t, r);
+    }
+    if (r->cls == CLASS_BINARY) {
+        return exec_by_opcode[r->opcode](t, r);
+    }
+    return r->cls < CLASS_REFUSED ? exec_outside(t, r) : exec_refused(t, r);
+}
+
+/* ---- what is called by itself too -------------------------------------------------------- */
+
+/* After a larger value the connection expects more such values. */
+#define EXEC_BULK_BYTES (192u * 1024)
+
+/* After one beyond this too, if it could be placed (body_place()): worth a read of its own. */
+#define EXEC_PLACE_BYTES (24u * 1024)
+
+/*
+ * Answer the keys of a get line and its END. When it stops, t->rest has the keys not answered
+ * (maybe none, with ptr set): call again with them. r has the command. Context: worker, read
+ * side.
+ */
+enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct span keys);
 
 /* A storage command of any protocol whose value is in a body. Context: worker, read side. */
 enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body);
@@ -33,40 +76,35 @@ enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct b
  */
 bool exec_place(struct turn *t, const struct request *r, struct body *b);
 
-/* Execute one request. Context: worker, in a turn. */
-static MF_INLINE enum turn_stop exec_request(struct turn *t, const struct request *r)
-{
-    must_be_in_turn(t);
-    MF_PROBE3(request_start, r->command, r->key.ptr, r->key.len);
-    switch ((enum command_class)r->cls) {
-    case CLASS_GET:
-        return exec_get(t, r);
-    case CLASS_STORE:
-        return exec_store(t, r, NULL);
-    case CLASS_DELETE:
-        return exec_delete(t, r);
-    case CLASS_ARITH:
-        return exec_arith(t, r);
-    case CLASS_TOUCH:
-        return exec_touch(t, r);
-    case CLASS_BINARY:
-        return exec_bin(t, r);
-    case CLASS_ADMIN:
-    case CLASS_BINARY_ADMIN:
-        return exec_outside(t, r);
-    case CLASS_META:
-        return exec_meta(t, r);
-    case CLASS_DEADLINE:
-        return exec_deadline(t, r);
-    case CLASS_TTL:
-        return exec_ttl(t, r);
-    case CLASS_UNLINK:
-        return exec_unlink(t, r);
-    case CLASS_REFUSED:
-    case CLASS_BINARY_REFUSED:
-        return exec_refused(t, r);
-    }
-    unreachable();
-}
+/*
+ * A store ends without its value: count it (bad data, too large, no memory: by reply), drop
+ * the old value where memcached does: not when memory ran out while the value was read.
+ * Context: worker, read side.
+ */
+void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
+
+/* The deadline of T, or of p with a number; none without either. Context: worker, in a turn. */
+struct meta_flags;
+msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags);
+
+/* A request of the binary protocol was refused by its parser: count and answer it. As above. */
+void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply why);
+
+/*
+ * engine_store() of an add of a connection that restores. Between `restore begin [items]` and
+ * `restore end` what a connection adds by meta commands is older than what is here: a key that
+ * was deleted, has expired or was evicted since, whoever did it, is not stored, nor is anything
+ * after a flush (lib/engine/guarding.h). One connection at a time; its end is the end of it.
+ * Context: worker, read side.
+ */
+enum outcome restore_store(struct turn *t, struct store *s);
+
+/*
+ * `save -`: the client is sent a snapshot, as a file would have it (lib/snapshot/format.h). The
+ * answer is portions, each as "PART <n>", a line's end and n bytes, and then a line: END with
+ * the number of items, or an error, and what came is not whole. sync sends everything to a
+ * replica in the same way. Context: worker, outside a section.
+ */
+enum turn_stop exec_export(struct turn *t, const struct request *r);
 
 #endif

@@ -4,20 +4,14 @@
  * shutdown, upgrade, quit, watch, refresh_certs; those on memcached's memory and LRU are in
  * exec_lru.c. Runs on the worker of the client, outside the read-side section of the turn.
  */
-#include "daemon/command/exec_admin.h"
+#include "daemon/command/exec.h"
 
 #include <stddef.h>
 #include <string.h>
 
 #include "daemon/base/version.h"
 #include "daemon/command/exec_config.h"
-#include "daemon/command/exec_export.h"
-#include "daemon/command/exec_insight.h"
-#include "daemon/command/exec_lru.h"
-#include "daemon/command/exec_moves.h"
 #include "daemon/command/exec_replication.h"
-#include "daemon/command/exec_restore.h"
-#include "daemon/command/exec_snapshot.h"
 #include "daemon/command/guard.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
@@ -121,8 +115,6 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
     const bool is_prefix = r->command == CMD_FLUSH_PREFIX;
     struct flush_wait *wait = NULL;
 
-    must_be_worker(t->w);
-    must_not_be_reading();
     if (t->w->settings->no_flush_all) {
         return answer_flush(t, r, is_prefix ? REPLY_PREFIX_OFF : REPLY_FLUSH_OFF,
                             BIN_REPLY_AUTH_FAILURE);
@@ -159,7 +151,7 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
     }
 }
 
-static enum turn_stop verbosity(struct turn *t, const struct request *r)
+enum turn_stop exec_verbosity(struct turn *t, const struct request *r)
 {
     uint32_t level = r->verbosity < VERBOSITY_MAX ? (uint32_t)r->verbosity : VERBOSITY_MAX;
 
@@ -167,7 +159,7 @@ static enum turn_stop verbosity(struct turn *t, const struct request *r)
     return turn_answer(t, r, REPLY_OK);
 }
 
-static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
+enum turn_stop exec_cache_memlimit(struct turn *t, const struct request *r)
 {
     uint64_t bytes;
 
@@ -181,7 +173,7 @@ static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
     return turn_answer(t, r, exec_config_limit(t, bytes) ? REPLY_OK : REPLY_MEMLIMIT_FAILED);
 }
 
-static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
+enum turn_stop exec_shutdown(struct turn *t, const struct request *r)
 {
     enum crew_stop how = CREW_STOP_SOON;
     enum crew_save saves = CREW_SAVE_AS_SET;
@@ -216,7 +208,7 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
 }
 
 /* What becomes of it the log says: whoever asks is gone when it is done. */
-static enum turn_stop upgrade(struct turn *t, const struct request *r)
+enum turn_stop exec_upgrade(struct turn *t, const struct request *r)
 {
     const struct settings *set = t->w->settings;
     struct span args = r->args;
@@ -272,7 +264,7 @@ static void on_certs(struct message *m, void *receiver)
 }
 
 /* Have the certificates loaded again: not here, because that reads files and checks keys. */
-static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
+enum turn_stop exec_refresh_certs(struct turn *t, const struct request *r)
 {
     struct certs_wait *wait;
 
@@ -296,21 +288,6 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 
 /* ---- watch ------------------------------------------------------------------------------- */
 
-bool exec_is_first(const struct turn *t, const struct request *r)
-{
-    const char *end = memrchr(t->input, '\n', (size_t)(r->args.ptr - t->input));
-    size_t len;
-
-    must_be_outside_section(t);
-    if (end == NULL) {
-        return true;
-    }
-    len = (size_t)(end - t->input);
-    len -= len > 0 && end[-1] == '\r';
-    return len >= 2 && memcmp(t->input + len - 2, "mn", 2) == 0 &&
-           (len == 2 || t->input[len - 3] == '\n');
-}
-
 /* The client watches these streams from now on, or gets the reason why not. */
 static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 {
@@ -331,7 +308,7 @@ static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 }
 
 /* watch [stream ...]; without a word: fetchers. */
-static enum turn_stop watch(struct turn *t, const struct request *r)
+enum turn_stop exec_watch(struct turn *t, const struct request *r)
 {
     struct span args = r->args;
     struct span word;
@@ -340,7 +317,7 @@ static enum turn_stop watch(struct turn *t, const struct request *r)
     if (t->w->settings->no_watch) {
         return turn_answer(t, r, REPLY_WATCH_OFF);
     }
-    if (!exec_is_first(t, r)) {
+    if (!t->is_first) {
         return turn_answer(t, r, REPLY_WATCH_LATER);
     }
     while (text_next_key(&args, &word)) {
@@ -354,75 +331,28 @@ static enum turn_stop watch(struct turn *t, const struct request *r)
     return begin_watching(t, streams != 0 ? streams : WATCH_FETCHERS);
 }
 
-enum turn_stop exec_admin(struct turn *t, const struct request *r)
+/* ---- what is answered at once ------------------------------------------------------------ */
+
+enum turn_stop exec_version(struct turn *t, const struct request *r)
 {
-    must_be_outside_section(t);
-    switch (r->command) {
-    case CMD_FLUSH_ALL:
-    case CMD_FLUSH_PREFIX:
-        return exec_flush(t, r);
-    case CMD_VERSION:
-        t->out.len +=
-            text_compose_version(turn_room(t, TEXT_REPLY_MAX), span_str(MEMCACHED_LEVEL));
-        return TURN_GOES_ON;
-    case CMD_VERBOSITY:
-        return verbosity(t, r);
-    case CMD_CACHE_MEMLIMIT:
-        return cache_memlimit(t, r);
-    case CMD_SHUTDOWN:
-        return shutdown_server(t, r);
-    case CMD_UPGRADE:
-        return upgrade(t, r);
-    case CMD_QUIT:
-        return TURN_CLOSES;
-    case CMD_SLABS:
-        return exec_slabs(t, r);
-    case CMD_LRU:
-        return exec_lru(t, r);
-    case CMD_LRU_CRAWLER:
-        return exec_lru_crawler(t, r);
-    case CMD_WATCH:
-        return watch(t, r);
-    case CMD_REFRESH_CERTS:
-        return refresh_certs(t, r);
-    case CMD_EXPIRE_HOLD:
-        return exec_expire_hold(t, r);
-    case CMD_CONFIG:
-        return exec_config(t, r);
-    case CMD_LATENCY:
-        return exec_latency(t, r);
-    case CMD_SLOWLOG:
-        return exec_slowlog(t, r);
-    case CMD_BGSAVE:
-        return exec_bgsave(t, r);
-    case CMD_SAVE:
-        return exec_save(t, r);
-    case CMD_LASTSAVE:
-        return exec_lastsave(t, r);
-    case CMD_RESTORE:
-        return exec_restore(t, r);
-    case CMD_PSYNC:
-        return exec_psync(t, r);
-    case CMD_SYNC:
-        return exec_sync(t, r);
-    case CMD_REPLCONF:
-        return exec_replconf(t, r);
-    case CMD_REPLICAOF:
-        return exec_replicaof(t, r);
-    case CMD_PROMOTE:
-        return exec_promote(t, r);
-    case CMD_FAILOVER:
-        return exec_failover(t, r);
-    case CMD_WAIT:
-        return exec_wait(t, r);
-    case CMD_ROLE:
-        return exec_role(t, r);
-    case CMD_MOVES:
-        return exec_moves(t, r);
-    case CMD_BGREWRITEAOF:
-        return exec_bgrewriteaof(t, r);
-    default:
-        /* extstore: not part of this server. */
-        return turn_answer(t, r, REPLY_ERROR);
+    struct span level = span_str(MEMCACHED_LEVEL);
+    char *p = turn_room(t, TEXT_REPLY_MAX);
+
+    t->out.len += request_is_binary(r) ? bin_compose_stat(p, r, span_of(NULL, 0), level)
+                                       : text_compose_version(p, level);
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_quit(struct turn *t, const struct request *r)
+{
+    if (request_is_binary(r)) {
+        turn_bin_reply(t, r, BIN_REPLY_OK, 0);
     }
+    return TURN_CLOSES;
+}
+
+/* extstore: not part of this server. */
+enum turn_stop exec_error(struct turn *t, const struct request *r)
+{
+    return turn_answer(t, r, REPLY_ERROR);
 }

@@ -3,7 +3,7 @@
  * incr, decr, delete, touch: they change one item and answer in a word. Runs on the worker of
  * the client, inside the read-side section of the turn.
  */
-#include "daemon/command/exec_arith.h"
+#include "daemon/command/exec.h"
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
@@ -86,7 +86,6 @@ static enum turn_stop arith_observed(struct turn *t, const struct request *r)
 
 enum turn_stop exec_arith(struct turn *t, const struct request *r)
 {
-    must_be_in_turn(t);
     return MF_UNLIKELY(t->observed != 0) ? arith_observed(t, r) : arith_and_answer(t, r);
 }
 
@@ -95,7 +94,6 @@ enum turn_stop exec_delete(struct turn *t, const struct request *r)
     struct before before;
     enum outcome outcome;
 
-    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }
@@ -163,7 +161,6 @@ enum turn_stop exec_touch(struct turn *t, const struct request *r)
     msec_t deadline = turn_deadline(t, r->exptime);
     enum outcome outcome;
 
-    must_be_in_turn(t);
     return MF_UNLIKELY(t->observed != 0) ? touch_observed(t, r, deadline)
                                          : touch_and_answer(t, r, deadline, &outcome);
 }

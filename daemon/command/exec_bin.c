@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests of the binary protocol that read: get, getk, touch, gat, gatk, each with its quiet
- * form, and noop; those of operators (flush, version, quit); and the dispatch of all others.
- * Runs on the worker of the client. Values are sent as in exec_get.c.
+ * form. Runs on the worker of the client. Values are sent as in exec_get.c.
  */
-#include "daemon/command/exec_bin.h"
+#include "daemon/command/exec.h"
 
 #include <string.h>
 
-#include "daemon/base/version.h"
-#include "daemon/command/exec_admin.h"
-#include "daemon/command/exec_sasl.h"
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
@@ -53,7 +49,7 @@ static enum turn_stop put_large(struct turn *t, const struct request *r, const s
     return TURN_GOES_ON;
 }
 
-static inline enum turn_stop exec_bin_get(struct turn *t, const struct request *r)
+enum turn_stop exec_bin_get(struct turn *t, const struct request *r)
 {
     struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
 
@@ -99,7 +95,7 @@ static void answer_touched(struct turn *t, const struct request *r, const struct
  * touch, gat, gatk. Whether the output can take the value is checked before the item is
  * touched: with a deadline that has passed it would not be found a second time.
  */
-static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
+enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     msec_t deadline = turn_deadline(t, r->exptime);
@@ -138,61 +134,4 @@ static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
         }
     }
     return TURN_GOES_ON;
-}
-
-enum turn_stop exec_bin(struct turn *t, const struct request *r)
-{
-    must_be_in_turn(t);
-    switch ((enum command)r->command) {
-    case CMD_GET:
-        return exec_bin_get(t, r);
-    case CMD_TOUCH:
-    case CMD_GAT:
-        return exec_bin_touch(t, r);
-    case CMD_SET:
-    case CMD_ADD:
-    case CMD_REPLACE:
-    case CMD_APPEND:
-    case CMD_PREPEND:
-        return exec_bin_store(t, r, NULL);
-    case CMD_DELETE:
-        return exec_bin_delete(t, r);
-    case CMD_INCR:
-    case CMD_DECR:
-        return exec_bin_arith(t, r);
-    default:
-        break;
-    }
-    if (r->opcode == BIN_NOOP) {
-        turn_bin_reply(t, r, BIN_REPLY_OK, 0);
-        return TURN_GOES_ON;
-    }
-    return exec_sasl(t, r);
-}
-
-/* ---- operators --------------------------------------------------------------------------- */
-
-/* A body that is only a value. */
-static enum turn_stop answer_version(struct turn *t, const struct request *r)
-{
-    static const char level[] = MEMCACHED_LEVEL;
-
-    t->out.len += bin_compose_stat(turn_room(t, BIN_REPLY_MAX), r, span_of(NULL, 0),
-                                   span_of(level, sizeof(level) - 1));
-    return TURN_GOES_ON;
-}
-
-enum turn_stop exec_bin_admin(struct turn *t, const struct request *r)
-{
-    must_be_outside_section(t);
-    switch ((enum command)r->command) {
-    case CMD_FLUSH_ALL:
-        return exec_flush(t, r);
-    case CMD_VERSION:
-        return answer_version(t, r);
-    default:
-        break;
-    }
-    turn_bin_reply(t, r, BIN_REPLY_OK, 0); /* quit */
-    return TURN_CLOSES;
 }

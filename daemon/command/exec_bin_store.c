@@ -7,9 +7,8 @@
  * A cas value in a request is a condition. With one, set, add and replace are all the same:
  * they store when the item is there and has it.
  */
-#include "daemon/command/exec_bin.h"
-
 #include "daemon/command/exec_store.h"
+
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
@@ -69,14 +68,12 @@ void exec_bin_prepare_store(const struct turn *t, const struct request *r, struc
     prepare_store(t, r, NULL, s);
 }
 
-enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct body **body)
+enum turn_stop store_bin(struct turn *t, const struct request *r, struct body **body)
 {
     struct before before;
     struct store s;
     enum outcome outcome;
 
-    must_be_worker(t->w);
-    must_be_reading();
     prepare_store(t, r, body, &s);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
@@ -99,6 +96,11 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
     }
     exec_store_note(t, r->value_len);
     return TURN_GOES_ON;
+}
+
+enum turn_stop exec_bin_store(struct turn *t, const struct request *r)
+{
+    return store_bin(t, r, NULL);
 }
 
 void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply why)
@@ -136,7 +138,6 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
     struct before before;
     enum outcome outcome;
 
-    must_be_in_turn(t);
     if (a.vivifies) {
         a.vivify_deadline = turn_deadline(t, r->exptime);
     }
@@ -180,7 +181,6 @@ enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
     struct before before;
     enum outcome outcome;
 
-    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }

@@ -13,6 +13,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/command/config_words.h"
+#include "daemon/command/exec.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_rows.h"
@@ -349,7 +350,6 @@ enum turn_stop exec_config(struct turn *t, const struct request *r)
     struct config_words w;
     const char *why;
 
-    must_be_outside_section(t);
     if (!may_config(t)) {
         return turn_answer(t, r, REPLY_CONFIG_DENIED);
     }

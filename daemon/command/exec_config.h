@@ -16,12 +16,6 @@
 struct crew;
 
 /*
- * config get, set, reset, reload, rewrite. Context: worker, outside a read-side section, in a
- * turn.
- */
-enum turn_stop exec_config(struct turn *t, const struct request *r);
-
-/*
  * Carry out `config set` or `config reset`, all of it or nothing, and log it. args: the words
  * of the command after `config`, with noreply if that was one. Writes the answer to out, whose
  * length is returned; 0 if noreply. Context: worker or main, as live_is_for_main() says of the

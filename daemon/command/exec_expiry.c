@@ -5,7 +5,7 @@
  *
  * A new deadline counts as a touch, and an item that gets one as used. A question is neither.
  */
-#include "daemon/command/exec_expiry.h"
+#include "daemon/command/exec.h"
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
@@ -70,7 +70,6 @@ enum turn_stop exec_deadline(struct turn *t, const struct request *r)
     struct found f;
     enum outcome out;
 
-    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }
@@ -125,7 +124,6 @@ enum turn_stop exec_ttl(struct turn *t, const struct request *r)
 {
     struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
 
-    must_be_in_turn(t);
     ctr_add(&t->w->counters, CTR_cmd_ttl, 1);
     return answer_number(t, r, number_of(t, r, f.item));
 }
@@ -169,7 +167,6 @@ enum turn_stop exec_unlink(struct turn *t, const struct request *r)
     struct span key = r->key;
     int64_t deleted = 0;
 
-    must_be_in_turn(t);
     if (t->client == NULL && t->units + more > t->unit_limit) {
         return TURN_YIELDS; /* too much for a datagram */
     }

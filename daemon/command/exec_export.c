@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exec_export.h. The work is that of a thread (daemon/worker/exports.h); a portion is
- * handed over when the socket has taken the one before. Meanwhile the client may go to another
- * worker, where the next message of the thread comes.
+ * `save -` and sync, see exec.h. The work is that of a thread (daemon/worker/exports.h); a
+ * portion is handed over when the socket has taken the one before. Meanwhile the client may go
+ * to another worker, where the next message of the thread comes.
  */
-#include "daemon/command/exec_export.h"
+#include "daemon/command/exec.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -178,7 +178,6 @@ static enum turn_stop begin(struct turn *t, const struct request *r, struct foll
 
 enum turn_stop exec_export(struct turn *t, const struct request *r)
 {
-    must_be_outside_section(t);
     if (t->w->settings->no_dump) {
         return turn_answer(t, r, REPLY_EXPORT_OFF);
     }
@@ -192,7 +191,6 @@ enum turn_stop exec_sync(struct turn *t, const struct request *r)
 {
     struct following *replica;
 
-    must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
     replica = following_may_sync(t->client);
     if (r->args.len != 0 || replica == NULL) {

@@ -5,13 +5,12 @@
  * The crawler is the search for expired keys, and makes dumps. Runs on the worker of the
  * client, outside the read-side section of the turn.
  */
-#include "daemon/command/exec_lru.h"
+#include "daemon/command/exec.h"
 
 #include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/slab_class.h"
-#include "daemon/command/exec_admin.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
@@ -115,7 +114,6 @@ enum turn_stop exec_slabs(struct turn *t, const struct request *r)
 {
     struct words w;
 
-    must_be_outside_section(t);
     split_words(r->args, &w);
     if (w.count == 3 && span_is(w.word[0], "reassign")) {
         return slabs_reassign(t, r, &w);
@@ -183,7 +181,6 @@ enum turn_stop exec_lru(struct turn *t, const struct request *r)
 {
     struct words w;
 
-    must_be_outside_section(t);
     split_words(r->args, &w);
     if (w.count < 2) {
         return turn_answer(t, r, REPLY_ERROR);
@@ -267,7 +264,7 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
     if (t->w->settings->no_dump) {
         return turn_answer(t, r, format == DUMP_META ? REPLY_DUMP_OFF : REPLY_MGDUMP_OFF);
     }
-    if (!exec_is_first(t, r)) {
+    if (!t->is_first) {
         return turn_answer(t, r,
                            format == DUMP_META ? REPLY_METADUMP_LATER : REPLY_MGDUMP_LATER);
     }
@@ -341,7 +338,6 @@ enum turn_stop exec_expire_hold(struct turn *t, const struct request *r)
 {
     struct words w;
 
-    must_be_outside_section(t);
     split_words(r->args, &w);
     w.count -= r->noreply && w.count > 1;
     return w.count == 1 ? hold_expired(t, r, w.word[0])
@@ -359,7 +355,6 @@ enum turn_stop exec_lru_crawler(struct turn *t, const struct request *r)
 {
     struct words w;
 
-    must_be_outside_section(t);
     split_words(r->args, &w);
     if (w.count == 1 && span_is(w.word[0], "enable")) {
         return crawler_switch(t, r, true);

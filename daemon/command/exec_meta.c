@@ -8,7 +8,7 @@
  * told to renew yet, it has to tell its client so, and no other: that is done by engine_fetch()
  * under the shard's lock, as are N, R and T.
  */
-#include "daemon/command/exec_meta.h"
+#include "daemon/command/exec.h"
 
 #include <string.h>
 
@@ -271,7 +271,7 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
     return TURN_GOES_ON;
 }
 
-static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
+enum turn_stop exec_mg(struct turn *t, const struct request *r)
 {
     struct meta_facts facts;
     struct found f;
@@ -312,7 +312,7 @@ static uint32_t freq_of(const struct turn *t, const struct item *it)
                         setting_get(t->w->settings, engine.lfu_decay_time));
 }
 
-static enum turn_stop exec_me(struct turn *t, const struct request *r)
+enum turn_stop exec_me(struct turn *t, const struct request *r)
 {
     struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
     struct meta_debug d;
@@ -333,25 +333,16 @@ static enum turn_stop exec_me(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-/* ---- the command of the request ---------------------------------------------------------- */
+/* ---- mn, and noop of the binary protocol ------------------------------------------------- */
 
-enum turn_stop exec_meta(struct turn *t, const struct request *r)
+enum turn_stop exec_noop(struct turn *t, const struct request *r)
 {
-    must_be_in_turn(t);
-    if (MF_LIKELY(r->command == CMD_MG)) {
-        return exec_mg(t, r);
-    }
-    switch (r->command) {
-    case CMD_MS:
-        return exec_meta_set(t, r, NULL);
-    case CMD_MD:
-        return exec_meta_delete(t, r);
-    case CMD_MA:
-        return exec_meta_arith(t, r);
-    case CMD_ME:
-        return exec_me(t, r);
-    default:
+    if (request_is_binary(r)) {
+        turn_bin_reply(t, r, BIN_REPLY_OK, 0);
+    } else {
         turn_reply(t, REPLY_META_NOOP);
-        return TURN_GOES_ON;
     }
+    /* After an mn too dumps and watching may begin, which have to be first as in memcached. */
+    t->first_unit = t->units + 1;
+    return TURN_GOES_ON;
 }

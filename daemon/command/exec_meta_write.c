@@ -5,12 +5,10 @@
  *
  * Errors are answered in words, as those of the classic commands; q hides only success.
  */
-#include "daemon/command/exec_meta.h"
+#include "daemon/command/exec_store.h"
 
 #include <string.h>
 
-#include "daemon/command/exec_restore.h"
-#include "daemon/command/exec_store.h"
 #include "daemon/command/observe.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
@@ -212,21 +210,25 @@ static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct re
     return stop;
 }
 
-enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body)
+enum turn_stop store_meta(struct turn *t, const struct request *r, struct body **body)
 {
     struct store s;
     enum outcome outcome;
 
-    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         return store_observed(t, r, body);
     }
     return store_and_answer(t, r, body, &s, &outcome);
 }
 
+enum turn_stop exec_ms(struct turn *t, const struct request *r)
+{
+    return store_meta(t, r, NULL);
+}
+
 /* ---- md ---------------------------------------------------------------------------------- */
 
-enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
+enum turn_stop exec_md(struct turn *t, const struct request *r)
 {
     struct meta_facts facts = {.shows = META_SHOWS_KEY};
     struct counters *c = &t->w->counters;
@@ -235,7 +237,6 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     struct erase d = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
     bool stays;
 
-    must_be_in_turn(t);
     (void)meta_read_flags(r->args, true, &flags);
     d.compares_cas = meta_has(flags.letters, 'C');
     d.cas_expected = cas_expected(t, &flags);
@@ -314,7 +315,7 @@ static enum turn_stop arith_failed(struct turn *t, const struct request *r,
     }
 }
 
-enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
+enum turn_stop exec_ma(struct turn *t, const struct request *r)
 {
     struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('t') |
                                         META_LETTER('p')};
@@ -324,7 +325,6 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     enum outcome outcome;
     char *p;
 
-    must_be_in_turn(t);
     (void)meta_read_flags(r->args, true, &flags);
     prepare_arith(t, &flags, &a);
     if (MF_UNLIKELY(t->observed != 0)) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exec_moves.h.
+ * `moves`, which answers as `stats moves` does, and `moves cancel`: no more slots go to other
+ * shards, and those on their way arrive. See daemon/worker/moving.h.
  */
-#include "daemon/command/exec_moves.h"
+#include "daemon/command/exec.h"
 
 #include "daemon/base/log.h"
-#include "daemon/command/exec_stats.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/moving.h"
 #include "lib/base/context.h"
@@ -31,7 +31,6 @@ enum turn_stop exec_moves(struct turn *t, const struct request *r)
 {
     struct request as_stats = *r;
 
-    must_be_outside_section(t);
     if (span_is(r->args, "cancel")) {
         return cancel(t, r);
     }

@@ -459,7 +459,6 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     struct span where;
     uint32_t version;
 
-    must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
     if (!parse_psync(r->args, &theirs, &has, &run, &where)) {
         (void)refuse_usage(t, "usage: psync VERSIONS EPOCH ID OFFSET RUN PORT|HOST:PORT");
@@ -535,7 +534,6 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
     const char *why = NULL;
     bool is_good;
 
-    must_be_outside_section(t);
     is_good = text_next_key(&args, &word) && text_next_key(&args, &number) &&
               num_u64(number, &offset) == MF_OK;
     if (is_good && span_is(word, "failover")) {
@@ -607,7 +605,6 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
     char value[REPL_TARGET_MAX];
     struct role_wait *wait;
 
-    must_be_outside_section(t);
     must(t->client != NULL);
     if ((t->client->rights & RIGHT_CONFIG) == 0) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
@@ -648,7 +645,6 @@ enum turn_stop exec_promote(struct turn *t, const struct request *r)
 {
     uint32_t limit_ms = setting_get(t->w->settings, failover_timeout);
 
-    must_be_outside_section(t);
     must(t->client != NULL);
     if ((t->client->rights & RIGHT_CONFIG) == 0) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
@@ -670,7 +666,6 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
     char text[REPL_TARGET_MAX];
     const char *why;
 
-    must_be_outside_section(t);
     must(t->client != NULL);
     if ((t->client->rights & RIGHT_CONFIG) == 0) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
@@ -701,7 +696,6 @@ enum turn_stop exec_role(struct turn *t, const struct request *r)
     char id[REPLID_CHARS + 1];
     char line[LINE_MAX_BYTES];
 
-    must_be_outside_section(t);
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_ERROR);
     }

@@ -29,20 +29,10 @@
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
 
-#include "daemon/command/turn.h"
+#include "daemon/command/exec.h"
 
 struct following;
 struct shipper_reader;
-
-enum turn_stop exec_psync(struct turn *t, const struct request *r);
-enum turn_stop exec_replconf(struct turn *t, const struct request *r);
-enum turn_stop exec_replicaof(struct turn *t, const struct request *r);
-enum turn_stop exec_promote(struct turn *t, const struct request *r);
-enum turn_stop exec_failover(struct turn *t, const struct request *r);
-enum turn_stop exec_wait(struct turn *t, const struct request *r);
-enum turn_stop exec_role(struct turn *t, const struct request *r);
-
-/* ---- for `sync` (exec_export.c) ---------------------------------------------------------- */
 
 /* The client's place, if it may be sent everything now; NULL: it has to say psync first. */
 struct following *following_may_sync(const struct client *c);

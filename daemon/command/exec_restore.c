@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exec_restore.h.
+ * restore: see restore_store() in exec.h.
  */
-#include "daemon/command/exec_restore.h"
+#include "daemon/command/exec.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -65,7 +65,6 @@ enum turn_stop exec_restore(struct turn *t, const struct request *r)
     struct span number;
     uint64_t items = 0;
 
-    must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
     if (text_next_key(&args, &word) && span_is(word, "begin") &&
         (!text_next_key(&args, &number) || num_u64(number, &items) == MF_OK) && args.len == 0) {

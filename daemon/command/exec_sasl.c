@@ -10,7 +10,7 @@
  * The exchange belongs to the client while the server waits for it, and to the job while that
  * runs. As in memcached, an exchange that ends is counted, not its steps.
  */
-#include "daemon/command/exec_sasl.h"
+#include "daemon/command/exec.h"
 
 #include <string.h>
 
@@ -241,8 +241,6 @@ static enum turn_stop answer_status(struct turn *t, const struct request *r,
 
 enum turn_stop exec_sasl(struct turn *t, const struct request *r)
 {
-    must_be_worker(t->w);
-    must_be_reading();
     if (!t->w->settings->sasl) {
         return answer_status(t, r, BIN_REPLY_UNKNOWN);
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exec_snapshot.h. The work is that of a thread (daemon/worker/snapshots.h).
+ * bgsave, save, lastsave, bgrewriteaof. The work is that of a thread
+ * (daemon/worker/snapshots.h).
  */
-#include "daemon/command/exec_snapshot.h"
+#include "daemon/command/exec.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 
-#include "daemon/command/exec_export.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -55,7 +55,6 @@ enum turn_stop exec_bgsave(struct turn *t, const struct request *r)
 {
     struct snapshots *s = &t->w->crew->snapshots;
 
-    must_be_outside_section(t);
     if (span_is(r->args, "cancel")) {
         return turn_answer(t, r, snapshots_cancel(s) ? REPLY_OK : REPLY_NOT_FOUND);
     }
@@ -73,7 +72,6 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
     struct save_wait *wait;
     enum snapshots_asked asked;
 
-    must_be_outside_section(t);
     must(t->client != NULL); /* no datagram asks for it */
     if (span_is(r->args, "-")) {
         return exec_export(t, r);
@@ -106,7 +104,6 @@ enum turn_stop exec_lastsave(struct turn *t, const struct request *r)
     char line[40];
     int n;
 
-    must_be_outside_section(t);
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_ERROR);
     }
@@ -120,7 +117,6 @@ enum turn_stop exec_bgrewriteaof(struct turn *t, const struct request *r)
 {
     struct snapshots *s = &t->w->crew->snapshots;
 
-    must_be_outside_section(t);
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_ERROR);
     }

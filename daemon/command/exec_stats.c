@@ -9,7 +9,7 @@
  * frames here: a frame for each "STAT name value", then an empty one. memcached leaves that out
  * after some answers, and its clients wait for it in vain.
  */
-#include "daemon/command/exec_stats.h"
+#include "daemon/command/exec.h"
 
 #include <string.h>
 
@@ -358,8 +358,6 @@ enum turn_stop exec_stats(struct turn *t, const struct request *r)
 {
     enum turn_stop stop;
 
-    must_be_worker(t->w);
-    must_not_be_reading();
     must(t->client != NULL); /* no datagram asks for statistics */
     if (!tasks_begin_slice(t->w)) {
         return TURN_QUEUES;

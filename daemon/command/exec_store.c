@@ -190,14 +190,56 @@ static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct re
     return stop;
 }
 
-enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body)
+enum turn_stop store_text(struct turn *t, const struct request *r, struct body **body)
 {
     struct store s;
     enum outcome outcome;
 
-    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         return store_observed(t, r, body);
     }
     return store_and_answer(t, r, body, &s, &outcome);
+}
+
+enum turn_stop exec_store(struct turn *t, const struct request *r)
+{
+    return store_text(t, r, NULL);
+}
+
+enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body)
+{
+    must_be_in_turn(t);
+    MF_PROBE3(request_start, r->command, r->key.ptr, r->key.len);
+    switch (r->cls) {
+    case CLASS_BINARY:
+        return store_bin(t, r, body);
+    case CLASS_META:
+        return store_meta(t, r, body);
+    default:
+        must(r->cls == CLASS_STORE);
+        return store_text(t, r, body);
+    }
+}
+
+bool exec_place(struct turn *t, const struct request *r, struct body *b)
+{
+    struct store s;
+
+    must_be_worker(t->w);
+    must_be_reading();
+    switch (r->cls) {
+    case CLASS_BINARY:
+        exec_bin_prepare_store(t, r, &s);
+        break;
+    case CLASS_META:
+        exec_meta_prepare_set(t, r, &s);
+        break;
+    default:
+        must(r->cls == CLASS_STORE);
+        exec_store_prepare(t, r, &s);
+        break;
+    }
+    /* If there is no room at once, it is better to wait for it with the value read. */
+    s.may_wait = true;
+    return body_place(b, &s, t->now);
 }

@@ -5,30 +5,20 @@
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_STORE_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_STORE_H
 
-#include "daemon/command/turn.h"
-#include "lib/engine/store.h"
-
-/* After a larger value the connection expects more such values. */
-#define EXEC_BULK_BYTES (192u * 1024)
-
-/* After one beyond this too, if it could be placed (body_place()): worth a read of its own. */
-#define EXEC_PLACE_BYTES (24u * 1024)
+#include "daemon/command/exec.h"
 
 /*
- * set, add, replace, append, prepend, cas. body: the full value, or NULL when r->value has it.
- * Context: worker, read side.
+ * Stores of the text, the meta and the binary protocol. body: the full value, or NULL when
+ * r->value has it. Context: worker, read side.
  */
-enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body);
+enum turn_stop store_text(struct turn *t, const struct request *r, struct body **body);
+enum turn_stop store_meta(struct turn *t, const struct request *r, struct body **body);
+enum turn_stop store_bin(struct turn *t, const struct request *r, struct body **body);
 
-/* What r, a storage command of the text protocol, asks of the engine. Context: as above. */
+/* What r asks of the engine, by protocol. Context: as above. */
 void exec_store_prepare(const struct turn *t, const struct request *r, struct store *s);
-
-/*
- * A store ends without its value: count it (bad data, too large, no memory: by reply), drop
- * the old value where memcached does: not when memory ran out while the value was read.
- * Context: worker, read side.
- */
-void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
+void exec_meta_prepare_set(const struct turn *t, const struct request *r, struct store *s);
+void exec_bin_prepare_store(const struct turn *t, const struct request *r, struct store *s);
 
 /*
  * Fill in what all stores have in common; mode, flags, deadline and conditions are then those

@@ -96,7 +96,6 @@ enum turn_stop exec_wait(struct turn *t, const struct request *r)
     uint32_t wanted;
     uint32_t limit_ms;
 
-    must_be_outside_section(t);
     must(t->client != NULL);
     if (!text_next_key(&args, &word[0]) || !text_next_key(&args, &word[1]) || args.len != 0 ||
         num_u32(word[0], &wanted) != MF_OK || num_u32(word[1], &limit_ms) != MF_OK ||

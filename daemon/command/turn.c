@@ -116,6 +116,7 @@ void turn_take(struct turn *t, struct client *c)
     t->is_placeable = false;
     t->requests = 0;
     t->units = 0;
+    t->first_unit = 0;
     t->unit_limit = MF_LIKELY(t->w->loop_units < BUDGET_loop_units) ? turn_share_units(t->w)
                                                                     : BUDGET_light_units;
     t->rest = span_of(NULL, 0);

@@ -85,10 +85,11 @@ struct turn {
     uint32_t requests;         /* executed */
     uint64_t units;            /* a measure of the work done: keys, and 4 KiB of output each */
     uint64_t unit_limit;       /* at this many, check whether others are ready */
-    const char *input;  /* [borrowed] where the text begins that is executed in this turn */
-    struct out out;     /* replies composed and not yet handed over */
-    struct span rest;   /* get family: keys not answered, when it stopped between them */
-    struct timed timed; /* if anything is measured */
+    uint64_t first_unit;       /* units done before the request that counts as its first */
+    bool is_first;             /* that is executed, outside of the section: see exec_noop() */
+    struct out out;            /* replies composed and not yet handed over */
+    struct span rest;          /* get family: keys not answered, when it stopped between them */
+    struct timed timed;        /* if anything is measured */
     struct {
         uint32_t gets, hits, misses, expired, flushed, stores;
     } tally; /* what turn_tally() moves to the worker's counters */

@@ -435,7 +435,6 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
 
     debug_must(!conn_is_closed(c) && !client_has_output(&c->client));
     turn_take(t, &c->client);
-    t->input = lot->p;
     t->may_wait = conn_may_wait(c);
     c->last_active = t->now;
     c->need = 0;

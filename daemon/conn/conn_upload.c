@@ -386,6 +386,7 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
     note_answered(t, &u->req);
     conn_upload_drop(turn_conn(t));
     t->requests++;
+    t->units++;
     return TURN_GOES_ON;
 }
 

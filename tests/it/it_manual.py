@@ -90,7 +90,7 @@ def test_the_commands_that_take_admin_are_named():
     """Those of proto/command.def, in the list of mayflyd(8)."""
     tree = os.environ.get("MAYFLY_SRCDIR", ".")
     with open(os.path.join(tree, "proto", "command.def"), encoding="utf-8") as f:
-        rows = re.findall(r'^\w+\(\w+, +"(\w+)",.*NEED_(?:ADMIN|REPLICATE)\)$', f.read(), re.M)
+        rows = re.findall(r'^\w+\(\w+, +"(\w+)",.*NEED_(?:ADMIN|REPLICATE), +\w+\)$', f.read(), re.M)
     with open(os.path.join(tree, "man", "mayflyd.8.in"), encoding="utf-8") as f:
         listed = f.read().split("\n.Sh RIGHTS\n")[1].split("None of them includes another")[0]
     assert len(rows) > 10, rows

@@ -178,7 +178,7 @@ def udp(b, before):
 
 def frame_of(row):
     """A request that changes something, if it were served."""
-    number, _, command, _, _, extras, key, value = row[1:]
+    number, _, command, _, _, extras, key, value = row[1:9]
     opcode = int(number, 16)
     return opcode, command, binary.pack(opcode, b"k" if key == "A_KEY" else b"",
                                         b"" if extras == "MAYBE_4" else bytes(int(extras)),
