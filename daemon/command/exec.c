@@ -5,6 +5,9 @@
 #include "daemon/command/exec.h"
 
 #include "daemon/command/audit.h"
+#include "proto/meta_compose.h"
+#include "proto/meta_parse.h"
+#include "proto/text_compose.h"
 
 exec_handler *const exec_by_command[CMD_COUNT] = {
     [CMD_NONE] = exec_error,
@@ -53,4 +56,39 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
     }
     turn_enter_section(t); /* it may have taken long, and switched what is observed */
     return stop;
+}
+
+/* Errors are answered in words, as those of the text protocol; q hides only success. */
+static void answer_meta(struct turn *t, const struct request *r, enum outcome outcome)
+{
+    const struct meta_facts facts = {.shows = META_SHOWS_KEY};
+    enum meta_code code = outcome == OUT_DELETED  ? META_HD
+                          : outcome == OUT_EXISTS ? META_EX
+                                                  : META_NF;
+
+    if (outcome == OUT_NON_NUMERIC || outcome == OUT_NO_MEMORY) {
+        turn_reply(t, outcome == OUT_NO_MEMORY ? REPLY_NO_MEMORY : REPLY_NON_NUMERIC);
+    } else if (code != META_HD || !meta_has(r->letters, 'q')) {
+        t->out.len += meta_compose(turn_room(t, META_LINE_MAX), code, r, &facts);
+    }
+}
+
+enum turn_stop exec_answer(struct turn *t, const struct request *r, enum outcome outcome)
+{
+    must_be_in_turn(t);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    switch (wire_of(r)) {
+    case WIRE_TEXT:
+        t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, outcome, 0);
+        break;
+    case WIRE_META:
+        answer_meta(t, r, outcome);
+        break;
+    case WIRE_BIN:
+        turn_bin_reply(t, r, bin_reply_of(r, outcome), 0);
+        break;
+    }
+    return TURN_GOES_ON;
 }

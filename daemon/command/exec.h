@@ -52,7 +52,32 @@ static MF_INLINE enum turn_stop exec_request(struct turn *t, const struct reques
     return r->cls < CLASS_REFUSED ? exec_outside(t, r) : exec_refused(t, r);
 }
 
+/* Protocols. A way that several of them share is compiled for each. */
+enum wire {
+    WIRE_TEXT, /* without the meta commands */
+    WIRE_META,
+    WIRE_BIN,
+};
+
+static inline enum wire wire_of(const struct request *r)
+{
+    return request_is_binary(r) ? WIRE_BIN : r->cls == CLASS_META ? WIRE_META : WIRE_TEXT;
+}
+
 /* ---- what is called by itself too -------------------------------------------------------- */
+
+/*
+ * Answer with an outcome in the words of the protocol of r, any request but a store or a get.
+ * TURN_WAITS for OUT_WAIT, else TURN_GOES_ON. Context: worker, read side.
+ */
+enum turn_stop exec_answer(struct turn *t, const struct request *r, enum outcome outcome);
+
+/*
+ * Give an item a deadline, count that, and observe it as a get by this command: TOUCHED, *f has
+ * the item; NOT_FOUND NO_MEMORY WAIT. Context: worker, read side.
+ */
+enum outcome exec_touch_key(struct turn *t, uint64_t hash, struct span key, msec_t deadline,
+                            const char *command, struct found *f);
 
 /* After a larger value the connection expects more such values. */
 #define EXEC_BULK_BYTES (192u * 1024)

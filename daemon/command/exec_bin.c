@@ -12,7 +12,6 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/touch.h"
 #include "proto/bin_compose.h"
 
 /* A quiet get is not answered if the key is not there. */
@@ -97,41 +96,20 @@ static void answer_touched(struct turn *t, const struct request *r, const struct
  */
 enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
 {
-    struct counters *c = &t->w->counters;
-    msec_t deadline = turn_deadline(t, r->exptime);
-    struct before before;
+    const char *command = r->command == CMD_GAT ? "gat" : "touch";
     struct found f;
     enum outcome outcome;
 
     if (!turn_has_room_for_value(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
         return TURN_BLOCKED;
     }
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_before(t, r->hash, r->key, &before);
-    }
-    outcome = engine_touch(t->e, r->hash, r->key, deadline, t->now, t->may_wait, &f);
-    MF_PROBE3(touch_done, r->key.ptr, r->key.len, outcome);
-    if (outcome == OUT_WAIT) {
-        return TURN_WAITS;
-    }
-    ctr_add(c, CTR_cmd_touch, 1);
+    outcome = exec_touch_key(t, r->hash, r->key, turn_deadline(t, r->exptime), command, &f);
     if (outcome == OUT_TOUCHED) {
         answer_touched(t, r, &f);
-        item_mark_used(f.item, t->now_s, &t->w->heat);
-        ctr_add(c, CTR_touch_hits, 1);
-    } else if (outcome == OUT_NO_MEMORY) {
-        ctr_add(c, CTR_store_no_memory, 1);
-        turn_bin_reply(t, r, bin_reply_of(r, outcome), 0);
-    } else {
-        ctr_add(c, CTR_touch_misses, 1);
+    } else if (outcome == OUT_NOT_FOUND) {
         answer_miss(t, r);
-    }
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_get(t, r->key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
-        if (outcome == OUT_TOUCHED) {
-            observe_deadline(t, &before, r->key, r->command == CMD_GAT ? "gat" : "touch",
-                             deadline);
-        }
+    } else {
+        return exec_answer(t, r, outcome);
     }
     return TURN_GOES_ON;
 }

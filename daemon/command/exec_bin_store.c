@@ -14,11 +14,6 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/arith.h"
-#include "lib/engine/erase.h"
-
-/* An incr with this exptime does not create the number. */
-#define EXPTIME_NO_CREATE UINT32_MAX
 
 static enum store_mode mode_of(const struct request *r, bool compares_cas)
 {
@@ -114,86 +109,4 @@ void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply wh
         exec_store_failed(t, r, REPLY_NO_MEMORY_READ);
     }
     turn_bin_reply(t, r, why, 0);
-}
-
-/*
- * A number that is created counts as neither hit nor miss, as in memcached. It needs memory as
- * a new item does, and the answer says so when there is none.
- */
-enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
-{
-    struct counters *c = &t->w->counters;
-    struct arith a = {
-        .hash = r->hash,
-        .key = r->key,
-        .delta = r->number.delta,
-        .is_decr = r->command == CMD_DECR,
-        .compares_cas = r->cas != 0,
-        .vivifies = r->exptime != EXPTIME_NO_CREATE,
-        .may_wait = t->may_wait,
-        .cas_expected = turn_cas_expected(t, r->cas),
-        .initial = r->number.initial,
-        .vivify_deadline = MSEC_NEVER,
-    };
-    struct before before;
-    enum outcome outcome;
-
-    if (a.vivifies) {
-        a.vivify_deadline = turn_deadline(t, r->exptime);
-    }
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_before(t, r->hash, r->key, &before);
-    }
-    outcome = engine_arith(t->e, &a, t->now);
-    MF_PROBE3(arith_done, r->key.ptr, r->key.len, outcome);
-    if (outcome == OUT_WAIT) {
-        return TURN_WAITS;
-    }
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_fetch(t, r->key, &before);
-        if (outcome == OUT_NUMBER && a.is_created) {
-            observe_made(t, r->key, a.vivify_deadline, a.digit_count);
-        }
-    }
-    if (outcome == OUT_NUMBER) {
-        if (!a.is_created) {
-            ctr_add(c, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
-        }
-        if (!r->noreply) {
-            t->out.len += bin_compose_number(turn_room(t, BIN_REPLY_MAX), r, a.number,
-                                             turn_cas_shown(t, a.cas));
-        }
-        return TURN_GOES_ON;
-    }
-    if (outcome == OUT_NOT_FOUND) {
-        ctr_add(c, a.is_decr ? CTR_decr_misses : CTR_incr_misses, 1);
-    } else if (outcome == OUT_NO_MEMORY) {
-        ctr_add(c, CTR_store_no_memory, 1);
-    }
-    turn_bin_reply(t, r, bin_reply_of(r, outcome), 0);
-    return TURN_GOES_ON;
-}
-
-enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
-{
-    struct counters *c = &t->w->counters;
-    uint64_t cas = r->cas != 0 ? turn_cas_expected(t, r->cas) : 0;
-    struct before before;
-    enum outcome outcome;
-
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_before(t, r->hash, r->key, &before);
-    }
-    outcome = engine_delete(t->e, r->hash, r->key, cas, t->now);
-    MF_PROBE3(delete_done, r->key.ptr, r->key.len, outcome);
-    if (outcome == OUT_DELETED) {
-        ctr_add(c, CTR_delete_hits, 1);
-    } else if (outcome == OUT_NOT_FOUND) {
-        ctr_add(c, CTR_delete_misses, 1);
-    }
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_delete(t, &before, r->key, "delete", outcome == OUT_DELETED);
-    }
-    turn_bin_reply(t, r, bin_reply_of(r, outcome), 0);
-    return TURN_GOES_ON;
 }

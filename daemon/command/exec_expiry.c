@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * expire and its like, ttl and its like, persist, unlink. Runs on the worker of the client,
- * inside the read-side section of the turn.
+ * touch, and that of gat and of the binary protocol; expire and its like, persist, ttl and its
+ * like. Runs on the worker of the client, inside the read-side section of the turn.
  *
  * A new deadline counts as a touch, and an item that gets one as used. A question is neither.
  */
@@ -13,7 +13,6 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/erase.h"
 #include "lib/engine/touch.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
@@ -21,6 +20,64 @@
 static enum turn_stop answer_number(struct turn *t, const struct request *r, int64_t number)
 {
     t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, OUT_NUMBER, (uint64_t)number);
+    return TURN_GOES_ON;
+}
+
+/* ---- touch ------------------------------------------------------------------------------- */
+
+/* Give an item a deadline, count and observe that; is_get: as what also returns the value. */
+static MF_INLINE enum outcome touch(struct turn *t, uint64_t hash, struct span key,
+                                    msec_t deadline, const char *command, bool is_get,
+                                    struct found *f)
+{
+    struct counters *c = &t->w->counters;
+    struct before before;
+    enum outcome out;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, hash, key, &before);
+    }
+    out = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, f);
+    MF_PROBE3(touch_done, key.ptr, key.len, out);
+    if (MF_LIKELY(out == OUT_TOUCHED)) {
+        item_mark_used(f->item, t->now_s, &t->w->heat);
+        ctr_add(c, CTR_touch_hits, 1);
+    } else if (out == OUT_WAIT) {
+        return out;
+    } else {
+        ctr_add(c, out == OUT_NO_MEMORY ? CTR_store_no_memory : CTR_touch_misses, 1);
+    }
+    ctr_add(c, CTR_cmd_touch, 1);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        if (is_get) {
+            observe_get(t, key, out == OUT_TOUCHED ? f->item : NULL, MISS_ABSENT);
+        } else {
+            observe_fetch(t, key, &before);
+        }
+        if (out == OUT_TOUCHED) {
+            observe_deadline(t, &before, key, command, deadline);
+        }
+    }
+    return out;
+}
+
+enum outcome exec_touch_key(struct turn *t, uint64_t hash, struct span key, msec_t deadline,
+                            const char *command, struct found *f)
+{
+    must_be_in_turn(t);
+    return touch(t, hash, key, deadline, command, true, f);
+}
+
+enum turn_stop exec_touch(struct turn *t, const struct request *r)
+{
+    struct found f;
+    enum outcome out =
+        touch(t, r->hash, r->key, turn_deadline(t, r->exptime), "touch", false, &f);
+
+    if (MF_UNLIKELY(out != OUT_TOUCHED)) {
+        return exec_answer(t, r, out);
+    }
+    t->out.len += text_compose_touched(turn_room(t, TEXT_REPLY_MAX), r);
     return TURN_GOES_ON;
 }
 
@@ -126,54 +183,4 @@ enum turn_stop exec_ttl(struct turn *t, const struct request *r)
 
     ctr_add(&t->w->counters, CTR_cmd_ttl, 1);
     return answer_number(t, r, number_of(t, r, f.item));
-}
-
-/* ---- unlink ------------------------------------------------------------------------------ */
-
-static unsigned unlink_key(struct turn *t, struct span key, uint64_t hash)
-{
-    struct before before;
-    enum outcome outcome;
-    bool is_deleted;
-
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_before(t, hash, key, &before);
-    }
-    outcome = engine_delete(t->e, hash, key, 0, t->now);
-    is_deleted = outcome == OUT_DELETED;
-    MF_PROBE3(delete_done, key.ptr, key.len, outcome);
-    ctr_add(&t->w->counters, is_deleted ? CTR_delete_hits : CTR_delete_misses, 1);
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_delete(t, &before, key, "unlink", is_deleted);
-    }
-    return is_deleted;
-}
-
-static size_t count_keys(struct span keys)
-{
-    struct span key;
-    size_t n = 0;
-
-    while (text_next_key(&keys, &key)) {
-        n++;
-    }
-    return n;
-}
-
-enum turn_stop exec_unlink(struct turn *t, const struct request *r)
-{
-    size_t more = count_keys(r->more);
-    struct span keys = r->more;
-    struct span key = r->key;
-    int64_t deleted = 0;
-
-    if (t->client == NULL && t->units + more > t->unit_limit) {
-        return TURN_YIELDS; /* too much for a datagram */
-    }
-    t->units += more;
-    deleted += unlink_key(t, key, r->hash);
-    while (text_next_key(&keys, &key)) {
-        deleted += unlink_key(t, key, engine_hash(t->e, key.ptr, key.len));
-    }
-    return answer_number(t, r, deleted);
 }

@@ -15,7 +15,6 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/touch.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
@@ -125,44 +124,20 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
 static enum turn_stop gat_key(struct turn *t, const struct request *r, struct span key,
                               uint64_t hash)
 {
-    struct counters *c = &t->w->counters;
-    msec_t deadline = turn_deadline(t, r->exptime);
-    struct before before;
     struct found f;
     enum outcome outcome;
+    uint32_t value_len;
 
     if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
         return TURN_BLOCKED;
     }
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_before(t, hash, key, &before);
-    }
-    outcome = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, &f);
-    MF_PROBE3(touch_done, key.ptr, key.len, outcome);
+    outcome = exec_touch_key(t, hash, key, turn_deadline(t, r->exptime), "gat", &f);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
-    if (outcome == OUT_TOUCHED) {
-        uint32_t value_len;
-
-        if (!put_item(t, &f, key, r->wants_cas, &value_len)) {
-            return TURN_BLOCKED;
-        }
-        item_mark_used(f.item, t->now_s, &t->w->heat);
-        ctr_add(c, CTR_touch_hits, 1);
-    } else {
-        /*
-         * Without memory for its deadline an item cannot be touched: it is left out as a
-         * miss is.
-         */
-        ctr_add(c, outcome == OUT_NO_MEMORY ? CTR_store_no_memory : CTR_touch_misses, 1);
-    }
-    ctr_add(c, CTR_cmd_touch, 1);
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_get(t, key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
-        if (outcome == OUT_TOUCHED) {
-            observe_deadline(t, &before, key, "gat", deadline);
-        }
+    /* Without memory for its deadline an item is left out as a miss is. */
+    if (outcome == OUT_TOUCHED && !put_item(t, &f, key, r->wants_cas, &value_len)) {
+        return TURN_BLOCKED;
     }
     return TURN_GOES_ON;
 }
