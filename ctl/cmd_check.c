@@ -6,7 +6,7 @@
 #include "ctl/commands.h"
 
 #include "ctl/ctl.h"
-#include "ctl/report.h"
+#include "ctl/examine.h"
 #include "lib/snapshot/load_file.h"
 
 /* A file that is replaced again and again while it is read is given up after this number. */

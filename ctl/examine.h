@@ -8,7 +8,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
+#include "ctl/json.h"
 #include "lib/snapshot/decode.h"
 #include "lib/snapshot/fault.h"
 #include "lib/snapshot/format.h"
@@ -96,5 +98,22 @@ uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
  * any thread.
  */
 bool examine_logs(struct examined_logs *l, const char *path, const struct snap_header *h);
+
+/* ---- report.c ---------------------------------------------------------------------------- */
+
+/*
+ * Prints what was found in a file, as text or as JSON. Context: any thread.
+ */
+
+/*
+ * A line that says whether the file is intact, or where it is damaged, then its content. The
+ * name is escaped for terminals.
+ */
+void report_text(FILE *out, const char *name, const struct examined *x, int64_t now_unix_ms,
+                 bool is_utf8);
+
+/* One object. */
+void report_json(struct json *j, const char *name, const struct examined *x,
+                 int64_t now_unix_ms);
 
 #endif

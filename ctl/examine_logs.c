@@ -2,13 +2,13 @@
 /*
  * The logs beside a snapshot: see examine.h.
  */
+#include "ctl/examine.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "ctl/examine.h"
 #include "lib/snapshot/load_file.h"
 
 static void fails(struct examined_logs *l, int error)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was found in a file: see report.h.
+ * What was found in a file: see examine.h.
  */
-#include "ctl/report.h"
+#include "ctl/examine.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
-#include "daemon/service/server_check.h"
 
 int main(int argc, char **argv)
 {

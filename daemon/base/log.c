@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The log: levels, and the limit on lines that repeat. A line is composed on the stack and
- * handed to the thread that writes (log_writer.h). Nothing here waits or takes a lock.
+ * handed to the thread that writes (log_writer.c). Nothing here waits or takes a lock.
  */
 #include "daemon/base/log.h"
 
@@ -11,9 +11,7 @@
 
 #include "daemon/base/log_file.h"
 #include "daemon/base/log_form.h"
-#include "daemon/base/log_journal.h"
 #include "daemon/base/log_line.h"
-#include "daemon/base/log_writer.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"

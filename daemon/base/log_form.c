@@ -6,7 +6,6 @@
 
 #include <stdatomic.h>
 
-#include "daemon/base/log_journal.h"
 #include "lib/base/context.h"
 
 /* [const] after log_form_follow() */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log_journal.h. The state is set before there are threads.
+ * See log_form.h. The state is set before there are threads.
  *
  * The socket is not connected: a restarted journal listens under the same name, and with -o
  * drop_privileges connect() is no longer allowed.
  */
-#include "daemon/base/log_journal.h"
+#include "daemon/base/log_form.h"
 
 #include <errno.h>
 #include <string.h>

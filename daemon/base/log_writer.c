@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log_writer.h. The state is the process's: there is one standard error.
+ * See log_form.h. The state is the process's: there is one standard error.
  *
  * Waking. A thread that puts or drops a line exchanges is_rung, and posts the semaphore if that
  * was false. The writer clears is_rung, also by an exchange, before it reads the ring. The
  * later of two exchanges sees what the other side did before its own, so either the writer
  * finds the line, or it is woken for it.
  */
-#include "daemon/base/log_writer.h"
+#include "daemon/base/log_form.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -17,8 +17,6 @@
 #include <unistd.h>
 
 #include "daemon/base/log_file.h"
-#include "daemon/base/log_form.h"
-#include "daemon/base/log_journal.h"
 #include "daemon/base/log_ring.h"
 #include "lib/base/check.h"
 #include "lib/base/cond.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See listen_fault.h. The kernel lists sockets with their inodes, and the descriptors of each
+ * See sockets_parts.h. The kernel lists sockets with their inodes, and the descriptors of each
  * process as links to these.
  */
-#include "daemon/net/listen_fault.h"
+#include "daemon/net/sockets_parts.h"
 
 #include <ctype.h>
 #include <dirent.h>

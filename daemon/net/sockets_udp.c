@@ -19,7 +19,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
-#include "daemon/net/listen_fault.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/net/listen_fault.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"

@@ -2,6 +2,7 @@
 /*
  * Rules between options. Statuses are memcached's where it has the rule.
  */
+#include "daemon/options/options_apply.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,7 +13,6 @@
 #include "daemon/base/machine.h"
 #include "daemon/base/version.h"
 #include "daemon/options/cpu_list.h"
-#include "daemon/options/options_apply.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_share.h"
 #include "daemon/options/options_value.h"

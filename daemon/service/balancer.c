@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See balancer.h.
+ * See server.h.
  */
-#include "daemon/service/balancer.h"
+#include "daemon/service/server.h"
 
 #include "daemon/options/settings.h"
-#include "daemon/service/server.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The filter of privs.h in a build without libseccomp. options_check() has refused -o drop_privileges.
+ * The filter of privs.h in a build without libseccomp. options_check() has refused
+ * -o drop_privileges.
  */
 #include "daemon/service/privs.h"
 

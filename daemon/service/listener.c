@@ -38,7 +38,6 @@
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/sockets_parts.h"
-#include "daemon/service/listener_list.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See listener_list.h.
+ * See listener.h.
  */
-#include "daemon/service/listener_list.h"
+#include "daemon/service/listener.h"
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"

@@ -31,7 +31,6 @@
 #include "daemon/service/reconfigure.h"
 #include "daemon/service/renewal.h"
 #include "daemon/service/replicate.h"
-#include "daemon/service/server_check.h"
 #include "daemon/service/upgrade.h"
 #include "daemon/worker/live.h"
 #include "daemon/worker/shards.h"

@@ -4,10 +4,10 @@
  *
  * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
  * (listener.[ch]), reloading and rewriting files while it runs (reconfigure.[ch]), reloading
- * certificates (renewal.[ch]), the process and its privileges (privs*.[ch], filter*.[ch],
- * landlock.[ch]), the file that has the items (memory_file.[ch]), upgrades to another program
- * (upgrade.[ch]) and the connections inherited by it (welcome.[ch]), the machine (host.[ch]),
- * the service manager (notify.[ch], vigil.[ch]), the load of the workers (balancer.[ch]). It
+ * certificates (renewal.[ch]), the process and its privileges (privs*.[ch], filter*.c,
+ * landlock.c), the file that has the items (memory_file.[ch]), upgrades to another program
+ * (upgrade.[ch]) and the connections inherited by it (welcome.c), the machine (host.[ch]),
+ * the service manager (notify.[ch], vigil.c), the load of the workers (balancer.c). It
  * passes callbacks to the folders below: conn_duties to the workers, stats_sources to
  * statistics. It may include every folder of daemon/, and lib.
  */
@@ -17,22 +17,107 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <uv.h>
 
+#include "daemon/net/passed_conns.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
-#include "daemon/service/balancer.h"
 #include "daemon/service/host.h"
 #include "daemon/service/upgrade.h"
-#include "daemon/service/vigil.h"
-#include "daemon/service/welcome.h"
 #include "daemon/stats/stats.h"
+#include "daemon/worker/balance.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/roster.h"
+#include "lib/base/buf.h"
 
 struct listeners;
 struct metrics;
 struct reconfigure;
 struct renewal;
+struct server;
+
+/* ---- welcome.c --------------------------------------------------------------------------- */
+
+/*
+ * Connections inherited from the previous program (upgrade.h). Each is served like an accepted
+ * one, if there is a listener at its address and a place. Others are closed, and counted in a
+ * line of the log.
+ */
+
+/* What was passed and not given to the workers yet. Zeroed storage: nothing. [main] */
+struct welcome {
+    struct buf bytes;
+    struct passed_reader reader; /* of these */
+    int *fds;                    /* owned, and so are they; -1: it was no connection */
+};
+
+/*
+ * Take what was passed, and the keys of its logins. Context: main, before users are read and
+ * before any program is started.
+ */
+void welcome_open(struct server *s);
+
+/* Deal the connections to the workers. Context: main, the workers run. */
+void welcome_all(struct server *s);
+
+/* Close what is left, after a failed start. Context: main. */
+void welcome_close(struct server *s);
+
+/* ---- balancer.c -------------------------------------------------------------------------- */
+
+/*
+ * The timer of the balance between workers (daemon/worker/balance.h). Main reads the CPU clocks
+ * of the workers each second, and gives orders to a hot one. While none is hot, no worker is
+ * woken.
+ */
+
+struct balancer {
+    /* [main] */
+    uv_timer_t timer;
+    bool is_open;
+    struct balance state;
+    uint32_t weighing;     /* the worker that measures its connections by order, or none */
+    bool was_told_to_give; /* that one, a second ago */
+    uint64_t given;        /* connections that it had given away by then */
+    uint64_t looked_ns;    /* when the clocks were read */
+    uint32_t count;        /* of how many workers; 0: of none */
+    uint64_t cpu_ns[WORKERS_MAX];
+};
+
+/* Begin, now that clients are served. Returns 0 or a libuv error. Context: main. */
+int balancer_begin(struct server *s);
+
+/* Close the timer, if there is one; main's loop runs once more after that. Context: main. */
+void balancer_end(struct server *s);
+
+/* ---- vigil.c ----------------------------------------------------------------------------- */
+
+/*
+ * Notifies the service manager while the server runs: that it is alive, if the manager has a
+ * watchdog, and a line of status. Without a manager there is no timer.
+ *
+ * The server is alive if main's loop turns and every worker has answered since the last notice
+ * (pulse.h). So a server with a stuck worker is restarted, and a busy one is not.
+ */
+
+struct vigil {
+    /* [main] */
+    uv_timer_t timer;
+    bool is_open;
+    bool has_watchdog;
+    uint64_t period_ms;
+    uint64_t status_due_ms; /* by the loop's clock */
+    uint64_t gets, hits;    /* at the last status line */
+};
+
+/* Begin, now that clients are served. Returns 0 or a libuv error. Context: main. */
+int vigil_begin(struct server *s);
+
+/* Close the timer, if there is one; main's loop runs once more after that. Context: main. */
+void vigil_end(struct server *s);
+
+/* ---- the server -------------------------------------------------------------------------- */
 
 #define SERVER_SIGNALS 5
 
@@ -94,5 +179,37 @@ void server_stop(struct server *s);
 
 /* Begin to stop, so that another program takes over (upgrade.h). Context: main. */
 void server_stop_for_upgrade(struct server *s);
+
+/* ---- server_check.c ---------------------------------------------------------------------- */
+
+/*
+ * Checks whether a start would succeed, as far as possible without acquiring anything from the
+ * system.
+ */
+
+struct settings;
+
+/*
+ * Does the number of shards, given or that of threads, suit -m? Returns 0, or the exit status
+ * after a message. Context: main.
+ */
+int server_check_shards(const struct settings *settings);
+
+/*
+ * Open the file of the log, if there is one, by log_open_file(), or see by log_file_check()
+ * whether that can be done. Returns 0, or the exit status after a message. Context: main.
+ */
+int server_try_log(const struct settings *settings,
+                   bool (*open)(const char *path, const char **why));
+
+/*
+ * --check-config: reads and resolves all that a start does, in the same order and with the same
+ * rights, so the process gives up root's rights like a start. Every error is reported, or "ok"
+ * if there is none. Binds no address, asks no name server, makes no file and no process. If
+ * another program asks (upgrade.h), it also binds briefly the addresses that the other does not
+ * have yet, and prints no "ok". Returns the exit status of the first error, or 0. Context:
+ * main, instead of a start.
+ */
+int server_check(struct settings *settings);
 
 #endif

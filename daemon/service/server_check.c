@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See server_check.h.
+ * See server.h.
  */
-#include "daemon/service/server_check.h"
+#include "daemon/service/server.h"
 
 #include <inttypes.h>
 #include <stdio.h>

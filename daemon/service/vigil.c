@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See vigil.h.
+ * See server.h.
  */
-#include "daemon/service/vigil.h"
+#include "daemon/service/server.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "daemon/service/notify.h"
-#include "daemon/service/server.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/pulse.h"
 #include "lib/base/context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the program before: see welcome.h.
+ * Connections of the program before: see server.h.
  */
-#include "daemon/service/welcome.h"
+#include "daemon/service/server.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -13,7 +13,6 @@
 #include "daemon/net/passed_on.h"
 #include "daemon/net/socket_list.h"
 #include "daemon/service/listener.h"
-#include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 

@@ -56,8 +56,8 @@ enum stats_result stats_bigkeys(struct worker *w, struct buf *out, stats_done_fn
                                 void *arg);
 
 /*
- * `stats detail dump`: the rows of all workers together, as PREFIX lines in no particular order,
- * and END. Each worker adds its table in slices.
+ * `stats detail dump`: the rows of all workers together, as PREFIX lines in no particular
+ * order, and END. Each worker adds its table in slices.
  */
 enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_done_fn done,
                                     void *arg);

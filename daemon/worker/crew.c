@@ -9,7 +9,6 @@
 #include <sysexits.h>
 
 #include "daemon/base/log.h"
-#include "daemon/worker/pin.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 

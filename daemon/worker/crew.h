@@ -354,4 +354,38 @@ void crew_options_changed(struct crew *crew);
 /* Make every worker check its home shard soon. Context: any thread. */
 void crew_poke_all(struct crew *crew);
 
+/* ---- pin.c ------------------------------------------------------------------------------- */
+
+/*
+ * Pins workers to CPUs (the option worker_cpus, daemon/options/cpu_list.h). Only workers are
+ * pinned, including parked ones. The kernel places main and the background threads.
+ */
+
+struct worker;
+
+/*
+ * Pin a worker as the option says, or let it run wherever main may. Failures are logged.
+ * Context: main; its thread runs.
+ */
+void pin_worker(struct worker *w);
+void pin_workers(struct crew *crew);
+
+/* ---- settle.c ---------------------------------------------------------------------------- */
+
+/*
+ * Messages to all workers when the role of the server changes.
+ */
+
+/*
+ * Wait until every worker has ended the turns that it had begun before this call. One caller at
+ * a time. Context: any thread but workers, while they run.
+ */
+void crew_settle(struct crew *crew);
+
+/*
+ * Close the connections of ordinary clients: not those of operators, of replicas and of those
+ * that watch. Context: any thread but workers.
+ */
+void crew_close_clients(struct crew *crew);
+
 #endif

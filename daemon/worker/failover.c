@@ -16,7 +16,6 @@
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/settle.h"
 #include "daemon/worker/waits.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"

@@ -15,7 +15,6 @@
 #include "daemon/options/options_share.h"
 #include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/pin.h"
 #include "daemon/worker/shards.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See pin.h.
+ * See crew.h.
  */
-#include "daemon/worker/pin.h"
+#include "daemon/worker/crew.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -10,7 +10,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/cpu_list.h"
-#include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 
 /* Few systems have CPUs that come and go, but those of a control group may be changed. */

@@ -16,7 +16,6 @@
 #include "daemon/worker/failover.h"
 #include "daemon/worker/follower.h"
 #include "daemon/worker/role.h"
-#include "daemon/worker/settle.h"
 #include "daemon/worker/waits.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is asked of all workers: see settle.h.
+ * What is asked of all workers: see crew.h.
  */
-#include "daemon/worker/settle.h"
-
 #include "daemon/worker/crew.h"
+
 #include "lib/base/context.h"
 
 /* What every worker answers in the order of its mailbox. */

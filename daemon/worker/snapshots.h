@@ -22,7 +22,6 @@
 #include "daemon/options/save_rules.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/append.h"
-#include "daemon/worker/base_file.h"
 #include "lib/base/thread.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"

@@ -18,7 +18,7 @@
 #include "lib/engine/feed.h"
 #include "lib/engine/flush.h"
 #include "lib/replica/applier.h"
-#include "lib/snapshot/rate.h"
+#include "lib/snapshot/save.h"
 #include "lib/snapshot/shipping.h"
 
 /* Number of marks that are taken before the sync is given up. */

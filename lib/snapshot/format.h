@@ -55,7 +55,7 @@
  * keylog.h. A log has no END. Its items are successive states of keys. An item with the mark
  * GONE and no value says that the key was absent. Each block of a log tells how many bytes
  * before it were not yet covered by an fsync when it was written. Bytes before those must be
- * present, or the disk has lost data that it had acknowledged: see torn.h. A log that was
+ * present, or the disk has lost data that it had acknowledged: see torn.c. A log that was
  * closed cleanly ends with a block of no items, and everything before that block is durable.
  * (Logs of older programs say so in every block.)
  *

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "lib/snapshot/decode.h"
-#include "lib/snapshot/torn.h"
 
 /* Number of keys whose places are prefetched while others are added. */
 #define AHEAD 32u

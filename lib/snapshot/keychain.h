@@ -4,7 +4,7 @@
  * loading the snapshot can skip those keys.
  *
  * A log that is missing, is damaged or belongs to another chain is a fault. Only the last log
- * may have a torn end (torn.h), which is cut off at its first hole. The last log is always
+ * may have a torn end (torn.c), which is cut off at its first hole. The last log is always
  * fsynced, so that it is complete when a later log follows it.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/snapshot/decode.h"
 #include "lib/snapshot/fault.h"
 #include "lib/snapshot/format.h"
 #include "lib/snapshot/io.h"
@@ -87,5 +88,25 @@ enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h)
 /* The path of a log. False: it is too long. */
 bool keychain_path(const struct keychain *c, uint64_t number, char out[PATH_MAX]);
 void keychain_fini(struct keychain *c);
+
+/* ---- torn.c ------------------------------------------------------------------------------ */
+
+/*
+ * The torn end of a log. Either its writer was killed within a block, or the machine lost
+ * power, and the disk has an arbitrary subset of the pages that no fsync had covered. Damage is
+ * different: data that an fsync had made durable is missing.
+ *
+ * The good blocks after the hole tell these apart. Each tells how much was durable before it
+ * was written (format.h), and it was written after that fsync had returned. A block is valid
+ * only in its own file, by a checksum that cannot be computed without reading the file, so a
+ * value stored by a client is never taken for a block.
+ */
+
+/*
+ * A log was read up to this fault: is it where a torn end begins, if it is the last log? In
+ * doubt, as when memory is short or the disk cannot read on, it is not. Context: any thread.
+ */
+bool torn_is_end(const struct snap_reader *r, struct snap_opener *o,
+                 const struct snap_fault *fault);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing no faster than somebody allows: see rate.h.
+ * Writing no faster than somebody allows: see save.h.
  */
-#include "lib/snapshot/rate.h"
+#include "lib/snapshot/save.h"
 
 #include <time.h>
 

@@ -15,7 +15,6 @@
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/newfile.h"
-#include "lib/snapshot/rate.h"
 #include "lib/snapshot/shipping.h"
 
 struct saver {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The torn end of a log: see torn.h.
+ * The torn end of a log: see keychain.h.
  */
-#include "lib/snapshot/torn.h"
+#include "lib/snapshot/keychain.h"
 
 #include "lib/base/mem.h"
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ctl/report.h"
 #include "lib/base/mem.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/pack.h"

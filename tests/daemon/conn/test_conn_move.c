@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/conn/conn_state.h"
-#include "daemon/worker/settle.h"
+#include "daemon/worker/crew.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 

@@ -260,7 +260,7 @@ static ssize_t read_file(void *arg, void *out, size_t n, uint64_t offset)
     return pread(*(int *)arg, out, n, (off_t)offset);
 }
 
-/* A reader takes what a block says of the bytes before it for true: see torn.h. */
+/* A reader takes what a block says of the bytes before it for true: see keychain.h. */
 TEST(a_block_tells_what_is_durable_and_what_fills_pages_does_not)
 {
     static const enum snap_kind kinds[] = {SNAP_KEYS, SNAP_PAD, SNAP_KEYS, SNAP_PAD, SNAP_KEYS};

@@ -3,7 +3,7 @@
  * rate: a writer rests until a stop, or until the rate allows what was written. A rate that
  * was changed counts from then on, whatever was written before.
  */
-#include "lib/snapshot/rate.h"
+#include "lib/snapshot/save.h"
 
 #include <pthread.h>
 
