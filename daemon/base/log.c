@@ -40,17 +40,6 @@ bool log_init(const _Atomic uint32_t *verbosity, const char *to)
     return log_journal_open(strcmp(to, "journal") == 0 ? LOG_JOURNAL_SOCKET : to);
 }
 
-void log_set_format(const _Atomic uint32_t *format)
-{
-    must_be_main();
-    log_form_follow(format);
-}
-
-bool log_is_json(void)
-{
-    return log_form_is_json();
-}
-
 bool log_open_file(const char *path, const char **why)
 {
     must_be_main();
@@ -63,24 +52,6 @@ bool log_open_file(const char *path, const char **why)
         log_line_use_plain();
     }
     return true;
-}
-
-bool log_start(void)
-{
-    must_be_main();
-    return log_writer_start();
-}
-
-void log_flush(void)
-{
-    must_be_main();
-    log_writer_flush();
-}
-
-void log_stop(void)
-{
-    must_be_main();
-    log_writer_stop();
 }
 
 bool log_is_journal(void)

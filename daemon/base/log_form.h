@@ -14,12 +14,6 @@
 #include "daemon/base/log_line.h"
 #include "lib/base/span.h"
 
-/* See log_set_format(). */
-void log_form_follow(const _Atomic uint32_t *format);
-
-/* Are lines written as JSON now? Context: any thread. */
-bool log_form_is_json(void);
-
 /* Compose a message, as log_line() does. about may be NULL. Context: any thread. */
 size_t log_form_compose(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
                         const struct log_about *about, const char *fmt, va_list args)
@@ -55,11 +49,6 @@ bool log_writer_is_on(void);
  * runs. Context: any thread.
  */
 bool log_writer_put(struct span line);
-
-/* See log_start(), log_flush() and log_stop() in log.h. */
-bool log_writer_start(void);
-void log_writer_flush(void);
-void log_writer_stop(void);
 
 /* ---- log_journal.c ----------------------------------------------------------------------- */
 

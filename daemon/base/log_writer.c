@@ -234,7 +234,7 @@ bool log_writer_put(struct span line)
     return is_put;
 }
 
-bool log_writer_start(void)
+bool log_start(void)
 {
     bool is_started;
 
@@ -254,7 +254,7 @@ bool log_writer_start(void)
     return is_started;
 }
 
-void log_writer_flush(void)
+void log_flush(void)
 {
     must_be_main();
     if (log_writer_is_on()) {
@@ -262,7 +262,7 @@ void log_writer_flush(void)
     }
 }
 
-void log_writer_stop(void)
+void log_stop(void)
 {
     must_be_main();
     if (!log_writer_is_on()) {
