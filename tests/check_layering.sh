@@ -43,7 +43,7 @@ tools: lib/base daemon/base daemon/options ctl
 # Folders that are not named have none. A number may only become smaller, and is lowered here.
 circles='
 ctl: 5
-daemon/command: 6
+daemon/command: 3
 daemon/net: 5
 daemon/options: 2
 daemon/service: 6

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta commands: mg, me, mn; those that write are in exec_meta_write.c. Runs on the worker of
- * the client, inside the read-side section of the turn.
+ * Meta commands that read: mg, me, and mn; those that write share the ways of the others. Runs
+ * on the worker of the client, inside the read-side section of the turn.
  *
  * An mg without N, R and T only reads and goes the way of a get: no lock, nothing counted, the
  * value copied or sent from where it is stored. If it finds a stale item that no client was
