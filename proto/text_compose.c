@@ -43,19 +43,9 @@ static enum reply success_of(const struct request *req)
         return REPLY_DELETED;
     case CLASS_TOUCH:
         return REPLY_TOUCHED;
-    case CLASS_DEADLINE: /* their answers are numbers */
-    case CLASS_TTL:
-    case CLASS_UNLINK:
-    case CLASS_ARITH:
-    case CLASS_ADMIN:
-    case CLASS_META:
-    case CLASS_BINARY:
-    case CLASS_BINARY_ADMIN:
-    case CLASS_REFUSED:
-    case CLASS_BINARY_REFUSED:
-        break;
+    default: /* answers of the others on keys are numbers */
+        return REPLY_OK;
     }
-    return REPLY_OK;
 }
 
 /*
@@ -91,21 +81,9 @@ static enum reply no_memory_of(const struct request *req)
         return REPLY_NO_MEMORY_STORE;
     case CLASS_ARITH:
         return REPLY_NO_MEMORY_INCR;
-    case CLASS_GET:
-    case CLASS_DELETE:
-    case CLASS_TOUCH:
-    case CLASS_ADMIN:
-    case CLASS_META:
-    case CLASS_DEADLINE:
-    case CLASS_TTL:
-    case CLASS_UNLINK:
-    case CLASS_BINARY:
-    case CLASS_BINARY_ADMIN:
-    case CLASS_REFUSED:
-    case CLASS_BINARY_REFUSED:
-        break;
+    default:
+        return REPLY_NO_MEMORY;
     }
-    return REPLY_NO_MEMORY;
 }
 
 static enum reply reply_of(const struct request *req, enum outcome outcome)

@@ -112,8 +112,8 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
 struct meta_flags;
 msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags);
 
-/* A request of the binary protocol was refused by its parser: count and answer it. As above. */
-void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply why);
+/* The same, and answer it, in any protocol: no memory, or bad data of the others. As above. */
+void exec_store_refused(struct turn *t, const struct request *r, enum reply why);
 
 /*
  * engine_store() of an add of a connection that restores. Between `restore begin [items]` and

@@ -179,17 +179,18 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
     }
 }
 
-void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply why)
+void exec_store_refused(struct turn *t, const struct request *r, enum reply why)
 {
-    static const uint8_t reply_of[BIN_REPLY_COUNT] = {
-        [BIN_REPLY_TOO_LARGE] = REPLY_TOO_LARGE,
-        [BIN_REPLY_NO_MEMORY_STORE] = REPLY_NO_MEMORY_STORE,
-        [BIN_REPLY_NO_MEMORY_READ] = REPLY_NO_MEMORY_READ,
-    };
-
     must_be_in_turn(t);
-    exec_store_failed(t, r, (enum reply)reply_of[why]);
-    turn_bin_reply(t, r, why, 0);
+    exec_store_failed(t, r, why);
+    if (request_is_binary(r)) {
+        turn_bin_reply(t, r,
+                       why == REPLY_NO_MEMORY_READ ? BIN_REPLY_NO_MEMORY_READ
+                                                   : BIN_REPLY_NO_MEMORY_STORE,
+                       0);
+    } else {
+        (void)turn_answer(t, r, why);
+    }
 }
 
 /* ---- what becomes of it ------------------------------------------------------------------ */

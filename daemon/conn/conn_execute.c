@@ -192,7 +192,10 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
 static void answer_refused(struct turn *t, struct batch *b)
 {
     if (turn_conn(t)->protocol == PROTOCOL_BINARY) {
-        exec_bin_refused(t, b->last, b->bin_reply);
+        if (b->bin_reply == BIN_REPLY_TOO_LARGE) {
+            exec_store_failed(t, b->last, REPLY_TOO_LARGE);
+        }
+        turn_bin_reply(t, b->last, b->bin_reply, 0);
         return;
     }
     if (b->last->cls == CLASS_STORE || b->last->command == CMD_MS) {

@@ -151,12 +151,7 @@ static void note_answered(struct turn *t, const struct request *r)
 /* The value cannot be stored: answer so; `rest` bytes that belong to it will be dropped. */
 static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
 {
-    if (r->cls == CLASS_BINARY) {
-        exec_bin_refused(t, r, BIN_REPLY_NO_MEMORY_STORE);
-    } else {
-        exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
-        (void)turn_answer(t, r, REPLY_NO_MEMORY_STORE);
-    }
+    exec_store_refused(t, r, REPLY_NO_MEMORY_STORE);
     turn_conn(t)->swallow = rest;
 }
 
@@ -172,14 +167,9 @@ static void fail_midway(struct turn *t)
     const struct request *r = &u->req;
     uint64_t rest = body_missing(u->body) + request_value_end(r);
 
-    if (!u->is_shed && u->len <= EARLY_MAX_BYTES) {
-        fail_store(t, r, rest);
-    } else if (r->cls == CLASS_BINARY) {
-        exec_bin_refused(t, r, BIN_REPLY_NO_MEMORY_READ);
-    } else {
-        exec_store_failed(t, r, REPLY_NO_MEMORY_READ);
-        (void)turn_answer(t, r, REPLY_NO_MEMORY_READ);
-    }
+    exec_store_refused(t, r,
+                       !u->is_shed && u->len <= EARLY_MAX_BYTES ? REPLY_NO_MEMORY_STORE
+                                                                : REPLY_NO_MEMORY_READ);
     note_answered(t, r);
     c->swallow = rest;
     conn_upload_drop(c);
@@ -375,8 +365,7 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
         u->req.cls = u->req.cls == CLASS_BINARY ? CLASS_BINARY_REFUSED : CLASS_REFUSED;
         (void)exec_refused(t, &u->req);
     } else if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
-        exec_store_failed(t, &u->req, REPLY_BAD_CHUNK);
-        (void)turn_answer(t, &u->req, REPLY_BAD_CHUNK);
+        exec_store_refused(t, &u->req, REPLY_BAD_CHUNK);
     } else {
         stop = exec_store_body(t, &u->req, &u->body);
         if (stop != TURN_GOES_ON) {
