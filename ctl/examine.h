@@ -89,8 +89,8 @@ uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
 /* ---- examine_logs.c ---------------------------------------------------------------------- */
 
 /*
- * The logs beside a snapshot (lib/snapshot/keychain.h): are all there that a start of the
- * server loads with it, and are they whole? Nothing is changed, also not a torn end.
+ * Checks the logs beside a snapshot (lib/snapshot/keychain.h): are all logs present that the
+ * server would load with it, and are they complete? Nothing is changed, not even a torn end.
  */
 
 /*

@@ -76,7 +76,7 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out);
 /* The same for settings.control_path, which only the user of the process may open. */
 int sockets_open_control(const struct settings *settings, struct socket_list *out);
 
-/* What connections of the control socket inherit, whoever opened it. Context: any thread. */
+/* What connections of the control socket inherit. Context: any thread. */
 struct conn_origin sockets_control_origin(void);
 
 /*

@@ -698,8 +698,7 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_enter(e->shards[i]);
-        shard_note_work(e->shards[i]); /* when it was taken over, the other shards did not exist
-                                          yet */
+        shard_note_work(e->shards[i]); /* before it, the other shards did not exist */
         shard_leave(e->shards[i]);
     }
     if (err == MF_OK) {

@@ -21,7 +21,7 @@
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
 
-/* Bytes to add to an engine's budget: more than any limit, so that nothing has room beyond holes. */
+/* To add to an engine's budget, in bytes: above every limit, so that only holes have room. */
 #define LIMIT_TAKEN (INT64_C(1) << 40)
 
 struct fixture {
@@ -97,8 +97,8 @@ void fixture_set_until(struct fixture *f, const char *key, size_t len, msec_t de
 enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t deadline);
 
 /*
- * Store values of `len` bytes as keys prefix0, prefix1 ... until there is no room; then there are
- * holes of that size among them. Returns their number.
+ * Store values of `len` bytes as keys prefix0, prefix1 ... until there is no room, and make
+ * holes of that size among them. Returns the number of keys.
  */
 unsigned fixture_fill_up(struct fixture *f, const char *prefix, size_t len);
 
