@@ -8,29 +8,6 @@
 
 #include "lib/base/check.h"
 
-size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t flags,
-                          size_t value_len, bool with_cas, uint64_t cas)
-{
-    char *p = out;
-
-    must(key_len <= REQUEST_KEY_MAX);
-    memcpy(p, "VALUE ", 6);
-    p += 6;
-    span_copy_short(p, key, key_len);
-    p += key_len;
-    *p++ = ' ';
-    p = num_put_short(p, flags);
-    *p++ = ' ';
-    p = num_put_short(p, value_len);
-    if (with_cas) {
-        *p++ = ' ';
-        p = num_put_short(p, cas);
-    }
-    memcpy(p, "\r\n", 2);
-    debug_must((size_t)(p + 2 - out) <= TEXT_VALUE_LINE_MAX + key_len);
-    return (size_t)(p + 2 - out);
-}
-
 /* The reply to success: the verb of the command in its past tense. */
 static enum reply success_of(const struct request *req)
 {

@@ -12,6 +12,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
+#include "lib/engine/find_inline.h"
 #include "proto/bin_compose.h"
 
 /* A quiet get is not answered if the key is not there. */
@@ -50,7 +51,7 @@ static enum turn_stop put_large(struct turn *t, const struct request *r, const s
 
 enum turn_stop exec_bin_get(struct turn *t, const struct request *r)
 {
-    struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+    struct found f = engine_find_inline(t->route, r->hash, r->key.ptr, r->key.len, t->now);
 
     if (f.item == NULL) {
         turn_tally_miss(t, f.miss);

@@ -15,18 +15,27 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
+#include "lib/engine/find_inline.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */
 #define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + REPLY_LEN(END))
 
+/* END after the values; there is room. */
+static inline void put_end(struct turn *t)
+{
+    memcpy(t->out.base + t->out.len, REPLY_BYTES(END), REPLY_LEN(END));
+    t->out.len += REPLY_LEN(END);
+}
+
 /*
- * A small value: all of its reply goes to the output. Inlined with a shape that is known not to
- * be wide, nothing is looked for that only wide ones have. Returns the length of the value.
+ * A small value: all of its reply goes to the output, with END if it is the last. Inlined with
+ * a shape that is known not to be wide, nothing is looked for that only wide ones have. Returns
+ * the length of the value.
  */
 static MF_INLINE uint32_t put_block(struct turn *t, const struct item *it, uint16_t shape,
-                                    struct span key, bool wants_cas)
+                                    struct span key, bool wants_cas, bool is_last)
 {
     const uint32_t value_len = item_block_len(it);
     char *begin = turn_room(t, key.len + value_len + EXTRA_BYTES);
@@ -36,9 +45,13 @@ static MF_INLINE uint32_t put_block(struct turn *t, const struct item *it, uint1
                             wants_cas ? turn_cas_shown(t, item_cas(it)) : 0);
     memcpy(p, (const char *)it + shape_header_bytes(shape) + key.len, value_len);
     p += value_len;
-    p[0] = '\r';
-    p[1] = '\n';
-    t->out.len += (size_t)(p + 2 - begin);
+    memcpy(p, "\r\n", 2);
+    p += 2;
+    if (is_last) {
+        memcpy(p, REPLY_BYTES(END), REPLY_LEN(END));
+        p += REPLY_LEN(END);
+    }
+    t->out.len += (size_t)(p - begin);
     return value_len;
 }
 
@@ -46,9 +59,9 @@ static MF_INLINE uint32_t put_block(struct turn *t, const struct item *it, uint1
  * A large value: the output can refer to one at a time, so the one before is sent first. If
  * the socket does not take all of that, nothing was composed here.
  */
-static bool put_large(struct turn *t, const struct found *f, struct span key, bool wants_cas)
+static bool put_large(struct turn *t, struct found f, struct span key, bool wants_cas)
 {
-    const struct item *it = f->item;
+    const struct item *it = f.item;
     char *p;
 
     if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
@@ -57,53 +70,62 @@ static bool put_large(struct turn *t, const struct found *f, struct span key, bo
     p = t->out.base + t->out.len;
     t->out.len += text_compose_value(p, key.ptr, key.len, item_flags(it), item_len(it),
                                      wants_cas, turn_cas_shown(t, item_cas(it)));
-    out_value(&t->out, f->shard, it);
+    out_value(&t->out, f.shard, it);
     memcpy(t->out.base + t->out.len, "\r\n", 2);
     t->out.len += 2;
     return true;
 }
 
 /* A wide item, of any size; *len: the length of its value. */
-static MF_NOINLINE bool put_wide(struct turn *t, const struct found *f, struct span key,
+static MF_NOINLINE bool put_wide(struct turn *t, struct found f, struct span key,
                                  bool wants_cas, uint32_t *len)
 {
-    *len = item_len(f->item);
-    if (item_is_large(f->item)) {
+    *len = item_len(f.item);
+    if (item_is_large(f.item)) {
         return put_large(t, f, key, wants_cas);
     }
-    (void)put_block(t, f->item, item_shape(f->item), key, wants_cas);
+    (void)put_block(t, f.item, item_shape(f.item), key, wants_cas, false);
     return true;
 }
 
 /* False: the output cannot take it, and nothing was composed. */
-static MF_INLINE bool put_item(struct turn *t, const struct found *f, struct span key,
-                               bool wants_cas, uint32_t *len)
+static MF_INLINE bool put_item(struct turn *t, struct found f, struct span key, bool wants_cas,
+                               bool is_last, uint32_t *len)
 {
-    uint16_t shape = item_shape(f->item);
+    uint16_t shape = item_shape(f.item);
 
     if (MF_UNLIKELY((shape & SHAPE_WIDE) != 0)) {
-        return put_wide(t, f, key, wants_cas, len);
+        if (!put_wide(t, f, key, wants_cas, len)) {
+            return false;
+        }
+        if (is_last) {
+            put_end(t);
+        }
+        return true;
     }
-    *len = put_block(t, f->item, shape & (uint16_t)~SHAPE_WIDE, key, wants_cas);
+    *len = put_block(t, f.item, shape & (uint16_t)~SHAPE_WIDE, key, wants_cas, is_last);
     return true;
 }
 
 /*
- * All of a get of one key except the END, for which there is room afterwards.
+ * All of a get of one key, with END if it is the last; if not, there is room for it afterwards.
  */
 static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash,
-                                        bool wants_cas)
+                                        bool wants_cas, bool is_last)
 {
-    struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
+    struct found f = engine_find_inline(t->route, hash, key.ptr, key.len, t->now);
 
     if (f.item == NULL) {
         turn_tally_miss(t, f.miss);
         MF_PROBE3(get_miss, key.ptr, key.len, f.miss);
         (void)turn_room(t, REPLY_LEN(END));
+        if (is_last) {
+            put_end(t);
+        }
     } else {
         uint32_t value_len;
 
-        if (MF_UNLIKELY(!put_item(t, &f, key, wants_cas, &value_len))) {
+        if (MF_UNLIKELY(!put_item(t, f, key, wants_cas, is_last, &value_len))) {
             return TURN_BLOCKED;
         }
         MF_PROBE3(get_hit, key.ptr, key.len, value_len);
@@ -136,7 +158,7 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
         return TURN_WAITS;
     }
     /* Without memory for its deadline an item is left out as a miss is. */
-    if (outcome == OUT_TOUCHED && !put_item(t, &f, key, r->wants_cas, &value_len)) {
+    if (outcome == OUT_TOUCHED && !put_item(t, f, key, r->wants_cas, false, &value_len)) {
         return TURN_BLOCKED;
     }
     return TURN_GOES_ON;
@@ -191,7 +213,7 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
                 return stop_at(t, key[i].ptr, keys, TURN_BLOCKED);
             }
             stop = touches ? gat_key(t, r, key[i], hash[i])
-                           : get_key(t, key[i], hash[i], r->wants_cas);
+                           : get_key(t, key[i], hash[i], r->wants_cas, false);
             if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
                 return stop_at(t, key[i].ptr, keys, stop);
             }
@@ -202,8 +224,8 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
             return stop_at(t, keys.ptr, keys, TURN_YIELDS);
         }
     }
-    memcpy(turn_room(t, REPLY_LEN(END)), REPLY_BYTES(END), REPLY_LEN(END));
-    t->out.len += REPLY_LEN(END);
+    (void)turn_room(t, REPLY_LEN(END));
+    put_end(t);
     return TURN_GOES_ON;
 }
 
@@ -216,12 +238,9 @@ enum turn_stop exec_get(struct turn *t, const struct request *r)
 
         return exec_get_keys(t, r, span_of(r->key.ptr, r->more.len > 0 ? len : r->key.len));
     }
-    stop = get_key(t, r->key, r->hash, r->wants_cas);
+    stop = get_key(t, r->key, r->hash, r->wants_cas, true);
     if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
         t->rest = r->key;
-        return stop;
     }
-    memcpy(t->out.base + t->out.len, REPLY_BYTES(END), REPLY_LEN(END));
-    t->out.len += REPLY_LEN(END);
-    return TURN_GOES_ON;
+    return stop;
 }

@@ -21,6 +21,7 @@
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
 #include "lib/engine/fetch.h"
+#include "lib/engine/find_inline.h"
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
 
@@ -280,7 +281,7 @@ enum turn_stop exec_mg(struct turn *t, const struct request *r)
     if (MF_UNLIKELY((r->letters & ACTING) != 0)) {
         return fetch_and_answer(t, r);
     }
-    f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+    f = engine_find_inline(t->route, r->hash, r->key.ptr, r->key.len, t->now);
     if (f.item == NULL) {
         return answer_miss(t, r, f.miss);
     }

@@ -79,14 +79,16 @@ static inline char *num_put_short(char *out, uint64_t v)
         num_put_pair(out, (unsigned)v);
         return out + 2;
     }
-    if (v < 1000) {
-        *out = (char)('0' + v / 100);
-        num_put_pair(out + 1, (unsigned)(v % 100));
-        return out + 3;
-    }
     if (v < 10000) {
-        num_put_pair(out, (unsigned)(v / 100));
-        num_put_pair(out + 2, (unsigned)(v % 100));
+        unsigned n = (unsigned)v; /* divided with fewer instructions than 64 bits */
+
+        if (n < 1000) {
+            *out = (char)('0' + n / 100);
+            num_put_pair(out + 1, n % 100);
+            return out + 3;
+        }
+        num_put_pair(out, n / 100);
+        num_put_pair(out + 2, n % 100);
         return out + 4;
     }
     return out + num_put_u64(out, v);

@@ -6,6 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/engine/find_inline.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/prefix.h"
@@ -76,13 +77,13 @@ static const struct item *find_in(struct shard *s, uint64_t hash, const char *ke
     return it;
 }
 
-/* All of engine_find(), including the rare cases. */
-static MF_NOINLINE struct found find_slowly(const struct route *rt, uint64_t hash,
-                                            const char *key, size_t key_len, msec_t now)
+struct found engine_find_slowly(const struct route *rt, uint64_t hash, const char *key,
+                                size_t key_len, msec_t now)
 {
     const struct route_slot *rs = route_slot(rt, hash);
     struct found f = {NULL, rt->shards[rs->from], MISS_ABSENT};
 
+    must_be_reading();
     f.item = find_in(f.shard, hash, key, key_len, now, &f.miss);
     if (f.item == NULL && route_is_moving(rs)) {
         f.shard = rt->shards[rs->to];
@@ -94,18 +95,7 @@ static MF_NOINLINE struct found find_slowly(const struct route *rt, uint64_t has
 struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash,
                          const char *key, size_t key_len, msec_t now)
 {
-    const struct route_slot *rs = route_slot(rt, hash);
-    struct shard *s = rt->shards[rs->from];
-
     (void)e;
     must_be_reading();
-    /* Acquire: whoever sees the flush over sees the new index too. */
-    if (MF_LIKELY(now < atomic_load_explicit(&s->gate_at, memory_order_acquire))) {
-        const struct item *it = table_find(&s->table, s->memory.arena.base, hash, key, key_len);
-
-        if (it != NULL ? MF_LIKELY(!item_is_due(it, now)) : !route_is_moving(rs)) {
-            return (struct found){it, s, MISS_ABSENT};
-        }
-    }
-    return find_slowly(rt, hash, key, key_len, now);
+    return engine_find_inline(rt, hash, key, key_len, now);
 }

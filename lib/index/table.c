@@ -292,7 +292,7 @@ static _Atomic handle_t *lookup_both(const struct table_view *v, const char *bas
     return NULL;
 }
 
-const struct item *table_find_moving(const struct table_view *v, const char *base,
+const struct item *table_find_slowly(const struct table_view *v, const char *base,
                                      uint64_t hash, const char *key, size_t key_len)
 {
     handle_t h;
@@ -303,7 +303,7 @@ const struct item *table_find_moving(const struct table_view *v, const char *bas
     return table_item(base, h);
 }
 
-_Atomic handle_t *table_slot_moving(const struct table_view *v, const char *base, uint64_t hash,
+_Atomic handle_t *table_slot_slowly(const struct table_view *v, const char *base, uint64_t hash,
                                     const char *key, size_t key_len)
 {
     handle_t h;

@@ -144,35 +144,49 @@ static inline const struct item *table_item(const char *base, handle_t handle)
 }
 
 /*
- * The slot of a key in one array, or NULL. *handle is set to what the slot held when it was
- * compared. Goes on to the next bucket while any item has passed over this one, at most once
- * around the array.
+ * The slot of a key in one bucket, or NULL. *handle is set to what the slot held when it was
+ * compared. *goes_on is set if there is none: has any item passed over this bucket?
+ */
+static MF_INLINE _Atomic handle_t *table_lookup_in(struct table_bucket *b, const char *base,
+                                                   uint64_t hash, const char *key,
+                                                   size_t key_len, handle_t *handle,
+                                                   bool *goes_on)
+{
+    uint64_t word0 = atomic_load_explicit(&b->word[0], memory_order_acquire);
+    uint64_t word1 = atomic_load_explicit(&b->word[1], memory_order_acquire);
+
+    for (unsigned hits = table_match(word0, word1, table_tag(hash)); hits != 0;
+         hits &= hits - 1) {
+        _Atomic handle_t *slot = &b->slot[(unsigned)__builtin_ctz(hits)];
+        handle_t h = atomic_load_explicit(slot, memory_order_acquire);
+        const struct item *it = table_item(base, h);
+
+        if (MF_LIKELY(h != 0) && MF_LIKELY(it->key_len == key_len) &&
+            MF_LIKELY(table_bytes_are(item_key(it), key, key_len))) {
+            *handle = h;
+            return slot;
+        }
+    }
+    *goes_on = word1 >= TABLE_COUNT_ONE;
+    return NULL;
+}
+
+/*
+ * The same in one array. Goes on to the next bucket while any item has passed over this one, at
+ * most once around the array.
  */
 static MF_INLINE _Atomic handle_t *table_lookup(struct table_bucket *buckets, uint64_t mask,
                                                 const char *base, uint64_t hash,
                                                 const char *key, size_t key_len,
                                                 handle_t *handle)
 {
-    const uint8_t tag = table_tag(hash);
-
     for (uint64_t at = hash >> TABLE_TAG_BITS, passed = 0;; at++) {
-        struct table_bucket *b = &buckets[at & mask];
-        uint64_t word0 = atomic_load_explicit(&b->word[0], memory_order_acquire);
-        uint64_t word1 = atomic_load_explicit(&b->word[1], memory_order_acquire);
+        bool goes_on;
+        _Atomic handle_t *slot =
+            table_lookup_in(&buckets[at & mask], base, hash, key, key_len, handle, &goes_on);
 
-        for (unsigned hits = table_match(word0, word1, tag); hits != 0; hits &= hits - 1) {
-            _Atomic handle_t *slot = &b->slot[(unsigned)__builtin_ctz(hits)];
-            handle_t h = atomic_load_explicit(slot, memory_order_acquire);
-            const struct item *it = table_item(base, h);
-
-            if (MF_LIKELY(h != 0) && MF_LIKELY(it->key_len == key_len) &&
-                MF_LIKELY(table_bytes_are(item_key(it), key, key_len))) {
-                *handle = h;
-                return slot;
-            }
-        }
-        if (MF_LIKELY(word1 < TABLE_COUNT_ONE) || passed++ == mask) {
-            return NULL;
+        if (slot != NULL || !goes_on || passed++ == mask) {
+            return slot;
         }
     }
 }
@@ -182,41 +196,76 @@ static MF_INLINE _Atomic handle_t *table_lookup(struct table_bucket *buckets, ui
 #define table_must_be_readable(t)                                                              \
     debug_must((t)->lock == NULL || rcu_is_reading() || lock_is_held_here((t)->lock))
 
-/* table_find() while the table is being resized: old, then new. Rare, so not inlined. */
-const struct item *table_find_moving(const struct table_view *v, const char *base,
+/*
+ * The slot of a key if its home bucket tells. *is_sure is false where that is not all that has
+ * to be searched: the table is being resized, or items have passed over the bucket. Kept apart
+ * from the search beyond that bucket, which takes a loop and more registers: nearly all keys
+ * are in their home bucket.
+ */
+static MF_INLINE _Atomic handle_t *table_lookup_home(const struct table_view *v,
+                                                     const char *base, uint64_t hash,
+                                                     const char *key, size_t key_len,
+                                                     handle_t *handle, bool *is_sure)
+{
+    _Atomic handle_t *slot;
+    bool goes_on;
+
+    if (MF_UNLIKELY(v->old != NULL)) {
+        *is_sure = false;
+        return NULL;
+    }
+    slot = table_lookup_in(&v->buckets[table_home(hash, v->mask)], base, hash, key, key_len,
+                           handle, &goes_on);
+    *is_sure = slot != NULL || MF_LIKELY(!goes_on);
+    return slot;
+}
+
+/* table_find() for what table_lookup_home() is not sure of. */
+const struct item *table_find_slowly(const struct table_view *v, const char *base,
                                      uint64_t hash, const char *key, size_t key_len);
+
+/* table_find() as far as the home bucket tells. */
+static MF_INLINE const struct item *table_find_home(const struct table *t, const char *base,
+                                                    uint64_t hash, const char *key,
+                                                    size_t key_len, bool *is_sure)
+{
+    handle_t h;
+
+    table_must_be_readable(t);
+    return table_lookup_home(atomic_load_explicit(&t->view, memory_order_acquire), base, hash,
+                             key, key_len, &h, is_sure) != NULL
+               ? table_item(base, h)
+               : NULL;
+}
 
 static MF_INLINE const struct item *table_find(const struct table *t, const char *base,
                                                uint64_t hash, const char *key, size_t key_len)
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+    bool is_sure;
     handle_t h;
 
     table_must_be_readable(t);
-    if (MF_UNLIKELY(v->old != NULL)) {
-        return table_find_moving(v, base, hash, key, key_len);
+    if (table_lookup_home(v, base, hash, key, key_len, &h, &is_sure) != NULL) {
+        return table_item(base, h);
     }
-    if (table_lookup(v->buckets, v->mask, base, hash, key, key_len, &h) == NULL) {
-        return NULL;
-    }
-    return table_item(base, h);
+    return MF_LIKELY(is_sure) ? NULL : table_find_slowly(v, base, hash, key, key_len);
 }
 
-/* table_slot() while the table is being resized. */
-_Atomic handle_t *table_slot_moving(const struct table_view *v, const char *base, uint64_t hash,
+/* table_slot() for what table_lookup_home() is not sure of. */
+_Atomic handle_t *table_slot_slowly(const struct table_view *v, const char *base, uint64_t hash,
                                     const char *key, size_t key_len);
 
 static inline _Atomic handle_t *table_slot(struct table *t, const char *base, uint64_t hash,
                                            const char *key, size_t key_len)
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+    bool is_sure;
     handle_t h;
+    _Atomic handle_t *slot = table_lookup_home(v, base, hash, key, key_len, &h, &is_sure);
 
     table_must_be_entered(t);
-    if (MF_UNLIKELY(v->old != NULL)) {
-        return table_slot_moving(v, base, hash, key, key_len);
-    }
-    return table_lookup(v->buckets, v->mask, base, hash, key, key_len, &h);
+    return MF_LIKELY(is_sure) ? slot : table_slot_slowly(v, base, hash, key, key_len);
 }
 
 static inline uint64_t table_buckets(const struct table *t)
