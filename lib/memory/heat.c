@@ -96,14 +96,14 @@ void heat_rules_init(struct heat_rules *r, const struct engine_options *options)
 
 /* ---- hits -------------------------------------------------------------------------------- */
 
-void heat_mark_after_pause(struct item *it, uint32_t now_s, const struct heat_user *u)
+void heat_mark_after_pause(struct item *it, uint32_t now_s, struct heat_user *u)
 {
     uint8_t was = atomic_load_explicit(&it->heat, memory_order_relaxed);
     uint32_t used_s = item_access_s(it, now_s);
     uint8_t heat = heat_inherited(was, used_s, now_s, u->rules->options);
 
     must_be_reading();
-    heat = heat_hit(u->rules, heat, u->draw);
+    heat = heat_hit(u->rules, heat, heat_draw(u));
     item_set_access(it, now_s);
     if (heat != was) {
         atomic_store_explicit(&it->heat, heat, memory_order_relaxed);

@@ -100,7 +100,7 @@ struct heat_rules {
     /* The byte rises if the number drawn, which is even, is less. */
     _Atomic uint32_t chance[256];
     _Atomic uint8_t next[256]; /* what it rises to, of one that is marked as fetched */
-    _Atomic uint32_t cools_s;  /* counters of what was last used before this decay */
+    _Atomic uint32_t cools_s;  /* counters of what was last used before this decay; 0: none */
     _Atomic uint32_t minute_s; /* the second with which the present minute began */
     const struct engine_options *options; /* [borrowed] */
 };
@@ -146,14 +146,35 @@ static inline uint8_t heat_hit(const struct heat_rules *r, uint8_t heat, uint32_
                : hot;
 }
 
+/* The next number drawn. */
+static inline uint32_t heat_draw(struct heat_user *u)
+{
+    /* A linear congruential generator: the high bits decide, and they are good enough. */
+    u->draw = u->draw * 1664525u + 2027808446u;
+    return u->draw;
+}
+
+/*
+ * A hit on an item whose byte may rise. What is hit often is mostly at its highest, where the
+ * chance is 0: then no number is drawn.
+ */
+static inline void heat_rise(struct item *it, uint8_t heat, struct heat_user *u)
+{
+    uint32_t draw = heat_draw(u);
+
+    if (draw < atomic_load_explicit(&u->rules->chance[heat], memory_order_relaxed)) {
+        atomic_store_explicit(&it->heat, heat_hit(u->rules, heat, draw), memory_order_relaxed);
+    }
+}
+
 /* The rest of item_mark_used(), after a pause in which a counter may have decayed. */
-void heat_mark_after_pause(struct item *it, uint32_t now_s, const struct heat_user *u);
+void heat_mark_after_pause(struct item *it, uint32_t now_s, struct heat_user *u);
 
 /*
  * Mark as used by a reader: at most one byte and one word are stored, and only when they
  * change. Context: read side.
  */
-static inline void item_mark_used(const struct item *it, uint32_t now_s, struct heat_user *u)
+static MF_INLINE void item_mark_used(const struct item *it, uint32_t now_s, struct heat_user *u)
 {
     struct item *w = (struct item *)(uintptr_t)it;
     const struct heat_rules *r = u->rules;
@@ -161,18 +182,17 @@ static inline void item_mark_used(const struct item *it, uint32_t now_s, struct 
     uint32_t used = item_used(w);
 
     must_be_reading();
-    /* A linear congruential generator: the high bits decide, and they are good enough. */
-    u->draw = u->draw * 1664525u + 2027808446u;
     if ((used ^ now_s << USED_CONST_BITS) > USED_CONST) {
-        if (MF_UNLIKELY(item_access_s(w, now_s) <
-                        atomic_load_explicit(&r->cools_s, memory_order_relaxed))) {
+        uint32_t cools_s = atomic_load_explicit(&r->cools_s, memory_order_relaxed);
+
+        if (MF_UNLIKELY(cools_s != 0) && item_access_s(w, now_s) < cools_s) {
             heat_mark_after_pause(w, now_s, u);
             return;
         }
         item_set_access(w, now_s);
     }
-    if (u->draw < atomic_load_explicit(&r->chance[heat], memory_order_relaxed)) {
-        atomic_store_explicit(&w->heat, heat_hit(r, heat, u->draw), memory_order_relaxed);
+    if (atomic_load_explicit(&r->chance[heat], memory_order_relaxed) != 0) {
+        heat_rise(w, heat, u);
     }
 }
 
