@@ -49,7 +49,9 @@ static enum outcome store_block(struct visit *v, void *arg)
     struct item *it = keyspace_fill(s, h, units, st->key, st->flags, st->deadline, has_ttl,
                                     is_wide, (uint32_t)st->value.len, v->now);
 
-    memcpy((char *)(uintptr_t)item_value(it), st->value.ptr, st->value.len);
+    /* item_value(), without reading what was just written. */
+    memcpy((char *)it + keyspace_header_bytes(has_ttl, is_wide) + st->key.len, st->value.ptr,
+           st->value.len);
     st->value_len = (uint32_t)st->value.len;
     store_finish(v, st, it, HEAT_USE);
     visit_link(v, h, DEATH_OVERWRITE);

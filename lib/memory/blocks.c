@@ -324,7 +324,7 @@ static MF_NOINLINE void after_kill(struct memory *m, segment_t n, bool must_ask)
     }
 }
 
-static inline void kill_block(struct memory *m, handle_t h, bool is_remembered)
+static MF_INLINE void kill_block(struct memory *m, handle_t h, bool is_remembered)
 {
     struct blocks *b = &m->blocks;
     struct item *it = memory_item(m, h);

@@ -174,28 +174,61 @@ static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16
     return true;
 }
 
-void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
-                      enum death_reason reason)
+/* keyspace_replace() when more than the block in the index changes. */
+static MF_NOINLINE void replace_all(struct shard *s, handle_t h, _Atomic handle_t *slot,
+                                    enum death_reason reason)
+{
+    handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
+
+    adopt(s, h);
+    table_replace(slot, h);
+    ctr_add(&s->counters, CTR_overwritten_bytes, forget(s, old, reason));
+}
+
+/* keyspace_replace() when only the block in the index changes. */
+static inline void replace_block(struct shard *s, handle_t h, _Atomic handle_t *slot)
 {
     handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
     uint16_t shape = item_shape(shard_item(s, h));
     uint16_t old_shape = item_shape(shard_item(s, old));
 
-    shard_must_be_entered(s);
-    if ((((shape | old_shape) & SHAPE_TTL) != 0 || has_large(s, h, old, shape, old_shape)) &&
-        !takes_place(s, h, old, shape, old_shape)) {
-        adopt(s, h);
-        table_replace(slot, h);
-        ctr_add(&s->counters, CTR_overwritten_bytes, forget(s, old, reason));
-        return;
-    }
-    /* The same, when only the block in the index changes. */
     ctr_add(&s->counters, CTR_item_bytes,
             ((uint64_t)(shape & SHAPE_SIZE) - (old_shape & SHAPE_SIZE)) * ITEM_UNIT);
     ctr_add(&s->counters, CTR_overwritten_bytes, (old_shape & SHAPE_SIZE) * ITEM_UNIT);
     ctr_add(&s->counters, CTR_total_items, 1);
     table_replace(slot, h);
     blocks_kill(&s->memory, old);
+}
+
+/* keyspace_replace() when one of the two items has a deadline or may be large. */
+static MF_NOINLINE void replace_slowly(struct shard *s, handle_t h, _Atomic handle_t *slot,
+                                       enum death_reason reason)
+{
+    handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
+    uint16_t shape = item_shape(shard_item(s, h));
+    uint16_t old_shape = item_shape(shard_item(s, old));
+
+    if ((((shape | old_shape) & SHAPE_TTL) != 0 || has_large(s, h, old, shape, old_shape)) &&
+        !takes_place(s, h, old, shape, old_shape)) {
+        replace_all(s, h, slot, reason);
+    } else {
+        replace_block(s, h, slot);
+    }
+}
+
+void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
+                      enum death_reason reason)
+{
+    handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
+    uint32_t marks = item_shape(shard_item(s, h)) | item_shape(shard_item(s, old));
+
+    shard_must_be_entered(s);
+    /* Apart, so that the usual way saves no registers: it has no call but the last. */
+    if ((marks & (SHAPE_TTL | SHAPE_WIDE)) != 0) {
+        replace_slowly(s, h, slot, reason);
+    } else {
+        replace_block(s, h, slot);
+    }
 }
 
 /* Block h takes the place of the one in the slot, whose segments and pieces are h's now. */

@@ -122,6 +122,13 @@ static inline uint64_t keyspace_next_cas(struct shard *s)
     return s->cas_next++;
 }
 
+/* Bytes before the key of an item. */
+static inline size_t keyspace_header_bytes(bool has_ttl, bool is_wide)
+{
+    return sizeof(struct item) + (has_ttl ? ITEM_TTL_BYTES : 0) +
+           (is_wide ? ITEM_WIDE_BYTES : 0);
+}
+
 /*
  * Units of a block with a key of this length and this many bytes after it. is_wide:
  * item_needs_wide(), or large. Context: any thread.
@@ -129,8 +136,7 @@ static inline uint64_t keyspace_next_cas(struct shard *s)
 static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool has_ttl,
                                       bool is_wide)
 {
-    size_t n = sizeof(struct item) + (has_ttl ? ITEM_TTL_BYTES : 0) +
-               (is_wide ? ITEM_WIDE_BYTES : 0) + key_len + value_bytes;
+    size_t n = keyspace_header_bytes(has_ttl, is_wide) + key_len + value_bytes;
 
     return (uint32_t)((n + ITEM_UNIT - 1) / ITEM_UNIT);
 }
@@ -148,6 +154,7 @@ static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t u
     struct item *it = shard_item(s, h);
     uint32_t now_s = (uint32_t)((uint64_t)now / 1000);
     uint64_t cas = keyspace_next_cas(s);
+    uint16_t shape = (uint16_t)units;
     char *p = (char *)(it + 1);
 
     shard_must_be_entered(s);
@@ -159,21 +166,21 @@ static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t u
                           memory_order_relaxed);
     it->key_len = (uint8_t)key.len;
     atomic_store_explicit(&it->heat, 0, memory_order_relaxed);
-    atomic_store_explicit(
-        &it->shape, (uint16_t)(units | (has_ttl ? SHAPE_TTL : 0) | (is_wide ? SHAPE_WIDE : 0)),
-        memory_order_relaxed);
     if (has_ttl) {
-        struct item_ttl *t = item_ttl(it);
+        struct item_ttl *t = (struct item_ttl *)(void *)p;
 
         atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
         atomic_store_explicit(&t->wheel_pos, 0, memory_order_relaxed);
+        shape |= SHAPE_TTL;
         p += ITEM_TTL_BYTES;
     }
     if (MF_UNLIKELY(is_wide)) {
         *(struct item_wide *)(void *)p = (struct item_wide){
             .client_flags = flags, .len_high = (uint16_t)(value_len >> LEN_BITS)};
+        shape |= SHAPE_WIDE;
         p += ITEM_WIDE_BYTES;
     }
+    atomic_store_explicit(&it->shape, shape, memory_order_relaxed);
     span_copy_short(p, key.ptr, key.len);
     return it;
 }
