@@ -247,6 +247,12 @@ enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome ou
     return stolen == STEAL_NOTHING && engine_is_barren(e) ? OUT_NO_MEMORY : out;
 }
 
+void visit_enter_again(struct engine *e, struct visit *v)
+{
+    must_be_reading();
+    visit_enter(e, v, v->hash, v->key, v->now);
+}
+
 void visit_note_link(struct visit *v, handle_t h)
 {
     shard_must_be_entered(v->to);

@@ -234,6 +234,12 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
  */
 enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome out);
 
+/*
+ * visit_enter() once more, with what the visit knows of the key: a function of its own, so that
+ * the usual way does not keep all of that for it. Context: read side, no shard held.
+ */
+void visit_enter_again(struct engine *e, struct visit *v);
+
 /* Unlink what was found. Context: in shard. */
 void visit_unlink(struct visit *v, enum death_reason reason);
 
@@ -249,15 +255,17 @@ static MF_INLINE enum outcome visit_run(struct engine *e, struct visit *v, uint6
                                         struct span key, msec_t now, visit_act_fn act,
                                         void *arg)
 {
-    enum outcome out;
-
     must_be_reading();
-    do {
-        visit_enter(e, v, hash, key, now);
-        out = act(v, arg);
+    visit_enter(e, v, hash, key, now);
+    for (;;) {
+        enum outcome out = act(v, arg);
+
         visit_leave(v);
-    } while (MF_UNLIKELY(out == OUT_WAIT) && (out = visit_help(e, v, out)) == OUT_MISS);
-    return out;
+        if (MF_LIKELY(out != OUT_WAIT) || (out = visit_help(e, v, out)) != OUT_MISS) {
+            return out;
+        }
+        visit_enter_again(e, v);
+    }
 }
 
 #endif
