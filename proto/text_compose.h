@@ -22,8 +22,8 @@
 #define TEXT_VALUE_LINE_MAX (6 + 1 + 10 + 1 + 20 + 1 + 20 + 2)
 
 /*
- * Write "VALUE key flags bytes[ cas]\r\n" at out; returns its length. Inlined, because it is a
- * sixth of a get, and callers know that flags and length of most items are small. Context: any
+ * Write "VALUE key flags bytes[ cas]\r\n" at out; returns its length. Inlined into gets,
+ * which know that flags and length of most items are small. Context: any
  * thread.
  */
 static MF_INLINE size_t text_compose_value(char *out, const char *key, size_t key_len,
