@@ -23,8 +23,7 @@
 
 /*
  * Write "VALUE key flags bytes[ cas]\r\n" at out; returns its length. Inlined into gets,
- * which know that flags and length of most items are small. Context: any
- * thread.
+ * which know that flags and length of most items are small. Context: any thread.
  */
 static MF_INLINE size_t text_compose_value(char *out, const char *key, size_t key_len,
                                            uint32_t flags, size_t value_len, bool with_cas,

@@ -260,11 +260,12 @@ static inline _Atomic handle_t *table_slot(struct table *t, const char *base, ui
                                            const char *key, size_t key_len)
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+    _Atomic handle_t *slot;
     bool is_sure;
     handle_t h;
-    _Atomic handle_t *slot = table_lookup_home(v, base, hash, key, key_len, &h, &is_sure);
 
     table_must_be_entered(t);
+    slot = table_lookup_home(v, base, hash, key, key_len, &h, &is_sure);
     return MF_LIKELY(is_sure) ? slot : table_slot_slowly(v, base, hash, key, key_len);
 }
 
