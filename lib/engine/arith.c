@@ -137,7 +137,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     }
 
     uint32_t flags = item_flags(old);
-    bool is_wide = item_needs_wide(flags, a->cas_new);
+    bool is_wide = item_needs_wide(flags, a->cas_new, deadline);
     uint32_t units = keyspace_units(a->key.len, len, has_ttl, is_wide);
     handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
                              a->may_wait, &why);

@@ -89,7 +89,7 @@ static bool no(struct attach *a, const char *format, ...)
 uint64_t attach_abi(void)
 {
     const uint64_t facts[] = {
-        3, /* to be raised when a block comes to mean something else */
+        4, /* to be raised when a block comes to mean something else */
         sizeof(struct attach_head),
         sizeof(struct keep_segment),
         sizeof(struct item),
@@ -98,14 +98,13 @@ uint64_t attach_abi(void)
         offsetof(struct item, key_len),
         offsetof(struct item, heat),
         offsetof(struct item, shape),
-        offsetof(struct item_ttl, deadline),
-        offsetof(struct item_ttl, wheel_pos),
+        TTL_NODE_BITS,
         ITEM_TTL_BYTES,
         ITEM_WIDE_BYTES,
         offsetof(struct item_wide, client_flags),
         offsetof(struct item_wide, len_high),
         offsetof(struct item_wide, cas_high),
-        offsetof(struct item_wide, is_large),
+        offsetof(struct item_wide, far_large),
         USED_CAS_BITS | USED_FLAGS_BITS << 8 | LEN_BITS << 16,
         ITEM_UNIT,
         ITEM_KEY_MAX,

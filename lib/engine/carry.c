@@ -348,7 +348,7 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     copy = shard_item(to, h);
     blocks_copy(copy, it);
     if (item_has_ttl(copy)) {
-        atomic_store_explicit(&item_ttl(copy)->wheel_pos, 0, memory_order_relaxed);
+        item_set_node(copy, 0);
     }
     keyspace_take_over(to, p->hash, h, from, slot, c->is_emptied);
     carry_count_add(&c->count->items, 1);

@@ -47,7 +47,7 @@ static enum outcome concat_block(struct visit *v, void *arg)
     }
 
     bool has_ttl = item_has_ttl(v->item);
-    bool is_wide = item_needs_wide(item_flags(v->item), st->cas_new);
+    bool is_wide = item_needs_wide(item_flags(v->item), st->cas_new, item_deadline(v->item));
     size_t len = item_len(v->item) + st->value.len;
 
     if (st->key.len + len > c->bytes_max) {

@@ -123,7 +123,7 @@ static void link_longer(struct extension *x, struct visit *v, handle_t h, uint32
                       has_ttl, true, item_len(v->item) + (uint32_t)x->len, v->now);
 
     shard_must_be_entered(v->to);
-    item_wide(it)->is_large = 1;
+    item_set_large(it);
     if (x->where == RUN_BACK) {
         end->fill += x->room;
     } else {

@@ -182,7 +182,7 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
     blocks_settle(&s->memory, l->head);
     it = keyspace_fill(s, l->head, l->head_units, st->key, flags, deadline, has_ttl, true,
                        (uint32_t)l->parts.len, v->now);
-    item_wide(it)->is_large = 1;
+    item_set_large(it);
     large = item_large(it);
     large->first = l->parts.first;
     large->last = l->parts.last;

@@ -48,7 +48,7 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
     struct visit in_owner = *v;
     bool has_ttl = r->deadline != MSEC_NEVER;
     bool is_large = item_is_large(v->item);
-    bool is_wide = is_large || item_needs_wide(item_flags(v->item), r->cas);
+    bool is_wide = is_large || item_needs_wide(item_flags(v->item), r->cas, r->deadline);
     uint32_t units = keyspace_units(v->key.len, payload_bytes(v->item), has_ttl, is_wide);
     enum outcome why;
     handle_t h;
@@ -78,7 +78,7 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
     item_copy_use(old, it);
     item_mark(it, marks);
     if (is_large) {
-        item_wide(it)->is_large = 1;
+        item_set_large(it);
     }
     copy_payload(old, it);
     keyspace_renew(v->owner, h, v->slot);

@@ -82,7 +82,7 @@ handle_t store_make(struct visit *v, uint32_t flags, uint64_t cas, msec_t deadli
                     size_t value_len, bool may_wait, enum outcome *why)
 {
     bool has_ttl = deadline != MSEC_NEVER;
-    bool is_wide = item_needs_wide(flags, cas);
+    bool is_wide = item_needs_wide(flags, cas, deadline);
     uint32_t units = keyspace_units(v->key.len, value_len, has_ttl, is_wide);
     handle_t h;
 

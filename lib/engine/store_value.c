@@ -21,7 +21,7 @@ static enum outcome store_block(struct visit *v, void *arg)
     struct store *st = arg;
     struct shard *s = v->to;
     bool has_ttl = st->deadline != MSEC_NEVER;
-    bool is_wide = item_needs_wide(st->flags, st->cas_new);
+    bool is_wide = item_needs_wide(st->flags, st->cas_new, st->deadline);
     uint32_t units = keyspace_units(st->key.len, st->value.len, has_ttl, is_wide);
     enum outcome why;
 
@@ -72,7 +72,7 @@ enum outcome store_value(struct engine *e, struct store *st, msec_t now)
     /* The size of blocks is the same in all shards. */
     if (!store_has_body(st) &&
         store_fits_block(e->shards[0], st->key.len, st->value.len, st->deadline != MSEC_NEVER,
-                         item_needs_wide(st->flags, st->cas_new))) {
+                         item_needs_wide(st->flags, st->cas_new, st->deadline))) {
         return store_value_in_block(e, st, now);
     }
     return store_large(e, st, now);

@@ -11,9 +11,9 @@
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
 
-/* The item has no fields for a deadline: it needs a new block with them. */
-static MF_NOINLINE enum outcome touch_endless(struct visit *v, msec_t deadline, bool may_wait,
-                                              struct remake *r)
+/* The item has no field for this deadline: it needs a new block with one. */
+static MF_NOINLINE enum outcome touch_other(struct visit *v, msec_t deadline, bool may_wait,
+                                            struct remake *r)
 {
     enum outcome out;
 
@@ -37,8 +37,8 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
         visit_unlink(v, DEATH_DELETE);
         return OUT_TOUCHED;
     }
-    if (!item_has_ttl(v->item)) {
-        return touch_endless(v, deadline, may_wait, r);
+    if (!item_can_have(v->item, deadline)) {
+        return touch_other(v, deadline, may_wait, r);
     }
     h = atomic_load_explicit(v->slot, memory_order_relaxed);
     if (!keyspace_set_deadline(v->owner, h, deadline)) {

@@ -6,13 +6,16 @@
  */
 #include "lib/expiry/wheel.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include "lib/base/check.h"
 #include "lib/expiry/wheel_shape.h"
 
-static inline void set_position(const struct wheel *w, handle_t handle, uint32_t pos)
+static inline void set_node(const struct wheel *w, handle_t handle, uint32_t number)
 {
-    atomic_store_explicit(&item_ttl(item_at(w->base, handle))->wheel_pos, pos,
-                          memory_order_relaxed);
+    item_set_node(item_at(w->base, handle), number);
 }
 
 static inline void set_count(struct wheel *w, uint64_t count)
@@ -106,7 +109,7 @@ static inline void store_handle(struct wheel *w, struct wheel_bucket *b, uint32_
                                 handle_t handle)
 {
     *wheel_handle_at(&w->pool, pos) = handle;
-    set_position(w, handle, pos);
+    set_node(w, handle, pos / NODE_WORDS);
     b->top = pos;
     b->count++;
     set_count(w, wheel_size(w) + 1);
@@ -136,28 +139,62 @@ static inline void attach(struct wheel *w, unsigned id, handle_t handle, uint32_
     b->bytes += bytes;
 }
 
-/* Close the gap at a position with the last handle of the bucket, and count one item less. */
-static inline struct wheel_bucket *fill_gap(struct wheel *w, uint32_t pos, uint32_t bytes)
+/* Where a handle is in its node. After the last one, those of earlier times may be left. */
+static inline uint32_t find_handle(const struct wheel *w, uint32_t number, handle_t handle)
 {
-    unsigned id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
-    struct wheel_bucket *b = &w->bucket[id];
+    const struct wheel_node *n = wheel_node_at(&w->pool, number);
 
-    debug_must(b->count > 0 && b->top != 0);
-    if (pos != b->top) {
-        handle_t last = *wheel_handle_at(&w->pool, b->top);
+#ifdef __SSE2__
+    _Static_assert(sizeof(*n) == 64 && NODE_WORDS == 16,
+                   "four vectors, of which each has a bit");
+    const __m128i *words = (const __m128i *)(const void *)n;
+    const __m128i wanted = _mm_set1_epi32((int)handle);
+    __m128i low = _mm_packs_epi32(_mm_cmpeq_epi32(wanted, _mm_load_si128(words)),
+                                  _mm_cmpeq_epi32(wanted, _mm_load_si128(words + 1)));
+    __m128i high = _mm_packs_epi32(_mm_cmpeq_epi32(wanted, _mm_load_si128(words + 2)),
+                                   _mm_cmpeq_epi32(wanted, _mm_load_si128(words + 3)));
+    unsigned found = (unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high));
 
-        *wheel_handle_at(&w->pool, pos) = last;
-        set_position(w, last, pos);
+    found &= ~0u << NODE_WORD_FIRST;
+    debug_must(found != 0);
+    return number * NODE_WORDS + (uint32_t)__builtin_ctz(found);
+#else
+    uint32_t i = 0;
+
+    while (i < NODE_HANDLES - 1 && n->handle[i] != handle) {
+        i++;
     }
+    debug_must(n->handle[i] == handle);
+    return number * NODE_WORDS + NODE_WORD_FIRST + i;
+#endif
+}
+
+/* Count one item less in a bucket. */
+static inline void uncount(struct wheel *w, struct wheel_bucket *b, uint32_t bytes)
+{
+    debug_must(b->count > 0 && b->top != 0);
     b->count--;
-    if (MF_UNLIKELY(wheel_is_due(w, id))) {
+    if (MF_UNLIKELY(wheel_is_due(w, (unsigned)(b - w->bucket)))) {
         w->due_keys--;
         w->due_bytes -= bytes;
     } else {
         b->bytes -= bytes;
     }
     set_count(w, wheel_size(w) - 1);
-    return b;
+}
+
+/* Put the last handle of a bucket in the place of another. */
+static inline void fill_gap(const struct wheel *w, const struct wheel_bucket *b,
+                            uint32_t number, handle_t handle)
+{
+    handle_t last = *wheel_handle_at(&w->pool, b->top);
+
+    if (last != handle) {
+        *wheel_handle_at(&w->pool, find_handle(w, number, handle)) = last;
+        if (b->top / NODE_WORDS != number) {
+            set_node(w, last, number);
+        }
+    }
 }
 
 /* Is the top handle, which is about to go, the last one of its node? */
@@ -200,13 +237,14 @@ void wheel_put_due(struct wheel *w, handle_t handle, msec_t deadline, uint32_t b
     }
 }
 
-void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes)
+void wheel_pull(struct wheel *w, unsigned id, uint32_t bytes)
 {
-    struct wheel_bucket *b = fill_gap(w, pos, bytes);
+    struct wheel_bucket *b = &w->bucket[id];
 
     wheel_must_be_entered(w);
+    uncount(w, b, bytes);
     if (empties_node(b)) {
-        pop_node(w, (unsigned)(b - w->bucket));
+        pop_node(w, id);
     } else {
         b->top--;
     }
@@ -214,7 +252,7 @@ void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes)
 
 /* ---- the pool shrinks -------------------------------------------------------------------- */
 
-/* Copy one node of the slab that is being emptied, and update the positions of its items. */
+/* Copy one node of the slab that is being emptied, and update its items. */
 static void move_node(struct wheel *w, uint32_t from)
 {
     struct wheel_node *old = wheel_node_at(&w->pool, from);
@@ -239,7 +277,7 @@ static void move_node(struct wheel *w, uint32_t from)
         __builtin_prefetch(item_ttl(item_at(w->base, n->handle[i])), 1);
     }
     for (unsigned i = 0; i < handles; i++) {
-        set_position(w, n->handle[i], to * NODE_WORDS + NODE_WORD_FIRST + i);
+        set_node(w, n->handle[i], to);
     }
     wheel_pool_give(&w->pool, from, wheel_size(w));
 }
@@ -301,7 +339,7 @@ void wheel_take_spare(struct wheel *w, struct wheel_spare *spare)
 void wheel_add(struct wheel *w, handle_t handle)
 {
     const struct item *it = item_at(w->base, handle);
-    msec_t deadline = atomic_load_explicit(&item_ttl(it)->deadline, memory_order_relaxed);
+    msec_t deadline = item_deadline(it);
     uint32_t bytes = item_bytes(it);
 
     wheel_must_be_entered(w);
@@ -325,26 +363,27 @@ static MF_NOINLINE void free_node(struct wheel *w, unsigned id)
 
 void wheel_remove(struct wheel *w, handle_t handle)
 {
-    const struct item *it = item_at(w->base, handle);
+    struct item *it = item_at(w->base, handle);
     struct wheel_bucket *b;
-    struct item_ttl *ttl;
-    uint32_t pos;
+    uint32_t number;
+    uint32_t bytes;
     msec_t summand;
 
     wheel_must_be_entered(w);
     if (!item_has_ttl(it)) {
         return;
     }
-    ttl = item_ttl(it);
-    pos = atomic_load_explicit(&ttl->wheel_pos, memory_order_relaxed);
-    if (pos == 0) {
+    number = item_node(it);
+    if (number == 0) {
         return;
     }
-    debug_must(*wheel_handle_at(&w->pool, pos) == handle);
-    atomic_store_explicit(&ttl->wheel_pos, 0, memory_order_relaxed);
-    summand = wheel_summand(atomic_load_explicit(&ttl->deadline, memory_order_relaxed));
+    bytes = item_bytes(it);
+    summand = wheel_summand(item_deadline(it));
+    item_set_node(it, 0);
     w->deadlines -= summand;
-    b = fill_gap(w, pos, item_bytes(it));
+    b = &w->bucket[wheel_node_at(&w->pool, number)->bucket];
+    fill_gap(w, b, number, handle);
+    uncount(w, b, bytes);
     if (MF_UNLIKELY(b == &w->bucket[WHEEL_DUE])) {
         w->due_deadlines -= summand;
     }
@@ -356,58 +395,56 @@ void wheel_remove(struct wheel *w, handle_t handle)
 }
 
 /*
- * Would an item with this deadline be added to the same bucket that position pos is in? Then
- * the counts of the bucket stay right. Sets *id to the bucket.
+ * Would an item with this deadline be added to the same bucket that a node is in? Then the
+ * counts of the bucket stay right. Sets *id to the bucket.
  */
-static inline bool belongs_at(const struct wheel *w, uint32_t pos, msec_t deadline,
+static inline bool belongs_in(const struct wheel *w, uint32_t number, msec_t deadline,
                               unsigned *id)
 {
     debug_must(deadline != MSEC_NEVER);
     /* As in wheel_add(): place() is for deadlines that have not come yet. */
-    if (pos == 0 || MF_UNLIKELY(deadline < w->tick)) {
+    if (number == 0 || MF_UNLIKELY(deadline < w->tick)) {
         return false;
     }
-    *id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
+    *id = wheel_node_at(&w->pool, number)->bucket;
     return *id == place(w, deadline);
 }
 
 bool wheel_replace(struct wheel *w, handle_t old, handle_t handle)
 {
-    const struct item *was = item_at(w->base, old);
-    const struct item *is = item_at(w->base, handle);
-    uint32_t pos = atomic_load_explicit(&item_ttl(was)->wheel_pos, memory_order_relaxed);
-    msec_t deadline = atomic_load_explicit(&item_ttl(is)->deadline, memory_order_relaxed);
+    struct item *was = item_at(w->base, old);
+    struct item *is = item_at(w->base, handle);
+    uint32_t number = item_node(was);
+    msec_t deadline = item_deadline(is);
     unsigned id;
 
     wheel_must_be_entered(w);
     debug_must(item_has_ttl(was) && item_has_ttl(is));
-    if (!belongs_at(w, pos, deadline, &id)) {
+    if (!belongs_in(w, number, deadline, &id)) {
         return false;
     }
-    debug_must(*wheel_handle_at(&w->pool, pos) == old && !wheel_is_due(w, id));
-    *wheel_handle_at(&w->pool, pos) = handle;
+    debug_must(!wheel_is_due(w, id));
+    *wheel_handle_at(&w->pool, find_handle(w, number, old)) = handle;
     w->bucket[id].bytes += (uint64_t)item_bytes(is) - item_bytes(was);
     w->deadlines += wheel_summand(deadline) - wheel_summand(item_deadline(was));
-    atomic_store_explicit(&item_ttl(is)->wheel_pos, pos, memory_order_relaxed);
-    atomic_store_explicit(&item_ttl(was)->wheel_pos, 0, memory_order_relaxed);
+    item_set_node(is, number);
+    item_set_node(was, 0);
     return true;
 }
 
 bool wheel_retime(struct wheel *w, handle_t handle, msec_t deadline)
 {
-    struct item_ttl *ttl = item_ttl(item_at(w->base, handle));
-    uint32_t pos = atomic_load_explicit(&ttl->wheel_pos, memory_order_relaxed);
+    struct item *it = item_at(w->base, handle);
     unsigned id;
 
     wheel_must_be_entered(w);
-    debug_must(item_has_ttl(item_at(w->base, handle)));
-    if (!belongs_at(w, pos, deadline, &id)) {
+    debug_must(item_can_have(it, deadline));
+    if (!belongs_in(w, item_node(it), deadline, &id)) {
         return false;
     }
-    debug_must(*wheel_handle_at(&w->pool, pos) == handle && !wheel_is_due(w, id));
-    w->deadlines += wheel_summand(deadline) -
-                    wheel_summand(atomic_load_explicit(&ttl->deadline, memory_order_relaxed));
-    atomic_store_explicit(&ttl->deadline, deadline, memory_order_relaxed);
+    debug_must(!wheel_is_due(w, id));
+    w->deadlines += wheel_summand(deadline) - wheel_summand(item_deadline(it));
+    item_set_deadline(it, deadline);
     return true;
 }
 
@@ -416,20 +453,19 @@ void wheel_moved(struct wheel *w, handle_t from, handle_t to)
     const struct item *it = item_at(w->base, to);
     uint32_t was = item_bytes(item_at(w->base, from));
     uint32_t is = item_bytes(it);
-    uint32_t pos;
+    uint32_t number;
 
     wheel_must_be_entered(w);
     if (!item_has_ttl(it)) {
         return;
     }
-    pos = atomic_load_explicit(&item_ttl(it)->wheel_pos, memory_order_relaxed);
-    if (pos == 0) {
+    number = item_node(it);
+    if (number == 0) {
         return;
     }
-    debug_must(*wheel_handle_at(&w->pool, pos) == from);
-    *wheel_handle_at(&w->pool, pos) = to;
+    *wheel_handle_at(&w->pool, find_handle(w, number, from)) = to;
     if (MF_UNLIKELY(was != is)) {
-        unsigned id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
+        unsigned id = wheel_node_at(&w->pool, number)->bucket;
         uint64_t *sum = wheel_is_due(w, id) ? &w->due_bytes : &w->bucket[id].bytes;
 
         *sum = *sum - was + is;

@@ -13,8 +13,8 @@
  *
  * The wheel is a hierarchical timing wheel (G. Varghese, A. Lauck, "Hashed and hierarchical
  * timing wheels", SOSP 1987) whose buckets are unrolled lists: chains of nodes of one cache
- * line with 14 handles each. An item stores its position (wheel_pos), so add, move and remove
- * take constant time and touch at most three cache lines.
+ * line with 14 handles each. An item stores the number of its node (item_node()), so add, move
+ * and remove take constant time and touch at most three cache lines.
  *
  * Every call is made under the lock that wheel_create() is given (Context: in shard), unless
  * it says otherwise. Only wheel_create() and wheel_reserve() can fail.
@@ -95,7 +95,7 @@ void wheel_take_spare(struct wheel *w, struct wheel_spare *spare);
 void wheel_spare_release(struct wheel_spare *spare);
 
 /*
- * Add an item by its deadline field (not MSEC_NEVER; it may have passed) and set its position.
+ * Add an item by its deadline (not MSEC_NEVER; it may have passed) and set its node.
  * Needs a reserve. Debt and forecast count the item by item_bytes(), which must not change
  * while it is in the wheel, as its deadline must not except by wheel_retime(). Context: in
  * shard.
@@ -103,13 +103,13 @@ void wheel_spare_release(struct wheel_spare *spare);
 void wheel_add(struct wheel *w, handle_t handle);
 
 /*
- * Remove an item and clear its position; an item without a position is ignored. Context: in
- * shard.
+ * Remove an item and clear its node; an item without a node is ignored. Context: in shard.
  */
 void wheel_remove(struct wheel *w, handle_t handle);
 
 /*
- * Change the deadline field of an item (not to MSEC_NEVER) if that leaves it in its bucket.
+ * Change the deadline of an item if that leaves it in its bucket. The item has room for the new
+ * deadline (item_can_have()), which is not MSEC_NEVER.
  * Far deadlines share buckets of hours, so most items that are touched can stay. Returns false
  * and changes nothing when the item is not in the wheel, or must be removed and added instead.
  * Context: in shard.
@@ -117,7 +117,7 @@ void wheel_remove(struct wheel *w, handle_t handle);
 bool wheel_retime(struct wheel *w, handle_t handle, msec_t deadline);
 
 /*
- * Let an item take the position of another one with the same key, if its deadline belongs in
+ * Let an item take the place of another one with the same key, if its deadline belongs in
  * the same bucket; the old item leaves the wheel. Both have the fields of a deadline, and the
  * new one has a deadline. Returns false and changes nothing when the old item is not in the
  * wheel, or must be removed and the new one added instead. Context: in shard.
@@ -125,7 +125,7 @@ bool wheel_retime(struct wheel *w, handle_t handle, msec_t deadline);
 bool wheel_replace(struct wheel *w, handle_t old, handle_t handle);
 
 /*
- * An item was copied from one block to another, with its position and deadline; the header of
+ * An item was copied from one block to another, with its node and deadline; the header of
  * the old block still has its size. Context: in shard.
  */
 void wheel_moved(struct wheel *w, handle_t from, handle_t to);

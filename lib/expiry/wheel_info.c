@@ -270,8 +270,7 @@ static bool verify_item(const struct wheel *w, uint32_t pos, struct range r,
 {
     const struct item *it = item_at(w->base, *wheel_handle_at(&w->pool, pos));
 
-    if (!item_has_ttl(it) ||
-        atomic_load_explicit(&item_ttl(it)->wheel_pos, memory_order_relaxed) != pos) {
+    if (!item_has_ttl(it) || item_node(it) != pos / NODE_WORDS) {
         return false;
     }
     sum->bytes += item_bytes(it);

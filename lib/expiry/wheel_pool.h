@@ -32,7 +32,7 @@
 
 #define SLAB_NODES  256u /* the first of them describes the slab */
 #define SLAB_USABLE (SLAB_NODES - 1)
-#define SLABS_MAX   (1u << 18) /* the number of a node has 26 bits */
+#define SLABS_MAX   (1u << 18) /* the number of a node has 26 bits: TTL_NODE_BITS */
 #define NODE_UNUSED 0xfffu     /* "bucket" of a free node */
 
 struct wheel_node {

@@ -187,10 +187,10 @@ void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes
 void wheel_put_due(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes);
 
 /*
- * Take out the item at a position, which is not in DUE, to put it elsewhere: the sum of
- * deadlines stays. Context: in shard.
+ * Take out the last item of a bucket, not of DUE, to put it elsewhere: the sum of deadlines
+ * stays. Context: in shard.
  */
-void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes);
+void wheel_pull(struct wheel *w, unsigned id, uint32_t bytes);
 
 /* Note that the last node of a bucket was taken away. Context: in shard. */
 void wheel_bucket_emptied(struct wheel *w, unsigned id);

@@ -81,7 +81,7 @@ static void merge_items(struct wheel *w, unsigned id)
         const struct item *it = item_at(w->base, handle);
         uint32_t bytes = item_bytes(it);
 
-        wheel_pull(w, b->top, bytes);
+        wheel_pull(w, id, bytes);
         wheel_put_due(w, handle, item_deadline(it), bytes);
     }
 }
@@ -314,15 +314,15 @@ static unsigned sample_left(const struct sample *s)
 }
 
 /* Read the deadline of the top item of a coarse bucket, and put it where it belongs. */
-static void refine_item(struct wheel *w, struct sample *s, uint32_t pos)
+static void refine_item(struct wheel *w, struct sample *s, unsigned id)
 {
-    handle_t handle = *wheel_handle_at(&w->pool, pos);
+    handle_t handle = *wheel_handle_at(&w->pool, w->bucket[id].top);
     const struct item *it = item_at(w->base, handle);
     msec_t deadline = item_deadline(it);
     uint32_t bytes = item_bytes(it);
 
     debug_must(deadline != MSEC_NEVER);
-    wheel_pull(w, pos, bytes);
+    wheel_pull(w, id, bytes);
     if (deadline < w->tick) {
         wheel_put_due(w, handle, deadline, bytes);
         s->out[s->due++] = handle;
@@ -349,7 +349,7 @@ static void refine_bucket(struct wheel *w, struct sample *s, unsigned id, uint64
             __builtin_prefetch(item_at(w->base, *wheel_handle_at(&w->pool, b->top - i)), 1);
         }
         for (uint32_t i = 0; i < n; i++) {
-            refine_item(w, s, b->top);
+            refine_item(w, s, id);
         }
         left -= n;
     }

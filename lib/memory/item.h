@@ -6,14 +6,15 @@
  *
  *     0      4         5      6       8
  *     | used | key_len | heat | shape | cas_len |
- *     [ deadline 8 | wheel position 4 ]             when shape has TTL
+ *     [ struct item_ttl, 8 bytes ]                  when shape has TTL
  *     [ struct item_wide, 8 bytes ]                 when shape has WIDE
  *     key, value (a large item: struct large, 4-aligned, instead of the value)
  *
  *     used:    22 bits: second of the last access; 2: client flags; 8: cas, upper bits
  *     cas_len: 50 bits: cas; 14: length of the value
  *
- * Nearly all items fit these fields. A wide item has further bits of flags, cas and length.
+ * Nearly all items fit these fields. A wide item has further bits of flags, cas, length and
+ * deadline.
  *
  * Key and value bytes never change after the item was linked. heat and used are written by
  * readers without a lock. Of used they change only the second, and heat is a byte of its own,
@@ -80,17 +81,21 @@ struct item {
 
 /* After the header when shape has TTL. */
 struct item_ttl {
-    _Atomic msec_t deadline;    /* [atomic] written under the lock; MSEC_NEVER: none any more */
-    _Atomic uint32_t wheel_pos; /* [lock] where it stands in the shard's wheel; 0: nowhere */
+    /*
+     * [atomic] written under the lock. 38 bits: the deadline, all ones: there is none any more;
+     * 26 bits: the node of the shard's wheel that it is in, 0: none
+     */
+    _Atomic uint64_t word;
 };
-#define ITEM_TTL_BYTES 12u /* not sizeof: the next field follows directly */
+#define ITEM_TTL_BYTES 8u
 
 /* After both when shape has WIDE, as that of each piece: what the header has no room for. */
 struct item_wide {
     uint32_t client_flags; /* [const] all of them; of a piece: see piece_owner() [lock] */
     uint16_t len_high;     /* [const] the length of the value, from bit 14 on */
     uint8_t cas_high;      /* [const] the cas, from bit 58 on */
-    uint8_t is_large;      /* [const] the value is in segments and pieces: struct large */
+    uint8_t far_large;     /* [const] bits 1 to 7: the deadline, from bit 38 on; bit 0: the */
+                           /* value is in segments and pieces, see struct large */
 };
 #define ITEM_WIDE_BYTES    8u
 #define PIECE_HEADER_BYTES ((uint32_t)sizeof(struct item) + ITEM_WIDE_BYTES)
@@ -105,6 +110,17 @@ struct item_wide {
 #define LEN_MASK        ((1u << LEN_BITS) - 1)
 #define CAS_LOW_BITS    (64u - LEN_BITS)
 #define CAS_BITS        (CAS_LOW_BITS + USED_CAS_BITS)
+
+/* Fields of struct item_ttl. */
+#define TTL_NODE_BITS     26u
+#define TTL_NODE          ((1u << TTL_NODE_BITS) - 1)
+#define DEADLINE_LOW_BITS (64u - TTL_NODE_BITS)
+#define DEADLINE_LOW      ((INT64_C(1) << DEADLINE_LOW_BITS) - 1) /* 8.7 years in ms */
+#define DEADLINE_HIGH     0x7fu
+#define DEADLINE_MAX      ((msec_t)DEADLINE_HIGH << DEADLINE_LOW_BITS) /* 1106 years */
+
+#define WIDE_LARGE     0x01u
+#define WIDE_FAR_SHIFT 1u
 
 #define ITEM_NARROW_FLAGS_MAX ((1u << USED_FLAGS_BITS) - 1)
 #define ITEM_NARROW_CAS_MAX   ((UINT64_C(1) << CAS_BITS) - 1)
@@ -128,6 +144,7 @@ struct item_wide {
 #define ACCESS_IDLE_MAX_S (ACCESS_MASK - ACCESS_AHEAD_S)
 
 _Static_assert(sizeof(struct item) == 16, "the header is 16 bytes");
+_Static_assert(sizeof(struct item_ttl) == ITEM_TTL_BYTES, "the next field follows directly");
 _Static_assert(sizeof(struct item_wide) == ITEM_WIDE_BYTES, "it is written as it is");
 _Static_assert(ITEM_SIZE_MAX *ITEM_UNIT < 1u << LEN_BITS, "any block's value has a length");
 
@@ -239,7 +256,13 @@ static inline struct item_wide *item_wide(const struct item *it)
 
 static inline bool item_is_large(const struct item *it)
 {
-    return item_is_wide(it) && item_wide(it)->is_large != 0;
+    return item_is_wide(it) && (item_wide(it)->far_large & WIDE_LARGE) != 0;
+}
+
+/* Of a wide item that is being filled. */
+static inline void item_set_large(struct item *it)
+{
+    item_wide(it)->far_large |= WIDE_LARGE;
 }
 
 static inline uint32_t item_used(const struct item *it)
@@ -279,10 +302,34 @@ static inline uint32_t item_len(const struct item *it)
            (item_is_wide(it) ? (uint32_t)item_wide(it)->len_high << LEN_BITS : 0);
 }
 
-/* Does an item with these take a wide header? A large one does. A cas of 0 is to be drawn. */
-static inline bool item_needs_wide(uint32_t flags, uint64_t cas)
+/* The bits of a deadline for which a wide header has room; not of MSEC_NEVER. */
+static inline uint8_t deadline_far(msec_t deadline)
 {
-    return flags > ITEM_NARROW_FLAGS_MAX || cas > ITEM_NARROW_CAS_MAX;
+    return (uint8_t)((uint64_t)deadline >> DEADLINE_LOW_BITS & DEADLINE_HIGH);
+}
+
+/*
+ * The deadline that a wide item keeps for one that was asked for. It is the same, except that
+ * none is negative or later than 1106 years. One millisecond in 8.7 years is kept as the next
+ * one, because its bits mean MSEC_NEVER.
+ */
+static inline msec_t deadline_kept(msec_t deadline)
+{
+    if (deadline == MSEC_NEVER || deadline < 0) {
+        return deadline < 0 ? 0 : deadline;
+    }
+    deadline += (deadline & DEADLINE_LOW) == DEADLINE_LOW;
+    return deadline < DEADLINE_MAX ? deadline : DEADLINE_MAX;
+}
+
+/*
+ * Does an item with these take a wide header? A large one does. A cas of 0 is to be drawn. A
+ * negative deadline does as well, so that only wide items need deadline_kept().
+ */
+static inline bool item_needs_wide(uint32_t flags, uint64_t cas, msec_t deadline)
+{
+    return flags > ITEM_NARROW_FLAGS_MAX || cas > ITEM_NARROW_CAS_MAX ||
+           (deadline != MSEC_NEVER && (uint64_t)deadline >= (uint64_t)DEADLINE_LOW);
 }
 
 /* Give a block that no reader knows another cas. A larger one needs a wide header. */
@@ -354,18 +401,74 @@ static inline const char *item_value(const struct item *it)
     return item_key(it) + it->key_len;
 }
 
-static inline msec_t item_deadline(const struct item *it)
+static inline uint64_t item_ttl_word(const struct item *it)
 {
-    return item_has_ttl(it)
-               ? atomic_load_explicit(&item_ttl(it)->deadline, memory_order_relaxed)
-               : MSEC_NEVER;
+    return atomic_load_explicit(&item_ttl(it)->word, memory_order_relaxed);
 }
 
-/* The one predicate of expiry: due at or after the deadline. */
+/* Fill the field of a block that is in no wheel. Upper bits of a deadline are in item_wide. */
+static inline void item_init_ttl(struct item *it, msec_t deadline)
+{
+    atomic_store_explicit(&item_ttl(it)->word, (uint64_t)deadline << TTL_NODE_BITS,
+                          memory_order_relaxed);
+}
+
+/* Has this block room for another deadline? Upper bits are [const]. Context: in shard. */
+static inline bool item_can_have(const struct item *it, msec_t deadline)
+{
+    uint8_t far = item_is_wide(it) ? item_wide(it)->far_large >> WIDE_FAR_SHIFT : 0;
+
+    return item_has_ttl(it) &&
+           (deadline == MSEC_NEVER || ((deadline >> DEADLINE_LOW_BITS) == far &&
+                                       (deadline & DEADLINE_LOW) != DEADLINE_LOW));
+}
+
+/* Change the deadline to one that item_can_have(). Context: in shard. */
+static inline void item_set_deadline(struct item *it, msec_t deadline)
+{
+    atomic_store_explicit(&item_ttl(it)->word,
+                          (uint64_t)deadline << TTL_NODE_BITS | (item_ttl_word(it) & TTL_NODE),
+                          memory_order_relaxed);
+}
+
+/* The node of the wheel that an item with TTL is in, or 0. Context: in shard. */
+static inline uint32_t item_node(const struct item *it)
+{
+    return (uint32_t)item_ttl_word(it) & TTL_NODE;
+}
+
+static inline void item_set_node(struct item *it, uint32_t node)
+{
+    atomic_store_explicit(&item_ttl(it)->word, (item_ttl_word(it) & ~(uint64_t)TTL_NODE) | node,
+                          memory_order_relaxed);
+}
+
+static inline msec_t item_deadline(const struct item *it)
+{
+    uint16_t shape = item_shape(it);
+    msec_t deadline;
+
+    if ((shape & SHAPE_TTL) == 0) {
+        return MSEC_NEVER;
+    }
+    deadline = (msec_t)(item_ttl_word(it) >> TTL_NODE_BITS);
+    if (MF_UNLIKELY(deadline == DEADLINE_LOW)) {
+        return MSEC_NEVER;
+    }
+    return (shape & SHAPE_WIDE) == 0
+               ? deadline
+               : deadline | (msec_t)(item_wide(it)->far_large >> WIDE_FAR_SHIFT)
+                                << DEADLINE_LOW_BITS;
+}
+
+/*
+ * The one predicate of expiry: due at or after the deadline. The lower bits alone are not later
+ * than the deadline, and tell most items that are not due.
+ */
 static inline bool item_is_due(const struct item *it, msec_t now)
 {
-    return item_has_ttl(it) &&
-           now >= atomic_load_explicit(&item_ttl(it)->deadline, memory_order_relaxed);
+    return item_has_ttl(it) && now >= (msec_t)(item_ttl_word(it) >> TTL_NODE_BITS) &&
+           now >= item_deadline(it);
 }
 
 static inline bool item_was_fetched(const struct item *it)

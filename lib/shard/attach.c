@@ -83,13 +83,15 @@ static bool is_sane(const struct item *it)
 {
     uint64_t before = bytes_before_value(it);
 
-    if (it->key_len > ITEM_KEY_MAX || before > item_bytes(it) ||
-        (item_has_ttl(it) && item_deadline(it) < 0)) {
+    if (it->key_len > ITEM_KEY_MAX || before > item_bytes(it)) {
         return false;
     }
     if (item_is_wide(it) &&
-        (item_wide(it)->is_large > 1 || item_wide(it)->cas_high >> (64 - CAS_BITS) != 0 ||
-         !(item_is_large(it) || item_needs_wide(item_flags(it), item_cas(it))))) {
+        (item_wide(it)->cas_high >> (64 - CAS_BITS) != 0 ||
+         (!item_has_ttl(it) &&
+          (item_wide(it)->far_large > WIDE_LARGE ||
+           !(item_is_large(it) ||
+             item_needs_wide(item_flags(it), item_cas(it), MSEC_NEVER)))))) {
         return false;
     }
     if (!item_is_large(it)) {
@@ -159,7 +161,7 @@ static bool take_item(struct attach_scan *x, handle_t h)
         return doubt(x, "block %u has a key of another shard", h);
     }
     if (item_has_ttl(it)) {
-        atomic_store_explicit(&item_ttl(it)->wheel_pos, 0, memory_order_relaxed);
+        item_set_node(it, 0);
     }
     if (item_is_due(it, shard_due_now(s, x->job->now))) {
         /* If it has pieces, they are found to have no owner. */

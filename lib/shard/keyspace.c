@@ -77,10 +77,8 @@ static void add_deadline(struct shard *s, handle_t h)
 
 bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
 {
-    struct item_ttl *t = item_ttl(shard_item(s, h));
-
     shard_must_be_entered(s);
-    debug_must(item_has_ttl(shard_item(s, h)));
+    debug_must(item_can_have(shard_item(s, h), deadline));
     if (MF_LIKELY(deadline != MSEC_NEVER) && wheel_retime(s->wheel, h, deadline)) {
         note_changed(s, deadline);
         shard_note_change(s, CHANGE_META, shard_item(s, h));
@@ -90,7 +88,7 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
         return false;
     }
     wheel_remove(s->wheel, h);
-    atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
+    item_set_deadline(shard_item(s, h), deadline);
     add_deadline(s, h);
     shard_note_change(s, CHANGE_META, shard_item(s, h));
     return true;

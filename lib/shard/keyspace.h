@@ -76,8 +76,8 @@ void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
 void keyspace_flush(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now);
 
 /*
- * Give an item that has the deadline fields another deadline, or none. False: no memory.
- * Context: in shard.
+ * Give an item another deadline that it has room for (item_can_have()), or none. False: no
+ * memory. Context: in shard.
  */
 bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline);
 
@@ -143,8 +143,8 @@ static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool h
 
 /*
  * Fill a fresh block's header and key; it is not linked and not in the wheel yet. The cas is
- * the next one. Without is_wide, flags are at most ITEM_NARROW_FLAGS_MAX and the value is in
- * the block. Context: in shard.
+ * the next one. Without is_wide, flags and deadline do not need it and the value is in the
+ * block. Context: in shard.
  */
 static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t units,
                                          struct span key, uint32_t flags, msec_t deadline,
@@ -167,16 +167,18 @@ static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t u
     it->key_len = (uint8_t)key.len;
     atomic_store_explicit(&it->heat, 0, memory_order_relaxed);
     if (has_ttl) {
-        struct item_ttl *t = (struct item_ttl *)(void *)p;
-
-        atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
-        atomic_store_explicit(&t->wheel_pos, 0, memory_order_relaxed);
+        if (is_wide) {
+            deadline = deadline_kept(deadline);
+        }
+        item_init_ttl(it, deadline);
         shape |= SHAPE_TTL;
         p += ITEM_TTL_BYTES;
     }
     if (MF_UNLIKELY(is_wide)) {
         *(struct item_wide *)(void *)p = (struct item_wide){
-            .client_flags = flags, .len_high = (uint16_t)(value_len >> LEN_BITS)};
+            .client_flags = flags,
+            .len_high = (uint16_t)(value_len >> LEN_BITS),
+            .far_large = (uint8_t)((has_ttl ? deadline_far(deadline) : 0) << WIDE_FAR_SHIFT)};
         shape |= SHAPE_WIDE;
         p += ITEM_WIDE_BYTES;
     }

@@ -108,7 +108,7 @@ static void check_item(struct tally *t, const struct item *it, handle_t h)
     t->item_bytes += item_all_bytes(it);
     if (item_deadline(it) != MSEC_NEVER) {
         t->volatile_keys++;
-        if (atomic_load_explicit(&item_ttl(it)->wheel_pos, memory_order_relaxed) == 0) {
+        if (item_node(it) == 0) {
             wrong(t, "item %u has a deadline and is not in the wheel", h);
         }
     }

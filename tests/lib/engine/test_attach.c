@@ -189,6 +189,7 @@ TEST(a_step_of_the_wall_clock_changes_nothing)
     start();
     fixture_set_until(&f, "soon", 100, fixture_now(&f) + 60000);
     fixture_set_until(&f, "later", 100, fixture_now(&f) + 4000000);
+    fixture_set_until(&f, "far", 100, 80 * DEADLINE_LOW);
     for (unsigned i = 0; i < 3; i++) {
         clock_step_wall(&f.engine.clock, steps[i]);
         stop();
@@ -196,6 +197,8 @@ TEST(a_step_of_the_wall_clock_changes_nothing)
         ck_assert_uint_lt(a.away_ms, 60000);
         fixture_check(&f, "soon", 100);
         fixture_check(&f, "later", 100);
+        fixture_check(&f, "far", 100);
+        ck_assert_int_eq(fixture_get(&f, "far").deadline, 80 * DEADLINE_LOW);
     }
     stop();
 }

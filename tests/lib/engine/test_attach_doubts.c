@@ -186,15 +186,15 @@ TEST(fields_of_blocks_are_doubted)
     WRONG("k201", (const char *)&it->cas_len + 1, 0x20); /* a value of 8 KiB more */
     WRONG("k201", item_key(it), 0x01); /* another key, mostly of another shard or taken */
     it = fixture_get(&f, "later").item;
-    WRONG("later", (const char *)&item_ttl(it)->deadline + 7, 0x80);
+    WRONG("later", (const char *)&it->shape + 1, 0x10); /* wide */
     it = fixture_get(&f, "large").item;
     l = item_large(it);
     WRONG("large", &l->first, 0x01);
     WRONG("large", &l->segments, 0x02);
     WRONG("large", &it->cas_len, 0x08); /* its length */
     WRONG("large", &item_wide(it)->len_high, 0x01);
-    WRONG("large", &item_wide(it)->is_large, 0x01);
-    WRONG("large", &item_wide(it)->is_large, 0x02);
+    WRONG("large", &item_wide(it)->far_large, WIDE_LARGE);
+    WRONG("large", &item_wide(it)->far_large, 1u << WIDE_FAR_SHIFT);
     WRONG("large", &item_wide(it)->cas_high, 0x80);
     it = fixture_get(&f, "pieces").item;
     l = item_large(it);

@@ -13,7 +13,7 @@
 static struct fixture f;
 
 /* With a key of one byte: the longest value with a deadline, and without one. */
-#define WITH_DEADLINE 16347
+#define WITH_DEADLINE 16351
 #define WITHOUT       16359
 
 static const size_t lens[] = {WITH_DEADLINE, WITH_DEADLINE + 1, WITHOUT - 4, WITHOUT};

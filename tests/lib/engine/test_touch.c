@@ -145,3 +145,59 @@ TEST(a_large_value_that_gets_a_deadline_counts_in_its_new_chain)
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
     fixture_stop(&f);
 }
+
+/* Deadlines around those for which a wide header is needed, and beyond what it has room for. */
+TEST_LOOP(a_far_deadline_is_kept_to_the_millisecond, 3)
+{
+    static const msec_t years = INT64_C(365) * 24 * 60 * 60 * 1000;
+    static const size_t lens[] = {5, 16343, 100000};
+    const msec_t deadlines[] = {
+        5000, DEADLINE_LOW - 1, DEADLINE_LOW + 1, 80 * years + 123, 3 * (DEADLINE_LOW + 1) - 2,
+        6000, DEADLINE_MAX};
+
+    fixture_start(&f, NULL);
+    for (size_t i = 0; i < sizeof(deadlines) / sizeof(deadlines[0]); i++) {
+        fixture_set_until(&f, "set", lens[_i], deadlines[i]);
+        ck_assert_int_eq(fixture_get(&f, "set").deadline, deadlines[i]);
+        fixture_set(&f, "k", lens[_i]);
+        for (size_t k = 0; k < sizeof(deadlines) / sizeof(deadlines[0]); k++) {
+            ck_assert_int_eq(change(deadlines[i], ""), OUT_TOUCHED);
+            ck_assert_int_eq(fixture_get(&f, "k").deadline, deadlines[i]);
+            ck_assert_int_eq(change(deadlines[k], ""), OUT_TOUCHED);
+            ck_assert_int_eq(fixture_get(&f, "k").deadline, deadlines[k]);
+            ck_assert_int_eq(change(MSEC_NEVER, ""), OUT_TOUCHED);
+            ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
+        }
+        fixture_check(&f, "k", lens[_i]);
+        fixture_verify(&f);
+    }
+    /* Not there: this one is a millisecond later, and those that are too far come earlier. */
+    ck_assert_int_eq(change(DEADLINE_LOW, ""), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, DEADLINE_LOW + 1);
+    ck_assert_int_eq(change(MSEC_NEVER - 1, ""), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, DEADLINE_MAX);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+TEST(a_far_deadline_comes_and_one_that_was_taken_away_does_not)
+{
+    fixture_start(&f, NULL);
+    clock_freeze(&f.engine.clock);
+    fixture_set_until(&f, "far", 5, 2 * DEADLINE_LOW + 5000);
+    fixture_set_until(&f, "near", 5, DEADLINE_LOW - 1);
+    fixture_set_until(&f, "k", 5, 5000);
+    ck_assert_int_eq(change(MSEC_NEVER, ""), OUT_TOUCHED);
+    clock_advance(&f.engine.clock, DEADLINE_LOW - 2 - fixture_now(&f));
+    fixture_check(&f, "near", 5);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert(!fixture_has(&f, "near"));
+    clock_advance(&f.engine.clock, 2 * DEADLINE_LOW + 4999 - fixture_now(&f));
+    fixture_check(&f, "far", 5);
+    fixture_check(&f, "k", 5);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert(!fixture_has(&f, "far"));
+    fixture_check(&f, "k", 5);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}

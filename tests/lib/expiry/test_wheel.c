@@ -12,6 +12,7 @@
 #include "lib/memory/item.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
+#include "tests/lib/expiry/fake.h"
 
 #define SECOND ((msec_t)1000)
 #define MINUTE (60 * SECOND)
@@ -21,7 +22,6 @@
 #define LOOP_MAX 65u
 
 /* The memory of each fake item. The size in its header is random. */
-#define FAKE_BYTES 48u
 
 /* ---- a fake arena, and the model: one plain array ---------------------------------------- */
 
@@ -85,13 +85,11 @@ static void add(uint32_t i, msec_t deadline)
     uint32_t units = (uint32_t)rng_below(&w.rng, ITEM_SIZE_MAX - 6) + 6;
 
     ck_assert(!m->is_in);
-    atomic_store(&it->shape, (uint16_t)(units | SHAPE_TTL));
-    atomic_store(&item_ttl(it)->deadline, deadline);
-    atomic_store(&item_ttl(it)->wheel_pos, 0);
+    fake_item(it, units, deadline);
     ck_assert(wheel_reserve(w.set));
     wheel_add(w.set, m->handle);
     m->is_in = true;
-    m->deadline = deadline;
+    m->deadline = item_deadline(it);
     m->bytes = units * ITEM_UNIT;
     w.in++;
 }
@@ -99,7 +97,7 @@ static void add(uint32_t i, msec_t deadline)
 static void remove_item(uint32_t i)
 {
     wheel_remove(w.set, w.items[i].handle);
-    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, w.items[i].handle))->wheel_pos), 0);
+    ck_assert_uint_eq(item_node(item_at(w.base, w.items[i].handle)), 0);
     w.in -= w.items[i].is_in;
     w.items[i].is_in = false;
 }
@@ -280,7 +278,7 @@ static void move(uint32_t i, handle_t *spare)
 
     memcpy(item_at(w.base, *spare), item_at(w.base, from), FAKE_BYTES);
     wheel_moved(w.set, from, *spare);
-    atomic_store(&item_ttl(item_at(w.base, from))->wheel_pos, 0xdeadu);
+    item_set_node(item_at(w.base, from), 0xdeadu);
     w.items[i].handle = *spare;
     *spare = from;
 }
@@ -294,12 +292,13 @@ static void touch(uint32_t i)
     if (rng_below(&w.rng, 2) == 0) {
         deadline = m->deadline + (msec_t)rng_below(&w.rng, 200) - 100;
     }
-    if (wheel_retime(w.set, m->handle, deadline)) {
+    if (item_can_have(item_at(w.base, m->handle), deadline) &&
+        wheel_retime(w.set, m->handle, deadline)) {
         m->deadline = deadline;
         w.retimed++;
         return;
     }
-    ck_assert_int_eq(atomic_load(&item_ttl(item_at(w.base, m->handle))->deadline), m->deadline);
+    ck_assert_int_eq(item_deadline(item_at(w.base, m->handle)), m->deadline);
     remove_item(i);
     add(i, deadline);
 }
@@ -316,18 +315,16 @@ static void replace(uint32_t i, handle_t *spare)
     if (rng_below(&w.rng, 2) == 0) {
         deadline = m->deadline + (msec_t)rng_below(&w.rng, 200) - 100;
     }
-    atomic_store(&is->shape, (uint16_t)(units | SHAPE_TTL));
-    atomic_store(&item_ttl(is)->deadline, deadline);
-    atomic_store(&item_ttl(is)->wheel_pos, 0);
+    fake_item(is, units, deadline);
     if (!wheel_replace(w.set, old, *spare)) {
-        ck_assert_uint_eq(atomic_load(&item_ttl(is)->wheel_pos), 0);
+        ck_assert_uint_eq(item_node(is), 0);
         remove_item(i);
         m->handle = *spare;
         *spare = old;
         add(i, deadline);
         return;
     }
-    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, old))->wheel_pos), 0);
+    ck_assert_uint_eq(item_node(item_at(w.base, old)), 0);
     m->handle = *spare;
     m->deadline = deadline;
     m->bytes = units * ITEM_UNIT;

@@ -10,11 +10,11 @@
 
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
+#include "tests/lib/expiry/fake.h"
 
-#define HOUR       ((msec_t)3600000)
-#define ITEMS_MAX  20000u
-#define FAKE_BYTES 48u
-#define UNITS      (FAKE_BYTES / ITEM_UNIT)
+#define HOUR      ((msec_t)3600000)
+#define ITEMS_MAX 20000u
+#define UNITS     (FAKE_BYTES / ITEM_UNIT)
 
 static char *base;
 static struct wheel *wheel;
@@ -40,8 +40,7 @@ static struct item *item_of(uint32_t i)
 
 static void add(uint32_t i, msec_t deadline)
 {
-    atomic_store(&item_of(i)->shape, (uint16_t)(UNITS | SHAPE_TTL));
-    atomic_store(&item_ttl(item_of(i))->deadline, deadline);
+    fake_item(item_of(i), UNITS, deadline);
     ck_assert(wheel_reserve(wheel));
     wheel_add(wheel, handle_of(i));
     is_in[i] = true;

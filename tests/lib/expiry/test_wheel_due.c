@@ -10,12 +10,12 @@
 
 #include "lib/memory/item.h"
 #include "tests/common/unit.h"
+#include "tests/lib/expiry/fake.h"
 
 #define SECOND ((msec_t)1000)
 
-#define ITEMS_MAX  5601u
-#define FAKE_BYTES 48u
-#define UNITS      (FAKE_BYTES / ITEM_UNIT)
+#define ITEMS_MAX 5601u
+#define UNITS     (FAKE_BYTES / ITEM_UNIT)
 
 static char *base;
 static struct wheel *wheel;
@@ -48,8 +48,7 @@ static struct item *item_of(uint32_t i)
 
 static void add(uint32_t i, msec_t deadline)
 {
-    atomic_store(&item_of(i)->shape, (uint16_t)(UNITS | SHAPE_TTL));
-    atomic_store(&item_ttl(item_of(i))->deadline, deadline);
+    fake_item(item_of(i), UNITS, deadline);
     ck_assert(wheel_reserve(wheel));
     wheel_add(wheel, handle_of(i));
 }

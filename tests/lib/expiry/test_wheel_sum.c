@@ -7,14 +7,14 @@
 
 #include "lib/expiry/wheel.h"
 #include "tests/common/unit.h"
+#include "tests/lib/expiry/fake.h"
 
-#define SECOND     ((msec_t)1000)
-#define MINUTE     (60 * SECOND)
-#define HOUR       (60 * MINUTE)
-#define DAY        (24 * HOUR)
-#define ITEMS_MAX  20010u
-#define FAKE_BYTES 48u
-#define UNITS      (FAKE_BYTES / ITEM_UNIT)
+#define SECOND    ((msec_t)1000)
+#define MINUTE    (60 * SECOND)
+#define HOUR      (60 * MINUTE)
+#define DAY       (24 * HOUR)
+#define ITEMS_MAX 20010u
+#define UNITS     (FAKE_BYTES / ITEM_UNIT)
 
 static char *base;
 static struct wheel *wheel;
@@ -48,11 +48,10 @@ static void add(uint32_t i, msec_t deadline)
 {
     struct item *it = item_at(base, handle_of(i));
 
-    atomic_store(&it->shape, (uint16_t)(UNITS | SHAPE_TTL));
-    atomic_store(&item_ttl(it)->deadline, deadline);
+    fake_item(it, UNITS, deadline);
     ck_assert(wheel_reserve(wheel));
     wheel_add(wheel, handle_of(i));
-    deadlines[i] = deadline;
+    deadlines[i] = item_deadline(it);
 }
 
 static void take_out(uint32_t i)
@@ -130,8 +129,7 @@ TEST(changes_are_followed)
     for (uint32_t i = 1000; i < 2000; i++) {
         struct item *it = item_at(base, handle_of(i + 5000));
 
-        atomic_store(&it->shape, (uint16_t)(UNITS | SHAPE_TTL));
-        atomic_store(&item_ttl(it)->deadline, deadlines[i] + MINUTE);
+        fake_item(it, UNITS, deadlines[i] + MINUTE);
         ck_assert(wheel_replace(wheel, handle_of(i), handle_of(i + 5000)));
         deadlines[i + 5000] = deadlines[i] + MINUTE;
         deadlines[i] = MSEC_NEVER;

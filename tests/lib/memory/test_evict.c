@@ -127,7 +127,7 @@ TEST(a_large_item_weighs_what_its_value_does)
 
     atomic_store(&x.it.shape, 128 | SHAPE_WIDE);
     ck_assert_int_eq(evict_density.judge(&pass, &x.it, &heat), VERDICT_KEEP);
-    x.wide.is_large = 1;
+    x.wide.far_large = WIDE_LARGE;
     ck_assert_int_eq(evict_density.judge(&pass, &x.it, &heat), VERDICT_EVICT);
 }
 

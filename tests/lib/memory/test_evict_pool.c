@@ -29,7 +29,7 @@ static uint64_t score(const struct evict_policy *policy, uint8_t heat, uint32_t 
     atomic_store(&s.it.heat, heat);
     item_set_access(&s.it, used_s);
     atomic_store(&s.it.shape, SHAPE_TTL | 5);
-    memcpy((char *)&s.it + sizeof(s.it), &deadline, sizeof(deadline));
+    item_init_ttl(&s.it, deadline);
     return policy->score(&s.it, now, &fixture_options);
 }
 

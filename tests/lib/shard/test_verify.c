@@ -162,7 +162,7 @@ static void value_is_longer(void)
 
 static void volatile_item_stands_nowhere(void)
 {
-    PUT(item_ttl(item_of("soon"))->wheel_pos, 0);
+    PUT(item_ttl(item_of("soon"))->word, item_ttl_word(item_of("soon")) & ~(uint64_t)TTL_NODE);
 }
 
 static void key_is_another(void)
@@ -435,12 +435,16 @@ static void more_bytes_are_counted(void)
 
 static void deadline_is_of_another_bucket(void)
 {
-    PUT(item_ttl(item_of("soon"))->deadline, item_deadline(item_of("later")));
+    uint64_t deadline = item_ttl_word(item_of("later")) & ~(uint64_t)TTL_NODE;
+
+    PUT(item_ttl(item_of("soon"))->word, deadline | item_node(item_of("soon")));
 }
 
 static void position_is_of_another_item(void)
 {
-    PUT(item_ttl(item_of("soon"))->wheel_pos, item_ttl(item_of("later"))->wheel_pos);
+    uint64_t deadline = item_ttl_word(item_of("soon")) & ~(uint64_t)TTL_NODE;
+
+    PUT(item_ttl(item_of("soon"))->word, deadline | item_node(item_of("later")));
 }
 
 static void another_large_item_is_counted(void)
@@ -552,7 +556,7 @@ TEST(an_item_that_left_the_wheel_is_reported)
 
     shard_enter(s);
     wheel_remove(s->wheel, h);
-    item_ttl(shard_item(s, h))->wheel_pos = 12345;
+    item_set_node(shard_item(s, h), 12345);
     shard_leave(s);
     ck_assert(!shard_verify(s, why, sizeof(why)));
     ck_assert_msg(strstr(why, "wheel: 2 volatile items, 1 in the set") != NULL, "%s", why);
