@@ -92,6 +92,37 @@ TEST(a_large_cas_takes_room_as_well)
     fixture_stop(&f);
 }
 
+/* Upper bits of a deadline take a wide header, too. */
+TEST(a_far_deadline_takes_room_as_well)
+{
+    static const msec_t far = DEADLINE_LOW + 1;
+
+    start(true);
+    const msec_t until = fixture_now(&f) + 1000;
+
+    for (size_t len = WITH_DEADLINE - ITEM_WIDE_BYTES; len <= WITH_DEADLINE; len++) {
+        const bool is_large = len > WITH_DEADLINE - ITEM_WIDE_BYTES;
+        struct got old = make("k", len);
+
+        ck_assert_int_eq(fixture_touch(&f, "k", until), OUT_TOUCHED);
+        (void)check("k", &old, until);
+        ck_assert_int_eq(fixture_touch(&f, "k", far), OUT_TOUCHED);
+        fixture_check(&f, "k", len);
+        ck_assert_uint_eq(fixture_get(&f, "k").is_large, is_large);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, far);
+        ck_assert_uint_eq(fixture_get(&f, "k").cas, old.cas);
+        fixture_verify(&f);
+        fixture_set_until(&f, "k", len, far);
+        ck_assert_uint_eq(fixture_get(&f, "k").is_large, is_large);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, far);
+        ck_assert_int_eq(fixture_touch(&f, "k", until), OUT_TOUCHED);
+        fixture_check(&f, "k", len);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, until);
+        fixture_verify(&f);
+    }
+    fixture_stop(&f);
+}
+
 TEST_LOOP(a_touch_leaves_value_flags_and_cas, LENS)
 {
     start(true);

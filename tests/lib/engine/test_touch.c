@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "lib/engine/store.h"
 #include "lib/shard/shard.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -198,6 +199,64 @@ TEST(a_far_deadline_comes_and_one_that_was_taken_away_does_not)
     clock_advance(&f.engine.clock, 1);
     ck_assert(!fixture_has(&f, "far"));
     fixture_check(&f, "k", 5);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* As a replica stores what its primary has: also what is past its deadline, by any clock. */
+TEST(a_deadline_before_the_clock_began_is_one_that_has_come)
+{
+    static const msec_t deadlines[] = {0, -1, -(DEADLINE_LOW + 1), INT64_MIN};
+    static const size_t lens[] = {5, 100000};
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 8; i++) {
+        char *value = mem_zalloc(lens[i % 2]);
+        struct store st = {.hash = fixture_hash(&f, "k"),
+                           .key = span_str("k"),
+                           .value = span_of(value, lens[i % 2]),
+                           .deadline = deadlines[i / 2],
+                           .takes_due = true};
+
+        ck_assert_ptr_nonnull(value);
+        fixture_set(&f, "k", 5);
+        rcu_begin();
+        ck_assert_int_eq(engine_store(&f.engine, &st, fixture_now(&f)), OUT_STORED);
+        rcu_end();
+        mem_free(value);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+        fixture_verify(&f);
+        fixture_expire(&f);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+        ck_assert(!fixture_has(&f, "k"));
+    }
+    fixture_stop(&f);
+}
+
+/* What makes a new block keeps the far deadline, or gives it a near one. */
+TEST(a_far_deadline_outlives_changes_of_the_value)
+{
+    static const msec_t far = 5 * DEADLINE_LOW;
+    struct put p = {.key = "n", .ptr = "41", .len = 2, .deadline = far};
+    struct put more = {.mode = STORE_APPEND, .key = "n", .ptr = "0", .len = 1};
+    uint64_t number;
+
+    fixture_start(&f, NULL);
+    const msec_t near = fixture_now(&f) + 1000;
+    struct arith back = {.delta = 1, .touches = true, .deadline = near};
+
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    ck_assert_int_eq(fixture_arith(&f, "n", false, 1, &number), OUT_NUMBER);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, far);
+    ck_assert_int_eq(fixture_store(&f, &more, NULL), OUT_STORED);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, far);
+    ck_assert_int_eq(fixture_touch(&f, "n", MSEC_NEVER), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_store(&f, &more, NULL), OUT_STORED);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, MSEC_NEVER);
+    ck_assert_int_eq(fixture_touch(&f, "n", far), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &back), OUT_NUMBER);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, near);
+    ck_assert_uint_eq(back.number, 4201);
     fixture_verify(&f);
     fixture_stop(&f);
 }
