@@ -4,14 +4,15 @@
  *
  * liburcu can only wait, which a worker must never do. But a thread between two sections can
  * check whether all others are outside sections as well. Each reader notes in a word of its
- * thread that it is inside, for all to see before it reads anything. But only the compiler
- * orders an unlink with the reading of the number that dates it (rcu_order_unlink()), so this
- * needs a membarrier before the check: after it all see what was dated before this call as
- * unlinked, and a section that begins after the check cannot find it. After the check, a
- * section that was seen to have ended must have read everything before what happens next here.
- * x86 sees to that, elsewhere it takes another membarrier. These interrupt all other threads
- * that run, so there are none when a look without them finds a thread inside: most likely the
- * check would as well.
+ * thread that it is inside, with a fence behind it. So a thread that is seen outside has either
+ * ended the sections in which it unlinked something, or begins one later, and dates what it
+ * unlinks there with a later number. Once each was seen outside, all can see what was unlinked.
+ * Then a second look: who is outside now will not find it.
+ *
+ * On x86 this takes no barrier: stores are seen in their order, so what a section unlinked is
+ * seen before its end, and no load is delayed past a later store, so what it read was read
+ * before its end. Elsewhere it takes a membarrier for each. These interrupt all other threads
+ * that run, so there are none when the first look finds a thread inside.
  *
  * The library does not share its list of readers, so there is one here. Like the library's own
  * state, it belongs to the process; no other state in lib/ does.
@@ -122,12 +123,12 @@ static bool is_only_reader(void)
     return readers == &self && self.next == NULL;
 }
 
-/* What others have read in sections that ended comes before what happens next here. */
-static bool order_reads(void)
+/* Bring the steps of others in the order in which sections have them; see above. */
+static bool order_others(void)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    atomic_signal_fence(memory_order_seq_cst); /* no load is delayed past a later store */
-    return true;
+#if (defined(__x86_64__) || defined(__i386__)) && !defined(MAYFLY_TSAN)
+    atomic_signal_fence(memory_order_seq_cst);
+    return rcu_has_barriers; /* as elsewhere */
 #else
     return run_barriers();
 #endif
@@ -141,10 +142,11 @@ bool rcu_try_wait(void)
     if (pthread_mutex_trylock(&readers_lock) != 0) {
         return false; /* another thread tries, or joins or leaves the list: this is short */
     }
+    rcu_fence_full(); /* the number of this period is seen by sections that are not */
     if (is_only_reader()) {
         is_over = !is_any_inside();
     } else {
-        is_over = !is_any_inside() && run_barriers() && !is_any_inside() && order_reads();
+        is_over = !is_any_inside() && order_others() && !is_any_inside() && order_others();
     }
     pthread_mutex_unlock(&readers_lock);
     if (is_over) {

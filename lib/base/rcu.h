@@ -51,9 +51,9 @@ bool rcu_is_registered(void);
 
 /*
  * Open a section. The fence makes it seen before the section reads anything: else it might pass
- * for closed, in the store buffer of its CPU, and have read what another CPU's membarrier was
- * still to unlink for all to see. A section serves many requests, so this is cheaper than a
- * second membarrier in each grace period. Context: registered thread, outside a section.
+ * for closed, in the store buffer of its CPU, and have read what another CPU has unlinked, but
+ * not for all to see yet. A section serves many requests, so this is cheaper than membarriers
+ * in grace periods. Context: registered thread, outside a section.
  */
 static inline void rcu_begin(void)
 {
@@ -92,10 +92,10 @@ static inline void rcu_wait(void)
 
 /*
  * The same if no waiting is needed: true when every thread was seen outside a section during
- * the call, so that what was unlinked before it can be reused. Costs a membarrier (elsewhere
- * than on x86 two), unless a thread is inside or the caller is the only registered one, so it
- * must be worth it. False in a section of the
- * calling thread, and always where the kernel lacks that call. Context: registered thread.
+ * the call, so that what was unlinked before it can be reused. Elsewhere than on x86 this costs
+ * two membarriers, unless a thread is inside or the caller is the only registered one, so it
+ * must be worth it. False in a section of the calling thread, and always where the kernel lacks
+ * that call. Context: registered thread.
  */
 bool rcu_try_wait(void);
 
@@ -128,14 +128,29 @@ static inline void rcu_fence_light(void)
 
 void rcu_fence_heavy(void);
 
+/* A fence that needs no other half. Context: any thread. */
+static inline void rcu_fence_full(void)
+{
+#ifdef MAYFLY_TSAN
+    rcu_fence_light();
+#else
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 /*
  * The barrier between an unlink and reading the grace number that dates it: rcu_wait() has the
- * heavy half. rcu_try_wait() would miss a thread that is not registered. Context: registered
- * thread, or before start.
+ * heavy half. rcu_try_wait() sees that a section which unlinked something has ended, and would
+ * miss a thread outside a section, which makes a real fence here. Context: registered thread,
+ * or before start.
  */
 static inline void rcu_order_unlink(void)
 {
-    rcu_fence_light();
+    if (MF_LIKELY(rcu_is_reading())) {
+        rcu_fence_light();
+    } else {
+        rcu_fence_full();
+    }
 }
 
 #endif
