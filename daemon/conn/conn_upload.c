@@ -110,6 +110,20 @@ enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *
     return outcome;
 }
 
+void upload_take_ahead(struct conn *c)
+{
+    if (!is_full(c->worker)) {
+        body_take_ahead(c->upload->body);
+        count_held(c);
+    }
+}
+
+void upload_give_ahead(struct conn *c)
+{
+    body_give_ahead(c->upload->body);
+    count_held(c);
+}
+
 /* n bytes have come. What is waited for next may take a second of its own. */
 void upload_note_filled(struct conn *c, size_t n)
 {

@@ -39,6 +39,13 @@ uint64_t upload_held_max(const struct worker *w);
 /* As body_room(), within what uploads may hold. */
 enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *room);
 
+/*
+ * Take more segments for the next read, within the same; and after it give back those beyond
+ * that of the next byte.
+ */
+void upload_take_ahead(struct conn *c);
+void upload_give_ahead(struct conn *c);
+
 /* n bytes have come. What is waited for next may take a second of its own. */
 void upload_note_filled(struct conn *c, size_t n);
 

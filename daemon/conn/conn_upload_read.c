@@ -108,16 +108,17 @@ static bool is_whole(const struct conn *c)
 }
 
 /*
- * One read into the body's room, and then into the worker's buffer. False: that was all that
- * can be read in this turn.
+ * One read into the body's segments, and then into the worker's buffer. False: that was all
+ * that can be read in this turn.
  */
 static bool read_once(struct conn *c, bool may_wait, size_t *past)
 {
     struct worker *w = c->worker;
     struct upload *u = c->upload;
-    struct iovec iov[2];
+    struct iovec iov[BODY_PLACES_MAX + 1];
     size_t missing = body_missing(u->body);
-    size_t asked;
+    unsigned places;
+    size_t asked = 0;
     size_t room;
     ssize_t n;
     char *to;
@@ -136,20 +137,32 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         conn_wait_end(c);
     }
     c->then = CONN_INPUT;
-    iov[0] = (struct iovec){to, room < missing ? room : missing};
-    iov[1] = (struct iovec){w->rbuf, WORKER_RBUF_BYTES};
-    if (c->reads_little) {
-        iov[1].iov_len = CONN_READ_LITTLE_BYTES;
+    if (c->is_saturated && c->client.io.tls == NULL) {
+        upload_take_ahead(c); /* there is probably more than one segment takes */
     }
-    prefetch_to_write(to, iov[0].iov_len < SEGMENT_AHEAD ? iov[0].iov_len : SEGMENT_AHEAD);
-    asked = iov[0].iov_len + (room >= missing ? iov[1].iov_len : 0);
+    c->is_saturated = false;
+    places = body_places(u->body, iov);
+    if (places == 0) {
+        iov[places++] = (struct iovec){to, room}; /* what goes into its pieces */
+    }
+    for (unsigned i = 0; i < places; i++) {
+        asked += iov[i].iov_len;
+    }
+    prefetch_to_write(to, room < SEGMENT_AHEAD ? room : SEGMENT_AHEAD);
+    if (asked == missing) {
+        iov[places].iov_base = w->rbuf;
+        iov[places].iov_len = c->reads_little ? CONN_READ_LITTLE_BYTES : WORKER_RBUF_BYTES;
+        asked += iov[places++].iov_len;
+    }
     do {
-        n = io_readv(&c->client.io, iov, room >= missing ? 2 : 1);
+        n = io_readv(&c->client.io, iov, places);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
             c->close_reason = n == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
             conn_close(c);
+        } else {
+            upload_give_ahead(c);
         }
         return false;
     }
@@ -157,11 +170,15 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     conn_count_work(c, (size_t)n);
     c->is_light = false;
     c->last_active = worker_now(w);
-    if ((size_t)n > iov[0].iov_len) {
-        *past = (size_t)n - iov[0].iov_len;
+    if ((size_t)n > missing) {
+        *past = (size_t)n - missing;
     }
     upload_note_filled(c, (size_t)n - *past);
-    return (size_t)n == asked;
+    c->is_saturated = (size_t)n == asked;
+    if (!c->is_saturated) {
+        upload_give_ahead(c);
+    }
+    return c->is_saturated;
 }
 
 /*

@@ -202,28 +202,35 @@ static void give_back(struct body *b)
     }
 }
 
-/* A body holds what has come: give the segments back that nothing was received into. */
-static void give_back_empty(struct body *b)
+/* Give the segments back from the one with this index on. */
+static void give_back_from(struct body *b, uint32_t index)
 {
     struct arena *a = &b->shard->memory.arena;
-    uint32_t filled = (uint32_t)((b->filled + segment_bytes(a) - 1) >> a->shift);
     segment_t last;
 
-    if (filled >= b->taken) {
+    if (index >= b->taken) {
         return;
     }
-    if (filled == 0) {
+    if (index == 0) {
         give_back(b);
         return;
     }
-    last = segment_at(b, filled - 1);
+    last = segment_at(b, index - 1);
     shard_enter(b->shard);
-    arena_give_whole(a, a->segments[last].next, b->last, b->taken - filled);
+    arena_give_whole(a, a->segments[last].next, b->last, b->taken - index);
     a->segments[last].next = 0;
     line_settle(&b->shard->memory);
     shard_leave(b->shard);
     b->last = last;
-    b->taken = filled;
+    b->taken = index;
+}
+
+/* A body holds what has come: give the segments back that nothing was received into. */
+static void give_back_empty(struct body *b)
+{
+    const struct arena *a = &b->shard->memory.arena;
+
+    give_back_from(b, (uint32_t)((b->filled + segment_bytes(a) - 1) >> a->shift));
 }
 
 /* ---- placed in blocks -------------------------------------------------------------------- */
@@ -264,10 +271,11 @@ bool body_place(struct body *b, const struct store *st, msec_t now)
 unsigned body_places(struct body *b, struct iovec places[BODY_PLACES_MAX])
 {
     size_t whole = whole_bytes(b);
+    size_t taken = (size_t)b->taken << b->shard->memory.arena.shift;
     size_t at = b->filled;
     unsigned n = 0;
 
-    while (b->is_placed && at < whole) {
+    while (at < whole && at < taken && n < BODY_SEGMENTS_MAX) {
         struct span s = segment_room(b, at);
 
         places[n++] = (struct iovec){(char *)(uintptr_t)s.ptr, s.len};
@@ -348,6 +356,24 @@ bool body_unplace(struct body *b)
         give_back_empty(b);
     }
     return is_kept;
+}
+
+void body_take_ahead(struct body *b)
+{
+    const struct arena *a = &b->shard->memory.arena;
+    size_t most = b->filled + BODY_PLACE_MAX;
+
+    while (b->taken < b->cut.segments && (size_t)(b->taken + 1) << a->shift <= most &&
+           b->taken - (uint32_t)(b->filled >> a->shift) < BODY_SEGMENTS_MAX) {
+        if (take_segment(b, false) != OUT_OK) {
+            return;
+        }
+    }
+}
+
+void body_give_ahead(struct body *b)
+{
+    give_back_from(b, (uint32_t)(b->filled >> b->shard->memory.arena.shift) + 1);
 }
 
 /* ---- what it receives -------------------------------------------------------------------- */

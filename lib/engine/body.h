@@ -70,7 +70,18 @@ bool engine_may_place(const struct engine *e, size_t len);
 /* Has all come but what goes into pieces, and nothing of that? Context: as body_filled(). */
 bool body_is_at_pieces(const struct body *b);
 
-/* The places of all bytes still missing, when the body is placed. Returns how many. */
+/*
+ * Much of it has probably come: take segments ahead, for one read of up to BODY_PLACE_MAX, as
+ * far as there are some without a wait. After the read give back what was taken beyond the
+ * segment of the next byte: a body holds what has come. Context: as body_room().
+ */
+void body_take_ahead(struct body *b);
+void body_give_ahead(struct body *b);
+
+/*
+ * The places of the bytes still missing: of all if the body is placed, else as far as it has
+ * taken segments for them. Returns how many. Context: as body_room().
+ */
 #define BODY_PLACES_MAX (BODY_SEGMENTS_MAX + 15u)
 unsigned body_places(struct body *b, struct iovec places[BODY_PLACES_MAX]);
 

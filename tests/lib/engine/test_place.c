@@ -324,6 +324,48 @@ TEST_LOOP(it_follows_its_slot, 3 * LENS)
     fixture_stop(&f);
 }
 
+/*
+ * One read into what was taken ahead. What it did not get to is given back, but for the segment
+ * of the next byte.
+ */
+TEST_LOOP(segments_are_taken_for_one_read, LENS)
+{
+    const size_t len = lens[_i];
+    const size_t seg = 32 * KIB;
+    const size_t whole = len / seg * seg; /* at least */
+    struct iovec places[BODY_PLACES_MAX];
+    struct store s;
+    struct body *b;
+    unsigned had;
+
+    start();
+    store_init(&s, STORE_SET, &b);
+    rcu_begin();
+    b = body_begin(&f.engine, s.hash, len);
+    had = fixture_avail(&f);
+    body_take_ahead(b);
+    ck_assert_uint_ge(body_held_bytes(b), whole);
+    ck_assert_uint_le(body_places(b, places), BODY_SEGMENTS_MAX);
+    if (whole > 2 * seg) {
+        fill_places(b, len, seg + 1);
+        body_give_ahead(b);
+        ck_assert_uint_eq(body_held_bytes(b), 2 * seg);
+        ck_assert_uint_eq(body_places(b, places), 1);
+        fill_places(b, len, 2 * seg);
+        body_give_ahead(b);
+        ck_assert_uint_eq(body_held_bytes(b), 2 * seg);
+        body_take_ahead(b);
+        fill_places(b, len, whole);
+    }
+    fill_rest(b, len, len);
+    body_give_ahead(b); /* of a whole one it takes nothing */
+    ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
+    rcu_end();
+    ck_assert_uint_le(fixture_avail(&f), had);
+    check_value(len);
+    fixture_stop(&f);
+}
+
 /* It does not wait for segments, and keeps what it has. */
 TEST(without_room_it_is_not_placed)
 {
