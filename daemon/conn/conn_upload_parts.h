@@ -40,8 +40,8 @@ uint64_t upload_held_max(const struct worker *w);
 enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *room);
 
 /*
- * Take more segments for the next read, within the same; and after it give back those beyond
- * that of the next byte.
+ * Take more segments for the next read, within the same; and after the last read of a turn give
+ * back those beyond that of the next byte.
  */
 void upload_take_ahead(struct conn *c);
 void upload_give_ahead(struct conn *c);
