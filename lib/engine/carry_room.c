@@ -230,7 +230,7 @@ static void end_resize(struct shard *s)
 
     do {
         shard_enter(s);
-        goes_on = shard_resize_step(s, CARRY_BUCKETS) && s->table.phase == TABLE_MOVING;
+        goes_on = shard_resize_step(s, CARRY_BUCKETS) && table_may_step(&s->table);
         shard_note_work(s);
         shard_leave(s);
     } while (goes_on);

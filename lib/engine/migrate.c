@@ -39,7 +39,7 @@ struct move {
     bool is_prepared[ROUTE_SLOTS];    /* by shard: its index suits what comes */
     int64_t index_bytes[ROUTE_SLOTS]; /* by shard, when it began */
     int64_t indexes;                  /* all of them */
-    int64_t uncounted;                /* of the budget: see leave_uncounted() */
+    int64_t uncounted, twice;         /* of the budget: see leave_uncounted() */
     bool has_waiting;                 /* slots in which a large value has found no room */
     struct carry carry;
     struct carry_count count;
@@ -132,14 +132,16 @@ static int64_t indexes(const struct move *m)
     return (int64_t)bytes;
 }
 
-static void leave_uncounted(struct move *m, int64_t bytes)
+/* twice: bytes that the accounts have in two arrays and memory in one (table_overlap()). */
+static void leave_uncounted(struct move *m, int64_t bytes, int64_t twice)
 {
     struct budget *b = &m->engine->budget;
     int64_t most = budget_limit(b) / UNCOUNTED_SHARE;
 
     bytes = bytes < 0 ? 0 : bytes < most ? bytes : most;
-    budget_add(b, m->uncounted - bytes);
+    budget_add(b, m->uncounted + m->twice - bytes - twice);
     m->uncounted = bytes;
+    m->twice = twice;
 }
 
 /* It does not shrink below what suits so many items, or 0: below what it was made with. */
@@ -156,10 +158,11 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
     const struct timespec rest = {0, REST_NS};
     bool goes_on = true;
 
-    shard_fit_index(s, items, is_least);
+    shard_fit_index(s, items, is_least, true);
     for (unsigned i = 0; goes_on && i < RESIZE_TRIES && !is_cancelled(m);) {
         bool is_moving;
 
+        shard_roll_index(s);
         shard_enter(s);
         (void)shard_resize_step(s, COST_HOME_BUCKETS);
         is_moving = s->table.phase == TABLE_MOVING;
@@ -171,6 +174,7 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
             i++;
         }
     }
+    shard_unroll_index(s);
 }
 
 /* Count what indexes take now, once those that were replaced are released. */
@@ -182,7 +186,20 @@ static void count_indexes(struct move *m)
         grace_ask(reclaim_grace(m->engine->reclaimer), GRACE_HURRY);
         (void)nanosleep(&rest, NULL);
     }
-    leave_uncounted(m, indexes(m) - m->indexes);
+    leave_uncounted(m, indexes(m) - m->indexes, 0);
+}
+
+static void replace_index(struct move *m, struct shard *s, uint64_t items, bool is_least)
+{
+    uint64_t bytes = table_bytes_for(items);
+    uint64_t twice;
+
+    shard_enter(s);
+    twice = table_overlap(&s->table, bytes);
+    shard_leave(s);
+    leave_uncounted(m, m->uncounted + (int64_t)(bytes - twice), (int64_t)twice);
+    fit_index(m, s, items, is_least);
+    count_indexes(m);
 }
 
 /* Make the index of a shard fit for what comes to it in the whole move. */
@@ -193,9 +210,7 @@ static void prepare_index(struct move *m, uint16_t to)
     int64_t bytes = (int64_t)table_bytes_for(items);
 
     if (bytes > m->index_bytes[to]) {
-        leave_uncounted(m, m->uncounted + bytes);
-        fit_index(m, s, items, true);
-        count_indexes(m);
+        replace_index(m, s, items, true);
     }
 }
 
@@ -225,9 +240,7 @@ static void fit_left_index(struct move *m, uint16_t from, uint32_t leaving, uint
 
     if (leaving >= owned / FITTING_SHARE && m->coming[from] == 0 &&
         bytes < m->index_bytes[from]) {
-        leave_uncounted(m, m->uncounted + bytes);
-        fit_index(m, s, items, false);
-        count_indexes(m);
+        replace_index(m, s, items, false);
     }
 }
 
@@ -236,7 +249,7 @@ static void forget_indexes(struct move *m)
     for (uint32_t i = 0; i < m->engine->shard_count; i++) {
         hold_index(m->engine->shards[i], 0);
     }
-    leave_uncounted(m, 0);
+    leave_uncounted(m, 0, 0);
 }
 
 /* ---- one shard --------------------------------------------------------------------------- */

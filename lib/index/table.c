@@ -18,7 +18,8 @@
  *     waste_release  -                 a grace period later: the old array and views go
  *
  * Inserts go to the new array from publish on. A reader that knows only the old array began
- * before the insert, so it may miss the item.
+ * before the insert, so it may miss the item. In a rolling resize they go to the old array
+ * while their bucket has not moved (roll_insert()).
  */
 #include "lib/index/table.h"
 
@@ -43,6 +44,9 @@
 
 /* Arrays of at least this size ask for huge pages. */
 #define HUGE_BYTES ((uint64_t)2 << 20)
+
+/* How far from its home an insert may go in the old array of a rolling resize. */
+#define ROLL_PASSES 8u
 
 /* One array, for the functions below. */
 struct array {
@@ -241,6 +245,8 @@ bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *b
 
     *t = (struct table){.budget = budget, .lock = lock, .min_buckets = buckets, .seed = seed};
     t->phase = TABLE_STEADY;
+    t->ready = TABLE_ALL;
+    t->part_buckets = TABLE_PART_BUCKETS;
     atomic_init(&t->view, v);
     count_bytes(budget, (int64_t)array_bytes(buckets));
     return true;
@@ -326,11 +332,36 @@ _Atomic handle_t *table_slot_of(struct table *t, uint64_t hash, handle_t handle)
     return slot;
 }
 
+/*
+ * Insert into the old array during a rolling resize, so that most pages of the new one are
+ * untouched until their turn. False: the bucket has moved, or there is no room near it. An item
+ * never passes the end of the array: the first buckets there have moved. Context: in shard.
+ */
+static bool roll_insert(struct table *t, uint64_t hash, handle_t handle)
+{
+    struct array a = array_old(view_of(t));
+    uint64_t home = table_home(hash, a.mask);
+    uint64_t end = home + ROLL_PASSES <= a.mask ? home + ROLL_PASSES : a.mask;
+
+    if (home < t->move_next) {
+        return false;
+    }
+    for (uint64_t at = home; at <= end; at++) {
+        if (match_bucket(&a.buckets[at], 0) != 0) {
+            array_insert(a, hash, handle);
+            return true;
+        }
+    }
+    return false;
+}
+
 void table_insert(struct table *t, uint64_t hash, handle_t handle)
 {
     table_must_be_entered(t);
     debug_must(handle != 0 && table_has_room(t));
-    array_insert(array_new(view_of(t)), hash, handle);
+    if (MF_LIKELY(t->ready == TABLE_ALL) || !roll_insert(t, hash, handle)) {
+        array_insert(array_new(view_of(t)), hash, handle);
+    }
     t->count++;
 }
 
@@ -352,10 +383,11 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot)
 
 /* ---- resizing ---------------------------------------------------------------------------- */
 
-void table_ask(struct table *t, uint64_t items)
+void table_ask(struct table *t, uint64_t items, bool rolls)
 {
     table_must_be_entered(t);
     t->asked = buckets_for(items, GROW_ABOVE);
+    t->asked_rolls = rolls;
 }
 
 uint64_t table_bytes_for(uint64_t items)
@@ -439,6 +471,11 @@ void table_publish(struct table *t, struct table_grow *grow)
     next->old = now->buckets;
     next->old_mask = now->mask;
     t->asked = 0;
+    t->asked_rolls = false;
+    t->ready = grow->rolls ? 0 : TABLE_ALL;
+    t->touched = 0;
+    t->drained = 0;
+    t->move_next = 0;
 
     /*
      * If the new array has become too small, it plays the part of the old one: it is empty, so
@@ -449,6 +486,7 @@ void table_publish(struct table *t, struct table_grow *grow)
         next->old_mask = next->mask;
         next->buckets = now->buckets;
         next->mask = now->mask;
+        t->ready = TABLE_ALL;
     }
 
     t->before = now;
@@ -464,7 +502,6 @@ void table_begin_move(struct table *t)
 {
     table_must_be_entered(t);
     must(t->phase == TABLE_PUBLISHED);
-    t->move_next = 0;
     t->phase = TABLE_MOVING;
 }
 
@@ -517,6 +554,7 @@ static void move_bucket(struct table *t, const char *base, const struct table_vi
 bool table_step(struct table *t, const char *base, uint64_t buckets)
 {
     const struct table_view *v = view_of(t);
+    const uint64_t end = t->ready <= v->old_mask ? t->ready : v->old_mask + 1;
 
     table_must_be_entered(t);
     if (t->phase == TABLE_DRAINED) {
@@ -524,11 +562,11 @@ bool table_step(struct table *t, const char *base, uint64_t buckets)
     }
     must(t->phase == TABLE_MOVING);
 
-    if (buckets > 0 && t->move_next <= v->old_mask) {
+    if (buckets > 0 && t->move_next < end) {
         prefetch_items(&v->old[t->move_next], base);
     }
-    for (; buckets > 0 && t->move_next <= v->old_mask; buckets--, t->move_next++) {
-        if (buckets > 1 && t->move_next < v->old_mask) {
+    for (; buckets > 0 && t->move_next < end; buckets--, t->move_next++) {
+        if (buckets > 1 && t->move_next + 1 < end) {
             prefetch_items(&v->old[t->move_next + 1], base);
         }
         move_bucket(t, base, v, t->move_next);
@@ -555,6 +593,7 @@ void table_retire(struct table *t, struct table_waste *waste)
     t->before = NULL;
     t->after = NULL;
     t->phase = TABLE_STEADY;
+    t->ready = TABLE_ALL;
 }
 
 void table_waste_release(struct table_waste *waste, struct budget *budget)
@@ -574,7 +613,7 @@ void table_swap(struct table *t, struct table *other)
     struct table_view *views[2] = {t->before, t->after};
     enum table_phase phase = t->phase;
     uint64_t count = t->count;
-    uint64_t next = t->move_next;
+    uint64_t roll[] = {t->move_next, t->ready, t->touched, t->drained};
 
     table_must_be_entered(t);
     debug_must(t->lock == other->lock && t->seed == other->seed);
@@ -583,11 +622,17 @@ void table_swap(struct table *t, struct table *other)
     t->phase = other->phase;
     t->count = other->count;
     t->move_next = other->move_next;
+    t->ready = other->ready;
+    t->touched = other->touched;
+    t->drained = other->drained;
     other->before = views[0];
     other->after = views[1];
     other->phase = phase;
     other->count = count;
-    other->move_next = next;
+    other->move_next = roll[0];
+    other->ready = roll[1];
+    other->touched = roll[2];
+    other->drained = roll[3];
     atomic_store_explicit(&t->view, view_of(other), memory_order_release);
     atomic_store_explicit(&other->view, view, memory_order_relaxed);
 }
@@ -744,55 +789,4 @@ uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t curs
 bool table_walk_passed(uint64_t cursor, uint64_t hash)
 {
     return reverse_bits(hash >> TABLE_TAG_BITS) < reverse_bits(cursor);
-}
-
-/* Draws in vain, for each item that is wanted. Below 15 % full a table shrinks. */
-#define SAMPLE_TRIES 32u
-
-static const struct table_bucket *bucket_number(const struct table_view *v, uint64_t at)
-{
-    return at <= v->mask ? &v->buckets[at] : &v->old[at - v->mask - 1];
-}
-
-/* The first item from a bucket on, around all of them; 0: there is none. */
-static handle_t next_item(const struct table_view *v, uint64_t at, uint64_t buckets)
-{
-    for (uint64_t i = 0; i < buckets; i++) {
-        const struct table_bucket *b = bucket_number(v, (at + i) % buckets);
-
-        for (unsigned slot = 0; slot < TABLE_SLOTS; slot++) {
-            handle_t h = atomic_load_explicit(&b->slot[slot], memory_order_relaxed);
-
-            if (h != 0) {
-                return h;
-            }
-        }
-    }
-    return 0;
-}
-
-unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, unsigned max)
-{
-    const struct table_view *v = view_of(t);
-    uint64_t buckets = v->mask + 1 + (v->old != NULL ? v->old_mask + 1 : 0);
-    uint64_t at = 0;
-    unsigned n = 0;
-
-    table_must_be_entered(t);
-    for (unsigned i = 0; n < max && i < max * SAMPLE_TRIES; i++) {
-        uint64_t r = num_random(random);
-        handle_t h;
-
-        at = (uint64_t)(((unsigned __int128)r * buckets) >> 64);
-        h = atomic_load_explicit(&bucket_number(v, at)->slot[r % TABLE_SLOTS],
-                                 memory_order_relaxed);
-        if (h != 0) {
-            out[n++] = h;
-        }
-    }
-    if (n == 0 && t->count != 0) {
-        out[n] = next_item(v, at, buckets);
-        n += out[n] != 0;
-    }
-    return n;
 }

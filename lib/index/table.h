@@ -26,6 +26,11 @@
  * bounded number per step. While both arrays exist, readers look in old, then in new; a move
  * links an item in new before it unlinks it from old; writers look in both and insert in new.
  * The old array is handed out, to be released after another grace period.
+ *
+ * A rolling resize needs little more memory than the larger array has. One thread makes a part
+ * of the new array resident, has the old buckets move that go there, and gives back the part of
+ * the old array that is empty by then. So inserts go to the old array if the home bucket of
+ * their key there has not moved yet. Other threads move no more than what is ready.
  */
 #ifndef MAYFLY_LIB_INDEX_TABLE_H
 #define MAYFLY_LIB_INDEX_TABLE_H
@@ -64,17 +69,31 @@ struct table {
     /* [const] */
     struct budget *budget;   /* [borrowed] arrays are counted in it; may be NULL in tests */
     const struct lock *lock; /* [borrowed] guards the table; NULL: one thread only */
+    uint64_t part_buckets;   /* of which a rolling resize touches or drops the pages at once */
     uint64_t seed;           /* of hash_key(), to hash the keys of items that move */
     /* [lock] */
     uint64_t min_buckets; /* it does not shrink below */
     uint64_t asked;       /* buckets of the next resize; 0: as many as it needs */
+    bool asked_rolls;     /* and that resize is a rolling one */
     enum table_phase phase;
     uint64_t count;     /* items */
     uint64_t move_next; /* next old bucket to move */
+    uint64_t ready;     /* old buckets below may move; TABLE_ALL: the resize does not roll */
+    uint64_t touched;   /* parts of the new array resident that the next old buckets go to */
+    uint64_t drained;   /* old buckets below are given back */
     struct table_view
         *before;              /* the view that the current resize replaced; NULL while steady */
     struct table_view *after; /* the view that it will end with */
 };
+
+#define TABLE_ALL UINT64_MAX
+
+/* Buckets in a part of a rolling resize: a huge page. In debug builds small tables roll. */
+#ifdef MAYFLY_DEBUG
+#define TABLE_PART_BUCKETS 1024u
+#else
+#define TABLE_PART_BUCKETS (MEM_HUGE_BYTES / sizeof(struct table_bucket))
+#endif
 
 /* What a resize needs; made before the shard is entered. */
 struct table_grow {
@@ -82,6 +101,14 @@ struct table_grow {
     struct table_view *after; /* made early, so that retiring needs no memory */
     uint64_t bytes;
     size_t touched; /* of them: resident */
+    bool rolls;     /* table_rolls() of these buckets; the caller sets it */
+};
+
+/* A part of an array of a rolling resize. Valid in the section that it was made in. */
+struct table_part {
+    const struct table_view *view;
+    struct table_bucket *buckets;
+    uint64_t count;
 };
 
 /* What a resize leaves behind; released outside the shard, after a grace period. */
@@ -109,12 +136,19 @@ void table_set_least(struct table *t, uint64_t items);
 
 /*
  * It shall be resized once to what suits so many items, whether that is needed yet or not.
- * Nothing comes of it if that is too small by then. Context: in shard.
+ * Nothing comes of it if that is too small by then. rolls: the caller carries that resize on if
+ * both arrays are large, see table_roll_touch(). Context: in shard.
  */
-void table_ask(struct table *t, uint64_t items);
+void table_ask(struct table *t, uint64_t items, bool rolls);
 
 /* Bytes of the array that table_ask() has made. Context: any thread. */
 uint64_t table_bytes_for(uint64_t items);
+
+/*
+ * Bytes that count twice during a rolling resize to an array of so many, though they are in one
+ * of the arrays only; 0: such a resize does not roll. Context: in shard.
+ */
+uint64_t table_overlap(const struct table *t, uint64_t bytes);
 
 /*
  * It is empty, and nobody waits for it: the pages of its array are given back until they are
@@ -188,6 +222,7 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot);
  * shard.
  */
 uint64_t table_wants(const struct table *t);
+bool table_rolls(const struct table *t, uint64_t buckets); /* a resize to them shall roll */
 bool table_prepare(const struct table *t, uint64_t buckets, struct table_grow *grow);
 void table_prepare_undo(const struct table *t, struct table_grow *grow);
 bool table_touch(struct table_grow *grow);
@@ -196,6 +231,33 @@ void table_begin_move(struct table *t);
 bool table_step(struct table *t, const char *base, uint64_t buckets);
 void table_retire(struct table *t, struct table_waste *waste);
 void table_waste_release(struct table_waste *waste, struct budget *budget);
+
+/*
+ * What the thread that asked for a rolling resize does until the resize is over, in turns:
+ *
+ *     next_part   finds what has to be resident before more buckets may move; false: nothing
+ *     touch_part  makes it resident
+ *     part_done   has the buckets move that this was missing for
+ *     drained     finds what is empty and can be given back; false: nothing
+ *     drop_part   gives it back
+ *     unroll      the resize goes on without this thread; page faults in the shard follow
+ *
+ * Between next_part and part_done, and drained and drop_part, the thread stays in a section, so
+ * that the arrays stay. Context: next_part, part_done, drained and unroll: in shard; touch_part
+ * and drop_part: read side, outside the shard.
+ */
+bool table_next_part(struct table *t, struct table_part *part);
+void table_touch_part(const struct table_part *part);
+void table_part_done(struct table *t, const struct table_part *part);
+bool table_drained(struct table *t, struct table_part *part);
+void table_drop_part(const struct table_part *part);
+void table_unroll(struct table *t);
+
+/* Can buckets move now, and do some have to? Context: in shard. */
+static inline bool table_may_step(const struct table *t)
+{
+    return t->phase == TABLE_MOVING && t->move_next < t->ready;
+}
 
 /*
  * Exchange the content with a table that no other thread knows: a reader sees the one or the

@@ -58,7 +58,7 @@ static bool resizes(struct shard *s)
     bool goes_on;
 
     shard_enter(s);
-    while (shard_resize_step(s, RESIZE_BUCKETS) && s->table.phase == TABLE_MOVING) {
+    while (shard_resize_step(s, RESIZE_BUCKETS) && table_may_step(&s->table)) {
     }
     goes_on = shard_resize_goes_on(s);
     shard_leave(s);

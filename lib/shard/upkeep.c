@@ -125,25 +125,35 @@ static void begin_resize(struct shard *s)
 {
     struct table_retiree *t;
     uint64_t want;
+    bool rolls;
     bool is_resident;
 
     shard_enter(s);
     want = wants_resize(s) ? table_wants(&s->table) : 0;
+    rolls = table_rolls(&s->table, want);
     shard_leave(s);
     t = want != 0 ? prepare(s, want) : NULL;
     if (t == NULL) {
         return;
     }
-    is_resident = table_touch(&t->grow);
+    is_resident = rolls || table_touch(&t->grow);
     shard_enter(s);
     if (wants_resize(s)) { /* otherwise another thread was faster */
         uint64_t bytes = table_bytes(&s->table);
 
+        t->grow.rolls = rolls && table_rolls(&s->table, want);
+        is_resident = rolls ? t->grow.rolls : is_resident;
         /*
          * The large array of one that shrinks is room to come: nothing is evicted for it. So is
-         * the array of one that was asked for a size, for the mover waits for its end.
+         * the array of one that was asked for a size, for the mover waits for its end. Of one
+         * that rolls the mover knows how much exists twice in the accounts alone.
          */
-        count_leaving(t, t->grow.bytes < bytes || s->table.asked == want ? bytes : 0);
+        if (t->grow.rolls) {
+            bytes = bytes > t->grow.bytes ? bytes - t->grow.bytes : 0;
+        } else if (t->grow.bytes >= bytes && s->table.asked != want) {
+            bytes = 0;
+        }
+        count_leaving(t, bytes);
         if (!is_resident) {
             s->table_next = t;
             t = NULL;
@@ -156,15 +166,47 @@ static void begin_resize(struct shard *s)
     give_up(s, t);
 }
 
-void shard_fit_index(struct shard *s, uint64_t items, bool is_least)
+void shard_fit_index(struct shard *s, uint64_t items, bool is_least, bool rolls)
 {
     shard_enter(s);
     table_set_least(&s->table,
                     is_least && items > s->items_at_start ? items : s->items_at_start);
-    table_ask(&s->table, items > s->items_at_start ? items : s->items_at_start);
+    table_ask(&s->table, items > s->items_at_start ? items : s->items_at_start, rolls);
     shard_note_work(s);
     shard_leave(s);
     shard_make_wanted(s);
+}
+
+void shard_roll_index(struct shard *s)
+{
+    struct table_part part;
+    bool has_any;
+
+    must_not_be_reading();
+    rcu_begin();
+    shard_enter(s);
+    has_any = table_next_part(&s->table, &part);
+    shard_leave(s);
+    if (has_any) {
+        table_touch_part(&part);
+        shard_enter(s);
+        table_part_done(&s->table, &part);
+        shard_leave(s);
+    }
+    shard_enter(s);
+    has_any = table_drained(&s->table, &part);
+    shard_leave(s);
+    if (has_any) {
+        table_drop_part(&part);
+    }
+    rcu_end();
+}
+
+void shard_unroll_index(struct shard *s)
+{
+    shard_enter(s);
+    table_unroll(&s->table);
+    shard_leave(s);
 }
 
 bool shard_resize_goes_on(const struct shard *s)
@@ -354,7 +396,7 @@ static void fit_lowered(struct shard *s)
         items = (uint64_t)((double)items * limit / used);
     }
     if (table_bytes_for(items) < table_bytes(&s->table)) {
-        table_ask(&s->table, items > s->items_at_start ? items : s->items_at_start);
+        table_ask(&s->table, items > s->items_at_start ? items : s->items_at_start, false);
     }
 }
 
@@ -364,7 +406,7 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     bool more;
 
     shard_enter(s);
-    more = shard_resize_step(s, buckets) && s->table.phase == TABLE_MOVING;
+    more = shard_resize_step(s, buckets) && table_may_step(&s->table);
     room_release(&s->memory);
     blocks_ripen(&s->memory, 64);
     if (room_is_short(&s->memory) && ctr_get(&s->counters, CTR_curr_items) > 0) {

@@ -89,8 +89,15 @@ void shard_note_work(struct shard *s);
  * Have the index suit so many items; is_least: it does not shrink until this is called again.
  * Large arrays are made resident by the reclaimer: shard_resize_goes_on() says whether there is
  * more to do, and a step is done by shard_resize_step(). Context: outside the shard.
+ *
+ * rolls: a resize of a large array rolls (lib/index/table.h). Until it is over the caller calls
+ * shard_roll_index() before each step, which makes the next part of the new array resident and
+ * gives back what is empty of the old one; or it lets it go on without by shard_unroll_index().
+ * Context: one thread at a time, outside the shard and a section.
  */
-void shard_fit_index(struct shard *s, uint64_t items, bool is_least);
+void shard_fit_index(struct shard *s, uint64_t items, bool is_least, bool rolls);
+void shard_roll_index(struct shard *s);
+void shard_unroll_index(struct shard *s);
 bool shard_resize_goes_on(const struct shard *s); /* Context: in shard */
 
 /*

@@ -23,10 +23,11 @@
  *
  * A line for each: items before; how many of them are gone, in percent; seconds; items moved;
  * microseconds of CPU an item of the thread that moves, and of the process without the thread
- * that probes; by how much the resident set grew at most, in percent of the limit; and for gets
- * and sets of that thread the microseconds at p99, p99.9 and of the longest, before and
- * meanwhile. Get and set take turns, with a pause after each, on keys all over the engine; the
- * sets replace a few keys of their own.
+ * that probes; by how much the resident set grew at most, and by how much it was above the
+ * limit then, in percent of the limit; and for gets and sets of that thread the microseconds at
+ * p99, p99.9 and of the longest, before and meanwhile. Get and set take turns, with a pause
+ * after each, on keys all over the engine; the sets
+ * replace a few keys of their own.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -313,6 +314,8 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
     double cpu;
     double all;
     double took;
+    double limit = (double)((uint64_t)b->set.mib << 20);
+    double peak;
     uint64_t after;
     uint64_t moved;
 
@@ -340,14 +343,15 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
     }
     all = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - all - b->prober_s;
     after = sum(b, CTR_curr_items);
+    peak = (double)status_bytes("VmHWM:");
     printf("%-10s %3u %%  items %9llu  lost %6.2f %%  %6.2f s  moved %9llu  CPU us an item "
-           "%6.2f, all %6.2f  used %5.1f %%  resident + %4.2f %%\n",
+           "%6.2f, all %6.2f  used %5.1f %%  resident + %4.2f %%, above -m %4.2f %%\n",
            name, pct, (unsigned long long)before,
            after < before ? (double)(before - after) * 100 / (double)before : 0, took,
            (unsigned long long)moved, cpu * 1e6 / (double)(moved + 1),
            all * 1e6 / (double)(moved + 1), used_pct(b),
-           ((double)status_bytes("VmHWM:") - (double)resident) * 100 /
-               (double)((uint64_t)b->set.mib << 20));
+           (peak - (double)resident) * 100 / limit,
+           peak > limit ? (peak - limit) * 100 / limit : 0);
     if (!b->set.is_idle) {
         print_probes(b, GETS, "gets");
         print_probes(b, SETS, "sets");

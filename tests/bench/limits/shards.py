@@ -7,7 +7,7 @@
 others store new versions of keys of their own and read them: a value that is older than the last one
 that was acknowledged, an error or a connection that is closed ends the run. Shown for each change: how
 long it took, items lost and evicted (without those that the stores of the other clients replace, which
-are the same keys all the time), by how much the resident set grew in percent of -m, and what gets took
+are the same keys all the time), by how much the resident set grew and exceeded -m, in percent of -m, and what gets took
 before and meanwhile (p50, p99, p99.9, longest).
 
     MAYFLY_BUILDDIR=build tests/bench/limits/shards.py [-m MEGABYTES] [--items N] [--shards N,N,...]
@@ -106,10 +106,11 @@ def change(o, d, limit, shards):
     items = [int(one["curr_items"]) for one in (before, after)]
     evicted = int(after["evictions"]) - int(before["evictions"])
     return began, ended, ("to %d: answered in %.1f ms, %.2f s, %s items moved; of %d items %.2f %% are gone, %.2f %% "
-                          "evicted; resident + %.2f %% of -m" % (
+                          "evicted; resident + %.2f %% of -m, %.2f %% above -m" % (
                               shards, (answered - began) * 1e3, ended - began, got["move_items_done"], items[0],
                               max(0, items[0] - items[1]) * 100 / items[0], evicted * 100 / items[0],
-                              (status(d, "VmHWM") - peak) * 100 / limit))
+                              (status(d, "VmHWM") - peak) * 100 / limit,
+                              max(0, status(d, "VmHWM") - limit) * 100 / limit))
 
 
 def main():

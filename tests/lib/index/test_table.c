@@ -21,6 +21,7 @@
 
 #define KEYS        1200u
 #define BLOCK_BYTES 128u
+#define PART        64u  /* buckets in a part of a rolling resize */
 #define STABLE      600u /* in tests of walks and threads, keys below this are never removed */
 
 #ifdef MAYFLY_TSAN
@@ -90,6 +91,7 @@ static struct world *world_create(uint64_t seed, uint64_t items)
     }
     ck_assert(table_init(&w->t, items, seed * 31, &w->budget, NULL));
     w->t.min_buckets = TABLE_MIN_BUCKETS;
+    w->t.part_buckets = PART;
     return w;
 }
 
@@ -161,6 +163,29 @@ static void wait_nobody(void)
 {
 }
 
+/* What the thread that a resize rolls by does before a step. */
+static void roll(struct world *w)
+{
+    static const struct table_bucket none;
+    struct table_part part;
+
+    if (table_next_part(&w->t, &part)) {
+        table_touch_part(&part);
+        table_part_done(&w->t, &part);
+    }
+    if (table_drained(&w->t, &part)) {
+        for (uint64_t i = 0; i < part.count; i++) {
+            ck_assert_int_eq(memcmp(&part.buckets[i], &none, sizeof(none)), 0);
+        }
+        if (part.count % PART == 0) {
+            table_drop_part(&part); /* whole pages */
+        }
+    }
+    if (rng_below(&w->rng, 100) == 0) {
+        table_unroll(&w->t);
+    }
+}
+
 /* Advance a resize by one step; if none is running, start one towards `want` (0: do not). */
 static void resize_stage(struct world *w, uint64_t want, uint64_t steps, void (*wait)(void))
 {
@@ -171,6 +196,7 @@ static void resize_stage(struct world *w, uint64_t want, uint64_t steps, void (*
     case TABLE_STEADY:
         if (want != 0) {
             ck_assert(table_prepare(&w->t, want, &grow));
+            grow.rolls = rng_below(&w->rng, 2) == 0;
             table_publish(&w->t, &grow);
             ck_assert_ptr_null(grow.view);
         }
@@ -180,6 +206,7 @@ static void resize_stage(struct world *w, uint64_t want, uint64_t steps, void (*
         table_begin_move(&w->t);
         break;
     case TABLE_MOVING:
+        roll(w);
         (void)table_step(&w->t, w->base, steps);
         break;
     case TABLE_DRAINED:
@@ -203,7 +230,7 @@ static uint64_t random_size(struct world *w)
 
 /* ---- recount ----------------------------------------------------------------------------- */
 
-/* Check that every tag and every overflow count of an array agree with its items. */
+/* Every tag and every overflow count of an array agree with its items. */
 static uint64_t recount(const struct world *w, struct table_bucket *buckets, uint64_t mask)
 {
     uint32_t *passes = mem_zalloc((mask + 1) * sizeof(*passes));
@@ -241,18 +268,14 @@ static void verify(struct world *w)
     const struct table_view *v = atomic_load(&w->t.view);
     uint64_t count = recount(w, v->buckets, v->mask);
 
-    if (v->old != NULL) {
-        count += recount(w, v->old, v->old_mask);
-    }
+    count += v->old != NULL ? recount(w, v->old, v->old_mask) : 0;
     ck_assert_uint_eq(count, w->present);
     ck_assert_uint_eq(w->t.count, w->present);
-
     for (unsigned key = 0; key < KEYS; key++) {
         const struct item *it = find(w, key);
 
         if (w->is_in[key] == 0) {
-            ck_assert_ptr_null(it);
-            ck_assert_ptr_null(slot_of_key(w, key));
+            ck_assert(it == NULL && slot_of_key(w, key) == NULL);
             ck_assert_ptr_null(table_slot_of(&w->t, key_hash(w, key), block_of(key, 0)));
         } else {
             ck_assert_ptr_eq(it, item_at(w->base, w->is_in[key]));
@@ -307,19 +330,17 @@ TEST(a_comparison_reads_the_whole_key_and_no_more)
 
 TEST_LOOP(agrees_with_a_plain_array, 4)
 {
-    uint64_t seed = rng_seed() + (uint64_t)_i;
+    const uint64_t seed = rng_seed() + (uint64_t)_i;
     struct world *w = world_create(seed, 0);
     unsigned limit = KEYS;
 
+    w->t.part_buckets = PART >> (2 * _i);
     printf("seed %llu\n", (unsigned long long)seed);
     for (unsigned op = 0; op < 20000; op++) {
         unsigned key = (unsigned)rng_below(&w->rng, limit);
 
         if (op % 2500 == 0) {
-            /*
-             * Sometimes few keys, sometimes many, so that the table is very full or nearly
-             * empty.
-             */
+            /* Few keys or many: the table is very full or nearly empty. */
             limit = 100 + (unsigned)rng_below(&w->rng, KEYS - 100);
         }
         switch (rng_below(&w->rng, 8)) {
@@ -427,7 +448,7 @@ TEST(a_size_that_is_asked_for_is_wanted_once)
     for (unsigned key = 0; key < 100; key++) {
         insert(w, key);
     }
-    table_ask(&w->t, 2000);
+    table_ask(&w->t, 2000, false);
     ck_assert_uint_eq(table_bytes_for(2000), 256 * 64); /* 80 % of 256 * 12 is 2457 */
     ck_assert_uint_eq(table_wants(&w->t), 256);
     resize_stage(w, 256, 0, wait_nobody);
@@ -436,7 +457,7 @@ TEST(a_size_that_is_asked_for_is_wanted_once)
     }
     ck_assert_uint_eq(buckets_now(w), 256);
     ck_assert_uint_ne(table_wants(&w->t), 256);
-    table_ask(&w->t, 100);
+    table_ask(&w->t, 100, false);
     ck_assert_uint_eq(table_wants(&w->t), 16);
     for (unsigned key = 100; key < 160; key++) {
         insert(w, key);
@@ -565,8 +586,8 @@ TEST_LOOP(a_walk_visits_each_item_once_without_a_resize, 4)
     struct world *w = world_create(rng_seed() + (uint64_t)_i, 0);
     uint64_t steps = 0, cursor = 0;
     struct met *m = mem_zalloc(sizeof(*m));
-
     m->w = w;
+
     for (unsigned key = 0; table_has_room(&w->t); key++) {
         insert(w, key); /* 94 % full: many items are far from home */
     }
