@@ -335,7 +335,7 @@ _Atomic handle_t *table_slot_of(struct table *t, uint64_t hash, handle_t handle)
 /*
  * Insert into the old array during a rolling resize, so that most pages of the new one are
  * untouched until their turn. False: the bucket has moved, or there is no room near it. An item
- * never passes the end of the array: the first buckets there have moved. Context: in shard.
+ * never passes the end of the array, since the first buckets may have moved. Context: in shard.
  */
 static bool roll_insert(struct table *t, uint64_t hash, handle_t handle)
 {

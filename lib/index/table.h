@@ -137,7 +137,7 @@ void table_set_least(struct table *t, uint64_t items);
 /*
  * It shall be resized once to what suits so many items, whether that is needed yet or not.
  * Nothing comes of it if that is too small by then. rolls: the caller carries that resize on if
- * both arrays are large, see table_roll_touch(). Context: in shard.
+ * both arrays are large, see table_next_part(). Context: in shard.
  */
 void table_ask(struct table *t, uint64_t items, bool rolls);
 

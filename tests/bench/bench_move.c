@@ -26,8 +26,7 @@
  * that probes; by how much the resident set grew at most, and by how much it was above the
  * limit then, in percent of the limit; and for gets and sets of that thread the microseconds at
  * p99, p99.9 and of the longest, before and meanwhile. Get and set take turns, with a pause
- * after each, on keys all over the engine; the sets
- * replace a few keys of their own.
+ * after each, on keys all over the engine; the sets replace a few keys of their own.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
 others store new versions of keys of their own and read them: a value that is older than the last one
 that was acknowledged, an error or a connection that is closed ends the run. Shown for each change: how
 long it took, items lost and evicted (without those that the stores of the other clients replace, which
-are the same keys all the time), by how much the resident set grew and exceeded -m, in percent of -m, and what gets took
-before and meanwhile (p50, p99, p99.9, longest).
+are the same keys all the time), by how much the resident set grew and exceeded -m, in percent of -m,
+and what gets took before and meanwhile (p50, p99, p99.9, longest).
 
     MAYFLY_BUILDDIR=build tests/bench/limits/shards.py [-m MEGABYTES] [--items N] [--shards N,N,...]
 """
