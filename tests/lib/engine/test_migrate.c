@@ -475,3 +475,44 @@ TEST(a_move_without_room_ends_and_can_go_on)
     }
     fixture_stop(&f);
 }
+
+/* Two arrays that roll in parts of 64 KiB, which is a whole page everywhere. */
+#define ROLL_ITEMS   24000
+#define ROLL_BUCKETS (65536 / sizeof(struct table_bucket))
+
+/* The index of shard 0 was made anew in parts by the last move, and is whole again. */
+static void check_rolled(uint64_t buckets)
+{
+    const struct table *t = &f.engine.shards[0]->table;
+
+    fixture_settle(&f);
+    ck_assert_uint_eq(table_buckets(t), buckets);
+    ck_assert_int_eq(t->phase, TABLE_STEADY);
+    ck_assert_uint_eq(t->ready, TABLE_ALL);
+    ck_assert_uint_ge(t->drained, ROLL_BUCKETS);
+    ck_assert_int_eq(budget_retired(&f.engine.budget), 0);
+    ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
+    for (unsigned i = 0; i < ROLL_ITEMS; i++) {
+        ck_assert(fixture_has(&f, fixture_key("more-", i)));
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), KEYS + ROLL_ITEMS);
+    fixture_verify(&f);
+}
+
+TEST(a_large_index_is_resized_in_parts)
+{
+    start(2);
+    move(0, ROUTE_SLOTS, 0);
+    for (unsigned i = 0; i < ROLL_ITEMS; i++) {
+        fixture_set(&f, fixture_key("more-", i), 0);
+        if (i % 1000 == 0) {
+            fixture_settle(&f);
+        }
+    }
+    f.engine.shards[0]->table.part_buckets = ROLL_BUCKETS; /* in builds without checks, too */
+    move(0, ROUTE_SLOTS / 2, 1);
+    check_rolled(2048);
+    move(0, ROUTE_SLOTS / 2, 0);
+    check_rolled(4096);
+    fixture_stop(&f);
+}
