@@ -332,6 +332,7 @@ TEST(the_average_time_to_live_is_exact)
 
     for (unsigned t = 0; t < sizeof(ttls) / sizeof(ttls[0]); t++) {
         fixture_start(&f, NULL);
+        fixture_expire(&f); /* after a slow start the wheel is behind, and would estimate */
         for (unsigned i = 0; i < 10000; i++) {
             fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + ttls[t]);
         }
