@@ -167,8 +167,8 @@ def test_a_cancel_that_the_limit_forbids():
         assert c.ask(b"moves cancel") == b"CLIENT_ERROR the limit on memory is too low for the shards there are now"
         assert look(c)["shards_wanted"] == 3 == shards_of(c), look(c)
         # Little more than what each shard keeps in reserve is left: none can drop anything for another.
-        few = ITEMS if mayfly.is_sanitized() else ITEMS // 20
-        wait_for(lambda: int(c.stats()["curr_items"]) < few, "the shards have dropped what is too much")
+        if not mayfly.is_sanitized():       # of its fewer items all may have moved before
+            wait_for(lambda: int(c.stats()["curr_items"]) < ITEMS // 20, "the shards have dropped what is too much")
         ok(c, b"config set move_cpu_pct 100")
         assert wait_for_state(c, "idle")["shards_active"] == 3
 
