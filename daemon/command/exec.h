@@ -118,7 +118,7 @@ void exec_store_refused(struct turn *t, const struct request *r, enum reply why)
 /*
  * engine_store() of an add of a connection that restores. Between `restore begin [items]` and
  * `restore end` what a connection adds by meta commands is older than what is here: a key that
- * was deleted, has expired or was evicted since, whoever did it, is not stored, nor is anything
+ * any client deleted since, or that has expired or was evicted, is not stored, nor is anything
  * after a flush (lib/engine/guarding.h). One connection at a time; its end is the end of it.
  * Context: worker, read side.
  */

@@ -245,7 +245,7 @@ struct detail_dump {
 
 static struct detail_dump *dump_of(struct stats_gather *g)
 {
-    return (struct detail_dump *)(void *)g; /* the gather stands first */
+    return (struct detail_dump *)(void *)g; /* its first member */
 }
 
 static void add_counts(uint64_t *to, const uint64_t *from)

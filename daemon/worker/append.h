@@ -221,7 +221,7 @@ uint64_t append_ask(const struct append *a);
 bool append_is_done(const struct append *a, uint64_t ticket);
 void append_tell(struct append *a, void (*fn)(void *arg), void *arg);
 
-/* Has the log grown so much that a new snapshot should be made? */
+/* Is the log long enough that a new snapshot should be made? */
 bool append_is_long(const struct append *a);
 
 /* Context: any thread. */

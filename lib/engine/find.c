@@ -57,7 +57,7 @@ static const struct item *find_in(struct shard *s, uint64_t hash, const char *ke
 {
     const struct item *it;
 
-    /* Acquire: whoever sees the flush over sees the new index too. */
+    /* Acquire: a thread that sees the flush over sees the new index too. */
     if (MF_UNLIKELY(now >= atomic_load_explicit(&s->flush_at, memory_order_acquire))) {
         *miss = MISS_FLUSHED;
         return NULL;

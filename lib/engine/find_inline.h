@@ -30,7 +30,7 @@ static MF_INLINE struct found engine_find_inline(const struct route *rt, uint64_
     struct shard *s = rt->shards[rs->from];
 
     must_be_reading();
-    /* Acquire: whoever sees the flush over sees the new index too. */
+    /* Acquire: a thread that sees the flush over sees the new index too. */
     if (MF_LIKELY(now < atomic_load_explicit(&s->gate_at, memory_order_acquire))) {
         bool is_sure;
         const struct item *it =

@@ -145,8 +145,8 @@ void table_ask(struct table *t, uint64_t items, bool rolls);
 uint64_t table_bytes_for(uint64_t items);
 
 /*
- * Bytes that count twice during a rolling resize to an array of so many, though they are in one
- * of the arrays only; 0: such a resize does not roll. Context: in shard.
+ * Bytes that count twice during a rolling resize to an array of this size, though they are in
+ * one of the arrays only; 0: such a resize does not roll. Context: in shard.
  */
 uint64_t table_overlap(const struct table *t, uint64_t bytes);
 

@@ -4,7 +4,7 @@
  */
 #include "lib/index/table.h"
 
-/* Both arrays have at least so many parts, or the resize does not roll: it saves too little. */
+/* The fewest parts of both arrays for a resize to roll: with fewer it saves too little. */
 #define ROLL_LEAST 2u
 
 static const struct table_view *view_of(const struct table *t)

@@ -272,7 +272,7 @@ static bool is_young(const struct memory *m, handle_t h, uint32_t now_s)
     return access_s > g->sealed_s || (since >= 0 && since >= now / 2);
 }
 
-/* Has so large a share been promoted that this item must be evicted instead? */
+/* Would this item exceed the share of bytes that may be promoted? Then it is evicted. */
 static bool promotes_too_much(const struct memory *m, const struct item *it)
 {
     const struct cursor *c = &m->cursor;
