@@ -179,7 +179,7 @@ static int64_t number_of(const struct turn *t, const struct request *r, const st
 
 enum turn_stop exec_ttl(struct turn *t, const struct request *r)
 {
-    struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+    struct found f = engine_find(t->route, r->hash, r->key.ptr, r->key.len, t->now);
 
     ctr_add(&t->w->counters, CTR_cmd_ttl, 1);
     return answer_number(t, r, number_of(t, r, f.item));

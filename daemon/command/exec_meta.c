@@ -315,7 +315,7 @@ static uint32_t freq_of(const struct turn *t, const struct item *it)
 
 enum turn_stop exec_me(struct turn *t, const struct request *r)
 {
-    struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+    struct found f = engine_find(t->route, r->hash, r->key.ptr, r->key.len, t->now);
     struct meta_debug d;
 
     ctr_add(&t->w->counters, CTR_cmd_meta, 1);

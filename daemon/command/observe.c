@@ -50,7 +50,7 @@ void observe_before(struct turn *t, uint64_t hash, struct span key, struct befor
     must_be_in_turn(t);
     *b = (struct before){.miss = MISS_ABSENT, .deadline = MSEC_NEVER};
     if ((t->observed & (WATCH_FETCHERS | WATCH_MUTATIONS | WATCH_DELETIONS)) != 0) {
-        struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
+        struct found f = engine_find(t->route, hash, key.ptr, key.len, t->now);
 
         b->is_found = f.item != NULL;
         b->miss = (uint8_t)f.miss;

@@ -125,7 +125,7 @@ static void look_up(struct big_gather *b, struct worker *w)
     for (uint32_t i = 0; i < b->used; i++) {
         struct big_item *item = &b->items[i];
         uint64_t hash = engine_hash(e, item->key, item->key_len);
-        struct found f = engine_find(e, route, hash, item->key, item->key_len, now);
+        struct found f = engine_find(route, hash, item->key, item->key_len, now);
 
         item->bytes = f.item != NULL ? item_size(f.item) : 0;
         item->value_bytes = f.item != NULL ? item_len(f.item) : 0;

@@ -165,7 +165,7 @@ static bool is_moving(const struct engine *e, const struct store *st, const stru
 static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now)
 {
     struct found old =
-        engine_find(e, router_read(&e->router), st->hash, st->key.ptr, st->key.len, now);
+        engine_find(router_read(&e->router), st->hash, st->key.ptr, st->key.len, now);
     struct body *b;
     enum outcome out;
 

@@ -111,8 +111,7 @@ enum outcome engine_fetch(struct engine *e, struct fetch *f, msec_t now)
         }
     } while (out == OUT_EXISTS);
     if (out == OUT_OK) {
-        f->found =
-            engine_find(e, router_read(&e->router), f->hash, f->key.ptr, f->key.len, now);
+        f->found = engine_find(router_read(&e->router), f->hash, f->key.ptr, f->key.len, now);
         return f->found.item != NULL ? OUT_HIT : OUT_MISS;
     }
     if (out == OUT_MISS) {

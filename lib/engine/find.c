@@ -92,10 +92,9 @@ struct found engine_find_slowly(const struct route *rt, uint64_t hash, const cha
     return f;
 }
 
-struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash,
-                         const char *key, size_t key_len, msec_t now)
+struct found engine_find(const struct route *rt, uint64_t hash, const char *key, size_t key_len,
+                         msec_t now)
 {
-    (void)e;
     must_be_reading();
     return engine_find_inline(rt, hash, key, key_len, now);
 }

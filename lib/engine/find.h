@@ -35,7 +35,7 @@ void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t 
  * busy. Does not mark it as used: item_mark_used() does.
  * Context: read side.
  */
-struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash,
-                         const char *key, size_t key_len, msec_t now);
+struct found engine_find(const struct route *rt, uint64_t hash, const char *key, size_t key_len,
+                         msec_t now);
 
 #endif

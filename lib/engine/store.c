@@ -24,8 +24,7 @@ static enum outcome store_older(struct engine *e, struct store *st, msec_t now)
 
     do {
         const struct item *old =
-            engine_find(e, router_read(&e->router), st->hash, st->key.ptr, st->key.len, now)
-                .item;
+            engine_find(router_read(&e->router), st->hash, st->key.ptr, st->key.len, now).item;
 
         s = *st;
         s.takes_older = false;

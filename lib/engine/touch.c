@@ -104,7 +104,7 @@ enum outcome engine_touch_if(struct engine *e, uint64_t hash, struct span key,
     found->miss = MISS_ABSENT;
     found->shard = v.owner;
     if (out == OUT_OK) {
-        *found = engine_find(e, router_read(&e->router), hash, key.ptr, key.len, now);
+        *found = engine_find(router_read(&e->router), hash, key.ptr, key.len, now);
         out = found->item != NULL ? OUT_TOUCHED : OUT_NOT_FOUND;
     } else if (out == OUT_TOUCHED || out == OUT_NOT_STORED) {
         found->item =

@@ -193,7 +193,7 @@ static void *probe_main(void *arg)
         uint64_t begun = now_ns();
 
         rcu_begin();
-        (void)engine_find(&b->engine, router_read(&b->engine.router), hash, key, KEY_BYTES,
+        (void)engine_find(router_read(&b->engine.router), hash, key, KEY_BYTES,
                           clock_now(&b->engine.clock));
         rcu_end();
         note(b, GETS, now_ns() - begun);

@@ -464,8 +464,8 @@ struct got fixture_use(struct fixture *f, const char *key, unsigned times)
     struct found found;
 
     rcu_begin();
-    found = engine_find(&f->engine, router_read(&f->engine.router), fixture_hash(f, key), key,
-                        strlen(key), fixture_now(f));
+    found = engine_find(router_read(&f->engine.router), fixture_hash(f, key), key, strlen(key),
+                        fixture_now(f));
     got.is_hit = found.item != NULL;
     got.miss = found.miss;
     got.shard = found.shard;

@@ -76,8 +76,7 @@ static struct found find(struct world *world, const struct name *n)
 {
     struct engine *e = &world->engine;
 
-    return engine_find(e, router_read(&e->router), n->hash, n->text, n->len,
-                       clock_now(&e->clock));
+    return engine_find(router_read(&e->router), n->hash, n->text, n->len, clock_now(&e->clock));
 }
 
 static void audit_number(struct world *world, struct worker *w, uint32_t index)

@@ -156,7 +156,7 @@ static void look_log(struct worker *w, const struct name *n, struct own *o)
     size_t len;
 
     rcu_begin();
-    struct found f = engine_find(e, router_read(&e->router), n->hash, n->text, n->len, b.now);
+    struct found f = engine_find(router_read(&e->router), n->hash, n->text, n->len, b.now);
     if (f.item != NULL) {
         const char *value = client_value(w, &f, &len);
 

@@ -26,7 +26,7 @@ static void learn_cas(struct worker *w, const struct name *n, struct own *o)
     struct before b = own_look_before(w, n->id, o);
 
     rcu_begin();
-    struct found f = engine_find(e, router_read(&e->router), n->hash, n->text, n->len, b.now);
+    struct found f = engine_find(router_read(&e->router), n->hash, n->text, n->len, b.now);
     if (f.item != NULL) {
         client_check_item(w, n, &f, b.now);
         own_new_cas(w, n->id, o, item_cas(f.item), true);

@@ -154,7 +154,7 @@ void client_read_turn(struct worker *w)
     engine_prefetch_items(rt, &names[0].hash, sizeof(names[0]), count);
     for (unsigned i = 0; i < count; i++) {
         struct name *n = &names[i];
-        struct found f = engine_find(e, rt, n->hash, n->text, n->len, now);
+        struct found f = engine_find(rt, n->hash, n->text, n->len, now);
 
         w->tally.gets++;
         if (f.item == NULL) {
@@ -257,7 +257,7 @@ static void swap_value(struct worker *w, const struct name *n)
     size_t len;
 
     rcu_begin();
-    struct found f = engine_find(e, router_read(&e->router), n->hash, n->text, n->len, now);
+    struct found f = engine_find(router_read(&e->router), n->hash, n->text, n->len, now);
     if (f.item != NULL) {
         client_check_item(w, n, &f, now);
         memcpy(&stamp, client_value(w, &f, &len), sizeof(stamp));

@@ -84,8 +84,8 @@ static void store_value(size_t len, char first)
 
 static struct found find_value(void)
 {
-    return engine_find(&engine, router_read(&engine.router), engine_hash(&engine, "key", 3),
-                       "key", 3, clock_now(&engine.clock));
+    return engine_find(router_read(&engine.router), engine_hash(&engine, "key", 3), "key", 3,
+                       clock_now(&engine.clock));
 }
 
 /* Compose n bytes that occur nowhere else, and expect them. */

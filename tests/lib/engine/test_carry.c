@@ -492,8 +492,8 @@ static bool may_read(struct reader *r, const char *key)
     bool may;
 
     rcu_begin();
-    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
-                        strlen(key), fixture_now(&f));
+    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
+                        fixture_now(&f));
     value_walk_begin(&r->walk, found.shard, found.item);
     may = value_may_pin(&r->walk);
     if (may) {

@@ -65,8 +65,8 @@ static uint64_t weight_of(const char *key)
     uint64_t bytes = 0;
 
     rcu_begin();
-    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
-                        strlen(key), fixture_now(&f));
+    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
+                        fixture_now(&f));
     if (found.item != NULL) {
         bytes = item_all_bytes(found.item);
     }

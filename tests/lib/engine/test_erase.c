@@ -214,15 +214,13 @@ TEST_LOOP(readers_of_the_old_block_read_on, LENS)
     d.hash = fixture_hash(&f, "k");
     fixture_set(&f, "k", len);
     rcu_begin();
-    found =
-        engine_find(&f.engine, router_read(&f.engine.router), d.hash, "k", 1, fixture_now(&f));
+    found = engine_find(router_read(&f.engine.router), d.hash, "k", 1, fixture_now(&f));
     value_copy(found.shard, found.item, want);
     ck_assert_int_eq(engine_erase(&f.engine, &d, fixture_now(&f)), OUT_DELETED);
     ck_assert(!item_is_stale(found.item));
     value_copy(found.shard, found.item, read);
     ck_assert_mem_eq(read, want, len);
-    found =
-        engine_find(&f.engine, router_read(&f.engine.router), d.hash, "k", 1, fixture_now(&f));
+    found = engine_find(router_read(&f.engine.router), d.hash, "k", 1, fixture_now(&f));
     ck_assert(shape_is_winnable(item_shape(found.item)));
     engine_delete(&f.engine, d.hash, d.key, 0, fixture_now(&f));
     ck_assert(!item_is_stale(found.item) && !shape_is_winnable(item_shape(found.item)));

@@ -146,8 +146,8 @@ struct reader {
 /* Context: read side. */
 static void walk_begin(struct value_walk *w, const char *key)
 {
-    struct found found = engine_find(&f.engine, router_read(&f.engine.router),
-                                     fixture_hash(&f, key), key, strlen(key), fixture_now(&f));
+    struct found found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key,
+                                     strlen(key), fixture_now(&f));
 
     value_walk_begin(w, found.shard, found.item);
 }

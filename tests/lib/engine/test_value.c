@@ -35,8 +35,8 @@ static void read_begin(struct reader *r, const char *key)
     fixture_check(&f, key, LEN);
     memcpy(r->copy, fixture_get(&f, key).value, LEN);
     rcu_begin();
-    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
-                        strlen(key), fixture_now(&f));
+    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
+                        fixture_now(&f));
     value_walk_begin(&r->walk, found.shard, found.item);
     r->pin = value_pin(&r->walk);
     rcu_end();
@@ -186,8 +186,8 @@ static bool may_pin(const char *key)
     bool may;
 
     rcu_begin();
-    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
-                        strlen(key), fixture_now(&f));
+    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
+                        fixture_now(&f));
     value_walk_begin(&w, found.shard, found.item);
     may = value_may_pin(&w);
     rcu_end();
@@ -255,8 +255,8 @@ TEST(a_walk_gives_every_byte_in_order)
         fixture_set(&f, "k", lens[i]);
         got = fixture_get(&f, "k");
         rcu_begin();
-        found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, "k"),
-                            "k", 1, fixture_now(&f));
+        found = engine_find(router_read(&f.engine.router), fixture_hash(&f, "k"), "k", 1,
+                            fixture_now(&f));
         value_walk_begin(&w, found.shard, found.item);
         tail = mem_alloc(value_walk_tail(&w) + 1);
         must(tail != NULL && value_walk_tail(&w) <= lens[i]);

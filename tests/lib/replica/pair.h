@@ -243,8 +243,8 @@ static inline void pair_compare(void *arg, const struct shard *s, const struct i
 {
     struct pair_audit *a = arg;
     uint64_t hash = engine_hash(a->other, item_key(it), it->key_len);
-    struct found got = engine_find(a->other, router_read(&a->other->router), hash, item_key(it),
-                                   it->key_len, 0);
+    struct found got =
+        engine_find(router_read(&a->other->router), hash, item_key(it), it->key_len, 0);
     msec_t deadline = item_deadline(it);
 
     if (got.item == NULL) {
