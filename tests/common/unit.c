@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/common/rng.h"
 
@@ -14,6 +15,7 @@
 #define TIMEOUT_S 300
 
 static struct unit_entry *entries; /* by line */
+static SRunner *runner;
 
 void unit_add(struct unit_entry *e)
 {
@@ -36,11 +38,31 @@ static void suite_name(char *name, size_t size, const char *path)
     (void)snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
 }
 
+static void say_seed(void)
+{
+    fprintf(stderr, "again with MAYFLY_SEED=%" PRIu64 "\n", rng_seed());
+}
+
+/*
+ * Runs before each test. A test that fails leaves behind the threads and static variables that
+ * it had in use. In the same process the next test would hang, or report a data race, instead
+ * of the failed check.
+ */
+static void end_after_failure(void)
+{
+    if (srunner_fork_status(runner) == CK_NOFORK && srunner_ntests_failed(runner) > 0) {
+        say_seed();
+        (void)fflush(NULL);
+        _exit(1);
+    }
+}
+
 static TCase *new_case(Suite *suite, const char *name)
 {
     TCase *tc = tcase_create(name);
 
     tcase_set_timeout(tc, TIMEOUT_S);
+    tcase_add_checked_fixture(tc, end_after_failure, NULL);
     suite_add_tcase(suite, tc);
     return tc;
 }
@@ -68,16 +90,16 @@ static Suite *suite_of(const char *path)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(suite_of(entries->test.file));
     int failed;
 
+    runner = srunner_create(suite_of(entries->test.file));
     /* A child of a test must not inherit lines that are still to be written. */
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     if (failed > 0) {
-        fprintf(stderr, "again with MAYFLY_SEED=%" PRIu64 "\n", rng_seed());
+        say_seed();
     }
     return failed == 0 ? 0 : 1;
 }
