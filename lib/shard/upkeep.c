@@ -378,9 +378,10 @@ void shard_make_wanted(struct shard *s)
 }
 
 /*
- * While a lower limit is taken up, the index is made for the items that are going to stay as
- * soon as those that are there have room in it. It would shrink by itself, but at a seventh of
- * what it could have, and in its place items would go. Context: in shard.
+ * While a lower limit is taken up, the index is made for the items that are there as soon as a
+ * smaller one has room for them, else for those that are going to stay: a shard may keep more
+ * than its part, when the others pay. It would shrink by itself, but at a seventh of what it
+ * could have, and in its place items would go. Context: in shard.
  */
 static void fit_lowered(struct shard *s)
 {
@@ -392,7 +393,7 @@ static void fit_lowered(struct shard *s)
     if (!budget_is_lowered(b) || s->table.phase != TABLE_STEADY) {
         return;
     }
-    if (used > limit) {
+    if (used > limit && table_bytes_for(items) >= table_bytes(&s->table)) {
         items = (uint64_t)((double)items * limit / used);
     }
     if (table_bytes_for(items) < table_bytes(&s->table)) {
