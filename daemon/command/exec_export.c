@@ -14,6 +14,7 @@
 
 #include "daemon/command/exec_replication.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/replication.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/replica/sealed_line.h"
@@ -132,7 +133,7 @@ static void on_over(struct message *m, void *receiver)
     s->is_over = true;
     if (s->replica != NULL) {
         following_end_sync(s->late.client, s->replica, s->export.sync.reader);
-        replication_end_sync(&((struct worker *)receiver)->crew->replication);
+        replication_end_sync(((struct worker *)receiver)->crew->replication);
     }
     if (s->is_handed) {
         /* No line can follow what it does not take: it is closed, and then released. */
@@ -140,7 +141,7 @@ static void on_over(struct message *m, void *receiver)
         return;
     }
     (void)client_answer(
-        &s->late, last_line(s, &((struct worker *)receiver)->crew->replication, line), true);
+        &s->late, last_line(s, ((struct worker *)receiver)->crew->replication, line), true);
     release(s);
 }
 
@@ -155,7 +156,7 @@ static enum turn_stop begin(struct turn *t, const struct request *r, struct foll
     s->replica = replica;
     if (replica != NULL) {
         s->export.is_sync = true;
-        if (!replication_begin_sync(&t->w->crew->replication, &s->export.sync)) {
+        if (!replication_begin_sync(t->w->crew->replication, &s->export.sync)) {
             mem_free(s);
             return turn_answer(t, r, REPLY_EXPORT_BUSY);
         }
@@ -169,7 +170,7 @@ static enum turn_stop begin(struct turn *t, const struct request *r, struct foll
         mem_free(s);
         if (replica != NULL) {
             following_end_sync(t->client, replica, NULL);
-            replication_end_sync(&t->w->crew->replication);
+            replication_end_sync(t->w->crew->replication);
         }
         return turn_answer(t, r, REPLY_EXPORT_BUSY);
     }

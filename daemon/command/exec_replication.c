@@ -14,6 +14,7 @@
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/repl_version.h"
+#include "daemon/worker/replication.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
@@ -56,7 +57,7 @@ static void end(struct client_service *service);
 
 static struct replication *replication_of(const struct following *f)
 {
-    return &f->replica.worker->crew->replication;
+    return f->replica.worker->crew->replication;
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -450,7 +451,7 @@ static enum turn_stop refuse_versions(struct turn *t, const struct repl_versions
 enum turn_stop exec_psync(struct turn *t, const struct request *r)
 {
     const struct repl_versions ours = repl_versions_of(REPL_VERSION);
-    struct replication *repl = &t->w->crew->replication;
+    struct replication *repl = t->w->crew->replication;
     struct repl_versions theirs;
     struct backlog_name has;
     struct repl_greeting g;
@@ -618,12 +619,12 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
         t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(refusal.why));
         return TURN_GOES_ON;
     }
-    replication_force(&t->w->crew->replication);
+    replication_force(t->w->crew->replication);
     wait = begin_wait(t);
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
-    replication_ask(&t->w->crew->replication, &wait->ask);
+    replication_ask(t->w->crew->replication, &wait->ask);
     return TURN_ASKED;
 }
 
@@ -637,7 +638,7 @@ static enum turn_stop await_failover(struct turn *t, const struct request *r,
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
-    replication_failover(&t->w->crew->replication, address, limit_ms, &wait->ask);
+    replication_failover(t->w->crew->replication, address, limit_ms, &wait->ask);
     return TURN_ASKED;
 }
 
@@ -653,7 +654,7 @@ enum turn_stop exec_promote(struct turn *t, const struct request *r)
         (num_u32(r->args, &limit_ms) != MF_OK || limit_ms == 0 || limit_ms > FAILOVER_MAX_MS)) {
         return refuse_usage(t, "usage: promote [MILLISECONDS], up to 60000");
     }
-    if (!replication_is_replica(&t->w->crew->replication)) {
+    if (!replication_is_replica(t->w->crew->replication)) {
         return refuse(t, "this is a primary");
     }
     return await_failover(t, r, span_str(""), limit_ms);
@@ -670,7 +671,7 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
     if ((t->client->rights & RIGHT_CONFIG) == 0) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
     }
-    if (replication_is_replica(&t->w->crew->replication)) {
+    if (replication_is_replica(t->w->crew->replication)) {
         return refuse(t, "this is a replica: promote");
     }
     text[0] = '\0';
@@ -699,7 +700,7 @@ enum turn_stop exec_role(struct turn *t, const struct request *r)
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_ERROR);
     }
-    replication_look(&t->w->crew->replication, &info);
+    replication_look(t->w->crew->replication, &info);
     replid_format(&info.name.id, id);
     turn_emit(t, line,
               (size_t)snprintf(line, sizeof(line), "ROLE %s %s %s %" PRIu64 " %" PRIu64 "\r\n",

@@ -8,6 +8,7 @@
 
 #include "daemon/command/exec_replication.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/replication.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
@@ -62,7 +63,7 @@ static void forget_waiting(struct client_service *service)
 {
     struct waiting *w = (struct waiting *)(void *)service;
 
-    if (replication_unwait(&w->worker->crew->replication, &w->wait)) {
+    if (replication_unwait(w->worker->crew->replication, &w->wait)) {
         uv_close((uv_handle_t *)&w->timer, on_waiting_closed);
     } /* else the message is on its way, and ends it */
 }
@@ -83,7 +84,7 @@ static void on_wait_timer(uv_timer_t *timer)
 {
     struct waiting *w = timer->data;
 
-    if (replication_unwait(&w->worker->crew->replication, &w->wait)) {
+    if (replication_unwait(w->worker->crew->replication, &w->wait)) {
         end_waiting(w);
     }
 }
@@ -123,6 +124,6 @@ enum turn_stop exec_wait(struct turn *t, const struct request *r)
     uv_timer_start(&w->timer, on_wait_timer, limit_ms, 0);
     client_expect(t->client, &w->late);
     t->client->service = &w->service;
-    replication_wait(&t->w->crew->replication, &w->wait);
+    replication_wait(t->w->crew->replication, &w->wait);
     return TURN_ASKED;
 }

@@ -223,7 +223,7 @@ static enum MHD_Result answer_primary(struct crew *crew, struct MHD_Connection *
     if (read_query(c, false).is_bad) {
         return answer_line(c, MHD_HTTP_BAD_REQUEST, "/primary takes no arguments");
     }
-    replication_look(&crew->replication, &info);
+    replication_look(crew->replication, &info);
     if (info.state == REPL_PRIMARY) {
         return answer_line(c, MHD_HTTP_OK, "primary");
     }
@@ -241,7 +241,7 @@ static enum MHD_Result answer_replica(struct crew *crew, struct MHD_Connection *
     if (q.is_bad) {
         return answer_line(c, MHD_HTTP_BAD_REQUEST, "usage: /replica or /replica?lag=MS");
     }
-    replication_look(&crew->replication, &info);
+    replication_look(crew->replication, &info);
     if (info.state == REPL_PRIMARY) {
         return answer_line(c, status, "primary");
     }

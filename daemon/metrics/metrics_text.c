@@ -24,6 +24,7 @@
 #include "daemon/worker/crew.h"
 #include "daemon/worker/latency.h"
 #include "daemon/worker/moving.h"
+#include "daemon/worker/replication.h"
 #include "lib/base/mem.h"
 #include "lib/engine/prefix.h"
 #include "lib/shard/info.h"
@@ -311,7 +312,7 @@ static void put_replication(struct writer *w, struct crew *crew, const uint64_t 
     struct repl_info info;
     const struct repl_info *i = &info;
 
-    replication_look(&crew->replication, &info);
+    replication_look(crew->replication, &info);
 #define REPLICATION_AS PUT_ROW
 #include "daemon/base/replication.def"
 }

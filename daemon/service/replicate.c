@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/options/settings.h"
+#include "daemon/worker/replication.h"
 #include "lib/base/context.h"
 
 /* A stop waits for replicas for at most this time. */
@@ -22,7 +23,7 @@ int replicate_start(struct server *s)
     memcpy(&record, a->extra, sizeof(record));
     goes_on = a->state == ATTACH_WARM && !a->marks_stale && a->flushed == 0 &&
               record.bytes == sizeof(record);
-    return replication_start(&s->crew.replication, &s->crew, goes_on ? &record : NULL);
+    return replication_start(&s->replication, &s->crew, goes_on ? &record : NULL);
 }
 
 bool replicate_stop(struct server *s)
@@ -32,7 +33,7 @@ bool replicate_stop(struct server *s)
     bool is_whole;
 
     must_be_main();
-    is_whole = replication_stop(&s->crew.replication, &record);
+    is_whole = replication_stop(&s->replication, &record);
     memset(a->extra, 0, sizeof(a->extra));
     memcpy(a->extra, &record, sizeof(record));
     return is_whole;
@@ -40,7 +41,7 @@ bool replicate_stop(struct server *s)
 
 void replicate_on_options(struct crew *crew)
 {
-    replication_options_changed(&crew->replication);
+    replication_options_changed(crew->replication);
 }
 
 bool replicate_hands_over(struct server *s, enum crew_stop how,
@@ -48,7 +49,7 @@ bool replicate_hands_over(struct server *s, enum crew_stop how,
 {
     const struct settings *set = s->crew.settings;
     const int64_t limit_ms = setting_get(set, failover_timeout);
-    struct replication *r = &s->crew.replication;
+    struct replication *r = &s->replication;
 
     if (s->stopping != CREW_STOP_NONE || s->has_handed_over ||
         roster_created(&s->crew.roster) == 0 || replication_is_replica(r)) {

@@ -66,7 +66,7 @@ static void begin_drain(struct server *s)
 {
     s->is_draining = true;
     crew_drain(&s->crew);
-    replication_drain(&s->crew.replication);
+    replication_drain(&s->replication);
 }
 
 static void on_drained_message(struct message *m, void *receiver)
@@ -86,7 +86,7 @@ static void stop_if_empty(struct server *s)
 {
     atomic_store(&s->crew.wants_room, true);
     /* Replicas stay for as long as they can. */
-    if (crew_clients(&s->crew) <= replication_clients(&s->crew.replication)) {
+    if (crew_clients(&s->crew) <= replication_clients(&s->replication)) {
         begin_drain(s);
     }
 }
@@ -428,7 +428,7 @@ static int start_threads(struct server *s)
         }
     }
     if (status == 0) {
-        status = replication_begin(&s->crew.replication);
+        status = replication_begin(&s->replication);
     }
     if (status == 0) {
         status = metrics_start(s->metrics, &s->crew);
@@ -461,7 +461,7 @@ static void take_down(struct server *s)
     renewal_stop(s);
     snapshots_abandon(&s->crew.snapshots);
     exports_stop(&s->crew.exports);
-    replication_end(&s->crew.replication);
+    replication_end(&s->replication);
     if (s->step >= STEP_ENGINE) {
         reshard_stop(&s->crew.engine); /* wherever slots are: the next process goes on */
     }
@@ -668,6 +668,7 @@ int server_start(struct server *s, struct settings *settings)
     settings->passed = &s->passed_on;
     s->crew.duties = &conn_duties;
     s->crew.stats = &s->stats;
+    s->crew.replication = &s->replication;
     s->stats.sources = (struct stats_sources){
         .each_listener = listeners_each,
         .count_listeners = listeners_count,

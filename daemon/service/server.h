@@ -28,6 +28,7 @@
 #include "daemon/stats/stats.h"
 #include "daemon/worker/balance.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/replication.h"
 #include "daemon/worker/roster.h"
 #include "lib/base/buf.h"
 
@@ -124,6 +125,7 @@ void vigil_end(struct server *s);
 struct server {
     struct crew crew; /* what the workers share */
     struct stats_shared stats;
+    struct replication replication;
 
     struct listeners *listeners; /* owned; what it listens on is const, the rest is [main] */
 

@@ -12,6 +12,7 @@
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/moving.h"
+#include "daemon/worker/replication.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 
@@ -87,7 +88,7 @@ void stats_replication(struct worker *w, struct stats_out *o)
     uint64_t sum[CTR_COUNT];
 
     must_be_worker(w);
-    replication_look(&w->crew->replication, &info);
+    replication_look(w->crew->replication, &info);
     stats_sum(w->crew, sum);
 #define REPLICATION_AS PUT_ROW
 #include "daemon/base/replication.def"

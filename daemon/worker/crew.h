@@ -32,7 +32,6 @@
 #include "daemon/worker/handover.h"
 #include "daemon/worker/live.h"
 #include "daemon/worker/moving.h"
-#include "daemon/worker/replication.h"
 #include "daemon/worker/roster.h"
 #include "daemon/worker/slowlog.h"
 #include "daemon/worker/snapshots.h"
@@ -44,6 +43,7 @@
 #include "lib/engine/attach.h"
 #include "lib/engine/engine.h"
 
+struct replication;
 struct stats_shared;
 struct tls;
 
@@ -181,12 +181,12 @@ struct crew {
     struct worker *workers;             /* owned; WORKERS_MAX places, see roster_created() */
     const struct worker_duties *duties; /* [borrowed] */
     struct stats_shared *stats;         /* [borrowed] what workers share of daemon/stats */
+    struct replication *replication;    /* [borrowed] the role, and the replicas */
     struct tls *tls;                    /* owned by the server; NULL: -Z was not given */
     struct access access;
     struct watch watch;
     struct slowlog slowlog;
-    struct exports exports; /* its functions are for any thread */
-    struct replication replication;
+    struct exports exports;     /* its functions are for any thread */
     struct guard restored;      /* of the connection `restorer` */
     struct snapshots snapshots; /* its functions are for any thread */
     struct attach attach;       /* with memory_file: [const] while the workers run */

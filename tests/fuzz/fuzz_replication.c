@@ -100,9 +100,9 @@ static void stop(void)
     while (solo_counter(CTR_curr_connections) > 0) {
         serve();
     }
-    replication_drain(&solo.crew.replication);
-    replication_end(&solo.crew.replication);
-    (void)replication_stop(&solo.crew.replication, &record);
+    replication_drain(&solo.replication);
+    replication_end(&solo.replication);
+    (void)replication_stop(&solo.replication, &record);
     solo_stop();
     uv_run(&main_loop, UV_RUN_DEFAULT);
     require(uv_loop_close(&main_loop) == 0);
@@ -121,8 +121,8 @@ static void start(void)
     require(uv_loop_init(&main_loop) == 0);
     require(mailbox_init(&solo.crew.main_mailbox, &main_loop, NULL) == 0);
     require(exports_start(&solo.crew.exports, &solo.settings, &solo.crew.engine) == 0);
-    require(replication_start(&solo.crew.replication, &solo.crew, NULL) == 0);
-    require(replication_begin(&solo.crew.replication) == 0);
+    require(replication_start(&solo.replication, &solo.crew, NULL) == 0);
+    require(replication_begin(&solo.replication) == 0);
     admin = wire_dial(0);
     atexit(stop);
     is_started = true;
@@ -143,7 +143,7 @@ static void add_args(char *line, size_t *len, struct span args)
     char text[REPLID_CHARS + 1];
     struct repl_info info;
 
-    replication_look(&solo.crew.replication, &info);
+    replication_look(&solo.replication, &info);
     for (size_t i = 0; i < args.len; i++) {
         switch (args.ptr[i]) {
         case '%':
@@ -156,7 +156,7 @@ static void add_args(char *line, size_t *len, struct span args)
             snprintf(text, sizeof(text), "%" PRIu64, info.name.epoch);
             break;
         case '@':
-            replid_format(&solo.crew.replication.run, text);
+            replid_format(&solo.replication.run, text);
             break;
         default:
             text[0] = args.ptr[i];
@@ -223,7 +223,7 @@ static void end_run(void)
         }
     }
     while (solo_counter(CTR_curr_connections) > 1 ||
-           replication_clients(&solo.crew.replication) > 0) {
+           replication_clients(&solo.replication) > 0) {
         serve();
     }
     expect("mn\r\n", "MN\r\n");
@@ -241,7 +241,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct repl_info after;
 
     start();
-    replication_look(&solo.crew.replication, &before);
+    replication_look(&solo.replication, &before);
     for (unsigned i = 0; i < CLIENTS; i++) {
         clients[i] = -1;
     }
@@ -255,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += n + 1;
     }
     end_run();
-    replication_look(&solo.crew.replication, &after);
+    replication_look(&solo.replication, &after);
     require(!replid_equal(&before.name.id, &after.name.id) ||
             after.name.offset >= before.name.offset);
     return 0;

@@ -83,6 +83,7 @@ void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
     solo.crew.settings = &solo.settings;
     solo.crew.duties = is_frozen ? duties_frozen() : &conn_duties;
     solo.crew.stats = &solo.shared;
+    solo.crew.replication = &solo.replication;
     solo.shared.sources = sources;
     watch_init(&solo.crew.watch, &solo.crew);
     slowlog_init(&solo.crew.slowlog);

@@ -16,6 +16,7 @@
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/replication.h"
 #include "daemon/worker/worker.h"
 
 #define MIB          (1u << 20)
@@ -25,7 +26,8 @@ extern struct solo {
     struct settings settings; /* may be changed while the worker is stopped */
     struct crew crew;
     struct stats_shared shared;
-    struct worker *worker; /* owned; NULL: it was released */
+    struct replication replication; /* zeroed, unless the test starts it */
+    struct worker *worker;          /* owned; NULL: it was released */
     /* [borrowed] of connections that are dialled from now on; NULL: an operator's */
     const struct conn_origin *origin;
 } solo;
