@@ -42,7 +42,7 @@ tools: lib/base daemon/base daemon/options ctl
 # FOLDER: how many of its files (a source and its header are one) are in circles of calls.
 # Folders that are not named have none. A number may only become smaller, and is lowered here.
 circles='
-ctl: 5
+ctl: 4
 daemon/command: 3
 daemon/net: 5
 daemon/options: 2
@@ -169,8 +169,9 @@ else
     skip_test "nothing calls upward" "no build or no nm"
 fi
 
-# Which files of a folder call each other in circles: tests/circles.awk.
-find lib proto daemon ctl tools -name '*.[ch]' -exec awk -f tests/circles.awk {} + >"$work/circles"
+# Which files of a folder call each other in circles: tests/circles.awk. Of two files that define the same
+# function, as one with a library and one without, the later counts: so the order is that of the names.
+find lib proto daemon ctl tools -name '*.[ch]' | sort | xargs awk -f tests/circles.awk >"$work/circles"
 printf '%s' "$circles" | awk -F': *' -v now="$work/circles" '
     NF { may[$1] = $2 }
     END {
