@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_accounts.h. On the worker.
+ * See conn_steps.h. On the worker.
  */
-#include "daemon/conn/conn_accounts.h"
+#include "daemon/conn/conn_steps.h"
 
 #ifdef MAYFLY_DEBUG
 

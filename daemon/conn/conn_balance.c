@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_balance.h. On the worker that gives them away.
+ * See conn_steps.h. On the worker that gives them away.
  */
-#include "daemon/conn/conn_balance.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/conn/conn_move.h"
 #include "daemon/conn/conn_state.h"

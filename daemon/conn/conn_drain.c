@@ -11,7 +11,7 @@
 #include "daemon/conn/conn_pass.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_stream.h"
+#include "daemon/conn/conn_steps.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/worker/watch.h"
 #include "lib/base/context.h"

@@ -10,19 +10,17 @@
  * that they are not copied again with each read, and not parsed again before their end is
  * there.
  */
-#include "daemon/conn/conn_input.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_keep.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
-#include "daemon/conn/conn_upload_read.h"
 #include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_keep.h. On the worker.
+ * See conn_steps.h. On the worker.
  */
-#include "daemon/conn/conn_keep.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/conn/conn_state.h"
 #include "lib/base/context.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Logins that take a hash; see conn_login.h. On the worker, and in the pool.
+ * Logins that take a hash; see conn_steps.h. On the worker, and in the pool.
  *
  * The same bounds hold as for SASL (exec_sasl.c): the client is not read until its answer is
  * there, jobs wait by peer and the peers take turns, and the job of a client that has
  * disconnected is skipped.
  */
-#include "daemon/conn/conn_login.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <string.h>
 

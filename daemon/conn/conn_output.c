@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_output.h. On the worker.
+ * See conn_steps.h. On the worker.
  */
-#include "daemon/conn/conn_output.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_delay.h"

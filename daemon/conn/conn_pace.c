@@ -12,7 +12,7 @@
 #include "daemon/conn/conn_pin.h"
 #include "daemon/conn/conn_proxied.h"
 #include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_upload_read.h"
+#include "daemon/conn/conn_steps.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

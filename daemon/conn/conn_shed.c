@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that keep too much; see conn_shed.h. On their worker.
+ * Connections that keep too much; see conn_steps.h. On their worker.
  */
-#include "daemon/conn/conn_shed.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"

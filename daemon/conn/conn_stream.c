@@ -5,9 +5,8 @@
  * are sent in small portions as its socket takes them. Main skips lines that find no room in
  * the ring, so a client that does not read holds no more than that.
  */
-#include "daemon/conn/conn_stream.h"
+#include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_output.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/watch.h"

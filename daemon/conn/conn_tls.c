@@ -12,10 +12,10 @@
 #include "daemon/conn/conn_tls.h"
 
 #include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_steps.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_upload_read.h. On the worker of the connection.
+ * See conn_steps.h. On the worker of the connection.
  */
-#include "daemon/conn/conn_upload_read.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <errno.h>
 #include <sys/uio.h>

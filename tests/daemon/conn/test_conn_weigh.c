@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/conn/conn_balance.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_steps.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The steps of a connection that are one or two functions each: for conn*.c only. Each source
+ * has a section.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_STEPS_H
+#define MAYFLY_DAEMON_CONN_CONN_STEPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/command/turn.h"
+#include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "proto/text_auth.h"
+
+struct balance_order;
+
+/* ---- conn_accounts.c --------------------------------------------------------------------- */
+
+/*
+ * Builds with --enable-debug recompute a worker's counts of its connections by a walk over all
+ * of them. When the server has stopped, the connections' contributions to the common counts of
+ * all workers must be zero: see crew_stop().
+ */
+
+/* Context: worker, between two turns, outside a section. */
+#ifdef MAYFLY_DEBUG
+void conn_accounts_check(const struct worker *w);
+#else
+static inline void conn_accounts_check(const struct worker *w)
+{
+    (void)w;
+}
+#endif
+
+/* ---- conn_balance.c ---------------------------------------------------------------------- */
+
+/*
+ * Moves connections from a hot worker to another one (balance.h). They are moved by
+ * conn_move.h, so none is closed. A connection that is in the middle of something stays.
+ */
+
+/* worker_duties. Context: worker, outside a section. */
+void conn_balance_obey(struct worker *w, const struct balance_order *order);
+bool conn_balance_some(struct worker *w);
+
+/* ---- conn_input.c ------------------------------------------------------------------------ */
+
+/* Reads the sockets of connections. */
+
+/*
+ * Its input may have come, for a line or for a large value: read once. Lines are served with
+ * the worker's round, conn_round_run(), if not at once. Context: worker.
+ */
+void conn_input(struct conn *c);
+
+/* ---- conn_keep.c ------------------------------------------------------------------------- */
+
+/* Input that is kept between two turns, and the accounting of its bytes. */
+
+/*
+ * Keep what a turn did not consume. False when there is no memory for it, or the connection
+ * keeps too much; counted. Context: worker.
+ */
+bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
+                     size_t used);
+
+/*
+ * What is kept of its input has changed, or n bytes of it came. False: it is too much. Context:
+ * worker.
+ */
+bool conn_count_kept(struct conn *c, size_t n);
+
+/* ---- conn_login.c ------------------------------------------------------------------------ */
+
+/*
+ * Logins of the text protocol whose password may be stored as a hash: a thread of the pool
+ * computes the hash, and the client waits. conn_auth.c calls it.
+ */
+
+/*
+ * Start the check of a login: TURN_LOGS_IN. If too many logins wait, the client gets an error
+ * and may retry: TURN_CLOSES. Context: worker, in a turn.
+ */
+enum turn_stop conn_login_begin(struct turn *t, const struct text_auth *offer);
+
+/* ---- conn_output.c ----------------------------------------------------------------------- */
+
+/* Sending queued replies, and answers that took longer than a turn. */
+
+/* Send queued replies; when all are sent, continue with the kept input. Context: worker. */
+void conn_write(struct conn *c);
+
+/* A client_answered_fn: an answer that took longer than a turn is complete. Context: worker. */
+void conn_answered(struct client *client, struct span reply, bool is_composed);
+
+/* ---- conn_shed.c ------------------------------------------------------------------------- */
+
+/*
+ * Closes connections that keep too much. This is done outside of turns: between two events, or
+ * between two connections that are served.
+ */
+
+/*
+ * Close the connections of this worker that have to be closed (holders.h), and make the other
+ * workers do the same. Runs the round first. Context: worker, outside a section.
+ */
+void conn_shed(struct worker *w);
+
+/* Only those of this worker. Context: as above. */
+void conn_shed_quietly(struct worker *w);
+
+/* If one may have to go. Any connection may be closed then. Context: as above. */
+static inline void conn_shed_if_crowded(struct worker *w)
+{
+    if (MF_UNLIKELY(w->holders.is_crowded)) {
+        conn_shed(w);
+    }
+}
+
+/* ---- conn_stream.c ----------------------------------------------------------------------- */
+
+/* Connections of watchers: sends them the lines of events. */
+
+/* Send lines to a connection that watches while its socket takes them. Context: worker. */
+void conn_stream(struct conn *c);
+
+/* The same for all connections of a worker that watch. Context: worker. */
+void conn_serve_watchers(struct worker *w);
+
+/* ---- conn_upload_read.c ------------------------------------------------------------------ */
+
+/* Reads large values outside of turns, and aborts uploads that are too slow. */
+
+/* Read what it waits for (conn_upload_wants_read()). Context: worker, outside a section. */
+void conn_upload_read(struct conn *c);
+
+/*
+ * While uploads hold too much memory, shed those that come too slowly, with an error to their
+ * clients. True: there are uploads, check again. Context: worker, outside a section.
+ */
+bool conn_upload_check(struct worker *w, msec_t now);
+
+#endif
