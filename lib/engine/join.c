@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A long addition to a short value: see join.h.
+ * A long addition to a short value: see concat.h.
  */
-#include "lib/engine/join.h"
+#include "lib/engine/concat.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Extending large values: what is copied and what is not, readers of what was there before, and
  * random additions compared with a plain model.
  */
-#include "lib/engine/extend.h"
+#include "lib/engine/concat.h"
 
 #include <pthread.h>
 #include <sched.h>
