@@ -9,7 +9,6 @@
 #include "lib/base/context.h"
 #include "lib/memory/memory.h"
 #include "lib/memory/room.h"
-#include "lib/shard/rest.h"
 #include "lib/shard/upkeep.h"
 
 /* Grace periods that are waited for. What a reader has pinned is given back later. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Releases the segments of a shard without slots, and so without items. The engine keeps the
- * shard for later use.
+ * Releases the memory of a shard without slots, and so without items: its segments, and what it
+ * has apart from them (rest.c). The engine keeps the shard for later use.
  */
 #ifndef MAYFLY_LIB_SHARD_IDLE_H
 #define MAYFLY_LIB_SHARD_IDLE_H
@@ -16,5 +16,12 @@
  * thread that is no worker, outside a section and a shard.
  */
 void shard_give_all_back(struct shard *s);
+
+/*
+ * Release what an idle shard keeps for future items. Nothing happens if it has items, or holds
+ * segments. A flush allocates some of it again, even in a shard without items. Context: outside
+ * a section and a shard.
+ */
+void shard_rest(struct shard *s);
 
 #endif

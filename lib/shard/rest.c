@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See rest.h.
+ * See idle.h.
  */
-#include "lib/shard/rest.h"
+#include "lib/shard/idle.h"
 
 #include "lib/expiry/lag.h"
 #include "lib/memory/evict.h"
