@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import time
-
 import attack
 
 
@@ -8,7 +6,6 @@ class Attack(attack.Attack):
     """One value grown to the largest size by appends of 500 bytes, again and again."""
 
     attackers = 2
-    honest_clients = 2
 
     def attack(self, server, number):
         key = b"grow%d" % number
@@ -20,9 +17,3 @@ class Attack(attack.Attack):
                 for _ in range(20):
                     c.send(line * 100)
                 assert c.ask(b"version")
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

@@ -361,7 +361,7 @@ class Attack:
     tls = False             # the server speaks TLS on its port, and so do neighbour and clients
     unix = False            # a unix socket instead of a port
     attackers = 1           # processes that run attack()
-    honest_clients = 0      # processes that run honest() from before the attack until after it
+    honest_clients = 2      # processes that run honest() from before the attack until after it
     seconds = None          # of each of the three phases, instead of the runner's
     settles = 1.0           # seconds between the start of the attackers and the phase "during"
     episodes = 0            # so many servers are started and handed to episode(), and nothing else is measured
@@ -388,7 +388,10 @@ class Attack:
     def honest(self, client, number):
         """One operation of an honest client, repeated. An exception counts as a failure; EOFError
         and OSError count as a connection that was cut, and the client connects again."""
-        raise NotImplementedError
+        key = b"honest%d" % number
+        assert client.set(key, b"v" * 1000) == b"STORED"
+        assert client.get(key) == b"v" * 1000
+        time.sleep(.001)
 
     def episode(self, server):
         """One life of a server, up to its end. Returns how many clients were served well, how many

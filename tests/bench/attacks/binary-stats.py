@@ -9,7 +9,6 @@ class Attack(attack.Attack):
     """Pipelines of the binary stat command that read nothing, from many connections."""
 
     attackers = 2
-    honest_clients = 2
 
     def attack(self, server, number):
         frame = struct.pack("!BBHBBHIIQ", 0x80, 0x10, 0, 0, 0, 0, 0, 0, 0)
@@ -28,9 +27,3 @@ class Attack(attack.Attack):
                     held.remove(c)
                     c.close()
             time.sleep(.001)
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

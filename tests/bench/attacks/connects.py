@@ -10,7 +10,6 @@ class Attack(attack.Attack):
 
     attackers = 4
     connections = 256
-    honest_clients = 2
 
     def attack(self, server, number):
         held = []
@@ -25,9 +24,3 @@ class Attack(attack.Attack):
                 for s in held:
                     s.close()
                 held.clear()
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

@@ -11,6 +11,7 @@ PREFIXES = 10000
 class Attack(attack.Attack):
     """A thousand connections that ask for long answers, pipelined, and read nothing."""
 
+    honest_clients = 0
     settles = 3.0
 
     def prepare(self, server):

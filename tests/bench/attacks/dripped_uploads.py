@@ -7,7 +7,6 @@ import attack
 class Attack(attack.Attack):
     """Values of 1 MB of which each client sends 70 KB, and then a byte every 0.3 s."""
 
-    honest_clients = 2
     clients = 300
     connections = 2048
 

@@ -11,7 +11,6 @@ class Attack(attack.Attack):
     """Floods of password guesses, pipelined, over ever new connections."""
 
     attackers = 4
-    honest_clients = 2
 
     def options(self, server):
         path = os.path.join(server.folder, "users")

@@ -9,7 +9,6 @@ class Attack(attack.Attack):
     """Connections that ask for 100 MB, send their end, and read nothing."""
 
     attackers = 4
-    honest_clients = 2
 
     def prepare(self, server):
         with server.client() as c:
@@ -23,9 +22,3 @@ class Attack(attack.Attack):
             c.sock.shutdown(socket.SHUT_WR)
             held.append(c)
         time.sleep(3600)
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

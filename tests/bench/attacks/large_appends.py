@@ -10,7 +10,6 @@ class Attack(attack.Attack):
     """Appends of 1000 bytes and of 1 MiB to a value of 300 MiB; honest clients are those that append."""
 
     memory_mib = 1024
-    honest_clients = 2
     seconds = 5
 
     def options(self, server):

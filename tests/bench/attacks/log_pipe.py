@@ -13,7 +13,6 @@ class Attack(attack.Attack):
 
     tls = True
     attackers = 2
-    honest_clients = 2
     pipes = []          # open for as long as the runner lives
 
     def stderr(self, server):
@@ -38,9 +37,3 @@ class Attack(attack.Attack):
                     s.sendall(b"this is no handshake\r\n")
                     s.recv(100)
             time.sleep(.2)      # messages shall hold the server up, not handshakes
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import time
-
 import attack
 
 
@@ -8,7 +6,6 @@ class Attack(attack.Attack):
     """Pipelines of mn, the shortest request with an answer, without end."""
 
     attackers = 4
-    honest_clients = 2
 
     def attack(self, server, number):
         with server.client() as c:
@@ -18,9 +15,3 @@ class Attack(attack.Attack):
                 got = 0
                 while got < 200000:
                     got += len(c.sock.recv(1 << 18))
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import time
-
 import attack
 
 
@@ -8,7 +6,6 @@ class Attack(attack.Attack):
     """Pipelines of 16 MB of small stores without replies."""
 
     attackers = 2
-    honest_clients = 2
 
     def attack(self, server, number):
         batch = b"".join(b"set nr%d 0 0 100 noreply\r\n%s\r\n" % (i, b"v" * 100) for i in range(120000))
@@ -16,9 +13,3 @@ class Attack(attack.Attack):
             c.sock.settimeout(3600)
             while True:
                 c.send(batch)
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

@@ -5,6 +5,7 @@ import attack
 class Attack(attack.Attack):
     """Twenty clients ask for refresh_certs without end."""
 
+    honest_clients = 0
     tls = True
     flags = ("-t", "2")
 

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import time
-
 import attack
 
 
@@ -8,7 +6,6 @@ class Attack(attack.Attack):
     """Connections that ask for 1 MB and reset at once, as fast as they can."""
 
     attackers = 4
-    honest_clients = 2
 
     def prepare(self, server):
         with server.client() as c:
@@ -19,9 +16,3 @@ class Attack(attack.Attack):
             with server.client() as c:
                 c.send(b"get big\r\n" * 10)
                 c.reset()
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

@@ -14,7 +14,6 @@ class Attack(attack.Attack):
     """As many connections as -c allows, which never log in."""
 
     connections = CONNECTIONS
-    honest_clients = 2
     settles = DEADLINE + 1.5
 
     def options(self, server):

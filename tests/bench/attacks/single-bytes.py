@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import time
-
 import attack
 
 
@@ -8,7 +6,6 @@ class Attack(attack.Attack):
     """Two hundred connections that send requests a byte at a time, each byte in a segment of its own."""
 
     attackers = 4
-    honest_clients = 2
 
     def attack(self, server, number):
         held = [server.client() for _ in range(50)]
@@ -20,9 +17,3 @@ class Attack(attack.Attack):
             for c in held:
                 assert c.line() == b"STORED"
                 assert c.get_reply()
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

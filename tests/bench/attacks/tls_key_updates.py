@@ -33,6 +33,7 @@ class Library:
 class Attack(attack.Attack):
     """Three clients renew the keys of TLS 1.3 without end, and send no data."""
 
+    honest_clients = 0
     tls = True
     attackers = 3
     flags = ("-t", "2")

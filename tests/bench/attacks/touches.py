@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import time
-
 import attack
 
 
@@ -8,7 +6,6 @@ class Attack(attack.Attack):
     """Pipelines of gat and touch that change the deadlines of the same keys."""
 
     attackers = 2
-    honest_clients = 2
 
     def prepare(self, server):
         with server.client() as c:
@@ -25,9 +22,3 @@ class Attack(attack.Attack):
                 for _ in range(10):
                     c.more()
                     c.buf = b""
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

@@ -10,6 +10,7 @@ import attack
 class Attack(attack.Attack):
     """A thousand datagrams a second of 60 KB, which name 30 000 absent keys each."""
 
+    honest_clients = 0
     flags = ("-t", "1", "-U", "-1")
 
     def attack(self, server, number):

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import time
-
 import attack
 
 
@@ -9,7 +7,6 @@ class Attack(attack.Attack):
 
     attackers = 4
     unix = True
-    honest_clients = 2
 
     def attack(self, server, number):
         while True:
@@ -19,9 +16,3 @@ class Attack(attack.Attack):
                     got = 0
                     while got < 40000:
                         got += len(c.sock.recv(1 << 18))
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)

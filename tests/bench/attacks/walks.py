@@ -13,6 +13,7 @@ KEYS = 200000
 class Attack(attack.Attack):
     """300 connections that ask for dumps, sizes and statistics, read them, and ask again."""
 
+    honest_clients = 0
     flags = ("-t", "1", "-o", "track_sizes")
     seconds = 5
 

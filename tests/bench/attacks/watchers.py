@@ -8,7 +8,6 @@ class Attack(attack.Attack):
     """Twenty clients that watch everything and read nothing, and writers that keep them busy."""
 
     attackers = 3
-    honest_clients = 2
 
     def attack(self, server, number):
         if number == 0:
@@ -22,9 +21,3 @@ class Attack(attack.Attack):
             c.sock.settimeout(3600)
             while True:
                 c.send(batch)
-
-    def honest(self, client, number):
-        key = b"honest%d" % number
-        assert client.set(key, b"v" * 1000) == b"STORED"
-        assert client.get(key) == b"v" * 1000
-        time.sleep(.001)
