@@ -1,13 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """pylibmc: libmemcached from Python, text and binary, ketama over three servers."""
-import os
-import sys
-
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from foreign import addresses, daemons, need_module                     # noqa: E402
+import mayfly
+from foreign import addresses, daemons, need_module
 
 mayfly.use_python_of_debian()
 pylibmc = need_module("pylibmc", "pylibmc")

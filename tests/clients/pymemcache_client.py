@@ -1,14 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """pymemcache, the most popular client for Python: everything that it offers."""
-import os
-import sys
-
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from foreign import need_module                                         # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
+import mayfly
+from foreign import need_module
+from mayfly import Daemon
 
 base = need_module("pymemcache.client.base", "pymemcache")
 

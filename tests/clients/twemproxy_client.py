@@ -7,12 +7,9 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, Skip, wait_for
 
 KEYS = 300
 

@@ -15,15 +15,12 @@ import re
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import mayfly                                                           # noqa: E402
-from deftables import TOP, read, rows                                   # noqa: E402
-from mayfly import Daemon, PROGRAM, wait_for                            # noqa: E402
+import binary
+import mayfly
+from deftables import TOP, read, rows
+from mayfly import Daemon, PROGRAM, wait_for
 
 # ---- what is combined -------------------------------------------------------------------------------
 

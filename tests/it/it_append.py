@@ -8,15 +8,12 @@ import resource
 import select
 import shutil
 import signal
-import sys
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from crash import MODES, Crash                                          # noqa: E402
-from kept import figure, figures, fill, kept, status_of                 # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
+import mayfly
+from crash import MODES, Crash
+from kept import figure, figures, fill, kept, status_of
+from mayfly import wait_for
 
 MIB = 1 << 20
 STRICT = 65     # exit status EX_DATAERR

@@ -3,15 +3,12 @@
 """A full log over more than one restart: what was answered is there and nothing older, whatever became of the
 flush that was to come, of the snapshot, or of the options meanwhile."""
 import os
-import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from kept import figure, figures, kept                                  # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
+import mayfly
+from kept import figure, figures, kept
+from mayfly import wait_for
 
 FULL = ("-o", "appendonly=full,appendfsync=always")
 

@@ -6,14 +6,11 @@ and log have everything; before that what was saved is there, with what the log 
 import contextlib
 import errno
 import os
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from inject import EVER, inject, skip_without                           # noqa: E402
-from kept import figure, figures, fill, kept                            # noqa: E402
-from mayfly import in_parallel, wait_for                                # noqa: E402
+import mayfly
+from inject import EVER, inject, skip_without
+from kept import figure, figures, fill, kept
+from mayfly import in_parallel, wait_for
 
 skip_without()
 

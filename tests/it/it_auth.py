@@ -7,14 +7,11 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Inapplicable, wait_for               # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, Inapplicable, wait_for
 
 UNAUTHENTICATED = b"CLIENT_ERROR unauthenticated"
 FAILURE = b"CLIENT_ERROR authentication failure"

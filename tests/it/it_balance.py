@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Connections go from a worker that is hot to one that is not (balance), and none is closed. On a
 machine that does not give a thread 80 percent of a CPU for some seconds that cannot be seen."""
-import os
-import sys
 import threading
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
-from workers import LUMP, worker_of                                     # noqa: E402
+import mayfly
+from mayfly import Daemon
+from workers import LUMP, worker_of
 
 SURE = 8        # seconds of a hot worker in a row, after which something must have happened
 

@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The binary protocol, by a client of our own: every opcode, quiet runs, large values, wrong
 lengths, statistics, counters."""
-import os
 import shutil
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary as b                                                      # noqa: E402
-import mayfly                                                           # noqa: E402
-from binary import BinaryClient, arith, pack, store, timed              # noqa: E402
-from mayfly import Client, Daemon, Skip, pattern                        # noqa: E402
+import binary as b
+import mayfly
+from binary import BinaryClient, arith, pack, store, timed
+from mayfly import Client, Daemon, Skip, pattern
 
 MIB = 1 << 20
 

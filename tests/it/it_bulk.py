@@ -4,15 +4,12 @@
 is compared with a model, and values that can be read straight into their place are."""
 import os
 import random
-import sys
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import mayfly                                                           # noqa: E402
-from binary import BinaryClient, pack, store                            # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import binary
+import mayfly
+from binary import BinaryClient, pack, store
+from mayfly import Daemon, wait_for
 
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
 KIB = 1024

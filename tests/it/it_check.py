@@ -6,12 +6,9 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
+import mayfly
 
 PROGRAM = os.path.join(mayfly.BUILD, "ctl", "mayfly-check")
 WHOLE, DAMAGED, USAGE, OTHER, UNREADABLE = 0, 1, 64, 65, 66

@@ -6,13 +6,10 @@ import contextlib
 import os
 import re
 import resource
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
+import mayfly
+from mayfly import wait_for
 
 MIB = 1 << 20
 BIG = b"x" * MIB

@@ -8,10 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Inapplicable                                         # noqa: E402
+import mayfly
+from mayfly import Inapplicable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ("tls", "sasl", "metrics", "udp", "signals", "load_async", "replication_tls")

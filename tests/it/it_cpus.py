@@ -4,12 +4,9 @@
 no other thread is. What the machine does not have is refused."""
 import os
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
+import mayfly
+from mayfly import Daemon
 
 CPUS = sorted(os.sched_getaffinity(0))
 NONE = max(CPUS) + 1        # this process may not use it, whether there is one or not

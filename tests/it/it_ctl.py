@@ -13,14 +13,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Skip, wait_for                               # noqa: E402
+import mayfly
+from mayfly import Daemon, Skip, wait_for
 
 PROGRAM = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
 OK, NO, USAGE, LINK, REFUSED, GARBLED = range(6)

@@ -7,14 +7,11 @@ deadline, so a process that loses the CPU makes a try say less, and fails none. 
 the start of the daemon matters: each test starts several."""
 import contextlib
 import os
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import kept                                                             # noqa: E402
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable                                 # noqa: E402
+import kept
+import mayfly
+from mayfly import Daemon, Inapplicable
 
 MS = 1000000            # ns
 STARTS = 4              # daemons

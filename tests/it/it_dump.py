@@ -4,19 +4,15 @@
 or leave cost others nothing."""
 import base64
 import contextlib
-import os
 import re
 import select
-import sys
 import time
 import urllib.parse
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import mayfly                                                           # noqa: E402
-from binary import BinaryClient                                         # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import binary
+import mayfly
+from binary import BinaryClient
+from mayfly import Daemon, wait_for
 
 MIB = 1 << 20
 LINE = re.compile(rb"key=([A-Za-z0-9._~%-]+) exp=(-1|\d+) la=(\d+) cas=(\d+) fetch=(yes|no) cls=1 "

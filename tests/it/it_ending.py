@@ -2,13 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How connections end: RST in the middle of a reply, half-close with replies pending, quit after
 a pipeline. No other client notices, and nothing is left over."""
-import os
-import sys
-
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
 
 
 def test_reset_in_mid_reply():

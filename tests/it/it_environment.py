@@ -6,13 +6,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
 
 ROOT = ["-u", "root"] if os.geteuid() == 0 else []
 TEMPLATE = os.path.join(os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(__file__), "..", "..")),

@@ -1,13 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Eviction by the policies of Redis, changed on a running server: what each keeps when memory is full."""
-import os
-import sys
-
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
+import mayfly
+from mayfly import Daemon
 
 VALUE = b"v" * 500
 PERSISTENT = 3000

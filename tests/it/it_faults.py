@@ -7,14 +7,11 @@ import os
 import random
 import signal
 import struct
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, best_of, pattern, wait_for           # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, best_of, pattern, wait_for
 
 MASK = 0xffffffff
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)

@@ -4,18 +4,14 @@
 stored afterwards, also while others store, load or watch. What is kept on disk or by replicas is in
 it_flush_prefix_kept.py; the forms of the command are in tests/dialogues/flush-prefix.txt."""
 import http.client
-import os
 import re
-import sys
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary as b                                                      # noqa: E402
-import mayfly                                                           # noqa: E402
-from binary import BinaryClient                                         # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
-from replicas import keys                                               # noqa: E402
+import binary as b
+import mayfly
+from binary import BinaryClient
+from mayfly import Daemon, wait_for
+from replicas import keys
 
 ALL = ("-t", "2", "-m", "256", "-I", "8m")
 FULL = b"SERVER_ERROR too many prefixes are being flushed"

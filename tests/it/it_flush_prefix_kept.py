@@ -7,17 +7,14 @@ import os
 import select
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from kept import figure, figures, kept                                  # noqa: E402
-from mayfly import Daemon, Inapplicable, in_parallel, wait_for          # noqa: E402
-from proxy import Proxy                                                 # noqa: E402
-from replicas import Node, assert_equal, keys, level                    # noqa: E402
+import mayfly
+from kept import figure, figures, kept
+from mayfly import Daemon, Inapplicable, in_parallel, wait_for
+from proxy import Proxy
+from replicas import Node, assert_equal, keys, level
 
 COUNT = 20000
 

@@ -7,12 +7,9 @@ import os
 import resource
 import socket
 import subprocess
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable                                 # noqa: E402
+import mayfly
+from mayfly import Daemon, Inapplicable
 
 ROOT = ["-u", "root"] if os.geteuid() == 0 else []
 

@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """stats hotkeys, stats bigkeys: which keys are asked for most, and which items are largest."""
-import os
 import random
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from binary import BinaryClient, STAT, pack                             # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
+import mayfly
+from binary import BinaryClient, STAT, pack
+from mayfly import Daemon
 
 
 def rows(c, what):

@@ -4,14 +4,11 @@
 workers sleep; they wake up for what falls due, whichever command named the deadline."""
 import contextlib
 import os
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, best_of, wait_for                            # noqa: E402
+import binary
+import mayfly
+from mayfly import Daemon, best_of, wait_for
 
 WINDOW = 2.0
 

@@ -8,15 +8,12 @@ import contextlib
 import errno
 import os
 import select
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from binary import FLUSH, FLUSHQ, NOOP, OK, BinaryClient, pack          # noqa: E402
-from inject import DIED, EVER, inject, skip_without                     # noqa: E402
-from kept import figure, figures, fill, kept                            # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
+import mayfly
+from binary import FLUSH, FLUSHQ, NOOP, OK, BinaryClient, pack
+from inject import DIED, EVER, inject, skip_without
+from kept import figure, figures, fill, kept
+from mayfly import wait_for
 
 skip_without()
 

@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How long requests take: stats latency, latency reset. Each request is counted once, when its
 reply is with the socket. No figure is judged but those that a test itself made long."""
-import os
 import socket
 import struct
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
 
 KINDS = ("get", "set", "delete", "arith", "touch", "flush", "admin", "other")
 MIB = 1 << 20

@@ -4,12 +4,9 @@
 everything. It can only fail when the daemon is built with the address sanitizer."""
 import os
 import random
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable                                 # noqa: E402
+import mayfly
+from mayfly import Daemon, Inapplicable
 
 ENV = {"ASAN_OPTIONS": "detect_leaks=1:exitcode=23:" + os.environ.get("ASAN_OPTIONS", "")}
 

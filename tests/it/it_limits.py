@@ -4,14 +4,11 @@
 recovers; when descriptors run out, accepting pauses without spinning, and resumes."""
 import os
 import resource
-import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, best_of, wait_for                            # noqa: E402
+import mayfly
+from mayfly import Daemon, best_of, wait_for
 
 
 def is_served(client):

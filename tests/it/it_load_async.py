@@ -4,13 +4,10 @@
 flushed meanwhile never comes back, whenever that was."""
 import os
 import shutil
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
+import mayfly
+from mayfly import wait_for
 
 KEYS = 150000
 LATER = 30000       # of them: deleted or replaced while the file is loaded

@@ -11,13 +11,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable, Skip, wait_for                 # noqa: E402
+import mayfly
+from mayfly import Daemon, Inapplicable, Skip, wait_for
 
 BURST = 5           # lines of one kind in a window of ten seconds (daemon/base/log.h)
 

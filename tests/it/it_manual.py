@@ -5,13 +5,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable, Skip                           # noqa: E402
+import mayfly
+from mayfly import Daemon, Inapplicable, Skip
 
 PAGE = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "man", "mayflyd-stats.inc")
 KINDS = "get|set|delete|arith|touch|flush|admin|other"

@@ -4,13 +4,10 @@
 gives memory back; idle connections cost little. Skipped in sanitizer builds."""
 import os
 import random
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable, wait_for                       # noqa: E402
+import binary
+import mayfly
+from mayfly import Daemon, Inapplicable, wait_for
 
 MIB = 1 << 20
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)

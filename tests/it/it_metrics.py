@@ -10,15 +10,12 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable, PROGRAM, Skip, wait_for        # noqa: E402
-from prometheus import prometheus                                       # noqa: E402
+import mayfly
+from mayfly import Daemon, Inapplicable, PROGRAM, Skip, wait_for
+from prometheus import prometheus
 
 ANY = "127.0.0.1:0"
 ETC = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "etc")

@@ -3,14 +3,10 @@
 """The monitoring contract: what the Prometheus exporter for memcached, Telegraf, Datadog and
 memcached-tool read, by their rules. The rules stand here as a model of the exporter: what it needs,
 what it takes for a number, and what would make it report the server as down."""
-import os
 import re
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
+import mayfly
+from mayfly import Daemon
 
 # Without these the exporter reports the server as down.
 NEEDED = ("cmd_set", "cas_misses", "cas_hits", "cas_badval")

@@ -4,13 +4,10 @@
 /metrics, the log, and mayflyctl."""
 import os
 import re
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
 
 ITEMS = 10000 if mayfly.is_sanitized() else 60000      # many enough that a slow move of them takes seconds
 SIZE = 2000

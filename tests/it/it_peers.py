@@ -9,13 +9,10 @@ import socket
 import ssl
 import struct
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Inapplicable, Skip, wait_for         # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, Inapplicable, Skip, wait_for
 
 REFUSED = b"ERROR Too many open connections of this address"
 FAILURE = b"CLIENT_ERROR authentication failure"

@@ -8,13 +8,10 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable, wait_for                       # noqa: E402
+import mayfly
+from mayfly import Daemon, Inapplicable, wait_for
 
 
 def need_root():

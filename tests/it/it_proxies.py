@@ -6,13 +6,10 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, wait_for                             # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, wait_for
 
 SOURCES = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 KEYS = [b"key%d" % i for i in range(100)]

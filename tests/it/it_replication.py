@@ -5,18 +5,15 @@ import os
 import signal
 import socket
 import struct
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import deftables                                                        # noqa: E402
-import mayfly                                                           # noqa: E402
-import replicas                                                         # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from replicas import Node, assert_equal, level                          # noqa: E402
+import binary
+import deftables
+import mayfly
+import replicas
+from mayfly import wait_for
+from replicas import Node, assert_equal, level
 
 READ_ONLY = b"SERVER_ERROR read-only replica"
 BIN_READ_ONLY = 0x83

@@ -3,17 +3,14 @@
 """Replication between hosts whose clocks differ and are set: deadlines stay where they are, and a skew is logged."""
 import os
 import shutil
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-import clocks                                                           # noqa: E402
-from clocks import Clocks                                               # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from proxy import Proxy                                                 # noqa: E402
-from replicas import TRANSIT_MS, Node, level                            # noqa: E402
+import mayfly
+import clocks
+from clocks import Clocks
+from mayfly import wait_for
+from proxy import Proxy
+from replicas import TRANSIT_MS, Node, level
 
 clocks.skip_without()
 HOUR = 3600

@@ -5,17 +5,14 @@ import itertools
 import os
 import random
 import shutil
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-import replicas                                                         # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from proxy import PASSES, Plan, Proxy, Scripted                         # noqa: E402
-from replicas import Node, assert_equal, level, sealed                  # noqa: E402
+import mayfly
+import replicas
+from mayfly import wait_for
+from proxy import PASSES, Plan, Proxy, Scripted
+from replicas import Node, assert_equal, level, sealed
 
 SEED = int(os.environ.get("MAYFLY_TEST_SEED", "26"))
 READ_ONLY = b"SERVER_ERROR read-only replica"

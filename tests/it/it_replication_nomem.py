@@ -4,15 +4,12 @@
 its primary has not, and all is well once there is memory. With MAYFLY_NOMEM_ALL=1 each call is tried, otherwise some
 of those that are many."""
 import os
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-import replicas                                                         # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from nomem import EVER, NoMem                                           # noqa: E402
-from replicas import Node, assert_equal, level                          # noqa: E402
+import mayfly
+import replicas
+from mayfly import wait_for
+from nomem import EVER, NoMem
+from replicas import Node, assert_equal, level
 
 ALL = os.environ.get("MAYFLY_NOMEM_ALL") == "1"
 LARGE = 200000

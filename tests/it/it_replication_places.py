@@ -4,14 +4,11 @@
 import contextlib
 import os
 import signal
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from replicas import Node, level                                        # noqa: E402
+import mayfly
+from mayfly import wait_for
+from replicas import Node, level
 
 TOO_MANY = b"ERROR Too many open connections"
 FOLLOW = b"psync 1 0 - 0 %032x 0"

@@ -4,15 +4,12 @@
 that hands over."""
 import os
 import socket
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from proxy import Proxy                                                 # noqa: E402
-from replicas import Node, assert_equal, level                          # noqa: E402
+import mayfly
+from mayfly import wait_for
+from proxy import Proxy
+from replicas import Node, assert_equal, level
 
 
 def test_changes_need_replicas():

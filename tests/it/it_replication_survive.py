@@ -7,18 +7,15 @@ import os
 import resource
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-import replicas                                                         # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from proxy import Plan, Proxy                                           # noqa: E402
-from replicas import Node, assert_equal, level                          # noqa: E402
+import mayfly
+import replicas
+from mayfly import wait_for
+from proxy import Plan, Proxy
+from replicas import Node, assert_equal, level
 
 READ_ONLY = b"SERVER_ERROR read-only replica"
 
@@ -448,7 +445,7 @@ def new_words():
 
 
 def test_times_that_have_passed():
-    import binary                                                       # noqa: E402
+    import binary
 
     with Node("-o", "active_expire=no") as a, Node(of=a.port) as b:
         keys = []

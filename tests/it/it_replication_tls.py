@@ -7,15 +7,12 @@ import os
 import shutil
 import ssl
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from proxy import Plan, Proxy                                           # noqa: E402
-from replicas import Node, assert_equal, level                          # noqa: E402
+import mayfly
+from mayfly import wait_for
+from proxy import Plan, Proxy
+from replicas import Node, assert_equal, level
 
 FOLDER = tempfile.mkdtemp(prefix="mayfly-repltls.")
 atexit.register(shutil.rmtree, FOLDER, True)

@@ -2,14 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Versions of the link of a replica: what is said to peers that speak others."""
 import os
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
-from proxy import Scripted                                              # noqa: E402
-from replicas import Node, level, sealed                                # noqa: E402
+import mayfly
+from mayfly import wait_for
+from proxy import Scripted
+from replicas import Node, level, sealed
 
 SOURCES = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 with open(os.path.join(SOURCES, "daemon", "worker", "replication.h"), encoding="utf-8") as header:

@@ -5,14 +5,11 @@ primary and a replica that the test plays."""
 import os
 import re
 import socket
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
-from replicas import sealed                                             # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
+from replicas import sealed
 
 RUN = b"a" * 32     # the name of a process that the test plays
 

@@ -11,16 +11,13 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import crash                                                            # noqa: E402
-import mayfly                                                           # noqa: E402
-from mayfly import Inapplicable, wait_for                               # noqa: E402
+import crash
+import mayfly
+from mayfly import Inapplicable, wait_for
 
 MIB = 1 << 20
 RESTARTS = int(os.environ.get("MAYFLY_RESTARTS", "5"))

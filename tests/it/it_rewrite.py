@@ -10,13 +10,10 @@ import pwd
 import re
 import stat
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Inapplicable, wait_for                               # noqa: E402
+import mayfly
+from mayfly import Inapplicable, wait_for
 
 CLONE_NEWNS = 0x20000
 MS_REC, MS_PRIVATE = 16384, 1 << 18

@@ -12,14 +12,11 @@ import socket
 import ssl
 import struct
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Inapplicable, Skip, wait_for         # noqa: E402
+import binary
+import mayfly
+from mayfly import Client, Daemon, Inapplicable, Skip, wait_for
 
 SOURCES = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 READ, WRITE, ADMIN, REPLICATE = 1, 2, 4, 16

@@ -3,14 +3,11 @@
 """Whatever -m, -t and -I are, the server starts, stores items as large as -I allows, and evicts."""
 import os
 import resource
-import sys
 import threading
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable, pattern, wait_for              # noqa: E402
+import mayfly
+from mayfly import Daemon, Inapplicable, pattern, wait_for
 
 KIB = 1 << 10
 MIB = 1 << 20

@@ -6,16 +6,12 @@ turn. Each gets its own answers, whatever its neighbours in the round do.
 The daemon is stopped (SIGSTOP) while inputs are sent, so that all of them are there when it looks:
 they are sure to come in rounds."""
 import base64
-import os
 import random
 import socket
 import struct
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
 
 
 # ---- what clients send, and the replies they must get -------------------------------------------------

@@ -9,14 +9,11 @@ import shutil
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, Skip, wait_for
 
 GET, SET, QUIT, NOOP, VERSION, STAT = 0x00, 0x01, 0x07, 0x0a, 0x0b, 0x10
 LIST, AUTH, STEP = 0x20, 0x21, 0x22

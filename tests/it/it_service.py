@@ -14,10 +14,8 @@ import tempfile
 import threading
 import urllib.request
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, wait_for                             # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, wait_for
 
 ROOT = ["-u", "root"] if os.geteuid() == 0 else []
 

@@ -7,17 +7,14 @@ import os
 import random
 import resource
 import signal
-import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-import replicas                                                         # noqa: E402
-from checked import Load, binary, meta, text, upload                    # noqa: E402
-from kept import kept                                                   # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+import replicas
+from checked import Load, binary, meta, text, upload
+from kept import kept
+from mayfly import Daemon, wait_for
 
 SANITIZED = mayfly.is_sanitized()
 ITEMS = 5000 if SANITIZED else 40000        # as many as take some time to move

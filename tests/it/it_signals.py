@@ -7,15 +7,12 @@ import fcntl
 import os
 import signal
 import struct
-import sys
 import termios
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import busy                                                             # noqa: E402
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import busy
+import mayfly
+from mayfly import Daemon, wait_for
 
 DRAIN = 1.5         # seconds: a client that has not taken its answers by then is cut off (daemon/worker/worker.h)
 

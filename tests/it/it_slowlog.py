@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """slowlog: requests that took long are kept, bounded, with what an operator wants to know of them.
 A microsecond is slow here, which every request takes, so no test depends on how quick the machine is."""
-import os
 import socket
 import struct
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
 
 ALL = ("-t", "1", "-o", "slowlog_us=1")
 MIB = 1 << 20

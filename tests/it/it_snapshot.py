@@ -7,14 +7,11 @@ import pwd
 import resource
 import select
 import signal
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from kept import figure, figures, fill, kept, status_of                 # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
+import mayfly
+from kept import figure, figures, fill, kept, status_of
+from mayfly import wait_for
 
 MIB = 1 << 20
 STRICT = 65     # exit status EX_DATAERR

@@ -11,10 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Client, Daemon, wait_for
 
 
 def mode_of(path):

@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`stats` and its sub-commands: all of memcached's keys, what moves them, and prefixes by the ten
 thousand. What monitoring tools make of them: it_monitoring.py."""
-import os
 import re
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
+import mayfly
+from mayfly import Daemon
 
 GENERAL = """pid uptime time version libevent pointer_size rusage_user rusage_system max_connections
 curr_connections total_connections rejected_connections connection_structures response_obj_oom

@@ -10,15 +10,12 @@ import resource
 import signal
 import socket
 import struct
-import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from checked import Load, binary, many_keys, meta, text, upload         # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from checked import Load, binary, many_keys, meta, text, upload
+from mayfly import Daemon, wait_for
 
 SANITIZED = mayfly.is_sanitized()
 MANY = 24 if SANITIZED else 64              # as high as the tests go

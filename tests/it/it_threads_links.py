@@ -5,16 +5,13 @@ connections, full syncs and exports go to another worker, so that those which do
 parked; who waits stays until that is over. Nothing is closed, and no replica syncs again."""
 import os
 import signal
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-import replicas                                                         # noqa: E402
-from checked import Load, binary, many_keys, meta, text                 # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
-from replicas import Node, level                                        # noqa: E402
+import mayfly
+import replicas
+from checked import Load, binary, many_keys, meta, text
+from mayfly import Daemon, wait_for
+from replicas import Node, level
 
 # The loads change keys at a rate that the stream keeps up with on a machine that is busy: large values come faster, and a
 # replica then needs a full sync, whatever becomes of connections.

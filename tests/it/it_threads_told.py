@@ -6,16 +6,13 @@ is on its way, and none may be counted twice or not at all when it has come."""
 import contextlib
 import os
 import signal
-import sys
 import tempfile
 import threading
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from checked import Load, meta, text                                    # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
-from replicas import Node, level                                        # noqa: E402
+import mayfly
+from checked import Load, meta, text
+from mayfly import Daemon, wait_for
+from replicas import Node, level
 
 SANITIZED = mayfly.is_sanitized()
 CLIENTS = 40

@@ -17,11 +17,9 @@ import sys
 import tempfile
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from checked import Load, binary, meta, text, upload                    # noqa: E402
-from mayfly import Daemon, Skip, best_of, wait_for                      # noqa: E402
+import mayfly
+from checked import Load, binary, meta, text, upload
+from mayfly import Daemon, Skip, best_of, wait_for
 
 FOLDER = tempfile.mkdtemp(prefix="mayfly-tls.")
 atexit.register(shutil.rmtree, FOLDER, True)

@@ -6,13 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Skip                                         # noqa: E402
+import mayfly
+from mayfly import Daemon, Skip
 
 
 def tool(name, *places):

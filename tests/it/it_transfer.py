@@ -6,13 +6,10 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import wait_for                                             # noqa: E402
+import mayfly
+from mayfly import wait_for
 
 CTL = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
 CHECK = os.path.join(mayfly.BUILD, "ctl", "mayfly-check")

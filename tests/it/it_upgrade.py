@@ -9,17 +9,14 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary as b                                                      # noqa: E402
-import mayfly                                                           # noqa: E402
-from binary import BinaryClient                                         # noqa: E402
-from mayfly import Client, Daemon, Inapplicable, Skip, pattern, wait_for  # noqa: E402
+import binary as b
+import mayfly
+from binary import BinaryClient
+from mayfly import Client, Daemon, Inapplicable, Skip, pattern, wait_for
 
 UPGRADED = "takes over"
 WAITS = "upgrade, waits for values"

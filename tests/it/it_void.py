@@ -4,19 +4,15 @@
 the removal is tried again each second, and nothing is promised meanwhile that a crash would undo."""
 import contextlib
 import errno
-import os
 import resource
 import select
 import signal
-import sys
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from binary import DELETE, GET, SET, BinaryClient, pack                 # noqa: E402
-from inject import EVER, inject, skip_without                           # noqa: E402
-from kept import figure, figures, fill, kept                            # noqa: E402
-from mayfly import in_parallel, wait_for                                # noqa: E402
+import mayfly
+from binary import DELETE, GET, SET, BinaryClient, pack
+from inject import EVER, inject, skip_without
+from kept import figure, figures, fill, kept
+from mayfly import in_parallel, wait_for
 
 skip_without()
 

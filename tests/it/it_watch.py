@@ -8,14 +8,11 @@ import shutil
 import socket
 import struct
 import subprocess
-import sys
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import binary                                                           # noqa: E402
-import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
+import binary
+import mayfly
+from mayfly import Client, Daemon, Skip, wait_for
 
 MIB = 1 << 20
 HEAD = rb"ts=(\d+)\.(\d+) gid=(\d+) "

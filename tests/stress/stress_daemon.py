@@ -16,15 +16,12 @@ import signal
 import ssl
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
-import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+import mayfly
+from mayfly import Daemon, wait_for
 
 SECONDS = float(os.environ.get("MAYFLY_STRESS_SECONDS", "5"))
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
