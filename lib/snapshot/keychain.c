@@ -69,19 +69,33 @@ static bool is_begun(const char *name, const char *base)
     return number_of(log, base) != 0;
 }
 
+/* The next log of this base in a folder, or, with number 0, one that is begun. */
+static bool next_log(DIR *d, const char *base, const char **name, uint64_t *number)
+{
+    const struct dirent *entry;
+
+    while ((entry = readdir(d)) != NULL) {
+        *name = entry->d_name;
+        *number = number_of(entry->d_name, base);
+        if (*number != 0 || is_begun(entry->d_name, base)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int keychain_find(const char *dir, const char *base, uint64_t *highest, uint64_t *count)
 {
     DIR *d = opendir(dir);
-    const struct dirent *entry;
+    const char *name;
+    uint64_t number;
 
     *highest = 0;
     *count = 0;
     if (d == NULL) {
         return errno;
     }
-    while ((entry = readdir(d)) != NULL) {
-        uint64_t number = number_of(entry->d_name, base);
-
+    while (next_log(d, base, &name, &number)) {
         *highest = number > *highest ? number : *highest;
         *count += number != 0;
     }
@@ -93,17 +107,16 @@ int keychain_remove(const struct io_calls *io, const char *dir, const char *base
                     uint64_t below)
 {
     DIR *d = opendir(dir);
-    const struct dirent *entry;
+    const char *name;
+    uint64_t number;
     int error = 0;
 
     if (d == NULL) {
         return errno;
     }
-    while ((entry = readdir(d)) != NULL) {
-        uint64_t number = number_of(entry->d_name, base);
-
-        if (((number != 0 && number < below) || is_begun(entry->d_name, base)) &&
-            io->unlink_at(dirfd(d), entry->d_name) != 0 && errno != ENOENT) {
+    while (next_log(d, base, &name, &number)) {
+        if ((number == 0 || number < below) && io->unlink_at(dirfd(d), name) != 0 &&
+            errno != ENOENT) {
             error = errno;
         }
     }
@@ -115,15 +128,15 @@ int keychain_rename(const struct io_calls *io, const char *dir, const char *base
                     const char *to)
 {
     DIR *d = opendir(dir);
-    const struct dirent *entry;
+    const char *from;
+    uint64_t number;
     bool is_changed = false;
     int error = 0;
 
     if (d == NULL) {
         return errno;
     }
-    while (error == 0 && (entry = readdir(d)) != NULL) {
-        const uint64_t number = number_of(entry->d_name, base);
+    while (error == 0 && next_log(d, base, &from, &number)) {
         char name[KEYCHAIN_NAME_MAX];
 
         if (number == 0) {
@@ -131,7 +144,7 @@ int keychain_rename(const struct io_calls *io, const char *dir, const char *base
         }
         if (!keychain_name(name, to, number)) {
             error = ENAMETOOLONG;
-        } else if (io->rename_at(dirfd(d), entry->d_name, name) != 0) {
+        } else if (io->rename_at(dirfd(d), from, name) != 0) {
             error = errno;
         }
         is_changed = true;
