@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "tests/common/rng.h"
+#include "tests/common/threads.h"
 
 /* Seconds for one test with CK_FORK=yes; without, only the limit of the program holds. */
 #define TIMEOUT_S 300
@@ -101,7 +101,7 @@ static bool is_in_right_list(void)
     const char *threaded = getenv("MAYFLY_THREADED_TESTS"); /* set by make */
     const char *name = program_invocation_short_name;
 
-    if (__libc_single_threaded || threaded == NULL) {
+    if (atomic_load(&threads_started) == 0 || threaded == NULL) {
         return true;
     }
     for (const char *at = threaded; (at = strstr(at, name)) != NULL; at++) {

@@ -24,6 +24,7 @@
 #include "lib/shard/upkeep.h"
 #include "lib/shard/value.h"
 #include "lib/shard/verify.h"
+#include "tests/common/threads.h"
 #include "tests/common/unit.h"
 
 /* The most grace periods that a request waits for; the daemon gives up after a second. */
@@ -76,9 +77,12 @@ void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
 
 void fixture_start(struct fixture *f, const struct engine_config *cfg)
 {
+    unsigned threads = atomic_load(&threads_started);
+
     fixture_start_threaded(f, cfg);
     reclaim_stop(f->engine.reclaimer);
     f->has_thread = false;
+    atomic_store(&threads_started, threads); /* nothing ran beside that thread */
 }
 
 void fixture_stop(struct fixture *f)
