@@ -235,26 +235,33 @@ static bool read_word(const struct option_row *row, const char *value, double *o
 /* ---- the table --------------------------------------------------------------------------- */
 
 #define ALONE true
+
+/* How the field of a type is loaded and stored. */
+#define FIELD_OF(type)                                                                         \
+    _Generic((type)0, bool                                                                     \
+             : FIELD_BYTE, char                                                                \
+             : FIELD_BYTE, int32_t                                                             \
+             : FIELD_32, uint32_t                                                              \
+             : FIELD_32, uint64_t                                                              \
+             : FIELD_64, double                                                                \
+             : FIELD_DOUBLE)
+#define NUMBER(kind, ...)                                                                      \
+    [OPT_##kind] = {FIELD_OF(option_##kind##_BOOT), OPTION_SCALE_##kind, __VA_ARGS__}
+
 const struct option_kind_row option_kinds[] = {
-    [OPT_BOOL] = {FIELD_BYTE, 1, RANGE_NONE, "", ALONE, show_word, type_bool, read_bool},
-    [OPT_SWITCH] = {FIELD_32, 1, RANGE_WHOLE, "[=%s]", ALONE, show_whole, show_whole,
-                    read_whole},
-    [OPT_I32] = {FIELD_32, 1, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_whole},
-    [OPT_U32] = {FIELD_32, 1, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_whole},
-    [OPT_LEVEL] = {FIELD_32, 1, RANGE_WHOLE, "", ALONE, show_whole, show_whole, read_whole},
-    [OPT_OCTAL] = {FIELD_32, 1, RANGE_WHOLE, "=<%s>", false, show_octal, show_octal,
-                   read_octal},
-    [OPT_ENUM] = {FIELD_32, 1, RANGE_NONE, NULL, false, show_word, type_word, read_word},
-    [OPT_CHAR] = {FIELD_BYTE, 1, RANGE_NONE, "=<%s>", false, show_char, show_char, read_char},
-    [OPT_SIZE] = {FIELD_64, 1, RANGE_WHOLE, "=<%s>", false, show_whole, type_size, read_size},
-    [OPT_MB] = {FIELD_64, 1 << 20, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole,
-                read_size},
-    [OPT_KB] = {FIELD_64, 1 << 10, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole,
-                read_size},
-    [OPT_DEC2] = {FIELD_DOUBLE, 1, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction,
-                  read_fraction},
-    [OPT_DEC3] = {FIELD_DOUBLE, 1, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction,
-                  read_fraction},
+    NUMBER(BOOL, RANGE_NONE, "", ALONE, show_word, type_bool, read_bool),
+    NUMBER(SWITCH, RANGE_WHOLE, "[=%s]", ALONE, show_whole, show_whole, read_whole),
+    NUMBER(I32, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_whole),
+    NUMBER(U32, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_whole),
+    NUMBER(LEVEL, RANGE_WHOLE, "", ALONE, show_whole, show_whole, read_whole),
+    NUMBER(OCTAL, RANGE_WHOLE, "=<%s>", false, show_octal, show_octal, read_octal),
+    NUMBER(ENUM, RANGE_NONE, NULL, false, show_word, type_word, read_word),
+    NUMBER(CHAR, RANGE_NONE, "=<%s>", false, show_char, show_char, read_char),
+    NUMBER(SIZE, RANGE_WHOLE, "=<%s>", false, show_whole, type_size, read_size),
+    NUMBER(MB, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_size),
+    NUMBER(KB, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_size),
+    NUMBER(DEC2, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction, read_fraction),
+    NUMBER(DEC3, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction, read_fraction),
     [OPT_STR] = {FIELD_TEXT, 1, RANGE_NONE, "=<%s>", false, NULL, NULL, NULL},
     [OPT_LIST] = {FIELD_TEXT, 1, RANGE_NONE, "=<%s>", false, NULL, NULL, NULL},
 };

@@ -14,19 +14,8 @@
 #include "lib/base/check.h"
 
 enum option_kind {
-    OPT_BOOL,
-    OPT_SWITCH,
-    OPT_I32,
-    OPT_U32,
-    OPT_LEVEL,
-    OPT_OCTAL,
-    OPT_ENUM,
-    OPT_CHAR,
-    OPT_SIZE,
-    OPT_MB,
-    OPT_KB,
-    OPT_DEC2,
-    OPT_DEC3,
+#define KIND(kind, type, scale) OPT_##kind,
+#include "lib/base/option_kinds.def"
     OPT_STR,
     OPT_LIST,
 };

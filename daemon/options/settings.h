@@ -55,10 +55,9 @@ enum compat_id {
 };
 
 /* Texts are the daemon's alone; the other kinds are those of the engine's options. */
-#define OPTION_TYPE_STR(life)       OPTION_STR_##life
-#define OPTION_STR_OPTION_LIFE_BOOT char *
-#define OPTION_STR_OPTION_LIFE_LIVE struct live_text
-#define OPTION_TYPE_LIST(life)      char *
+typedef char *option_STR_BOOT;
+typedef struct live_text option_STR_LIVE;
+typedef char *option_LIST_BOOT;
 
 /* A file that options came from; its name is as it was given, or as found by an include. */
 struct option_file {
@@ -90,7 +89,7 @@ struct settings {
     /* [const] or [atomic], by the life column of their rows */
 #define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
             help)                                                                              \
-    OPTION_TYPE_##kind(OPTION_LIFE_##life) field;
+    option_##kind##_##life field;
 #define ENGINE_OPT(...) /* fields of engine */
 #include "daemon/options/options.def"
     struct engine_options engine;

@@ -11,22 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How a value of each kind is stored, by the life of its row. */
-#define OPTION_TYPE_BOOL(life)   life bool
-#define OPTION_TYPE_SWITCH(life) life uint32_t
-#define OPTION_TYPE_I32(life)    life int32_t
-#define OPTION_TYPE_U32(life)    life uint32_t
-#define OPTION_TYPE_LEVEL(life)  life uint32_t
-#define OPTION_TYPE_OCTAL(life)  life uint32_t
-#define OPTION_TYPE_ENUM(life)   life uint32_t
-#define OPTION_TYPE_CHAR(life)   life char
-#define OPTION_TYPE_SIZE(life)   life uint64_t
-#define OPTION_TYPE_MB(life)     life uint64_t
-#define OPTION_TYPE_KB(life)     life uint64_t
-#define OPTION_TYPE_DEC2(life)   life double
-#define OPTION_TYPE_DEC3(life)   life double
-#define OPTION_LIFE_BOOT
-#define OPTION_LIFE_LIVE _Atomic
+/* option_KIND_LIFE: how a value of each kind is stored, by the life of its row. */
+#define KIND(kind, type, scale)                                                                \
+    typedef type option_##kind##_BOOT;                                                         \
+    typedef _Atomic type option_##kind##_LIVE;
+#include "lib/base/option_kinds.def"
+
+/* OPTION_SCALE_KIND: stored units in one unit of the command line. */
+enum {
+#define KIND(kind, type, scale) OPTION_SCALE_##kind = scale,
+#include "lib/base/option_kinds.def"
+};
 
 /* The words of maxmemory_policy, in the order of its row. */
 enum evict_choice {
@@ -46,7 +41,7 @@ struct engine_options {
     /* [const] or [atomic], by the life column of their rows */
 #define ENGINE_OPT(kind, field, letter, name, def, min, max, unit, life, traits, status,       \
                    settings, help)                                                             \
-    OPTION_TYPE_##kind(OPTION_LIFE_##life) field;
+    option_##kind##_##life field;
 #include "lib/base/engine_options.def"
 };
 
