@@ -54,7 +54,7 @@ static inline int64_t meta_seconds(int64_t left_ms)
  */
 #define META_LINE_MAX                                                                          \
     (2 + 21 + (2 + ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 2) + (2 + META_OPAQUE_MAX) +         \
-     6 * 22 + 3 + 6 + 2)
+     __builtin_popcountll(META_SHOWS_ITEM & ~META_SHOWS_KEY) * (2 + 20) + 3 + 6 + 2)
 
 /* Write the line of a reply; returns its length. Context: any thread. */
 size_t meta_compose(char *out, enum meta_code code, const struct request *req,
