@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large values while they are being received.
+ * Uploads: values that do not fit the connection's buffer, while they are being received over
+ * several turns. conn_upload_read.h reads them from the socket straight into their segments.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_UPLOAD_H
 #define MAYFLY_DAEMON_CONN_CONN_UPLOAD_H

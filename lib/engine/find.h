@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookup of keys, without a lock.
+ * Lookup of keys, without a lock. Only to unlink an expired item it takes that of its shard, if
+ * the shard is not busy.
  */
 #ifndef MAYFLY_LIB_ENGINE_FIND_H
 #define MAYFLY_LIB_ENGINE_FIND_H

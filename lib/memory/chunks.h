@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large values: whole segments for the bulk, at most fifteen pieces in the log for the rest.
- * The item's block (its head) holds struct large instead of the value; a piece is a block
- * without a key that has its owner and its number. Code that moves one of them updates the
- * other.
+ * Large values: whole segments for the bulk, and at most fifteen pieces for the rest, which are
+ * in segments with other blocks. The item's block (its head) holds struct large instead of the
+ * value; a piece is a block without a key that has its owner and its number. Code that moves
+ * one of them updates the other.
  */
 #ifndef MAYFLY_LIB_MEMORY_CHUNKS_H
 #define MAYFLY_LIB_MEMORY_CHUNKS_H

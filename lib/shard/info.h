@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Figures of a shard for statistics, and walks over its items. */
+/* Figures of a shard, for statistics. */
 #ifndef MAYFLY_LIB_SHARD_INFO_H
 #define MAYFLY_LIB_SHARD_INFO_H
 
