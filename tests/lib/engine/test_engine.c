@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/engine/flush.h"
 #include "lib/engine/share.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
@@ -725,6 +726,30 @@ TEST(a_deadline_that_comes_nearer_is_waited_for)
         bring_nearer((msec_t)1 << bits, true);
         bring_nearer((msec_t)1 << bits, false);
     }
+}
+
+/* A flush of an earlier process that has come takes the items, and not a newer flush. */
+TEST(an_old_flush_leaves_a_newer_one_to_come)
+{
+    struct engine_config cfg;
+    struct fixture f;
+    msec_t newer;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    fixture_start(&f, &cfg);
+    newer = fixture_now(&f) + 1000;
+    fixture_set(&f, "a", 10);
+    fixture_flush(&f, newer);
+    ck_assert_int_eq(engine_flush_old(&f.engine, fixture_now(&f), MSEC_NEVER, fixture_now(&f)),
+                     OUT_OK);
+    ck_assert(!fixture_has(&f, "a"));
+    ck_assert_int_eq(engine_flush_to_come(&f.engine), newer);
+    /* One that is to come does not replace it. */
+    ck_assert_int_eq(engine_flush_old(&f.engine, newer - 500, MSEC_NEVER, fixture_now(&f)),
+                     OUT_OK);
+    ck_assert_int_eq(engine_flush_to_come(&f.engine), newer);
+    fixture_stop(&f);
 }
 
 TEST(nothing_is_left_when_it_stops_with_work_to_do)
