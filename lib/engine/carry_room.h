@@ -13,10 +13,16 @@
 /* Old buckets of an index that is resized, moved with each batch of items. */
 #define CARRY_BUCKETS 16
 
-/* Rest as cpu_pct asks for after the CPU time since the last rest, but not past a stop. */
+/*
+ * Give way to threads that wait for this CPU. Then rest as cpu_pct asks for after the CPU time
+ * since the last rest, but not past a stop.
+ */
 void carry_pace(struct carry *c);
 
-/* Between two turns: rest if it is time to. False: it was stopped. */
+/*
+ * Between two turns, which take some ten microseconds: do that if it is time to. False: it was
+ * stopped.
+ */
 bool carry_turn(struct carry *c);
 
 /* Is there room in a shard beyond what it wants for itself? The first: context: in shard. */

@@ -13,6 +13,7 @@
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/engine/carry.h"
+#include "lib/engine/carry_room.h"
 #include "lib/engine/engine.h"
 #include "lib/memory/evict.h"
 #include "lib/shard/shard.h"
@@ -168,6 +169,7 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
         is_moving = s->table.phase == TABLE_MOVING;
         goes_on = shard_resize_goes_on(s);
         shard_leave(s);
+        (void)carry_turn(&m->carry);
         if (goes_on && !is_moving) {
             grace_ask(reclaim_grace(m->engine->reclaimer), GRACE_HURRY);
             (void)nanosleep(&rest, NULL);
@@ -517,7 +519,8 @@ enum mf_err move_run(struct move *m)
         return MF_OK;
     }
     set_state(m, MOVE_RUNS);
-    m->carry.used = clock_thread_us();
+    m->carry = (struct carry){
+        .stop = &m->is_cancelled, .cpu_pct = &m->cpu_pct, .used = clock_thread_us()};
     atomic_store_explicit(&m->engine->group.has_move, true, memory_order_relaxed);
     if (m->on_begin != NULL) {
         m->on_begin(m->arg);
