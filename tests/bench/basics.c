@@ -32,6 +32,44 @@ void *must_alloc(void *p)
     return p;
 }
 
+static void read_value(const struct bench_option *o, const char *value)
+{
+    if (o->number != NULL) {
+        *o->number = atoi(value);
+    } else if (o->count != NULL) {
+        *o->count = (unsigned)strtoul(value, NULL, 10);
+    } else if (o->wide != NULL) {
+        *o->wide = strtoull(value, NULL, 10);
+    } else if (o->real != NULL) {
+        *o->real = strtod(value, NULL);
+    } else if (o->text != NULL) {
+        *o->text = value;
+    } else {
+        o->read(value);
+    }
+}
+
+void read_options(int argc, char **argv, const struct bench_option *options)
+{
+    for (int i = 1; i < argc; i++) {
+        const struct bench_option *o = options;
+
+        while (o->name != NULL && strcmp(o->name, argv[i]) != 0) {
+            o++;
+        }
+        if (o->name == NULL) {
+            fail("no such option");
+        }
+        if (o->flag != NULL) {
+            *o->flag = true;
+        } else if (++i == argc) {
+            fail("an option lacks its value");
+        } else {
+            read_value(o, argv[i]);
+        }
+    }
+}
+
 double seconds_of(clockid_t id)
 {
     struct timespec t;

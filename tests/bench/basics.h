@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the programs of the bench need first: an end with a reason, clocks, a CPU of one's own,
- * bytes for values, medians, and picks by Zipf's law.
+ * What the programs of the bench need first: an end with a reason, options, clocks, a CPU of
+ * one's own, bytes for values, medians, and picks by Zipf's law.
  */
 #ifndef MAYFLY_TESTS_BENCH_BASICS_H
 #define MAYFLY_TESTS_BENCH_BASICS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,6 +28,21 @@ clockid_t cpu_clock_of(pid_t pid);
 
 /* Keep the calling thread to one CPU; threads are numbered from 0. */
 void pin_thread(unsigned number);
+
+/* An option of a program: its value goes where one of the pointers points, or to read(). */
+struct bench_option {
+    const char *name; /* with its dashes; NULL ends a table */
+    int *number;
+    unsigned *count;
+    uint64_t *wide;
+    double *real;
+    bool *flag; /* set, without a value */
+    const char **text;
+    void (*read)(const char *value);
+};
+
+/* Ends the program if there is a word that is no option, or a value is missing. */
+void read_options(int argc, char **argv, const struct bench_option *options);
 
 /* n letters, the same each time; to be freed. */
 char *make_text(size_t n);

@@ -23,7 +23,6 @@
  * status 1 when a reply was wrong, 2 when it could not work.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -420,73 +419,34 @@ static void parse_sizes(const char *s)
     opt.size_high = *end == '-' ? strtoull(end + 1, NULL, 10) : opt.size_low;
 }
 
+static void read_proto(const char *s)
+{
+    opt.is_resp = strcmp(s, "resp") == 0;
+}
+
 static void parse_options(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"port", 1, NULL, 'p'},      {"pid", 1, NULL, 'i'},    {"conns", 1, NULL, 'c'},
-        {"size", 1, NULL, 's'},      {"keys", 1, NULL, 'k'},   {"pipeline", 1, NULL, 'l'},
-        {"theta", 1, NULL, 'z'},     {"ops", 1, NULL, 'n'},    {"tenants", 1, NULL, 't'},
-        {"seed", 1, NULL, 'e'},      {"warmup", 1, NULL, 'u'}, {"set", 0, NULL, 'o'},
-        {"sim", 1, NULL, 'm'},       {"proto", 1, NULL, 'P'},  {"footprint", 0, NULL, 'f'},
-        {"sim-bytes", 1, NULL, 'b'}, {NULL, 0, NULL, 0}};
-    int c;
+    static const struct bench_option options[] = {
+        {"--port", .number = &opt.port},
+        {"--pid", .number = &opt.pid},
+        {"--conns", .number = &opt.conns},
+        {"--size", .read = parse_sizes},
+        {"--keys", .wide = &opt.keys},
+        {"--pipeline", .number = &opt.pipeline},
+        {"--theta", .real = &opt.theta},
+        {"--ops", .wide = &opt.ops},
+        {"--tenants", .wide = &opt.tenants},
+        {"--seed", .wide = &opt.seed},
+        {"--warmup", .wide = &opt.warmup},
+        {"--set", .flag = &opt.sets},
+        {"--sim", .wide = &opt.sim},
+        {"--sim-bytes", .wide = &opt.sim_bytes},
+        {"--proto", .read = read_proto},
+        {"--footprint", .flag = &opt.only_footprint},
+        {.name = NULL},
+    };
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        uint64_t n = optarg != NULL ? strtoull(optarg, NULL, 10) : 0;
-
-        switch (c) {
-        case 'p':
-            opt.port = (int)n;
-            break;
-        case 'i':
-            opt.pid = (pid_t)n;
-            break;
-        case 'c':
-            opt.conns = (int)n;
-            break;
-        case 'l':
-            opt.pipeline = (int)n;
-            break;
-        case 's':
-            parse_sizes(optarg);
-            break;
-        case 'k':
-            opt.keys = n;
-            break;
-        case 'z':
-            opt.theta = strtod(optarg, NULL);
-            break;
-        case 't':
-            opt.tenants = n;
-            break;
-        case 'n':
-            opt.ops = n;
-            break;
-        case 'u':
-            opt.warmup = n;
-            break;
-        case 'o':
-            opt.sets = true;
-            break;
-        case 'e':
-            opt.seed = n;
-            break;
-        case 'm':
-            opt.sim = n;
-            break;
-        case 'b':
-            opt.sim_bytes = n;
-            break;
-        case 'P':
-            opt.is_resp = strcmp(optarg, "resp") == 0;
-            break;
-        case 'f':
-            opt.only_footprint = true;
-            break;
-        default:
-            exit(2);
-        }
-    }
+    read_options(argc, argv, options);
     if ((opt.port > 0) + (opt.sim > 0) + (opt.sim_bytes > 0) + opt.only_footprint != 1 ||
         (opt.keys == 0) == (opt.tenants == 0) || (opt.size_part != 0 && opt.tenants == 0) ||
         opt.conns <= 0 || opt.pipeline <= 0 || opt.pipeline > BATCH_MAX || opt.size_low == 0 ||

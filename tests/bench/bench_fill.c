@@ -72,7 +72,7 @@ struct bench {
     pthread_barrier_t start;
 };
 
-struct thread {
+struct bench_thread {
     pthread_t id;
     struct bench *b;
     unsigned number;
@@ -147,7 +147,7 @@ static long faults_of_thread(void)
 }
 
 /* What the home worker of a shard does between two turns. */
-static void work_at_home(const struct thread *t)
+static void work_at_home(const struct bench_thread *t)
 {
     struct engine *e = &t->b->engine;
 
@@ -160,7 +160,7 @@ static void work_at_home(const struct thread *t)
 
 static void *run(void *arg)
 {
-    struct thread *t = arg;
+    struct bench_thread *t = arg;
     struct bench *b = t->b;
     char *value = make_text(b->set.value + 1);
 
@@ -240,7 +240,7 @@ static double late_segments(const struct bench *b)
 }
 
 /* Fill an engine; the results, by figure. */
-static void measure(struct bench *b, struct thread *threads, double *out)
+static void measure(struct bench *b, struct bench_thread *threads, double *out)
 {
     uint64_t bins[BINS] = {0};
     uint64_t sets = b->sets * b->set.threads;
@@ -285,44 +285,26 @@ int main(int argc, char **argv)
 {
     static struct bench b = {
         .set = {2, 0, 512, 100, 50, 9, 1000, CLOCK_MONOTONIC, false, false}};
-    static struct thread threads[THREADS_MAX];
+    static struct bench_thread threads[THREADS_MAX];
     static double seen[ROUNDS_MAX][FIGURES];
+    static bool is_cpu;
+    static const struct bench_option options[] = {
+        {"-t", .count = &b.set.threads},
+        {"-S", .count = &b.set.shards},
+        {"-m", .count = &b.set.mib},
+        {"-s", .count = &b.set.value},
+        {"-f", .count = &b.set.percent},
+        {"-p", .wide = &b.set.pause_ns},
+        {"-r", .count = &b.set.rounds},
+        {"-c", .flag = &is_cpu},
+        {"-e", .flag = &b.set.has_deadlines},
+        {"-i", .flag = &b.set.has_index},
+        {.name = NULL},
+    };
 
-    for (int c; (c = getopt(argc, argv, "t:S:m:s:f:p:r:cei")) != -1;) {
-        switch (c) {
-        case 't':
-            b.set.threads = (unsigned)atoi(optarg);
-            break;
-        case 'S':
-            b.set.shards = (unsigned)atoi(optarg);
-            break;
-        case 'm':
-            b.set.mib = (unsigned)atoi(optarg);
-            break;
-        case 's':
-            b.set.value = (unsigned)atoi(optarg);
-            break;
-        case 'f':
-            b.set.percent = (unsigned)atoi(optarg);
-            break;
-        case 'r':
-            b.set.rounds = (unsigned)atoi(optarg);
-            break;
-        case 'e':
-            b.set.has_deadlines = true;
-            break;
-        case 'p':
-            b.set.pause_ns = (uint64_t)atoi(optarg);
-            break;
-        case 'c':
-            b.set.clock = CLOCK_THREAD_CPUTIME_ID;
-            break;
-        case 'i':
-            b.set.has_index = true;
-            break;
-        default:
-            return 2;
-        }
+    read_options(argc, argv, options);
+    if (is_cpu) {
+        b.set.clock = CLOCK_THREAD_CPUTIME_ID;
     }
     if (b.set.threads < 1 || b.set.threads > THREADS_MAX || b.set.rounds < 1 ||
         b.set.rounds > ROUNDS_MAX || b.set.mib < 2 || b.set.value > 10000 ||

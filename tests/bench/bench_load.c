@@ -13,7 +13,6 @@
  * Prints one line: the figures as JSON. Exit status 1 when a reply was wrong, 2 when it could
  * not work. Each value is checked for its length, and byte by byte with --verify.
  */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -389,93 +388,55 @@ static void measure(void)
            (double)n / wall, counts.hits, counts.misses - misses, wire_wrong, wire_first_wrong);
 }
 
-static enum op parse_op(const char *s)
+static void read_op(const char *s)
 {
     static const char *const names[] = {"get", "set", "mixed", "incr"};
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(s, names[i]) == 0) {
-            return (enum op)i;
+            opt.op = (enum op)i;
+            return;
         }
     }
     fprintf(stderr, "bench_load: no such operation: %s\n", s);
     exit(2);
 }
 
+static void read_proto(const char *s)
+{
+    opt.proto = strcmp(s, "resp") == 0 ? PROTO_RESP : PROTO_TEXT;
+}
+
+static void read_prefix(const char *s)
+{
+    opt.prefix = s[0];
+}
+
 static void parse_options(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"port", 1, NULL, 'p'},  {"pid", 1, NULL, 'i'},      {"proto", 1, NULL, 'P'},
-        {"conns", 1, NULL, 'c'}, {"pipeline", 1, NULL, 'l'}, {"op", 1, NULL, 'o'},
-        {"ratio", 1, NULL, 'r'}, {"width", 1, NULL, 'w'},    {"prefix", 1, NULL, 'x'},
-        {"keys", 1, NULL, 'k'},  {"size", 1, NULL, 's'},     {"zipf", 0, NULL, 'z'},
-        {"ttl", 1, NULL, 't'},   {"ops", 1, NULL, 'n'},      {"warmup", 1, NULL, 'u'},
-        {"fill", 0, NULL, 'f'},  {"seed", 1, NULL, 'e'},     {"verify", 0, NULL, 'v'},
-        {NULL, 0, NULL, 0}};
-    int c;
+    static const struct bench_option options[] = {
+        {"--port", .number = &opt.port},
+        {"--pid", .number = &opt.pid},
+        {"--proto", .read = read_proto},
+        {"--conns", .number = &opt.conns},
+        {"--pipeline", .number = &opt.pipeline},
+        {"--op", .read = read_op},
+        {"--ratio", .count = &opt.ratio},
+        {"--width", .number = &opt.width},
+        {"--prefix", .read = read_prefix},
+        {"--keys", .wide = &opt.keys},
+        {"--size", .wide = &opt.size},
+        {"--zipf", .flag = &opt.zipf},
+        {"--ttl", .count = &opt.ttl},
+        {"--ops", .wide = &opt.ops},
+        {"--warmup", .wide = &opt.warmup},
+        {"--fill", .flag = &opt.fill},
+        {"--seed", .wide = &opt.seed},
+        {"--verify", .flag = &opt.verify},
+        {.name = NULL},
+    };
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        uint64_t n = optarg != NULL ? strtoull(optarg, NULL, 10) : 0;
-
-        switch (c) {
-        case 'p':
-            opt.port = (int)n;
-            break;
-        case 'i':
-            opt.pid = (pid_t)n;
-            break;
-        case 'P':
-            opt.proto = strcmp(optarg, "resp") == 0 ? PROTO_RESP : PROTO_TEXT;
-            break;
-        case 'c':
-            opt.conns = (int)n;
-            break;
-        case 'l':
-            opt.pipeline = (int)n;
-            break;
-        case 'o':
-            opt.op = parse_op(optarg);
-            break;
-        case 'r':
-            opt.ratio = (unsigned)n;
-            break;
-        case 'w':
-            opt.width = (int)n;
-            break;
-        case 'x':
-            opt.prefix = optarg[0];
-            break;
-        case 'k':
-            opt.keys = n;
-            break;
-        case 's':
-            opt.size = n;
-            break;
-        case 'z':
-            opt.zipf = true;
-            break;
-        case 't':
-            opt.ttl = (unsigned)n;
-            break;
-        case 'n':
-            opt.ops = n;
-            break;
-        case 'u':
-            opt.warmup = n;
-            break;
-        case 'f':
-            opt.fill = true;
-            break;
-        case 'e':
-            opt.seed = n;
-            break;
-        case 'v':
-            opt.verify = true;
-            break;
-        default:
-            exit(2);
-        }
-    }
+    read_options(argc, argv, options);
     if (opt.port <= 0 || opt.conns <= 0 || opt.pipeline <= 0 || opt.width <= 0 ||
         opt.keys == 0) {
         fprintf(stderr, "bench_load: --port is needed, counts are positive\n");

@@ -517,40 +517,24 @@ static void run_case(struct bench *b, const char *name, unsigned pct)
 int main(int argc, char **argv)
 {
     static struct bench b = {.set = {512, 100, 0, 100, 2, 4, false}};
-    const char *fills = "101,96,86,78";
-    const char *cases = "whole,runs,run,half,number";
+    static const char *fills = "101,96,86,78";
+    static const char *cases = "whole,runs,run,half,number";
+    static const char *numbers;
+    static const struct bench_option options[] = {
+        {"-m", .count = &b.set.mib},
+        {"-s", .count = &b.set.value},
+        {"-l", .count = &b.set.large},
+        {"-f", .text = &fills},
+        {"-c", .text = &cases},
+        {"-p", .count = &b.set.cpu_pct},
+        {"-n", .text = &numbers},
+        {"-i", .flag = &b.set.is_idle},
+        {.name = NULL},
+    };
 
-    for (int c; (c = getopt(argc, argv, "m:s:l:f:c:p:n:i")) != -1;) {
-        switch (c) {
-        case 'm':
-            b.set.mib = (unsigned)atoi(optarg);
-            break;
-        case 's':
-            b.set.value = (unsigned)atoi(optarg);
-            break;
-        case 'l':
-            b.set.large = (unsigned)atoi(optarg);
-            break;
-        case 'f':
-            fills = optarg;
-            break;
-        case 'c':
-            cases = optarg;
-            break;
-        case 'p':
-            b.set.cpu_pct = (unsigned)atoi(optarg);
-            break;
-        case 'n':
-            if (sscanf(optarg, "%u,%u", &b.set.from, &b.set.to) != 2) {
-                return 2;
-            }
-            break;
-        case 'i':
-            b.set.is_idle = true;
-            break;
-        default:
-            return 2;
-        }
+    read_options(argc, argv, options);
+    if (numbers != NULL && sscanf(numbers, "%u,%u", &b.set.from, &b.set.to) != 2) {
+        fail("-n takes two numbers of shards");
     }
     b.value = make_text((b.set.large > b.set.value ? b.set.large : b.set.value) + 1);
     for (int i = 0; i < 2; i++) {

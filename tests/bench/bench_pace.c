@@ -25,7 +25,6 @@
  * 2 when it could not work.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,13 +259,14 @@ static void print_all(void)
 
 /* ---- options ----------------------------------------------------------------------------- */
 
-static enum pace_event parse_event(const char *s)
+static void read_event(const char *s)
 {
     static const char *const names[] = {"none", "deadline", "delete", "overwrite", "flush"};
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(s, names[i]) == 0) {
-            return (enum pace_event)i;
+            pace.event = (enum pace_event)i;
+            return;
         }
     }
     fprintf(stderr, "bench_pace: no such event: %s\n", s);
@@ -293,86 +293,51 @@ static void parse_seconds(const char *s, uint64_t *low, uint64_t *high)
     *high = (uint64_t)b;
 }
 
-static void parse_option(int c, const char *arg)
+static void read_proto(const char *s)
 {
-    double x = strtod(arg, NULL);
-    uint64_t n = strtoull(arg, NULL, 10);
+    pace.is_resp = strcmp(s, "resp") == 0;
+}
 
-    switch (c) {
-    case 'p':
-        pace.port = (int)n;
-        break;
-    case 'i':
-        pace.pid = (pid_t)n;
-        break;
-    case 'P':
-        pace.is_resp = strcmp(arg, "resp") == 0;
-        break;
-    case 'c':
-        pace.conns = (int)n;
-        break;
-    case 's':
-        pace.size = n;
-        break;
-    case 'l':
-        pace.live = n;
-        break;
-    case 'L':
-        parse_seconds(arg, &pace.live_low, &pace.live_high);
-        break;
-    case 'd':
-        pace.dying = n;
-        break;
-    case 'D':
-        pace.dying_size = n;
-        break;
-    case 'e':
-        pace.event = parse_event(arg);
-        break;
-    case 'g':
-        pace.get_rate = x;
-        break;
-    case 'S':
-        pace.set_rate = x;
-        break;
-    case 't':
-        parse_seconds(arg, &pace.ttl_low, &pace.ttl_high);
-        break;
-    case 'b':
-        pace.before_s = x;
-        break;
-    case 'a':
-        parse_span(arg, &pace.after_low_s, &pace.after_high_s);
-        break;
-    case 'm':
-        pace.sample_s = x;
-        break;
-    case 'w':
-        pace.window_s = x;
-        break;
-    case 'r':
-        pace.seed = n;
-        break;
-    default:
-        exit(2);
-    }
+static void read_live_ttl(const char *s)
+{
+    parse_seconds(s, &pace.live_low, &pace.live_high);
+}
+
+static void read_ttl(const char *s)
+{
+    parse_seconds(s, &pace.ttl_low, &pace.ttl_high);
+}
+
+static void read_after(const char *s)
+{
+    parse_span(s, &pace.after_low_s, &pace.after_high_s);
 }
 
 static void parse_options(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"port", 1, NULL, 'p'},     {"pid", 1, NULL, 'i'},      {"proto", 1, NULL, 'P'},
-        {"conns", 1, NULL, 'c'},    {"size", 1, NULL, 's'},     {"live", 1, NULL, 'l'},
-        {"live-ttl", 1, NULL, 'L'}, {"dying", 1, NULL, 'd'},    {"dying-size", 1, NULL, 'D'},
-        {"event", 1, NULL, 'e'},    {"get-rate", 1, NULL, 'g'}, {"set-rate", 1, NULL, 'S'},
-        {"ttl", 1, NULL, 't'},      {"before", 1, NULL, 'b'},   {"after", 1, NULL, 'a'},
-        {"sample", 1, NULL, 'm'},   {"window", 1, NULL, 'w'},   {"seed", 1, NULL, 'r'},
-        {NULL, 0, NULL, 0}};
-    int c;
+    static const struct bench_option options[] = {
+        {"--port", .number = &pace.port},
+        {"--pid", .number = &pace.pid},
+        {"--proto", .read = read_proto},
+        {"--conns", .number = &pace.conns},
+        {"--size", .wide = &pace.size},
+        {"--live", .wide = &pace.live},
+        {"--live-ttl", .read = read_live_ttl},
+        {"--dying", .wide = &pace.dying},
+        {"--dying-size", .wide = &pace.dying_size},
+        {"--event", .read = read_event},
+        {"--get-rate", .real = &pace.get_rate},
+        {"--set-rate", .real = &pace.set_rate},
+        {"--ttl", .read = read_ttl},
+        {"--before", .real = &pace.before_s},
+        {"--after", .read = read_after},
+        {"--sample", .real = &pace.sample_s},
+        {"--window", .real = &pace.window_s},
+        {"--seed", .wide = &pace.seed},
+        {.name = NULL},
+    };
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-        parse_option(c, optarg != NULL ? optarg : "");
-    }
+    read_options(argc, argv, options);
     if (pace.port <= 0 || pace.conns <= 0 || pace.sample_s <= 0 || pace.window_s <= 0 ||
         (pace.get_rate > 0 && pace.live == 0) ||
         (pace.event != EVENT_NONE && pace.dying == 0) || pace.after_high_s < pace.after_low_s) {

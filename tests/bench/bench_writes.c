@@ -69,7 +69,7 @@ struct bench {
     _Atomic bool stop;
 };
 
-struct thread {
+struct bench_thread {
     pthread_t id;
     struct bench *b;
     unsigned number;
@@ -100,7 +100,7 @@ static void store(struct bench *b, const struct key *k, struct span value, msec_
     }
 }
 
-static const struct key *draw(const struct thread *t, struct rng *rng)
+static const struct key *draw(const struct bench_thread *t, struct rng *rng)
 {
     const struct bench *b = t->b;
 
@@ -120,7 +120,7 @@ static size_t draw_len(const struct setting *set, struct rng *rng)
 
 static void *run(void *arg)
 {
-    struct thread *t = arg;
+    struct bench_thread *t = arg;
     struct bench *b = t->b;
     struct rng rng;
     const struct key *keys[BATCH_MAX];
@@ -167,7 +167,7 @@ static void *run(void *arg)
 /* One way for some time; sets a second, and nanoseconds of CPU a set. */
 static void measure(struct bench *b, enum way way, double *rate, double *cpu_ns)
 {
-    struct thread threads[THREADS_MAX] = {0};
+    struct bench_thread threads[THREADS_MAX] = {0};
     unsigned n = way == WAY_ONE || way == WAY_RECORDED ? 1 : b->set.threads;
     struct stream stream;
     uint64_t sets = 0;
@@ -240,42 +240,17 @@ int main(int argc, char **argv)
     static struct bench b = {.set = {2, 0, 10000, 32, UINT_MAX, 1, 21, .1, false}};
     static double rate[WAYS][ROUNDS_MAX];
     static double cpu[WAYS][ROUNDS_MAX];
+    static const struct bench_option options[] = {
+        {"-t", .count = &b.set.threads}, {"-S", .count = &b.set.shards},
+        {"-k", .count = &b.set.keys},    {"-s", .count = &b.set.value},
+        {"-l", .count = &b.set.least},   {"-P", .flag = &b.set.is_urgent},
+        {"-d", .real = &b.set.seconds},  {"-b", .count = &b.set.batch},
+        {"-r", .count = &b.set.rounds},  {.name = NULL},
+    };
     struct engine_config cfg;
     double one = 0;
 
-    for (int c; (c = getopt(argc, argv, "t:S:k:s:l:d:b:r:P")) != -1;) {
-        switch (c) {
-        case 't':
-            b.set.threads = (unsigned)atoi(optarg);
-            break;
-        case 'S':
-            b.set.shards = (unsigned)atoi(optarg);
-            break;
-        case 'k':
-            b.set.keys = (unsigned)atoi(optarg);
-            break;
-        case 's':
-            b.set.value = (unsigned)atoi(optarg);
-            break;
-        case 'l':
-            b.set.least = (unsigned)atoi(optarg);
-            break;
-        case 'P':
-            b.set.is_urgent = true;
-            break;
-        case 'd':
-            b.set.seconds = atof(optarg);
-            break;
-        case 'b':
-            b.set.batch = (unsigned)atoi(optarg);
-            break;
-        case 'r':
-            b.set.rounds = (unsigned)atoi(optarg);
-            break;
-        default:
-            return 2;
-        }
-    }
+    read_options(argc, argv, options);
     if (b.set.threads < 1 || b.set.threads > THREADS_MAX || b.set.batch < 1 ||
         b.set.batch > BATCH_MAX || b.set.rounds < 1 || b.set.rounds > ROUNDS_MAX) {
         fail("an argument is out of range");
