@@ -44,7 +44,7 @@ void fixture_config(struct engine_config *cfg)
     engine_config_init(cfg);
     memcpy(&fixture_options, &engine_options_default, sizeof(fixture_options));
     cfg->options = &fixture_options;
-    cfg->limit_bytes = 8 * MIB;
+    cfg->limit_bytes = FIXTURE_LIMIT;
     cfg->item_size_max = MIB + 1024;
     cfg->seed = SEED;
 }
@@ -83,6 +83,29 @@ void fixture_start(struct fixture *f, const struct engine_config *cfg)
     reclaim_stop(f->engine.reclaimer);
     f->has_thread = false;
     atomic_store(&threads_started, threads); /* nothing ran beside that thread */
+}
+
+static void config_sized(struct engine_config *cfg, uint32_t shards, uint64_t limit_bytes)
+{
+    fixture_config(cfg);
+    cfg->shards = shards;
+    cfg->limit_bytes = limit_bytes;
+}
+
+void fixture_start_sized(struct fixture *f, uint32_t shards, uint64_t limit_bytes)
+{
+    struct engine_config cfg;
+
+    config_sized(&cfg, shards, limit_bytes);
+    fixture_start(f, &cfg);
+}
+
+void fixture_start_sized_threaded(struct fixture *f, uint32_t shards, uint64_t limit_bytes)
+{
+    struct engine_config cfg;
+
+    config_sized(&cfg, shards, limit_bytes);
+    fixture_start_threaded(f, &cfg);
 }
 
 void fixture_stop(struct fixture *f)

@@ -49,6 +49,11 @@ void fixture_policy(enum evict_choice choice);
 void fixture_start(struct fixture *f, const struct engine_config *cfg);
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
 
+/* The same with the defaults but for the number of shards and the limit. */
+#define FIXTURE_LIMIT (8 * (uint64_t)MIB)
+void fixture_start_sized(struct fixture *f, uint32_t shards, uint64_t limit_bytes);
+void fixture_start_sized_threaded(struct fixture *f, uint32_t shards, uint64_t limit_bytes);
+
 /* Verify, stop and release. */
 void fixture_stop(struct fixture *f);
 

@@ -660,12 +660,9 @@ TEST(what_the_ranges_cannot_hold_needs_more_shards)
 
 TEST(the_limit_rises_as_far_as_the_ranges)
 {
-    struct engine_config cfg;
     struct fixture f;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     ck_assert_uint_eq(engine_range(&f.engine), 2 * 4096 * MIB);
     ck_assert(engine_set_limit(&f.engine, engine_range(&f.engine)));
     ck_assert(!engine_set_limit(&f.engine, engine_range(&f.engine) + 1));
@@ -675,14 +672,10 @@ TEST(the_limit_rises_as_far_as_the_ranges)
 
 TEST(the_least_works)
 {
-    struct engine_config cfg;
     struct fixture f;
     char key[16];
 
-    fixture_config(&cfg);
-    cfg.shards = 4;
-    cfg.limit_bytes = 4 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 4, 4 * MIB);
     for (int i = 0; i < 2000; i++) {
         (void)snprintf(key, sizeof(key), "%d", i);
         fixture_set(&f, key, (size_t)i * 3);
@@ -699,12 +692,10 @@ TEST(the_least_works)
  */
 static void bring_nearer(msec_t width, bool by_touch)
 {
-    struct engine_config cfg;
     struct fixture f;
     msec_t begin;
 
-    fixture_config(&cfg);
-    fixture_start(&f, &cfg);
+    fixture_start(&f, NULL);
     begin = (fixture_now(&f) / width + 2) * width;
     fixture_set_until(&f, "next", 10, begin + width + width / 8);
     fixture_set_until(&f, "late", 10, begin + width - width / 16);
@@ -754,13 +745,10 @@ TEST(an_old_flush_leaves_a_newer_one_to_come)
 
 TEST(nothing_is_left_when_it_stops_with_work_to_do)
 {
-    struct engine_config cfg;
     struct fixture f;
     char key[16];
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, 2, FIXTURE_LIMIT);
     for (int i = 0; i < 300; i++) {
         (void)snprintf(key, sizeof(key), "%d", i % 100);
         fixture_set(&f, key, (size_t)(i % 7) * 20000);

@@ -251,13 +251,9 @@ TEST(marks_survive_cleaning)
 
 TEST(marks_survive_a_move_to_another_shard)
 {
-    struct engine_config cfg;
     char key[8];
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    cfg.limit_bytes = 16 * MIB;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, 2, 16 * MIB);
     for (unsigned i = 0; i < 60; i++) {
         (void)snprintf(key, sizeof(key), "%u", i);
         fixture_set(&f, key, lens[i % LENS]);

@@ -21,11 +21,7 @@ static struct guard guard;
 
 static void begin(void)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     ck_assert_int_eq(guarding_begin(&f.engine, &guard, 1000, false), GUARDING_ON);
 }
 

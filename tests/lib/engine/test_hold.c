@@ -201,11 +201,7 @@ TEST(cleaning_moves_what_is_held)
 TEST(what_expires_while_its_slot_moves_is_not_held)
 {
     enum { KEYS = 200 };
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
     }
@@ -229,12 +225,7 @@ TEST_LOOP(what_is_held_moves_with_its_slot, 2)
 {
     static const size_t lens[] = {10, 16343, 100000, 1000000}; /* the last: whole segments */
     const bool is_replica = _i == 1;
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    cfg.limit_bytes = 64 * MIB;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, 2, 64 * MIB);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 0), MF_OK);
     if (is_replica) {
         engine_follow_due(&f.engine, DUE_NOTHING);

@@ -34,12 +34,7 @@ static struct got was[KEYS];
 
 static void start(uint32_t shards)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = shards;
-    cfg.limit_bytes = 64 * MIB;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, shards, 64 * MIB);
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set_until(&f, fixture_key("key-", i), len_of(i),
                           ttl_of(i) != 0 ? fixture_now(&f) + ttl_of(i) : MSEC_NEVER);
@@ -156,12 +151,9 @@ TEST(a_cas_grows_from_shard_to_shard)
 /* The shard that items go to may have drawn its cas values long before. */
 TEST_LOOP(a_value_stored_after_a_move_has_a_higher_cas, 2)
 {
-    struct engine_config cfg;
     uint64_t cas;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, 2, FIXTURE_LIMIT);
     move(0, ROUTE_SLOTS, 0);
     for (unsigned i = 2; i-- > 0;) {
         shard_enter(f.engine.shards[i]);
@@ -181,11 +173,7 @@ TEST_LOOP(a_value_stored_after_a_move_has_a_higher_cas, 2)
 TEST_LOOP(a_chosen_cas_is_not_given_again_after_a_move, 2)
 {
     struct put p = {.key = "k", .ptr = "v", .len = 1};
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, 2, FIXTURE_LIMIT);
     move(0, ROUTE_SLOTS, 0);
     p.cas_new = atomic_load(&f.engine.group.cas_next) + (uint64_t)_i * 65536;
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
@@ -201,12 +189,7 @@ TEST_LOOP(a_chosen_cas_is_not_given_again_after_a_move, 2)
 /* Items that were promoted stay so, and a policy that keeps some apart does so there. */
 TEST(items_arrive_in_their_chain)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    cfg.limit_bytes = 32 * MIB;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, 2, 32 * MIB);
     move(0, ROUTE_SLOTS, 0);
     fixture_policy(CHOICE_VOLATILE_LRU);
     fixture_set(&f, "stays", 100);
@@ -384,12 +367,9 @@ TEST(a_cancelled_move_can_be_replaced_by_another)
 /* A plan of one slot leaves those alone that an earlier move has left on their way. */
 TEST(slots_on_their_way_stay_so)
 {
-    struct engine_config cfg;
     unsigned moving = 0;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, 2, FIXTURE_LIMIT);
     fixture_begin_move(&f);
     rcu_begin();
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {

@@ -288,15 +288,11 @@ TEST_LOOP(a_flush_in_between_takes_nothing_from_it, LENS)
 TEST_LOOP(it_follows_its_slot, 3 * LENS)
 {
     const size_t len = lens[_i % LENS];
-    struct engine_config cfg;
     struct store s;
     struct body *b;
     const struct shard *from;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    cfg.limit_bytes = 16 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, 16 * MIB);
     fixture_fill(bytes, sizeof(bytes), 7);
     store_init(&s, STORE_SET, &b);
     from = key_shard();

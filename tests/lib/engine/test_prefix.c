@@ -28,12 +28,7 @@ static struct fixture f;
 
 static void start_with(uint32_t shards, uint64_t limit)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = shards;
-    cfg.limit_bytes = limit;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, shards, limit);
 }
 
 static void start_two(void)

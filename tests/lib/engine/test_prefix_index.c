@@ -64,11 +64,7 @@ static void check_thirds(void)
 
 static void start(void)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.limit_bytes = 64 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 1, 64 * MIB);
 }
 
 static void stop(void)

@@ -20,12 +20,7 @@ static struct fixture f;
 
 static void start(void)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    cfg.limit_bytes = 32 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, 32 * MIB);
 }
 
 static void stop(void)

@@ -64,12 +64,7 @@ static void check_all(void)
 
 static void start(uint32_t shards, uint64_t limit)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = shards;
-    cfg.limit_bytes = limit;
-    fixture_start_threaded(&f, &cfg);
+    fixture_start_sized_threaded(&f, shards, limit);
 }
 
 static void start_full(void)

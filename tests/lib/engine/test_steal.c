@@ -16,12 +16,7 @@ static struct fixture f;
 
 static void start(void)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = SHARDS;
-    cfg.limit_bytes = SHARDS * 4 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, SHARDS, SHARDS * 4 * MIB);
 }
 
 /* Store values until one shard holds some megabyte, and return it. */
@@ -105,13 +100,9 @@ static enum outcome store_once(const char *key, size_t len)
 /* Where nothing may be dropped that has no deadline, and all have none. */
 TEST(who_stores_in_vain_need_not_wait)
 {
-    struct engine_config cfg;
     unsigned stored = 0;
 
-    fixture_config(&cfg);
-    cfg.shards = 4;
-    cfg.limit_bytes = 16 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 4, 16 * MIB);
     fixture_policy(CHOICE_VOLATILE_LRU);
     for (unsigned vain = 0; vain < 200; stored++) {
         vain += fixture_try(&f, fixture_key("stays-", stored), 1000, MSEC_NEVER) != OUT_STORED;

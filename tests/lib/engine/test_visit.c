@@ -72,14 +72,11 @@ static const struct {
 
 TEST_LOOP(a_writer_that_waited_looks_at_the_table_again, 4)
 {
-    struct engine_config cfg;
     struct shard *taken;
     pthread_t writer;
     enum outcome out = OUT_MISS;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     publish(moves[_i].before);
     taken = shard(moves[_i].waits_for);
     shard_enter(taken);

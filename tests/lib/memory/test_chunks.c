@@ -22,11 +22,7 @@ static char *bytes; /* the bytes of all values */
 
 static void start(uint64_t limit)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.limit_bytes = limit;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 1, limit);
     bytes = mem_alloc(BYTES);
     ck_assert_ptr_nonnull(bytes);
     fixture_fill(bytes, BYTES, 5);

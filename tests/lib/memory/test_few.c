@@ -274,11 +274,7 @@ TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
  */
 TEST(an_overdraft_in_use_is_not_given_back_each_time)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.limit_bytes = 32 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 1, 32 * MIB);
     for (unsigned i = 0; i < 12000; i++) {
         fixture_set(&f, fixture_key("k", i), 16000);
         if (i % 128 == 0) {

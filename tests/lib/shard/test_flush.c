@@ -20,12 +20,7 @@ static struct fixture f;
 
 static void start(uint32_t shards)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = shards;
-    cfg.limit_bytes = 32 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, shards, 32 * MIB);
     for (unsigned i = 0; i < 400; i++) {
         fixture_set_until(&f, fixture_key("k", i), i % 20 == 0 ? 50000 : i,
                           i % 3 == 0 ? fixture_now(&f) + 100000 + i : MSEC_NEVER);
@@ -294,13 +289,9 @@ static void flush_at_any_pace(void)
  */
 TEST_LOOP(a_storm_of_flushes_evicts_nothing, 2)
 {
-    struct engine_config cfg;
     int64_t most = 0;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    cfg.limit_bytes = 32 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, 32 * MIB);
     for (unsigned i = 0; i < 2000; i++) {
         fixture_set(&f, "a", 10);
         fixture_set(&f, "n", 10);
