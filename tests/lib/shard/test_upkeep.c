@@ -183,3 +183,55 @@ TEST(only_one_index_is_made_at_a_time)
     ck_assert_int_eq(fixture_used(&f), used);
     fixture_stop(&f);
 }
+
+static void start_with_large(uint64_t limit)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = 8;
+    cfg.limit_bytes = limit;
+    cfg.item_size_max = 4 * MIB;
+    fixture_start(&f, &cfg);
+}
+
+/* A value of half of the cache takes the place of all others of its shard. */
+TEST(a_large_value_is_not_evicted_for_room_to_spare)
+{
+    start_with_large(8 * MIB);
+    for (unsigned turn = 0; turn < 8; turn++) {
+        for (unsigned i = 0; i < 2500; i++) {
+            fixture_set(&f, fixture_key("k", i), 4000);
+            if (i % 64 == 0) {
+                fixture_settle(&f);
+            }
+        }
+        fixture_set(&f, fixture_key("large", turn), 4 * MIB - 200);
+        fixture_settle(&f);
+        ck_assert(fixture_has(&f, fixture_key("large", turn)));
+    }
+    fixture_stop(&f);
+}
+
+/* Each is the only one of its shard. */
+TEST(large_values_are_evicted_for_a_lower_limit)
+{
+    unsigned before = 0;
+
+    start_with_large(16 * MIB);
+    for (unsigned i = 0; i < 3; i++) {
+        fixture_set(&f, fixture_key("large", i), 4 * MIB - 200);
+        fixture_settle(&f);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        before += fixture_has(&f, fixture_key("large", i));
+    }
+    ck_assert_uint_eq(before, 3);
+    ck_assert(engine_set_limit(&f.engine, 8 * MIB));
+    for (unsigned i = 0; i < 1000 && fixture_used(&f) > 8 * (int64_t)MIB; i++) {
+        fixture_settle(&f);
+        clock_advance(&f.engine.clock, 50);
+    }
+    ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
+    fixture_stop(&f);
+}
