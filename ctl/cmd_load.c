@@ -17,7 +17,7 @@
 #include "ctl/json.h"
 #include "ctl/progress.h"
 #include "lib/base/num.h"
-#include "lib/snapshot/scan.h"
+#include "lib/format/scan.h"
 #include "proto/encode.h"
 
 /*

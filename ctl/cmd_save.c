@@ -12,7 +12,7 @@
 #include "ctl/commands.h"
 #include "ctl/progress.h"
 #include "lib/base/num.h"
-#include "lib/snapshot/newfile.h"
+#include "lib/format/newfile.h"
 
 /* A portion that is longer is none. */
 #define PORTION_MAX ((uint64_t)1 << 20)

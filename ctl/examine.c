@@ -4,8 +4,8 @@
  */
 #include "ctl/examine.h"
 
-#include "lib/snapshot/keychain.h"
-#include "lib/snapshot/scan.h"
+#include "lib/format/scan.h"
+#include "lib/log/keychain.h"
 
 struct examiner {
     struct examined *x;

@@ -11,10 +11,10 @@
 #include <stdio.h>
 
 #include "ctl/json.h"
-#include "lib/snapshot/decode.h"
-#include "lib/snapshot/fault.h"
-#include "lib/snapshot/format.h"
-#include "lib/snapshot/keychain.h"
+#include "lib/format/decode.h"
+#include "lib/format/fault.h"
+#include "lib/format/format.h"
+#include "lib/log/keychain.h"
 
 /* The state of a file, as an exit status; of several files the greatest counts. */
 enum check_verdict {
@@ -70,7 +70,7 @@ struct examined {
  */
 bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_ms);
 
-/* Is it a log of keys (lib/snapshot/keylog.h), rather than a snapshot? */
+/* Is it a log of keys (lib/log/keylog.h), rather than a snapshot? */
 static inline bool examine_is_log(const struct examined *x)
 {
     return x->has_header && (x->header.flags & SNAP_IS_LOG) != 0;
@@ -89,7 +89,7 @@ uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
 /* ---- examine_logs.c ---------------------------------------------------------------------- */
 
 /*
- * Checks the logs beside a snapshot (lib/snapshot/keychain.h): are all logs present that the
+ * Checks the logs beside a snapshot (lib/log/keychain.h): are all logs present that the
  * server would load with it, and are they complete? Nothing is changed, not even a torn end.
  */
 

@@ -21,22 +21,28 @@ lib/index: lib/base lib/memory
 lib/expiry: lib/base lib/memory
 lib/shard: lib/base lib/memory lib/index lib/expiry
 lib/engine: lib/base lib/memory lib/index lib/expiry lib/shard
-lib/snapshot: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine
-lib/replica: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine lib/snapshot
+lib/store: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine
+lib/reshard: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine lib/store
+lib/ship: lib/base lib/memory lib/index lib/shard lib/engine lib/store
+lib/format: lib/base lib/memory lib/engine lib/ship
+lib/log: lib/base lib/shard lib/engine lib/ship lib/format
+lib/snapshot: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine lib/store lib/ship lib/format lib/log
+lib/replica: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine lib/ship lib/format lib/snapshot
 proto: lib/base
 daemon/base: lib/base
-daemon/options: lib/base lib/snapshot daemon/base
+daemon/options: lib/base lib/format lib/log daemon/base
 daemon/access: lib/base daemon/base daemon/options
 daemon/net: lib/base lib/memory lib/shard daemon/base daemon/options daemon/access
-daemon/worker: lib/base lib/link lib/memory lib/expiry lib/shard lib/engine lib/snapshot lib/replica proto daemon/base daemon/options daemon/net daemon/access
-daemon/stats: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker
-daemon/command: lib/base lib/memory lib/shard lib/engine lib/snapshot lib/replica proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
-daemon/conn: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command
-daemon/metrics: lib/base lib/shard lib/engine lib/snapshot daemon/base daemon/options daemon/net daemon/worker daemon/stats
-daemon/service: lib/base lib/link lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
+daemon/persist: lib/base lib/engine lib/format lib/log lib/snapshot lib/replica daemon/base daemon/options daemon/access
+daemon/worker: lib/base lib/memory lib/expiry lib/shard lib/engine lib/reshard proto daemon/base daemon/options daemon/access daemon/net daemon/persist
+daemon/replica: lib/base lib/link lib/engine lib/format lib/replica daemon/base daemon/options daemon/persist daemon/worker
+daemon/stats: lib/base lib/memory lib/shard lib/engine lib/store proto daemon/base daemon/options daemon/access daemon/net daemon/persist daemon/worker daemon/replica
+daemon/command: lib/base lib/memory lib/shard lib/engine lib/store lib/reshard lib/replica proto daemon/base daemon/options daemon/access daemon/net daemon/persist daemon/worker daemon/replica daemon/stats
+daemon/conn: lib/base lib/memory lib/shard lib/engine lib/store proto daemon/base daemon/options daemon/access daemon/net daemon/persist daemon/worker daemon/stats daemon/command
+daemon/service: lib/base lib/link lib/engine lib/reshard proto daemon/base daemon/options daemon/access daemon/net daemon/persist daemon/worker daemon/replica daemon/stats daemon/command daemon/conn
 daemon: lib/base daemon/base daemon/options daemon/service
-ctl: lib/base lib/link lib/snapshot proto
-tools: lib/base daemon/base daemon/options ctl
+ctl: lib/base lib/link lib/format lib/log lib/snapshot proto
+tools: lib/base daemon/base daemon/options daemon/stats ctl
 '
 
 # FOLDER: how many of its files (a source and its header are one) are in circles of calls.
@@ -231,12 +237,12 @@ while read -r file header; do
             esac
             ;;
         zstd.h)
-            [ "$file" = lib/snapshot/pack.c ] ||
-                complain "$file: only lib/snapshot/pack.c names libzstd"
+            [ "$file" = lib/format/pack.c ] ||
+                complain "$file: only lib/format/pack.c names libzstd"
             ;;
         microhttpd.h)
-            [ "$file" = daemon/metrics/metrics.c ] ||
-                complain "$file: only daemon/metrics/metrics.c names libmicrohttpd"
+            [ "$file" = daemon/stats/metrics.c ] ||
+                complain "$file: only daemon/stats/metrics.c names libmicrohttpd"
             ;;
         seccomp.h)
             [ "$file" = daemon/service/filter.c ] ||

@@ -290,7 +290,7 @@ static void conf_options(void)
 
 enum section {
 #define SECTION(id, command, text) SECTION_##id,
-#include "daemon/base/stats_lines.def"
+#include "daemon/stats/stats_lines.def"
     SECTIONS
 };
 
@@ -299,7 +299,7 @@ static const struct {
     const char *text;
 } sections[] = {
 #define SECTION(id, command, text) {command, text},
-#include "daemon/base/stats_lines.def"
+#include "daemon/stats/stats_lines.def"
 };
 
 static const struct {
@@ -309,7 +309,7 @@ static const struct {
     const char *help;
 } lines[] = {
 #define STAT(section, name, unit, help) {SECTION_##section, name, unit, help},
-#include "daemon/base/stats_lines.def"
+#include "daemon/stats/stats_lines.def"
 };
 
 static const struct {
@@ -317,7 +317,7 @@ static const struct {
     unsigned where;
 } shown[] = {
 #define SHOWN(section, where) {SECTION_##section, where},
-#include "daemon/base/stats_lines.def"
+#include "daemon/stats/stats_lines.def"
 };
 
 static const char *condition_of(unsigned marks)

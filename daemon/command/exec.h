@@ -12,7 +12,7 @@
 #include "daemon/command/turn.h"
 #include "lib/base/context.h"
 #include "lib/base/probes.h"
-#include "lib/engine/store.h"
+#include "lib/store/store.h"
 
 /*
  * Context: worker, in a turn. Those of CLASS_ADMIN and CLASS_BINARY_ADMIN are called outside of
@@ -125,7 +125,7 @@ void exec_store_refused(struct turn *t, const struct request *r, enum reply why)
 enum outcome restore_store(struct turn *t, struct store *s);
 
 /*
- * `save -`: the client is sent a snapshot, as a file would have it (lib/snapshot/format.h). The
+ * `save -`: the client is sent a snapshot, as a file would have it (lib/format/format.h). The
  * answer is portions, each as "PART <n>", a line's end and n bytes, and then a line: END with
  * the number of items, or an error, and what came is not whole. sync sends everything to a
  * replica in the same way. Context: worker, outside a section.

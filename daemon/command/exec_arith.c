@@ -11,7 +11,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/arith.h"
+#include "lib/store/arith.h"
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
 #include "proto/text_compose.h"

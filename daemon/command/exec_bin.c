@@ -12,7 +12,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/find_inline.h"
+#include "lib/store/find_inline.h"
 #include "proto/bin_compose.h"
 
 /* A quiet get is not answered if the key is not there. */

@@ -9,7 +9,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/erase.h"
+#include "lib/store/erase.h"
 #include "proto/meta_parse.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"

@@ -13,7 +13,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/touch.h"
+#include "lib/store/touch.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `save -` and sync, see exec.h. The work is that of a thread (daemon/worker/exports.h); a
+ * `save -` and sync, see exec.h. The work is that of a thread (daemon/persist/exports.h); a
  * portion is handed over when the socket has taken the one before. Meanwhile the client may go
  * to another worker, where the next message of the thread comes.
  */
@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 
 #include "daemon/command/exec_replication.h"
+#include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/replication.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/replica/sealed_line.h"

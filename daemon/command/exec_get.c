@@ -15,7 +15,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/find_inline.h"
+#include "lib/store/find_inline.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 

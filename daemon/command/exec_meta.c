@@ -12,16 +12,16 @@
 
 #include <string.h>
 
+#include "daemon/access/gate.h"
 #include "daemon/command/observe.h"
 #include "daemon/options/settings.h"
-#include "daemon/worker/gate.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
-#include "lib/engine/fetch.h"
-#include "lib/engine/find_inline.h"
+#include "lib/store/fetch.h"
+#include "lib/store/find_inline.h"
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
 

@@ -9,7 +9,7 @@
 #include "daemon/worker/crew.h"
 #include "daemon/worker/moving.h"
 #include "lib/base/context.h"
-#include "lib/engine/reshard.h"
+#include "lib/reshard/reshard.h"
 
 static enum turn_stop cancel(struct turn *t, const struct request *r)
 {

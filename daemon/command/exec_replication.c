@@ -12,9 +12,9 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/replica_address.h"
+#include "daemon/replica/repl_version.h"
+#include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/repl_version.h"
-#include "daemon/worker/replication.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

@@ -2,7 +2,7 @@
 /*
  * Commands of replication: what a replica says over the link to its primary (psync, sync,
  * replconf), what an operator says (replicaof, promote, failover, role), and what clients do
- * (wait). See daemon/worker/replication.h.
+ * (wait). See daemon/replica/replication.h.
  *
  *     psync VERSIONS EPOCH ID OFFSET RUN WHERE
  *         CONTINUE VERSION ID EPOCH OFFSET END TIME PATH SUM
@@ -17,13 +17,13 @@
  *     replconf failover OFFSET MS  the same, and it is to be handed over to within that time
  *
  * VERSIONS are those that the replica speaks, LEAST-MOST, and VERSION is the one that is spoken
- * (daemon/worker/repl_version.h). RUN names the process of the replica. WHERE is the address at
- * which it serves: HOST:PORT, or PORT alone for the host that the link comes from; 0: it does
- * not serve over TCP. ID is - for a replica that has nothing. LOST is 1 if items are missing at
- * the sender. TIME is the primary's clock, and DUE the time up to which what is due is gone
- * there by DUE_OFFSET, both on the scale of the stream. WALL is the wall clock of the primary.
- * PATH names the process of the primary and those that it follows. SUM is the XXH32 of what
- * precedes it on the line (lib/replica/sealed_line.h). Context of all functions: worker,
+ * (daemon/replica/repl_version.h). RUN names the process of the replica. WHERE is the address
+ * at which it serves: HOST:PORT, or PORT alone for the host that the link comes from; 0: it
+ * does not serve over TCP. ID is - for a replica that has nothing. LOST is 1 if items are
+ * missing at the sender. TIME is the primary's clock, and DUE the time up to which what is due
+ * is gone there by DUE_OFFSET, both on the scale of the stream. WALL is the wall clock of the
+ * primary. PATH names the process of the primary and those that it follows. SUM is the XXH32 of
+ * what precedes it on the line (lib/replica/sealed_line.h). Context of all functions: worker,
  * outside a section.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H

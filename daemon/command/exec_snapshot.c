@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bgsave, save, lastsave, bgrewriteaof. The work is that of a thread
- * (daemon/worker/snapshots.h).
+ * (daemon/persist/snapshots.h).
  */
 #include "daemon/command/exec.h"
 

@@ -13,10 +13,10 @@
 
 #include <string.h>
 
+#include "daemon/access/gate.h"
 #include "daemon/base/slab_class.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
-#include "daemon/worker/gate.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
 #include "lib/base/context.h"

@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 #include "daemon/command/exec_replication.h"
+#include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/replication.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

@@ -3,7 +3,7 @@
  * Who may what, at the requests themselves. A client that may all has is_guarded off, and pays
  * a look at that for what was read at once. Of any other each request is looked at before the
  * first of them is executed; one that is not allowed becomes a CLASS_REFUSED, whose execution
- * is its answer. While the gate (daemon/worker/gate.h) refuses changes or clients, or has reads
+ * is its answer. While the gate (daemon/access/gate.h) refuses changes or clients, or has reads
  * miss, all clients are looked at.
  *
  * Rights to read and to write, and keys, are a matter of these. Commands of operators are
@@ -15,7 +15,7 @@
 #include "daemon/access/rules.h"
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"
-#include "daemon/worker/append.h"
+#include "daemon/persist/append.h"
 #include "daemon/worker/worker.h"
 #include "proto/bin_compose.h"
 

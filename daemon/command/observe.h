@@ -17,8 +17,8 @@
 #include "daemon/worker/watch_line.h"
 #include "lib/base/span.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/find.h"
-#include "lib/engine/store.h"
+#include "lib/store/find.h"
+#include "lib/store/store.h"
 
 struct turn;
 struct worker;

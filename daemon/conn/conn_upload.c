@@ -30,7 +30,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-#include "lib/engine/body.h"
+#include "lib/store/body.h"
 
 /* What memcached takes in one piece. */
 #define EARLY_MAX_BYTES (512u << 10)

@@ -13,7 +13,7 @@
 #include "daemon/base/pace.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/upload_line.h"
-#include "lib/engine/body.h"
+#include "lib/store/body.h"
 
 /* A large value on its way in. */
 struct upload {

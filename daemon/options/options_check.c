@@ -18,8 +18,8 @@
 #include "daemon/options/options_value.h"
 #include "daemon/options/save_rules.h"
 #include "lib/base/context.h"
-#include "lib/snapshot/keychain.h"
-#include "lib/snapshot/pack.h"
+#include "lib/format/pack.h"
+#include "lib/log/keychain.h"
 
 /* With more worker threads than this memcached warns. */
 #define THREADS_WARN 64

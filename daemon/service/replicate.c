@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "daemon/options/settings.h"
-#include "daemon/worker/replication.h"
+#include "daemon/replica/replication.h"
 #include "lib/base/context.h"
 
 /* A stop waits for replicas for at most this time. */

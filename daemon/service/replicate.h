@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starting and stopping replication (daemon/worker/replication.h). Context: main, unless it
+ * Starting and stopping replication (daemon/replica/replication.h). Context: main, unless it
  * says otherwise.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_REPLICATE_H

@@ -19,7 +19,6 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/udp.h"
-#include "daemon/metrics/metrics.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
@@ -32,13 +31,14 @@
 #include "daemon/service/renewal.h"
 #include "daemon/service/replicate.h"
 #include "daemon/service/upgrade.h"
+#include "daemon/stats/metrics.h"
 #include "daemon/worker/live.h"
 #include "daemon/worker/shards.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/thread.h"
-#include "lib/engine/reshard.h"
 #include "lib/link/link.h"
+#include "lib/reshard/reshard.h"
 
 /* The steps that are done, in the order of the start. */
 enum step {

@@ -23,12 +23,12 @@
 #include "daemon/net/passed_conns.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
+#include "daemon/replica/replication.h"
 #include "daemon/service/host.h"
 #include "daemon/service/upgrade.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/balance.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/replication.h"
 #include "daemon/worker/roster.h"
 #include "lib/base/buf.h"
 

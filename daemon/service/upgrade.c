@@ -20,7 +20,6 @@
 #include <uv.h>
 
 #include "daemon/base/log.h"
-#include "daemon/metrics/metrics.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/options/options_apply.h"
@@ -31,6 +30,7 @@
 #include "daemon/service/listener.h"
 #include "daemon/service/memory_file.h"
 #include "daemon/service/server.h"
+#include "daemon/stats/metrics.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

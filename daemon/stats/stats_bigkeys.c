@@ -15,8 +15,8 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
-#include "lib/engine/find.h"
 #include "lib/shard/position.h"
+#include "lib/store/find.h"
 #include "proto/encode.h"
 
 /* Items that are kept; fewer may be left at the end. */

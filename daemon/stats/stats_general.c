@@ -105,7 +105,7 @@ static void put_part(struct stats_out *o, const struct figures *f, enum stats_pa
     if (part == part_) {                                                                       \
         PUT_##form(o, name, value);                                                            \
     }
-#include "daemon/base/stats_lines.def"
+#include "daemon/stats/stats_lines.def"
 }
 
 /* The lines of `stats` before that of a counter. */
@@ -118,7 +118,7 @@ static void put_before(struct stats_out *o, const struct figures *f, enum counte
         PUT_##form(o, name, value);                                                            \
     }
 #define LINE(section, part, name, unit, form, value, help)
-#include "daemon/base/stats_lines.def"
+#include "daemon/stats/stats_lines.def"
 }
 
 /* The lines of counters with a flag of enum counter_shown. */

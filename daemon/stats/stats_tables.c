@@ -9,10 +9,10 @@
 #include <stdio.h>
 
 #include "daemon/options/replica_address.h"
+#include "daemon/replica/replication.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/moving.h"
-#include "daemon/worker/replication.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 
@@ -37,7 +37,7 @@ void stats_moves(struct worker *w, struct stats_out *o)
     must_be_worker(w);
     moving_look(w->crew, &info);
 #define MOVES_AS PUT_ROW
-#include "daemon/base/moves.def"
+#include "daemon/stats/moves.def"
 }
 
 void stats_persistence(struct worker *w, struct stats_out *o)
@@ -54,7 +54,7 @@ void stats_persistence(struct worker *w, struct stats_out *o)
     snapshots_look(&w->crew->snapshots, &info);
     exports_look(&w->crew->exports, &exports);
 #define PERSISTENCE_AS PUT_ROW
-#include "daemon/base/persistence.def"
+#include "daemon/stats/persistence.def"
 }
 
 #define NUMBER_BYTES 24
@@ -91,7 +91,7 @@ void stats_replication(struct worker *w, struct stats_out *o)
     replication_look(w->crew->replication, &info);
     stats_sum(w->crew, sum);
 #define REPLICATION_AS PUT_ROW
-#include "daemon/base/replication.def"
+#include "daemon/stats/replication.def"
     for (unsigned n = 0; n < info.count; n++) {
         put_replica(o, n, &info.replica[n]);
     }

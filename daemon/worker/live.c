@@ -18,7 +18,7 @@
 #include "daemon/worker/shards.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/reshard.h"
+#include "lib/reshard/reshard.h"
 
 void live_init(struct crew *crew)
 {

@@ -10,7 +10,7 @@
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
-#include "lib/engine/reshard.h"
+#include "lib/reshard/reshard.h"
 
 /* ---- the log ----------------------------------------------------------------------------- */
 

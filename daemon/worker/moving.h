@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Everything that moves while the server serves: workers whose number changes (roster.h), their
- * connections, and items that go to other shards (lib/engine/reshard.h); and the log lines
+ * connections, and items that go to other shards (lib/reshard/reshard.h); and the log lines
  * about the last.
  */
 #ifndef MAYFLY_DAEMON_WORKER_MOVING_H

@@ -14,8 +14,8 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/reshard.h"
 #include "lib/engine/share.h"
+#include "lib/reshard/reshard.h"
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The number of shards while the server serves (shards, a live option, and threads as long as
- * that is 0). The engine adds shards and moves items to them (lib/engine/reshard.h); here each
+ * that is 0). The engine adds shards and moves items to them (lib/reshard/reshard.h); here each
  * added shard gets its home worker, and the number of shards is computed from the options.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SHARDS_H

@@ -106,7 +106,7 @@ struct engine {
     uint64_t flush_id; /* number of flush commands */
     _Atomic uint64_t prefix_id; /* number of flushes of a prefix */
     _Atomic uint32_t prefixes;  /* number of those in group.prefixes */
-    /* what streams share (stream.h) */
+    /* what streams share (lib/ship/stream.h) */
     pthread_mutex_t streams_lock; /* only shards are entered while it is held */
     uint32_t streams;             /* under streams_lock: that there are */
     struct changes_bell bell;

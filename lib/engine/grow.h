@@ -3,8 +3,8 @@
  * Adding shards to an engine that is in use. A new shard is like the others. Its segments have
  * the same size, because blocks move between shards unchanged. It knows past flush commands and
  * a pending one. It has a ring of changes if the others have one, and the guard of a load in
- * progress. It has no slot, so no request reaches it until a move (migrate.h) assigns slots to
- * it.
+ * progress. It has no slot, so no request reaches it until a move (lib/reshard/migrate.h)
+ * assigns slots to it.
  *
  * A shard is never destroyed before the engine stops, so a pointer to one, or a number below
  * shard_count, stays valid until then. Loops over all shards read shard_count in every round,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of a change of the number of shards, in the engine: see reshard.h.
+ * The state of a change of the number of shards, in the engine: see lib/reshard/reshard.h.
  */
 #ifndef MAYFLY_LIB_ENGINE_RESHARD_STATE_H
 #define MAYFLY_LIB_ENGINE_RESHARD_STATE_H

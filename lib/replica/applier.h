@@ -23,9 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/format/fault.h"
 #include "lib/replica/backlog.h"
 #include "lib/snapshot/apply.h"
-#include "lib/snapshot/fault.h"
 
 struct applier;
 struct engine;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Blocks of the replication stream. They have the format of lib/snapshot/format.h, with two
+ * Blocks of the replication stream. They have the format of lib/format/format.h, with two
  * differences. A block's number is its offset in the stream. The seed of its checksum is
  * computed from the replication id and that offset, not from a file header:
  *
@@ -19,8 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/format/decode.h"
 #include "lib/replica/replid.h"
-#include "lib/snapshot/decode.h"
 
 /* Kinds from here on are of streams only: no file has them. */
 #define FRAME_ID 64
@@ -60,7 +60,7 @@ size_t frame_put_id(char block[FRAME_ID_LENGTH], const struct replid *next, uint
 /* The content of an opened ID block. Returns false if it is malformed. */
 bool frame_id_of(struct span content, struct replid *next, uint64_t *epoch);
 
-/* ---- reading with lib/snapshot/decode.h -------------------------------------------------- */
+/* ---- reading with lib/format/decode.h ---------------------------------------------------- */
 
 /*
  * Prepare to read blocks from this offset on; `read` gets offsets of the stream. Then use

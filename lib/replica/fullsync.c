@@ -15,11 +15,11 @@
 
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/feed.h"
 #include "lib/engine/flush.h"
+#include "lib/format/shipping.h"
 #include "lib/replica/applier.h"
+#include "lib/ship/feed.h"
 #include "lib/snapshot/save.h"
-#include "lib/snapshot/shipping.h"
 
 /* Number of marks that are taken before the sync is given up. */
 #define MARKS_MAX 100u

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Full sync, on the primary: all items are sent to one replica, as a log of states
- * (lib/snapshot/format.h, SNAP_IS_LOG, without an END), while requests run. Only one block is
+ * (lib/format/format.h, SNAP_IS_LOG, without an END), while requests run. Only one block is
  * buffered.
  *
- * A feed (lib/engine/feed.h) ships all items by a walk, and meanwhile all changes. When both
+ * A feed (lib/ship/feed.h) ships all items by a walk, and meanwhile all changes. When both
  * are done, a mark M is placed in the backlog, and a reader is attached there at once. Changes
  * made before M are still shipped by the feed, which then ends. So the backlog need not hold
  * the changes made during the walk. The last states shipped may be newer than the stream just
@@ -22,8 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/format/encode.h"
 #include "lib/replica/shipper.h"
-#include "lib/snapshot/encode.h"
 
 struct applier;
 struct engine;

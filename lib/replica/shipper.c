@@ -15,9 +15,9 @@
 #include "lib/base/context.h"
 #include "lib/base/thread.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/stream.h"
+#include "lib/format/shipping.h"
 #include "lib/replica/readers.h"
-#include "lib/snapshot/shipping.h"
+#include "lib/ship/stream.h"
 
 /*
  * While changes come, they are shipped once a millisecond. After POLLS looks that found none,

@@ -170,7 +170,7 @@ bool shipper_is_done(struct shipper *s, uint64_t ticket, uint64_t *offset);
 
 /*
  * Ask, and wait for it. It is a block's beginning, outside values in parts. After a full sync
- * by a feed of its own (lib/engine/feed.h) that has shipped what was changed before the call, a
+ * by a feed of its own (lib/ship/feed.h) that has shipped what was changed before the call, a
  * replica continues from it. It may be sent states that are older than those it has, so it
  * serves nothing before it has come to the offset of a second mark, taken after the feed has
  * ended. False: nothing is recorded. Context: as shipper_attach().

@@ -9,14 +9,14 @@
 
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
-#include "lib/engine/body.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/find.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/prefix.h"
-#include "lib/engine/store.h"
-#include "lib/snapshot/keyset.h"
+#include "lib/log/keyset.h"
+#include "lib/store/body.h"
+#include "lib/store/erase.h"
+#include "lib/store/find.h"
+#include "lib/store/store.h"
 
 /* So long an item waits for room, while the reclaimer makes some. */
 #define WAIT_MAX_MS 5000

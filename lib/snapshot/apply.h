@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 #include "lib/base/clock.h"
+#include "lib/format/encode.h"
+#include "lib/format/scan.h"
 #include "lib/memory/item.h"
-#include "lib/snapshot/encode.h"
-#include "lib/snapshot/scan.h"
 
 struct body;
 struct engine;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "lib/snapshot/newfile.h"
+#include "lib/format/newfile.h"
 
 struct behind;
 

@@ -12,9 +12,9 @@
 #include "lib/base/thread.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
+#include "lib/format/scan.h"
+#include "lib/log/keychain.h"
 #include "lib/shard/upkeep.h"
-#include "lib/snapshot/keychain.h"
-#include "lib/snapshot/scan.h"
 
 #define THREADS_MAX 16
 

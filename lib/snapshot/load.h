@@ -5,9 +5,9 @@
  * is present already keeps its item. When loading beside requests, a key that was deleted, has
  * expired, or was evicted or flushed since the start is not loaded.
  *
- * Logs of states (keychain.h) are loaded after the snapshot, in order, by one thread. Each
- * state replaces the previous one of its key. If a state cannot be stored, the key is removed,
- * so that no older state remains.
+ * Logs of states (lib/log/keychain.h) are loaded after the snapshot, in order, by one thread.
+ * Each state replaces the previous one of its key. If a state cannot be stored, the key is
+ * removed, so that no older state remains.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOAD_H
 #define MAYFLY_LIB_SNAPSHOT_LOAD_H

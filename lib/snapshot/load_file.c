@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/snapshot/decode.h"
+#include "lib/format/decode.h"
 
 /*
  * So far ahead of what is read the system is asked for more, in such steps: what it reads ahead

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "lib/snapshot/fault.h"
-#include "lib/snapshot/format.h"
+#include "lib/format/fault.h"
+#include "lib/format/format.h"
 
 /* An open file, with its header. */
 struct load_file {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Saving an engine to a file: see save.h. The walk (lib/engine/walk.h) hands over at most what
+ * Saving an engine to a file: see save.h. The walk (lib/ship/walk.h) hands over at most what
  * fits a block, in a section; the block is written after it. So a save needs a block's memory,
  * two if it packs, and a slow disk holds nothing up but the save.
  */
@@ -11,11 +11,11 @@
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
-#include "lib/engine/walk.h"
+#include "lib/format/encode.h"
+#include "lib/format/newfile.h"
+#include "lib/format/shipping.h"
+#include "lib/ship/walk.h"
 #include "lib/snapshot/behind.h"
-#include "lib/snapshot/encode.h"
-#include "lib/snapshot/newfile.h"
-#include "lib/snapshot/shipping.h"
 
 struct saver {
     struct save *save;

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 #include "lib/base/clock.h"
-#include "lib/snapshot/encode.h"
-#include "lib/snapshot/io.h"
+#include "lib/format/encode.h"
+#include "lib/format/io.h"
 
 struct behind;
 struct engine;

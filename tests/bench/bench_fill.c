@@ -31,8 +31,8 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/store.h"
 #include "lib/shard/upkeep.h"
+#include "lib/store/store.h"
 #include "tests/bench/basics.h"
 
 #define THREADS_MAX 64

@@ -38,12 +38,12 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/find.h"
-#include "lib/engine/migrate.h"
-#include "lib/engine/reshard.h"
-#include "lib/engine/store.h"
+#include "lib/reshard/migrate.h"
+#include "lib/reshard/reshard.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
+#include "lib/store/find.h"
+#include "lib/store/store.h"
 #include "tests/bench/basics.h"
 #include "tests/common/rng.h"
 

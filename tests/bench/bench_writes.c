@@ -27,10 +27,10 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/find.h"
-#include "lib/engine/store.h"
-#include "lib/engine/stream.h"
 #include "lib/shard/shard.h"
+#include "lib/ship/stream.h"
+#include "lib/store/find.h"
+#include "lib/store/store.h"
 #include "tests/bench/basics.h"
 #include "tests/common/rng.h"
 

@@ -180,7 +180,7 @@ class Crash:
                 assert is_whole(key, value), (key, value)
                 assert fits, "%r has %r after kill %d, and may have %r" % (key, value[:60], self.kills, states)
             self.model.may[key] = left_of(value, fits)
-        # Of keys a few may be taken for changed ones (lib/snapshot/keyset.h).
+        # Of keys a few may be taken for changed ones (lib/log/keyset.h).
         lost = [key for key in self.model.steady if c.get(key) is None]
         assert len(lost) <= (0 if self.is_full else STEADY / 20), "kill %d has lost %r" % (self.kills, lost)
 

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "lib/base/mem.h"
-#include "lib/snapshot/encode.h"
-#include "lib/snapshot/pack.h"
+#include "lib/format/encode.h"
+#include "lib/format/pack.h"
 #include "tests/common/unit.h"
-#include "tests/lib/snapshot/files.h"
+#include "tests/lib/format/files.h"
 
 #define NOW  1700000000123
 #define LONG 300000u

@@ -10,9 +10,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "lib/base/hash.h"
+#include "lib/format/scan.h"
 #include "lib/memory/item.h"
-#include "lib/snapshot/scan.h"
-#include "tests/lib/snapshot/files.h"
+#include "tests/lib/format/files.h"
 
 struct seen {
     const struct snap_opener *opener;

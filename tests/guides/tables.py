@@ -260,7 +260,7 @@ def stat_lines():
     for c in rows_of(read("lib", "base", "counters.def"), "CTR"):
         if c[0] != "kind" and "IN_STATS" in c[4]:
             found[text_of(c[3])] = "counter"
-    for c in rows_of(read("daemon", "base", "stats_lines.def"), "GENERAL"):
+    for c in rows_of(read("daemon", "stats", "stats_lines.def"), "GENERAL"):
         if c[0] != "before":
             found[text_of(c[1])] = "zero" if c[4] == "0" else "computed"
     return found

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The log beside the snapshot: after a crash nothing comes back that was overwritten, deleted, flushed or
-has expired since, and what has not changed does. Faults of the disk are in tests/lib/snapshot/test_keylog.c."""
+has expired since, and what has not changed does. Faults of the disk are in tests/lib/log/test_keylog.c."""
 import ctypes
 import os
 import resource

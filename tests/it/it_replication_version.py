@@ -9,7 +9,7 @@ from proxy import Scripted
 from replicas import Node, level, sealed
 
 SOURCES = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-with open(os.path.join(SOURCES, "daemon", "worker", "replication.h"), encoding="utf-8") as header:
+with open(os.path.join(SOURCES, "daemon", "replica", "replication.h"), encoding="utf-8") as header:
     OWN = int(header.read().split("#define REPL_VERSION ")[1].split("u")[0])
 LEAST = max(OWN - 1, 1)
 REST = b"0 - 0 %032x 0" % 7

@@ -10,12 +10,12 @@
 #ifndef MAYFLY_TESTS_LIB_FIXTURE_H
 #define MAYFLY_TESTS_LIB_FIXTURE_H
 
-#include "lib/engine/arith.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/fetch.h"
-#include "lib/engine/migrate.h"
-#include "lib/engine/store.h"
+#include "lib/reshard/migrate.h"
 #include "lib/shard/shard.h"
+#include "lib/store/arith.h"
+#include "lib/store/erase.h"
+#include "lib/store/fetch.h"
+#include "lib/store/store.h"
 #include "tests/common/rng.h"
 
 #define KIB ((size_t)1024)

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/touch.h"
+#include "lib/store/erase.h"
+#include "lib/store/touch.h"
 
 void client_remove(struct worker *w, const struct name *n, struct own *o)
 {

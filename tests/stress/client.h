@@ -7,8 +7,8 @@
 #ifndef MAYFLY_TESTS_STRESS_CLIENT_H
 #define MAYFLY_TESTS_STRESS_CLIENT_H
 
-#include "lib/engine/find.h"
-#include "lib/engine/store.h"
+#include "lib/store/find.h"
+#include "lib/store/store.h"
 #include "tests/stress/world.h"
 
 /* A key to work on. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/arith.h"
+#include "lib/store/arith.h"
 
 #define LOG_RECORDS_MAX 600
 

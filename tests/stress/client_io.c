@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/body.h"
 #include "lib/memory/line.h"
 #include "lib/memory/room_make.h"
+#include "lib/store/body.h"
 
 /* Waits of about 1 ms before a store may be refused. */
 #define WAIT_TRIES 5000u

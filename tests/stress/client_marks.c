@@ -5,8 +5,8 @@
 #include "tests/stress/client.h"
 
 #include "lib/base/rcu.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/fetch.h"
+#include "lib/store/erase.h"
+#include "lib/store/fetch.h"
 
 void own_check_marks(struct worker *w, uint32_t id, const struct own *o, const struct item *it)
 {

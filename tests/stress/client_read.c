@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/arith.h"
+#include "lib/store/arith.h"
 
 #define BATCH 16u
 

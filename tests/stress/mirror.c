@@ -12,11 +12,11 @@
 
 #include "lib/base/hash.h"
 #include "lib/base/rcu.h"
-#include "lib/engine/feed.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/position.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/value.h"
+#include "lib/ship/feed.h"
 #include "tests/stress/world.h"
 
 #define CHAINS_LOG2 14u

@@ -14,8 +14,8 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
-#include "lib/engine/migrate.h"
-#include "lib/engine/reshard.h"
+#include "lib/reshard/migrate.h"
+#include "lib/reshard/reshard.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"

@@ -14,9 +14,9 @@
 
 #include "daemon/net/origin.h"
 #include "daemon/options/settings.h"
+#include "daemon/replica/replication.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/replication.h"
 #include "daemon/worker/worker.h"
 
 #define MIB          (1u << 20)

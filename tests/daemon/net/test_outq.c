@@ -14,9 +14,9 @@
 #include "daemon/net/outq.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/find.h"
-#include "lib/engine/store.h"
+#include "lib/store/erase.h"
+#include "lib/store/find.h"
+#include "lib/store/store.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

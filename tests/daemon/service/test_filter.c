@@ -30,9 +30,9 @@
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/feed.h"
-#include "lib/engine/migrate.h"
 #include "lib/link/link.h"
+#include "lib/reshard/migrate.h"
+#include "lib/ship/feed.h"
 #include "tests/common/unit.h"
 
 static struct settings settings;

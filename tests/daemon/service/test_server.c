@@ -11,8 +11,8 @@
 
 #include "daemon/options/options.h"
 #include "lib/engine/attach.h"
-#include "lib/engine/migrate.h"
-#include "lib/engine/reshard.h"
+#include "lib/reshard/migrate.h"
+#include "lib/reshard/reshard.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

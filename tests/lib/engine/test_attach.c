@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "lib/engine/body.h"
-#include "lib/engine/migrate.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/keep.h"
+#include "lib/reshard/migrate.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/upkeep.h"
+#include "lib/store/body.h"
 #include "tests/common/rng.h"
 #include "tests/lib/engine/attached.h"
 

@@ -9,8 +9,8 @@
 
 #include "lib/engine/attach.h"
 #include "lib/engine/grow.h"
-#include "lib/engine/migrate.h"
-#include "lib/engine/reshard.h"
+#include "lib/reshard/migrate.h"
+#include "lib/reshard/reshard.h"
 #include "tests/lib/engine/attached.h"
 
 TEST_FIXTURE(make_file, remove_file)

@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/find.h"
 #include "lib/engine/router.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/info.h"
+#include "lib/store/erase.h"
+#include "lib/store/find.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"

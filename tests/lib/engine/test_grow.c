@@ -13,10 +13,10 @@
 #include "lib/engine/flush.h"
 #include "lib/engine/guarding.h"
 #include "lib/engine/prefix.h"
-#include "lib/engine/stream.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"
 #include "lib/shard/shard.h"
+#include "lib/ship/stream.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

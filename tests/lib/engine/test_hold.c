@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-#include "lib/engine/erase.h"
-#include "lib/engine/fetch.h"
-#include "lib/engine/migrate.h"
 #include "lib/memory/tidy.h"
+#include "lib/reshard/migrate.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
+#include "lib/store/erase.h"
+#include "lib/store/fetch.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

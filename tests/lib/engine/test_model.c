@@ -13,13 +13,13 @@
 
 #include "lib/base/num.h"
 #include "lib/engine/flush.h"
-#include "lib/engine/migrate.h"
 #include "lib/engine/prefix.h"
-#include "lib/engine/reshard.h"
-#include "lib/engine/walk.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
+#include "lib/reshard/migrate.h"
+#include "lib/reshard/reshard.h"
 #include "lib/shard/upkeep.h"
+#include "lib/ship/walk.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -11,14 +11,14 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/body.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/guarding.h"
-#include "lib/engine/walk.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/position.h"
 #include "lib/shard/prefix.h"
 #include "lib/shard/upkeep.h"
+#include "lib/ship/walk.h"
+#include "lib/store/body.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -10,7 +10,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/grow.h"
-#include "lib/engine/migrate.h"
+#include "lib/reshard/migrate.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 #include "tests/common/unit.h"

@@ -5,7 +5,7 @@
  */
 #include "lib/engine/engine.h"
 
-#include "lib/engine/store.h"
+#include "lib/store/store.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

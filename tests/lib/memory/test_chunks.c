@@ -7,9 +7,9 @@
 
 #include <stdio.h>
 
-#include "lib/engine/body.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/cursor.h"
+#include "lib/store/body.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

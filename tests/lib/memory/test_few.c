@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "lib/engine/store_common.h"
 #include "lib/memory/evict.h"
+#include "lib/store/store_common.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

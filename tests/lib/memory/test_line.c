@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "lib/engine/body.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/room_make.h"
+#include "lib/store/body.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -3,7 +3,7 @@
  * Slots that move to other shards at either side of replication, while a replica is sent
  * everything, while it follows, and while it applies: it has what the primary has.
  */
-#include "lib/engine/migrate.h"
+#include "lib/reshard/migrate.h"
 
 #include <pthread.h>
 

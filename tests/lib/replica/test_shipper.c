@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/num.h"
-#include "lib/engine/feed.h"
+#include "lib/ship/feed.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#include "lib/engine/body.h"
 #include "lib/engine/flush.h"
 #include "lib/memory/cursor.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/upkeep.h"
+#include "lib/store/body.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "lib/snapshot/io.h"
+#include "lib/format/io.h"
 #include "tests/common/rng.h"
 
 /* Record from now on; what is in this folder is durable. Forgets what was recorded before. */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/mem.h"
-#include "lib/snapshot/newfile.h"
+#include "lib/format/newfile.h"
 #include "tests/common/unit.h"
 
 #define NAME "data"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "lib/base/buf.h"
-#include "lib/snapshot/encode.h"
+#include "lib/format/encode.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -17,15 +17,15 @@
 #include <unistd.h>
 
 #include "lib/engine/flush.h"
-#include "lib/snapshot/keychain.h"
-#include "lib/snapshot/keylog.h"
+#include "lib/log/keychain.h"
+#include "lib/log/keylog.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 #include "tests/common/folder.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
+#include "tests/lib/log/unheard.h"
 #include "tests/lib/snapshot/disk.h"
-#include "tests/lib/snapshot/unheard.h"
 
 #define BASE  "data"
 #define CHAIN 77

@@ -12,15 +12,15 @@
 
 #include "lib/base/buf.h"
 #include "lib/engine/flush.h"
+#include "lib/format/decode.h"
+#include "lib/format/newfile.h"
+#include "lib/format/pack.h"
 #include "lib/snapshot/behind.h"
-#include "lib/snapshot/decode.h"
 #include "lib/snapshot/load.h"
-#include "lib/snapshot/newfile.h"
-#include "lib/snapshot/pack.h"
 #include "lib/snapshot/save.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
-#include "tests/lib/snapshot/faults.h"
+#include "tests/lib/format/faults.h"
 
 #define NAME "data"
 

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The snapshot of the data in a file. It is loaded when the server starts (before it serves, or
+ * beside requests), and saved while it runs and when it stops. A thread of its own does all of
+ * it (lib/snapshot/). Only clients that ask for a save wait for it. Without `dir` there is no
+ * thread, and nothing is saved.
+ *
+ * Flushed items must not come back. So the file is removed before a flush command is answered,
+ * and a save in progress restarts: see snapshots_flush.c. With `appendonly`, deleted or
+ * overwritten items must not come back either: see append.h.
+ */
+#ifndef MAYFLY_DAEMON_PERSIST_SNAPSHOTS_H
+#define MAYFLY_DAEMON_PERSIST_SNAPSHOTS_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/mailbox.h"
+#include "daemon/options/save_rules.h"
+#include "daemon/options/settings.h"
+#include "daemon/persist/append.h"
+#include "lib/base/thread.h"
+#include "lib/snapshot/load.h"
+#include "lib/snapshot/save.h"
+
+struct engine;
+
+/* What became of the file at the start. */
+enum snapshots_load {
+    SNAPSHOTS_NOT_LOADED, /* it was not asked for */
+    SNAPSHOTS_NO_FILE,
+    SNAPSHOTS_LOADED,
+    SNAPSHOTS_SALVAGED, /* what stood before the damage */
+    SNAPSHOTS_BAD,      /* nothing was taken; it is kept as .bad */
+    SNAPSHOTS_TOO_OLD,
+    SNAPSHOTS_FLUSHED,     /* beside requests: everything was flushed before it was loaded */
+    SNAPSHOTS_PASSED_OVER, /* the items were there */
+};
+
+/* What the thread does, in the order of its life. Only keeper_move() sets it. */
+enum keeper_state {
+    KEEPER_OFF,        /* there is no thread */
+    KEEPER_LOADING,    /* loads the file before the server serves */
+    KEEPER_STARTING,   /* begins the log */
+    KEEPER_FIRST_SAVE, /* with a full log: saves a first file */
+    KEEPER_BESIDE,     /* loads the file beside requests */
+    KEEPER_SERVING,    /* waits for something to do */
+    KEEPER_SAVING,
+    KEEPER_ENDING, /* saves for the last time, if that was ordered */
+    KEEPER_ENDED,  /* does nothing any more */
+};
+
+/* What main has ordered; the value only rises. */
+enum keeper_order {
+    KEEPER_GOES_ON,
+    KEEPER_BEGINS_NO_SAVE,
+    KEEPER_ENDS,
+    KEEPER_SAVES_AND_ENDS,
+};
+
+/* What the thread is to do next, as bits of snapshots.wants. */
+enum keeper_wants {
+    KEEPER_WANTS_SAVE = 1, /* save when no save runs; set by snapshots_begin() */
+    KEEPER_WANTS_ANEW = 2, /* the same by snapshots_want_anew(), with a pause after a failure */
+    KEEPER_WANTS_OPTIONS = 4, /* apply `appendonly`; set when options have changed */
+};
+
+/* What pending flushes require; the strongest of them counts. */
+enum flush_duty {
+    FLUSH_NONE,
+    FLUSH_IS_LOGGED, /* make the log durable, which has the flush */
+    FLUSH_REMOVES,   /* remove the file */
+};
+
+/*
+ * A client that waits for a save, or a flush: on the heap, owned by the asker; a thread posts
+ * it back.
+ */
+struct snapshots_ask {
+    struct message answer; /* [const] its fn releases it */
+    struct mailbox *to;    /* [borrowed] */
+    struct snapshots_ask *next;
+    bool is_done; /* out */
+};
+
+/* State for statistics. */
+struct snapshots_info {
+    bool is_on, is_saving, is_loading, is_scheduled;
+    bool is_void;         /* a file that must not be loaded could not be removed */
+    bool was_good;        /* the last save; true: there was none */
+    int64_t saved_unix_s; /* the last good one; 0: none */
+    uint64_t saved_ms;    /* how long the last one took */
+    uint64_t saved_items, saved_bytes, saved_expired, saved_left_out; /* of the last good one */
+    uint64_t saves, failures, flushed; /* numbers of saves; flushed: aborted because of
+                                          flushes */
+    uint64_t items, items_total;       /* of the one under way */
+    uint64_t changes;                  /* since the last good one began */
+    enum snapshots_load load;
+    uint64_t load_items, load_expired, load_refused, load_changed, load_ms;
+    uint64_t load_gone;  /* not loaded, because the key was removed meanwhile */
+    uint64_t load_total; /* about how many the file has, while it is loaded */
+    struct append_info log;
+};
+
+struct snapshots {
+    /* [const] while the thread runs */
+    struct settings *settings; /* [borrowed] */
+    struct engine *engine;     /* [borrowed] */
+    const char *name;          /* [borrowed] of the file */
+    char path[PATH_MAX];       /* of the file; for messages too */
+    struct save_rules rules;
+    int claim;     /* no other process uses the file, until this one ends or becomes another
+                      program */
+    uint32_t left; /* SNAPSHOTS_PASSED_OVER: see snapshots_stop(), of the process that left the
+                      items */
+    int status;    /* exit status if the start must end; 0: it continues. The thread's while it
+                      starts */
+    struct thread thread;
+    struct thread flusher; /* removes the file after flushes */
+
+    struct load_file file; /* [main], then the thread's */
+    struct load load;      /* the thread's; its atomics for anyone */
+    struct save save;      /* likewise */
+    struct behind *behind; /* the thread's; writes what it saves. NULL: no memory for it */
+    uint64_t save_epoch;   /* the thread's: the epoch in which the save began */
+    struct append append;  /* the log beside the file */
+    struct base_file base; /* the file itself */
+
+    pthread_mutex_t mutex;      /* a leaf; the rest is under it */
+    pthread_cond_t wake;        /* the thread has something to do */
+    pthread_cond_t changed;     /* state or flushes have changed: for main and the flusher */
+    _Atomic uint32_t state;     /* enum keeper_state; may be read without the mutex */
+    enum keeper_order order;    /* main's */
+    uint32_t wants;             /* bits of enum keeper_wants */
+    struct snapshots_ask *asks; /* answered after the save that begins next */
+    struct snapshots_ask *asks_now;       /* after the one under way */
+    enum flush_duty flush_next;           /* of the flusher, for flush_asks */
+    enum flush_duty flush_now;            /* what it does, for flush_asks_now */
+    struct snapshots_ask *flush_asks;     /* answered after the flush that begins next */
+    struct snapshots_ask *flush_asks_now; /* after the one under way */
+    struct snapshots_info last;           /* figures of what has ended */
+    uint64_t changes_base;      /* changes of the engine when the last good save began */
+    int64_t began_ms, tried_ms; /* last good save, last attempt: by the monotonic clock */
+};
+
+/*
+ * Does a server with these settings not start with a damaged file? What is logged in full must
+ * not be lost so. Context: any thread.
+ */
+bool snapshots_are_strict(const struct settings *set);
+
+/*
+ * Name (borrowed of the settings) and path of the file; settings->dir is set. Returns 0, or the
+ * exit status after a message was written: there can be none. Context: main.
+ */
+int snapshots_find(const struct settings *settings, const char **name, char path[PATH_MAX]);
+
+/*
+ * Ensures that no other process writes to the file, or its logs, while the returned descriptor
+ * is open. Negative, after a message: another process does, or the claim failed. Context: main.
+ */
+int snapshots_claim(const struct settings *settings, const char *name, const char *path);
+
+/* Could it not be opened because it does not exist? Context: any thread. */
+bool snapshots_is_none(const struct load_file *f);
+
+/*
+ * See whether a start would find fault with folder or file, and change nothing. Returns 0, or
+ * the exit status after a message was written. Context: main, instead of a start.
+ */
+int snapshots_check(const struct settings *settings);
+
+/*
+ * Is there a file to be loaded, and for how many items? 0: none, or not asked for. An exit
+ * status in *status if the start must not go on. Context: main, before the engine starts.
+ */
+uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct gate *gate,
+                        int *status);
+
+/*
+ * The items are in memory already, so the file is not loaded. left: the number that
+ * snapshots_stop() returned in the process that left the items, or 0. Context: main, after
+ * snapshots_open().
+ */
+void snapshots_pass_over(struct snapshots *s, uint32_t left);
+
+/*
+ * Make the thread, and wait until the file is loaded; with load_async it is loaded after this
+ * returns, beside requests. Meanwhile tell is called from time to time, with a line for the
+ * service manager; it returns true to stop loading. Returns 0 or an exit status. Context: main,
+ * the engine runs, but is not in use yet.
+ */
+int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line));
+
+/*
+ * The server stops. Waiting clients are told that there is no save, and no further save is
+ * begun. Waits a moment for flushes. Context: main, while the workers run.
+ */
+void snapshots_abandon(struct snapshots *s);
+
+/*
+ * End the thread; if saves, after a last save. tell as above. Returns a number that identifies
+ * the content of file and log; 0: they are not complete. Context: main, after the workers.
+ */
+uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line));
+
+/* Are snapshots on? Context: any thread. */
+static inline bool snapshots_is_on(const struct snapshots *s)
+{
+    return atomic_load(&s->state) != KEEPER_OFF;
+}
+
+enum snapshots_asked {
+    SNAPSHOTS_OFF,
+    SNAPSHOTS_REFUSED, /* a file that could not be loaded must not be replaced */
+    SNAPSHOTS_STARTED,
+    SNAPSHOTS_BUSY,      /* one is under way, and it was not asked for another */
+    SNAPSHOTS_SCHEDULED, /* one more will begin when it ends */
+};
+
+/*
+ * Begin a save. schedule: if one is in progress, save again after it. ask: posted back when a
+ * save that begins from now on has ended; NULL: no client waits. Context: any thread.
+ */
+enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
+                                     struct snapshots_ask *ask);
+
+/*
+ * Give up the save under way, and what is scheduled. False: there is none. Context: any thread.
+ */
+bool snapshots_cancel(struct snapshots *s);
+
+enum snapshots_removal {
+    SNAPSHOTS_REMOVED, /* or the log has it */
+    SNAPSHOTS_LATER,   /* ask is posted back when it is */
+    SNAPSHOTS_KEPT,    /* it could not be removed; that was logged */
+};
+
+/*
+ * Everything was flushed, or is to be: no file is to have what was there before. Only when it
+ * is removed, or the log on the disk has the flush, may that be answered; to remove it takes
+ * the disk's time once after each save. ask is posted back then, if that is later; else it
+ * remains the caller's. Context: any thread; after the flush.
+ */
+enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
+
+/*
+ * A ticket for all changes that the caller has made, if replies are to wait for the log; else
+ * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
+ * is done; NULL: no more. Context: any thread.
+ */
+uint64_t snapshots_ask_logged(struct snapshots *s);
+bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
+void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg);
+
+/*
+ * Can `appendonly` be anything but no? And: options may have changed. A log is begun, ended or
+ * replaced by the thread, after a save that is under way. Context: any thread.
+ */
+bool snapshots_may_log(const struct snapshots *s);
+void snapshots_options_changed(struct snapshots *s);
+
+/* Context: any thread, as for the next. */
+void snapshots_look(struct snapshots *s, struct snapshots_info *info);
+
+/* What became of the file at the start, in a word. */
+const char *snapshots_load_text(const struct snapshots_info *info);
+
+#endif

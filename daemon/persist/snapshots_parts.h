@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Private to the files of snapshots.h: loading the file at the start, replacing it and removing
+ * it.
+ */
+#ifndef MAYFLY_DAEMON_PERSIST_SNAPSHOTS_PARTS_H
+#define MAYFLY_DAEMON_PERSIST_SNAPSHOTS_PARTS_H
+
+#include "daemon/options/settings.h"
+#include "daemon/persist/snapshots.h"
+
+static inline enum keeper_state keeper_state(const struct snapshots *s)
+{
+    return (enum keeper_state)atomic_load(&s->state);
+}
+
+/* Set the maximum rate of a save from the options. Context: any thread. */
+static inline void snapshots_set_rate(struct snapshots *s)
+{
+    atomic_store(&s->save.rate_max, (uint64_t)setting_get(s->settings, save_rate) << 20);
+}
+
+/* ---- snapshots_load.c -------------------------------------------------------------------- */
+
+/* Prepare the load, and decide whether it runs beside requests. Context: main. */
+void snapshots_prepare_load(struct snapshots *s);
+
+/* Load the file that is open, with its logs. Context: the thread. */
+void snapshots_load_now(struct snapshots *s);
+
+/*
+ * Rename a file that cannot be used, with its logs, to NAME.bad, or to NAME.2.bad and so on if
+ * that is there. False: it has kept its name; that was logged.
+ * Context: the thread, or main before it.
+ */
+bool snapshots_keep_as_bad(const struct snapshots *s);
+
+/* ---- snapshots_flush.c ------------------------------------------------------------------- */
+
+/* The thread that removes files; it ends with the state ENDED or OFF. */
+extern const struct thread_kind snapshots_flusher;
+
+/* Post all of a list back, and empty it. Under the mutex. */
+void snapshots_answer(struct snapshots_ask **asks, bool is_done);
+
+/* What a save asks around its naming: see struct save. arg: the snapshots. */
+bool snapshots_is_outdated(void *arg);
+bool snapshots_before_naming(void *arg);
+void snapshots_after_naming(void *arg, bool is_named);
+
+/* With a log there is to be a file again, within a second. Context: any thread. */
+void snapshots_want_anew(struct snapshots *s);
+
+/*
+ * The log does not belong to the file any more: remove the file. Context: a thread of the log,
+ * or the thread.
+ */
+void snapshots_on_gap(void *arg);
+
+/*
+ * Before a log is begun: remove a void file, or one whose log has a gap. Otherwise does
+ * nothing. May wait for the disk. Returns an errno. Context: the thread.
+ */
+int snapshots_clear(struct snapshots *s);
+
+/* A file that is there was not loaded to its end; no save may replace it. Context: so. */
+void snapshots_keep(struct snapshots *s);
+
+/* Try again to remove a void file. Context: the flusher, or main when that has ended. */
+void snapshots_retry_removal(struct snapshots *s);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A part of replication.h, for its own files: the state of the server, the gate that follows
+ * from it, whether changes are recorded, and the readers of the backlog.
+ *
+ * Calls go one way: replication, replicas, follower, failover, role, waits.
+ */
+#ifndef MAYFLY_DAEMON_REPLICA_ROLE_H
+#define MAYFLY_DAEMON_REPLICA_ROLE_H
+
+#include <stdbool.h>
+
+#include "daemon/replica/replication.h"
+
+/* Does it have everything, as it was in one moment? [const] */
+bool repl_is_consistent(enum repl_state state);
+
+/* Set the gate by the state and replica_reads. Context: any thread, under the mutex. */
+void role_set_gate(struct replication *r);
+
+/* replication_enter() without waiting for turns. Context: main before the workers run. */
+void role_set_state(struct replication *r, enum repl_state state, const char *why);
+
+/*
+ * Record changes from now on, if that has not begun; goes_on: nothing has changed since the end
+ * of the backlog. False: no memory. Under `control`, outside a section.
+ */
+bool role_begin_recording(struct replication *r, bool goes_on);
+
+/*
+ * Stop recording; all changes until now are in the backlog. If nothing was recorded, the items
+ * have no history. The backlog has no readers. Context: the thread.
+ */
+void role_end_recording(struct replication *r);
+
+/* A shipper_config.on_more. */
+void role_on_more(void *arg);
+
+/*
+ * When this returns, no full sync of this replica runs; replicas that have a reader keep it.
+ * Context: the thread.
+ */
+void role_drop_syncs(struct replication *r);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Encoding items to blocks. An encoder fills one block at a time in its own buffer. Its owner
+ * decides when the block is written, because that may block: never inside a read section.
+ * Usage:
+ *
+ *     snap_encoder_begin()           the file's header goes out
+ *     snap_put_item()                until it says that there is no room, or a slice ends
+ *     snap_encoder_send()            the block goes out, outside any section
+ *     snap_value_begin/part/end()    an item that fits no block; sends as it goes
+ *     snap_put_flush()
+ *     snap_put_key()                 a key that has changed
+ *     snap_put_due()                 what has expired
+ *     snap_encoder_end()             END goes out
+ *
+ * Two threads may share the work: one fills blocks (snap_filler_begin()), the other writes them
+ * (snap_encoder_begin(), snap_put_block()).
+ */
+#ifndef MAYFLY_LIB_FORMAT_ENCODE_H
+#define MAYFLY_LIB_FORMAT_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/check.h"
+#include "lib/base/span.h"
+#include "lib/format/format.h"
+#include "lib/format/pack.h"
+#include "lib/memory/item.h"
+
+_Static_assert(ITEM_KEY_MAX <= UINT8_MAX, "a key's length is one byte");
+
+/* An item as a file has it. */
+struct snap_item {
+    uint8_t marks; /* SNAP_STALE, SNAP_WON; SNAP_GONE */
+    uint8_t heat;
+    uint32_t client_flags;
+    uint64_t cas;
+    uint32_t idle_s;  /* since the last access, when the block was made */
+    int64_t deadline; /* unix ms, or SNAP_DEADLINE_NEVER */
+    struct span key;  /* 1 to 250 bytes */
+    struct span value;
+    uint32_t value_len; /* value.len, unless the value comes in parts */
+};
+
+/* Takes n bytes in order. False: it failed, and everything after it does. */
+typedef bool (*snap_write_fn)(void *arg, const void *bytes, size_t n);
+
+/*
+ * Takes a block of this kind and length, without sums and numbers. Returns the block to be
+ * filled next. is_more: that one continues the same value.
+ */
+typedef char *(*snap_take_fn)(void *arg, const struct snap_block *b, bool is_more);
+
+/* Bytes of a block in memory. */
+#define SNAP_ROOM_BYTES (SNAP_BLOCK_BYTES + SNAP_RAW_MAX)
+
+struct snap_encoder {
+    snap_write_fn write;
+    snap_take_fn take; /* NULL: blocks are written */
+    void *arg;         /* [borrowed] */
+    char *block;       /* header, then the bytes as they are: the one under construction */
+    char *packed;      /* the same, packed; NULL: nothing is packed */
+    struct pack *pack;
+    uint32_t used;  /* bytes of the block without its header */
+    uint32_t items; /* in it */
+    bool has_keys;  /* they are keys */
+    uint32_t shard;
+    uint64_t sum;    /* the file header's */
+    uint64_t number; /* of the next block */
+    uint64_t offset; /* its offset in the file */
+    uint64_t all_items;
+    uint32_t value_left; /* of a value in parts: bytes still to come */
+    uint32_t value_at;   /* and how many came */
+    bool is_log;         /* older states may precede what is put */
+    bool is_broken;      /* a write failed */
+};
+
+/*
+ * Begin a file: h->version, least and sum are filled in, and the header is written. is_packed
+ * needs pack_is_there(). False: no memory, or it could not be written; then the encoder holds
+ * nothing. Context: any thread, outside a section, as for all that sends.
+ */
+bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
+                        struct snap_header *h, bool is_packed);
+
+/*
+ * Fill blocks that another thread writes: `take` gets each, block is the first one. Nothing has
+ * to be released. Context: any thread.
+ */
+void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, char *block);
+
+/*
+ * Write a block that was filled by another thread, with sum and number. Returns false if a
+ * write failed.
+ */
+bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block);
+
+/*
+ * The same in two steps, so that one write takes several blocks that follow each other in
+ * memory. The first step adds sum and number, and `more` bytes of an empty block: at least
+ * SNAP_BLOCK_BYTES, for which there is room after the block. It returns the length of both.
+ * Blocks must be written in the order in which they were sealed.
+ */
+size_t snap_seal_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
+                        uint32_t more);
+bool snap_put_sealed(struct snap_encoder *e, const char *blocks, size_t n);
+
+/* Release it, at any time. Context: any thread. */
+void snap_encoder_fini(struct snap_encoder *e);
+
+/* The item without key and value. */
+static inline void snap_put_head(char *p, const struct snap_item *it)
+{
+    p[0] = (char)it->key.len;
+    p[1] = (char)it->marks;
+    p[2] = (char)it->heat;
+    p[3] = 0;
+    snap_put32(p + 4, it->client_flags);
+    snap_put64(p + 8, it->cas);
+    snap_put32(p + 16, it->value_len);
+    snap_put32(p + 20, it->idle_s);
+    snap_put64(p + 24, (uint64_t)it->deadline);
+}
+
+/*
+ * Add an item to the block, with room for its whole value; if it->value is only its beginning,
+ * the rest follows by snap_put_more(). False: not enough room is left. Inline, so that what is
+ * copied from an item to `it` is not stored in between. Context: any thread.
+ */
+static inline bool snap_put_item(struct snap_encoder *e, const struct snap_item *it)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES + e->used;
+
+    must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
+    must(it->value_len >= it->value.len && !e->has_keys);
+    if (it->value_len > SNAP_RAW_MAX ||
+        SNAP_ITEM_BYTES + it->key.len + it->value_len > SNAP_RAW_MAX - e->used) {
+        return false;
+    }
+    snap_put_head(p, it);
+    if (it->value.ptr == it->key.ptr + it->key.len) { /* as in an item of one block */
+        memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len + it->value.len);
+    } else {
+        memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
+        if (it->value.len != 0) {
+            memcpy(p + SNAP_ITEM_BYTES + it->key.len, it->value.ptr, it->value.len);
+        }
+    }
+    e->used += SNAP_ITEM_BYTES + (uint32_t)(it->key.len + it->value.len);
+    e->items++;
+    return true;
+}
+
+void snap_put_more(struct snap_encoder *e, struct span part);
+
+/* Does it fit an empty block? */
+static inline bool snap_item_fits(size_t key_len, size_t value_len)
+{
+    return value_len <= SNAP_RAW_MAX - SNAP_ITEM_BYTES - key_len;
+}
+
+/* The block as it is goes out, if anything is in it. False: a write failed. */
+bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms);
+
+/*
+ * An item whose value comes in parts, which together have it->value_len bytes. Earlier items
+ * are sent first. Returns false if a write failed.
+ */
+bool snap_value_begin(struct snap_encoder *e, const struct snap_item *it, int64_t unix_ms);
+bool snap_value_part(struct snap_encoder *e, struct span part, int64_t unix_ms);
+bool snap_value_end(struct snap_encoder *e, int64_t unix_ms);
+
+/* The value that was begun stays incomplete: readers discard its item. */
+bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
+
+/* The same of the item that was put last, alone in its block, without all of its value. */
+void snap_item_cut(struct snap_encoder *e);
+
+/* What is stored is flushed at this instant: goes out at once. */
+bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);
+
+/* What is stored and has this prefix (1 to ITEM_KEY_MAX bytes) is flushed: so. */
+bool snap_put_prefix(struct snap_encoder *e, struct span prefix, int64_t unix_ms);
+
+/* All items with a deadline up to this instant are gone: sent at once. */
+bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms);
+
+/* The key of this hash has changed. Sends the block before it if there is no room. */
+bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms);
+
+/* All items are out: the END. False: a write failed, now or before. */
+bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms);
+
+/* A file's header. Context: any thread. */
+void snap_header_put(char out[SNAP_HEADER_BYTES], struct snap_header *h);
+
+/*
+ * The header of a block with these stored bytes; b->sum, seed and offset are not read. sum:
+ * the file header's. Context: any thread.
+ */
+void snap_block_put(char out[SNAP_BLOCK_BYTES], const struct snap_block *b, uint64_t sum,
+                    const char *stored);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomic replacement of a file: whatever fails, and whenever the machine stops, the name has
+ * either the old file or the new one. The new file is written under a temporary name, made
+ * durable, then renamed.
+ *
+ * After a failed write or fsync the new file is removed. The fsync is not repeated: the kernel
+ * may have dropped the pages that it could not write, and a second fsync would then succeed.
+ */
+#ifndef MAYFLY_LIB_FORMAT_NEWFILE_H
+#define MAYFLY_LIB_FORMAT_NEWFILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/format/io.h"
+
+/* What is written directly is aligned so, in memory and in the file. */
+#define NEWFILE_ALIGN ((size_t)4096)
+
+/* So much is handed to the disk at a time, so that the fsync at the end finds little to do. */
+#define NEWFILE_SYNC_BYTES ((uint64_t)32 << 20)
+
+struct newfile {
+    const struct io_calls *io; /* [borrowed] */
+    const char *name;          /* [borrowed] in the folder */
+    char temp[NAME_MAX + 1];
+    int dir, fd;     /* -1: not open */
+    bool is_direct;  /* past the memory of the system */
+    uint64_t bytes;  /* written */
+    uint64_t synced; /* of them, handed to the disk */
+    int error;       /* errno of the first failure; 0: none */
+};
+
+/*
+ * Begin to write a file for this name in this folder. What an earlier process left of the same
+ * work is removed. False: f->error. Context: any thread, outside a section, as all of these.
+ */
+bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir,
+                   const char *name);
+
+/*
+ * Write aligned bytes past the page cache from now on, if possible: for a long file that is not
+ * about to be read. The second function ends that; a write that is not aligned does too.
+ */
+void newfile_go_direct(struct newfile *f);
+void newfile_go_buffered(struct newfile *f);
+
+/* Append. False: f->error; nothing more is written from then on. */
+bool newfile_write(struct newfile *f, const void *bytes, size_t n);
+
+/*
+ * Make durable what was written, and with newfile_sync() close it: may take as long as the disk
+ * does. False: f->error.
+ */
+bool newfile_flush(struct newfile *f);
+bool newfile_sync(struct newfile *f);
+
+/*
+ * Another thread did the fsync, with this errno or 0. Returns false and sets f->error likewise.
+ */
+bool newfile_flushed(struct newfile *f, int error);
+
+/*
+ * What is durable takes the place of the old one. False: f->error; the old one is there still,
+ * except if only the folder's fsync failed: then either may be, after a crash.
+ */
+bool newfile_name(struct newfile *f);
+
+/* The end: unless it got its name, it is removed, and the old one stays. */
+void newfile_end(struct newfile *f);
+
+/*
+ * Remove a file of this name durably; that there is none is as good. Returns 0 or an errno.
+ */
+int newfile_remove(const struct io_calls *io, const char *dir, const char *name);
+
+/* Give a file another name, durably. Returns 0 or an errno. */
+int newfile_rename(const struct io_calls *io, const char *dir, const char *from,
+                   const char *to);
+
+#endif

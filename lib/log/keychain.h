@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The logs (keylog.h) of a snapshot: their names, and the set of keys in all of them, so that
+ * loading the snapshot can skip those keys.
+ *
+ * A log that is missing, is damaged or belongs to another chain is a fault. Only the last log
+ * may have a torn end (torn.c), which is cut off at its first hole. The last log is always
+ * fsynced, so that it is complete when a later log follows it.
+ */
+#ifndef MAYFLY_LIB_LOG_KEYCHAIN_H
+#define MAYFLY_LIB_LOG_KEYCHAIN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/format/decode.h"
+#include "lib/format/fault.h"
+#include "lib/format/format.h"
+#include "lib/format/io.h"
+#include "lib/log/keyset.h"
+
+#define KEYCHAIN_NAME_MAX 256
+
+/* The name of a log. False: it is too long. Context: any thread, as for all of these. */
+bool keychain_name(char out[KEYCHAIN_NAME_MAX], const char *base, uint64_t number);
+
+/* Is it the name of a log, of any base? Context: as above. */
+bool keychain_is_name(const char *name);
+
+/*
+ * The highest number of a log that is there; 0: none. *count: how many there are. Returns 0 or
+ * an errno.
+ */
+int keychain_find(const char *dir, const char *base, uint64_t *highest, uint64_t *count);
+
+/*
+ * Remove all logs with a lower number, and what was left of some that were begun. It does not
+ * matter if they are there after a crash. Returns 0 or an errno.
+ */
+int keychain_remove(const struct io_calls *io, const char *dir, const char *base,
+                    uint64_t below);
+
+/*
+ * Make all logs of a base those of another, durably; numbers stay. Not after a first failure.
+ * Returns 0 or an errno.
+ */
+int keychain_rename(const struct io_calls *io, const char *dir, const char *base,
+                    const char *to);
+
+enum keychain_end {
+    KEYCHAIN_DONE,
+    KEYCHAIN_MISSING, /* the log `number` is not there, as all others from it on */
+    KEYCHAIN_FOREIGN, /* it is of another snapshot */
+    KEYCHAIN_BAD,     /* it is damaged: fault */
+    KEYCHAIN_NO_MEMORY,
+};
+
+struct keychain {
+    /* set by the caller */
+    const struct io_calls *io; /* [borrowed] */
+    const char *dir, *base;    /* [borrowed] */
+    bool may_cut;              /* the last log may have a torn end */
+    /* out */
+    struct keyset set;    /* keychain_fini() releases it */
+    uint64_t first;       /* number of the first log */
+    uint64_t number;      /* of the last log, or of the one at fault; 0: there are none */
+    uint64_t logs;        /* read */
+    uint64_t bytes, keys; /* of them all; keys perhaps several times */
+    uint64_t states;      /* likewise: items, or absences */
+    uint64_t last_keys;   /* the last log that has keys, 0: none */
+    bool has_states;      /* states, or flushes */
+    int64_t unix_ms;      /* the latest time that any block has: items due by then are gone; 0:
+                             none */
+    uint64_t cut_bytes;   /* of the last one */
+    bool is_sealed;       /* the last one was closed by its writer, at its end */
+    struct snap_fault fault;
+};
+
+/*
+ * Read the logs of a snapshot with this header: into the set what they have of keys; what they
+ * have of states is only checked, and is to be loaded after the snapshot (lib/snapshot/load.h).
+ * What the set has is not to be loaded from the snapshot, nor from logs up to last_keys.
+ * keychain_fini() is due whatever it returns.
+ */
+enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h);
+
+/* The path of a log. False: it is too long. */
+bool keychain_path(const struct keychain *c, uint64_t number, char out[PATH_MAX]);
+void keychain_fini(struct keychain *c);
+
+/* ---- torn.c ------------------------------------------------------------------------------ */
+
+/*
+ * The torn end of a log. Either its writer was killed within a block, or the machine lost
+ * power, and the disk has an arbitrary subset of the pages that no fsync had covered. Damage is
+ * different: data that an fsync had made durable is missing.
+ *
+ * The good blocks after the hole tell these apart. Each tells how much was durable before it
+ * was written (lib/format/format.h), and it was written after that fsync had returned. A block
+ * is valid only in its own file, by a checksum that cannot be computed without reading the
+ * file, so a value stored by a client is never taken for a block.
+ */
+
+/*
+ * A log was read up to this fault: is it where a torn end begins, if it is the last log? In
+ * doubt, as when memory is short or the disk cannot read on, it is not. Context: any thread.
+ */
+bool torn_is_end(const struct snap_reader *r, struct snap_opener *o,
+                 const struct snap_fault *fault);
+
+#endif

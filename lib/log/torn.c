@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The torn end of a log: see keychain.h.
+ */
+#include "lib/log/keychain.h"
+
+#include "lib/base/mem.h"
+
+/*
+ * Bounds on reads that find no good block: bytes in all, and reads for each byte searched. They
+ * are needed because clients choose values, and a value may contain what looks like blocks.
+ * Good blocks are skipped as a whole, so only the rest of broken ones is searched. The bytes
+ * suffice for some 1.4 GiB of a block that consists of nothing but block headers, which takes a
+ * second.
+ */
+#define VAIN_BYTES ((uint64_t)8 << 30)
+#define VAIN_TIMES 16
+
+#define PART_BYTES ((size_t)64 << 10)
+
+#define NUMBER_AT 32 /* in a block */
+
+static const char magic[4] = {'M', 'f', 'B', 'K'};
+
+struct torn_search {
+    struct snap_reader reader;  /* where the fault is */
+    struct snap_opener *opener; /* [borrowed] */
+    uint64_t seen;              /* bytes that were searched */
+    uint64_t vain;              /* bytes read without finding a good block */
+    uint64_t synced;            /* the file was durable up to here */
+    bool is_doubtful;
+};
+
+/* Is there a good block? Then note up to where the file was durable, and return its end. */
+static uint64_t look_at(struct torn_search *s, uint64_t at)
+{
+    struct snap_reader there = s->reader;
+    struct snap_fault fault = {.kind = SNAP_FINE};
+    char number[sizeof(uint64_t)];
+    struct span content;
+    struct snap_block b;
+    uint64_t synced;
+    ssize_t got = there.read(there.arg, number, sizeof(number), at + NUMBER_AT);
+    uint64_t ahead;
+
+    s->is_doubtful |= got < 0;
+    if (got != sizeof(number)) {
+        return 0;
+    }
+    there.offset = at;
+    there.number = snap_get64(number);
+    /* There is room for no more between the two. */
+    ahead = there.number - s->reader.number;
+    if (ahead == 0 || ahead > (at - s->reader.offset) / SNAP_BLOCK_BYTES + 1) {
+        return 0;
+    }
+    there.is_in_value = true; /* it may be any part */
+    if (snap_reader_next(&there, &b, &fault) != SNAP_NEXT_BLOCK ||
+        !snap_block_open(&there, &b, s->opener, &content, &fault)) {
+        s->vain += fault.kind == SNAP_FAULT_SUM ? b.stored : 0;
+        s->is_doubtful |=
+            fault.kind == SNAP_FAULT_READ || s->vain > VAIN_BYTES + s->seen * VAIN_TIMES;
+        return 0;
+    }
+    synced = b.unsynced < SNAP_UNSYNCED_MAX && b.unsynced < at ? at - b.unsynced : 0;
+    s->synced = synced > s->synced ? synced : s->synced;
+    return there.offset;
+}
+
+/* Look for the next good block in these bytes. Returns where to go on. */
+static uint64_t look_through(struct torn_search *s, const char *part, size_t n, uint64_t at)
+{
+    for (size_t i = 0; i + sizeof(magic) <= n && !s->is_doubtful; i++) {
+        if (memcmp(part + i, magic, sizeof(magic)) == 0) {
+            uint64_t end = look_at(s, at + i);
+
+            if (end != 0) {
+                return end;
+            }
+        }
+    }
+    return at + n - (sizeof(magic) - 1);
+}
+
+/* Does a block after this offset say that the bytes at the offset were durable? */
+static bool was_durable(struct torn_search *s, uint64_t offset)
+{
+    char *part = mem_alloc(PART_BYTES);
+    uint64_t at = offset + 1;
+
+    s->is_doubtful = part == NULL;
+    while (!s->is_doubtful && s->synced <= offset) {
+        ssize_t got = s->reader.read(s->reader.arg, part, PART_BYTES, at);
+        uint64_t next;
+
+        s->is_doubtful = got < 0;
+        if (got < (ssize_t)sizeof(magic)) {
+            break;
+        }
+        next = look_through(s, part, (size_t)got, at);
+        s->seen += next - at;
+        at = next;
+    }
+    mem_free(part);
+    return s->is_doubtful || s->synced > offset;
+}
+
+/* Is it a whole block all the same? Half of one may look like any kind: its sum tells. */
+static bool is_block(const struct torn_search *s)
+{
+    struct snap_reader there = s->reader;
+    struct snap_fault fault;
+    struct span content;
+    struct snap_block b;
+
+    return (snap_reader_next(&there, &b, &fault) == SNAP_NEXT_BLOCK ||
+            fault.kind == SNAP_FAULT_KIND || fault.kind == SNAP_FAULT_VALUE) &&
+           snap_block_open(&there, &b, s->opener, &content, &fault);
+}
+
+bool torn_is_end(const struct snap_reader *r, struct snap_opener *o,
+                 const struct snap_fault *fault)
+{
+    struct torn_search s = {.reader = *r, .opener = o};
+
+    if (!snap_fault_is_of_block(fault)) {
+        return false;
+    }
+    s.reader.offset = fault->offset;
+    s.reader.number = fault->block;
+    return !is_block(&s) && !was_durable(&s, fault->offset);
+}

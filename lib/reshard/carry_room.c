@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Room for what is carried over, and its pace: see carry_room.h. A part of carry.c.
+ *
+ * In a full cache what is carried over has to be paid for. So a segment of which a part stays
+ * is emptied as the cleaner does it, what is free is given back to the budget at once, and a
+ * grace period is run here when there is nothing else to wait for. Only what is on its way
+ * meanwhile, a few segments, has to be evicted; and that in the shard that is left.
+ */
+#include "lib/reshard/carry_room.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "lib/base/budgets.h"
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+#include "lib/memory/cursor.h"
+#include "lib/memory/room.h"
+#include "lib/shard/upkeep.h"
+
+/* Slices and grace periods at most to make room for one batch. */
+#define MAKE_TRIES 1000
+
+/*
+ * Segments given back to the system at once; and what the cursor may take in between of what
+ * was given back.
+ */
+#define GIVE_SEGMENTS   16
+#define MARGIN_SEGMENTS 2
+
+/*
+ * What is on its way from shard to shard, and waits for a grace period, is this part of the
+ * limit: so much has to be evicted to begin with. In segments.
+ */
+#define HEADROOM_SHARE 512
+#define HEADROOM_MIN   4
+#define HEADROOM_MAX   64
+
+/*
+ * After so many tries that moved nothing it is given up. Each of them waits for a grace period,
+ * and with that for all room that is on its way, and all but the first for REST_NS.
+ */
+#define FRUITLESS_MAX 200
+#define REST_NS       1000000L
+
+/* The same for a large value, when another one has found no room already. */
+#define FRUITLESS_LATER 10
+
+/* While it rests it looks this often whether it is to stop, or may take more of a CPU. */
+#define PAUSE_US 10000
+
+static void rest(long ns)
+{
+    const struct timespec t = {ns / 1000000000L, ns % 1000000000L};
+
+    (void)nanosleep(&t, NULL);
+}
+
+/* How long to rest after that CPU time, both in microseconds; 0: not at all, or no longer. */
+static usec_t pause_after(const struct carry *c, usec_t used)
+{
+    const uint32_t cpu_pct = atomic_load_explicit(c->cpu_pct, memory_order_relaxed);
+
+    return cpu_pct >= 100 || atomic_load_explicit(c->stop, memory_order_relaxed)
+               ? 0
+               : used * (100 - cpu_pct) / cpu_pct;
+}
+
+void carry_pace(struct carry *c)
+{
+    usec_t used;
+    usec_t began;
+    usec_t rested = 0;
+    usec_t pause;
+
+    must_not_be_reading();
+    /*
+     * Without this a worker that wakes on the same CPU waits until the kernel's next tick, up
+     * to 4 ms. Nothing is held here, so nobody waits for this thread meanwhile.
+     */
+    (void)sched_yield();
+    if (pause_after(c, 100) == 0 || (used = clock_thread_us() - c->used) < BUDGET_run_us) {
+        return;
+    }
+    began = clock_mono_us();
+    while ((pause = pause_after(c, used)) > rested) {
+        rest((long)(pause - rested < PAUSE_US ? pause - rested : PAUSE_US) * 1000);
+        rested = clock_mono_us() - began;
+    }
+    c->used = clock_thread_us();
+}
+
+bool carry_turn(struct carry *c)
+{
+    must_not_be_reading();
+    if (atomic_load_explicit(c->stop, memory_order_relaxed)) {
+        c->state = CARRY_STOPPED;
+        return false;
+    }
+    if (++c->turns % STEPS_A_LOOK == 0) {
+        carry_pace(c);
+    }
+    return true;
+}
+
+void carry_end_period(const struct carry *c)
+{
+    struct grace *g = reclaim_grace(c->engine->reclaimer);
+    uint32_t number = grace_begin(g);
+
+    rcu_wait();
+    grace_complete(g, number);
+}
+
+bool carry_has_room_in(const struct memory *m)
+{
+    return arena_avail(&m->arena) + memory_waiting(m) > room_wanted(m) + MARGIN_SEGMENTS;
+}
+
+bool carry_has_room(struct shard *s)
+{
+    bool has;
+
+    shard_enter(s);
+    room_release(&s->memory);
+    has = carry_has_room_in(&s->memory);
+    shard_leave(s);
+    return has;
+}
+
+bool carry_give_back(struct carry *c)
+{
+    struct shard *s = c->from;
+    uint32_t wanted;
+    uint32_t spare;
+    bool waits;
+
+    do {
+        shard_enter(s);
+        room_release(&s->memory);
+        wanted = c->leaving == c->owned ? 0 : room_wanted(&s->memory);
+        spare = s->memory.arena.free_count;
+        spare = spare > wanted ? spare - wanted : 0;
+        spare = spare < GIVE_SEGMENTS ? spare : GIVE_SEGMENTS;
+        waits = arena_waiting(&s->memory.arena) != 0;
+        shard_leave(s);
+    } while (spare != 0 && room_give_back(&s->memory, spare) == GIVE_SEGMENTS);
+    return waits;
+}
+
+/* How many segments should be on their way from shard to shard. */
+static uint32_t headroom(const struct carry *c)
+{
+    int64_t limit = budget_limit(&c->engine->budget);
+    int64_t n = limit / HEADROOM_SHARE >> c->from->memory.arena.shift;
+
+    return n < HEADROOM_MIN ? HEADROOM_MIN : n > HEADROOM_MAX ? HEADROOM_MAX : (uint32_t)n;
+}
+
+/*
+ * Have the shard that is left drop what it can spare best, to begin with some room. False when
+ * there is nothing to drop, or that is enough.
+ */
+static bool begin_room(struct carry *c)
+{
+    struct shard *s = c->from;
+    uint64_t before;
+    uint64_t after;
+    bool goes_on;
+
+    shard_enter(s);
+    before = ctr_get(&s->counters, CTR_evictions);
+    goes_on = cursor_slice_beyond(&s->memory, BUDGET_press_work, clock_now(&c->engine->clock),
+                                  headroom(c)) &&
+              arena_waiting(&s->memory.arena) < headroom(c);
+    after = ctr_get(&s->counters, CTR_evictions);
+    shard_leave(s);
+    carry_count_add(&c->count->evicted, after - before);
+    return goes_on;
+}
+
+/* Is an index, say, about to be released? That is up to the reclaimer. */
+static bool waits_for_reclaimer(const struct carry *c)
+{
+    if (budget_retired(&c->engine->budget) < (int64_t)segment_bytes(&c->from->memory.arena)) {
+        return false;
+    }
+    grace_ask(reclaim_grace(c->engine->reclaimer), GRACE_HURRY);
+    rest(REST_NS);
+    return true;
+}
+
+/* Has the shard all that the system gives it? Then nothing helps that others drop. */
+static bool is_at_its_end(struct shard *s)
+{
+    bool is;
+
+    shard_enter(s);
+    is = arena_unheld(&s->memory.arena) == 0;
+    shard_leave(s);
+    return is;
+}
+
+void carry_make_room(struct carry *c, struct shard *to)
+{
+    bool can_go_on = true;
+
+    must_not_be_reading();
+    if (is_at_its_end(to)) {
+        return;
+    }
+    for (unsigned i = 0; i < MAKE_TRIES && can_go_on && carry_turn(c); i++) {
+        bool waits = carry_give_back(c);
+
+        if (carry_has_room(to)) {
+            return;
+        }
+        if (!c->has_begun && !waits_for_reclaimer(c)) {
+            c->has_begun = !begin_room(c);
+        } else if (c->has_begun && waits) {
+            carry_end_period(c);
+        } else if (c->has_begun && !waits_for_reclaimer(c)) {
+            c->has_begun = false;
+            can_go_on = begin_room(c);
+        }
+    }
+    c->may_evict = true;
+}
+
+/* Bring a resize of the index to its end, unless that waits for others. */
+static void end_resize(struct carry *c, struct shard *s)
+{
+    bool goes_on;
+
+    do {
+        shard_enter(s);
+        goes_on = shard_resize_step(s, CARRY_BUCKETS) && table_may_step(&s->table);
+        shard_note_work(s);
+        shard_leave(s);
+    } while (goes_on && carry_turn(c));
+}
+
+bool carry_wait_for(struct carry *c, struct shard *to)
+{
+    if (!carry_turn(c)) {
+        return false;
+    }
+    if (c->fruitless++ >=
+        (c->large.key_len != 0 && c->waiting != 0 ? FRUITLESS_LATER : FRUITLESS_MAX)) {
+        c->state = CARRY_NO_ROOM;
+        return false;
+    }
+    if (!carry_has_room(to)) {
+        carry_make_room(c, to);
+    }
+    shard_make_wanted(to);
+    grace_ask(reclaim_grace(c->engine->reclaimer), GRACE_HURRY);
+    carry_end_period(c);
+    end_resize(c, to);
+    if (c->fruitless > 1) {
+        rest(REST_NS);
+    }
+    return c->state == CARRY_GOES_ON;
+}

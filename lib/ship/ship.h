@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shipping: items are passed in their present state to a *sink* (a file, a log, a replica).
+ * walk.h ships all items.
+ *
+ * Between two calls of rest() at most SHIP_BYTES are passed, counted by ship_bytes(). So a sink
+ * needs one buffer, and writes it out in rest(), which is called outside sections and may wait.
+ * All other callbacks run in a section or near one: they copy and must not wait.
+ */
+#ifndef MAYFLY_LIB_SHIP_SHIP_H
+#define MAYFLY_LIB_SHIP_SHIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/span.h"
+#include "lib/memory/item.h"
+
+struct shard;
+
+#define SHIP_BYTES      ((size_t)256 << 10)
+#define SHIP_ITEM_BYTES 64u /* counted for each item in addition to its key and its value */
+
+/* One item, or one part of a large one. [borrowed] for the call. */
+struct ship_item {
+    struct span key;
+    struct span value;  /* all of it, or the first part: value_len bytes will come in all */
+    uint64_t value_len; /* bytes */
+    uint64_t cas;
+    msec_t deadline; /* by the engine's clock (clock_to_unix_ms()); MSEC_NEVER: none */
+    uint32_t flags;
+    uint32_t used; /* when it was: see used_idle_s() */
+    uint8_t heat;  /* see item.h and heat.h */
+    bool is_stale, is_won;
+};
+
+/* [const] What a sink does with it. arg is the one of ship_init(). */
+struct ship_ops {
+    /*
+     * An item. If value is not all of it, part() gets the rest, in order, before anything else.
+     */
+    void (*item)(void *arg, const struct ship_item *it);
+    /*
+     * Instead of item(), an item in one block, whose value follows its key in memory: see
+     * ship_describe(). It is live, and has this shape. NULL: item() is called.
+     */
+    void (*plain)(void *arg, const struct item *it, uint16_t shape);
+    void (*part)(void *arg, struct span part);
+    /* The value that was begun stays incomplete: the item must be discarded. */
+    void (*cut)(void *arg);
+    /*
+     * What was handed over may be written out now; rest() is also called when that is nothing.
+     * False: no more is wanted. Context: outside a section.
+     */
+    bool (*rest)(void *arg);
+
+    /* ---- for what changes: stream.h, feed.h; else NULL ---- */
+
+    /* Forget everything: all there is will come. False: see rest(). Context: as rest(). */
+    bool (*begin)(void *arg);
+    /*
+     * What came so far is all there is; from now on, changes. False: see rest(). Context: so.
+     */
+    bool (*complete)(void *arg);
+    /*
+     * An item has another deadline, cas or marks, and its value stays. NULL: item() is called.
+     */
+    void (*meta)(void *arg, const struct ship_item *it);
+    void (*drop)(void *arg, struct span key);
+    /*
+     * All items passed until now are gone; or they will be at an instant, which replaces an
+     * earlier one.
+     */
+    void (*flush)(void *arg);
+    void (*flush_later)(void *arg, msec_t at);
+    /* All items passed until now whose key has this prefix are gone. */
+    void (*flush_prefix)(void *arg, struct span prefix);
+    /*
+     * A walk also ships items past their deadline. Changes are shipped in any case: a thread
+     * that read the clock earlier may still give such an item a later deadline.
+     */
+    bool takes_due;
+};
+
+struct ship {
+    const struct ship_ops *ops; /* [borrowed] */
+    void *arg;                  /* [borrowed] */
+    size_t room;                /* bytes until the next rest() */
+    struct ship_large *large;   /* a value that is shipped in parts */
+    uint64_t left_out;          /* large values that could not be kept for the time it takes */
+};
+
+enum shipped {
+    SHIP_DONE,
+    SHIP_FULL,  /* not shipped: after ship_rest() there is room */
+    SHIP_LARGE, /* begun: ship_large() has to do the rest, outside the section */
+    SHIP_LEFT,  /* a large one that cannot be pinned, because too much is: left out */
+    SHIP_GONE,  /* not shipped: unlinked since it was found, so its marks are not known */
+};
+
+void ship_init(struct ship *s, const struct ship_ops *ops, void *arg);
+
+/* What an item counts. Context: read side. */
+static inline size_t ship_bytes(const struct item *it)
+{
+    return SHIP_ITEM_BYTES + it->key_len + (size_t)item_len(it);
+}
+
+/*
+ * Fill in an item's description, without its value. shape: the item's, loaded once, which says
+ * that it is live. An unlinked item has lost its marks, and another block of its key may have
+ * them now. Context: read side.
+ */
+static inline void ship_describe(const struct item *it, uint16_t shape, struct ship_item *out)
+{
+    const uint16_t marks = shape_marks(shape);
+
+    *out = (struct ship_item){
+        .key = span_of(item_key(it), it->key_len),
+        .value = span_of("", 0), /* not NULL, so that it can be copied like any other */
+        .value_len = item_len(it),
+        .cas = item_cas(it),
+        .deadline = item_deadline(it),
+        .flags = item_flags(it),
+        .used = item_used(it),
+        .heat = atomic_load_explicit(&it->heat, memory_order_relaxed),
+        .is_stale = (marks & SHAPE_STALE) != 0,
+        .is_won = (marks & SHAPE_WON) != 0,
+    };
+}
+
+/* Ship an item. Context: read side. */
+enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it);
+
+/*
+ * Ship the metadata of an item, or that a key is absent. Returns SHIP_DONE or SHIP_FULL, for an
+ * item also SHIP_GONE. Context: read side.
+ */
+enum shipped ship_meta(struct ship *s, const struct item *it);
+enum shipped ship_drop(struct ship *s, struct span key);
+
+/* Ship the rest of the value that was begun. False: see rest(). Context: outside a section. */
+bool ship_large(struct ship *s);
+
+/* Make the sink write out what it has. False: see rest(). Context: outside a section. */
+bool ship_rest(struct ship *s);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Storing: set, add, replace, cas, append, prepend. concat.c does append and prepend,
+ * store_value.c the others; both go on to store_large.c if the value does not fit one block.
+ */
+#ifndef MAYFLY_LIB_STORE_STORE_H
+#define MAYFLY_LIB_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/err.h"
+#include "lib/base/span.h"
+
+enum store_mode { STORE_SET, STORE_ADD, STORE_REPLACE, STORE_CAS, STORE_APPEND, STORE_PREPEND };
+
+struct body;
+struct engine;
+struct store_over;
+struct waiter;
+
+/* What a new item has from an earlier life, as of a snapshot. */
+struct store_kept {
+    uint16_t marks;  /* SHAPE_STALE, SHAPE_WON */
+    bool yields_use; /* an item that is replaced passes on its own heat and access_s instead */
+    uint8_t heat;
+    uint32_t access_s;
+};
+
+struct store {
+    enum store_mode mode;
+    uint64_t hash;
+    struct span key;
+    uint32_t flags;
+    msec_t deadline;       /* MSEC_NEVER: none; at or before now: see takes_due */
+    uint64_t cas_expected; /* STORE_CAS, or with compares_cas */
+    struct span value;     /* the bytes, of any length, when body is NULL */
+    /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
+    struct body **body;
+    const struct store_over *over; /* used by the engine only (store_common.h); else NULL */
+    uint64_t cas_new;              /* cas of the new item; 0: drawn */
+    const struct store_kept *kept; /* with cas_new; NULL: nothing [borrowed] */
+    bool may_wait;                 /* false: OUT_NO_MEMORY instead of OUT_WAIT */
+    /* append, prepend: the place of who waits in the line for segments; NULL: none */
+    struct waiter *waiter;
+    /*
+     * append, prepend: an item that is there must have cas_expected, else EXISTS. In the other
+     * modes, a set or replace that compares is STORE_CAS, and an add never compares.
+     */
+    bool compares_cas;
+    /*
+     * STORE_CAS: a cas_expected that is not 0 and less than the item's cas stores all the same.
+     * The new item is stale, keeps the deadline, and is won if the old one was.
+     */
+    bool takes_older;
+    bool vivifies;  /* append, prepend of an absent key: stored as by an add */
+    bool takes_due; /* set: what is past its deadline is stored all the same, and is due then */
+    /* out, with STORED */
+    uint64_t cas;
+    uint32_t value_len; /* of the whole value, after append and prepend too */
+};
+
+/*
+ * STORED NOT_STORED EXISTS NOT_FOUND TOO_LARGE NO_MEMORY WAIT. Context: read side, no shard
+ * held.
+ */
+enum outcome engine_store(struct engine *e, struct store *s, msec_t now);
+
+#endif
