@@ -2,7 +2,7 @@
 /*
  * ctl/ is mayflyctl, the operator's client: one process, one thread, one connection. It shares
  * with the daemon the parsing of the text protocol (proto/), numbers, buffers and the table of
- * counters (lib/base/), the snapshot format (lib/snapshot/), and client connections
+ * counters (lib/base/), the snapshot format (lib/format/), and client connections
  * (lib/link/). It knows nothing else of the daemon: everything that it shows comes from the
  * server's answers.
  *

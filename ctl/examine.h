@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reads a snapshot or a log of one, up to its end or its first damage. It uses the daemon's
- * code (lib/snapshot/), so both find the same.
+ * code (lib/format/, lib/log/), so both find the same.
  */
 #ifndef MAYFLY_CTL_EXAMINE_H
 #define MAYFLY_CTL_EXAMINE_H

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * daemon/persist/ is the folder of threads that keep the data: the snapshot (snapshots*.[ch]),
+ * the log beside it (append.[ch]), and snapshots that are sent to a client (exports.[ch]). It
+ * knows no workers. It includes itself, access (the gate), options, base and lib.
+ *
  * The snapshot of the data in a file. It is loaded when the server starts (before it serves, or
  * beside requests), and saved while it runs and when it stops. A thread of its own does all of
  * it (lib/snapshot/). Only clients that ask for a save wait for it. Without `dir` there is no

@@ -2,6 +2,11 @@
 /*
  * Replication: the role of this server, and the replicas that follow it.
  *
+ * daemon/replica/ is the folder of replication: the role (role.[ch], failover.[ch]), the
+ * session with the primary (follower*.[ch]), replicas and clients that wait for them
+ * (replicas.c, waits.[ch]). No worker calls it. It includes itself, worker, persist, options,
+ * base and lib.
+ *
  * A replica follows its primary over one connection, which the primary treats like any
  * client's. The replica logs in and asks to continue (`psync`) or for a full sync (`sync`).
  * Then it repeatedly asks for the next part of the stream (`replconf ack`), which also

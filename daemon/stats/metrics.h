@@ -14,11 +14,9 @@
  * balancers use it; other pages answer it with 204. The body of a probe is one line that says
  * why.
  *
- * daemon/stats/ is this folder: metrics.[ch] the sockets and the server of libmicrohttpd,
- * metrics_text.[ch] the text of /metrics, from the table of counters and that of metrics.def,
- * places.[ch] the connections, and which of them is closed to admit another. It includes stats,
- * worker, net, options and base, and of lib base, shard and engine; service starts and stops
- * it.
+ * metrics.[ch] has the sockets and the server of libmicrohttpd, metrics_text.[ch] the text of
+ * /metrics, from the table of counters and that of metrics.def, places.[ch] the connections,
+ * and which of them is closed to admit another. Service starts and stops it.
  *
  * The server has a thread of its own, and takes few connections and little memory, so a scrape
  * can delay only other scrapes.

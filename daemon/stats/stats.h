@@ -4,8 +4,9 @@
  *
  * daemon/stats/ is the folder of statistics: it reads counters and shards, asks other workers
  * by messages (stats_gather.h), and writes the answers as text. It gets connections and
- * listeners only as rows from struct stats_sources. It includes itself, worker, access, net,
- * options, base, proto (for replies) and lib.
+ * listeners only as rows from struct stats_sources. Figures that are not counters are rows of
+ * its tables (*.def). metrics.[ch] serves the same figures over HTTP. It includes itself,
+ * replica, worker, persist, access, net, options, base, proto (for replies) and lib.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_H
 #define MAYFLY_DAEMON_STATS_STATS_H

@@ -8,9 +8,10 @@
  * timers and the upkeep of its home shard (cron.[ch]), the events it logs for watchers
  * (watch*.[ch]), its measurements of requests (insight.h, latency.[ch], slowlog.[ch]), the
  * check that its loop still turns (pulse.[ch]), and all workers together (crew.[ch]). It does
- * not know connections, commands or statistics: their work on a worker's thread is called
- * through a table of functions, crew->duties, which the server fills in. It includes itself,
- * access, net, options, base and lib. Options are changed only through live.[ch].
+ * not know connections, commands, statistics or replication: their work on a worker's thread is
+ * called through a table of functions, crew->duties, which the server fills in. It includes
+ * itself, persist, access, net, options, base and lib. Options are changed only through
+ * live.[ch].
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H

@@ -1,34 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/engine: the storage engine as a whole, and the operations that commands call. daemon/ and
- * the tests create engines. An engine has no process-wide state.
+ * lib/engine: the storage engine as a whole. daemon/ and the tests create engines. An engine
+ * has no process-wide state.
  *
  *     engine       clock, budget, reclaimer, shards: start, stop, limit, room from other shards
  *     share        how many shards a memory limit allows
  *     grow         adding a shard, while requests run
- *     reshard      changing the number of shards, while requests run: grow, then migrate;
- *                  reshard_state is its state in the engine
- *     router       hash -> shard; migrate moves slots while requests run, and carry,
- *                  carry_room and carry_large move their items
+ *     router       hash -> shard
  *     moves        lets walks and moves of slots take turns
- *     find         lookups without a lock
- *     visit        one entry of a writer into the shard of a key
- *     store        the six modes of storing: concat does append and prepend (extend, where the
- *                  value is large), store_value the other modes, store_large values that fit no
- *                  block, with body (a value being received) and loose (its blocks under
- *                  construction)
- *     remake       a new block for an unchanged item
- *     arith, erase, fetch, touch, flush    the other writes
+ *     flush        flushing all shards; prefix flushes the keys with a prefix
+ *     guarding     loading older items beside requests
  *     attach       items that outlive the process, in a file: part of start and stop
  *     rings        the shards' records of changes, while there are readers
- *     ship         copying items to a file or another server: all of them
- *                  (walk), those that change (stream), or both by a thread (feed)
  *
- * Reads run under a read-side section and take no lock. Writes run in place under the shard's
- * lock; the functions here enter and leave it.
- *
- * This folder is the top of lib/: it may include all of it. Calls go one way: store, concat,
- * extend, store_value, store_large, body, loose, store_common, visit, engine.
+ * Operations on items are in lib/store, the change of the number of shards in lib/reshard (its
+ * state in the engine is reshard_state), copying items to a file or another server in lib/ship.
  */
 #ifndef MAYFLY_LIB_ENGINE_ENGINE_H
 #define MAYFLY_LIB_ENGINE_ENGINE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/snapshot: saving items to a file and loading them.
+ * lib/format: items in blocks, as files and the replication stream have them.
  *
  *     format       the file format: header, blocks, items, with accessors for their fields
  *     fault        description of what is wrong with a file
@@ -8,19 +8,11 @@
  *     encode       encode items to blocks
  *     decode       decode blocks to items; the file is not trusted
  *     scan         read a whole file, in one thread or several
- *     shipping     encode what lib/engine ships to blocks
- *     keylog       logs of changes since the snapshot: keys, or their states
- *     logfill      the reading half of keylog: changes to blocks
- *     logfile      one log file being written
- *     keyset       set of the logged keys, for loading
- *     keychain     all logs of a snapshot, read into a keyset
- *     torn         the end of the last log after a crash or a loss of power
+ *     shipping     encode what lib/ship ships to blocks
  *     io, newfile  atomic replacement of a file
- *     apply        store what was read in an engine
- *     save, load   save an engine to a file, load it
  *
- * This folder is above lib/engine and may include everything below it. lib/engine knows no
- * files.
+ * The folder is above lib/ship, which knows no files. lib/log and lib/snapshot write and read
+ * the files.
  *
  * A file is a header of 64 bytes followed by blocks, the last of which is END. All numbers are
  * little endian, and nothing is aligned:

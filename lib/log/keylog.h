@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * lib/log: logs of changes since a snapshot.
+ *
+ *     keylog       the log: its threads, of which keylog_write.c has those that write
+ *     logfill      the reading half: changes to blocks
+ *     logfile      one file being written
+ *     keyset       set of the logged keys, for loading
+ *     keychain     all logs of a snapshot, read into a keyset
+ *     torn         the end of the last log after a crash or a loss of power
+ *
+ * The folder is above lib/format and below lib/snapshot, which reads the logs when it loads.
+ *
  * A log of changes since a snapshot. It has one of two contents:
  *
  *     keys      keys whose items in the snapshot are out of date. Loading skips these keys, so

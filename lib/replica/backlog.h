@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/replica: replication without its sockets.
+ * lib/replica: replication without its sockets, which are in daemon/replica.
  *
  *     replid       128 random bits that name a history of changes
  *     frame        blocks of the replication stream

@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * lib/reshard: slots and their items move to other shards while requests run.
+ *
+ *     reshard      the wanted number of shards; adds missing ones, and plans a move
+ *     migrate      carries a plan out, slot by slot, through the states of the routing table
+ *     carry        moves the items of a shard: carry_large large values, carry_room makes room
+ *
+ * The folder is above lib/store: a large value is moved by a store.
+ *
  * Changing the number of shards of an engine that is in use. Missing shards are added at once
  * (lib/engine/grow.h). Then the mover moves slots until the wanted shards, which are the first
  * ones, have all slots in equal parts (migrate.h). A shard without slots releases its memory,

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * lib/ship: copying items to a file or another server.
+ *
+ *     ship         what a sink is given, and how much of it at a time
+ *     walk         all items
+ *     stream       the items that change
+ *     feed         both, by a thread of the engine
+ *
+ * The folder is above lib/store, which finds the items.
+ *
  * Shipping: items are passed in their present state to a *sink* (a file, a log, a replica).
  * walk.h ships all items.
  *

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * lib/snapshot: saving items to a file and loading them.
+ *
+ *     save         save an engine to a file; rate bounds its bytes in a second, behind writes
+ *                  beside the walk
+ *     load         load a file; load_file opens it
+ *     apply        store what was read in an engine
+ *     claim        one server for a file
+ *
+ * The folder is above lib/log, and may include everything of lib that is below it.
+ *
  * Saving an engine to a file while it serves requests. Each key that is present during the
  * whole save is in the file, with a state that it had meanwhile. Expired items are left out.
  * Writers pay nothing for a save.

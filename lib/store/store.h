@@ -1,5 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
+ * lib/store: the operations on items that commands call.
+ *
+ *     find         lookups without a lock
+ *     visit        one entry of a writer into the shard of a key
+ *     store        the six modes of storing: concat does append and prepend (extend and join,
+ *                  where the value is large, with splice), store_value the other modes,
+ *                  store_large values that fit no block, with body (a value being received) and
+ *                  loose (its blocks under construction)
+ *     remake       a new block for an unchanged item
+ *     arith, erase, fetch, touch    the other writes
+ *
+ * Reads run under a read-side section and take no lock. Writes run in place under the shard's
+ * lock; the functions here enter and leave it. Calls go one way: store, concat, extend,
+ * store_value, store_large, body, loose, store_common, visit. The folder is above lib/engine.
+ *
  * Storing: set, add, replace, cas, append, prepend. concat.c does append and prepend,
  * store_value.c the others; both go on to store_large.c if the value does not fit one block.
  */
