@@ -490,16 +490,28 @@ static uint32_t spare_segments(const struct shard *s)
            s->memory.arena.free_count + arena_waiting(&s->memory.arena);
 }
 
+/* How many segments a shard could give away without evicting anything. Context: in shard. */
+static uint32_t unused_segments(const struct shard *s)
+{
+    uint32_t unused = s->memory.arena.free_count + arena_waiting(&s->memory.arena);
+    uint32_t wanted = room_wanted(&s->memory);
+
+    return unused > wanted ? unused - wanted : 0;
+}
+
 /*
- * The shard with the most spare segments of some that are sampled, if it has clearly more than
- * the needy one. A shard whose lock is taken is skipped, so that this does not wait for a lock.
+ * Of some shards that are sampled, that with the most unused segments; if none has enough, that
+ * with the most spare ones, if it has clearly more than the needy one. A shard whose lock is
+ * taken is skipped, so that this does not wait for a lock.
  */
 static struct shard *fullest(struct engine *e, struct shard *needy)
 {
     const uint32_t count = e->shard_count;
     uint32_t looks = count < STEAL_LOOKS ? count : STEAL_LOOKS;
     uint32_t next = atomic_fetch_add_explicit(&e->steal_next, looks, memory_order_relaxed);
+    struct shard *donor = NULL;
     struct shard *best = NULL;
+    uint32_t most_unused = STEAL_SEGMENTS;
     uint32_t most = 0;
     uint32_t own;
 
@@ -511,13 +523,21 @@ static struct shard *fullest(struct engine *e, struct shard *needy)
 
         if (s != needy && shard_try_enter(s)) {
             uint32_t spare = spare_segments(s);
+            uint32_t unused = unused_segments(s);
 
             shard_leave(s);
             if (spare > most) {
                 most = spare;
                 best = s;
             }
+            if (unused > most_unused) {
+                most_unused = unused;
+                donor = s;
+            }
         }
+    }
+    if (donor != NULL) {
+        return donor;
     }
     return most > own + own / 4 + STEAL_SEGMENTS ? best : NULL;
 }

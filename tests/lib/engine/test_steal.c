@@ -76,6 +76,27 @@ TEST(a_search_does_not_wait_for_who_is_in_another_shard)
     fixture_stop(&f);
 }
 
+/* An eviction frees a whole value, of which a search takes only a part. */
+TEST(what_a_shard_does_not_use_is_taken_before_anything_is_evicted)
+{
+    struct engine_config cfg;
+    unsigned kept = 0;
+
+    fixture_config(&cfg);
+    cfg.shards = 8;
+    cfg.limit_bytes = 16 * MIB;
+    cfg.item_size_max = 4 * MIB;
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; i < 16; i++) {
+        fixture_set(&f, fixture_key("large", i), 4 * MIB - 200);
+    }
+    for (unsigned i = 0; i < 16; i++) {
+        kept += fixture_has(&f, fixture_key("large", i));
+    }
+    ck_assert_uint_eq(kept, 3); /* as many as there is room for */
+    fixture_stop(&f);
+}
+
 /* ---- none to take ------------------------------------------------------------------------ */
 
 /* A store that may wait, and does not;. */
