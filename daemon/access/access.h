@@ -9,7 +9,7 @@
  *   addresses.h  connections by peer
  *   networks.h   lists of networks
  *   auth_sasl.h  exchanges of the SASL library
- *   rights.h     what a client may do
+ *   rights.h     what a client may do; gate.h: conditions for all requests
  *   rules.h      rights of authenticated clients; rules_file.h: their file
  *   complaint.h  messages about errors in a file
  *

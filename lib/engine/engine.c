@@ -500,11 +500,11 @@ static uint32_t unused_segments(const struct shard *s)
 }
 
 /*
- * Of some shards that are sampled, that with the most unused segments; if none has enough, that
- * with the most spare ones, if it has clearly more than the needy one. A shard whose lock is
- * taken is skipped, so that this does not wait for a lock.
+ * Of some shards that are sampled, that with the most unused segments. If none has enough, that
+ * with the most spare ones, if it has clearly more than the needy one; only that may evict. A
+ * shard whose lock is taken is skipped, so that this does not wait for a lock.
  */
-static struct shard *fullest(struct engine *e, struct shard *needy)
+static struct shard *donor_for(struct engine *e, struct shard *needy, bool *may_evict)
 {
     const uint32_t count = e->shard_count;
     uint32_t looks = count < STEAL_LOOKS ? count : STEAL_LOOKS;
@@ -536,6 +536,7 @@ static struct shard *fullest(struct engine *e, struct shard *needy)
             }
         }
     }
+    *may_evict = donor == NULL;
     if (donor != NULL) {
         return donor;
     }
@@ -555,7 +556,8 @@ static bool lacks_budget(struct shard *needy)
 
 enum steal engine_steal(struct engine *e, struct shard *needy)
 {
-    struct shard *s = e->shard_count > 1 ? fullest(e, needy) : NULL;
+    bool may_evict = false;
+    struct shard *s = e->shard_count > 1 ? donor_for(e, needy, &may_evict) : NULL;
     uint32_t spare;
     bool waits;
 
@@ -569,8 +571,8 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     }
     shard_enter(s);
     room_release(&s->memory);
-    if (s->memory.arena.free_count + arena_waiting(&s->memory.arena) <=
-        room_wanted(&s->memory) + STEAL_SEGMENTS) {
+    if (may_evict && s->memory.arena.free_count + arena_waiting(&s->memory.arena) <=
+                         room_wanted(&s->memory) + STEAL_SEGMENTS) {
         cursor_slice_beyond(&s->memory, BUDGET_press_work, clock_now(&e->clock),
                             STEAL_SEGMENTS);
         room_release(&s->memory);

@@ -52,7 +52,7 @@ struct engine_config {
     bool is_in_cores;                     /* core files have the items: -r */
     uint64_t seed;                        /* of the key hash */
     bool has_past;                        /* clients may have cas values of earlier engines */
-    uint64_t ring_bytes;                  /* of changes (stream.h); 0: as the limit asks */
+    uint64_t ring_bytes;                  /* of changes (ship/stream.h); 0: as the limit asks */
     int64_t hold_boot_ns;                 /* keep what expires until then: clock_boot_ns() */
     bool is_passive;                      /* engine_follow_due(DUE_NOTHING) from the start on */
     struct attach *attach;                /* [borrowed] items are in its file; NULL: none */
@@ -98,9 +98,9 @@ struct engine {
     struct changes_bell bell;
     _Atomic bool is_guarded; /* see guarding.h */
     struct moves moves;      /* walks and moves of slots take turns; nothing else is held */
-    struct standby mover;    /* runs a move at a time: migrate.h, reshard.h */
+    struct standby mover;    /* runs a move at a time: lib/reshard/ */
     struct reshard reshard;
-    struct standby feeder; /* runs a feed at a time: feed.h */
+    struct standby feeder; /* runs a feed at a time: ship/feed.h */
     /* [rcu] */
     struct router router;
 };
@@ -242,8 +242,9 @@ enum steal {
 };
 
 /*
- * A shard needs room that it cannot make itself: take some from the fullest of a few others,
- * which are the next ones at each call. Context: outside a shard.
+ * A shard needs room that it cannot make itself: take some from one of a few others, which are
+ * the next ones at each call: what it does not use, or else what the fullest evicts. Context:
+ * outside a shard.
  */
 enum steal engine_steal(struct engine *e, struct shard *needy);
 

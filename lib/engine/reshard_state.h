@@ -18,7 +18,7 @@ struct move;
 
 enum reshard_state {
     RESHARD_IDLE,      /* all slots are in place, or no move was requested */
-    RESHARD_WAITS,     /* for a walk to end (walk.h) */
+    RESHARD_WAITS,     /* for a walk to end (ship/walk.h) */
     RESHARD_MOVES,     /* slots are carried */
     RESHARD_NO_ROOM,   /* the mover waits until there is room, and tries again */
     RESHARD_CANCELLED, /* what was on its way has arrived, the rest stays where it is */

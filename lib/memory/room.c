@@ -88,6 +88,17 @@ bool room_is_short(const struct memory *m)
     return arena_avail(&m->arena) + room_coming(m) < room_wanted(m);
 }
 
+bool room_may_evict(const struct memory *m)
+{
+    const struct budget *b = m->arena.budget;
+    uint64_t items = ctr_get(m->counters, CTR_curr_items);
+    int64_t over = -budget_left(b);
+
+    memory_must_be_entered(m);
+    return items > 1 || (items == 1 && (budget_is_lowered(b) || over > budget_overdraw(b) ||
+                                        (over > 0 && m->trim.is_over_long)));
+}
+
 bool room_is_pressed(const struct memory *m)
 {
     memory_must_be_entered(m);

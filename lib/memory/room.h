@@ -32,6 +32,14 @@ uint32_t room_coming(const struct memory *m);
 bool room_is_short(const struct memory *m);
 
 /*
+ * May anything be evicted for room to spare? The only item of a shard may be a large value that
+ * was stored a moment ago, and took the place of all others. It stays, unless the limit is
+ * exceeded: by more than is allowed meanwhile, or for long. A store that needs room takes it
+ * all the same, also from other shards. Context: in shard.
+ */
+bool room_may_evict(const struct memory *m);
+
+/*
  * Is nothing free beyond the reserve, nor about to be? Then a store must make room itself,
  * whatever comes later. Context: in shard.
  */

@@ -109,6 +109,8 @@ struct tidy {
 struct trim {
     /* [lock] */
     msec_t hasty_until; /* until then an overdraft is paid back at once */
+    msec_t over_since;  /* an overdraft lasts since then; 0: there is none */
+    bool is_over_long;  /* and has lasted for OVER_LONG_MS */
     /* [reclaimer] */
     msec_t looked;           /* when the free segments were counted last */
     msec_t retry_at;         /* the system, which has refused memory, is asked again; 0 */

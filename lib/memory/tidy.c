@@ -28,6 +28,12 @@ static bool is_quiet(const struct memory *m)
     return m->tidy.is_measured && m->tidy.spare_bytes == 0;
 }
 
+/* Is upkeep about to make room? Then it cleans as well. */
+static bool makes_room(const struct memory *m)
+{
+    return room_is_short(m) && room_may_evict(m);
+}
+
 /* Dead bytes that no put is about to reuse. The ring may name some that were cleaned since. */
 static uint64_t surplus(const struct memory *m)
 {
@@ -51,8 +57,8 @@ static segment_t candidate(const struct memory *m, uint64_t dead)
 
 static bool has_work(const struct memory *m)
 {
-    return !room_is_short(m) && (candidate(m, surplus(m)) != 0 || cursor_is_cleaning(m) ||
-                                 (is_quiet(m) && blocks_has_ripe(m)));
+    return !makes_room(m) && (candidate(m, surplus(m)) != 0 || cursor_is_cleaning(m) ||
+                              (is_quiet(m) && blocks_has_ripe(m)));
 }
 
 static void measure(struct memory *m, msec_t now)
@@ -96,7 +102,7 @@ bool tidy_slice(struct memory *m, int64_t work, msec_t now)
     if (is_quiet(m)) {
         blocks_ripen(m, RIPEN_ROUND);
     }
-    while (work > 0 && !room_is_short(m)) {
+    while (work > 0 && !makes_room(m)) {
         segment_t n = candidate(m, surplus(m));
 
         if (n == 0 && !cursor_is_cleaning(m)) {

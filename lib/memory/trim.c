@@ -25,6 +25,9 @@
  */
 #define OVERDRAWN_MS 50
 
+/* If it lasts so long, nothing that stores will pay it back. */
+#define OVER_LONG_MS 1000
+
 /* If the system refuses something, it is asked again after this time. */
 #define REFUSED_MS 10000
 
@@ -85,8 +88,12 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
         *again = LOOK_OVER_US;
     }
     if (budget_left(m->arena.budget) < 0) {
+        m->trim.over_since = m->trim.over_since == 0 ? now : m->trim.over_since;
+        m->trim.is_over_long = now - m->trim.over_since >= OVER_LONG_MS;
         return owed(m, now, again);
     }
+    m->trim.over_since = 0;
+    m->trim.is_over_long = false;
     if (now - m->trim.looked >= trim_ms) {
         if (m->blocks.put_bytes == m->trim.put_bytes_then) {
             m->blocks.put_per_grace = 0; /* nobody stores: nothing is foreseen */

@@ -56,7 +56,7 @@ struct move_config {
 };
 
 enum move_state {
-    MOVE_WAITS, /* for a walk to end (walk.h) */
+    MOVE_WAITS, /* for a walk to end (ship/walk.h) */
     MOVE_RUNS,
     MOVE_DONE,
     MOVE_CANCELLED,

@@ -401,20 +401,6 @@ static void fit_lowered(struct shard *s)
     }
 }
 
-/*
- * May room be made by evicting? The only item of a shard may be a large value that was stored a
- * moment ago, and took the place of all others. It is not evicted only for room to spare: a
- * store that needs room takes it, also from other shards.
- */
-static bool may_make_room(const struct shard *s)
-{
-    const struct budget *b = s->memory.arena.budget;
-    uint64_t items = ctr_get(&s->counters, CTR_curr_items);
-
-    return items > 1 ||
-           (items == 1 && (budget_is_lowered(b) || -budget_left(b) > budget_overdraw(b)));
-}
-
 /* One round. True when another should follow at once. */
 static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
 {
@@ -424,7 +410,7 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     more = shard_resize_step(s, buckets) && table_may_step(&s->table);
     room_release(&s->memory);
     blocks_ripen(&s->memory, 64);
-    if (room_is_short(&s->memory) && may_make_room(s)) {
+    if (room_is_short(&s->memory) && room_may_evict(&s->memory)) {
         more = cursor_slice(&s->memory, BUDGET_home_work, now) || more;
         room_release(&s->memory);
     }

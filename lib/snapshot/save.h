@@ -51,7 +51,7 @@ struct save {
     struct behind *behind;     /* [borrowed] writes the file; NULL: the caller's thread does */
     bool is_direct;            /* past the page cache: the file is not about to be read */
     bool is_packed;            /* needs pack_is_there() */
-    uint32_t flags;            /* of the file's header, as these two: see keylog.h */
+    uint32_t flags;            /* of the file's header, as these two: see log/keylog.h */
     uint64_t chain, log;
     _Atomic uint64_t rate_max; /* bytes a second; 0: no limit. May change meanwhile. */
     /*

@@ -235,3 +235,60 @@ TEST(large_values_are_evicted_for_a_lower_limit)
     ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
     fixture_stop(&f);
 }
+
+/* Upkeep, tidying and the reclaimer for a while. */
+static void rest(void)
+{
+    const struct cycle_config cap = {.effort = 10, .hz = 10, .slice_us = 1000000};
+
+    for (unsigned i = 0; i < 100; i++) {
+        clock_advance(&f.engine.clock, 300);
+        fixture_settle(&f);
+        (void)shard_tidy(f.shard, &cap, fixture_now(&f));
+    }
+}
+
+/* Nothing is evicted for room then, but what is dead goes. */
+TEST_LOOP(memory_is_tidied_for_a_lower_limit_beside_one_item_or_none, 2)
+{
+    start(LIMIT);
+    for (unsigned i = 0; i < 40000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1000);
+    }
+    for (unsigned i = (unsigned)_i; i < 40000; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+        if (i % 1024 == 0) {
+            fixture_settle(&f);
+        }
+    }
+    ck_assert(engine_set_limit(&f.engine, LIMIT / 4));
+    budget_add(&f.engine.budget, MIB); /* as others do, which take room from the shard */
+    rest();
+    ck_assert_int_le(fixture_used(&f), 4 * (int64_t)MIB);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), (unsigned)_i);
+    budget_add(&f.engine.budget, -(int64_t)MIB);
+    fixture_stop(&f);
+}
+
+/* A value that alone exceeds a lower limit a little. */
+TEST(an_overdraft_that_lasts_is_paid_with_the_only_item)
+{
+    int64_t used;
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.limit_bytes = LIMIT;
+    cfg.item_size_max = 20 * MIB;
+    fixture_start(&f, &cfg);
+    fixture_set(&f, "large", 20 * MIB - 200);
+    rest();
+    ck_assert(fixture_has(&f, "large"));
+    used = fixture_used(&f);
+    budget_add(&f.engine.budget, (int64_t)LIMIT - used + MIB / 2);
+    fixture_settle(&f);
+    ck_assert(fixture_has(&f, "large"));
+    rest();
+    ck_assert(!fixture_has(&f, "large"));
+    budget_add(&f.engine.budget, used - (int64_t)LIMIT - MIB / 2);
+    fixture_stop(&f);
+}
