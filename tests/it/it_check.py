@@ -76,7 +76,8 @@ def test_what_it_says_of_damage_is_what_a_start_salvages():
         status, out, _ = check(path)
         first, second = out.split("\n")[:2]
         assert status == DAMAGED and first.startswith(path + ": block "), out
-        assert first.endswith(": checksum differs"), first
+        # The byte may be one of those that a block begins with.
+        assert first.endswith((": checksum differs", ": no block begins here")), first
         assert "load=salvage brings back the" in second, second
         (said,) = json.loads(check("-j", path)[1])
         assert 0 < said["items_salvaged"] < KEYS, said
