@@ -571,8 +571,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     }
     shard_enter(s);
     room_release(&s->memory);
-    if (may_evict && s->memory.arena.free_count + arena_waiting(&s->memory.arena) <=
-                         room_wanted(&s->memory) + STEAL_SEGMENTS) {
+    if (may_evict && unused_segments(s) <= STEAL_SEGMENTS) {
         cursor_slice_beyond(&s->memory, BUDGET_press_work, clock_now(&e->clock),
                             STEAL_SEGMENTS);
         room_release(&s->memory);
