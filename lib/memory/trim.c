@@ -25,7 +25,7 @@
  */
 #define OVERDRAWN_MS 50
 
-/* If it lasts so long, nothing that stores will pay it back. */
+/* When it has lasted for this time, no store is about to pay it back. */
 #define OVER_LONG_MS 1000
 
 /* If the system refuses something, it is asked again after this time. */
