@@ -189,6 +189,20 @@ bool mem_commit(void *p, size_t n)
     return n == 0 || mprotect(p, n, PROT_READ | PROT_WRITE) == 0;
 }
 
+/*
+ * More than any machine can promise. An experiment, because a sandbox may hide /proc/sys. The
+ * thread sanitizer refuses as well.
+ */
+#define MORE_THAN_PROMISED ((size_t)1 << 44)
+
+bool mem_promises_freely(void)
+{
+    void *p = map_pages(MORE_THAN_PROMISED, PROT_READ | PROT_WRITE);
+
+    mem_unmap(p, MORE_THAN_PROMISED);
+    return p != NULL;
+}
+
 /* What the process has mapped, in bytes; 0: unknown. */
 static uint64_t address_space_used(void)
 {

@@ -68,6 +68,13 @@ void *mem_reserve(size_t n, enum mem_pages pages);
 bool mem_commit(void *p, size_t n);
 
 /*
+ * Does the system let a process commit any amount, as only what is touched counts? False where
+ * overcommit is off (vm.overcommit_memory=2), and where data segments or the address space are
+ * limited. System calls. Context: any thread.
+ */
+bool mem_promises_freely(void);
+
+/*
  * Address space that the process may still take (RLIMIT_AS), in bytes; UINT64_MAX: it is not
  * limited. Context: any thread.
  */

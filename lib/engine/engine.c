@@ -146,19 +146,24 @@ static void release_all(struct engine *e)
     }
 }
 
-/* Fill in what the shards share. */
+/*
+ * Fill in what the shards share. Ranges are committed in steps where committed memory counts,
+ * and where core files would have all of it in them.
+ */
 static void fill_group(struct engine *e)
 {
     const struct engine_config *c = &e->config;
     const struct attach *a = c->attach;
+    const struct region *region = a != NULL ? a->region : NULL;
+    const bool has_steps = c->is_in_cores || !mem_promises_freely();
 
     e->group = (struct shard_group){
         .shards = e->shards,
-        .shape = arena_shape_for(c->limit_bytes / c->shards, a != NULL ? a->region : NULL),
+        .shape = arena_shape_for(c->limit_bytes / c->shards, region, has_steps),
         .seed = c->seed,
         .items_hint = c->items_hint,
         .range_bytes = a != NULL ? attach_range(a) : range_for(c),
-        .regions = a != NULL ? a->region : NULL,
+        .regions = region,
         .is_in_cores = c->is_in_cores,
         .clock = &e->clock,
         .budget = &e->budget,

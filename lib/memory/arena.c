@@ -44,7 +44,8 @@ static uint64_t table_bytes(uint32_t segments)
     return (uint64_t)segments * sizeof(struct segment);
 }
 
-struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *region)
+struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *region,
+                                   bool has_steps)
 {
     const uint32_t shift = region != NULL ? region->shift : arena_shift_for(share_bytes);
     uint64_t step = share_bytes / STEPS_A_SHARE >> shift;
@@ -52,7 +53,9 @@ struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *re
     step -= step % STEP_MULTIPLE;
     return (struct arena_shape){
         .shift = shift,
-        .step_segments = step > STEP_SEGMENTS ? (uint32_t)step : STEP_SEGMENTS,
+        .step_segments = !has_steps             ? 0
+                         : step > STEP_SEGMENTS ? (uint32_t)step
+                                                : STEP_SEGMENTS,
         /*
          * Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. In
          * a file pages are allocated a segment at a time.
@@ -66,15 +69,17 @@ bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape 
                 const struct lock *lock)
 {
     enum mem_pages pages = shape->has_huge ? MEM_PAGES_HUGE : MEM_PAGES_SMALL;
-    uint32_t first;
+    const uint64_t step = (uint64_t)(shape->step_segments != 0 ? shape->step_segments : 1)
+                          << shape->shift;
 
     memset(a, 0, sizeof(*a));
     a->region = region;
     a->shift = shape->shift;
     a->unit_segments = shape->has_huge ? (uint32_t)(MEM_HUGE_BYTES >> a->shift) : 0;
-    a->step_segments = shape->step_segments;
     a->map_bytes = range_bytes < ARENA_RANGE_MAX ? range_bytes : ARENA_RANGE_MAX;
-    a->map_bytes -= a->map_bytes % ((uint64_t)a->step_segments << a->shift);
+    a->map_bytes -= a->map_bytes % step;
+    a->step_segments =
+        shape->step_segments != 0 ? shape->step_segments : (uint32_t)(a->map_bytes >> a->shift);
     a->budget = budget;
     a->grace = grace;
     a->lock = lock;
@@ -86,12 +91,11 @@ bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape 
     a->base =
         region != NULL ? region_map(region, a->map_bytes) : mem_reserve(a->map_bytes, pages);
     a->segments = mem_reserve(table_bytes(a->held_max + 1), MEM_PAGES_SMALL);
-    first = a->step_segments;
     if (a->base == NULL || a->segments == NULL || !arena_range_commit(a, 0)) {
         arena_fini(a);
         return false;
     }
-    a->committed = first;
+    a->committed = a->step_segments;
     return true;
 }
 

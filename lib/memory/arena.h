@@ -9,9 +9,9 @@
  * Every segment that is neither fresh nor cold is *held*: resident and counted in the budget of
  * the process, so the resident size is known exactly.
  *
- * The range is reserved as a whole and committed in steps, as segments are used for the first
- * time. A reserved page takes only address space. A committed page also counts against the
- * system's commit limit, which matters if overcommit is off.
+ * The range is reserved as a whole. Where committed pages count against a limit of the system
+ * or the process (see mem_promises_freely()), it is committed in steps, as segments are used
+ * for the first time; elsewhere all of it is committed at the start.
  *
  * Unused segments are retired in *runs*: lists of segments linked by `next`, described in the
  * entry of one of them, the anchor. The anchor is the first segment, unless a large value was
@@ -102,7 +102,7 @@ struct run_queue {
 /* What the arenas of an engine have in common: blocks go from one to another as they are. */
 struct arena_shape {
     uint32_t shift;         /* log2 of the bytes of a segment */
-    uint32_t step_segments; /* of the range, committed at once */
+    uint32_t step_segments; /* of the range, committed at once; 0: all of them */
     bool has_huge;          /* the range is of huge pages */
 };
 
@@ -157,9 +157,11 @@ uint32_t arena_shift_for(uint64_t share_bytes);
 
 /*
  * The shape that suits a shard's share of the limit. With a region the range is in a file,
- * which says how large segments are; NULL: in memory of its own. Context: any thread.
+ * which says how large segments are; NULL: in memory of its own. has_steps: the range is
+ * committed in steps. Context: any thread.
  */
-struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *region);
+struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *region,
+                                   bool has_steps);
 
 /*
  * Reserve a range. With a region (borrowed) it is in a file; NULL: in memory of its own. False

@@ -35,7 +35,7 @@ int madvise(void *p, size_t n, int advice)
 
 static void start(uint64_t limit, uint64_t share)
 {
-    const struct arena_shape shape = arena_shape_for(share, NULL);
+    const struct arena_shape shape = arena_shape_for(share, NULL, true);
 
     memset(&budget, 0, sizeof(budget));
     budget_set_limit(&budget, (int64_t)limit);
@@ -201,10 +201,33 @@ TEST(where_the_system_refuses_the_range_ends)
     stop();
 }
 
+TEST(a_range_without_steps_is_committed_at_the_start)
+{
+    const struct arena_shape shape = arena_shape_for(LIMIT, NULL, false);
+    segment_t n;
+    uint32_t taken = 0;
+
+    memset(&budget, 0, sizeof(budget));
+    budget_set_limit(&budget, (int64_t)(2 * LIMIT));
+    grace_init(&grace);
+    ck_assert(arena_init(&a, LIMIT + 1, &shape, NULL, &budget, &grace, NULL));
+    ck_assert_uint_eq(a.map_bytes, LIMIT);
+    while ((n = arena_take(&a, SEG_OPEN, 0)) != 0) {
+        memset(segment_ptr(&a, n), 1, segment_bytes(&a));
+        ck_assert_uint_eq(arena_range_begin(&a), 0);
+        taken++;
+    }
+    ck_assert_uint_eq(taken, LIMIT / (64 * KIB) - 1);
+    ck_assert(!arena_needs_range(&a));
+    ck_assert_uint_eq(arena_unheld(&a), 0);
+    stop();
+    ck_assert(!arena_init(&a, 100, &shape, NULL, &budget, &grace, NULL));
+}
+
 /* A range that is shorter than the limit. */
 TEST(room_knows_where_the_range_ends)
 {
-    const struct arena_shape shape = arena_shape_for(LIMIT, NULL);
+    const struct arena_shape shape = arena_shape_for(LIMIT, NULL, true);
     uint32_t taken = 0;
 
     memset(&budget, 0, sizeof(budget));
