@@ -171,6 +171,7 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
         shard_leave(s);
         (void)carry_turn(&m->carry);
         if (goes_on && !is_moving) {
+            shard_make_wanted(s); /* another thread may have allocated one of another size */
             grace_ask(reclaim_grace(m->engine->reclaimer), GRACE_HURRY);
             (void)nanosleep(&rest, NULL);
             i++;

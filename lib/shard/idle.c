@@ -76,7 +76,7 @@ void shard_give_all_back(struct shard *s)
     for (unsigned i = 0; (give_free(s) || resizes(s)) && i < GIVE_TRIES; i++) {
         grace_ask(s->memory.arena.grace, GRACE_HURRY);
         (void)nanosleep(&rest, NULL);
+        shard_make_wanted(s);
     }
-    shard_make_wanted(s);
     shard_rest(s);
 }

@@ -138,7 +138,7 @@ static void begin_resize(struct shard *s)
     }
     is_resident = rolls || table_touch(&t->grow);
     shard_enter(s);
-    if (wants_resize(s)) { /* otherwise another thread was faster */
+    if (wants_resize(s)) { /* otherwise a flush, say, was faster */
         uint64_t bytes = table_bytes(&s->table);
 
         t->grow.rolls = rolls && table_rolls(&s->table, want);
@@ -212,7 +212,7 @@ void shard_unroll_index(struct shard *s)
 bool shard_resize_goes_on(const struct shard *s)
 {
     shard_must_be_entered(s);
-    return s->table.phase != TABLE_STEADY || s->table_next != NULL;
+    return s->table.phase != TABLE_STEADY || s->table_next != NULL || wants_resize(s);
 }
 
 bool shard_touch_burst(struct shard *s)
@@ -310,11 +310,15 @@ static bool wants_past(const struct shard *s)
            evict_wants_past(&s->memory.evict, ctr_get(&s->counters, CTR_curr_items));
 }
 
+static bool wants_any(const struct shard *s)
+{
+    return wants_resize(s) || wants_past(s) || s->wants_spare || s->memory.blocks.ring_misfits;
+}
+
 void shard_note_work(struct shard *s)
 {
-    bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range ||
-                  s->memory.arena.wants_stock_now || s->wants_spare ||
-                  s->memory.blocks.ring_misfits;
+    bool making = (wants_any(s) && !s->is_making) || s->memory.arena.wants_range ||
+                  s->memory.arena.wants_stock_now;
     bool work = making || s->table_next != NULL || s->table.phase != TABLE_STEADY ||
                 shard_prefix_goes_on(s) || budget_is_over(s->group->budget);
 
@@ -344,7 +348,11 @@ static void make_spare(struct shard *s, uint32_t capacity)
     wheel_spare_release(&spare);
 }
 
-void shard_make_wanted(struct shard *s)
+/*
+ * Allocate what is wanted, for which one thread has set is_making: two threads that allocate the
+ * same for a moment would overdraw the budget, and items would be evicted for that.
+ */
+static void make_all(struct shard *s)
 {
     uint32_t spare_capacity;
     bool spare;
@@ -365,14 +373,30 @@ void shard_make_wanted(struct shard *s)
     if (resize) {
         begin_resize(s);
     }
-    memory_grow(&s->memory);
     if (ring) {
         blocks_fit_ring(&s->memory);
     }
     if (past) {
         evict_make_past(&s->memory, ctr_get(&s->counters, CTR_curr_items));
     }
+}
+
+void shard_make_wanted(struct shard *s)
+{
+    bool makes;
+
     shard_enter(s);
+    makes = wants_any(s) && !s->is_making;
+    s->is_making = s->is_making || makes;
+    shard_leave(s);
+    memory_grow(&s->memory);
+    if (makes) {
+        make_all(s);
+    }
+    shard_enter(s);
+    if (makes) {
+        s->is_making = false;
+    }
     shard_note_work(s);
     shard_leave(s);
 }

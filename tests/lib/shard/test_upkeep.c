@@ -184,6 +184,45 @@ TEST(only_one_index_is_made_at_a_time)
     fixture_stop(&f);
 }
 
+static void set_making(bool is)
+{
+    shard_enter(f.shard);
+    f.shard->is_making = is;
+    shard_leave(f.shard);
+}
+
+static bool resize_goes_on(void)
+{
+    bool goes_on;
+
+    shard_enter(f.shard);
+    goes_on = shard_resize_goes_on(f.shard);
+    shard_leave(f.shard);
+    return goes_on;
+}
+
+/* Items would be evicted for the second. */
+TEST(only_one_thread_allocates_an_index)
+{
+    int64_t used;
+
+    start(LIMIT);
+    set_making(true); /* by another thread */
+    used = fixture_used(&f);
+    shard_fit_index(f.shard, MANY, true, false);
+    ck_assert(!is_on_its_way());
+    ck_assert_int_eq(fixture_used(&f), used);
+    ck_assert(resize_goes_on());
+    set_making(false); /* it was of another size */
+    ck_assert(resize_goes_on());
+    shard_make_wanted(f.shard);
+    ck_assert(is_on_its_way());
+    ck_assert_int_gt(fixture_used(&f), used);
+    fixture_settle(&f);
+    ck_assert(!resize_goes_on());
+    fixture_stop(&f);
+}
+
 static void start_with_large(uint64_t limit)
 {
     struct engine_config cfg;
