@@ -169,7 +169,7 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
         is_moving = s->table.phase == TABLE_MOVING;
         goes_on = shard_resize_goes_on(s);
         shard_leave(s);
-        (void)carry_turn(&m->carry);
+        carry_pace(&m->carry);
         if (goes_on && !is_moving) {
             shard_make_wanted(s); /* another thread may have allocated one of another size */
             grace_ask(reclaim_grace(m->engine->reclaimer), GRACE_HURRY);

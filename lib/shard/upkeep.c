@@ -349,7 +349,7 @@ static void make_spare(struct shard *s, uint32_t capacity)
 }
 
 /*
- * Allocate what is wanted, for which one thread has set is_making: two threads that allocate the
+ * Allocate what is wanted. Only the thread that has set is_making does: two that allocate the
  * same for a moment would overdraw the budget, and items would be evicted for that.
  */
 static void make_all(struct shard *s)
