@@ -11,7 +11,6 @@
 
 #include "daemon/base/version.h"
 #include "daemon/command/exec_config.h"
-#include "daemon/command/exec_replication.h"
 #include "daemon/command/guard.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"

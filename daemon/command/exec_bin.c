@@ -9,7 +9,6 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
-#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/probes.h"
 #include "lib/store/find_inline.h"

@@ -23,7 +23,6 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "proto/text_compose.h"
-#include "proto/text_parse.h"
 
 /* The word after the name of the subcommand. */
 #define FIRST_ARG 1u

@@ -15,7 +15,6 @@
 #include "lib/base/probes.h"
 #include "lib/store/touch.h"
 #include "proto/text_compose.h"
-#include "proto/text_parse.h"
 
 static enum turn_stop answer_number(struct turn *t, const struct request *r, int64_t number)
 {

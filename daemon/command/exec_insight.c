@@ -11,7 +11,6 @@
 
 #include "daemon/worker/crew.h"
 #include "daemon/worker/latency.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"

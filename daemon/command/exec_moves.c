@@ -8,7 +8,6 @@
 #include "daemon/base/log.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/moving.h"
-#include "lib/base/context.h"
 #include "lib/reshard/reshard.h"
 
 static enum turn_stop cancel(struct turn *t, const struct request *r)

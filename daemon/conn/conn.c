@@ -31,7 +31,6 @@
 #include "daemon/conn/udp.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
-#include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"

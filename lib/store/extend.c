@@ -25,7 +25,6 @@
 #include "lib/store/loose.h"
 #include "lib/store/splice.h"
 #include "lib/store/store_common.h"
-#include "lib/store/store_large.h"
 
 /* ---- what is to be done ------------------------------------------------------------------ */
 

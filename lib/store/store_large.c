@@ -10,9 +10,7 @@
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/shard/keyspace.h"
-#include "lib/shard/value.h"
 #include "lib/store/body.h"
-#include "lib/store/find.h"
 #include "lib/store/loose.h"
 #include "lib/store/store_common.h"
 
