@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "daemon/stats/stats_gather.h"
 #include "daemon/stats/stats_parts.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
@@ -75,7 +76,7 @@ static enum stats_result do_detail(const struct ask *a)
         return answer(a, REPLY_OK);
     }
     if (span_is(word, "dump")) {
-        return stats_detail_dump(a->w, a->out, a->done, a->done_arg);
+        return stats_gather_begin(&gather_detail, a->w, a->out, a->done, a->done_arg);
     }
     return answer(a, REPLY_DETAIL_USAGE);
 }
@@ -124,8 +125,9 @@ static enum stats_result do_latency(const struct ask *a)
 /* Both show keys. */
 static enum stats_result do_hotkeys(const struct ask *a)
 {
-    return a->w->settings->no_dump ? answer(a, REPLY_KEYS_OFF)
-                                   : stats_hotkeys(a->w, a->out, a->done, a->done_arg);
+    return a->w->settings->no_dump
+               ? answer(a, REPLY_KEYS_OFF)
+               : stats_gather_begin(&gather_hotkeys, a->w, a->out, a->done, a->done_arg);
 }
 
 static enum stats_result do_bigkeys(const struct ask *a)
@@ -136,12 +138,12 @@ static enum stats_result do_bigkeys(const struct ask *a)
     if ((a->w->gate & GATE_MISSES) != 0) {
         return answer(a, REPLY_NOT_IN_STEP);
     }
-    return stats_bigkeys(a->w, a->out, a->done, a->done_arg);
+    return stats_gather_begin(&gather_bigkeys, a->w, a->out, a->done, a->done_arg);
 }
 
 static enum stats_result do_conns(const struct ask *a)
 {
-    return stats_conns(a->w, a->out, a->done, a->done_arg);
+    return stats_gather_begin(&gather_conns, a->w, a->out, a->done, a->done_arg);
 }
 
 static void put_sizes_off(struct worker *w, struct stats_out *o)

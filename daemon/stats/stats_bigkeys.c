@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_parts.h. The message visits each worker, which walks over its home shards in
+ * `stats bigkeys`. The message visits each worker, which walks over its home shards in
  * slices and keeps the largest items that the walk has met. At the end they are looked up: what
  * is gone by then is left out, and what is there is shown as large as it is then.
  */
-#include "daemon/stats/stats_parts.h"
+#include "daemon/stats/stats_gather.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/stats/stats_gather.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
-#include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "lib/shard/position.h"
 #include "lib/store/find.h"
@@ -163,16 +161,5 @@ static enum gather_end finish(struct stats_gather *g)
     return GATHER_DONE;
 }
 
-enum stats_result stats_bigkeys(struct worker *w, struct buf *out, stats_done_fn done,
-                                void *arg)
-{
-    struct big_gather *b = mem_zalloc(sizeof(*b));
-
-    must_be_worker(w);
-    if (b == NULL) {
-        return STATS_NO_MEMORY;
-    }
-    b->gather.visit = visit;
-    b->gather.finish = finish;
-    return stats_gather_begin(&b->gather, w, out, done, arg);
-}
+const struct gather_kind gather_bigkeys = {
+    .size = sizeof(struct big_gather), .visit = visit, .finish = finish};

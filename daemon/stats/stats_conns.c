@@ -2,15 +2,13 @@
 /*
  * `stats conns`: the message visits all workers; each writes the lines of its own connections.
  */
-#include "daemon/stats/stats_parts.h"
+#include "daemon/stats/stats_gather.h"
 
 #include <stdio.h>
 
-#include "daemon/stats/stats_gather.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
-#include "lib/base/mem.h"
 
 struct conns_gather {
     struct stats_gather gather;      /* must be the first member */
@@ -75,15 +73,5 @@ static void drop_conns(struct stats_gather *g, struct worker *w)
     w->crew->stats->sources.leave_conns(&cg->cursor);
 }
 
-enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn done, void *arg)
-{
-    struct conns_gather *cg = mem_zalloc(sizeof(*cg));
-
-    must_be_worker(w);
-    if (cg == NULL) {
-        return STATS_NO_MEMORY;
-    }
-    cg->gather.visit = visit_conns;
-    cg->gather.drop = drop_conns;
-    return stats_gather_begin(&cg->gather, w, out, done, arg);
-}
+const struct gather_kind gather_conns = {
+    .size = sizeof(struct conns_gather), .visit = visit_conns, .drop = drop_conns};

@@ -236,9 +236,8 @@ void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *k
 struct detail_dump {
     struct stats_gather gather;
     struct detail_table *sum; /* owned; of the range that is under way; NULL: not begun */
-    uint64_t seed;
-    uint32_t next;        /* row of the table that is being visited */
-    uint32_t first, last; /* the range: hashes from and to, both included */
+    uint32_t next;            /* row of the table that is being visited */
+    uint32_t first, last;     /* the range: hashes from and to, both included */
     uint32_t shown;
     uint64_t more[4]; /* of prefixes without a row */
 };
@@ -311,7 +310,9 @@ static void add_row(struct detail_dump *d, const struct detail_row *r)
         return;
     }
     used = d->sum->used;
-    add_counts(table_counts(d->sum, d->seed, r->prefix, r->prefix_len), r->count);
+    add_counts(
+        table_counts(d->sum, d->gather.asker->engine->config.seed, r->prefix, r->prefix_len),
+        r->count);
     if (d->sum->used > used && (d->sum->used > RANGE_ROWS || d->sum->used % 16 == 0)) {
         narrow(d);
     }
@@ -322,6 +323,9 @@ static bool visit(struct stats_gather *g, struct worker *w)
     struct detail_dump *d = dump_of(g);
     const struct detail_table *t = table_of(w);
 
+    if (d->sum == NULL && d->first == 0) {
+        d->last = UINT32_MAX; /* of the first range */
+    }
     if (d->sum == NULL && (d->sum = table_create()) == NULL) {
         g->out.is_short = true;
         return true;
@@ -411,19 +415,5 @@ static void drop(struct stats_gather *g, struct worker *w)
     detail_table_destroy(&dump_of(g)->sum);
 }
 
-enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_done_fn done,
-                                    void *arg)
-{
-    struct detail_dump *d = mem_zalloc(sizeof(*d));
-
-    must_be_worker(w);
-    if (d == NULL) {
-        return STATS_NO_MEMORY;
-    }
-    d->seed = w->engine->config.seed;
-    d->last = UINT32_MAX;
-    d->gather.visit = visit;
-    d->gather.finish = finish;
-    d->gather.drop = drop;
-    return stats_gather_begin(&d->gather, w, out, done, arg);
-}
+const struct gather_kind gather_detail = {
+    .size = sizeof(struct detail_dump), .visit = visit, .finish = finish, .drop = drop};

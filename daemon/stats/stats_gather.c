@@ -13,7 +13,7 @@
 
 static struct stats_gather *gather_of(struct message *m)
 {
-    return (struct stats_gather *)(void *)m; /* its first member */
+    return (struct stats_gather *)(void *)((char *)m - offsetof(struct stats_gather, message));
 }
 
 static struct stats_gather *gather_of_task(struct task *task)
@@ -75,7 +75,7 @@ static void end(struct stats_gather *g, struct worker *w)
 
 static void visit(struct stats_gather *g, struct worker *w)
 {
-    if (g->visit(g, w)) {
+    if (g->kind->visit(g, w)) {
         g->next++;
         if (g->next == g->workers) {
             g->stage = GATHER_FINISHES;
@@ -86,7 +86,7 @@ static void visit(struct stats_gather *g, struct worker *w)
 
 static void finish(struct stats_gather *g, struct worker *w)
 {
-    if (g->finish == NULL || g->finish(g) == GATHER_DONE) {
+    if (g->kind->finish == NULL || g->kind->finish(g) == GATHER_DONE) {
         end(g, w);
         return;
     }
@@ -98,9 +98,9 @@ static void finish(struct stats_gather *g, struct worker *w)
 /* First where it was under way, then at home. */
 static void drop(struct stats_gather *g, struct worker *w)
 {
-    if (g->drop != NULL) {
-        g->drop(g, w);
-        g->drop = NULL;
+    if (g->kind->drop != NULL && !g->was_dropped) {
+        g->kind->drop(g, w);
+        g->was_dropped = true;
     }
     if (w == g->asker) {
         end(g, w);
@@ -144,18 +144,22 @@ void stats_go_on(struct stats_gather *g, bool is_wanted)
     hand_over(g, g->asker, is_visiting ? &g->asker->crew->workers[g->next] : g->asker);
 }
 
-enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
+enum stats_result stats_gather_begin(const struct gather_kind *kind, struct worker *asker,
                                      struct buf *out, stats_done_fn done, void *arg)
 {
+    struct stats_gather *g = mem_zalloc(kind->size);
+
     must_be_worker(asker);
-    must(g->visit != NULL && done != NULL && buf_len(out) == 0);
+    must(done != NULL && buf_len(out) == 0);
+    if (g == NULL) {
+        return STATS_NO_MEMORY;
+    }
+    g->kind = kind;
     g->asker = asker;
-    g->next = 0;
     g->workers = roster_created(&asker->crew->roster);
     g->out = stats_out_to(out);
     g->done = done;
     g->done_arg = arg;
-    g->stage = GATHER_VISITS;
     g->message.fn = on_arrival;
     g->task.run = run_slice;
     asker->later_count++;

@@ -12,6 +12,7 @@
 #define MAYFLY_DAEMON_STATS_STATS_GATHER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/base/mailbox.h"
@@ -32,17 +33,11 @@ enum gather_end {
     GATHER_DONE,
 };
 
-/* The first field of what one kind of answer needs; all of it is one block of mem_alloc(). */
-struct stats_gather {
-    struct message message;
-    struct task task;     /* of the worker that has it */
-    struct worker *asker; /* [borrowed] */
-    uint32_t next;        /* the worker that is visited next */
-    uint32_t workers;     /* workers that existed when it began; these are visited */
-    enum gather_stage stage;
-    struct stats_out out;
-    stats_done_fn done;
-    void *done_arg;
+struct stats_gather;
+
+/* What the gathers of one kind of answer have in common. */
+struct gather_kind {
+    size_t size; /* of a gather with what follows it; zero at the beginning */
 
     /* Work on one worker until stats_gather_pauses(). True: done there. Context: worker w. */
     bool (*visit)(struct stats_gather *g, struct worker *w);
@@ -58,11 +53,32 @@ struct stats_gather {
     void (*drop)(struct stats_gather *g, struct worker *w);
 };
 
+extern const struct gather_kind gather_conns;   /* `stats conns`: all sockets */
+extern const struct gather_kind gather_hotkeys; /* the keys that are asked for most */
+extern const struct gather_kind gather_bigkeys; /* the largest items, by a walk over all */
+extern const struct gather_kind gather_detail;  /* `stats detail dump`: PREFIX lines */
+
+/* The first field of what one kind of answer needs; all of it is one block of mem_alloc(). */
+struct stats_gather {
+    const struct gather_kind *kind;
+
+    struct message message;
+    struct task task;     /* of the worker that has it */
+    struct worker *asker; /* [borrowed] */
+    uint32_t next;        /* the worker that is visited next */
+    uint32_t workers;     /* workers that existed when it began; these are visited */
+    enum gather_stage stage;
+    bool was_dropped;
+    struct stats_out out;
+    stats_done_fn done;
+    void *done_arg;
+};
+
 /*
- * Start, on the first worker; takes g. The asker counts it in later_count until done was called
- * for the last time. Always STATS_LATER. Context: worker.
+ * Start one, on the first worker. The asker counts it in later_count until done was called for
+ * the last time. Same contract as stats_command(). Context: worker.
  */
-enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
+enum stats_result stats_gather_begin(const struct gather_kind *kind, struct worker *asker,
                                      struct buf *out, stats_done_fn done, void *arg);
 
 /* Is the slice over, or a portion complete? Context: worker w, which has it. */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_parts.h. The message visits all workers and adds up their sketches.
+ * `stats hotkeys`. The message visits all workers and adds up their sketches.
  */
-#include "daemon/stats/stats_parts.h"
+#include "daemon/stats/stats_gather.h"
 
 #include <stdio.h>
 
-#include "daemon/stats/stats_gather.h"
 #include "daemon/worker/hotkeys.h"
 #include "lib/base/context.h"
-#include "lib/base/mem.h"
 #include "proto/encode.h"
 
 /* Keys that are shown. */
@@ -84,16 +82,5 @@ static enum gather_end finish(struct stats_gather *g)
     return GATHER_DONE;
 }
 
-enum stats_result stats_hotkeys(struct worker *w, struct buf *out, stats_done_fn done,
-                                void *arg)
-{
-    struct hot_gather *g = mem_zalloc(sizeof(*g));
-
-    must_be_worker(w);
-    if (g == NULL) {
-        return STATS_NO_MEMORY;
-    }
-    g->gather.visit = visit;
-    g->gather.finish = finish;
-    return stats_gather_begin(&g->gather, w, out, done, arg);
-}
+const struct gather_kind gather_hotkeys = {
+    .size = sizeof(struct hot_gather), .visit = visit, .finish = finish};

@@ -34,33 +34,11 @@ void stats_latency(struct worker *w, struct stats_out *o);
 void stats_latency_workers(struct worker *w, struct stats_out *o);
 
 /*
- * Answers that take longer than one turn. Same contract as stats_command(). Context: worker.
- */
-
-/* `stats conns`: every listening socket and every connection. */
-enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn done, void *arg);
-
-/*
  * `stats sizes`: counts of items by size, in steps of 32 bytes. They are counted by a walk over
  * all items, which is a task of the worker that was asked. All who ask while one is under way
- * share the next, so each sees what it stored before.
+ * share the next, so each sees what it stored before. Same contract as stats_command().
  */
 enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn done, void *arg);
-
-/* `stats hotkeys`: the keys that are asked for most, of all workers. */
-enum stats_result stats_hotkeys(struct worker *w, struct buf *out, stats_done_fn done,
-                                void *arg);
-
-/* `stats bigkeys`: the largest items, found by a walk over all. */
-enum stats_result stats_bigkeys(struct worker *w, struct buf *out, stats_done_fn done,
-                                void *arg);
-
-/*
- * `stats detail dump`: the rows of all workers together, as PREFIX lines in no particular
- * order, and END. Each worker adds its table in slices.
- */
-enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_done_fn done,
-                                    void *arg);
 
 /* Prefixes with a row of their own: of a worker, and in a dump. */
 #define DETAIL_PREFIXES_MAX 10000u
