@@ -204,14 +204,9 @@ static bool is_reachable(const struct look *l)
         return false; /* without -l mayflyd listens on loopback addresses */
     }
     while (list.len > 0) {
-        const char *mark = memchr(list.ptr, ',', list.len);
-        size_t n = mark != NULL ? (size_t)(mark - list.ptr) : list.len;
-
-        if (!is_loopback(span_of(list.ptr, n))) {
+        if (!is_loopback(span_cut(&list, ','))) {
             return true;
         }
-        n += mark != NULL ? 1 : 0;
-        list = span_of(list.ptr + n, list.len - n);
     }
     return false;
 }

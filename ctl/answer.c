@@ -6,23 +6,9 @@
 #include "lib/base/num.h"
 #include "proto/encode.h"
 
-struct span answer_word(struct span *line)
-{
-    struct span word;
-    const char *end;
-
-    while (line->len > 0 && line->ptr[0] == ' ') {
-        *line = span_of(line->ptr + 1, line->len - 1);
-    }
-    end = line->len > 0 ? memchr(line->ptr, ' ', line->len) : NULL;
-    word = span_of(line->ptr, end != NULL ? (size_t)(end - line->ptr) : line->len);
-    *line = span_of(line->ptr + word.len, line->len - word.len);
-    return word;
-}
-
 bool answer_is_error(struct span line)
 {
-    struct span first = answer_word(&line);
+    struct span first = span_word(&line);
 
     /* memcached ends some with a colon. */
     first.len -= first.len > 0 && first.ptr[first.len - 1] == ':';
@@ -37,10 +23,10 @@ bool answer_is_end(struct span line)
 
 bool answer_pair(struct span line, const char *first, struct span *name, struct span *value)
 {
-    if (!span_is(answer_word(&line), first)) {
+    if (!span_is(span_word(&line), first)) {
         return false;
     }
-    *name = answer_word(&line);
+    *name = span_word(&line);
     if (line.len > 0) { /* the one space after the name */
         line = span_of(line.ptr + 1, line.len - 1);
     }
@@ -50,20 +36,15 @@ bool answer_pair(struct span line, const char *first, struct span *name, struct 
 
 bool answer_field(struct span *line, struct span *name, struct span *value)
 {
-    struct span word = answer_word(line);
-    const char *mark = word.len > 0 ? memchr(word.ptr, '=', word.len) : NULL;
+    struct span word = span_word(line);
 
-    if (word.len == 0) {
-        return false;
-    }
-    if (mark == NULL) {
-        *name = span_of(word.ptr, 0);
+    *value = word;
+    *name = span_cut(value, '=');
+    if (name->len == word.len) { /* no name */
         *value = word;
-    } else {
-        *name = span_of(word.ptr, (size_t)(mark - word.ptr));
-        *value = span_of(mark + 1, word.len - name->len - 1);
+        name->len = 0;
     }
-    return true;
+    return word.len > 0;
 }
 
 static bool take_meta_flag(struct meta_answer *m, struct span flag)
@@ -97,7 +78,7 @@ static bool take_meta_flag(struct meta_answer *m, struct span flag)
 
 bool answer_meta(struct span line, struct meta_answer *m)
 {
-    struct span code = answer_word(&line);
+    struct span code = span_word(&line);
     struct span flag;
 
     memset(m, 0, sizeof(*m));
@@ -105,10 +86,10 @@ bool answer_meta(struct span line, struct meta_answer *m)
         return false;
     }
     memcpy(m->code, code.ptr, 2);
-    if (span_is(code, "VA") && num_u64(answer_word(&line), &m->value_len) != MF_OK) {
+    if (span_is(code, "VA") && num_u64(span_word(&line), &m->value_len) != MF_OK) {
         return false;
     }
-    while ((flag = answer_word(&line)).len > 0) {
+    while ((flag = span_word(&line)).len > 0) {
         if (!take_meta_flag(m, flag)) {
             return false;
         }
@@ -172,9 +153,9 @@ bool answer_dump_item(struct span line, struct dump_item *item)
 
 bool answer_dump_key(struct span line, struct dump_item *item)
 {
-    struct span first = answer_word(&line);
-    struct span key = answer_word(&line);
-    struct span flag = answer_word(&line);
+    struct span first = span_word(&line);
+    struct span key = span_word(&line);
+    struct span flag = span_word(&line);
 
     memset(item, 0, sizeof(*item));
     item->deadline_s = -1;

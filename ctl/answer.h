@@ -15,9 +15,6 @@
 /* Longest key that is taken from an answer; the protocol allows 250 bytes. */
 #define ANSWER_KEY_MAX 1024
 
-/* Take the next word off a line; empty at its end. */
-struct span answer_word(struct span *line);
-
 /* Is it "ERROR", "CLIENT_ERROR ..." or "SERVER_ERROR ..."? */
 bool answer_is_error(struct span line);
 

@@ -118,7 +118,7 @@ static enum ctl_status ask_now(struct item_dump *d)
 /* Words of the crawler. */
 static bool is_refusal(struct span line)
 {
-    struct span first = answer_word(&line);
+    struct span first = span_word(&line);
 
     return span_is(first, "BUSY") || span_is(first, "NOTSTARTED") || span_is(first, "BADCLASS");
 }

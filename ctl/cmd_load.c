@@ -263,8 +263,7 @@ static enum ctl_status end_restore(struct loading *l, uint64_t *gone)
         return status;
     }
     rest = line;
-    if (!span_is(answer_word(&rest), "RESTORED") ||
-        num_u64(answer_word(&rest), gone) != MF_OK) {
+    if (!span_is(span_word(&rest), "RESTORED") || num_u64(span_word(&rest), gone) != MF_OK) {
         return ask_garbled(l->c, line);
     }
     return CTL_OK;

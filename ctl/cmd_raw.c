@@ -35,16 +35,16 @@ static const struct {
 /* The bytes of a value that follows "VALUE key flags bytes" or "VA bytes"; false: none does. */
 static bool value_follows(struct span line, uint64_t *bytes)
 {
-    struct span word = answer_word(&line);
+    struct span word = span_word(&line);
     unsigned skip = span_is(word, "VALUE") ? 2 : 0;
 
     if (!span_is(word, "VALUE") && !span_is(word, "VA")) {
         return false;
     }
     while (skip-- > 0) {
-        (void)answer_word(&line);
+        (void)span_word(&line);
     }
-    return num_u64(answer_word(&line), bytes) == MF_OK && *bytes < ASK_VALUE_MAX;
+    return num_u64(span_word(&line), bytes) == MF_OK && *bytes < ASK_VALUE_MAX;
 }
 
 /* Show the answer, which ends where that to "mn" begins. */

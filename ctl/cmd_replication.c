@@ -28,18 +28,11 @@ static const struct {
 /* The next "name=value" of fields with commas between; false: there is none. */
 static bool next_field(struct span *rest, struct span *name, struct span *value)
 {
-    const char *end = rest->len > 0 ? memchr(rest->ptr, ',', rest->len) : NULL;
-    size_t len = end != NULL ? (size_t)(end - rest->ptr) : rest->len;
-    const char *mark = len > 0 ? memchr(rest->ptr, '=', len) : NULL;
+    const struct span field = span_cut(rest, ',');
 
-    if (mark == NULL) {
-        return false;
-    }
-    *name = span_of(rest->ptr, (size_t)(mark - rest->ptr));
-    *value = span_of(mark + 1, len - name->len - 1);
-    len += end != NULL;
-    *rest = span_of(rest->ptr + len, rest->len - len);
-    return true;
+    *value = field;
+    *name = span_cut(value, '=');
+    return name->len < field.len;
 }
 
 /* A field by its name; empty: there is none. */
@@ -256,7 +249,7 @@ int cmd_wait(struct ctl *c, const struct ctl_words *args)
     if (status != CTL_OK) {
         return status;
     }
-    if (!span_is(answer_word(&line), "WAIT") || num_u64(answer_word(&line), &count) != MF_OK) {
+    if (!span_is(span_word(&line), "WAIT") || num_u64(span_word(&line), &count) != MF_OK) {
         return ask_garbled(c, line);
     }
     json_begin(&j, NULL, '{');

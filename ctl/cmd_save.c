@@ -95,12 +95,12 @@ static enum ctl_status take_portion(struct save_target *t, struct progress *p, b
         return ctl_fail(t->c, CTL_REFUSED, "the server sends no snapshots");
     }
     rest = line;
-    word = answer_word(&rest);
+    word = span_word(&rest);
     if (span_is(word, "BUSY")) {
         return ctl_fail(t->c, CTL_REFUSED, "the server sends a snapshot to another client");
     }
     *is_over = span_is(word, "END");
-    if ((!*is_over && !span_is(word, "PART")) || num_u64(answer_word(&rest), &n) != MF_OK ||
+    if ((!*is_over && !span_is(word, "PART")) || num_u64(span_word(&rest), &n) != MF_OK ||
         (!*is_over && n > PORTION_MAX)) {
         return ask_garbled(t->c, line);
     }

@@ -15,10 +15,9 @@
 /* The name without the number of a shard, "0:". */
 static struct span bare_name(struct span name)
 {
-    const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
-    size_t skip = mark != NULL ? (size_t)(mark - name.ptr) + 1 : 0;
+    struct span rest = name;
 
-    return span_of(name.ptr + skip, name.len - skip);
+    return span_cut(&rest, ':').len < name.len ? rest : name;
 }
 
 /* What the table of counters says of it; NULL: nothing. */

@@ -209,7 +209,7 @@ static bool add_stat(struct stats *s, uint64_t row, struct span column, struct s
 /* "WORD id=7 name=value ...", of which the row is the id, or else its number. */
 static bool take_fields(struct stats *s, struct span line, uint64_t number)
 {
-    struct span word = answer_word(&line);
+    struct span word = span_word(&line);
     struct span rest = line;
     struct span name, value;
     uint64_t row = number;
@@ -238,8 +238,8 @@ static bool is_alone(struct span line)
 {
     uint64_t count;
 
-    (void)answer_word(&line);
-    return num_u64(answer_word(&line), &count) == MF_OK && line.len == 0;
+    (void)span_word(&line);
+    return num_u64(span_word(&line), &count) == MF_OK && line.len == 0;
 }
 
 /* A table of what the server measures only if an option says so. */

@@ -33,14 +33,9 @@ void sample_fini(struct stats_sample *s)
 /* "first:rest"; false: there is no colon. */
 static bool split_name(struct span name, struct span *first, struct span *rest)
 {
-    const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
-
-    if (mark == NULL) {
-        return false;
-    }
-    *first = span_of(name.ptr, (size_t)(mark - name.ptr));
-    *rest = span_of(mark + 1, name.len - first->len - 1);
-    return true;
+    *rest = name;
+    *first = span_cut(rest, ':');
+    return first->len < name.len;
 }
 
 /* "3:name" as 3 and "name"; false: it is not of a shard. */

@@ -18,13 +18,8 @@
 /* The next word, which ends at one space or at the end of the line. False: it is empty. */
 static bool take_word(struct span *line, struct span *word)
 {
-    const char *space = memchr(line->ptr, ' ', line->len);
-    const size_t len = space != NULL ? (size_t)(space - line->ptr) : line->len;
-    const size_t used = space != NULL ? len + 1 : len;
-
-    *word = span_of(line->ptr, len);
-    *line = span_of(line->ptr + used, line->len - used);
-    return len > 0;
+    *word = span_cut(line, ' ');
+    return word->len > 0;
 }
 
 static bool take_address(struct span *line, int family, uint8_t address[16])

@@ -190,25 +190,20 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
     size_t hashed;
     size_t entries = count_entries(form, text, &hashed);
     struct auth_table *table = table_create(entries, hashed, text.len);
-    const char *p = text.ptr;
-    const char *end = p + text.len;
 
     *bad_line = 0;
     if (table == NULL) {
         return NULL;
     }
     table->is_ended = text.len == 0 || text.ptr[text.len - 1] == '\n';
-    for (size_t number = 1; p < end; number++) {
-        const char *newline = memchr(p, '\n', (size_t)(end - p));
-        struct span line =
-            without_return(span_of(p, (size_t)((newline != NULL ? newline : end) - p)));
+    for (size_t number = 1; text.len > 0; number++) {
+        struct span line = without_return(span_cut(&text, '\n'));
 
         if (!(form == AUTH_PWDB ? add_pwdb_line : add_line)(table, key, line)) {
             *bad_line = number;
             auth_table_destroy(table);
             return NULL;
         }
-        p = newline != NULL ? newline + 1 : end;
     }
     must(table->plain_count <= entries);
     seal_hashed(table);

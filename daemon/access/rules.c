@@ -290,12 +290,8 @@ static bool is_idle(struct span line)
 static void read_lines(struct rules_reader *r, struct span text)
 {
     while (text.len > 0) {
-        const char *newline = memchr(text.ptr, '\n', text.len);
-        size_t len = newline != NULL ? (size_t)(newline - text.ptr) : text.len;
-        struct span line = span_of(text.ptr, len);
+        struct span line = span_cut(&text, '\n');
 
-        len += newline != NULL;
-        text = span_of(text.ptr + len, text.len - len);
         line.len -= line.len > 0 && line.ptr[line.len - 1] == '\r';
         r->line++;
         if (!is_idle(line)) {

@@ -134,14 +134,9 @@ static uint64_t least_limit(const char *root, const char *mount, struct span gro
 static bool has_controller(struct span controllers, const char *name)
 {
     while (controllers.len > 0) {
-        const char *comma = memchr(controllers.ptr, ',', controllers.len);
-        const size_t len = comma != NULL ? (size_t)(comma - controllers.ptr) : controllers.len;
-        const size_t used = len + (comma != NULL);
-
-        if (span_is(span_of(controllers.ptr, len), name)) {
+        if (span_is(span_cut(&controllers, ','), name)) {
             return true;
         }
-        controllers = span_of(controllers.ptr + used, controllers.len - used);
     }
     return false;
 }

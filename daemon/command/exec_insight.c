@@ -22,20 +22,12 @@
 /* A line of an entry, with its key. */
 #define SLOWLOG_LINE_MAX (320u + SLOWLOG_PEER_BYTES + ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES))
 
-/* The words of a command, without a noreply at the end; more than `max` are counted as more. */
+/* The words of a command, without a noreply at the end; how many there are. */
 static unsigned cut(const struct request *r, struct span *word, unsigned max)
 {
-    struct span args = r->args;
-    unsigned count = 0;
-    struct span next;
+    unsigned count = span_words(r->args, word, max);
 
-    while (count <= max && text_next_key(&args, &next)) {
-        if (count < max) {
-            word[count] = next;
-        }
-        count++;
-    }
-    return count - (count > 0 && r->noreply && args.len == 0);
+    return count - (count > 0 && r->noreply);
 }
 
 enum turn_stop exec_latency(struct turn *t, const struct request *r)

@@ -26,20 +26,12 @@
 
 struct words {
     struct span word[WORDS_MAX];
-    unsigned count; /* WORDS_MAX + 1: more than that */
+    unsigned count;
 };
 
 static void split_words(struct span args, struct words *out)
 {
-    struct span word;
-
-    out->count = 0;
-    while (out->count <= WORDS_MAX && text_next_key(&args, &word)) {
-        if (out->count < WORDS_MAX) {
-            out->word[out->count] = word;
-        }
-        out->count++;
-    }
+    out->count = span_words(args, out->word, WORDS_MAX);
 }
 
 /* The settings, to be changed: only live fields may be. */
@@ -207,20 +199,16 @@ static enum reply check_classes(struct span list, bool *has_ours)
     *has_ours = false;
 
     while (list.len > 0) {
-        const char *comma = memchr(list.ptr, ',', list.len);
-        size_t len = comma != NULL ? (size_t)(comma - list.ptr) : list.len;
-        size_t past = comma != NULL ? len + 1 : len;
+        struct span number = span_cut(&list, ',');
         uint32_t id;
 
-        if (len > 0) {
-            if (num_u32(span_of(list.ptr, len), &id) != MF_OK || id == 0 ||
-                id > SLAB_CLASS_MAX) {
+        if (number.len > 0) {
+            if (num_u32(number, &id) != MF_OK || id == 0 || id > SLAB_CLASS_MAX) {
                 return REPLY_CRAWLER_BAD_CLASS;
             }
             *has_ours |= id == SLAB_CLASS_OURS;
             reply = REPLY_OK;
         }
-        list = span_of(list.ptr + past, list.len - past);
     }
     return reply;
 }

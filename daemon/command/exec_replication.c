@@ -369,15 +369,15 @@ static bool parse_psync(struct span args, struct repl_versions *versions,
 {
     struct span word[6];
 
-    for (unsigned i = 0; i < 6; i++) {
-        if (!text_next_key(&args, &word[i])) {
-            return false;
-        }
+    const unsigned count = span_words(args, word, 6);
+
+    if (count < 6) {
+        return false;
     }
     *where = word[5];
     *has = (struct backlog_name){.epoch = 0};
     return repl_versions_parse(word[0], versions) &&
-           (args.len == 0 || versions->most > REPL_VERSION) && /* which may say more */
+           (count == 6 || versions->most > REPL_VERSION) && /* which may say more */
            num_u64(word[1], &has->epoch) == MF_OK &&
            (span_is(word[2], "-") || replid_parse(word[2], &has->id)) &&
            num_u64(word[3], &has->offset) == MF_OK && replid_parse(word[4], run);

@@ -86,12 +86,9 @@ static bool append_reply(struct buf *out, const struct request *r, enum bin_repl
 /* Take the first line off *text; without its line end. */
 static struct span next_line(struct span *text)
 {
-    const char *end = memchr(text->ptr, '\n', text->len);
-    size_t whole = end != NULL ? (size_t)(end - text->ptr) + 1 : text->len;
-    struct span line = span_of(text->ptr, whole);
+    struct span line = span_cut(text, '\n');
 
-    *text = span_of(text->ptr + whole, text->len - whole);
-    while (line.len > 0 && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r')) {
+    while (line.len > 0 && line.ptr[line.len - 1] == '\r') {
         line.len--;
     }
     return line;
@@ -102,13 +99,10 @@ static bool append_lines(struct buf *out, const struct request *r, struct span t
 {
     while (begins_with(text, "STAT ")) {
         struct span line = next_line(&text);
-        const char *name = line.ptr + 5;
-        size_t left = line.len - 5;
-        const char *space = memchr(name, ' ', left);
-        size_t name_len = space != NULL ? (size_t)(space - name) : left;
-        size_t past = space != NULL ? name_len + 1 : name_len;
+        struct span value = span_after(line, 5);
+        struct span name = span_cut(&value, ' ');
 
-        if (!append_stat(out, r, span_of(name, name_len), span_of(name + past, left - past))) {
+        if (!append_stat(out, r, name, value)) {
             return false;
         }
     }

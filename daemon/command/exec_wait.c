@@ -91,16 +91,14 @@ static void on_wait_timer(uv_timer_t *timer)
 
 enum turn_stop exec_wait(struct turn *t, const struct request *r)
 {
-    struct span args = r->args;
     struct span word[2];
     struct waiting *w;
     uint32_t wanted;
     uint32_t limit_ms;
 
     must(t->client != NULL);
-    if (!text_next_key(&args, &word[0]) || !text_next_key(&args, &word[1]) || args.len != 0 ||
-        num_u32(word[0], &wanted) != MF_OK || num_u32(word[1], &limit_ms) != MF_OK ||
-        limit_ms > WAIT_MAX_MS) {
+    if (span_words(r->args, word, 2) != 2 || num_u32(word[0], &wanted) != MF_OK ||
+        num_u32(word[1], &limit_ms) != MF_OK || limit_ms > WAIT_MAX_MS) {
         return turn_answer(t, r, REPLY_WAIT_USAGE);
     }
     if (t->client->service != NULL) {

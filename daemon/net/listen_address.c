@@ -11,11 +11,6 @@
 
 #define LIST_SEPARATORS " ;,"
 
-static struct span span_after(struct span s, size_t n)
-{
-    return span_of(s.ptr + n, s.len - n);
-}
-
 static bool starts_with(struct span s, const char *word)
 {
     size_t n = strlen(word);

@@ -368,16 +368,11 @@ int conf_read(struct settings *s, const char *path, struct conf_texts *texts)
 static void add_lines(struct conf_reader *r, struct conf_words *words, struct span text)
 {
     while (text.len > 0) {
-        const char *end = memchr(text.ptr, '\n', text.len);
-        const size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
-        const char *why;
+        const char *why = conf_words_add(words, span_cut(&text, '\n'), ++r->giver.place.line);
 
-        r->giver.place.line++;
-        why = conf_words_add(words, span_of(text.ptr, len), r->giver.place.line);
         if (why != NULL) {
             option_complain(&r->giver, EXIT_FAILURE, "%s", why);
         }
-        text = span_of(text.ptr + len + (end != NULL), text.len - len - (end != NULL));
     }
 }
 

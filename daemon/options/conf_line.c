@@ -123,12 +123,8 @@ bool conf_line_next(struct span *text, struct conf_line *line)
     if (text->len == 0) {
         return false;
     }
-    const char *end = memchr(text->ptr, '\n', text->len);
-    const size_t len = end != NULL ? (size_t)(end - text->ptr) + 1 : text->len;
-    line->whole = span_of(text->ptr, len);
-    *text = span_of(text->ptr + len, text->len - len);
-
-    struct span s = span_of(line->whole.ptr, len - (end != NULL));
+    struct span s = span_cut(text, '\n');
+    line->whole = span_of(s.ptr, (size_t)(text->ptr - s.ptr));
     if (number == 1 && s.len >= 3 && memcmp(s.ptr, mark, 3) == 0) {
         s = span_of(s.ptr + 3, s.len - 3);
     }

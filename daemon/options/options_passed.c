@@ -48,15 +48,11 @@ struct passed {
 /* Take a word up to the next blank. */
 static void take_plain(struct span *line, char word[OPTION_TEXT_BYTES])
 {
-    const char *end = line->len != 0 ? memchr(line->ptr, ' ', line->len) : NULL;
-    const size_t len = end != NULL ? (size_t)(end - line->ptr) : line->len;
+    const struct span whole = span_cut(line, ' ');
+    const size_t kept = whole.len < OPTION_TEXT_BYTES ? whole.len : OPTION_TEXT_BYTES - 1;
 
-    const size_t kept = len < OPTION_TEXT_BYTES ? len : OPTION_TEXT_BYTES - 1;
-
-    span_copy_short(word, line->ptr, kept);
+    span_copy_short(word, whole.ptr, kept);
     word[kept] = '\0';
-    line->ptr = MF_AT(line->ptr, len + (end != NULL));
-    line->len -= len + (end != NULL);
 }
 
 /*
@@ -99,15 +95,11 @@ static void take_word(struct span *line, char word[OPTION_TEXT_BYTES])
 
 static bool next_line(struct span *lines, struct passed *p)
 {
-    const char *end = lines->len != 0 ? memchr(lines->ptr, '\n', lines->len) : NULL;
-    struct span line;
+    struct span line = span_cut(lines, '\n');
 
-    if (end == NULL) {
-        return false;
+    if (line.ptr + line.len == lines->ptr) {
+        return false; /* no end of a line */
     }
-    line = span_of(lines->ptr, (size_t)(end - lines->ptr));
-    lines->len -= line.len + 1;
-    lines->ptr = end + 1;
     take_word(&line, p->name);
     take_word(&line, p->given);
     take_word(&line, p->value);

@@ -27,12 +27,7 @@ void answer_split(struct span line, struct follower_words *w)
 {
     w->count = 0;
     while (line.len > 0 && w->count < WORDS_MAX) {
-        const char *end = memchr(line.ptr, ' ', line.len);
-        size_t n = end != NULL ? (size_t)(end - line.ptr) : line.len;
-
-        w->word[w->count++] = span_of(line.ptr, n);
-        n += end != NULL;
-        line = span_of(line.ptr + n, line.len - n);
+        w->word[w->count++] = span_cut(&line, ' ');
     }
 }
 

@@ -19,12 +19,12 @@ struct repl_versions repl_versions_of(uint32_t own)
 
 bool repl_versions_parse(struct span word, struct repl_versions *v)
 {
-    const char *dash = word.len > 0 ? memchr(word.ptr, '-', word.len) : NULL;
-    const size_t n = dash != NULL ? (size_t)(dash - word.ptr) : word.len;
-    struct span most = dash != NULL ? span_of(dash + 1, word.len - n - 1) : word;
+    struct span most = word;
+    const struct span least = span_cut(&most, '-');
 
-    return num_u32(span_of(word.ptr, n), &v->least) == MF_OK &&
-           num_u32(most, &v->most) == MF_OK && v->least > 0 && v->least <= v->most;
+    return num_u32(least, &v->least) == MF_OK &&
+           num_u32(least.len < word.len ? most : word, &v->most) == MF_OK && v->least > 0 &&
+           v->least <= v->most;
 }
 
 void repl_versions_format(const struct repl_versions *v, char out[REPL_VERSIONS_BYTES])

@@ -25,24 +25,6 @@ struct ask {
     void *done_arg;
 };
 
-/* The next word of a line, taken off its front; empty at the end. */
-static struct span next_word(struct span *rest)
-{
-    struct span word;
-
-    while (rest->len > 0 && *rest->ptr == ' ') {
-        rest->ptr++;
-        rest->len--;
-    }
-    word = span_of(rest->ptr, 0);
-    while (rest->len > 0 && *rest->ptr != ' ') {
-        rest->ptr++;
-        rest->len--;
-        word.len++;
-    }
-    return word;
-}
-
 /* ---- answers of one line ----------------------------------------------------------------- */
 
 static enum stats_result answer(const struct ask *a, enum reply reply)
@@ -62,7 +44,7 @@ static enum stats_result do_reset(const struct ask *a)
 static enum stats_result do_detail(const struct ask *a)
 {
     struct span rest = a->args;
-    struct span word = next_word(&rest);
+    struct span word = span_word(&rest);
 
     if (a->w->settings->no_dump) {
         return answer(a, REPLY_DETAIL_OFF); /* prefixes are of keys */
@@ -113,7 +95,7 @@ static enum stats_result section(const struct ask *a, section_fn fn)
 static enum stats_result do_latency(const struct ask *a)
 {
     struct span rest = a->args;
-    struct span word = next_word(&rest);
+    struct span word = span_word(&rest);
 
     if (word.len == 0) {
         return section(a, stats_latency);
@@ -200,7 +182,7 @@ static const struct {
 
 uint8_t stats_needs(struct span args, bool has_all_keys)
 {
-    struct span name = next_word(&args);
+    struct span name = span_word(&args);
     uint8_t needs = NEED_READ;
     size_t i = 0;
 
@@ -213,7 +195,7 @@ uint8_t stats_needs(struct span args, bool has_all_keys)
     if (i < HANDLERS) {
         needs = handlers[i].needs != 0 ? handlers[i].needs : NEED_ADMIN;
     }
-    if ((needs & BY_WORD) != 0 && !span_is(next_word(&args), "dump")) {
+    if ((needs & BY_WORD) != 0 && !span_is(span_word(&args), "dump")) {
         needs = NEED_ADMIN; /* on and off */
     }
     if ((needs & SHOWS_KEYS) != 0 && !has_all_keys) {
@@ -226,7 +208,7 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
                                 stats_done_fn done, void *arg)
 {
     struct span rest = args;
-    struct span name = next_word(&rest);
+    struct span name = span_word(&rest);
     struct ask a = {w, rest, out, done, arg};
     size_t i;
 

@@ -39,6 +39,56 @@ static inline bool span_is(struct span a, const char *s)
     return span_eq(a, span_str(s));
 }
 
+/* What follows the first n bytes. */
+static inline struct span span_after(struct span s, size_t n)
+{
+    debug_must(n <= s.len);
+    return n > 0 ? (struct span){s.ptr + n, s.len - n} : s;
+}
+
+/* Take what precedes the first `end` off the front, and that byte; all, if there is none. */
+static inline struct span span_cut(struct span *rest, char end)
+{
+    const struct span all = *rest;
+    const char *at = all.len > 0 ? (const char *)memchr(all.ptr, end, all.len) : NULL;
+
+    if (at == NULL) {
+        *rest = span_after(all, all.len);
+        return all;
+    }
+    *rest = (struct span){at + 1, (size_t)(all.ptr + all.len - (at + 1))};
+    return (struct span){all.ptr, (size_t)(at - all.ptr)};
+}
+
+/* Take a word and the spaces before it off the front; empty: there is none. */
+static inline struct span span_word(struct span *rest)
+{
+    struct span after;
+    struct span word;
+
+    while (rest->len > 0 && rest->ptr[0] == ' ') {
+        *rest = span_after(*rest, 1);
+    }
+    after = *rest;
+    word = span_cut(&after, ' ');
+    *rest = span_after(*rest, word.len);
+    return word;
+}
+
+/* How many words there are; the first `max` of them are put into word. */
+static inline unsigned span_words(struct span rest, struct span *word, unsigned max)
+{
+    struct span next;
+    unsigned count = 0;
+
+    for (; (next = span_word(&rest)).len > 0; count++) {
+        if (count < max) {
+            word[count] = next;
+        }
+    }
+    return count;
+}
+
 /*
  * Copy a few bytes, such as a key or a number. For so few, a call of memcpy() costs more than
  * the copy itself. Goes in steps of 16, 8 or 4 bytes; the last step ends where the bytes end

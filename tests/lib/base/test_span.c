@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * span: comparison, and the short copy at every length.
+ * span: comparison, cutting, and the short copy at every length.
  */
 #include <string.h>
 
@@ -13,6 +13,23 @@ TEST(spans_are_equal_by_bytes_and_length)
     ck_assert(span_is(span_of("abcd", 3), "abc"));
     ck_assert(!span_is(span_str("abc"), "abd"));
     ck_assert(!span_is(span_str("abc"), "abcd"));
+}
+
+TEST(spans_are_cut)
+{
+    struct span rest = span_str("a,,b");
+    struct span word[2];
+
+    ck_assert(span_is(span_cut(&rest, ','), "a"));
+    ck_assert(span_is(span_cut(&rest, ','), ""));
+    ck_assert(span_is(span_cut(&rest, ','), "b"));
+    ck_assert(rest.len == 0 && span_cut(&rest, ',').len == 0);
+    rest = span_str("  one  two ");
+    ck_assert(span_is(span_word(&rest), "one") && span_is(rest, "  two "));
+    ck_assert(span_is(span_word(&rest), "two") && span_word(&rest).len == 0);
+    ck_assert_uint_eq(span_words(span_str(" a b  c"), word, 2), 3);
+    ck_assert(span_is(word[0], "a") && span_is(word[1], "b"));
+    ck_assert_uint_eq(span_words(span_of(NULL, 0), word, 2), 0);
 }
 
 /* The length of every key, and longer; nothing before or after the copy is written. */
