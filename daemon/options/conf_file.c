@@ -5,8 +5,6 @@
 #include "daemon/options/conf_file.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,6 +13,7 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
@@ -53,93 +52,30 @@ static void out_of_memory(struct conf_reader *r)
 
 /* ---- include ----------------------------------------------------------------------------- */
 
-/* The names of a folder that match the pattern, sorted by their bytes. */
-struct folder_names {
-    char **items; /* owned, each */
-    size_t count;
-};
-
-static void names_fini(struct folder_names *n)
-{
-    for (size_t i = 0; i < n->count; i++) {
-        mem_free(n->items[i]);
-    }
-    mem_free(n->items);
-}
-
-static bool add_name(struct folder_names *n, const char *name)
-{
-    char **items = mem_realloc(n->items, (n->count + 1) * sizeof(*items));
-
-    if (items == NULL) {
-        return false;
-    }
-    n->items = items;
-    items[n->count] = mem_alloc(strlen(name) + 1);
-    if (items[n->count] == NULL) {
-        return false;
-    }
-    strcpy(items[n->count++], name);
-    return true;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* False: errno says why. Names are released in either case. */
-static bool list_folder(const char *folder, const char *pattern, struct folder_names *n)
-{
-    DIR *dir = opendir(folder);
-    bool has_all = dir != NULL;
-
-    errno = dir != NULL ? 0 : errno;
-    while (has_all) {
-        const struct dirent *entry = readdir(dir);
-
-        if (entry == NULL) {
-            has_all = errno == 0;
-            break;
-        }
-        if (fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0 && !add_name(n, entry->d_name)) {
-            errno = ENOMEM;
-            has_all = false;
-        }
-    }
-    if (dir != NULL) {
-        const int why = errno;
-        closedir(dir);
-        errno = why;
-    }
-    if (n->count > 0) {
-        qsort(n->items, n->count, sizeof(*n->items), compare_names);
-    }
-    return has_all;
-}
-
-/* Read the files of a folder that match the pattern; there may be none. */
+/* Read the files of a folder that match the pattern, sorted by name; there may be none. */
 static void include_folder(struct conf_reader *r, const char *folder, const char *pattern)
 {
-    struct folder_names names = {NULL, 0};
+    uv_fs_t names;
+    uv_dirent_t name;
     char path[PATH_MAX];
+    const int status = uv_fs_scandir(NULL, &names, folder, 0, NULL);
 
-    if (!list_folder(folder, pattern, &names)) {
+    if (status < 0) {
         option_complain(&r->giver, EX_USAGE, "include: cannot read the folder %s (%s)", folder,
-                        strerror(errno));
-        names_fini(&names);
-        return;
+                        strerror(-status));
     }
-    for (size_t i = 0; i < names.count; i++) {
-        if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, names.items[i]) <
-            sizeof(path)) {
+    while (status >= 0 && uv_fs_scandir_next(&names, &name) == 0) {
+        if (fnmatch(pattern, name.name, FNM_PERIOD) != 0) {
+            continue;
+        }
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name.name) < sizeof(path)) {
             read_file(r, path);
         } else {
             option_complain(&r->giver, EX_USAGE,
                             "include: the name of a file in %s is too long", folder);
         }
     }
-    names_fini(&names);
+    uv_fs_req_cleanup(&names);
 }
 
 static bool is_pattern(const char *text)
