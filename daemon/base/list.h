@@ -7,7 +7,8 @@
 #define MAYFLY_DAEMON_BASE_LIST_H
 
 #include <stdbool.h>
-#include <stddef.h>
+
+#include "lib/base/check.h"
 
 /* Part of a member. */
 struct list_link {
@@ -20,8 +21,14 @@ struct list {
     struct list_link ends;
 };
 
-/* The member that a link is the field `field` of. */
-#define LIST_MEMBER(link, type, field) ((type *)(void *)((char *)(link)-offsetof(type, field)))
+/*
+ * For each member x of a list, whose link is the field `field` of its type. The body may not
+ * remove x.
+ */
+#define LIST_EACH(x, list, type, field)                                                        \
+    for (struct list_link *at_ = list_first(list);                                             \
+         at_ != NULL && ((x) = MF_OUTER(at_, type, field)) != NULL;                            \
+         at_ = list_next(list, at_))
 
 /* Make an empty list. Context: the list's thread, as of all functions here. */
 static inline void list_init(struct list *l)

@@ -9,14 +9,7 @@
  */
 #include "daemon/base/mailbox.h"
 
-#include <stddef.h>
-
 #include "lib/base/check.h"
-
-static struct message *message_from(struct mpsc_node *n)
-{
-    return (struct message *)(void *)((char *)n - offsetof(struct message, node));
-}
 
 static bool run_waiting(struct mailbox *m)
 {
@@ -27,7 +20,7 @@ static bool run_waiting(struct mailbox *m)
         m->before(m->receiver);
     }
     while (n != NULL) {
-        struct message *msg = message_from(n);
+        struct message *msg = MF_OUTER(n, struct message, node);
 
         /* The message may be released or posted again as soon as its function runs. */
         n = n->next;

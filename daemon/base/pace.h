@@ -31,7 +31,7 @@ static inline struct pace *pace_slowest(const struct list *l)
 {
     struct list_link *link = list_first(l);
 
-    return link != NULL ? LIST_MEMBER(link, struct pace, link) : NULL;
+    return link != NULL ? MF_OUTER(link, struct pace, link) : NULL;
 }
 
 /* The one after p in that order; NULL: none. Context: the list's thread. */
@@ -39,7 +39,7 @@ static inline struct pace *pace_next(const struct list *l, const struct pace *p)
 {
     struct list_link *link = list_next(l, &p->link);
 
-    return link != NULL ? LIST_MEMBER(link, struct pace, link) : NULL;
+    return link != NULL ? MF_OUTER(link, struct pace, link) : NULL;
 }
 
 /* Leave the list; nothing happens if it is in none. Context: the list's thread. */

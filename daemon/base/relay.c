@@ -5,8 +5,6 @@
  */
 #include "daemon/base/relay.h"
 
-#include <stddef.h>
-
 #include "lib/base/check.h"
 
 /* Under the mutex. */
@@ -35,13 +33,11 @@ static struct mpsc_node *relay_take_node(struct relay *r, const void *receiver)
 
 static void on_wake(struct message *m, void *receiver)
 {
-    struct relay *r =
-        (struct relay *)(void *)((char *)m - offsetof(struct relay, wake.message));
+    struct relay *r = MF_OUTER(m, struct relay, wake.message);
     struct mpsc_node *n = relay_take_node(r, receiver);
 
     while (n != NULL) {
-        struct message *msg =
-            (struct message *)(void *)((char *)n - offsetof(struct message, node));
+        struct message *msg = MF_OUTER(n, struct message, node);
 
         /* The last one may release the relay, and any may be posted again. */
         n = n->next;

@@ -6,7 +6,6 @@
  */
 #include "daemon/command/exec.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include "daemon/base/version.h"
@@ -38,8 +37,7 @@ struct flush_wait {
 
 static void on_removed(struct message *m, void *receiver)
 {
-    struct flush_wait *wait =
-        (struct flush_wait *)(void *)((char *)m - offsetof(struct flush_wait, ask.answer));
+    struct flush_wait *wait = MF_OUTER(m, struct flush_wait, ask.answer);
     const bool is_done = wait->ask.is_done;
     char reply[BIN_REPLY_MAX];
     struct span text = span_of("", 0);
@@ -239,15 +237,10 @@ struct certs_wait {
     struct late_answer late;
 };
 
-static struct certs_wait *wait_of(struct message *m)
-{
-    return (struct certs_wait *)(void *)((char *)m - offsetof(struct certs_wait, ask.answer));
-}
-
 /* The answer of main; a failure is told in memcached's words. */
 static void on_certs(struct message *m, void *receiver)
 {
-    struct certs_wait *wait = wait_of(m);
+    struct certs_wait *wait = MF_OUTER(m, struct certs_wait, ask.answer);
     char reply[TLS_WHY_BYTES + 2];
     size_t len = strlen(wait->ask.why);
 

@@ -7,7 +7,6 @@
  */
 #include "daemon/command/exec_config.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,8 +81,7 @@ struct config_wait {
 
 static void on_config(struct message *m, void *receiver)
 {
-    struct config_wait *wait =
-        (struct config_wait *)(void *)((char *)m - offsetof(struct config_wait, ask.answer));
+    struct config_wait *wait = MF_OUTER(m, struct config_wait, ask.answer);
     const bool noreply = wait->ask.noreply;
     struct span reply = noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
 

@@ -5,7 +5,6 @@
 #include "daemon/command/exec_replication.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -278,9 +277,7 @@ static void on_timer(uv_timer_t *timer)
 /* struct replica.more */
 static void on_more(struct message *m, void *receiver)
 {
-    struct following *f =
-        (struct following *)(void *)((char *)m -
-                                     offsetof(struct following, replica.more.message));
+    struct following *f = MF_OUTER(m, struct following, replica.more.message);
 
     must_be_worker(receiver);
     notice_taken(&f->replica.more);
@@ -573,8 +570,7 @@ struct role_wait {
 
 static void on_decided(struct message *m, void *receiver)
 {
-    struct role_wait *wait =
-        (struct role_wait *)(void *)((char *)m - offsetof(struct role_wait, ask.answer));
+    struct role_wait *wait = MF_OUTER(m, struct role_wait, ask.answer);
     const struct span failed = reply_text(REPLY_CONFIG_FAILED);
     char line[REPL_WHY_MAX + 32];
     int n;

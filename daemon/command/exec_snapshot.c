@@ -6,7 +6,6 @@
 #include "daemon/command/exec.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 
 #include "daemon/worker/crew.h"
@@ -19,14 +18,9 @@ struct save_wait {
     struct late_answer late;
 };
 
-static struct save_wait *wait_of(struct message *m)
-{
-    return (struct save_wait *)(void *)((char *)m - offsetof(struct save_wait, ask.answer));
-}
-
 static void on_saved(struct message *m, void *receiver)
 {
-    struct save_wait *wait = wait_of(m);
+    struct save_wait *wait = MF_OUTER(m, struct save_wait, ask.answer);
 
     must_be_worker(receiver);
     (void)client_answer(&wait->late,

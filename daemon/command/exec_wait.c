@@ -3,7 +3,6 @@
  * A part of exec_replication.h: clients that wait for replicas. One that waits stays with its
  * worker until that is over, which its own time limit bounds.
  */
-#include <stddef.h>
 #include <stdio.h>
 
 #include "daemon/command/exec_replication.h"
@@ -51,8 +50,7 @@ static void end_waiting(struct waiting *w)
 
 static void on_waited(struct message *m, void *receiver)
 {
-    struct waiting *w =
-        (struct waiting *)(void *)((char *)m - offsetof(struct waiting, wait.done));
+    struct waiting *w = MF_OUTER(m, struct waiting, wait.done);
 
     must_be_worker(receiver);
     end_waiting(w);

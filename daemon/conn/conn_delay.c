@@ -44,7 +44,7 @@ static void end_service(struct client_service *service)
 /* Give the answer of the first. */
 static void answer_first(struct worker *w)
 {
-    struct delayed *d = LIST_MEMBER(list_first(&w->conns->delayed), struct delayed, link);
+    struct delayed *d = MF_OUTER(list_first(&w->conns->delayed), struct delayed, link);
 
     d->late.client->service = NULL;
     list_remove(&d->link);
@@ -114,7 +114,7 @@ void conn_delay_check(struct worker *w, msec_t now)
 
     must_be_worker(w);
     while ((link = list_first(waiting)) != NULL) {
-        msec_t left = LIST_MEMBER(link, struct delayed, link)->since + delay_of(w) - now;
+        msec_t left = MF_OUTER(link, struct delayed, link)->since + delay_of(w) - now;
 
         if (left > 0 || w->loop_units >= BUDGET_loop_units) {
             cron_in(w, CRON_DEADLINES, left > 0 ? (uint64_t)left : 1);

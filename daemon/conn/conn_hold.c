@@ -45,7 +45,7 @@ struct conn *conn_hold_first(const struct worker *w)
     struct list_link *link = list_first(&w->conns->parked[PARK_LOG]);
 
     must_be_worker(w);
-    return link != NULL ? LIST_MEMBER(link, struct conn, park) : NULL;
+    return link != NULL ? MF_OUTER(link, struct conn, park) : NULL;
 }
 
 bool conn_hold_is_done(const struct conn *c)

@@ -121,7 +121,7 @@ static bool check_slot(struct idle *idle, msec_t now, unsigned *looks)
     struct list *slot = slot_of(idle, idle->second);
 
     while (!list_is_empty(slot)) {
-        struct conn *c = LIST_MEMBER(list_first(slot), struct conn, idle_link);
+        struct conn *c = MF_OUTER(list_first(slot), struct conn, idle_link);
 
         /*
          * The slot now has only connections that are due later in this second; all others were

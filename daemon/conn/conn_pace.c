@@ -60,7 +60,7 @@ static struct conn *find_first(const struct worker *w, enum conn_deadline which)
 {
     struct list_link *link = list_first(&w->conns->deadlines[which]);
 
-    return link != NULL ? LIST_MEMBER(link, struct conn, deadline_link) : NULL;
+    return link != NULL ? MF_OUTER(link, struct conn, deadline_link) : NULL;
 }
 
 /* Close those that wait for the log although nothing is done any more. */

@@ -41,7 +41,7 @@ struct stalled {
 
 static struct kept *kept_of(struct pace *p)
 {
-    return (struct kept *)(void *)((char *)p - offsetof(struct kept, pin.pace));
+    return MF_OUTER(p, struct kept, pin.pace);
 }
 
 void conn_pin_wrote(struct kept *k, uint64_t bytes)

@@ -114,7 +114,7 @@ static void serve_some(struct worker *w, enum conn_park where, uint32_t n, uint3
         if (list_is_empty(list)) {
             break;
         }
-        serve(LIST_MEMBER(list_first(list), struct conn, park), &slice_end);
+        serve(MF_OUTER(list_first(list), struct conn, park), &slice_end);
     }
     conn_round_run(w);
 }
@@ -157,7 +157,7 @@ void conn_ready_retry(struct worker *w, bool all)
     list_init(&round);
     list_take_all(&round, waiting);
     while ((link = list_first(&round)) != NULL) {
-        struct conn *c = LIST_MEMBER(link, struct conn, park);
+        struct conn *c = MF_OUTER(link, struct conn, park);
 
         list_append(waiting, link);
         if (all || !conn_wait_is_in_vain(c)) {

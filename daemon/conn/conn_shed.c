@@ -19,7 +19,7 @@
 
 static struct conn *conn_of_holder(struct holder *x)
 {
-    struct kept *k = (struct kept *)(void *)((char *)x - offsetof(struct kept, holder));
+    struct kept *k = MF_OUTER(x, struct kept, holder);
 
     return conn_of_client(k->client);
 }

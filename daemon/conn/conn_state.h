@@ -43,7 +43,6 @@
 #define MAYFLY_DAEMON_CONN_CONN_STATE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -221,7 +220,7 @@ _Static_assert(sizeof(struct conn) <= 512, "a connection that waits takes one sm
 /* The connection that a client is part of. Context: any thread. */
 static inline struct conn *conn_of_client(struct client *client)
 {
-    struct conn *c = (struct conn *)(void *)((char *)client - offsetof(struct conn, client));
+    struct conn *c = MF_OUTER(client, struct conn, client);
 
     debug_must(c->magic == CONN_MAGIC);
     return c;
@@ -230,7 +229,7 @@ static inline struct conn *conn_of_client(struct client *client)
 /* The connection that waits for a slice by a task. Context: any thread. */
 static inline struct conn *conn_of_task(struct task *task)
 {
-    struct conn *c = (struct conn *)(void *)((char *)task - offsetof(struct conn, task));
+    struct conn *c = MF_OUTER(task, struct conn, task);
 
     debug_must(c->magic == CONN_MAGIC);
     return c;

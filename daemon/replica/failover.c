@@ -102,13 +102,11 @@ static struct replica *choose(struct replication *r, const char **why)
 {
     const struct failover *f = &r->failover;
     struct replica *best = NULL;
-    struct list_link *at;
+    struct replica *x;
 
     *why = f->address[0] != '\0' ? "no replica that is online serves there"
                                  : "no replica is online whose address is known";
-    for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
-        struct replica *x = LIST_MEMBER(at, struct replica, link);
-
+    LIST_EACH (x, &r->links, struct replica, link) {
         if (replica_is_online(x) && x->address[0] != '\0' && (f->to == NULL || f->to == x) &&
             (f->address[0] == '\0' || strcmp(f->address, x->address) == 0) &&
             (best == NULL || x->acked > best->acked)) {
@@ -209,11 +207,9 @@ static void follow(struct replication *r, const char *address)
 /* Do all that are online have everything? Under the mutex. */
 static bool are_level(struct replication *r)
 {
-    struct list_link *at;
+    const struct replica *x;
 
-    for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
-        const struct replica *x = LIST_MEMBER(at, struct replica, link);
-
+    LIST_EACH (x, &r->links, struct replica, link) {
         if (replica_is_online(x) && x->acked < r->failover.offset) {
             return false;
         }

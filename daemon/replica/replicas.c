@@ -54,11 +54,9 @@ static void put_path(struct replication *r, char path[REPL_PATH_BYTES])
 /* Other links of a process that has come again are dead. Under the mutex. */
 static void supersede(struct replication *r, const struct replid *run)
 {
-    struct list_link *at;
+    struct replica *x;
 
-    for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
-        struct replica *x = LIST_MEMBER(at, struct replica, link);
-
+    LIST_EACH (x, &r->links, struct replica, link) {
         if (replid_equal(&x->run, run)) {
             x->is_superseded = true;
             failover_note_gone(r, x);

@@ -455,10 +455,9 @@ static void look_at_replicas(struct replication *r, struct repl_info *info)
 {
     const msec_t now = clock_now(&r->crew->engine.clock);
     const uint64_t end = info->name.offset;
-    struct list_link *at;
+    const struct replica *x;
 
-    for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
-        const struct replica *x = LIST_MEMBER(at, struct replica, link);
+    LIST_EACH (x, &r->links, struct replica, link) {
         struct replica_info *i = &info->replica[info->count++];
 
         *i = (struct replica_info){.is_online = x->reader != NULL,

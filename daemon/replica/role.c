@@ -157,12 +157,10 @@ void replication_tell_one(struct replica *x)
 
 void replication_tell(struct replication *r)
 {
-    struct list_link *at;
+    struct replica *x;
 
     pthread_mutex_lock(&r->mutex);
-    for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
-        struct replica *x = LIST_MEMBER(at, struct replica, link);
-
+    LIST_EACH (x, &r->links, struct replica, link) {
         replication_tell_one(x);
     }
     waits_check(r);

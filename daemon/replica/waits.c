@@ -11,12 +11,10 @@
 /* How many of them have applied what is before this offset. Under the mutex. */
 static unsigned count_at(const struct replication *r, uint64_t offset)
 {
-    struct list_link *at;
+    const struct replica *x;
     unsigned n = 0;
 
-    for (at = list_first(&r->links); at != NULL; at = list_next(&r->links, at)) {
-        const struct replica *x = LIST_MEMBER(at, struct replica, link);
-
+    LIST_EACH (x, &r->links, struct replica, link) {
         n += replica_is_online(x) && x->acked >= offset;
     }
     return n;
@@ -37,7 +35,7 @@ void waits_check(struct replication *r)
     struct list_link *at = list_first(&r->waits);
 
     while (at != NULL) {
-        struct repl_wait *w = LIST_MEMBER(at, struct repl_wait, link);
+        struct repl_wait *w = MF_OUTER(at, struct repl_wait, link);
 
         at = list_next(&r->waits, at);
         count_for(r, w);
@@ -53,7 +51,7 @@ void waits_end(struct replication *r)
     struct list_link *at;
 
     while ((at = list_first(&r->waits)) != NULL) {
-        struct repl_wait *w = LIST_MEMBER(at, struct repl_wait, link);
+        struct repl_wait *w = MF_OUTER(at, struct repl_wait, link);
 
         count_for(r, w);
         list_remove(&w->link);
@@ -94,12 +92,10 @@ void waits_check_few(struct replication *r)
     const uint32_t wanted = setting_get(s, min_replicas_to_write);
     const msec_t lag_ms = (msec_t)setting_get(s, min_replicas_max_lag) * 1000;
     const msec_t now = clock_now(&r->crew->engine.clock);
-    struct list_link *at;
+    const struct replica *x;
     unsigned n = 0;
 
-    for (at = list_first(&r->links); at != NULL && wanted > 0; at = list_next(&r->links, at)) {
-        const struct replica *x = LIST_MEMBER(at, struct replica, link);
-
+    LIST_EACH (x, &r->links, struct replica, link) {
         n += replica_is_online(x) && now - x->acked_ms <= lag_ms;
     }
     gate_set(&r->crew->gate, GATE_FEW, n < wanted ? GATE_FEW : 0);

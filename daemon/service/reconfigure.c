@@ -4,7 +4,6 @@
  */
 #include "daemon/service/reconfigure.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -108,7 +107,7 @@ static struct config_ask *take_ask(struct list *l)
 {
     struct list_link *link = list_take_first(l);
 
-    return link != NULL ? LIST_MEMBER(link, struct config_ask, link) : NULL;
+    return link != NULL ? MF_OUTER(link, struct config_ask, link) : NULL;
 }
 
 static void answer_all(struct list *l, size_t (*compose)(char *, struct span), const char *why)
@@ -218,8 +217,7 @@ static void end_reload(struct config_ask *ask, const char *why)
 
 static void on_certs(struct message *m, void *receiver)
 {
-    struct reload_wait *wait =
-        (struct reload_wait *)(void *)((char *)m - offsetof(struct reload_wait, certs.answer));
+    struct reload_wait *wait = MF_OUTER(m, struct reload_wait, certs.answer);
 
     must_be_main();
     (void)receiver;
@@ -536,7 +534,7 @@ void reconfigure_stop(struct server *s)
     answer_all(&r->under_way, text_compose_failure, stopping);
     answer_all(&r->waiting, text_compose_failure, stopping);
     while ((link = list_take_first(&r->reloads)) != NULL) {
-        struct reload_wait *wait = LIST_MEMBER(link, struct reload_wait, link);
+        struct reload_wait *wait = MF_OUTER(link, struct reload_wait, link);
 
         answer_error(wait->ask, text_compose_failure, stopping);
         wait->ask = NULL;

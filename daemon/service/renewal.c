@@ -50,7 +50,7 @@ static struct certs_ask *take_ask(struct list *l)
 {
     struct list_link *link = list_take_first(l);
 
-    return link != NULL ? LIST_MEMBER(link, struct certs_ask, link) : NULL;
+    return link != NULL ? MF_OUTER(link, struct certs_ask, link) : NULL;
 }
 
 static void answer_all(struct list *l, bool is_loaded, const char *why)

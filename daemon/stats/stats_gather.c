@@ -5,26 +5,14 @@
  */
 #include "daemon/stats/stats_gather.h"
 
-#include <stddef.h>
-
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-static struct stats_gather *gather_of(struct message *m)
-{
-    return (struct stats_gather *)(void *)((char *)m - offsetof(struct stats_gather, message));
-}
-
-static struct stats_gather *gather_of_task(struct task *task)
-{
-    return (struct stats_gather *)(void *)((char *)task - offsetof(struct stats_gather, task));
-}
-
 /* It arrived at a worker. */
 static void on_arrival(struct message *m, void *receiver)
 {
-    struct stats_gather *g = gather_of(m);
+    struct stats_gather *g = MF_OUTER(m, struct stats_gather, message);
 
     must_be_worker(receiver);
     task_add(receiver, &g->task);
@@ -111,7 +99,7 @@ static void drop(struct stats_gather *g, struct worker *w)
 
 static void run_slice(struct task *task, struct worker *w)
 {
-    struct stats_gather *g = gather_of_task(task);
+    struct stats_gather *g = MF_OUTER(task, struct stats_gather, task);
 
     must_be_worker(w);
     if (has_portion(g)) {

@@ -81,7 +81,7 @@ static struct holder *first_of(const struct list *l)
 {
     struct list_link *link = list_first(l);
 
-    return link != NULL ? LIST_MEMBER(link, struct holder, link) : NULL;
+    return link != NULL ? MF_OUTER(link, struct holder, link) : NULL;
 }
 
 /* ---- accounts ---------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 /* What every worker answers in the order of its mailbox. */
 static void on_settle(struct message *m, void *receiver)
 {
-    struct worker *w = (struct worker *)(void *)((char *)m - offsetof(struct worker, settle));
+    struct worker *w = MF_OUTER(m, struct worker, settle);
 
     must_be_worker(receiver);
     uv_sem_post(&w->settled);

@@ -87,7 +87,7 @@ void tasks_run(struct worker *w)
     must_not_be_reading();
     q->is_running = true;
     while (!list_is_empty(&q->waiting)) {
-        struct task *task = LIST_MEMBER(list_first(&q->waiting), struct task, link);
+        struct task *task = MF_OUTER(list_first(&q->waiting), struct task, link);
 
         task_remove(w, task);
         set_slice(q, now, BUDGET_slice_us);

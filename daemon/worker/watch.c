@@ -93,8 +93,7 @@ static void watcher_destroy(struct watcher **x)
 /* The connection of a watcher was closed. Context: main. */
 static void on_gone(struct message *m, void *receiver)
 {
-    struct watcher *x =
-        (struct watcher *)(void *)((char *)m - offsetof(struct watcher, gone_message));
+    struct watcher *x = MF_OUTER(m, struct watcher, gone_message);
     struct watch *watch = x->watch;
 
     must_be_main();
@@ -296,8 +295,7 @@ static void poke_fresh(struct watch *watch)
 /* A worker has logged events. Context: main. */
 static void on_wake(struct message *m, void *receiver)
 {
-    struct watch *watch =
-        (struct watch *)(void *)((char *)m - offsetof(struct watch, wake.message));
+    struct watch *watch = MF_OUTER(m, struct watch, wake.message);
     struct crew *crew = watch->crew;
     unsigned total = 0;
     unsigned n;

@@ -323,8 +323,7 @@ void worker_tell_logged(struct worker *w)
 /* struct waiter of a worker. */
 static void wake_copy(struct waiter *waiter)
 {
-    worker_retry(
-        (struct worker *)(void *)((char *)waiter - offsetof(struct worker, copy_waiter)));
+    worker_retry(MF_OUTER(waiter, struct worker, copy_waiter));
 }
 
 static void on_poke(struct message *m, void *receiver)

@@ -22,6 +22,8 @@
 #ifndef MAYFLY_LIB_BASE_CHECK_H
 #define MAYFLY_LIB_BASE_CHECK_H
 
+#include <stddef.h>
+
 #define MF_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define MF_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
@@ -41,6 +43,9 @@
  * sum. Compilers make a plain addition of it. Evaluates its arguments twice.
  */
 #define MF_AT(p, n) ((n) == 0 ? (p) : (p) + (n))
+
+/* The structure of this type whose member `field` p points to. */
+#define MF_OUTER(p, type, field) ((type *)(void *)((char *)(p)-offsetof(type, field)))
 
 /* Arguments checked as printf's: the number of the format, of the first value (0: va_list). */
 #define MF_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))

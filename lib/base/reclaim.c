@@ -20,8 +20,6 @@
  */
 #include "lib/base/reclaim.h"
 
-#include <stddef.h>
-
 #include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -70,11 +68,6 @@ struct reclaimer {
 
 /* ---- retired objects --------------------------------------------------------------------- */
 
-static struct retired *retired_from(struct mpsc_node *n)
-{
-    return (struct retired *)(void *)((char *)n - offsetof(struct retired, node));
-}
-
 static void take_incoming(struct reclaimer *r)
 {
     struct mpsc_node *n = mpsc_take(&r->incoming);
@@ -108,7 +101,7 @@ static struct retired *next_released(struct reclaimer *r)
         return NULL;
     }
 
-    struct retired *obj = retired_from(r->waiting);
+    struct retired *obj = MF_OUTER(r->waiting, struct retired, node);
     return grace_is_over(&r->grace, obj->stamp) ? obj : NULL;
 }
 

@@ -11,11 +11,6 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-static struct route *route_from(struct retired *r)
-{
-    return (struct route *)(void *)((char *)r - offsetof(struct route, retired));
-}
-
 /*
  * A move publishes some hundred of them. They are pages of their own, as what the allocator
  * keeps for a thread that rests after the move is not given back.
@@ -32,7 +27,7 @@ static void route_unmake(struct route *t)
 
 static void route_release(struct retired *r)
 {
-    route_unmake(route_from(r));
+    route_unmake(MF_OUTER(r, struct route, retired));
 }
 
 enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,

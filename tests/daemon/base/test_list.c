@@ -40,7 +40,7 @@ static int numbers(void)
     int all = 0;
 
     for (struct list_link *x = list_first(&l); x != NULL; x = list_next(&l, x)) {
-        all = all * 10 + LIST_MEMBER(x, struct member, link)->number;
+        all = all * 10 + MF_OUTER(x, struct member, link)->number;
     }
     return all;
 }
@@ -91,7 +91,7 @@ TEST(the_first_is_taken_until_there_is_none)
     for (int i = 1; i < MEMBERS; i++) {
         struct list_link *x = list_take_first(&l);
 
-        ck_assert_int_eq(LIST_MEMBER(x, struct member, link)->number, i - 1);
+        ck_assert_int_eq(MF_OUTER(x, struct member, link)->number, i - 1);
         ck_assert(!list_has_link(x));
     }
     ck_assert_int_eq(numbers(), 4);
