@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ctl/bar.h"
+#include "ctl/show.h"
 
 #include <math.h>
 #include <string.h>

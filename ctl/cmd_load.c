@@ -15,7 +15,7 @@
 #include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/json.h"
-#include "ctl/progress.h"
+#include "ctl/show.h"
 #include "lib/base/num.h"
 #include "lib/format/scan.h"
 #include "proto/encode.h"

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "ctl/bar.h"
 #include "ctl/commands.h"
 #include "ctl/host.h"
 #include "ctl/json.h"
 #include "ctl/sample.h"
+#include "ctl/show.h"
 #include "lib/base/mem.h"
 
 #define BAR_COLUMNS 30

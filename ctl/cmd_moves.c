@@ -7,10 +7,8 @@
 #include <string.h>
 
 #include "ctl/ask.h"
-#include "ctl/bar.h"
 #include "ctl/commands.h"
 #include "ctl/json.h"
-#include "ctl/progress.h"
 #include "ctl/sample.h"
 #include "ctl/show.h"
 

@@ -10,7 +10,7 @@
 #include "ctl/answer.h"
 #include "ctl/ask.h"
 #include "ctl/commands.h"
-#include "ctl/progress.h"
+#include "ctl/show.h"
 #include "lib/base/num.h"
 #include "lib/format/newfile.h"
 

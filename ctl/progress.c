@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far something is: see progress.h. */
-#include "ctl/progress.h"
-
+/* How far something is: see show.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>

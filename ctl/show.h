@@ -54,4 +54,50 @@ void number_short(char text[UNIT_TEXT_BYTES], double v);
 /* Seconds in words: "3 days 4 h", "12 min 5 s", "1.25 s". */
 void duration_text(char text[UNIT_TEXT_BYTES], double seconds);
 
+/* ---- bar.c ------------------------------------------------------------------------------- */
+
+/*
+ * Bars and sparklines of characters: block characters where the output takes UTF-8, else ASCII.
+ */
+
+/* Most columns that are drawn, and bytes that these take with their NUL. */
+#define BAR_COLUMNS_MAX 128
+#define BAR_TEXT_BYTES  (3 * BAR_COLUMNS_MAX + 1)
+
+/*
+ * A bar of `columns` columns, of which `share` is filled (0 to 1; values outside are clamped).
+ */
+void bar_text(char text[BAR_TEXT_BYTES], double share, unsigned columns, bool is_utf8);
+
+/*
+ * The last `columns` of n values, oldest first, each as high as its part of the highest; a
+ * value that is not a number (NAN) is a blank.
+ */
+void spark_text(char text[BAR_TEXT_BYTES], const double *values, size_t n, unsigned columns,
+                bool is_utf8);
+
+/* ---- progress.c -------------------------------------------------------------------------- */
+
+/*
+ * Progress of a long operation: a line on standard error, if that is a terminal. It is
+ * overwritten with each update and removed at the end.
+ */
+
+struct progress {
+    const char *what; /* [borrowed] "saved" */
+    bool is_shown;
+    double began_s, told_s;
+    uint64_t bytes, items;
+};
+
+void progress_begin(struct progress *p, const char *what);
+
+/* So many more; items 0: they are not known. */
+void progress_add(struct progress *p, uint64_t bytes, uint64_t items);
+
+/* The same with any text. */
+void progress_tell(struct progress *p, const char *text);
+
+void progress_end(struct progress *p);
+
 #endif

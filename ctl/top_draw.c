@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl/bar.h"
+#include "ctl/show.h"
 #include "ctl/top.h"
 
 #define HEAD_ROWS  9 /* above the table, with its titles */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See candidate.h. The guard refuses commands (guard.c); here is the time limit, as a service
- * of the client, which psync takes the place of.
+ * See exec_replication.h. The guard refuses commands (guard.c); here is the time limit, as a
+ * service of the client, which psync takes the place of.
  */
-#include "daemon/command/candidate.h"
+#include "daemon/command/exec_replication.h"
 
 #include <sys/socket.h>
 #include <uv.h>

@@ -64,7 +64,7 @@ struct get_rest {
     bool is_active;
 };
 
-/* How fast a large value is taken that is pinned for its client, see conn_pin.h. */
+/* How fast a large value is taken that is pinned for its client, see conn_steps.h. */
 struct pin_pace {
     struct pace pace;   /* in a list of its worker while there is such a value */
     uint64_t sent;      /* bytes written since that began */
@@ -166,7 +166,7 @@ enum login_state {
 enum log_state {
     LOG_CLEAN,   /* nothing */
     LOG_CHANGED, /* it has changed something quietly: its next reply waits */
-    LOG_HELD,    /* what is queued for it waits: see conn_hold.h */
+    LOG_HELD,    /* what is queued for it waits: see conn_steps.h */
 };
 
 struct client {

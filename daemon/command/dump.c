@@ -9,7 +9,7 @@
  * shows keys as they are, as memcached does, except those that would break its lines, which
  * memcached leaves out: these are URI-encoded.
  */
-#include "daemon/command/dump.h"
+#include "daemon/command/exec.h"
 
 #include <string.h>
 

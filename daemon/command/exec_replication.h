@@ -29,6 +29,8 @@
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_REPLICATION_H
 
+#include <stdbool.h>
+
 #include "daemon/command/exec.h"
 
 struct following;
@@ -45,5 +47,19 @@ void following_begin_sync(struct following *f);
  * client; NULL, or one that has said psync again: nobody needs the reader.
  */
 void following_end_sync(struct client *c, struct following *f, struct shipper_reader *reader);
+
+/* ---- candidate.c ------------------------------------------------------------------------- */
+
+/*
+ * A connection that came when all of -c was taken: nobody knows yet whether it is a replica's,
+ * which has a place beyond -c. It may log in and say psync. Its first other command is answered
+ * as memcached answers a connection beyond the limit, and so is one that says nothing in time.
+ */
+
+struct client;
+struct worker;
+
+/* Its origin is_beyond, and it begins. False: no memory. Context: worker. */
+bool candidate_begin(struct client *c, struct worker *w);
 
 #endif

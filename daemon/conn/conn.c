@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/command/candidate.h"
+#include "daemon/command/exec_replication.h"
 #include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"
@@ -27,7 +27,6 @@
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
-#include "daemon/conn/conn_tls.h"
 #include "daemon/conn/udp.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"

@@ -4,7 +4,7 @@
  */
 #include "daemon/conn/conn_deadline.h"
 
-#include "daemon/conn/conn_tls.h"
+#include "daemon/conn/conn_steps.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"

@@ -12,7 +12,6 @@
 
 #include <string.h>
 
-#include "daemon/command/dump.h"
 #include "daemon/command/exec.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"
@@ -20,7 +19,6 @@
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
 #include "daemon/conn/conn_upload.h"
-#include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections whose replies wait for the log: see conn_hold.h. They are parked in the order of
+ * Connections whose replies wait for the log: see conn_steps.h. They are parked in the order of
  * their tickets.
  */
-#include "daemon/conn/conn_hold.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slow readers of large values; see conn_pin.h.
+ * Slow readers of large values; see conn_steps.h.
  *
  * A pin costs nothing while its value is alive. When the value is deleted or overwritten, its
  * memory cannot be reused until the reader is done. At most an eighth of -m may be such memory.
@@ -16,7 +16,7 @@
  * through a check, and for those without progress for STALLED_MS while there is too much pinned
  * memory.
  */
-#include "daemon/conn/conn_pin.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>

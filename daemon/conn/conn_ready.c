@@ -8,13 +8,10 @@
 
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_hold.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_steps.h"
-#include "daemon/conn/conn_tls.h"
 #include "daemon/conn/conn_upload.h"
-#include "daemon/conn/conn_wait.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

@@ -145,4 +145,82 @@ void conn_upload_read(struct conn *c);
  */
 bool conn_upload_check(struct worker *w, msec_t now);
 
+/* ---- conn_hold.c ------------------------------------------------------------------------- */
+
+/*
+ * Connections whose replies wait for the log (`appendfsync=always`): changes are answered when
+ * they are on the disk. Meanwhile the replies are in the connection's queue, and the connection
+ * is not read. Other connections of the worker go on. A connection that waits for too long is
+ * closed: its client cannot know the result of its requests then. On the connection's worker.
+ */
+
+/* Time after which it is closed. */
+#define CONN_HOLD_MS 10000
+
+/* Must what is in its queue wait? If so it is called when it need not. Context: worker. */
+bool conn_hold(struct conn *c);
+
+/* The waiting connection that is released first; NULL: none waits. Context: worker. */
+struct conn *conn_hold_first(const struct worker *w);
+
+/* Has the log reached what this connection waits for? Context: worker. */
+bool conn_hold_is_done(const struct conn *c);
+
+/* ---- conn_pin.c -------------------------------------------------------------------------- */
+
+/*
+ * Clients that read large values slowly: what their sockets did not take at once stays pinned
+ * until it is sent.
+ */
+
+/* So many bytes of its queue were written, pinned or not. Context: worker. */
+void conn_pin_wrote(struct kept *k, uint64_t bytes);
+
+/* Are there such connections? Context: worker. */
+bool conn_pin_has_any(const struct worker *w);
+
+/*
+ * Close readers that do not progress if all that is pinned and dead is too much. Context:
+ * worker, outside a section.
+ */
+void conn_pin_check(struct worker *w, msec_t now);
+
+/* ---- conn_tls.c -------------------------------------------------------------------------- */
+
+/* The steps of a connection that differ with TLS. */
+
+/* A handshake that takes longer is given up, milliseconds. */
+#define TLS_HANDSHAKE_MS 10000
+
+/* It was accepted: its handshake begins. Context: worker. */
+void conn_tls_begin(struct conn *c);
+
+/* Its input may have come, or be there. Context: worker. */
+void conn_tls_input(struct conn *c);
+
+/*
+ * It was parked for a step of its handshake. *slice_end is 0 before the first connection of a
+ * turn of the loop. Context: worker.
+ */
+void conn_tls_shake(struct conn *c, usec_t *slice_end);
+
+/* ---- conn_wait.c ------------------------------------------------------------------------- */
+
+/*
+ * Connections whose next store or flush waits for room. They are in a separate list in the
+ * order in which they began to wait, so retrying them does not touch other connections.
+ */
+
+/* It waits from now on, or waits on. Context: worker. */
+void conn_wait_begin(struct conn *c);
+
+/* It does not wait any more; nothing happens if it did not. Context: worker. */
+void conn_wait_end(struct conn *c);
+
+/* Is it in a line without having been woken? Then a retry would fail. Context: worker. */
+bool conn_wait_is_in_vain(const struct conn *c);
+
+/* It has to wait: set when it is retried if it is not woken. Context: worker. */
+void conn_wait_settle(struct conn *c);
+
 #endif

@@ -9,13 +9,12 @@
  * two checks of the sockets, so that a request of an open connection waits for no more than
  * that and one step of a handshake.
  */
-#include "daemon/conn/conn_tls.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_steps.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

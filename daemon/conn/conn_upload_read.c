@@ -12,7 +12,6 @@
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_upload_parts.h"
-#include "daemon/conn/conn_wait.h"
 #include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that wait for room; see conn_wait.h. On their worker.
+ * Connections that wait for room; see conn_steps.h. On their worker.
  */
-#include "daemon/conn/conn_wait.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/conn/conn_upload.h"
 #include "daemon/worker/cron.h"

@@ -21,7 +21,6 @@
 #include "daemon/options/conf_line.h"
 #include "daemon/options/conf_words.h"
 #include "daemon/options/options_apply.h"
-#include "daemon/options/options_flags.h"
 #include "daemon/options/options_live.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

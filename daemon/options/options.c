@@ -15,7 +15,6 @@
 #include "daemon/base/path.h"
 #include "daemon/options/conf_file.h"
 #include "daemon/options/options_apply.h"
-#include "daemon/options/options_flags.h"
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"

@@ -15,8 +15,7 @@
  *   options_live.h   options of a running server: lookup, change, list
  *   options_passed.h  live options that are handed over in an upgrade
  *   options_apply.h  applies an option by row or name; messages name its file and line;
- *                    rules between options
- *   options_flags.h  flags, of the command line or of a file
+ *                    rules between options; flags, of the command line or of a file
  *   conf_line.h      the lines of a configuration file
  *   conf_words.h     the words of a file of flags
  *   conf_file.h      files of options, and included files

@@ -6,6 +6,9 @@
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_APPLY_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_APPLY_H
 
+#include <stdbool.h>
+
+#include "daemon/options/conf_words.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
@@ -114,14 +117,44 @@ const char *option_in_form(enum option_id id, enum option_form form, char *text)
 
 /* ---- options_check.c --------------------------------------------------------------------- */
 
-/*
- * Rules between options.
- */
+/* Rules between options. */
 
 /*
  * Set what follows from other options, and check them against each other. Prints a message and
  * returns memcached's exit status, or 0. Context: main, before start, after all are set.
  */
 int options_check(struct settings *s);
+
+/* ---- options_flags.c --------------------------------------------------------------------- */
+
+/* Parses flags and their arguments, of the command line or of a file. */
+
+/* What the command line requests as a whole. Texts are borrowed from argv. */
+struct flags_wishes {
+    const char *config;         /* --config; NULL: not given */
+    const char *memcached_conf; /* --memcached-conf; NULL: not given */
+    bool check;                 /* --check-config */
+    bool print;                 /* --print-config */
+    bool is_ambiguous;          /* two of a kind */
+    bool is_question;           /* help, version or the like */
+};
+
+/*
+ * Look for these flags at any place. If the command line asks for help, or is wrong, the others
+ * are not reported. Returns false without memory. Context: main, before start.
+ */
+bool flags_scan(int argc, char **argv, struct flags_wishes *wishes);
+
+enum flags_result {
+    FLAGS_APPLIED,
+    FLAGS_ANSWERED, /* help, version or the like was printed */
+    FLAGS_REFUSED,  /* a message was printed; the giver has the exit status */
+};
+
+/* Apply the command line up to the first error. Context: main, before start. */
+enum flags_result flags_apply(struct option_giver *g, int argc, char **argv);
+
+/* Apply the flags of a file, each with the line of its word. Context: as above. */
+void flags_apply_words(struct option_giver *g, const struct conf_words *words);
 
 #endif

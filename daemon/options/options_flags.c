@@ -4,7 +4,7 @@
  * tables. What memcached refuses is refused with its exit status; what it takes by mistake
  * (trailing garbage, stray words) is refused here too.
  */
-#include "daemon/options/options_flags.h"
+#include "daemon/options/options_apply.h"
 
 #include <ctype.h>
 #include <getopt.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handing over to a replica: see failover.h and replication.h.
+ * Handing over to a replica: see role.h and replication.h.
  *
  * The primary holds changes, marks the end of the stream, and waits until the replica
  * acknowledges that end once more, so that it does not hand over to a replica that hangs. The
@@ -8,13 +8,12 @@
  * this server does not become one again by itself. If the acknowledgement does not come in
  * time, changes continue here.
  */
-#include "daemon/replica/failover.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
+#include "daemon/replica/role.h"
 #include "daemon/replica/waits.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/cond.h"

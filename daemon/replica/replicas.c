@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/replica/failover.h"
 #include "daemon/replica/follower.h"
 #include "daemon/replica/role.h"
 #include "daemon/replica/waits.h"

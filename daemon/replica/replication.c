@@ -12,7 +12,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
-#include "daemon/replica/failover.h"
 #include "daemon/replica/follower.h"
 #include "daemon/replica/role.h"
 #include "daemon/replica/waits.h"

@@ -5,7 +5,7 @@
  * message for each worker and turn.
  *
  * Replicas do not count either, up to replica_conns: when all of -c is taken, a connection over
- * TCP gets one of their places for a moment, in which it has to follow (candidate.h).
+ * TCP gets one of their places for a moment, in which it has to follow (candidate.c).
  *
  * Some connections over the unix socket do not count (-o admin_conns), if there is TCP too:
  * when clients have taken all of -c the administrator still comes in, and clients of TCP always

@@ -9,7 +9,7 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/draw.h"
-#include "lib/memory/evict_items.h"
+#include "lib/memory/evict.h"
 #include "lib/memory/heat.h"
 #include "lib/memory/room.h"
 

@@ -42,7 +42,7 @@ struct evict_pass {
 enum evict_way {
     EVICT_NOTHING,  /* only what is dead is cleaned away */
     EVICT_SEGMENTS, /* the oldest segments are emptied: pick and judge */
-    EVICT_ITEMS,    /* items die in place: see evict_items.h */
+    EVICT_ITEMS,    /* items die in place: see evict_item() */
 };
 
 /* Where a policy that evicts items looks for them. */
@@ -240,5 +240,31 @@ bool evict_touch_burst(struct memory *m);
 
 /* Bytes of what it remembers. Context: in shard. */
 uint64_t evict_past_bytes(const struct evict *ev);
+
+/* ---- trim.c ------------------------------------------------------------------------------ */
+
+/*
+ * The work of the reclaimer's thread for a memory: it releases segments after their grace
+ * period, and releases to the system those that stayed free or exceed the budget. It works in
+ * bursts and enters the shard only briefly.
+ */
+
+/* One burst. Returns as reclaim_hook_fn does. Context: reclaimer, outside a shard. */
+uint64_t trim_burst(struct memory *m);
+
+/* ---- evict_items.c ----------------------------------------------------------------------- */
+
+/*
+ * Eviction of single items, like Redis does it. A few items are drawn at random
+ * (maxmemory_samples), from all or from those with a deadline, and their scores are compared.
+ * The best candidates are kept in a pool and compared with later draws. An evicted item dies in
+ * place: its block becomes a hole, or is cleaned away.
+ */
+
+/*
+ * Drop one item by the policy of now, which is one of EVICT_ITEMS, or one that is due and was
+ * met. Takes what it cost from *work. False when there was none. Context: in shard.
+ */
+bool evict_item(struct memory *m, msec_t now, int64_t *work);
 
 #endif

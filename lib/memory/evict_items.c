@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The eviction of single items: see evict_items.h.
+ * The eviction of single items: see evict.h.
  */
-#include "lib/memory/evict_items.h"
+#include "lib/memory/state.h"
 
 #include <string.h>
 

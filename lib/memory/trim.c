@@ -2,7 +2,7 @@
 /*
  * What the reclaimer's thread does for a memory: see trim.h.
  */
-#include "lib/memory/trim.h"
+#include "lib/memory/state.h"
 
 #include "lib/base/context.h"
 #include "lib/base/reclaim.h"

@@ -14,7 +14,6 @@
 #include "lib/engine/grow.h"
 #include "lib/reshard/migrate.h"
 #include "lib/shard/flush.h"
-#include "lib/shard/idle.h"
 #include "lib/shard/shard.h"
 
 /* Without room: how often the budget is looked at, and when it is tried again all the same. */

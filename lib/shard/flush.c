@@ -4,9 +4,9 @@
  */
 #include "lib/shard/flush.h"
 
-#include "lib/shard/idle.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/prefix.h"
+#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
 /*

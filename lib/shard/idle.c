@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shards without slots: see idle.h.
+ * Shards without slots: see shard.h.
  */
-#include "lib/shard/idle.h"
+#include "lib/shard/shard.h"
 
 #include <time.h>
 

@@ -2,7 +2,7 @@
 /*
  * What the memory of a shard asks of the shard: see struct memory_owner_ops.
  */
-#include "lib/shard/owner.h"
+#include "lib/shard/shard.h"
 
 #include "lib/base/check.h"
 #include "lib/expiry/wheel.h"

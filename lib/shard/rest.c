@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See idle.h.
+ * See shard.h.
  */
-#include "lib/shard/idle.h"
+#include "lib/shard/shard.h"
 
 #include "lib/expiry/lag.h"
 #include "lib/memory/evict.h"

@@ -5,7 +5,6 @@
 #include "lib/shard/shard.h"
 
 #include "lib/shard/flush.h"
-#include "lib/shard/owner.h"
 #include "lib/shard/upkeep.h"
 
 /* The index at the start, unless more is asked for. It grows in steps. */

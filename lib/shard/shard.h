@@ -263,4 +263,48 @@ static inline void shard_note_place(struct shard *s, uint64_t hash, handle_t h)
     }
 }
 
+/* ---- owner.c ----------------------------------------------------------------------------- */
+
+/*
+ * Callbacks by which the memory of a shard asks the shard about its blocks, which the index and
+ * the wheel refer to.
+ */
+
+/* The owner is a struct shard. */
+extern const struct memory_owner_ops shard_owner_ops;
+
+/* ---- idle.c ------------------------------------------------------------------------------ */
+
+/*
+ * Releases the memory of a shard without slots, and so without items: its segments, and what it
+ * has apart from them (rest.c). The engine keeps the shard for later use.
+ */
+
+/*
+ * Give all segments back to the system; waits for grace periods. Counters stay. Nothing happens
+ * in a shard that has items. What flushes have prepared: see shard_flush_forget(). Context: a
+ * thread that is no worker, outside a section and a shard.
+ */
+void shard_give_all_back(struct shard *s);
+
+/*
+ * Release what an idle shard keeps for future items. Nothing happens if it has items, or holds
+ * segments. A flush allocates some of it again, even in a shard without items. Context: outside
+ * a section and a shard.
+ */
+void shard_rest(struct shard *s);
+
+/* ---- verify.c ---------------------------------------------------------------------------- */
+
+/*
+ * A full check of a shard by a walk: every block of every segment is counted again and compared
+ * with the segment table, the hole lists, the bins, the index, the wheel and the counters.
+ */
+
+/*
+ * False when something differs: a description is written to why. For tests and forensics: holds
+ * the lock throughout. Context: any thread, outside a shard.
+ */
+bool shard_verify(struct shard *s, char *why, size_t why_size);
+
 #endif

@@ -2,8 +2,6 @@
 /*
  * The full walk over a shard: see verify.h.
  */
-#include "lib/shard/verify.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Appending and prepending: see concat.h.
+ * Appending and prepending: see store_common.h.
  */
-#include "lib/store/concat.h"
-
 #include <string.h>
 
 #include "lib/base/check.h"
@@ -17,8 +15,6 @@
 #include "lib/store/find.h"
 #include "lib/store/splice.h"
 #include "lib/store/store_common.h"
-#include "lib/store/store_large.h"
-#include "lib/store/store_value.h"
 #include "lib/store/visit.h"
 
 /* ---- results of one block ---------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Extending large values: see concat.h.
+ * Extending large values: see store_common.h.
  *
  * An addition that needs no segment and fits a block is copied under the lock, as a set would
  * be. Any other takes two visits. The first claims the value: its anchor is busy, and nobody
@@ -10,8 +10,6 @@
  * tests the conditions again and links. A claim does not outlast the read-side section in which
  * it was made. So what dies meanwhile is written to without harm: it is not used again before.
  */
-#include "lib/store/concat.h"
-
 #include <sched.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "lib/memory/blocks.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/expire.h"
-#include "lib/store/remake.h"
 #include "lib/store/store_common.h"
 #include "lib/store/touch.h"
 #include "lib/store/visit.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A long addition to a short value: see concat.h.
+ * A long addition to a short value: see store_common.h.
  */
-#include "lib/store/concat.h"
-
 #include <string.h>
 
 #include "lib/base/context.h"
@@ -11,7 +9,7 @@
 #include "lib/store/body.h"
 #include "lib/store/loose.h"
 #include "lib/store/splice.h"
-#include "lib/store/store_large.h"
+#include "lib/store/store_common.h"
 
 /* How many fresh segments take the old value, and what ends the addition. */
 static uint32_t join_count(const struct body_parts *add, const struct store *st, size_t old_len,

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * New blocks for items that stay what they are: see remake.h.
+ * New blocks for items that stay what they are: see store_common.h.
  */
-#include "lib/store/remake.h"
-
 #include <string.h>
 
 #include "lib/base/context.h"

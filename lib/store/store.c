@@ -7,10 +7,8 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
-#include "lib/store/concat.h"
 #include "lib/store/find.h"
 #include "lib/store/store_common.h"
-#include "lib/store/store_value.h"
 
 /*
  * A cas that takes older values: what is stored depends on the item that is there, so that is

@@ -11,6 +11,11 @@
 #include <stdint.h>
 
 #include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/err.h"
+#include "lib/base/span.h"
+#include "lib/memory/item.h"
+#include "lib/store/find.h"
 #include "lib/store/store.h"
 #include "lib/store/visit.h"
 
@@ -120,5 +125,125 @@ enum outcome store_failed(struct visit *v, const struct store *st, enum outcome 
 
 /* A store whose deadline has already passed: what was there is gone. Context: in shard. */
 enum outcome store_dead_on_arrival(struct visit *v, struct store *st);
+
+/* ---- store_value.c ----------------------------------------------------------------------- */
+
+/* Storing one value that is given as a whole: set, add, replace, cas. */
+
+/*
+ * In a block, or as a large value. Key and value are within the limit. STORED NOT_STORED EXISTS
+ * NOT_FOUND NO_MEMORY WAIT. Context: read side, no shard held.
+ */
+enum outcome store_value(struct engine *e, struct store *st, msec_t now);
+
+/*
+ * The same for a span that is known to fit one block. Not inlined, so that it is compiled once.
+ */
+enum outcome store_value_in_block(struct engine *e, struct store *st, msec_t now);
+
+/* ---- store_large.c ----------------------------------------------------------------------- */
+
+/*
+ * Storing large values, in four steps, so that no copy of their bytes is made inside the shard:
+ * (1) whole segments are filled (the body); (2) in the shard: blocks for head and pieces are
+ * made, loose: their segments are kept from the cursor; (3) outside: pieces and head are
+ * filled; (4) in the shard: conditions are tested and the head is linked.
+ */
+
+/*
+ * Values larger than a block, or bodies. As store_value(). Context: read side, no shard held.
+ */
+enum outcome store_large(struct engine *e, struct store *st, msec_t now);
+
+/* Steps 2 to 4 with a full body (or its segments and a tail elsewhere). */
+struct store_commit {
+    struct store *st;
+    struct body **body;
+    struct span tail;               /* bytes for the pieces when the body does not have them */
+    const struct body_parts *parts; /* [borrowed] of the value, if the body is a part of it */
+    bool has_ttl;
+    const struct item *seen; /* append, prepend: the item that was copied; NULL: any */
+};
+
+/*
+ * OUT_STORED; OUT_MISS: something changed meanwhile, start over, up to STORE_TRIES times; else
+ * why it was not stored. Context: read side, no shard held.
+ */
+enum outcome store_commit(struct engine *e, struct store_commit *c, msec_t now);
+#define STORE_TRIES 3
+
+/* ---- remake.c ---------------------------------------------------------------------------- */
+
+/*
+ * Gives an unchanged item a new block, because the old one was stored without a deadline and
+ * has no room for one, or because its cas changes, which readers read without a lock.
+ */
+
+/* What the found item should have that cannot be changed in place. */
+struct remake {
+    msec_t deadline;
+    msec_t deadline_before; /* of the found item */
+    uint64_t cas;
+    uint16_t clears, sets; /* marks */
+    bool may_wait;
+};
+
+/*
+ * Make a new block for the found item, whatever its value is, and swap it in. OUT_OK: the visit
+ * has the new item; OUT_WAIT, OUT_NO_MEMORY; OUT_TOO_LARGE: with a deadline it no longer fits a
+ * block, so remake_as_large() must do it. Context: in shard.
+ */
+enum outcome remake_block(struct visit *v, const struct remake *r);
+
+/*
+ * The same by storing a copy as a large value. OUT_OK; OUT_EXISTS: something changed, start
+ * over; OUT_WAIT, OUT_NO_MEMORY. Context: read side, no shard held.
+ */
+enum outcome remake_as_large(struct engine *e, const struct visit *v, const struct remake *r);
+
+/* ---- concat.c ---------------------------------------------------------------------------- */
+
+/*
+ * append and prepend: in a block or as a copy (concat.c), to a large value (extend.c), of a
+ * long addition to a short value (join.c). splice.h has what the last two share.
+ */
+
+/* STORED NOT_STORED EXISTS TOO_LARGE NO_MEMORY WAIT. Context: read side, no shard held. */
+enum outcome store_concat(struct engine *e, struct store *st, msec_t now);
+
+/* ---- extend.c ---------------------------------------------------------------------------- */
+
+/*
+ * append and prepend to large values without copying them: the new item shares the whole
+ * segments of the old one. The addition is put in the free part of the segment at that end, and
+ * in more segments. A long addition is not copied either: its segments become part of the
+ * value. So the work depends on the addition only, at most EXTEND_SEGMENTS segments (splice.h),
+ * not on the length of the value.
+ */
+
+/*
+ * Append or prepend to a large item that is there. The outcomes of engine_store(), with
+ * TOO_LARGE judged by bytes_max; or OUT_MISS: it cannot be done this way, or the item has gone.
+ * A body that was joined is gone; otherwise it is left as it is. Context: read side, no shard
+ * held.
+ */
+enum outcome store_extend(struct engine *e, struct store *st, uint64_t bytes_max, msec_t now);
+
+/* ---- join.c ------------------------------------------------------------------------------ */
+
+/*
+ * append and prepend of a long value to a short one: the segments in which the addition was
+ * received become segments of the new value, and the old value is copied to segments before or
+ * after them.
+ */
+
+/*
+ * Append or prepend an addition that store_joins() to an item with less than EXTEND_SEGMENTS:
+ * the item is copied, the addition is not. The outcomes of engine_store(); or OUT_MISS: the
+ * item has changed meanwhile. A body that was joined is gone; otherwise it is left as it is.
+ * Context: read side, no shard held.
+ */
+enum outcome store_join(struct engine *e, struct store *st, const struct found *old,
+                        msec_t now);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Storing large values: see store_large.h.
+ * Storing large values: see store_common.h.
  */
-#include "lib/store/store_large.h"
-
 #include <string.h>
 
 #include "lib/base/check.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Storing one value: see store_value.h.
+ * Storing one value: see store_common.h.
  */
-#include "lib/store/store_value.h"
-
 #include <string.h>
 
 #include "lib/base/check.h"
@@ -12,7 +10,6 @@
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
 #include "lib/store/store_common.h"
-#include "lib/store/store_large.h"
 #include "lib/store/visit.h"
 
 /* set, add, replace, cas of a value that fits one block. */

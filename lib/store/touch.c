@@ -8,7 +8,7 @@
 #include "lib/base/context.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
-#include "lib/store/remake.h"
+#include "lib/store/store_common.h"
 #include "lib/store/visit.h"
 
 /* The item has no field for this deadline: it needs a new block with one. */

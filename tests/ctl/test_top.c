@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ctl/bar.h"
+#include "ctl/show.h"
 #include "ctl/top.h"
 #include "tests/common/unit.h"
 

@@ -12,8 +12,8 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "lib/replica/applier.h"
+#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
-#include "lib/shard/verify.h"
 
 #define FROM 1000
 

@@ -19,8 +19,8 @@
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"
+#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
-#include "lib/shard/verify.h"
 #include "tests/stress/follower.h"
 #include "tests/stress/mirror.h"
 

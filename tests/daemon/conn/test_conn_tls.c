@@ -15,7 +15,7 @@
 
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_tls.h"
+#include "daemon/conn/conn_steps.h"
 #include "daemon/net/tls.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

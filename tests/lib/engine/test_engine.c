@@ -18,8 +18,8 @@
 #include "lib/engine/share.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
+#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
-#include "lib/shard/verify.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -3,10 +3,9 @@
  * The policies of Redis: what each evicts and what it never does, in a shard at its limit; the
  * number of samples; and a change of the policy while the shard is full.
  */
-#include "lib/memory/evict_items.h"
+#include "lib/memory/evict.h"
 
 #include "lib/memory/chains.h"
-#include "lib/memory/evict.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

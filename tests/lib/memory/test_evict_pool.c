@@ -3,8 +3,6 @@
  * Scores of the policies that evict single items, and the pool of candidates. The test decides
  * what is sampled, and records each item that is dropped.
  */
-#include "lib/memory/evict_items.h"
-
 #include <string.h>
 
 #include "lib/memory/evict.h"

@@ -3,7 +3,7 @@
  * trim: what the reclaimer does for a memory when a grace period ends, by itself and again
  * after some time.
  */
-#include "lib/memory/trim.h"
+#include "lib/memory/evict.h"
 
 #include "lib/memory/line.h"
 #include "lib/memory/room.h"

@@ -123,7 +123,7 @@ static void check_shards(uint32_t shards)
             ck_assert_uint_eq(has[i], 0);
             shard_enter(s);
             ck_assert_uint_eq(s->memory.arena.held, 0);
-            ck_assert_uint_eq(s->memory.arena.fresh, 1); /* it rests: idle.h */
+            ck_assert_uint_eq(s->memory.arena.fresh, 1); /* it rests: shard.h */
             ck_assert_ptr_null(s->spare);
             shard_leave(s);
         }

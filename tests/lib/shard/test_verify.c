@@ -11,7 +11,6 @@
 
 #include "lib/memory/blocks.h"
 #include "lib/memory/chunks.h"
-#include "lib/shard/verify.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -3,7 +3,7 @@
  * Extending large values: what is copied and what is not, readers of what was there before, and
  * random additions compared with a plain model.
  */
-#include "lib/store/concat.h"
+#include "lib/store/store_common.h"
 
 #include <pthread.h>
 #include <sched.h>
