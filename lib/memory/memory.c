@@ -147,6 +147,7 @@ void memory_flush(struct memory *m)
     }
     blocks_reset(m);
     memset(&m->cursor, 0, sizeof(m->cursor));
+    m->evict.pooled = 0; /* the candidates' blocks look alive until they are released */
     m->large_items = 0;
     m->large_with_segments = 0;
     m->epoch++;

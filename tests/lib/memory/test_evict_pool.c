@@ -355,6 +355,24 @@ TEST(a_change_of_policy_empties_the_pool)
     stop();
 }
 
+/* A flush takes all items from the index at once; their blocks look alive for a while. */
+TEST(a_flush_empties_the_pool)
+{
+    handle_t a, b, c;
+
+    start_at(CHOICE_ALLKEYS_LRU);
+    a = idle("a", 60);
+    b = idle("b", 50);
+    memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
+    ck_assert_uint_eq(evict_one(NULL), a);
+    fixture_flush(&f, fixture_now(&f));
+    ck_assert(!fixture_has(&f, "b"));
+    c = idle("c", 10);
+    draws[1][0] = c;
+    ck_assert_uint_eq(evict_one(NULL), c);
+    stop();
+}
+
 /* ---- what is due ------------------------------------------------------------------------- */
 
 /* A due item that is sampled is dropped first, and counts as expired. */
