@@ -155,21 +155,26 @@ def test_scripted_binary_streams():
 
 
 def test_scripted_text_streams():
-    is_begun = False    # most streams begin alike: that part is cut once
+    known = set()       # what most streams begin and end with is cut once; so is a line that has two ends
     with comparison() as c:
         for name, stream in streams.scripts():
             c.compare(name, stream)
             if len(stream) > 1:
                 continue
             text = stream[0]
+            first, last = 0, len(text)
+            if streams.PREPARE in known and text.startswith(streams.PREPARE):
+                first = len(streams.PREPARE)
+            finish = next((end for end in streams.ENDS if text.endswith(end)), b"")
+            if finish in known:
+                last -= len(finish)
             if len(text) <= streams.BYTE_BY_BYTE_MAX:
-                c.compare(name + ", byte by byte", [text[i : i + 1] for i in range(len(text))])
+                pieces = [text[:first], *(text[i:i + 1] for i in range(first, last)), text[last:]]
+                c.compare(name + ", byte by byte", [piece for piece in pieces if piece])
             if len(text) <= streams.EVERY_CUT_MAX:
-                begins_alike = text.startswith(streams.PREPARE)
-                first = len(streams.PREPARE) if begins_alike and is_begun else 1
-                is_begun |= begins_alike
-                for cut in range(first, len(text)):
+                for cut in range(max(first, last - 2 if name in known else 1), min(last + 1, len(text))):
                     c.compare(name + ", cut in two", [text[:cut], text[cut:]])
+                known.update((name, text[:len(streams.PREPARE)], finish))
 
 
 def test_intended_differences():

@@ -289,7 +289,7 @@ def lines():
         text = unescape(line)
         yield repr(line), [PREPARE + text + b"\r\n" + FINISH]
         if b"\n" not in text and not text.endswith(b"\r") and text != b"mn":
-            yield repr(line) + " and LF", [PREPARE + text + b"\n" + FINISH]
+            yield repr(line), [PREPARE + text + b"\n" + FINISH]
 
 
 def courses():

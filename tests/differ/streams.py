@@ -20,7 +20,7 @@ WithCas = collections.namedtuple("WithCas", "key text")
 
 BYTE_BY_BYTE_MAX = 400
 EVERY_CUT_MAX = 90
-CUTS_MAX = 1000     # of a random stream, between two places where a cas is asked for
+CUTS_MAX = 300     # of a random stream, between two places where a cas is asked for
 
 # Absolute times: a day from now, and long ago.
 TOMORROW = b"%d" % (int(time.time()) + 86400)
@@ -240,6 +240,7 @@ ms a 2 MAA
 
 PREPARE = b"set a 7 0 2\r\nAA\r\nset n 0 0 2\r\n10\r\n"
 FINISH = b"get a n\r\n"
+ENDS = (FINISH, meta_streams.FINISH)
 
 
 def unescape(line):
@@ -643,8 +644,9 @@ def cut(rng, stream, last=b"foo\r\n"):
             continue
         if len(piece) // step > CUTS_MAX:
             step = len(piece) // CUTS_MAX
-        while piece:
+        at = 0
+        while at < len(piece):
             size = rng.randrange(1, 2 * step)
-            pieces.append(piece[:size])
-            piece = piece[size:]
+            pieces.append(piece[at:at + size])
+            at += size
     return pieces + [last]
