@@ -32,6 +32,15 @@ void unit_add(struct unit_entry *e)
     *at = e;
 }
 
+void unit_nap(unsigned looks, const char *condition)
+{
+    if (looks == WAIT_LOOKS) {
+        fprintf(stderr, "check failed: never happened: %s\n", condition);
+        abort();
+    }
+    (void)usleep(100);
+}
+
 /* The name of the suite: "span" of ".../test_span.c". */
 static void suite_name(char *name, size_t size, const char *path)
 {

@@ -63,4 +63,18 @@ void unit_add(struct unit_entry *e);
     UNIT_REGISTER(before##_register, .test = {.file = __FILE__, .line = __LINE__},             \
                   .setup = (before), .teardown = (after))
 
+/* Looks that WAIT_UNTIL() takes, at least 0.1 ms apart, before it gives up. */
+#define WAIT_LOOKS 1000000u
+
+/* Sleep a moment, so that other threads can do what `condition` waits for. */
+void unit_nap(unsigned looks, const char *condition);
+
+/* Wait for what another thread does soon. The test fails if that does not happen. */
+#define WAIT_UNTIL(condition)                                                                  \
+    do {                                                                                       \
+        for (unsigned looks_ = 0; !(condition); looks_++) {                                    \
+            unit_nap(looks_, #condition);                                                      \
+        }                                                                                      \
+    } while (0)
+
 #endif

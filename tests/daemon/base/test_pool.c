@@ -3,7 +3,6 @@
  * pool: every job comes back to the loop that sent it, and a stop neither waits for a job that
  * hangs nor loses one.
  */
-#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -168,9 +167,7 @@ TEST(sources_take_turns)
     expected = 1;
     task_init(&many[0], &gate);
     ck_assert(pool_post(p, &many[0].job));
-    while (many[0].began == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(many[0].began != 0);
     for (unsigned i = 1; i < POOL_QUEUE_MAX + 2; i++) {
         task_init(&many[i], &gate);
         taken += pool_post(p, &many[i].job);
@@ -240,9 +237,7 @@ TEST(stop_forgets_what_waits_and_leaves_what_hangs)
     }
     /* Each has a thread before others are there that one of these could take instead. */
     for (unsigned i = 0; i < POOL_THREADS; i++) {
-        while (hanging[i].began == 0) {
-            sched_yield();
-        }
+        WAIT_UNTIL(hanging[i].began != 0);
     }
     for (int i = 0; i < 10; i++) {
         task_init(&waiting[i], &gate);
@@ -258,9 +253,7 @@ TEST(stop_forgets_what_waits_and_leaves_what_hangs)
         sem_post(&gate);
     }
     for (unsigned i = 0; i < POOL_THREADS; i++) {
-        while (hanging[i].forgotten == 0) {
-            sched_yield();
-        }
+        WAIT_UNTIL(hanging[i].forgotten != 0);
         ck_assert_int_eq(hanging[i].came_back, 0);
     }
     sem_destroy(&gate);

@@ -525,10 +525,7 @@ static unsigned pass_seconds(unsigned seconds)
 
 static void wait_for_kicks(uint64_t n)
 {
-    for (int i = 0; solo_counter(CTR_idle_kicks) != n; i++) {
-        ck_assert_int_lt(i, 100000);
-        usleep(1000);
-    }
+    WAIT_UNTIL(solo_counter(CTR_idle_kicks) == n);
 }
 
 TEST(a_check_looks_at_those_that_may_be_idle)

@@ -163,9 +163,7 @@ TEST(users_are_read_again_meanwhile)
     solo_run(log_in);
     solo_run(go_and_doubt);
     ck_assert(has_gone);
-    while (solo_counter(CTR_conns_moved) != 2) {
-        usleep(100);
-    }
+    WAIT_UNTIL(solo_counter(CTR_conns_moved) == 2);
     solo_run(look_at_login);
     ck_assert_int_eq(login_state, LOGIN_DOUBTED);
     close(fd);
@@ -215,9 +213,7 @@ TEST(an_upload_stays)
 
     wire_say(fd, "set k 0 0 1047576\r\n");
     wire_put(fd, value, 100000);
-    while (solo_counter(CTR_body_pending_bytes) == 0) {
-        usleep(100);
-    }
+    WAIT_UNTIL(solo_counter(CTR_body_pending_bytes) != 0);
     solo_run(go);
     ck_assert(!has_gone);
     wire_put(fd, value + 100000, MIB - 1000 - 100000);

@@ -51,10 +51,7 @@ static void wait_for_dead(unsigned values)
 {
     const struct counters *c = &solo.crew.engine.shards[0]->counters;
 
-    for (int i = 0; ctr_get(c, CTR_pinned_dead_bytes) != (uint64_t)values * WHOLE; i++) {
-        ck_assert_int_lt(i, 100000);
-        usleep(1000);
-    }
+    WAIT_UNTIL(ctr_get(c, CTR_pinned_dead_bytes) == (uint64_t)values * WHOLE);
 }
 
 static void begin_reading_k(int fd[], unsigned n, int other)

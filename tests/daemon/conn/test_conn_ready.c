@@ -289,10 +289,7 @@ TEST(those_that_come_at_once_begin_in_several_turns)
     solo_pause(&pause);
     post_comers(fd);
     solo_resume(&pause);
-    for (int i = 0; solo_counter(CTR_total_connections) != COMERS; i++) {
-        ck_assert_int_lt(i, 100000);
-        usleep(1000);
-    }
+    WAIT_UNTIL(solo_counter(CTR_total_connections) == COMERS);
     /* In each of the first turns a batch begins, and later ones wait. */
     ck_assert_uint_eq(solo_counter(CTR_conn_deferrals), (3 + 2 + 1) * CONN_ARRIVALS_MAX);
     for (unsigned i = 0; i < COMERS; i++) {

@@ -4,8 +4,6 @@
  */
 #include "daemon/worker/pulse.h"
 
-#include <sched.h>
-
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
@@ -23,9 +21,7 @@ TEST_FIXTURE(setup, teardown)
 
 static void wait_for_answers(void)
 {
-    while (pulse_delay_us(&solo.crew) != 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(pulse_delay_us(&solo.crew) == 0);
 }
 
 TEST(a_worker_that_turns_answers)

@@ -94,9 +94,7 @@ static void begin_sleepers(pthread_t thread[2])
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(pthread_create(&thread[i], NULL, take_once, NULL), 0);
     }
-    while (atomic_load(&lock.sleepers) != 2) {
-        (void)sched_yield();
-    }
+    WAIT_UNTIL(atomic_load(&lock.sleepers) == 2);
 }
 
 /* Each give must wake the next. */

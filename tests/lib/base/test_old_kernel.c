@@ -70,9 +70,7 @@ TEST(sleepers_are_seen_and_woken)
     for (int i = 0; i < THREADS; i++) {
         ck_assert_int_eq(pthread_create(&thread[i], NULL, take_often, NULL), 0);
     }
-    while (atomic_load(&lock.sleepers) != THREADS) {
-        (void)sched_yield();
-    }
+    WAIT_UNTIL(atomic_load(&lock.sleepers) == THREADS);
     lock_give(&lock);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(thread[i], NULL);
@@ -88,9 +86,7 @@ static void *idle(void *arg)
 {
     rcu_register();
     is_there = true;
-    while (!may_end) {
-        (void)sched_yield();
-    }
+    WAIT_UNTIL(may_end);
     rcu_unregister();
     return arg;
 }
@@ -103,9 +99,7 @@ TEST(no_period_ends_without_waiting_while_others_read)
     rcu_register();
     ck_assert(rcu_try_wait());
     ck_assert_int_eq(pthread_create(&other, NULL, idle, NULL), 0);
-    while (!is_there) {
-        (void)sched_yield();
-    }
+    WAIT_UNTIL(is_there);
     ck_assert(!rcu_try_wait());
     rcu_wait();
     may_end = true;

@@ -4,8 +4,6 @@
  */
 #include "lib/engine/moves.h"
 
-#include <sched.h>
-
 #include "lib/base/thread.h"
 #include "tests/common/unit.h"
 
@@ -23,19 +21,12 @@ static struct moves_info info(void)
     return i;
 }
 
-static void wait_for_end(void)
-{
-    while (!atomic_load(&may_end)) {
-        sched_yield();
-    }
-}
-
 static void run_walk(void *arg)
 {
     (void)arg;
     has_begun = moves_begin_walk(&m, &is_stopped);
     if (has_begun) {
-        wait_for_end();
+        WAIT_UNTIL(atomic_load(&may_end));
         moves_end_walk(&m);
     }
 }
@@ -45,7 +36,7 @@ static void run_move(void *arg)
     (void)arg;
     has_begun = moves_begin_move(&m, &is_stopped);
     if (has_begun) {
-        wait_for_end();
+        WAIT_UNTIL(atomic_load(&may_end));
         moves_end_move(&m);
     }
 }
@@ -99,14 +90,10 @@ TEST(a_move_that_waits_goes_before_walks_that_come_later)
 
     ck_assert(moves_begin_walk(&m, NULL));
     ck_assert_int_eq(thread_start(&t, &move_kind, NULL), 0);
-    while (info().moves_waiting == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(info().moves_waiting != 0);
     ck_assert(!moves_begin_walk(&m, &gives_up));
     moves_end_walk(&m);
-    while (info().moves == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(info().moves != 0);
     atomic_store(&may_end, true);
     thread_join(&t);
     ck_assert(has_begun);
@@ -120,13 +107,9 @@ TEST(a_walk_gives_way_to_a_move)
 
     ck_assert(moves_begin_walk(&m, NULL));
     ck_assert_int_eq(thread_start(&t, &move_kind, NULL), 0);
-    while (info().moves_waiting == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(info().moves_waiting != 0);
     ck_assert(moves_pause_walk(&m));
-    while (info().moves == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(info().moves != 0);
     ck_assert(!moves_resume_walk(&m));
     ck_assert_uint_eq(info().walks, 0);
     atomic_store(&may_end, true);
@@ -144,9 +127,7 @@ TEST(a_move_gives_way_to_walks_that_wait_and_goes_on)
     ck_assert(moves_begin_move(&m, NULL));
     ck_assert(moves_give_way(&m, NULL)); /* nobody waits */
     ck_assert_int_eq(thread_start(&t, &walk_kind, NULL), 0);
-    while (info().walks_waiting == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(info().walks_waiting != 0);
     atomic_store(&may_end, true);
     ck_assert(moves_give_way(&m, NULL));
     thread_join(&t);
@@ -165,9 +146,7 @@ TEST(a_move_that_gives_way_can_be_cancelled)
 
     ck_assert(moves_begin_move(&m, NULL));
     ck_assert_int_eq(thread_start(&t, &walk_kind, NULL), 0);
-    while (info().walks_waiting == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(info().walks_waiting != 0);
     atomic_store(&is_stopped, true);
     ck_assert(!moves_give_way(&m, &is_stopped));
     moves_end_move(&m);
@@ -182,9 +161,7 @@ TEST(a_walk_that_was_let_in_and_is_stopped_is_not_waited_for)
 
     ck_assert(moves_begin_move(&m, NULL));
     ck_assert_int_eq(thread_start(&t, &walk_kind, NULL), 0);
-    while (info().walks_waiting == 0) {
-        sched_yield();
-    }
+    WAIT_UNTIL(info().walks_waiting != 0);
     atomic_store(&is_stopped, true);
     thread_join(&t);
     ck_assert(!has_begun);

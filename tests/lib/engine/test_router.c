@@ -182,9 +182,7 @@ TEST(readers_see_one_whole_table)
     for (unsigned i = 0; i < 2; i++) {
         ck_assert_int_eq(pthread_create(&threads[i], NULL, read_tables, &x), 0);
     }
-    while (atomic_load(&x.started) < 2) {
-        sched_yield();
-    }
+    WAIT_UNTIL(atomic_load(&x.started) >= 2);
     for (unsigned i = 0; i < PUBLISHES; i++) {
         ck_assert_int_eq(
             router_publish(&x.router, 0, ROUTE_SLOTS, route_moving(i % 8, i / 8 % 8)), MF_OK);

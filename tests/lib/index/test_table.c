@@ -8,7 +8,6 @@
 #include "lib/index/table.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -770,9 +769,7 @@ TEST(readers_find_the_right_items_while_a_writer_resizes)
     ck_assert_int_eq(pthread_create(&threads[0], NULL, look_up, &r), 0);
     ck_assert_int_eq(pthread_create(&threads[1], NULL, look_up, &r), 0);
     ck_assert_int_eq(pthread_create(&threads[2], NULL, walk_all, &r), 0);
-    while (atomic_load(&r.started) < 3) {
-        sched_yield();
-    }
+    WAIT_UNTIL(atomic_load(&r.started) >= 3);
 
     for (unsigned round = 0; round < THREAD_ROUNDS; round++) {
         unsigned first = (unsigned)rng_below(&w->rng, KEYS - 50);

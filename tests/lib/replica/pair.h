@@ -291,9 +291,7 @@ static inline uint64_t pair_compare_all(struct pair_side *from, int64_t scale,
 static inline void pair_settle(struct pair_side *side)
 {
     for (uint32_t i = 0; i < side->f.engine.shard_count; i++) {
-        while (shard_wants_work(side->f.engine.shards[i])) {
-            (void)usleep(200);
-        }
+        WAIT_UNTIL(!shard_wants_work(side->f.engine.shards[i]));
     }
 }
 

@@ -57,9 +57,7 @@ static void begin_moves(struct mover *m, struct pair_side *side)
 /* Once it has moved some. */
 static void end_moves(struct mover *m)
 {
-    while (atomic_load(&m->moves) < 4) {
-        (void)usleep(1000);
-    }
+    WAIT_UNTIL(atomic_load(&m->moves) >= 4);
     atomic_store(&m->is_over, true);
     pthread_join(m->thread, NULL);
 }

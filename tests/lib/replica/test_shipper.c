@@ -316,9 +316,7 @@ TEST(a_value_may_be_larger_than_the_backlog)
     pull_all(&replica);
     before = atomic_load(&told);
     fixture_set(&f, "large", 3 * SHIPPER_BACKLOG_MIN);
-    while (info_now().waits == 0) {
-        (void)usleep(100);
-    }
+    WAIT_UNTIL(info_now().waits != 0);
     ck_assert_uint_gt(atomic_load(&told), before + 1); /* of what has come, before it waits */
     replica.read_at_most = 10000;
     pull_all(&replica);
@@ -439,9 +437,7 @@ TEST_LOOP(who_reads_slowly_is_waited_for, 2)
     for (unsigned i = 0; i < 16000; i++) {
         fixture_set(&f, fixture_key("key", i), 200);
     }
-    while (info_now().waits == 0) {
-        (void)usleep(100);
-    }
+    WAIT_UNTIL(info_now().waits != 0);
     for (unsigned i = 0; i < 500; i++) {
         ptrdiff_t n = shipper_read(replica.reader, byte, sizeof(byte));
 
@@ -523,14 +519,10 @@ TEST(changes_that_were_lost_drop_who_is_online)
     before = atomic_load(&told);
     pthread_mutex_lock(&gate);
     fixture_set(&f, "a", 11);
-    while (atomic_load(&told) == before) {
-        (void)usleep(100);
-    }
+    WAIT_UNTIL(atomic_load(&told) != before);
     overrun_rings();
     pthread_mutex_unlock(&gate);
-    while (!shipper_is_dropped(replica.reader, NULL)) {
-        (void)usleep(100);
-    }
+    WAIT_UNTIL(shipper_is_dropped(replica.reader, NULL));
     check_dropped(&replica, SHIPPER_GAP);
     ck_assert_uint_eq(info_now().gaps, 1);
     ck_assert_uint_eq(info_now().dropped, 0);

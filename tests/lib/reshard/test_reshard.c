@@ -6,7 +6,6 @@
  */
 #include "lib/reshard/reshard.h"
 
-#include <sched.h>
 #include <stdio.h>
 
 #include "lib/base/rcu.h"
@@ -88,9 +87,7 @@ static struct reshard_info info(void)
 
 static void wait_until(enum reshard_state state)
 {
-    while (info().state != state) {
-        (void)sched_yield();
-    }
+    WAIT_UNTIL(info().state == state);
 }
 
 static void set_shards(uint32_t shards)
@@ -320,14 +317,13 @@ TEST(others_do_not_wait_for_a_large_value)
         uint64_t waits = info().waits;
 
         set_shards(shards);
-        while (info().state != RESHARD_NO_ROOM || info().waits == waits) {
-            (void)sched_yield();
-        }
+        WAIT_UNTIL(info().state == RESHARD_NO_ROOM && info().waits != waits);
         ck_assert_uint_eq(moving_slots(slot, &from), 1);
         ck_assert_uint_eq(from, 0);
         fixture_check(&f, key, LARGE);
     }
     ck_assert_int_eq(fixture_delete(&f, key), OUT_DELETED);
+    ck_assert(engine_set_limit(&f.engine, 17 * MIB)); /* so that it tries at once */
     wait_until(RESHARD_IDLE);
     check_shards(1);
     for (unsigned i = 0; i < 200; i++) {
@@ -346,9 +342,7 @@ TEST_LOOP(it_waits_no_longer_than_it_is_wanted, 2)
         set_shards(1);
         wait_until(RESHARD_NO_ROOM);
         engine_cancel_shards(&f.engine);
-        while (info().waits < 2) {
-            (void)sched_yield();
-        }
+        WAIT_UNTIL(info().waits >= 2);
     }
     fixture_check(&f, key, LARGE);
     reshard_stop(&f.engine);
@@ -410,9 +404,7 @@ TEST(the_newest_number_counts)
 
 static void wait_for_items(uint64_t items)
 {
-    while (info().items < items && info().state != RESHARD_IDLE) {
-        (void)sched_yield();
-    }
+    WAIT_UNTIL(info().items >= items || info().state == RESHARD_IDLE);
 }
 
 TEST(what_is_cancelled_is_in_one_shard)
