@@ -22,20 +22,18 @@ def store(c, prefix, count, ttl=0):
 
 
 def gets(prefix, count):
-    """Requests for this number of items, 100 in each."""
-    keys = [b"%s%d" % (prefix, i) for i in range(count)]
-    return [b"get " + b" ".join(keys[i:i + 100]) + b"\r\n" for i in range(0, count, 100)]
+    """Requests for this number of items, 100 in each. They fetch no values, so that they cost little."""
+    lines = [b"mg %s%d q\r\n" % (prefix, i) for i in range(count)]
+    return [b"".join(lines[i:i + 100]) + b"mn\r\n" for i in range(0, count, 100)]
 
 
 def found_by(c, requests):
-    """Send gets at once; how many values come. VALUE has no capitals, so it is neither head nor end."""
+    """Send gets at once; how many items there are."""
     c.send(b"".join(requests))
     answer = bytearray()
-    while answer.count(b"END\r\n") < len(requests):
+    while answer.count(b"MN\r\n") < len(requests):
         answer += c.sock.recv(1 << 20)
-    found = answer.count(b"VALUE ")
-    assert answer.count(VALUE + b"\r\n") == found
-    return found
+    return answer.count(b"HD\r\n")
 
 
 def present(c, prefix, count):
@@ -71,8 +69,9 @@ def test_allkeys_policies_evict_all():
 
 def fetch(c, prefix, count, times):
     """Fetch this number of items this number of times, all of them in turn."""
-    for request in gets(prefix, count) * times:
-        found_by(c, [request])
+    requests = gets(prefix, count)
+    for _ in range(times):
+        found_by(c, requests)
 
 
 def lost(c, prefix, count=PERSISTENT):

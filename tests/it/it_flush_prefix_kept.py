@@ -111,9 +111,9 @@ def test_more_of_them_than_places():
             assert keys(o) == before and len(before) == 400, len(before)
 
 
-def test_a_log_with_10000_of_them():
+def test_a_log_with_thousands_of_them():
     """More than there are places by far: a start takes a walk over the items each time that all are taken."""
-    count = 10000
+    count = 3000
     with kept() as k:
         options = ("-o", "appendonly=full,auto_aof_rewrite_percentage=0")
         with k.daemon(*options, "-o", "flush_prefix_max=256") as d, d.operator() as o:
