@@ -13,6 +13,8 @@ cd "${MAYFLY_SRCDIR:-.}"
 documents="README.md DESIGN.md HACKING.md NEWS $(echo docs/*.md docs/decisions/*.md)"
 folders="lib proto daemon ctl tests man systemd etc"
 
+LC_ALL=C # so that all lists are in one order
+export LC_ALL
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -23,15 +25,15 @@ find $folders .ci bootstrap configure.ac Makefile.am -type f ! -name '*.o' ! -na
     ! -name '*.pyc' ! -name check_paths.sh >"$dir/files"
 # shellcheck disable=SC2046
 cat $(cat "$dir/files") >"$dir/text"
-LC_ALL=C tr -cs 'A-Za-z0-9_' '\n' <"$dir/text" | sort -u >"$dir/words"
-LC_ALL=C grep -aoE '[A-Za-z_][A-Za-z0-9_]* ?\(' "$dir/text" | tr -d ' (' | sort -u >"$dir/calls"
+tr -cs 'A-Za-z0-9_' '\n' <"$dir/text" | sort -u >"$dir/words"
+grep -aoE '[A-Za-z_][A-Za-z0-9_]* ?\(' "$dir/text" | tr -d ' (' | sort -u >"$dir/calls"
 
 # Names in the tables of options, those that a build has, and those that a script of the tree uses.
 {
     find daemon/options ctl lib/base -name '*.def' -exec grep -ohE '"[a-z][a-z0-9_-]*"' {} +
     sed -n 's/^ *AC_ARG_\(ENABLE\|WITH\)(\[\([a-z-]*\)\].*/enable-\2 disable-\2 with-\2 without-\2/p' configure.ac |
         tr ' ' '\n'
-    LC_ALL=C grep -aoE -e '--[a-z][a-z0-9-]*' "$dir/text"
+    grep -aoE -e '--[a-z][a-z0-9-]*' "$dir/text"
 } | tr -d '"' | sed 's/^--//' | tr - _ | sort -u >"$dir/options"
 
 exists() {
@@ -44,17 +46,22 @@ exists() {
     return 1
 }
 
+# Prints those of its lines that such a list has not.
+not_among() {
+    sort -u | comm -23 - "$dir/$1"
+}
+
 # ---- what is named: one thing on each line -----------------------------------------------------
 
 # Anything that begins with a folder of the tree is a path; a name to fill in (<file>) ends it.
 paths_in() {
-    LC_ALL=C grep -oE "(^|[^A-Za-z0-9_./-])($(echo "$folders" | tr ' ' '|'))/[A-Za-z0-9_./*-]*<?" "$1" |
+    grep -oE "(^|[^A-Za-z0-9_./-])($(echo "$folders" | tr ' ' '|'))/[A-Za-z0-9_./*-]*<?" "$1" |
         sed -e 's/^[^a-z]//' -e 's/[^/]*<$//' -e 's/[.-]*$//' | sort -u
 }
 
 in_backticks() {
     # shellcheck disable=SC2016
-    LC_ALL=C grep -oE '`[^`]+`' "$1" | tr -d '`' | sort -u
+    grep -oE '`[^`]+`' "$1" | tr -d '`' | sort -u
 }
 
 functions_in() {
@@ -69,18 +76,18 @@ identifiers_in() {
 # "function file" for each function that is said to be in a file.
 functions_in_files() {
     # shellcheck disable=SC2016
-    tr -s '\n ' '  ' <"$1" | LC_ALL=C grep -oE '`[A-Za-z0-9_]+\(\)` (in |\()`[A-Za-z0-9_./]+`' |
+    tr -s '\n ' '  ' <"$1" | grep -oE '`[A-Za-z0-9_]+\(\)` (in |\()`[A-Za-z0-9_./]+`' |
         sed 's/^`\([A-Za-z0-9_]*\)()` [^`]*`\([^`]*\)`$/\1 \2/' | sort -u
 }
 
 # Options alone and in commands of mayfly; other programs have theirs.
 options_in() {
-    in_backticks "$1" | grep -E '^(-|mayfly)' | LC_ALL=C grep -oE -e '(^| )(--[a-z][a-z0-9-]*|-o [a-z][a-z0-9_-]*)' |
+    in_backticks "$1" | grep -E '^(-|mayfly)' | grep -oE -e '(^| )(--[a-z][a-z0-9-]*|-o [a-z][a-z0-9_-]*)' |
         sed -e 's/^ *//' -e 's/^--//' -e 's/^-o //' | tr - _ | sort -u
 }
 
 links_in() {
-    LC_ALL=C grep -oE '\]\([^)]*\)' "$1" | sed -e 's/^](//' -e 's/)$//' | sort -u
+    grep -oE '\]\([^)]*\)' "$1" | sed -e 's/^](//' -e 's/)$//' | sort -u
 }
 
 # The anchors of headings, as forges make them.
@@ -90,15 +97,13 @@ anchors_in() {
 
 # "file|document|heading" for each heading that the source names; comments wrap where they must.
 headings_named() {
-    for doc in $documents; do
-        # shellcheck disable=SC2086
-        grep -rlF --include='*.[ch]' --include='*.def' --include='*.py' --include='*.sh' "$doc" $folders |
-            while read -r file; do
-                [ "$file" = tests/check_paths.sh ] ||
-                    tr -s '\n*# ' '    ' <"$file" | LC_ALL=C grep -oE "\"[^\"]+\" in $doc" |
-                    sed "s|^\"\(.*\)\" in $doc\$|$file\|$doc\|\1|"
-            done
-    done
+    # shellcheck disable=SC2086
+    grep -rlE --include='*.[ch]' --include='*.def' --include='*.py' --include='*.sh' '[A-Za-z]\.md|NEWS' $folders |
+        grep -vxF tests/check_paths.sh |
+        while read -r file; do
+            tr -s '\n*# ' '    ' <"$file" | grep -oE "\"[^\"]+\" in ($(echo "$documents" | tr ' ' '|'))" |
+                sed "s|^\"\(.*\)\" in \(.*\)\$|$file\|\2\|\1|"
+        done
 }
 
 # ---- does it exist? ----------------------------------------------------------------------------
@@ -128,14 +133,14 @@ for doc in $documents; do
         check_link "$doc" "$link"
     done <"$dir/names"
 
-    functions_in "$doc" >"$dir/names"
+    functions_in "$doc" | not_among calls >"$dir/names"
     while read -r name; do
-        grep -qxF -e "$name" "$dir/calls" || complain "there is no function $name()"
+        complain "there is no function $name()"
     done <"$dir/names"
 
-    identifiers_in "$doc" >"$dir/names"
+    identifiers_in "$doc" | not_among words >"$dir/names"
     while read -r name; do
-        grep -qxF -e "$name" "$dir/words" || complain "nothing is called $name"
+        complain "nothing is called $name"
     done <"$dir/names"
 
     options_in "$doc" >"$dir/names"
