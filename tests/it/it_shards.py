@@ -104,7 +104,7 @@ def has_begun(c, n):
 
 def test_up_and_down_under_load():
     with Daemon("-t", "2", "-m", "512", "-M", "-o", "shards=1", control=True) as d, d.operator() as c, \
-            Load(d, 15, text, meta, binary, upload, versions()) as load:
+            Load(d, 5, text, meta, binary, upload, versions()) as load:
         fill(c)
         for n in (8, 3, 1):
             shards(c, n)
@@ -188,7 +188,7 @@ def test_two_operators_who_disagree():
         def change(seed):
             rng = random.Random(seed)
             with d.operator() as c:
-                for _ in range(40 if SANITIZED else 150):
+                for _ in range(40):
                     shards(c, rng.choice((1, 2, 3, 5, 9, 17, 40)))
                     time.sleep(0.01)    # as often as that; no verdict rests on it
         with d.operator() as c:

@@ -371,7 +371,7 @@ def test_a_session_that_moves_all_the_time():
     with Server("-t", "1", "-o", "max_threads=2,balance=no", control=True) as d, d.operator() as o:
         for kinds in ((text,), (meta,), (binary,), (upload,), (some_keys,)):
             with Load(d, 1, *kinds, connect=d.tls) as load:
-                move(o, 100 if mayfly.is_sanitized() else 500, load)
+                move(o, 100, load)
                 load.goes_on()
         # In the middle of a reply, which waits for its client at each move.
         value = mayfly.pattern(b"value", 1000000)
@@ -903,10 +903,13 @@ def test_nothing_is_left_of_connections():
                 with d.tls() as c:
                     c.set(b"k", b"v" * 20000)
                     c.get(b"k")
+        def growth_of_a_round():
+            before = d.rss()
+            round_of(600)
+            return d.rss() - before
         round_of(200)
-        before = d.rss()
-        round_of(600)
-        grown = d.rss() - before
+        # A huge page that the kernel makes meanwhile spoils one round, a leak all.
+        grown = mayfly.best_of(growth_of_a_round, 2 * MIB)
         assert grown < 2 * MIB, "%d bytes" % grown
 
 

@@ -4,7 +4,7 @@
 TLS, send in lumps and check the order and the content of each reply. At the same time it is flushed, at
 once and later, expired items are held, files are saved and dumps are read.
 
-MAYFLY_STRESS_SECONDS sets how long it runs (default 5), MAYFLY_SEED the random numbers: what each client
+MAYFLY_STRESS_SECONDS sets how long it runs (default 3), MAYFLY_SEED the random numbers: what each client
 sends, and the changes and their order. Names of tests on the command line choose some of them.
 """
 import atexit
@@ -23,7 +23,7 @@ import time
 import mayfly
 from mayfly import Daemon, wait_for
 
-SECONDS = float(os.environ.get("MAYFLY_STRESS_SECONDS", "5"))
+SECONDS = float(os.environ.get("MAYFLY_STRESS_SECONDS", "3"))
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
 CLIENTS = 12
 KEYS = 60           # of each client

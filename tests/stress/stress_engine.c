@@ -7,7 +7,7 @@
  * time; then with values of which few fit into a segment, of 32 and of 64 KiB, so that the
  * cursor evicts from it in place.
  *
- * MAYFLY_STRESS_SECONDS sets how long it runs (default 5), MAYFLY_SEED the random numbers.
+ * MAYFLY_STRESS_SECONDS sets how long it runs (default 3), MAYFLY_SEED the random numbers.
  */
 #include "tests/stress/world.h"
 

@@ -4,7 +4,7 @@
  * all the time while workers write, and only a deadline may remove a key. Every miss, every old
  * version, every lost addition and every cas that was won twice is an error.
  *
- * MAYFLY_STRESS_SECONDS sets how long it runs (default 5), MAYFLY_SEED the random numbers.
+ * MAYFLY_STRESS_SECONDS sets how long it runs (default 3), MAYFLY_SEED the random numbers.
  */
 #include "tests/stress/world.h"
 

@@ -70,9 +70,9 @@ void stress_fail(const struct world *w, uint32_t key, const char *fmt, ...)
 double stress_seconds(void)
 {
     const char *s = getenv("MAYFLY_STRESS_SECONDS");
-    double v = s != NULL ? strtod(s, NULL) : 5;
+    double v = s != NULL ? strtod(s, NULL) : 3;
 
-    return v > 0 ? v : 5;
+    return v > 0 ? v : 3;
 }
 
 static void doze_us(long us)

@@ -170,7 +170,7 @@ static inline bool world_spares(const struct world *w, struct rng *rng)
  */
 void world_run(const struct scenario *scenario);
 
-/* Seconds from MAYFLY_STRESS_SECONDS, 5 by default. Context: main. */
+/* Seconds from MAYFLY_STRESS_SECONDS, 3 by default. Context: main. */
 double stress_seconds(void);
 
 /*
