@@ -29,7 +29,9 @@ static const unsigned share_pct[CHAINS] = {
 #define NEW_PCT  35 /* of a hit */
 #define COST_PCT 50 /* of a hit of an item of the mean size */
 
-#define UNTRIED_PCT 75 /* of main may have come there without a hit */
+/* Main goes before its turn if so much of it came there without a hit, and it holds so much. */
+#define UNTRIED_PCT       75
+#define UNTRIED_SHARE_PCT 4
 
 #define CREDIT_PCT 25 /* of such a hit: a unit of credit */
 #define CREDIT_MAX HEAT_CREDIT_MAX
@@ -56,13 +58,19 @@ static const unsigned share_pct[CHAINS] = {
 
 /* ---- the segment to empty ---------------------------------------------------------------- */
 
-/* Does a chain hold more than its least share? Whole segments of large values count as well. */
-static bool is_rich(const struct memory *m, enum chain_id id)
+/* Does a chain hold more than this share? Whole segments of large values count as well. */
+static bool holds(const struct memory *m, enum chain_id id, unsigned pct)
 {
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
     uint64_t bytes = m->blocks.chain[id].bytes;
 
-    return bytes * 100 > held * share_pct[id] && bytes >> m->arena.shift >= RICH_SEGMENTS;
+    return bytes * 100 > held * pct && bytes >> m->arena.shift >= RICH_SEGMENTS;
+}
+
+/* Does it hold more than its least share? */
+static bool is_rich(const struct memory *m, enum chain_id id)
+{
+    return holds(m, id, share_pct[id]);
 }
 
 /*
@@ -100,7 +108,8 @@ static bool is_main_untried(struct memory *m)
     if (m->evict.untried > bytes) {
         m->evict.untried = bytes; /* others of them died */
     }
-    return is_rich(m, CHAIN_MAIN) && m->evict.untried * 100 > bytes * UNTRIED_PCT;
+    return holds(m, CHAIN_MAIN, UNTRIED_SHARE_PCT) &&
+           m->evict.untried * 100 > bytes * UNTRIED_PCT;
 }
 
 /* A segment is about to be emptied: what stays of it in main has been tried. */
