@@ -2,7 +2,6 @@
 #include "ctl/advice.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -18,16 +17,8 @@ struct look {
 };
 
 /* Tell the fact, and judge it. */
-static MF_PRINTF(3, 4) enum advice_state
-    advise_if(const struct look *l, bool is_bad, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(l->fact, ADVICE_FACT_BYTES, fmt, args);
-    va_end(args);
-    return is_bad ? ADVICE_GIVEN : ADVICE_WELL;
-}
+#define advise_if(l, is_bad, ...)                                                              \
+    (snprintf((l)->fact, ADVICE_FACT_BYTES, __VA_ARGS__), (is_bad) ? ADVICE_GIVEN : ADVICE_WELL)
 
 static double general(const struct look *l, const char *name)
 {

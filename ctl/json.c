@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 
 #include "lib/base/mem.h"
 #include "lib/base/utf8.h"
@@ -105,16 +104,12 @@ void json_text(struct json *j, const char *name, struct span s)
     }
 }
 
-static MF_PRINTF(3, 4) void put_value(struct json *j, const char *name, const char *fmt, ...)
-{
-    va_list args;
-
-    if (begin_value(j, name)) {
-        va_start(args, fmt);
-        vfprintf(j->out, fmt, args);
-        va_end(args);
-    }
-}
+#define put_value(j, name, ...)                                                                \
+    do {                                                                                       \
+        if (begin_value(j, name)) {                                                            \
+            fprintf((j)->out, __VA_ARGS__);                                                    \
+        }                                                                                      \
+    } while (0)
 
 void json_u64(struct json *j, const char *name, uint64_t v)
 {

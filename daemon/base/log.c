@@ -117,36 +117,18 @@ static bool limit_allows(struct log_limit *limit)
     return false;
 }
 
-static MF_PRINTF(4, 0) void write_limited(struct log_limit *limit, enum log_level level,
-                                          const struct log_about *about, const char *fmt,
-                                          va_list args)
-{
-    /* While nothing is served no client can cause a line, and what is said is a list. */
-    if (log_is_on(level) && (!log_writer_is_on() || limit_allows(limit))) {
-        put_line(level, atomic_exchange_explicit(&limit->left_out, 0, memory_order_relaxed),
-                 about, fmt, args);
-    }
-}
-
-void log_write_limited(struct log_limit *limit, enum log_level level, const char *fmt, ...)
-{
-    const int saved_errno = errno;
-    va_list args;
-
-    va_start(args, fmt);
-    write_limited(limit, level, NULL, fmt, args);
-    va_end(args);
-    errno = saved_errno;
-}
-
 void log_write_about(struct log_limit *limit, enum log_level level,
                      const struct log_about *about, const char *fmt, ...)
 {
     const int saved_errno = errno;
     va_list args;
 
-    va_start(args, fmt);
-    write_limited(limit, level, about, fmt, args);
-    va_end(args);
+    /* While nothing is served no client can cause a line, and what is said is a list. */
+    if (log_is_on(level) && (!log_writer_is_on() || limit_allows(limit))) {
+        va_start(args, fmt);
+        put_line(level, atomic_exchange_explicit(&limit->left_out, 0, memory_order_relaxed),
+                 about, fmt, args);
+        va_end(args);
+    }
     errno = saved_errno;
 }

@@ -140,22 +140,14 @@ bool log_is_on(enum log_level level);
 /* Write a line. Keeps errno. Context: any thread. */
 void log_write(enum log_level level, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* Write a line unless its call site is over the limit. Keeps errno. Context: any thread. */
-void log_write_limited(struct log_limit *limit, enum log_level level, const char *fmt, ...)
-    MF_PRINTF(3, 4);
-
-/* The same, with a client. */
+/*
+ * Write a line about a client (NULL: none) unless its call site is over the limit. Keeps errno.
+ * Context: any thread.
+ */
 void log_write_about(struct log_limit *limit, enum log_level level,
                      const struct log_about *about, const char *fmt, ...) MF_PRINTF(4, 5);
 
 /* The arguments are not evaluated when the level is off. */
-#define log_at_(level, ...)                                                                    \
-    do {                                                                                       \
-        static struct log_limit log_limit_here_;                                               \
-        if (log_is_on(level)) {                                                                \
-            log_write_limited(&log_limit_here_, level, __VA_ARGS__);                           \
-        }                                                                                      \
-    } while (0)
 #define log_about_(level, about, ...)                                                          \
     do {                                                                                       \
         static struct log_limit log_limit_here_;                                               \
@@ -163,6 +155,7 @@ void log_write_about(struct log_limit *limit, enum log_level level,
             log_write_about(&log_limit_here_, level, about, __VA_ARGS__);                      \
         }                                                                                      \
     } while (0)
+#define log_at_(level, ...)        log_about_(level, NULL, __VA_ARGS__)
 #define log_warn_about(about, ...) log_about_(LOG_LEVEL_WARN, about, __VA_ARGS__)
 #define log_info_about(about, ...) log_about_(LOG_LEVEL_INFO, about, __VA_ARGS__)
 #define log_error(...)             log_at_(LOG_LEVEL_ERROR, __VA_ARGS__)

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,15 +15,7 @@
 
 _Static_assert(CPU_LIST_MAX == CPU_SETSIZE, "each of them is in a set");
 
-static MF_PRINTF(3, 4) bool refuse_list(char *why, size_t why_bytes, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(why, why_bytes, format, args);
-    va_end(args);
-    return false;
-}
+#define refuse_list(why, why_bytes, ...) (snprintf(why, why_bytes, __VA_ARGS__), false)
 
 /* A number at *p, which is moved past it. False: there is none, or it is too large. */
 static bool take_number(const char **p, uint32_t *number)

@@ -5,7 +5,6 @@
 #include "daemon/options/options_apply.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -91,20 +90,7 @@ static void set_implied(struct settings *s)
 }
 
 /* A rule between options. Not holding: says that it is broken, by this option. */
-static MF_PRINTF(4, 5) bool option_rule(const struct settings *s, bool holds, enum option_id id,
-                                        const char *fmt, ...)
-{
-    char text[2 * OPTION_TEXT_BYTES];
-    va_list args;
-
-    if (!holds) {
-        va_start(args, fmt);
-        vsnprintf(text, sizeof(text), fmt, args);
-        va_end(args);
-        option_fault(s, id, "%s", text);
-    }
-    return holds;
-}
+#define option_rule(s, holds, id, ...) ((holds) || (option_fault(s, id, __VA_ARGS__), false))
 
 static bool check_sasl(const struct settings *s)
 {

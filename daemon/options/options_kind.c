@@ -15,15 +15,7 @@
 
 /* ---- shown and typed --------------------------------------------------------------------- */
 
-static MF_PRINTF(2, 3) const char *print(char *text, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, OPTION_TEXT_BYTES, fmt, args);
-    va_end(args);
-    return text;
-}
+#define print(text, ...) (snprintf(text, OPTION_TEXT_BYTES, __VA_ARGS__), (text))
 
 static const char *show_whole(const struct option_row *row, double number, char *text)
 {

@@ -6,7 +6,6 @@
  */
 #include "lib/shard/attach.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,17 +41,7 @@ struct attach_scan {
     uint64_t due_bytes;
 };
 
-static bool doubt(struct attach_scan *x, const char *format, ...) MF_PRINTF(2, 3);
-
-static bool doubt(struct attach_scan *x, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(x->job->why, x->job->why_size, format, args);
-    va_end(args);
-    return false;
-}
+#define doubt(x, ...) (snprintf((x)->job->why, (x)->job->why_size, __VA_ARGS__), false)
 
 static bool note(struct attach_scan *x, struct attach_parts *p, handle_t h)
 {

@@ -224,7 +224,7 @@ TEST(the_next_line_says_how_many_were_left_out)
 
     ck_assert(log_start());
     for (int i = 0; i < 100; i++) {
-        log_write_limited(&limit, LOG_LEVEL_WARN, "test, other place");
+        log_write_about(&limit, LOG_LEVEL_WARN, NULL, "test, other place");
     }
     log_flush();
     ck_assert_uint_ge(count_lines(logged()), LOG_LIMIT_BURST);
@@ -232,12 +232,12 @@ TEST(the_next_line_says_how_many_were_left_out)
     atomic_store(&limit.window, 0); /* as if the next window had begun */
     const uint32_t left_out = atomic_load(&limit.left_out);
     ck_assert_uint_gt(left_out, 0);
-    log_write_limited(&limit, LOG_LEVEL_WARN, "test, other place");
+    log_write_about(&limit, LOG_LEVEL_WARN, NULL, "test, other place");
     snprintf(wanted, sizeof(wanted), "test, other place [%u more like this left out]\n",
              left_out);
     log_flush();
     ck_assert_ptr_nonnull(strstr(logged(), wanted));
-    log_write_limited(&limit, LOG_LEVEL_WARN, "test, other place");
+    log_write_about(&limit, LOG_LEVEL_WARN, NULL, "test, other place");
     log_flush();
     ck_assert_ptr_null(strstr(logged(), "left out"));
     log_stop();
