@@ -95,6 +95,13 @@ static struct pool_job *take_job(struct pool *p)
     return job;
 }
 
+static void forget(struct pool_job *job)
+{
+    if (job->forget != NULL) {
+        job->forget(job);
+    }
+}
+
 /* Send it back, unless the receivers may be gone. */
 static void give_job_back(struct pool *p, struct pool_job *job)
 {
@@ -111,7 +118,7 @@ static void give_job_back(struct pool *p, struct pool_job *job)
     }
     pthread_mutex_unlock(&p->lock);
     if (is_late) {
-        job->forget(job);
+        forget(job);
     }
 }
 
@@ -210,7 +217,7 @@ bool pool_post(struct pool *p, struct pool_job *job)
     struct queue *q = queue_of(p, job);
     bool is_taken;
 
-    debug_must(job->run != NULL && job->forget != NULL && job->message.fn != NULL);
+    debug_must(job->run != NULL && job->message.fn != NULL);
     job->next = NULL;
     pthread_mutex_lock(&p->lock);
     debug_must(!p->is_stopping);
@@ -279,7 +286,7 @@ bool pool_stop(struct pool *p)
         struct pool_job *job = waiting;
 
         waiting = job->next;
-        job->forget(job);
+        forget(job);
     }
     if (is_done) {
         pool_destroy(p);

@@ -38,7 +38,7 @@ struct pool_job {
     struct message message;               /* brings it back; the caller sets its fn */
     struct mailbox *to;                   /* [borrowed] */
     void (*run)(struct pool_job *job);    /* context: pool, outside a read-side section */
-    void (*forget)(struct pool_job *job); /* release it: it does not come back */
+    void (*forget)(struct pool_job *job); /* release it: it does not come back; NULL: not */
     uint64_t source;                      /* the origin of the job, such as an address */
     struct pool_job *next;                /* [lock] */
 };

@@ -213,15 +213,13 @@ static void release_reader(struct following *f)
 
 static void answer_lost(struct following *f)
 {
-    const struct span failed = reply_text(REPLY_CONFIG_FAILED);
-    char line[REPL_WHY_MAX + 32];
-    int n;
+    char line[TEXT_REPLY_MAX];
 
     release_reader(f);
     f->is_asked = false;
     await_client(f);
-    n = snprintf(line, sizeof(line), "%.*s%s\r\n", (int)failed.len, failed.ptr, f->lost);
-    (void)client_answer(&f->late, span_of(line, (size_t)n), true);
+    (void)client_answer(&f->late, span_of(line, text_compose_failure(line, span_str(f->lost))),
+                        true);
 }
 
 /* Answer, if there is something; is_due: in any case. */
@@ -295,22 +293,23 @@ static void on_more(struct message *m, void *receiver)
 
 /* ---- what a replica says ----------------------------------------------------------------- */
 
-static enum turn_stop answer_why(struct turn *t, enum reply whose_fault, const char *why)
-{
-    turn_reply(t, whose_fault);
-    turn_emit(t, why, strlen(why));
-    turn_emit(t, "\r\n", 2);
-    return TURN_GOES_ON;
-}
-
 static enum turn_stop refuse(struct turn *t, const char *why)
 {
-    return answer_why(t, REPLY_CONFIG_FAILED, why);
+    t->out.len += text_compose_failure(turn_room(t, TEXT_REPLY_MAX), span_str(why));
+    return TURN_GOES_ON;
 }
 
 static enum turn_stop refuse_usage(struct turn *t, const char *usage)
 {
-    return answer_why(t, REPLY_CONFIG_REFUSED, usage);
+    t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(usage));
+    return TURN_GOES_ON;
+}
+
+/* May this client say what an operator says? */
+static bool may_order(const struct turn *t)
+{
+    must(t->client != NULL);
+    return (t->client->rights & RIGHT_CONFIG) != 0;
 }
 
 /* Who does not follow has no place beyond -c. */
@@ -571,14 +570,12 @@ struct role_wait {
 static void on_decided(struct message *m, void *receiver)
 {
     struct role_wait *wait = MF_OUTER(m, struct role_wait, ask.answer);
-    const struct span failed = reply_text(REPLY_CONFIG_FAILED);
-    char line[REPL_WHY_MAX + 32];
-    int n;
+    char line[TEXT_REPLY_MAX];
+    const size_t n = text_compose_failure(line, span_str(wait->ask.why));
 
     must_be_worker(receiver);
-    n = snprintf(line, sizeof(line), "%.*s%s\r\n", (int)failed.len, failed.ptr, wait->ask.why);
-    (void)client_answer(
-        &wait->late, wait->ask.is_done ? reply_text(REPLY_OK) : span_of(line, (size_t)n), true);
+    (void)client_answer(&wait->late,
+                        wait->ask.is_done ? reply_text(REPLY_OK) : span_of(line, n), true);
     mem_free(wait);
 }
 
@@ -602,8 +599,7 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
     char value[REPL_TARGET_MAX];
     struct role_wait *wait;
 
-    must(t->client != NULL);
-    if ((t->client->rights & RIGHT_CONFIG) == 0) {
+    if (!may_order(t)) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
     }
     if (r->args.len == 0 || r->args.len >= sizeof(value)) {
@@ -612,8 +608,7 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
     snprintf(value, sizeof(value), "%.*s", (int)r->args.len, r->args.ptr);
     change.value = value;
     if (!live_set(t->w->crew, &change, 1, &refusal)) {
-        t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(refusal.why));
-        return TURN_GOES_ON;
+        return refuse_usage(t, refusal.why);
     }
     replication_force(t->w->crew->replication);
     wait = begin_wait(t);
@@ -642,8 +637,7 @@ enum turn_stop exec_promote(struct turn *t, const struct request *r)
 {
     uint32_t limit_ms = setting_get(t->w->settings, failover_timeout);
 
-    must(t->client != NULL);
-    if ((t->client->rights & RIGHT_CONFIG) == 0) {
+    if (!may_order(t)) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
     }
     if (r->args.len != 0 &&
@@ -663,8 +657,7 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
     char text[REPL_TARGET_MAX];
     const char *why;
 
-    must(t->client != NULL);
-    if ((t->client->rights & RIGHT_CONFIG) == 0) {
+    if (!may_order(t)) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
     }
     if (replication_is_replica(t->w->crew->replication)) {

@@ -11,7 +11,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
-#include "proto/text_parse.h"
+#include "proto/text_compose.h"
 
 /* A client that has sent its end waits no longer than that: it may be gone. */
 #define WAIT_ENDED_MS 1000
@@ -100,9 +100,7 @@ enum turn_stop exec_wait(struct turn *t, const struct request *r)
         return turn_answer(t, r, REPLY_WAIT_USAGE);
     }
     if (t->client->service != NULL) {
-        turn_reply(t, REPLY_CONFIG_FAILED);
-        turn_emit(t, WHY_REPLICA, sizeof(WHY_REPLICA) - 1);
-        turn_emit(t, "\r\n", 2);
+        t->out.len += text_compose_failure(turn_room(t, TEXT_REPLY_MAX), span_str(WHY_REPLICA));
         return TURN_GOES_ON;
     }
     w = mem_zalloc(sizeof(*w));

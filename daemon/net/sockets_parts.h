@@ -68,6 +68,12 @@ int sockets_open_udp(const struct settings *settings, struct socket_list *out);
  */
 
 /*
+ * The address of a path, or of an abstract name, which is written with a leading @. False: too
+ * long. Context: any thread.
+ */
+bool sockets_unix_address(const char *path, struct sockaddr_un *addr, socklen_t *len);
+
+/*
  * Listen on settings.unix_path and append the socket. Returns 0, or the exit status after a
  * message was written. Context: main, before start.
  */

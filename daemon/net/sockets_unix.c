@@ -67,11 +67,7 @@ static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
     return unlink(addr->sun_path);
 }
 
-/*
- * The address of a path, or of an abstract name, which is written with a leading @. False: too
- * long.
- */
-static bool unix_address(const char *path, struct sockaddr_un *addr, socklen_t *len)
+bool sockets_unix_address(const char *path, struct sockaddr_un *addr, socklen_t *len)
 {
     size_t n = strlen(path);
 
@@ -146,7 +142,7 @@ static int check_path(const struct settings *settings, const char *path)
     char folder[sizeof(addr.sun_path) + 2];
     socklen_t len;
 
-    if (!unix_address(path, &addr, &len)) {
+    if (!sockets_unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
         return unix_failed(settings, path, "bind()");
     }
@@ -180,7 +176,7 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
     int fd;
 
     must_be_main();
-    if (!unix_address(path, &addr, &len)) {
+    if (!sockets_unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
         return unix_failed(settings, path, "bind()");
     }

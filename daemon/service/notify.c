@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,30 +20,13 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/sockets_parts.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
 
 /* Longest message; a longer one is cut. */
 #define NOTIFY_BYTES 512
-
-/* False when there can be no such socket. */
-static bool address_of(const char *name, struct sockaddr_un *address, socklen_t *len)
-{
-    size_t n = strlen(name);
-
-    if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(address->sun_path)) {
-        return false;
-    }
-    memset(address, 0, sizeof(*address));
-    address->sun_family = AF_UNIX;
-    memcpy(address->sun_path, name, n);
-    *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
-    if (name[0] == '@') {
-        address->sun_path[0] = '\0';
-    }
-    return true;
-}
 
 /*
  * A manager that does not read from its socket must not block the server. Important messages
@@ -69,7 +51,8 @@ static int send_to(const char *name, const char *state, int passed, bool may_wai
     int error;
     int fd;
 
-    if (!address_of(name, &address, &len)) {
+    if ((name[0] != '/' && name[0] != '@') || name[1] == '\0' ||
+        !sockets_unix_address(name, &address, &len)) {
         return EINVAL;
     }
     message.msg_namelen = len;

@@ -359,11 +359,6 @@ static void write_files(struct pool_job *job)
     mem_free(edits);
 }
 
-static void forget_write(struct pool_job *job)
-{
-    (void)job; /* it is part of the struct */
-}
-
 static void begin_rewrite(struct reconfigure *r);
 
 /* What the operator has to know although all was written. */
@@ -509,7 +504,6 @@ int reconfigure_start(struct server *s)
     r->job.message.fn = on_written;
     r->job.to = &s->crew.main_mailbox;
     r->job.run = write_files;
-    r->job.forget = forget_write;
     s->reconfigure = r;
     if (s->crew.settings->config_path != NULL) {
         r->pool = pool_start("config", 1);

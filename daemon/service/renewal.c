@@ -74,11 +74,6 @@ static void load(struct pool_job *job)
     r->result = tls_reload(r->server->crew.tls, r->why);
 }
 
-static void forget_load(struct pool_job *job)
-{
-    (void)job; /* it is part of the renewal */
-}
-
 /* Begin a load if one is wanted and the time has come. */
 static void begin_load(struct renewal *r)
 {
@@ -185,7 +180,6 @@ int renewal_start(struct server *s)
     r->job.message.fn = on_loaded;
     r->job.to = &s->crew.main_mailbox;
     r->job.run = load;
-    r->job.forget = forget_load;
     uv_timer_init(&s->loop, &r->pause);
     r->pause.data = r;
     s->renewal = r;

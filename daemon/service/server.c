@@ -364,14 +364,8 @@ static bool is_stop_pending(void)
            (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
-static bool tell_loading(const char *line)
-{
-    notify_takes_time(line);
-    return is_stop_pending();
-}
-
-/* A second signal, which nobody takes any more, gives the last save up. */
-static bool tell_saving(const char *line)
+/* A signal ends the loading; a second one, which nobody takes, gives the last save up. */
+static bool tell_progress(const char *line)
 {
     notify_takes_time(line);
     return is_stop_pending();
@@ -403,7 +397,7 @@ static int start_threads(struct server *s)
     }
     if (status == 0) {
         s->step = STEP_ENGINE;
-        status = snapshots_start(&s->crew.snapshots, &s->crew.engine, tell_loading);
+        status = snapshots_start(&s->crew.snapshots, &s->crew.engine, tell_progress);
     }
     if (status == 0) {
         status = exports_start(&s->crew.exports, s->crew.settings, &s->crew.engine);
@@ -445,7 +439,7 @@ static void stop_snapshots(struct server *s, bool is_whole)
     /* The program that takes over has the items, and its clients wait for it. */
     s->crew.attach.companion = snapshots_stop(
         &s->crew.snapshots,
-        is_whole && s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
+        is_whole && s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_progress);
     thread_restore_signals(&s->signal_mask);
 }
 
