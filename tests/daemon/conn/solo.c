@@ -116,6 +116,13 @@ void solo_stop(void)
     solo_end();
 }
 
+char *solo_setup_frozen(uint64_t limit_bytes, size_t len)
+{
+    settings_init(&solo.settings);
+    solo_start_with(limit_bytes, 1, true);
+    return wire_value(len, 1);
+}
+
 void solo_end(void)
 {
     worker_wait_drained(solo.worker);

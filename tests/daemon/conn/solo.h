@@ -44,6 +44,9 @@ void solo_teardown(void);
 void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen);
 void solo_start(uint64_t limit_bytes);
 
+/* The same with one shard and a frozen clock. Returns a value that the caller frees. */
+char *solo_setup_frozen(uint64_t limit_bytes, size_t len);
+
 /* End it; no connection may be left then. */
 void solo_stop(void);
 

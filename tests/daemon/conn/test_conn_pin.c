@@ -22,10 +22,7 @@ static char *value;
 
 static void setup(void)
 {
-    solo_setup();
-    solo_stop();
-    solo_start_with(LIMIT, 1, true);
-    value = wire_value(LEN, 1);
+    value = solo_setup_frozen(LIMIT, LEN);
 }
 
 static void teardown(void)

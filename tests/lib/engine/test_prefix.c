@@ -20,6 +20,7 @@
 #include "lib/ship/walk.h"
 #include "lib/store/body.h"
 #include "tests/common/unit.h"
+#include "tests/lib/engine/prefix_walk.h"
 #include "tests/lib/fixture.h"
 
 #define HOLD_MS 60000
@@ -41,34 +42,10 @@ static void stop(void)
     fixture_stop(&f);
 }
 
-/* Some ranges of a shard. True: there are more. */
-static bool slice(uint32_t shard)
-{
-    struct shard *s = f.engine.shards[shard];
-    bool more;
-
-    rcu_begin();
-    shard_enter(s);
-    more = shard_prefix_slice(s);
-    shard_leave(s);
-    rcu_end();
-    return more;
-}
-
-static void walk_all(void)
-{
-    for (uint32_t i = 0; i < f.engine.shard_count; i++) {
-        while (slice(i)) {
-        }
-    }
-}
-
-/* The walk, and what the reclaimer does after it. */
+/* Nothing is left of them. */
 static void end_flushes(void)
 {
-    walk_all();
-    fixture_grace(&f);
-    ck_assert_uint_eq(engine_prefixes(&f.engine), 0);
+    prefix_end_flushes(&f);
     for (uint32_t i = 0; i < f.engine.shard_count; i++) {
         ck_assert_ptr_null(f.engine.shards[i]->prefix_marks);
         ck_assert_int_eq(f.engine.shards[i]->gate_at, f.engine.shards[i]->flush_at);
@@ -356,7 +333,7 @@ TEST(prefixes_overlap)
             ck_assert_int_eq(fixture_has(&f, text + 64 - k), k < n);
         }
         if (n % 7 == 0) {
-            (void)slice(n % 2);
+            (void)prefix_slice(&f, n % 2);
         }
     }
     for (size_t k = 1; k <= 64; k++) {
@@ -379,7 +356,7 @@ TEST(so_many_are_in_force_and_a_further_one_waits)
     ck_assert_int_eq(engine_flush_prefix(&f.engine, span_str("x")), OUT_WAIT);
     ck_assert_uint_eq(engine_prefixes(&f.engine), 64);
     ck_assert(fixture_has(&f, "x"));
-    walk_all();
+    prefix_walk(&f);
     fixture_flush_prefix(&f,
                          "x"); /* whichever thread looks first: those that are over have left */
     ck_assert_uint_eq(engine_prefixes(&f.engine), 1);
@@ -397,7 +374,7 @@ TEST(the_same_again_and_again_takes_one_place)
         ck_assert_uint_le(engine_prefixes(&f.engine), 2);
         ck_assert(!fixture_has(&f, "p:k") && !fixture_has(&f, fixture_key("p:", i)));
         if (i % 10 == 0) {
-            (void)slice(i / 10 % 2);
+            (void)prefix_slice(&f, i / 10 % 2);
         }
     }
     by_set("p:k");
@@ -414,11 +391,11 @@ TEST(a_command_while_another_is_walked)
         by_set(fixture_key("p:", i));
     }
     fixture_flush_prefix(&f, "p:");
-    ck_assert(slice(0) && slice(1));
+    ck_assert(prefix_slice(&f, 0) && prefix_slice(&f, 1));
     for (unsigned i = 0; i < n; i++) {
         by_set(fixture_key("p:", i));
     }
-    ck_assert(slice(0) && slice(1));
+    ck_assert(prefix_slice(&f, 0) && prefix_slice(&f, 1));
     fixture_flush_prefix(&f, "p:1");
     for (unsigned step = 0; step < 3; step++) {
         for (unsigned i = 0; i < n; i++) {
@@ -427,7 +404,7 @@ TEST(a_command_while_another_is_walked)
             ck_assert_int_eq(fixture_has(&f, key), key[2] != '1');
         }
         if (step == 0) {
-            ck_assert(slice(0) && slice(1));
+            ck_assert(prefix_slice(&f, 0) && prefix_slice(&f, 1));
         } else {
             end_flushes();
         }
@@ -439,7 +416,7 @@ TEST(an_empty_engine_has_nothing_to_walk)
     const int64_t used = fixture_used(&f);
 
     fixture_flush_prefix(&f, "p:");
-    ck_assert(!slice(0) && !slice(1));
+    ck_assert(!prefix_slice(&f, 0) && !prefix_slice(&f, 1));
     fixture_grace(&f);
     ck_assert_uint_eq(engine_prefixes(&f.engine), 0);
     fixture_settle(&f);
@@ -535,7 +512,7 @@ TEST(everything_is_flushed_meanwhile)
         by_set(fixture_key("p:", i));
     }
     fixture_flush_prefix(&f, "p:");
-    ck_assert(slice(0));
+    ck_assert(prefix_slice(&f, 0));
     fixture_flush(&f, fixture_now(&f));
     for (unsigned i = 0; i < 2000; i += 2) {
         by_set(fixture_key("p:", i));
@@ -570,14 +547,14 @@ TEST(a_walk_ends_when_everything_is_flushed)
         by_set(fixture_key("p:", i));
     }
     fixture_flush_prefix(&f, "p:");
-    ck_assert(slice(0));
+    ck_assert(prefix_slice(&f, 0));
     fixture_flush(&f, fixture_now(&f));
     (void)key_in(1, "p:");
     fixture_flush_prefix(&f, "p:"); /* in the first shard there is nothing of it */
-    ck_assert(!slice(0) && shard_prefix_goes_on(f.engine.shards[1]));
+    ck_assert(!prefix_slice(&f, 0) && shard_prefix_goes_on(f.engine.shards[1]));
     strcpy(key, key_in(0, "p:"));
     fixture_flush_prefix(&f, "r:");
-    while (slice(0)) {
+    while (prefix_slice(&f, 0)) {
         ck_assert(fixture_has(&f, key));
     }
     end_flushes();
@@ -636,12 +613,12 @@ TEST(a_load_brings_nothing_back)
             by_add("p:new"); /* by a request for it */
         }
         ck_assert(fixture_has(&f, "p:new"));
-        walk_all();
+        prefix_walk(&f);
         fixture_grace(&f);
         ck_assert_uint_eq(engine_prefixes(&f.engine), 1);
     }
     fixture_flush_prefix(&f, "q:");
-    walk_all();
+    prefix_walk(&f);
     ck_assert(!load("q:a", 10) && !load("q:0", 10));
     guarding_end(&f.engine, &guard);
     end_flushes();
@@ -739,7 +716,7 @@ TEST(no_dump_and_no_walk_meets_what_was_flushed)
         ck_assert_uint_eq(met_old, 0);
         ck_assert_uint_eq(met_new, 1500);
         if (i == 0) {
-            (void)slice(0);
+            (void)prefix_slice(&f, 0);
         } else {
             end_flushes();
         }
@@ -759,11 +736,11 @@ TEST_LOOP(an_engine_ends_while_it_flushes, 3)
     }
     fixture_flush_prefix(&f, "p:");
     if (_i > 0) {
-        (void)slice(0);
+        (void)prefix_slice(&f, 0);
         fixture_flush_prefix(&f, "q:");
     }
     if (_i == 2) {
-        walk_all();
+        prefix_walk(&f);
     }
     stop();
 }

@@ -14,6 +14,7 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 #include "tests/common/unit.h"
+#include "tests/lib/engine/prefix_walk.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -26,36 +27,6 @@ static void start(void)
 static void stop(void)
 {
     fixture_stop(&f);
-}
-
-/* Some ranges of a shard. True: there are more. */
-static bool slice(uint32_t shard)
-{
-    struct shard *s = f.engine.shards[shard];
-    bool more;
-
-    rcu_begin();
-    shard_enter(s);
-    more = shard_prefix_slice(s);
-    shard_leave(s);
-    rcu_end();
-    return more;
-}
-
-static void walk_all(void)
-{
-    for (uint32_t i = 0; i < f.engine.shard_count; i++) {
-        while (slice(i)) {
-        }
-    }
-}
-
-/* The walk, and what the reclaimer does after it. */
-static void end_flushes(void)
-{
-    walk_all();
-    fixture_grace(&f);
-    ck_assert_uint_eq(engine_prefixes(&f.engine), 0);
 }
 
 TEST_FIXTURE(start, stop)
@@ -82,7 +53,7 @@ TEST_LOOP(slots_move_meanwhile, 3)
     set_some(0, 1, 10);
     fixture_flush_prefix(&f, "p:");
     for (int i = 0; i < _i; i++) {
-        (void)slice((uint32_t)i % 2);
+        (void)prefix_slice(&f, (uint32_t)i % 2);
     }
     set_some(0, 3, 20);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS / 2, 1), MF_OK);
@@ -94,7 +65,7 @@ TEST_LOOP(slots_move_meanwhile, 3)
     check_some(2);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 0), MF_OK);
     check_some(2);
-    end_flushes();
+    prefix_end_flushes(&f);
     check_some(2);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), MOVED / 2);
 }
@@ -117,7 +88,7 @@ TEST(writers_take_nothing_over_that_was_flushed)
         fixture_set(&f, fixture_key("p:", i), 10);
     }
     check_some(3);
-    end_flushes();
+    prefix_end_flushes(&f);
     check_some(3);
 }
 
@@ -187,7 +158,7 @@ TEST_LOOP(between_the_halves_of_a_command_both_shards_know_it, 4)
     begin_in_both();
     set_some(0, 3, 20);
     check_some(3);
-    end_flushes();
+    prefix_end_flushes(&f);
     check_some(3);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), MOVED / 3);
 }
@@ -210,7 +181,7 @@ TEST_LOOP(shards_are_added_meanwhile, 2)
     }
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_OK);
     check_some(3);
-    end_flushes();
+    prefix_end_flushes(&f);
     check_some(3);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), MOVED / 3);
 }

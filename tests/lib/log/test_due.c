@@ -140,24 +140,10 @@ static void stop(void)
     is_by_hand = false;
 }
 
-/* Until the file has everything. */
-static void wait_written(void)
-{
-    const struct timespec ms = {.tv_nsec = 1000000};
-    struct keylog_info info;
-
-    for (keylog_look(keylog, &info); info.waiting_bytes != 0; keylog_look(keylog, &info)) {
-        nanosleep(&ms, NULL);
-    }
-}
-
 static uint64_t logged(void)
 {
-    struct keylog_info info;
-
-    wait_written();
-    keylog_look(keylog, &info);
-    return info.all_bytes;
+    keylog_settle(keylog);
+    return keylog_now(keylog).all_bytes;
 }
 
 /* ---- killed ------------------------------------------------------------------------------ */
@@ -185,7 +171,7 @@ static void kill_it(void)
     const struct dirent *entry;
     DIR *d;
 
-    wait_written();
+    keylog_settle(keylog);
     snprintf(killed, sizeof(killed), "%s/killed", folder);
     (void)mkdir(killed, 0700);
     d = opendir(folder);
@@ -288,7 +274,7 @@ TEST_LOOP(a_mass_of_deaths_is_a_word_in_the_log, 2)
     for (unsigned i = 0; i < MANY; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, deadline);
         if (i % 1000 == 0) {
-            wait_written();
+            keylog_settle(keylog);
         }
     }
     fixture_set(&f, "stays", 10);
@@ -317,7 +303,7 @@ TEST(the_word_is_written_though_nothing_else_changes)
 
     start(KEYLOG_FULL);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 1000);
-    wait_written();
+    keylog_settle(keylog);
     nanosleep(&a_while, NULL); /* whether it sleeps by then or not, it notices */
     clock_advance(&f.engine.clock, 1000);
     fixture_expire(&f);
@@ -387,7 +373,7 @@ TEST_LOOP(what_has_expired_stays_away_whatever_the_clock_does, 2 * STEPS * 2)
     fixture_set_until(&f, "lives", 10, fixture_now(&f) + 3 * HOUR);
     save(mode);                                                   /* in the snapshot */
     fixture_set_until(&f, "logged", 11, fixture_now(&f) + 60000); /* in the log */
-    wait_written();
+    keylog_settle(keylog);
     step(ALIVE, when, -HOUR);
     clock_advance(&f.engine.clock, 60000);
     step(DUE, when, -HOUR);
@@ -398,7 +384,7 @@ TEST_LOOP(what_has_expired_stays_away_whatever_the_clock_does, 2 * STEPS * 2)
     }
     ck_assert_uint_gt(
         fixture_counter(&f, CTR_expired_active) + fixture_counter(&f, CTR_expired_lazy), 1);
-    wait_written();
+    keylog_settle(keylog);
     step(COLLECTED, when, -HOUR);
     clock_advance(&f.engine.clock, 30000);
     ck_assert(!fixture_has(&f, "late"));
@@ -444,7 +430,7 @@ static uint64_t expire_one(void)
     uint64_t before = logged();
 
     fixture_set_until(&f, "one", 10, fixture_now(&f) + 1000);
-    wait_written();
+    keylog_settle(keylog);
     before = logged();
     clock_advance(&f.engine.clock, 1000);
     fixture_expire(&f);

@@ -18,6 +18,7 @@
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/format/faults.h"
+#include "tests/lib/log/unheard.h"
 
 #define BASE  "data"
 #define CHAIN 77
@@ -101,20 +102,9 @@ static void nap(void)
     nanosleep(&ms, NULL);
 }
 
-static void wait_written(struct keylog *l)
-{
-    struct keylog_info info;
-
-    for (keylog_look(l, &info); info.waiting_bytes != 0; keylog_look(l, &info)) {
-        nap();
-    }
-}
-
 static void wait_gap(void)
 {
-    while (gaps == 0) {
-        nap();
-    }
+    WAIT_UNTIL(gaps != 0);
 }
 
 static void read_back(struct keychain *c, uint64_t first)
@@ -151,14 +141,14 @@ TEST(what_changes_is_in_it)
     fixture_delete(&f, "deleted");
     fixture_touch(&f, "touched", fixture_now(&f) + 1000);
     fixture_set(&f, "short", 10);
-    wait_written(l);
+    keylog_settle(l);
     keylog_look(l, &info);
     ck_assert_uint_eq(info.all_bytes, info.bytes);
     first_bytes = info.bytes;
     /* A new log: what is known of the old one is forgotten. */
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 6, 0), 0);
     fixture_set(&f, "stored", 10);
-    wait_written(l);
+    keylog_settle(l);
     keylog_look(l, &info);
     ck_assert_uint_eq(info.number, 6);
     ck_assert_uint_eq(info.keys, 5);
@@ -260,9 +250,7 @@ TEST(who_asks_waits_for_the_disk)
         fixture_set(&f, fixture_key("k", i), 10);
         ticket = keylog_ask(l);
         ck_assert_uint_ne(ticket, 0);
-        while (!keylog_is_done(l, ticket)) {
-            nap();
-        }
+        WAIT_UNTIL(keylog_is_done(l, ticket));
         read_back(&c, 1);
         ck_assert(has(&c, fixture_key("k", i)));
         keychain_fini(&c);
@@ -285,7 +273,7 @@ TEST_LOOP(once_a_second_or_when_the_system_wants_to, 2)
     start(&f, &l, &io_faulty, _i == 0 ? KEYLOG_SYNC_NO : KEYLOG_SYNC_EVERYSEC, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
-    wait_written(l);
+    keylog_settle(l);
     for (keylog_look(l, &info); _i == 1 && info.unsynced != 0; keylog_look(l, &info)) {
         nap();
     }
@@ -307,7 +295,7 @@ TEST(a_log_goes_on_as_the_last_if_the_next_cannot_begin)
     start(&f, &l, &io_faulty, KEYLOG_SYNC_EVERYSEC, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
-    wait_written(l);
+    keylog_settle(l);
     faults.call = FAULT_FSYNC;
     faults.error = EIO;
     faults.nth = faults.count[FAULT_FSYNC] + 3; /* the old file, the new one, the folder */
@@ -349,9 +337,7 @@ TEST(a_fault_is_told)
 
                 fixture_set(&f, fixture_key("k", i), 10);
                 ticket = keylog_ask(l);
-                while (!keylog_is_done(l, ticket)) {
-                    nap();
-                }
+                WAIT_UNTIL(keylog_is_done(l, ticket));
                 if (i == 1 && keylog_is_on(l)) {
                     ck_assert(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 0) == 0 || may_fail);
                 }
@@ -387,9 +373,7 @@ TEST(nobody_waits_for_a_log_that_is_gone)
     fixture_set(&f, "a", 10);
     ticket = keylog_ask(l);
     wait_gap();
-    while (!keylog_is_done(l, ticket)) {
-        nap();
-    }
+    WAIT_UNTIL(keylog_is_done(l, ticket));
     ck_assert_int_eq(gap_error, EIO);
     keylog_stop(&l);
     fixture_stop(&f);
@@ -401,9 +385,7 @@ static _Atomic bool is_hanging;
 
 static ssize_t write_slowly(int fd, const void *bytes, size_t n)
 {
-    while (is_hanging) {
-        nap();
-    }
+    WAIT_UNTIL(!is_hanging);
     return io_system.write(fd, bytes, n);
 }
 
@@ -448,18 +430,14 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
     ck_assert_uint_ne(ticket, 0);
     ck_assert(!keylog_is_done(l, ticket));
     if (_i == 1) {
-        while (behind) {
-            nap();
-        }
+        WAIT_UNTIL(!behind);
         ck_assert_int_eq(gaps, 0);
         ck_assert_uint_eq(keylog_ask(l), 0);
         set_until(&f, &gaps, &behind);
         ck_assert_int_eq(gaps, 1);
     }
     is_hanging = false;
-    while (!keylog_is_done(l, ticket) || behind) {
-        nap();
-    }
+    WAIT_UNTIL(keylog_is_done(l, ticket) && !behind);
     keylog_look(l, &info);
     ck_assert_uint_eq(info.behind, 1);
     ck_assert_int_eq(gaps, _i);
@@ -530,9 +508,7 @@ static _Atomic int syncs, sync_error;
 static int sync_slowly(int fd)
 {
     syncs++;
-    while (is_hanging) {
-        nap();
-    }
+    WAIT_UNTIL(!is_hanging);
     errno = sync_error;
     return sync_error != 0 ? -1 : io_system.fsync(fd);
 }
@@ -554,11 +530,9 @@ TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
     is_hanging = true;
     before = syncs;
     fixture_set(&f, "a", 10);
-    while (syncs == before) {
-        nap();
-    }
+    WAIT_UNTIL(syncs != before);
     fixture_set(&f, "b", 10);
-    wait_written(l);
+    keylog_settle(l);
     keylog_look(l, &info);
     ck_assert_uint_ge(info.unsynced, 2 * (SNAP_BLOCK_BYTES + SNAP_KEY_BYTES));
     sync_error = _i == 0 ? 0 : EIO;

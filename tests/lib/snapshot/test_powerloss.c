@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/engine/flush.h"
@@ -151,25 +150,11 @@ static void make_durable(void)
 /* The same, as clients wait for it under ALWAYS. */
 static void ask(void)
 {
-    const struct timespec ms = {.tv_nsec = 1000000};
     unsigned step = history.n;
     uint64_t ticket = keylog_ask(life.log);
 
-    while (!keylog_is_done(life.log, ticket)) {
-        nanosleep(&ms, NULL);
-    }
+    WAIT_UNTIL(keylog_is_done(life.log, ticket));
     note_ack(step);
-}
-
-/* What was changed is in the file, or on its way there. */
-static void wait_written(void)
-{
-    const struct timespec ms = {.tv_nsec = 1000000};
-    struct keylog_info info;
-
-    for (keylog_look(life.log, &info); info.waiting_bytes != 0; keylog_look(life.log, &info)) {
-        nanosleep(&ms, NULL);
-    }
 }
 
 static void begin_step(void)
@@ -213,7 +198,7 @@ static void do_steps(unsigned n)
                 make_durable();
             }
         } else if (what < 30) {
-            wait_written();
+            keylog_settle(life.log);
         }
     }
 }
