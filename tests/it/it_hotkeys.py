@@ -79,18 +79,6 @@ def test_a_line_of_keys_comes_first():
             assert c.ask(b"mn") == b"MN"
 
 
-def test_odd_keys():
-    with Daemon("-t", "1", "-o", "hotkeys=1") as d, d.client() as c:
-        key = b"a%/\xff\x01"
-        assert c.set(key, b"v") == b"STORED"
-        assert c.get(key) == b"v"
-        assert c.set(b"k" * 250, b"v") == b"STORED"
-        assert [r["key"] for r in hot(c)[0]] == ["a%25%2F%FF%01", "k" * 250]
-        assert sorted(r["key"] for r in big(c)) == ["a%25%2F%FF%01", "k" * 250]
-        assert c.set(b"\xff" * 250, b"v") == b"STORED"
-        assert "%FF" * 250 in [r["key"] for r in hot(c)[0]]
-
-
 def test_a_refused_request_carries_no_key():
     """Neither one that the parser refuses, however long the word that is no key, nor one that the client has no
     right to, nor a word of a command that is not about items."""
@@ -124,20 +112,6 @@ def test_a_refused_request_carries_no_key():
             assert [r["key"] for r in hot(operator)[0]] == ["open-k"]
 
 
-def test_it_is_an_option():
-    with Daemon("-t", "1", control=True) as d, d.client() as c, d.operator() as operator:
-        assert c.get(b"k") is None
-        assert hot(c) == ([], {"sampling": "0", "seconds": "0"})
-        assert operator.ask(b"config set hotkeys 1") == b"OK"
-        assert operator.ask(b"config set latency_stats no") == b"OK"
-        assert operator.ask(b"config set slowlog_us 0") == b"OK"
-        assert c.get(b"k") is None
-        assert [r["key"] for r in hot(c)[0]] == ["k"]
-        assert operator.ask(b"config set hotkeys 0") == b"OK"
-        assert c.get(b"other") is None
-        assert [r["key"] for r in hot(c)[0]] == ["k"]
-
-
 def test_the_largest_items():
     with Daemon("-t", "2", "-m", "64") as d, d.client() as c:
         assert big(c) == []
@@ -160,12 +134,6 @@ def test_the_largest_items():
         assert c.shard_sum("mayfly_size_walks") == 3
         assert c.ask(b"flush_all") == b"OK"
         assert big(c) == []
-
-
-def test_x_refuses_both():
-    with Daemon("-X") as d, d.client() as c:
-        for what in (b"hotkeys", b"bigkeys"):
-            assert c.ask(b"stats " + what) == b"CLIENT_ERROR statistics of keys not allowed"
 
 
 mayfly.main(globals())

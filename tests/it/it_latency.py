@@ -121,11 +121,6 @@ def test_it_is_an_option():
         assert c.stats(b"settings")["latency_stats"] == "no"
 
 
-def test_no_extensions():
-    with measuring("-o", "no_extensions") as d, d.client() as c:
-        assert c.ask(b"latency reset") == b"ERROR"
-
-
 def test_a_reply_that_is_not_taken():
     """The request ends when the client has taken its reply."""
     with measuring("-t", "1", "-m", "256", "-I", "32m") as d, d.client() as c:

@@ -165,19 +165,4 @@ def test_binary_and_udp():
         assert e["peer"] == "udp" and e["command"] == "get", e
 
 
-def test_words():
-    with Daemon(*ALL) as d, d.client() as c:
-        usage = b"CLIENT_ERROR usage: slowlog get [COUNT], slowlog len, or slowlog reset"
-        for line in (b"slowlog", b"slowlog get 1 2", b"slowlog len 1", b"slowlog clear", b"slowlog reset 1"):
-            assert c.ask(line) == usage, line
-        assert c.ask(b"slowlog get many") == b"CLIENT_ERROR bad command line format"
-        c.send(b"slowlog reset noreply\r\nmn\r\n")
-        assert c.line() == b"MN"
-    with Daemon("-o", "no_extensions") as d, d.client() as c:
-        assert c.ask(b"slowlog len") == b"ERROR"
-    with Daemon(*ALL, "-X") as d, d.client() as c:
-        assert c.ask(b"slowlog get") == b"CLIENT_ERROR slowlog get not allowed"
-        assert length(c) > 0
-
-
 mayfly.main(globals())

@@ -172,16 +172,6 @@ def test_figures_that_follow_from_others():
         assert cycles[0] <= int(general["lru_crawler_starts"]) <= cycles[1], (cycles, general)
 
 
-def test_reset():
-    with Daemon("-t", "2") as d, d.client() as c:
-        fill(c)
-        assert c.ask(b"stats reset") == b"RESET"
-        general = c.stats()
-        for key in ("cmd_get", "cmd_set", "get_hits", "get_misses", "delete_hits", "total_items"):
-            assert general[key] == "0", (key, general[key])
-        assert general["curr_items"] == "99"
-
-
 def test_expiry_that_was_off_at_the_start_can_be_turned_on():
     """The setting reaches the engine, not only its line in the statistics."""
     with Daemon("-o", "no_lru_crawler") as d, d.client() as c:
