@@ -337,34 +337,43 @@ def test_every_alert_has_a_row_in_the_guide():
     assert alerts == rows and len(alerts) > 8, (alerts, rows)
 
 
-def test_the_alert_of_a_restart_tells_how_many_items_there_are():
-    if shutil.which("promtool") is None:
-        raise Skip("promtool is not installed")
+def check_alerts(tests):
+    """Promtool plays these tests of rules."""
+    need_promtool()
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        for items, words in ((1500, "1.5k items"), (0, "0 items")):
-            path = os.path.join(folder, "test.yml")
-            with open(path, "w") as f:
-                json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{
-                    "interval": "1m",
-                    "input_series": [
-                        {"series": 'up{job="mayfly",instance="a:1"}', "values": "1x3"},
-                        {"series": 'process_start_time_seconds{job="mayfly",instance="a:1"}', "values": "0x3"},
-                        {"series": 'mayfly_curr_items{job="mayfly",instance="a:1",shard="0"}', "values": "%dx3" % items}],
-                    "alert_rule_test": [{"eval_time": "2m", "alertname": "MayflyRestarted", "exp_alerts": [{
-                        "exp_labels": {"severity": "info", "job": "mayfly", "instance": "a:1"},
-                        "exp_annotations": {
-                            "summary": "a:1 started 2m 0s ago, and has %s" % words,
-                            "description": "Few items: the cache is cold. mayfly_restart_state is 1 if memory_file restored "
-                                           "the items."}}]}]}]}, f)
-            done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, timeout=mayfly.PATIENCE, check=False)
-            assert done.returncode == 0, done.stdout
+        path = os.path.join(folder, "test.yml")
+        with open(path, "w") as f:
+            json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{"interval": "1m", **test} for test in tests]}, f)
+        done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=mayfly.PATIENCE, check=False)
+        assert done.returncode == 0, done.stdout
+
+
+def series(name, values):
+    name, labels = name.rstrip("}").split("{") if "{" in name else (name, "")
+    return {"series": "%s{instance=\"a:1\"%s}" % (name, labels and "," + labels), "values": values}
+
+
+def firing(alert, minutes):
+    """Only this one fires after these minutes; None: none does."""
+    return [{"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "%dm" % minutes,
+             "exp_samples": [{"labels": '{alertname="%s"}' % alert, "value": 1}] if alert else []}]
+
+
+def test_the_alert_of_a_restart_tells_how_many_items_there_are():
+    check_alerts([{
+        "input_series": [series('up{job="mayfly"}', "1x3"), series('process_start_time_seconds{job="mayfly"}', "0x3"),
+                         series('mayfly_curr_items{job="mayfly",shard="0"}', "%dx3" % items)],
+        "alert_rule_test": [{"eval_time": "2m", "alertname": "MayflyRestarted", "exp_alerts": [{
+            "exp_labels": {"severity": "info", "job": "mayfly", "instance": "a:1"},
+            "exp_annotations": {
+                "summary": "a:1 started 2m 0s ago, and has %s" % words,
+                "description": "Few items: the cache is cold. mayfly_restart_state is 1 if memory_file restored "
+                               "the items."}}]}]} for items, words in ((1500, "1.5k items"), (0, "0 items"))])
 
 
 def test_alerts_on_replication_fire_when_they_should():
     """Each of them, and that it does not where all is well."""
-    if shutil.which("promtool") is None:
-        raise Skip("promtool is not installed")
     well = {"mayfly_role": 0, "mayfly_repl_state": 1, "mayfly_replicas_lag_bytes": 100, "mayfly_repl_backlog_size": 8388608,
             "mayfly_repl_too_few_replicas": 0, "mayfly_repl_clock_skew_seconds": 0.5,
             'mayfly_repl_evicted_total{shard="0"}': "7x30", "mayfly_sync_full_total": "1x30"}
@@ -375,46 +384,16 @@ def test_alerts_on_replication_fire_when_they_should():
              ("MayflyClockSkew", {"mayfly_repl_clock_skew_seconds": -1.5}),
              ("MayflyReplicaEvicts", {'mayfly_repl_evicted_total{shard="0"}': "0+60x30"}),
              ("MayflyFullSyncsRepeat", {"mayfly_sync_full_total": "0+1x30"})]
-
-    def series(name, value):
-        name, labels = name.rstrip("}").split("{") if "{" in name else (name, "")
-        return {"series": "%s{instance=\"a:1\"%s}" % (name, labels and "," + labels),
-                "values": value if isinstance(value, str) else "%sx30" % value}
-
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "test.yml")
-        with open(path, "w") as f:
-            json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{
-                "interval": "1m",
-                "input_series": [series(name, value) for name, value in {**well, **other}.items()],
-                "promql_expr_test": [{
-                    "expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "20m",
-                    "exp_samples": [{"labels": '{alertname="%s"}' % alert, "value": 1}] if alert else []}]}
-                for alert, other in cases]}, f)
-        done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=mayfly.PATIENCE, check=False)
-        assert done.returncode == 0, done.stdout
+    check_alerts([{"input_series": [series(name, value if isinstance(value, str) else "%sx30" % value)
+                                    for name, value in {**well, **other}.items()],
+                   "promql_expr_test": firing(alert, 20)} for alert, other in cases])
 
 
 def test_the_alert_on_a_move_fires_when_nothing_moves():
-    if shutil.which("promtool") is None:
-        raise Skip("promtool is not installed")
     cases = [(None, "0x30", "5x30"), (None, "1x30", "0+1x30"), ("MayflyMoveStuck", "1x30", "0+1x5 5x25"),
              (None, "1x5 0x25", "5x30"), (None, "0x11 1x19", "5x30")]
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "test.yml")
-        with open(path, "w") as f:
-            json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{
-                "interval": "1m",
-                "input_series": [{"series": 'mayfly_move_state{instance="a:1"}', "values": state},
-                                 {"series": 'mayfly_move_items_done{instance="a:1"}', "values": items}],
-                "promql_expr_test": [{
-                    "expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "15m",
-                    "exp_samples": [{"labels": '{alertname="%s"}' % alert, "value": 1}] if alert else []}]}
-                for alert, state, items in cases]}, f)
-        done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=mayfly.PATIENCE, check=False)
-        assert done.returncode == 0, done.stdout
+    check_alerts([{"input_series": [series("mayfly_move_state", state), series("mayfly_move_items_done", items)],
+                   "promql_expr_test": firing(alert, 15)} for alert, state, items in cases])
 
 
 def queries_of_dashboard():
