@@ -139,13 +139,42 @@ static bool make_whole(struct memory *m, msec_t now)
     return can_go_on;
 }
 
+/*
+ * How far large values may overdraw the budget, in bytes: half of the overdraft, as blocks need
+ * some too, and at most a sixteenth of the limit.
+ */
+static int64_t values_overdraw(const struct memory *m)
+{
+    int64_t half = memory_overdraw(m) / 2;
+    int64_t most = budget_limit(m->arena.budget) / 16;
+
+    return half < most ? half : most;
+}
+
+/*
+ * How many segments a large value may draw beyond the limit: as many of the shard's as wait for
+ * a grace period. Without them each large value would wait for a period where stores come
+ * faster than periods end.
+ */
+static uint32_t lent_to_values(const struct memory *m)
+{
+    int64_t left = budget_left(m->arena.budget);
+    int64_t lent = (values_overdraw(m) + (left < 0 ? left : 0)) >> m->arena.shift;
+    uint32_t waiting = arena_waiting(&m->arena);
+
+    return lent <= 0 ? 0 : lent < waiting ? (uint32_t)lent : waiting;
+}
+
 /* OUT_MISS: there was none. */
 static enum outcome take_whole(struct memory *m, struct waiter *w, segment_t *out)
 {
-    if (arena_avail(&m->arena) <= ROOM_RESERVE + line_ahead(m, w) + line_has_blocks(m)) {
+    uint32_t kept = ROOM_RESERVE + line_ahead(m, w) + line_has_blocks(m);
+    bool is_lent = arena_avail(&m->arena) <= kept;
+
+    if (is_lent && arena_avail(&m->arena) + lent_to_values(m) <= kept) {
         return OUT_MISS;
     }
-    *out = arena_take(&m->arena, SEG_WHOLE, 0);
+    *out = arena_take(&m->arena, SEG_WHOLE, is_lent ? values_overdraw(m) : 0);
     if (m->arena.wants_range) {
         m->ops->wants_range(m->owner);
     }

@@ -119,6 +119,7 @@ static enum outcome take_segment(struct body *b, bool may_wait)
     /* Each try is one bounded slice; the shard is free for others between them. */
     for (int i = 0; i < TAKE_TRIES && out == OUT_MISS; i++) {
         bool is_behind;
+        bool is_coming;
 
         if (!has_section) {
             room_defer();
@@ -130,6 +131,11 @@ static enum outcome take_segment(struct body *b, bool may_wait)
             append_segment(b, n);
         }
         is_behind = w != NULL && w->memory != NULL && line_is_behind(&s->memory, w);
+        /*
+         * What waits for a period in its own shard will do. A segment of another shard would be
+         * returned to the system there, and its pages faulted in again here.
+         */
+        is_coming = out == OUT_WAIT && arena_waiting(&s->memory.arena) > ROOM_RESERVE;
         shard_leave(s);
         shard_after_leave(s);
         if (!has_section && room_settle() && out == OUT_WAIT && !has_settled) {
@@ -137,7 +143,7 @@ static enum outcome take_segment(struct body *b, bool may_wait)
             out = OUT_MISS; /* what it would wait for may have been released */
             continue;
         }
-        if (!is_behind && (out == OUT_NO_MEMORY || out == OUT_WAIT)) {
+        if (!is_behind && !is_coming && (out == OUT_NO_MEMORY || out == OUT_WAIT)) {
             out = take_from_others(b, out);
         }
     }

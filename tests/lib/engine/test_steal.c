@@ -5,6 +5,7 @@
  */
 #include "lib/engine/engine.h"
 
+#include "lib/store/body.h"
 #include "lib/store/store.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -94,6 +95,62 @@ TEST(what_a_shard_does_not_use_is_taken_before_anything_is_evicted)
         kept += fixture_has(&f, fixture_key("large", i));
     }
     ck_assert_uint_eq(kept, 3); /* as many as there is room for */
+    fixture_stop(&f);
+}
+
+/* The n-th key of a shard, counted from 0. */
+static const char *key_in(const struct shard *s, unsigned n)
+{
+    const struct shard *owner = NULL;
+    const char *key = NULL;
+
+    for (unsigned i = 0; owner != s || n-- > 0; i++) {
+        key = fixture_key("key-", i);
+        rcu_begin();
+        owner = route_shard(router_read(&f.engine.router), fixture_hash(&f, key));
+        rcu_end();
+    }
+    return key;
+}
+
+/* While segments of a shard wait for a grace period, a large value takes none of another. */
+TEST(a_large_value_waits_for_what_its_own_shard_retired)
+{
+    const unsigned each = 26;
+    struct shard *rich;
+    enum outcome out;
+    struct body *b;
+    uint64_t hash;
+
+    fixture_start_sized(&f, 2, 16 * MIB);
+    rich = f.engine.shards[1];
+    for (unsigned i = 0; i < each; i++) {
+        fixture_set(&f, key_in(f.shard, i), 256 * KIB);
+        fixture_set(&f, key_in(rich, i), 256 * KIB);
+    }
+    for (unsigned i = 0; i < each; i++) {
+        ck_assert_int_eq(fixture_delete(&f, key_in(rich, i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    ck_assert_uint_gt(rich->memory.arena.free_count, 100);
+    hash = fixture_hash(&f, key_in(f.shard, each));
+    rcu_begin();
+    b = body_begin(&f.engine, hash, 7 * MIB);
+    out = body_take(b, false);
+    ck_assert_int_eq(out, OUT_NO_MEMORY);
+    shard_enter(f.shard);
+    ck_assert_uint_gt(arena_waiting(&f.shard->memory.arena), 0);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_segments_discarded), 0);
+    rcu_end();
+    for (unsigned periods = 0; out != OUT_OK; periods++) {
+        ck_assert_uint_lt(periods, 100);
+        fixture_settle(&f);
+        rcu_begin();
+        out = body_take(b, false);
+        rcu_end();
+    }
+    body_abort(&b);
     fixture_stop(&f);
 }
 

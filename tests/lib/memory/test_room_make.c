@@ -84,6 +84,65 @@ TEST(a_hurry_is_put_off_to_the_end_of_the_section)
     fixture_stop(&f);
 }
 
+/* ---- large values ------------------------------------------------------------------------ */
+
+static segment_t taken[1024];
+static unsigned taken_count;
+
+/* Take segments for a large value until there are none. */
+static void take_all(void)
+{
+    enum outcome out = OUT_OK;
+
+    for (unsigned misses = 0; out == OUT_OK || (out == OUT_MISS && misses < 100);) {
+        segment_t n;
+
+        memory_grow(&f.shard->memory);
+        shard_enter(f.shard);
+        out = room_take_whole(&f.shard->memory, NULL, 1, fixture_now(&f), &n);
+        shard_leave(f.shard);
+        misses += out == OUT_MISS;
+        if (out == OUT_OK) {
+            ck_assert_uint_lt(taken_count, 1024);
+            taken[taken_count++] = n;
+        }
+    }
+}
+
+/* Segments that wait for a grace period are lent to large values: a sixteenth of the limit. */
+TEST(large_values_overdraw_while_segments_wait)
+{
+    const int64_t limit = 8 * (int64_t)MIB;
+    struct arena *a;
+    int64_t kept;
+
+    fixture_start(&f, NULL);
+    a = &f.shard->memory.arena;
+    taken_count = 0;
+    take_all();
+    ck_assert_uint_gt(taken_count, 100);
+    ck_assert_int_le(fixture_used(&f), limit);
+    shard_enter(f.shard);
+    for (unsigned i = 0; i < 5; i++) {
+        segment_t n = taken[--taken_count];
+
+        arena_link_value(a, n, n, 1);
+        arena_retire_value(a, n, RUN_DIRECT);
+    }
+    shard_leave(f.shard);
+    take_all();
+    kept = (ROOM_RESERVE + 1) * (int64_t)segment_bytes(a);
+    ck_assert_int_gt(fixture_used(&f), limit + limit / 16 - kept);
+    ck_assert_int_le(fixture_used(&f), limit + limit / 16);
+    shard_enter(f.shard);
+    while (taken_count > 0) {
+        taken_count--;
+        arena_give_whole(a, taken[taken_count], taken[taken_count], 1);
+    }
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
 /* ---- how much is kept free --------------------------------------------------------------- */
 
 static uint32_t wanted(void)
