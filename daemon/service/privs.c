@@ -88,6 +88,7 @@ void privs_ignore_signals(const struct settings *s)
     sa.sa_handler = SIG_IGN;
     sigemptyset(&sa.sa_mask);
     sigaction(SIGPIPE, &sa, NULL);
+    sigaction(SIGXFSZ, &sa, NULL); /* a write beyond ulimit -f fails instead */
     if (s->daemonize) {
         sigaction(SIGHUP, &sa, NULL);
     }

@@ -50,7 +50,7 @@ int privs_check_user(const struct settings *s);
  */
 int privs_daemonize(const struct settings *s);
 
-/* SIGPIPE is ignored; with -d SIGHUP too. */
+/* SIGPIPE and SIGXFSZ are ignored; with -d SIGHUP too. */
 void privs_ignore_signals(const struct settings *s);
 
 /*

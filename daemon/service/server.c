@@ -508,6 +508,7 @@ static int prepare_process(struct server *s)
     struct settings *settings = s->crew.settings;
     int status;
 
+    privs_ignore_signals(settings);
     if (!log_init(&settings->verbosity, settings->log_to)) {
         log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
     }
@@ -526,7 +527,6 @@ static int prepare_process(struct server *s)
         status = passed_on_is(&s->passed_on) ? 0 : privs_daemonize(settings);
     }
     if (status == 0) {
-        privs_ignore_signals(settings);
         status = privs_set_limits(settings);
     }
     if (status == 0 && settings->drop_privileges) {

@@ -5,6 +5,7 @@ serves the clients that are there; the same port listens again at once, also aft
 that was stopped for seconds keeps elapsed time."""
 import fcntl
 import os
+import resource
 import signal
 import struct
 import termios
@@ -282,6 +283,18 @@ def test_ignored_signals():
         d.process.send_signal(signal.SIGPIPE)
         assert c.set(b"k", b"v") == b"STORED"
         assert c.get(b"k") == b"v"
+
+
+def test_a_log_that_may_not_grow():
+    """Under ulimit -f a write that is too long raises SIGXFSZ, also at the start."""
+    for size in (0, 1000):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        with Daemon("-vv", control=True, before=limit) as d, d.operator() as c:
+            for n in range(100):
+                assert c.ask(b"config set hz %d" % (10 + n % 2)) == b"OK"
+            assert c.set(b"k", b"v") == b"STORED"
+            assert os.path.getsize(d.log_path) <= size
 
 
 mayfly.main(globals())
