@@ -334,8 +334,10 @@ static int start_engine(struct server *s)
     }
     err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {
+        /* It is not always the memory file that fails: a thread may be refused, too. */
         log_error("server, cannot start the engine (%s)",
-                  err == MF_ESYS ? s->crew.attach.why : mf_strerror(err));
+                  err == MF_ESYS && s->crew.attach.why[0] != '\0' ? s->crew.attach.why
+                                                                  : mf_strerror(err));
         return EX_OSERR;
     }
     memory_file_tell(s);

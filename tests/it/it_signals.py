@@ -297,4 +297,20 @@ def test_a_log_that_may_not_grow():
             assert os.path.getsize(d.log_path) <= size
 
 
+def test_a_start_that_fails_gives_a_reason():
+    """In an address space that is too small the start fails at one step or another, or it succeeds. No
+    message has an empty reason."""
+    if mayfly.is_sanitized():
+        raise mayfly.Inapplicable("a sanitizer takes more")
+    for megabytes in range(28, 104, 4):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        d = Daemon("-t", "1", before=limit, wait=False)
+        try:
+            wait_for(lambda: not d.is_alive() or "is ready" in d.log(), "it is ready, or has failed")
+            assert d.is_alive() or "()" not in d.log(), (megabytes, d.log())
+        finally:
+            d.kill()
+
+
 mayfly.main(globals())
