@@ -129,7 +129,7 @@ bool arena_reset(struct arena *a)
     if (a->small_units != 0) {
         mem_use_huge(a->base, bytes, true);
     }
-    mem_discard(a->segments, table_bytes(a->committed));
+    mem_discard(a->segments, table_bytes(a->fresh)); /* no entry from there on was written */
     a->fresh = 1;
     a->cold = 0;
     a->small_units = 0;
