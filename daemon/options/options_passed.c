@@ -95,9 +95,10 @@ static void take_word(struct span *line, char word[OPTION_TEXT_BYTES])
 
 static bool next_line(struct span *lines, struct passed *p)
 {
+    const size_t len = lines->len;
     struct span line = span_cut(lines, '\n');
 
-    if (line.ptr + line.len == lines->ptr) {
+    if (line.len == len) {
         return false; /* no end of a line */
     }
     take_word(&line, p->name);
