@@ -278,6 +278,7 @@ fail:
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
 {
     struct engine_config c = *cfg;
+    enum mf_err err;
 
     must_be_main();
     if (c.attach == NULL || !is_possible(&c)) {
@@ -293,7 +294,11 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     if (!attach_make(c.attach, &c, range_for(&c))) {
         return MF_ESYS;
     }
-    return start(e, &c, false);
+    err = start(e, &c, false);
+    if (err != MF_OK) {
+        c.attach->why[0] = '\0'; /* it says why the file is used empty, not why this failed */
+    }
+    return err;
 }
 
 void engine_stop(struct engine *e)

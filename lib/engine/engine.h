@@ -108,7 +108,8 @@ struct engine {
 /*
  * Build everything; all threads of the engine exist when this returns. With attach, what is
  * there is taken over if nothing speaks against it (attach->state). MF_EINVAL when the config
- * is impossible; MF_ENOMEM; MF_ESYS, and with attach attach->why. Context: main, before start.
+ * is impossible; MF_ENOMEM; MF_ESYS, with attach->why if it is not empty. Context: main, before
+ * start.
  */
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 
