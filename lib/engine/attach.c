@@ -278,7 +278,7 @@ static bool write_open(struct attach *a)
     return true;
 }
 
-/* Beyond the limit on the size of files even a try would end the process. */
+/* Nothing can be allocated beyond the limit on the size of files. */
 static bool may_be_so_long(struct attach *a, uint32_t shards)
 {
     uint64_t bytes = range_at(a->head, shards);
