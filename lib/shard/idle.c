@@ -59,6 +59,7 @@ static bool resizes(struct shard *s)
     shard_enter(s);
     while (shard_resize_step(s, RESIZE_BUCKETS) && table_may_step(&s->table)) {
     }
+    shard_note_work(s);
     goes_on = shard_resize_goes_on(s);
     shard_leave(s);
     return goes_on;

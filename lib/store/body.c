@@ -132,10 +132,12 @@ static enum outcome take_segment(struct body *b, bool may_wait)
         }
         is_behind = w != NULL && w->memory != NULL && line_is_behind(&s->memory, w);
         /*
-         * What waits for a period in its own shard will do. A segment of another shard would be
-         * returned to the system there, and its pages faulted in again here.
+         * What waits for a period in its own shard will do, unless this is the last try. A
+         * segment of another shard would be returned to the system there, and its pages faulted
+         * in again here.
          */
-        is_coming = out == OUT_WAIT && arena_waiting(&s->memory.arena) > ROOM_RESERVE;
+        is_coming = out == OUT_WAIT && (may_wait || w == NULL) &&
+                    arena_waiting(&s->memory.arena) > ROOM_RESERVE;
         shard_leave(s);
         shard_after_leave(s);
         if (!has_section && room_settle() && out == OUT_WAIT && !has_settled) {
