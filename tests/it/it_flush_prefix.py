@@ -64,13 +64,14 @@ def test_it_is_seen_by_all_protocols_and_commands():
             assert c.get(key) == b"x", key
         assert len(c.get(b"q:large")) == 3000000
         # Nor do lists of keys have them.
-        there = keys(c)
-        assert sorted(k for k in there if k.startswith(b"p:")) == [b"p:151", b"p:28", b"p:29", b"p:30", b"p:31"], there[:10]
+        there = set(keys(c))    # a dump has some twice if an index is resized meanwhile
+        assert sorted(k for k in there if k.startswith(b"p:")) == [b"p:151", b"p:28", b"p:29", b"p:30", b"p:31"], len(there)
         assert len(there) == 5 + 1001, len(there)
         c.send(b"lru_crawler metadump all\r\n")
         while not c.buf.endswith(b"END\r\n"):
             assert c.more()
-        assert c.buf.count(b"key=") == 5 + 1001 and c.buf.count(b"key=p%3A") == 5, c.buf[:1000]
+        dumped = {line.split()[0] for line in c.buf.splitlines() if line.startswith(b"key=")}
+        assert len(dumped) == 5 + 1001 and sum(key.startswith(b"key=p%3A") for key in dumped) == 5, c.buf[:1000]
         c.buf = b""
         after = c.stats()
 
