@@ -39,10 +39,13 @@ static uint32_t missing(const struct memory *m)
     int64_t spare = arena_allowed(a) - (int64_t)room;
     uint32_t n = want > a->free_count ? want - a->free_count : 0;
 
-    if (chains_segments(m) < FILLED_MIN || spare <= 0) {
-        return 0;
-    }
-    return n < spare ? n : (uint32_t)spare;
+    return spare <= 0 ? 0 : n < spare ? n : (uint32_t)spare;
+}
+
+/* The same for puts that come one by one. */
+static uint32_t missing_to_puts(const struct memory *m)
+{
+    return chains_segments(m) < FILLED_MIN ? 0 : missing(m);
 }
 
 segment_t stock_take(struct memory *m, int64_t overdraw)
@@ -55,7 +58,7 @@ segment_t stock_take(struct memory *m, int64_t overdraw)
     if (s != 0 && is_late) {
         ctr_add(m->counters, CTR_segments_late, 1);
     }
-    if (missing(m) != 0) {
+    if (missing_to_puts(m) != 0) {
         a->wants_stock = true;
         grace_ask(a->grace, GRACE_SOON);
         a->wants_stock_now = a->free_count == 0;
@@ -64,6 +67,17 @@ segment_t stock_take(struct memory *m, int64_t overdraw)
         m->ops->wants_range(m->owner);
     }
     return s;
+}
+
+/* The rest of that, outside, for n segments that were taken in the shard. */
+static void make_resident(struct memory *m, segment_t list, uint32_t n)
+{
+    if (n != 0) {
+        arena_stock_touch(&m->arena, list);
+        lock_take(m->lock);
+        arena_stock_done(&m->arena, list, n);
+        lock_give(m->lock);
+    }
 }
 
 /* Make up to max of them resident; how many are wanted beyond that. */
@@ -75,21 +89,15 @@ static uint32_t make(struct memory *m, uint32_t max)
     uint32_t n = 0;
 
     lock_take(m->lock);
-    left = a->wants_stock ? missing(m) : 0;
+    left = a->wants_stock ? missing_to_puts(m) : 0;
     if (left != 0) {
         n = arena_stock_take(a, left < max ? left : max, &list);
     }
     a->wants_stock = n != 0 && n < left;
     a->wants_stock_now = false;
     lock_give(m->lock);
-    if (n == 0) {
-        return 0;
-    }
-    arena_stock_touch(a, list);
-    lock_take(m->lock);
-    arena_stock_done(a, list, n);
-    lock_give(m->lock);
-    return left - n;
+    make_resident(m, list, n);
+    return n == 0 ? 0 : left - n;
 }
 
 bool stock_burst(struct memory *m)
@@ -108,4 +116,19 @@ void stock_make(struct memory *m)
     if (wants_now) {
         (void)make(m, WRITER_BURST);
     }
+}
+
+void stock_fill(struct memory *m)
+{
+    struct arena *a = &m->arena;
+    segment_t list = 0;
+    uint32_t n = 0;
+
+    must_not_be_reading();
+    lock_take(m->lock);
+    if (stock_is_low(m)) {
+        n = arena_stock_take(a, missing(m), &list);
+    }
+    lock_give(m->lock);
+    make_resident(m, list, n);
 }

@@ -36,4 +36,16 @@ bool stock_burst(struct memory *m);
 /* The same for a few, if a put has taken the last one. Context: outside a shard. */
 void stock_make(struct memory *m);
 
+/*
+ * For a caller that puts much, as a move does into a new shard: is at most one free? Then fill
+ * makes all that are kept free resident, also while few segments have blocks in them. Context:
+ * in shard; fill: outside a shard and a section.
+ */
+static inline bool stock_is_low(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return m->arena.free_count <= 1;
+}
+void stock_fill(struct memory *m);
+
 #endif

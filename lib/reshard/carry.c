@@ -19,6 +19,7 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room_make.h"
+#include "lib/memory/stock.h"
 #include "lib/reshard/carry_large.h"
 #include "lib/reshard/carry_room.h"
 #include "lib/shard/expire.h"
@@ -379,6 +380,9 @@ static bool carry_batch(struct carry *c, struct shard *to)
     }
     (void)shard_resize_step(to, CARRY_BUCKETS);
     (void)shard_resize_step(c->from, CARRY_BUCKETS);
+    if (stock_is_low(&to->memory)) {
+        c->low = to;
+    }
     shard_note_work(to);
     shard_note_work(c->from);
     shard_leave(to);
@@ -434,6 +438,10 @@ static void carry_some(struct carry *c)
         full = carry_picked(c);
     }
     rcu_end();
+    if (c->low != NULL) {
+        stock_fill(&c->low->memory); /* rather than with both shards entered */
+        c->low = NULL;
+    }
     if (!is_there) {
         c->at = 0; /* a flush took all */
     } else if (full != NULL) {

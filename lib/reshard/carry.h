@@ -83,6 +83,7 @@ struct carry {
     unsigned turns; /* the same: each shard may take few */
     struct carry_pick pick[CARRY_BATCH];
     unsigned picks;
+    struct shard *low; /* it has next to no free segments that are resident; or NULL */
     struct carry_large large;
     /* Slots of which a large value has found no room: they stay on their way. In shard. */
     bool waits[ROUTE_SLOTS];

@@ -14,6 +14,7 @@
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/memory/evict.h"
+#include "lib/memory/stock.h"
 #include "lib/reshard/carry.h"
 #include "lib/reshard/carry_room.h"
 #include "lib/shard/shard.h"
@@ -205,8 +206,8 @@ static void replace_index(struct move *m, struct shard *s, uint64_t items, bool 
     count_indexes(m);
 }
 
-/* Make the index of a shard fit for what comes to it in the whole move. */
-static void prepare_index(struct move *m, uint16_t to)
+/* Make a shard fit for what comes to it in the whole move. */
+static void prepare_shard(struct move *m, uint16_t to)
 {
     struct shard *s = m->engine->shards[to];
     uint64_t items = ctr_get(&s->counters, CTR_curr_items) + m->coming[to];
@@ -215,6 +216,7 @@ static void prepare_index(struct move *m, uint16_t to)
     if (bytes > m->index_bytes[to]) {
         replace_index(m, s, items, true);
     }
+    stock_fill(&s->memory);
 }
 
 /*
@@ -222,14 +224,14 @@ static void prepare_index(struct move *m, uint16_t to)
  * done this late because the indexes of those that were left before have become smaller by
  * then: so only a part of all indexes exists twice at a time.
  */
-static void prepare_indexes(struct move *m, uint16_t from)
+static void prepare_shards(struct move *m, uint16_t from)
 {
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         uint16_t to = m->plan.to[i];
 
         if (m->slots[i].from == from && is_to_go(m, i) && !m->is_prepared[to]) {
             m->is_prepared[to] = true;
-            prepare_index(m, to);
+            prepare_shard(m, to);
         }
     }
 }
@@ -334,7 +336,7 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
          */
         evict_forget(&e->shards[from]->memory);
     }
-    prepare_indexes(m, from);
+    prepare_shards(m, from);
     err = publish(m, from, false); /* no reader is left that would look in `from` alone */
     if (err == MF_OK) {
         err = publish(m, from, true);

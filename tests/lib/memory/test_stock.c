@@ -84,6 +84,14 @@ static void fill(unsigned segments, bool has_reclaimer)
     }
 }
 
+/* The same until one of them is free. */
+static void fill_free(void)
+{
+    for (unsigned i = 0; arena()->free_count > 1; i++) {
+        fixture_set(&f, fixture_key("f", i), BYTES);
+    }
+}
+
 static uint64_t late(void)
 {
     return fixture_counter(&f, CTR_segments_late);
@@ -98,6 +106,26 @@ TEST_LOOP(the_reclaimer_makes_segments_resident, 3)
     fill(60, true);
     ck_assert_uint_eq(late(), FIRST);
     ck_assert_uint_gt(arena()->free_count, 0);
+    fixture_stop(&f);
+}
+
+/* Also the first ones, and the first use of none is late. */
+TEST_LOOP(a_move_fills_a_new_shard, 3)
+{
+    uint32_t kept;
+
+    start(limits[_i]);
+    shard_enter(f.shard);
+    kept = room_wanted(&f.shard->memory);
+    shard_leave(f.shard);
+    for (unsigned i = 0; i < 10; i++) {
+        stock_fill(&f.shard->memory);
+        check_stock();
+        ck_assert_uint_le(arena()->free_count, kept);
+        ck_assert_uint_gt(arena()->free_count, 1);
+        fill_free();
+    }
+    ck_assert_uint_eq(late(), 0);
     fixture_stop(&f);
 }
 
