@@ -38,9 +38,7 @@ bool answer_field(struct span *line, struct span *name, struct span *value)
 {
     struct span word = span_word(line);
 
-    *value = word;
-    *name = span_cut(value, '=');
-    if (name->len == word.len) { /* no name */
+    if (!span_split(word, '=', name, value)) { /* no name */
         *value = word;
         name->len = 0;
     }

@@ -28,11 +28,7 @@ static const struct {
 /* The next "name=value" of fields with commas between; false: there is none. */
 static bool next_field(struct span *rest, struct span *name, struct span *value)
 {
-    const struct span field = span_cut(rest, ',');
-
-    *value = field;
-    *name = span_cut(value, '=');
-    return name->len < field.len;
+    return span_split(span_cut(rest, ','), '=', name, value);
 }
 
 /* A field by its name; empty: there is none. */

@@ -15,9 +15,9 @@
 /* The name without the number of a shard, "0:". */
 static struct span bare_name(struct span name)
 {
-    struct span rest = name;
+    struct span shard, rest;
 
-    return span_cut(&rest, ':').len < name.len ? rest : name;
+    return span_split(name, ':', &shard, &rest) ? rest : name;
 }
 
 /* What the table of counters says of it; NULL: nothing. */

@@ -30,20 +30,12 @@ void sample_fini(struct stats_sample *s)
     stats_fini(&s->moves);
 }
 
-/* "first:rest"; false: there is no colon. */
-static bool split_name(struct span name, struct span *first, struct span *rest)
-{
-    *rest = name;
-    *first = span_cut(rest, ':');
-    return first->len < name.len;
-}
-
 /* "3:name" as 3 and "name"; false: it is not of a shard. */
 static bool split_shard(struct span name, uint32_t *shard, struct span *rest)
 {
     struct span number;
 
-    return split_name(name, &number, rest) && num_u32(number, shard) == MF_OK;
+    return span_split(name, ':', &number, rest) && num_u32(number, shard) == MF_OK;
 }
 
 double sample_sum(const struct stats_sample *s, const char *name)
@@ -233,7 +225,7 @@ void sample_read_latency(struct stats_sample *s, const struct stats *answer)
         struct latency_sample *l;
         double v;
 
-        if (!split_name(name, &kind, &what) || kind.len == 0 ||
+        if (!span_split(name, ':', &kind, &what) || kind.len == 0 ||
             !num_fraction(stats_value(answer, i), &v) || (l = kind_of(s, kind)) == NULL) {
             continue;
         }

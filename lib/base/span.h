@@ -60,6 +60,14 @@ static inline struct span span_cut(struct span *rest, char end)
     return (struct span){all.ptr, (size_t)(at - all.ptr)};
 }
 
+/* Split at the first `mark`. False: there is none, then all is before it. */
+static inline bool span_split(struct span s, char mark, struct span *before, struct span *after)
+{
+    *after = s;
+    *before = span_cut(after, mark);
+    return before->len < s.len;
+}
+
 /* Take a word and the spaces before it off the front; empty: there is none. */
 static inline struct span span_word(struct span *rest)
 {

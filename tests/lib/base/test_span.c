@@ -24,6 +24,12 @@ TEST(spans_are_cut)
     ck_assert(span_is(span_cut(&rest, ','), ""));
     ck_assert(span_is(span_cut(&rest, ','), "b"));
     ck_assert(rest.len == 0 && span_cut(&rest, ',').len == 0);
+    ck_assert(span_split(span_str("a=b=c"), '=', &word[0], &word[1]));
+    ck_assert(span_is(word[0], "a") && span_is(word[1], "b=c"));
+    ck_assert(span_split(span_str("a="), '=', &word[0], &word[1]));
+    ck_assert(span_is(word[0], "a") && word[1].len == 0);
+    ck_assert(!span_split(span_str("ab"), '=', &word[0], &word[1]));
+    ck_assert(span_is(word[0], "ab") && word[1].len == 0);
     rest = span_str("  one  two ");
     ck_assert(span_is(span_word(&rest), "one") && span_is(rest, "  two "));
     ck_assert(span_is(span_word(&rest), "two") && span_word(&rest).len == 0);
