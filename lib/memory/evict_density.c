@@ -29,7 +29,7 @@ static const unsigned share_pct[CHAINS] = {
 #define NEW_PCT  35 /* of a hit */
 #define COST_PCT 50 /* of a hit of an item of the mean size */
 
-/* Main goes before its turn if so much of it came there without a hit, and it holds so much. */
+/* Main goes first if it is above both: its part that had no hit, its part of the shard. */
 #define UNTRIED_PCT       75
 #define UNTRIED_SHARE_PCT 4
 

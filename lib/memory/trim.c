@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the reclaimer's thread does for a memory: see trim.h.
+ * What the reclaimer's thread does for a memory: see evict.h.
  */
 #include "lib/memory/state.h"
 

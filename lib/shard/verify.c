@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The full walk over a shard: see verify.h.
+ * The full walk over a shard: see shard.h.
  */
 #include <stdarg.h>
 #include <stdio.h>
