@@ -14,8 +14,7 @@
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
-#define MOVES     100u
-#define POLLS_MAX 1000000u
+#define MOVES 100u
 
 static void setup(void)
 {
@@ -36,13 +35,6 @@ static void go(struct worker *w)
     has_gone = w->conns->first != NULL && conn_move_to(w->conns->first, w);
 }
 
-/* Between two looks at something that the worker does soon; n: looks so far. */
-static void poll_again(unsigned n)
-{
-    ck_assert_msg(n < POLLS_MAX, "the worker does not do it");
-    usleep(100);
-}
-
 /* The only connection goes, and has come again when this returns. */
 static void move(void)
 {
@@ -51,11 +43,8 @@ static void move(void)
     solo_run(go);
     ck_assert(has_gone);
     /* The worker counts it a little before the roster learns that it has arrived. */
-    for (unsigned n = 0;
-         solo_counter(CTR_conns_moved) == before || roster_conns_moving(&solo.crew.roster) != 0;
-         n++) {
-        poll_again(n);
-    }
+    WAIT_UNTIL(solo_counter(CTR_conns_moved) != before &&
+               roster_conns_moving(&solo.crew.roster) == 0);
 }
 
 static void move_often(void)
@@ -77,9 +66,7 @@ static int dial(int sndbuf)
 
 static void await_output(void)
 {
-    for (unsigned n = 0; solo_counter(CTR_out_pending_bytes) == 0; n++) {
-        poll_again(n);
-    }
+    WAIT_UNTIL(solo_counter(CTR_out_pending_bytes) != 0);
 }
 
 TEST(replies_that_wait_go_along)
@@ -105,9 +92,7 @@ TEST(half_a_request_goes_along)
     int fd = dial(0);
 
     wire_say(fd, "set k 0 0 4\r\nab");
-    for (unsigned n = 0; solo_counter(CTR_in_pending_bytes) == 0; n++) {
-        poll_again(n);
-    }
+    WAIT_UNTIL(solo_counter(CTR_in_pending_bytes) != 0);
     move_often();
     wire_say(fd, "cd\r\nget k\r\n");
     wire_expect(fd, "STORED\r\nVALUE k 0 4\r\nabcd\r\nEND\r\n");

@@ -46,14 +46,17 @@ static void teardown(void)
 
 TEST_FIXTURE(setup, teardown)
 
+static bool is_over(struct exports_info *info, uint64_t ended)
+{
+    exports_look(x, info);
+    return !info->is_busy && info->done + info->failed == ended;
+}
+
 static void wait_for_end(uint64_t done, uint64_t failed)
 {
     struct exports_info info;
 
-    for (exports_look(x, &info); info.is_busy || info.done + info.failed != done + failed;
-         exports_look(x, &info)) {
-        usleep(1000);
-    }
+    WAIT_UNTIL(is_over(&info, done + failed));
     ck_assert_uint_eq(info.done, done);
     ck_assert_uint_eq(info.failed, failed);
 }

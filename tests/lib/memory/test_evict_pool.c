@@ -335,10 +335,10 @@ TEST(an_exhausted_pool_is_filled_again)
     stop();
 }
 
-/* Candidates of the previous policy have scores of its own, and may lack a deadline. */
-TEST(a_change_of_policy_empties_the_pool)
+/* Items a and b, of which a has been evicted: b is left in the pool. */
+static void leave_b_pooled(void)
 {
-    handle_t a, b, c;
+    handle_t a, b;
 
     start_at(CHOICE_ALLKEYS_LRU);
     a = idle("a", 60);
@@ -346,6 +346,14 @@ TEST(a_change_of_policy_empties_the_pool)
     memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
     ck_assert_uint_eq(evict_one(NULL), a);
     ck_assert_uint_eq(f.shard->memory.evict.pooled, 1);
+}
+
+/* Candidates of the previous policy have scores of its own, and may lack a deadline. */
+TEST(a_change_of_policy_empties_the_pool)
+{
+    handle_t c;
+
+    leave_b_pooled();
     fixture_policy(CHOICE_VOLATILE_LRU);
     c = until("c", 1000000);
     draws[1][0] = c;
@@ -358,13 +366,9 @@ TEST(a_change_of_policy_empties_the_pool)
 /* A flush takes all items from the index at once; their blocks look alive for a while. */
 TEST(a_flush_empties_the_pool)
 {
-    handle_t a, b, c;
+    handle_t c;
 
-    start_at(CHOICE_ALLKEYS_LRU);
-    a = idle("a", 60);
-    b = idle("b", 50);
-    memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
-    ck_assert_uint_eq(evict_one(NULL), a);
+    leave_b_pooled();
     fixture_flush(&f, fixture_now(&f));
     ck_assert(!fixture_has(&f, "b"));
     c = idle("c", 10);
