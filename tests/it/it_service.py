@@ -146,15 +146,14 @@ class Keeper(Manager):
         with activated([(n, Descriptor(fd)) for n, fd in self.kept], "-s", path, *args,
                        env={"NOTIFY_SOCKET": self.path}) as (process, log):
             self.hears("READY=1", since)
-            if not os.path.exists(path):    # it has the sockets that it was passed
-                yield None, process, log, lambda: "".join(self.heard[since:])
-                process.terminate()
-                assert process.wait(mayfly.PATIENCE) == 0
-                return
-            with Client(path) as c:
+            # Without such a socket it has those that it was passed.
+            with Client(path) if os.path.exists(path) else contextlib.nullcontext() as c:
                 yield c, process, log, lambda: "".join(self.heard[since:])
+            is_running = process.poll() is None
             process.terminate()     # there is no client to wait for
             assert process.wait(mayfly.PATIENCE) == 0
+            if is_running:
+                self.hears("STOPPING=1", since)     # or it would be taken for the next one's
 
     def __exit__(self, *args):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
