@@ -225,6 +225,12 @@ static handle_t hole_take(struct memory *m, enum chain_id chain, uint32_t *units
     return h;
 }
 
+handle_t blocks_refill(struct memory *m, enum chain_id chain, uint32_t units)
+{
+    memory_must_be_entered(m);
+    return m->blocks.holes[chain].head[units] != 0 ? hole_take(m, chain, &units, DRAW_PUT) : 0;
+}
+
 /*
  * The oldest death, when it has ripened and is of just this size: the common case where values
  * of one size are overwritten. It saves listing a hole and finding it again. *crossed: what

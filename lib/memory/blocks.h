@@ -41,6 +41,9 @@ void blocks_rest(struct memory *m);
  */
 handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum draw draw);
 
+/* A listed hole of a chain of just this size, now a live block; 0: none. Context: in shard. */
+handle_t blocks_refill(struct memory *m, enum chain_id chain, uint32_t units);
+
 /*
  * Kill a linked block, a piece or a settled loose block: it is marked as dead and counted,
  * and becomes a hole after a grace period, unless its segment is being emptied. Context: in

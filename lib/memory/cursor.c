@@ -54,13 +54,15 @@ static const struct {
 #define PROMOTE_MEMORY (4u << 20)
 
 /*
- * A segment of main with at most SIFT_ITEMS items is sifted if at least SIFT_LIVE_PCT of it is
- * alive, and at most SIFT_DEAD_PCT of all held bytes are dead. But it must not have more than
- * SIFT_BLOCKS blocks, because examining them takes long.
+ * A segment with at most SIFT_LIVE live blocks, and at most SIFT_ITEMS items of one block, is
+ * sifted if at least SIFT_LIVE_PCT of it is alive, and at most SIFT_HOLE_PCT of all held bytes
+ * are holes. But it must not have more than SIFT_BLOCKS blocks, because examining them takes
+ * long.
  */
+#define SIFT_LIVE     20
 #define SIFT_ITEMS    8
 #define SIFT_LIVE_PCT 60
-#define SIFT_DEAD_PCT 2
+#define SIFT_HOLE_PCT 2
 #define SIFT_BLOCKS   64
 
 /* How many due items are dropped at once before anything alive is evicted. */
@@ -89,6 +91,12 @@ static void age_counts(struct cursor *c)
     }
 }
 
+/* An eviction has passed over this many bytes of segment n. */
+static void count_scanned(struct memory *m, segment_t n, uint32_t bytes)
+{
+    *(seg(m, n)->chain == CHAIN_MAIN ? &m->cursor.scanned : &m->cursor.passed) += bytes;
+}
+
 static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
 {
     struct cursor *c = &m->cursor;
@@ -96,6 +104,7 @@ static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
     c->segment = n;
     c->offset = 0;
     c->ahead = 0;
+    c->sifted_for_nothing = 0;
     c->mode = mode;
     age_counts(c);
     chains_claim(m, n);
@@ -182,13 +191,19 @@ static enum draw copy_draw(const struct memory *m, const struct item *it)
     return is_part ? DRAW_CURSOR | DRAW_PART : DRAW_CURSOR;
 }
 
-/* False when there was no segment for the copy. */
+/*
+ * A piece, which is as old as its head wherever it is, goes to a hole of its size if there is
+ * one. False when there was no segment for the copy.
+ */
 static bool move_block(struct memory *m, handle_t from, enum chain_id chain, segment_t after)
 {
     const struct item *it = memory_item(m, from);
     uint32_t units = item_units(it);
-    handle_t to = draw_block(m, chain, units, after, copy_draw(m, it));
+    handle_t to = it->key_len == 0 ? blocks_refill(m, chain, units) : 0;
 
+    if (to == 0) {
+        to = draw_block(m, chain, units, after, copy_draw(m, it));
+    }
     if (to == 0) {
         return false;
     }
@@ -281,6 +296,16 @@ static bool promotes_too_much(const struct memory *m, const struct item *it)
            c->passed * PROMOTE_PCT + (uint64_t)PROMOTE_MORE * 100;
 }
 
+/* What a policy needs to know, besides the item, to judge a live one of segment n. */
+static struct evict_pass pass_of(const struct memory *m, segment_t n, handle_t h, msec_t now)
+{
+    return (struct evict_pass){.chain = (enum chain_id)m->arena.segments[n].chain,
+                               .is_young = is_young(m, h, (uint32_t)(now / 1000)),
+                               .mean_bytes = m->evict.mean_bytes,
+                               .kept = m->cursor.kept,
+                               .scanned = m->cursor.scanned};
+}
+
 /*
  * Judge a live item that is not due, of a segment of its chain. Returns the chain that it stays
  * in, at the end of it, or CHAINS if it is to go.
@@ -290,11 +315,7 @@ static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
-    struct evict_pass pass = {.chain = (enum chain_id)seg(m, n)->chain,
-                              .is_young = is_young(m, h, (uint32_t)(now / 1000)),
-                              .mean_bytes = m->evict.mean_bytes,
-                              .kept = c->kept,
-                              .scanned = c->scanned};
+    struct evict_pass pass = pass_of(m, n, h, now);
     uint8_t had = atomic_load_explicit(&it->heat, memory_order_relaxed);
     bool was_hit = (heat_turns(had) & HEAT_COUNT) != 0;
     uint8_t heat = 0;
@@ -411,26 +432,58 @@ static bool empty_piece(struct memory *m, handle_t h, msec_t now)
 /* ---- sifting ----------------------------------------------------------------------------- */
 
 /*
- * May a segment of main that is to be emptied be sifted instead? That is for few large items,
- * where what is evicted leaves holes that the next of the same size take. They take as many as
- * main loses, but not at once, so nothing is sifted while much is dead.
+ * May a live block stay in a segment that is sifted? A part of a value that has no whole
+ * segments does not: evicting it makes holes only, and they are spread over many segments. Nor
+ * does an item that goes to another chain, because it is copied. *items counts those of one
+ * block.
  */
-static bool may_sift(const struct memory *m, segment_t n)
+static bool may_stay(const struct memory *m, segment_t n, handle_t h,
+                     const struct evict_policy *policy, msec_t now, unsigned *items)
+{
+    const struct item *it = memory_item(m, h);
+    bool is_main = m->arena.segments[n].chain == CHAIN_MAIN;
+    uint8_t heat;
+
+    if (it->key_len == 0) {
+        return item_large(memory_item(m, piece_owner(it)))->segments != 0;
+    }
+    if (item_is_large(it) ? item_large(it)->segments == 0 : !is_main || ++*items > SIFT_ITEMS) {
+        return false;
+    }
+    if (is_main) {
+        return true;
+    }
+
+    struct evict_pass pass = pass_of(m, n, h, now);
+
+    return policy->judge(&pass, it, &heat) != VERDICT_PROMOTE;
+}
+
+/*
+ * May a segment that is to be emptied be sifted instead? That is for few large blocks, where
+ * what is evicted leaves holes that the next of the same size take. They take as many as the
+ * chain loses, but not at once, so nothing is sifted while there are many holes. When a whole
+ * chain was sifted and nothing died, a segment is emptied.
+ */
+static bool may_sift(const struct memory *m, segment_t n, const struct evict_policy *policy,
+                     msec_t now)
 {
     const struct segment *g = &m->arena.segments[n];
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
     uint64_t least = (uint64_t)segment_bytes(&m->arena) * SIFT_LIVE_PCT / 100;
-    unsigned blocks = 0;
+    unsigned blocks = 0, items = 0;
 
-    if (g->chain != CHAIN_MAIN || g->live > SIFT_ITEMS || g->fill - g->dead < least ||
-        m->blocks.dead_bytes * 100 > held * SIFT_DEAD_PCT) {
+    if (g->live > SIFT_LIVE || g->fill - g->dead < least ||
+        m->blocks.hole_bytes * 100 > held * SIFT_HOLE_PCT ||
+        m->cursor.sifted_for_nothing >= m->blocks.chain[g->chain].count) {
         return false;
     }
     for (uint32_t at = 0; at < g->fill; blocks++) {
-        const struct item *it = memory_item(m, segment_handle(&m->arena, n) + at / ITEM_UNIT);
+        handle_t h = segment_handle(&m->arena, n) + at / ITEM_UNIT;
+        const struct item *it = memory_item(m, h);
 
         if (blocks == SIFT_BLOCKS ||
-            (item_is_live(it) && (it->key_len == 0 || item_is_large(it)))) {
+            (item_is_live(it) && !may_stay(m, n, h, policy, now, &items))) {
             return false;
         }
         at += item_bytes(it);
@@ -446,6 +499,7 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
                  int64_t *work)
 {
     struct segment *g = seg(m, n);
+    uint32_t held = m->arena.values.segments, live = g->live;
 
     ctr_add(m->counters, CTR_cursor_sifted, 1);
     age_counts(&m->cursor);
@@ -455,16 +509,18 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
 
         at += item_bytes(it);
         *work -= WORK_DEAD;
-        if (item_is_live(it)) {
+        if (item_is_live(it) && it->key_len != 0) {
             *work -= WORK_LIVE - WORK_DEAD;
             if (item_is_due(it, now)) {
                 m->ops->drop(m->owner, h, DEATH_EXPIRE, now);
             } else if (judge(m, n, h, policy, now) == CHAINS) {
-                evict(m, h, CHAIN_MAIN, now);
+                evict(m, h, (enum chain_id)g->chain, now);
             }
         }
-        m->cursor.scanned += item_bytes(it);
+        count_scanned(m, n, item_bytes(it));
     }
+    *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
+    m->cursor.sifted_for_nothing = g->live < live ? 0 : m->cursor.sifted_for_nothing + 1;
     if (g->live == 0) {
         return false;
     }
@@ -509,7 +565,7 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
     must(seg(m, n)->state == SEG_SEALED && seg(m, n)->busy == 0);
     m->evict.past_is_wanted = policy->past_create != NULL;
     m->evict.mean_bytes = mean_bytes(m);
-    if (!may_sift(m, n) || !sift(m, n, policy, now, work)) {
+    if (!may_sift(m, n, policy, now) || !sift(m, n, policy, now, work)) {
         begin_segment(m, n, CURSOR_EVICT);
     }
     return true;
@@ -582,7 +638,7 @@ static bool empty_block(struct memory *m, msec_t now, int64_t *work)
         *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
     }
     if (c->mode == CURSOR_EVICT) {
-        *(seg(m, c->segment)->chain == CHAIN_MAIN ? &c->scanned : &c->passed) += bytes;
+        count_scanned(m, c->segment, bytes);
     }
     c->offset += bytes;
     return true;

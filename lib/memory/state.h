@@ -89,8 +89,9 @@ struct cursor {
     uint32_t offset;
     uint32_t ahead; /* offset up to which the owner has prefetched */
     enum cursor_mode mode;
-    bool is_due_left;          /* more was due when the work was used up */
-    uint64_t kept, scanned;    /* of evictions lately: see struct evict_pass */
+    uint32_t sifted_for_nothing; /* segments in a row of which nothing died */
+    bool is_due_left;            /* more was due when the work was used up */
+    uint64_t kept, scanned;      /* of evictions lately: see struct evict_pass */
     uint64_t promoted, passed; /* the same of small and big: bytes that went to main, of all */
 };
 

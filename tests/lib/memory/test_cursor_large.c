@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/shard.h"
@@ -119,6 +120,41 @@ TEST(pieces_that_are_cleaned_keep_their_place)
     ck_assert_uint_eq(segment_at(wide), compact);
     for (unsigned i = 0; i < 3; i++) {
         ck_assert_uint_eq(segment_of_piece(wide, i), compact);
+    }
+    fixture_check(&f, "wide", 3 * m->piece_max);
+    fixture_stop(&f);
+}
+
+/* Only the age of a head counts, so pieces may go to holes that there are. */
+TEST(pieces_that_are_cleaned_fill_holes)
+{
+    struct memory *m;
+    const struct item *wide;
+    segment_t hole[3];
+    int64_t work = 1000;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    set_kilobytes("dead", 0, 10);
+    fixture_set(&f, "wide", 3 * m->piece_max);
+    set_kilobytes("k", 0, 50);
+    fixture_set(&f, "gone", 3 * m->piece_max);
+    for (unsigned i = 0; i < 3; i++) {
+        hole[i] = segment_of_piece(fixture_get(&f, "gone").item, i);
+    }
+    set_kilobytes("k", 50, 50);
+    for (unsigned i = 0; i < 10; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("dead", i)), OUT_DELETED);
+    }
+    ck_assert_int_eq(fixture_delete(&f, "gone"), OUT_DELETED);
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    blocks_ripen(m, 100);
+    ck_assert(cursor_clean(m, m->blocks.chain[CHAIN_SMALL].head, &work, fixture_now(&f)));
+    shard_leave(f.shard);
+    wide = fixture_get(&f, "wide").item;
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(segment_of_piece(wide, i), hole[2 - i]);
     }
     fixture_check(&f, "wide", 3 * m->piece_max);
     fixture_stop(&f);

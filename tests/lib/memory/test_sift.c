@@ -15,7 +15,10 @@
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
-#define LEN    6000u /* five in a segment of 32 KiB */
+#define LEN 6000u /* five in a segment of 32 KiB */
+/* A segment of 32 KiB and four pieces; there are two of these in a segment. */
+#define LARGE_LEN ((size_t)32768 + 14000)
+
 #define COLD   HEAT_JUDGED
 #define HOT    (HEAT_JUDGED | HEAT_MAX)
 #define OTHERS 400u
@@ -103,6 +106,7 @@ TEST(what_is_worth_it_stays_where_it_is)
     ck_assert_uint_ne(m->blocks.chain[CHAIN_MAIN].head, first);
     ck_assert_int_eq(m->arena.segments[first].state, SEG_SEALED);
     ck_assert_uint_eq(m->cursor.segment, 0);
+    ck_assert_uint_eq(m->cursor.sifted_for_nothing, 0);
     end();
 }
 
@@ -175,7 +179,7 @@ enum why {
     MANY_ITEMS,
     A_LARGE_VALUE,
     TOO_LITTLE_ALIVE,
-    MUCH_IS_DEAD,
+    MANY_HOLES,
     MANY_BLOCKS,
     WHYS
 };
@@ -190,13 +194,16 @@ TEST_LOOP(few_items_that_fill_a_segment_are_sifted, WHYS)
             put(fixture_key("k", i), 3300, HOT);
         }
     } else if (_i == A_LARGE_VALUE) {
-        put("large", 2 * segment_bytes(&m->arena), HOT); /* a head, and no pieces */
+        put("large", 20000, HOT); /* five pieces, and no whole segment */
     } else if (_i == MANY_BLOCKS) {
         for (unsigned n = 0; n < 70; n++) {
             put(fixture_key("small-", n), 20, HOT);
         }
     }
-    for (unsigned n = 0; n < (_i == MANY_ITEMS ? 0 : _i == MANY_BLOCKS ? 4 : 5); n++) {
+    for (unsigned n = 0; n < (_i == MANY_ITEMS || _i == A_LARGE_VALUE ? 0
+                              : _i == MANY_BLOCKS                     ? 4
+                                                                      : 5);
+         n++) {
         put(fixture_key("k", i++), LEN, HOT);
     }
     fill();
@@ -204,10 +211,12 @@ TEST_LOOP(few_items_that_fill_a_segment_are_sifted, WHYS)
         ck_assert_int_eq(fixture_delete(&f, "k0"), OUT_DELETED);
         ck_assert_int_eq(fixture_delete(&f, "k1"), OUT_DELETED);
         ck_assert_int_eq(fixture_delete(&f, "k2"), OUT_DELETED);
-    } else if (_i == MUCH_IS_DEAD) {
+    } else if (_i == MANY_HOLES) {
         for (unsigned n = 50; n < 50 + OTHERS / 2 / 40; n++) {
             ck_assert_int_eq(fixture_delete(&f, fixture_key("other-", n)), OUT_DELETED);
         }
+        fixture_settle(&f);
+        fixture_set(&f, "small", 20); /* what died is made holes */
     } else if (_i == MANY_BLOCKS) {
         for (unsigned n = 0; n < 70; n++) {
             ck_assert_int_eq(fixture_delete(&f, fixture_key("small-", n)), OUT_DELETED);
@@ -243,6 +252,70 @@ TEST(what_main_evicts_is_not_remembered)
     shard_enter(f.shard);
     ck_assert_int_eq(evict_chain(ev, hash, LEN), CHAIN_SMALL);
     shard_leave(f.shard);
+    end();
+}
+
+/* The same with parts of values that have whole segments: these become free. */
+TEST(parts_of_large_values_stay_where_they_are)
+{
+    const size_t len = LARGE_LEN;
+    const struct item *place;
+    uint32_t held;
+
+    begin();
+    put("kept", len, HOT);
+    put("gone", len, COLD);
+    place = fixture_get(&f, "kept").item;
+    fill();
+    held = m->arena.values.segments;
+    ck_assert_uint_eq(held, 2);
+    ck_assert(is_sifted());
+    ck_assert(!fixture_has(&f, "gone"));
+    ck_assert_ptr_eq(fixture_get(&f, "kept").item, place);
+    fixture_check(&f, "kept", len);
+    ck_assert_uint_eq(m->arena.values.segments, held - 1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    end();
+}
+
+/* Where nothing dies, sifting would go round and round. */
+TEST(a_chain_is_sifted_for_nothing_once)
+{
+    begin();
+    for (unsigned i = 0; i < 5; i++) {
+        put(fixture_key("k", i), LEN, HOT);
+    }
+    fill();
+    ck_assert(is_sifted());
+    ck_assert_uint_eq(m->cursor.sifted_for_nothing, 1);
+    m->cursor.sifted_for_nothing = m->blocks.chain[CHAIN_MAIN].count - 1;
+    ck_assert(is_sifted());
+    ck_assert(!is_sifted());
+    ck_assert_int_eq(m->cursor.mode, CURSOR_EVICT);
+    ck_assert_uint_eq(m->cursor.sifted_for_nothing, 0);
+    end();
+}
+
+/* Values that are read and replaced at random: each store takes a bounded number of steps. */
+TEST(large_values_are_stored_in_bounded_steps)
+{
+    struct rng rng;
+
+    begin();
+    fixture_policy(CHOICE_DENSITY);
+    rng_init(&rng, 1);
+    for (unsigned i = 0; i < 3000; i++) {
+        const char *key = fixture_key("k", (unsigned)rng_below(&rng, rng_below(&rng, 600) + 1));
+        uint64_t before = fixture_counter(&f, CTR_cursor_sifted);
+
+        if (i % 2 == 0) {
+            (void)fixture_get(&f, key);
+            continue;
+        }
+        fixture_set(&f, key, LARGE_LEN);
+        ck_assert_uint_le(fixture_counter(&f, CTR_cursor_sifted) - before, 300);
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_sifted), 100);
     end();
 }
 
