@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
@@ -31,6 +32,7 @@ struct body {
     bool wants_all;        /* it waits for all its segments at once */
     struct waiter *waiter; /* [borrowed] its place in the line; NULL: none */
     struct loose loose;    /* when it is placed: the pieces that take the bytes instead */
+    struct body *copy;     /* owned; where its slot is now, being filled: see body_rehome() */
 };
 
 static size_t whole_bytes(const struct body *b)
@@ -429,7 +431,8 @@ size_t body_missing(const struct body *b)
 size_t body_held_bytes(const struct body *b)
 {
     size_t whole = whole_bytes(b);
-    size_t segments = (size_t)b->taken << b->shard->memory.arena.shift;
+    size_t taken = (size_t)b->taken + (b->copy != NULL ? b->copy->taken : 0);
+    size_t segments = taken << b->shard->memory.arena.shift;
 
     return segments + (b->filled > whole ? b->filled - whole : 0);
 }
@@ -441,6 +444,15 @@ bool body_next_is_held(const struct body *b)
     return b->is_placed || (b->filled < whole_bytes(b) && b->filled < segments);
 }
 
+static void drop_copy(struct body *b)
+{
+    if (b->copy != NULL) {
+        give_back(b->copy);
+        mem_free(b->copy);
+        b->copy = NULL;
+    }
+}
+
 void body_abort(struct body **b)
 {
     if (*b != NULL) {
@@ -448,6 +460,7 @@ void body_abort(struct body **b)
             loose_abort(&(*b)->loose);
         }
         give_back(*b);
+        drop_copy(*b);
         if ((*b)->waiter != NULL && !(*b)->wants_all) {
             line_leave((*b)->waiter);
         }
@@ -493,28 +506,49 @@ enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait
     return body_append(b, span_of(value.ptr, whole_bytes(b)), may_wait);
 }
 
+static bool begin_copy(struct body *b, struct shard *to)
+{
+    struct body *copy = mem_alloc(sizeof(*copy));
+
+    if (copy != NULL) {
+        *copy = *b;
+        copy->shard = to;
+        body_disown(copy);
+    }
+    b->copy = copy;
+    return copy != NULL;
+}
+
 enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
 {
-    struct body moved = *b;
-    segment_t from = b->first;
+    const uint32_t most = BUDGET_copy_bytes >> to->memory.arena.shift;
+    struct body *copy;
 
-    moved.shard = to;
-    moved.first = 0;
-    moved.last = 0;
-    moved.taken = 0;
-    moved.at = 0;
-    for (uint32_t i = 0; i < b->taken; i++) {
-        enum outcome out = take_segment(&moved, may_wait);
+    if (b->copy != NULL && b->copy->shard != to) {
+        drop_copy(b); /* it has moved once more */
+    }
+    if (b->copy == NULL && !begin_copy(b, to)) {
+        return OUT_NO_MEMORY;
+    }
+    copy = b->copy;
+    for (uint32_t i = 0; copy->taken < b->taken; i++) {
+        enum outcome out;
 
+        if (i == most && may_wait) {
+            return OUT_WAIT; /* others have their turn */
+        }
+        out = take_segment(copy, may_wait);
         if (out != OUT_OK) {
-            give_back(&moved);
+            drop_copy(b);
             return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
         }
-        memcpy(segment_ptr(&to->memory.arena, moved.last),
-               segment_ptr(&b->shard->memory.arena, from), segment_bytes(&to->memory.arena));
-        from = b->shard->memory.arena.segments[from].next;
+        memcpy(segment_ptr(&to->memory.arena, copy->last),
+               segment_ptr(&b->shard->memory.arena, segment_at(b, copy->taken - 1)),
+               segment_bytes(&to->memory.arena));
     }
     give_back(b);
-    *b = moved;
+    *b = *copy;
+    b->copy = NULL;
+    mem_free(copy);
     return OUT_OK;
 }

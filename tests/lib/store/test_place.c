@@ -4,8 +4,10 @@
  * Every length, every place to stop at, and what can happen between placing and storing: a
  * flush, another store, a slot that moves, a body that is unplaced.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/budgets.h"
 #include "lib/base/rcu.h"
 #include "lib/store/body.h"
 #include "tests/common/unit.h"
@@ -318,6 +320,65 @@ TEST_LOOP(it_follows_its_slot, 3 * LENS)
     rcu_end();
     check_value(len);
     fixture_stop(&f);
+}
+
+/*
+ * A long one follows in parts, so that others have their turn. Meanwhile its slot may return,
+ * or the upload may end.
+ */
+enum journey { GOES_ON, IS_GIVEN_UP, RETURNS, JOURNEYS };
+
+TEST_LOOP(a_long_one_follows_its_slot_in_parts, JOURNEYS)
+{
+    const size_t len = 2 * BUDGET_copy_bytes + 100 * KIB;
+    char *value = calloc(1, len);
+    struct store s;
+    struct body *b;
+    unsigned waits = 0;
+    enum outcome out;
+
+    ck_assert_ptr_nonnull(value);
+    fixture_start_sized(&f, 2, 128 * MIB);
+    fixture_fill(value, len, 7);
+    store_init(&s, STORE_SET, &b);
+    rcu_begin();
+    b = body_begin(&f.engine, s.hash, len);
+    ck_assert_ptr_nonnull(b);
+    ck_assert_int_eq(body_append(b, span_of(value, len), true), OUT_OK);
+    rcu_end();
+    fixture_begin_move(&f);
+    rcu_begin();
+    ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_WAIT);
+    ck_assert_uint_ge(body_held_bytes(b), len + BUDGET_copy_bytes);
+    if (_i == IS_GIVEN_UP) {
+        body_abort(&b);
+    } else {
+        if (_i == RETURNS) {
+            rcu_end();
+            ck_assert_int_eq(
+                router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_settled(0)), MF_OK);
+            rcu_begin();
+        }
+        while ((out = engine_store(&f.engine, &s, fixture_now(&f))) == OUT_WAIT) {
+            waits++;
+        }
+        ck_assert_int_eq(out, OUT_STORED);
+        ck_assert_uint_eq(waits, _i == RETURNS ? 0 : 1);
+        ck_assert_ptr_null(b);
+    }
+    rcu_end();
+    if (_i == IS_GIVEN_UP) {
+        ck_assert(!fixture_has(&f, KEY));
+    } else {
+        struct got got = fixture_get(&f, KEY);
+
+        ck_assert_uint_eq(got.len, len);
+        ck_assert_mem_eq(f.value, value, len);
+    }
+    fixture_settle(&f);
+    fixture_verify(&f);
+    fixture_stop(&f);
+    free(value);
 }
 
 /*
