@@ -38,7 +38,7 @@
  * Unless a client waits, a block is passed to the writer when it is full, and the writer takes
  * LOGFILL_GATHER blocks at a time. After GATHER_MS neither waits for more.
  */
-#define GATHER_MS 10
+#define GATHER_MS 20
 
 void keylog_wait_ms(struct keylog *l, int64_t ms)
 {

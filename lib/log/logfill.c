@@ -17,9 +17,9 @@
 
 #define LATELY (1u << 13)
 
-#define ROOMS_BYTES MEM_HUGE_BYTES
+#define ROOMS_BYTES (2 * MEM_HUGE_BYTES)
 
-_Static_assert(LOGFILL_BLOCKS *LOGFILE_ROOM_BYTES <= ROOMS_BYTES, "they are in one huge page");
+_Static_assert(LOGFILL_BLOCKS *LOGFILE_ROOM_BYTES <= ROOMS_BYTES, "there is room for all");
 _Static_assert(LOGFILL_GATHER <= LOGFILL_BLOCKS - 2, "the reader waits for no more than these");
 
 /* The offset of the two clocks is measured; it is wrong by less than a millisecond. */

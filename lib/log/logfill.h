@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reading half of a log (keylog.h): it encodes changes to blocks, either of keys or of the
- * current states of keys. The blocks are in four buffers, which the writing half takes and
- * writes in order.
+ * current states of keys. The blocks are in LOGFILL_BLOCKS buffers, which the writing half takes
+ * and writes in order.
  *
  * Keys that change often are put once for many changes. In a log of keys, the last few thousand
  * keys that were put are remembered. For a log of states see stream.h.
@@ -30,13 +30,14 @@
 
 /*
  * One is filled, one must be free before a section that may fill it, and the others are on
- * their way. Together they take one huge page, of which the system pins and maps less for a
+ * their way: what is changed while a write takes a few milliseconds, and what one pass then
+ * puts at once. Together they take two huge pages, of which the system pins and maps less for a
  * write past its memory than of small ones.
  */
-#define LOGFILL_BLOCKS 7u
+#define LOGFILL_BLOCKS 15u
 
 /* The writer waits for this many blocks, unless it is asked to hurry. */
-#define LOGFILL_GATHER 4u
+#define LOGFILL_GATHER 6u
 
 #define LOGFILL_DUE_MS 250
 
