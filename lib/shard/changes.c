@@ -9,6 +9,10 @@
  *     bits 16..23  kind
  *     bits 24..31  bytes of the key
  *
+ * A record is in one piece in memory. One that begins near the end of the ring continues past
+ * it, where there is room for the longest. The words at the beginning that have the same
+ * positions are not used in that round.
+ *
  * All words are written with release and read with acquire. So a reader that was given a word
  * of a later round sees `begun` as it was before that word was written, and knows. On x86 both
  * are plain moves.
@@ -34,6 +38,12 @@
 
 _Static_assert(RECORD_MAX * 8 <= CHANGES_BYTES_MIN, "many records fit");
 
+/* Bytes in memory of a ring of this size. */
+static uint64_t with_last_record(uint64_t size)
+{
+    return size + RECORD_MAX;
+}
+
 struct changes *changes_create(uint64_t bytes, struct budget *budget, struct changes_bell *bell)
 {
     struct changes *c = mem_alloc_aligned(sizeof(*c), MF_LINE_BYTES);
@@ -46,12 +56,14 @@ struct changes *changes_create(uint64_t bytes, struct budget *budget, struct cha
         size *= 2;
     }
     memset(c, 0, sizeof(*c));
-    c->words = mem_map(size, size >= MEM_HUGE_BYTES ? MEM_PAGES_HUGE : MEM_PAGES_SMALL);
+    c->words = mem_map(with_last_record(size),
+                       size >= MEM_HUGE_BYTES ? MEM_PAGES_HUGE : MEM_PAGES_SMALL);
     if (c->words == NULL) {
         mem_free(c);
         return NULL;
     }
-    mem_touch((void *)c->words, size); /* nobody waits for the system in the shard */
+    mem_touch((void *)c->words,
+              with_last_record(size)); /* nobody waits for the system in the shard */
     c->bytes = size;
     c->budget = budget;
     c->bell = bell;
@@ -65,7 +77,7 @@ void changes_destroy(struct changes **cp)
 
     if (c != NULL) {
         budget_add(c->budget, -(int64_t)c->bytes);
-        mem_unmap((void *)c->words, c->bytes);
+        mem_unmap((void *)c->words, with_last_record(c->bytes));
         mem_free(c);
         *cp = NULL;
     }
@@ -73,15 +85,17 @@ void changes_destroy(struct changes **cp)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-static inline _Atomic uint64_t *word_at(const struct changes *c, uint64_t pos)
+/* The word at a position, and those of the record that begins there. */
+static inline _Atomic uint64_t *words_at(const struct changes *c, uint64_t pos)
 {
     return &c->words[(pos & (c->bytes - 1)) / WORD];
 }
 
-static inline uint64_t put_word(struct changes *c, uint64_t pos, uint64_t word)
+/* Returns where the next word goes. */
+static inline _Atomic uint64_t *put_word(_Atomic uint64_t *at, uint64_t word)
 {
-    atomic_store_explicit(word_at(c, pos), word, memory_order_release);
-    return pos + WORD;
+    atomic_store_explicit(at, word, memory_order_release);
+    return at + 1;
 }
 
 static inline uint64_t header(enum change_kind kind, size_t bytes, size_t key_len)
@@ -89,12 +103,12 @@ static inline uint64_t header(enum change_kind kind, size_t bytes, size_t key_le
     return bytes | (uint64_t)kind << KIND_SHIFT | (uint64_t)key_len << KEY_LEN_SHIFT;
 }
 
-/* Begin a record of `bytes` bytes. */
-static inline uint64_t begin(struct changes *c, size_t bytes)
+/* Begin a record of `bytes` bytes. Returns where its words go. */
+static inline _Atomic uint64_t *begin(struct changes *c, size_t bytes)
 {
     /* The stores to the words, which release, come after this one. */
     atomic_store_explicit(&c->begun, c->end + bytes, memory_order_relaxed);
-    return c->end;
+    return words_at(c, c->end);
 }
 
 static _Thread_local uint64_t made;
@@ -119,11 +133,11 @@ static inline void wake_readers(struct changes *c)
     }
 }
 
-/* The record is whole, up to pos. */
-static inline void publish(struct changes *c, uint64_t pos)
+/* The record, of `bytes` bytes, is whole. */
+static inline void publish(struct changes *c, size_t bytes)
 {
-    c->end = pos;
-    atomic_store_explicit(&c->published, pos, memory_order_release);
+    c->end += bytes;
+    atomic_store_explicit(&c->published, c->end, memory_order_release);
     wake_readers(c);
 }
 
@@ -149,14 +163,16 @@ static inline uint64_t key_rest(const char *p, size_t n, size_t key_len)
     return word;
 }
 
-static inline uint64_t put_key(struct changes *c, uint64_t pos, const char *key, size_t key_len)
+static inline void put_key(_Atomic uint64_t *at, const char *key, size_t key_len)
 {
     size_t left = key_len;
 
     for (; left >= WORD; left -= WORD, key += WORD) {
-        pos = put_word(c, pos, load_word(key));
+        at = put_word(at, load_word(key));
     }
-    return left != 0 ? put_word(c, pos, key_rest(key, left, key_len)) : pos;
+    if (left != 0) {
+        put_word(at, key_rest(key, left, key_len));
+    }
 }
 
 void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const char *key,
@@ -164,15 +180,16 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const c
 {
     size_t words = (key_len + WORD - 1) / WORD;
     size_t bytes = (words + 1 + (kind != CHANGE_DROP)) * WORD;
-    uint64_t pos = begin(c, bytes);
+    _Atomic uint64_t *at = begin(c, bytes);
 
     must(key_len != 0 && key_len <= ITEM_KEY_MAX && kind <= CHANGE_DROP);
-    __builtin_prefetch((const char *)word_at(c, pos + bytes) + MF_LINE_BYTES, 1);
-    pos = put_word(c, pos, header(kind, bytes, key_len));
+    __builtin_prefetch((const char *)words_at(c, c->end + bytes) + MF_LINE_BYTES, 1);
+    at = put_word(at, header(kind, bytes, key_len));
     if (kind != CHANGE_DROP) {
-        pos = put_word(c, pos, cas);
+        at = put_word(at, cas);
     }
-    publish(c, put_key(c, pos, key, key_len));
+    put_key(at, key, key_len);
+    publish(c, bytes);
 }
 
 void changes_put_expiry(struct changes *c, const char *key, size_t key_len)
@@ -190,69 +207,58 @@ void changes_put_expiry(struct changes *c, const char *key, size_t key_len)
 void changes_put_flush(struct changes *c, enum change_kind kind, uint64_t id, msec_t at)
 {
     size_t bytes = 3 * WORD;
-    uint64_t pos = begin(c, bytes);
+    _Atomic uint64_t *to = begin(c, bytes);
 
     debug_must(kind == CHANGE_FLUSH || kind == CHANGE_LATER);
-    pos = put_word(c, pos, header(kind, bytes, 0));
-    pos = put_word(c, pos, id);
-    pos = put_word(c, pos, (uint64_t)at);
-    publish(c, pos);
+    to = put_word(to, header(kind, bytes, 0));
+    to = put_word(to, id);
+    put_word(to, (uint64_t)at);
+    publish(c, bytes);
 }
 
 void changes_put_prefix(struct changes *c, uint64_t id, struct span prefix)
 {
     size_t bytes = (3 + (prefix.len + WORD - 1) / WORD) * WORD;
-    uint64_t pos = begin(c, bytes);
+    _Atomic uint64_t *to = begin(c, bytes);
 
     must(prefix.len != 0 && prefix.len <= ITEM_KEY_MAX);
-    pos = put_word(c, pos, header(CHANGE_PREFIX, bytes, prefix.len));
-    pos = put_word(c, pos, id);
-    pos = put_word(c, pos, 0);
-    publish(c, put_key(c, pos, prefix.ptr, prefix.len));
+    to = put_word(to, header(CHANGE_PREFIX, bytes, prefix.len));
+    to = put_word(to, id);
+    to = put_word(to, 0);
+    put_key(to, prefix.ptr, prefix.len);
+    publish(c, bytes);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-static inline uint64_t get_word(const struct changes *c, uint64_t pos)
+static inline uint64_t get_word(const _Atomic uint64_t *at)
 {
-    return atomic_load_explicit(word_at(c, pos), memory_order_acquire);
+    return atomic_load_explicit(at, memory_order_acquire);
 }
 
 bool changes_get(const struct changes *c, uint64_t *pos, struct change *out)
 {
-    uint64_t at = *pos;
-    uint64_t head = get_word(c, at);
-    uint64_t bytes = head & ((1u << KIND_SHIFT) - 1);
-    uint64_t first = 0;
-    uint64_t second = 0;
-    size_t n = 0;
+    const _Atomic uint64_t *const from = words_at(c, *pos);
+    const _Atomic uint64_t *at = from;
+    const uint64_t head = get_word(at++);
+    const enum change_kind kind = (enum change_kind)(head >> KIND_SHIFT & UINT8_MAX);
+    const uint8_t key_len = (uint8_t)(head >> KEY_LEN_SHIFT);
 
-    out->kind = (enum change_kind)(head >> KIND_SHIFT & UINT8_MAX);
-    out->key_len = (uint8_t)(head >> KEY_LEN_SHIFT);
+    out->kind = kind;
+    out->key_len = key_len;
+    out->cas = kind != CHANGE_DROP ? get_word(at++) : 0;
+    out->at = kind > CHANGE_DROP ? (msec_t)get_word(at++) : 0;
     /* Of a record that was overwritten, any word may have come. */
-    if (bytes <= RECORD_MAX && out->key_len <= ITEM_KEY_MAX) {
-        at += WORD;
-        if (out->kind != CHANGE_DROP) {
-            first = get_word(c, at);
-            at += WORD;
-        }
-        if (out->kind > CHANGE_DROP) {
-            second = get_word(c, at);
-            at += WORD;
-        }
-        for (; n < out->key_len; n += WORD, at += WORD) {
-            uint64_t word = get_word(c, at);
+    for (size_t n = 0; n < key_len && n < sizeof(out->key); n += WORD) {
+        uint64_t word = get_word(at++);
 
-            memcpy(out->key + n, &word, WORD);
-        }
+        memcpy(out->key + n, &word, WORD);
     }
     if (atomic_load_explicit(&c->begun, memory_order_relaxed) > *pos + c->bytes) {
         return false;
     }
-    must(at == *pos + bytes);
-    out->cas = first;
-    out->at = (msec_t)second;
-    *pos = at;
+    must((uint64_t)(at - from) * WORD == (head & ((1u << KIND_SHIFT) - 1)));
+    *pos += (uint64_t)(at - from) * WORD;
     return true;
 }
 
