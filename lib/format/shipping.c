@@ -114,15 +114,14 @@ static void on_item(void *arg, const struct ship_item *it)
     note_put(arg);
 }
 
-static void on_plain(void *arg, const struct item *it, uint16_t shape)
+static MF_INLINE void put_plain(struct shipping *s, const struct item *it, uint16_t shape)
 {
-    struct shipping *s = arg;
     struct ship_item shipped;
     struct snap_item to;
 
     begin_item(s);
     ship_describe(it, shape, &shipped);
-    shipped.value = span_of(item_value(it), item_block_len(it));
+    shipped.value = span_of(shipped.key.ptr + shipped.key.len, item_block_len(it));
     describe(s, &shipped, &to);
     if (MF_UNLIKELY(!snap_put_item(s->encoder, &to))) {
         const struct snap_item copy = to; /* so that `to` itself is in registers */
@@ -130,6 +129,21 @@ static void on_plain(void *arg, const struct item *it, uint16_t shape)
         put_in_next(s, &copy);
     }
     note_put(s);
+}
+
+static MF_NOINLINE void put_wide(struct shipping *s, const struct item *it, uint16_t shape)
+{
+    put_plain(s, it, shape);
+}
+
+static void on_plain(void *arg, const struct item *it, uint16_t shape)
+{
+    if (MF_LIKELY((shape & SHAPE_WIDE) == 0)) {
+        /* By a shape that the compiler knows not to be wide. */
+        put_plain(arg, it, (uint16_t)(shape & ~SHAPE_WIDE));
+    } else {
+        put_wide(arg, it, shape);
+    }
 }
 
 static void on_part(void *arg, struct span part)

@@ -247,16 +247,31 @@ static inline uint32_t shape_header_bytes(uint16_t shape)
     return (HEADER_BYTES >> (shape / (SHAPE_WIDE / 8) & 24)) & 0xff;
 }
 
+/*
+ * The functions named _by take the shape of the item, loaded once, so that a caller that wants
+ * several fields checks it once.
+ */
+
 /* Of a wide item. */
-static inline struct item_wide *item_wide(const struct item *it)
+static inline struct item_wide *item_wide_by(const struct item *it, uint16_t shape)
 {
     return (struct item_wide *)(void *)((char *)(uintptr_t)(it + 1) +
-                                        (item_has_ttl(it) ? ITEM_TTL_BYTES : 0));
+                                        ((shape & SHAPE_TTL) != 0 ? ITEM_TTL_BYTES : 0));
+}
+
+static inline struct item_wide *item_wide(const struct item *it)
+{
+    return item_wide_by(it, item_shape(it));
+}
+
+static inline bool item_is_large_by(const struct item *it, uint16_t shape)
+{
+    return (shape & SHAPE_WIDE) != 0 && (item_wide_by(it, shape)->far_large & WIDE_LARGE) != 0;
 }
 
 static inline bool item_is_large(const struct item *it)
 {
-    return item_is_wide(it) && (item_wide(it)->far_large & WIDE_LARGE) != 0;
+    return item_is_large_by(it, item_shape(it));
 }
 
 /* Of a wide item that is being filled. */
@@ -270,11 +285,10 @@ static inline uint32_t item_used(const struct item *it)
     return atomic_load_explicit(&it->used, memory_order_relaxed);
 }
 
-/* Of an item with this shape. */
 static inline uint32_t item_flags_by(const struct item *it, uint16_t shape)
 {
     return (shape & SHAPE_WIDE) != 0
-               ? item_wide(it)->client_flags
+               ? item_wide_by(it, shape)->client_flags
                : (item_used(it) >> USED_CAS_BITS) & ((1u << USED_FLAGS_BITS) - 1);
 }
 
@@ -283,10 +297,16 @@ static inline uint32_t item_flags(const struct item *it)
     return item_flags_by(it, item_shape(it));
 }
 
-static inline uint64_t item_cas(const struct item *it)
+static inline uint64_t item_cas_by(const struct item *it, uint16_t shape)
 {
     return it->cas_len >> LEN_BITS | (uint64_t)(item_used(it) & USED_CAS) << CAS_LOW_BITS |
-           (item_is_wide(it) ? (uint64_t)item_wide(it)->cas_high << CAS_BITS : 0);
+           ((shape & SHAPE_WIDE) != 0 ? (uint64_t)item_wide_by(it, shape)->cas_high << CAS_BITS
+                                      : 0);
+}
+
+static inline uint64_t item_cas(const struct item *it)
+{
+    return item_cas_by(it, item_shape(it));
 }
 
 /* Bytes of the value of an item that is not large, or of a piece. */
@@ -296,10 +316,16 @@ static inline uint32_t item_block_len(const struct item *it)
 }
 
 /* Bytes of the value. */
-static inline uint32_t item_len(const struct item *it)
+static inline uint32_t item_len_by(const struct item *it, uint16_t shape)
 {
     return item_block_len(it) |
-           (item_is_wide(it) ? (uint32_t)item_wide(it)->len_high << LEN_BITS : 0);
+           ((shape & SHAPE_WIDE) != 0 ? (uint32_t)item_wide_by(it, shape)->len_high << LEN_BITS
+                                      : 0);
+}
+
+static inline uint32_t item_len(const struct item *it)
+{
+    return item_len_by(it, item_shape(it));
 }
 
 /* The bits of a deadline for which a wide header has room; not of MSEC_NEVER. */
@@ -390,9 +416,14 @@ static inline uint64_t item_all_bytes(const struct item *it)
     return item_bytes(it) + (item_is_large(it) ? (uint64_t)item_len(it) : 0);
 }
 
+static inline const char *item_key_by(const struct item *it, uint16_t shape)
+{
+    return (const char *)it + shape_header_bytes(shape);
+}
+
 static inline const char *item_key(const struct item *it)
 {
-    return (const char *)it + shape_header_bytes(item_shape(it));
+    return item_key_by(it, item_shape(it));
 }
 
 /* The value of an item that is not large. */
@@ -443,9 +474,8 @@ static inline void item_set_node(struct item *it, uint32_t node)
                           memory_order_relaxed);
 }
 
-static inline msec_t item_deadline(const struct item *it)
+static inline msec_t item_deadline_by(const struct item *it, uint16_t shape)
 {
-    uint16_t shape = item_shape(it);
     msec_t deadline;
 
     if ((shape & SHAPE_TTL) == 0) {
@@ -457,8 +487,13 @@ static inline msec_t item_deadline(const struct item *it)
     }
     return (shape & SHAPE_WIDE) == 0
                ? deadline
-               : deadline | (msec_t)(item_wide(it)->far_large >> WIDE_FAR_SHIFT)
+               : deadline | (msec_t)(item_wide_by(it, shape)->far_large >> WIDE_FAR_SHIFT)
                                 << DEADLINE_LOW_BITS;
+}
+
+static inline msec_t item_deadline(const struct item *it)
+{
+    return item_deadline_by(it, item_shape(it));
 }
 
 /*

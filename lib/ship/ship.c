@@ -80,8 +80,8 @@ static bool begin_large(struct ship *s, const struct shard *shard, const struct 
 
 enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it)
 {
-    size_t bytes = ship_bytes(it);
     const uint16_t shape = item_shape(it);
+    size_t bytes = ship_bytes_by(it, shape);
     struct ship_item out;
 
     must_be_reading();
@@ -92,7 +92,7 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     if (MF_UNLIKELY(!shape_is_live(shape))) {
         return SHIP_GONE;
     }
-    if (MF_LIKELY(s->ops->plain != NULL && !item_is_large(it))) {
+    if (MF_LIKELY(s->ops->plain != NULL && !item_is_large_by(it, shape))) {
         s->room -= bytes;
         s->ops->plain(s->arg, it, shape);
         return SHIP_DONE;

@@ -112,9 +112,14 @@ enum shipped {
 void ship_init(struct ship *s, const struct ship_ops *ops, void *arg);
 
 /* What an item counts. Context: read side. */
+static inline size_t ship_bytes_by(const struct item *it, uint16_t shape)
+{
+    return SHIP_ITEM_BYTES + it->key_len + (size_t)item_len_by(it, shape);
+}
+
 static inline size_t ship_bytes(const struct item *it)
 {
-    return SHIP_ITEM_BYTES + it->key_len + (size_t)item_len(it);
+    return ship_bytes_by(it, item_shape(it));
 }
 
 /*
@@ -122,17 +127,18 @@ static inline size_t ship_bytes(const struct item *it)
  * that it is live. An unlinked item has lost its marks, and another block of its key may have
  * them now. Context: read side.
  */
-static inline void ship_describe(const struct item *it, uint16_t shape, struct ship_item *out)
+static MF_INLINE void ship_describe(const struct item *it, uint16_t shape,
+                                    struct ship_item *out)
 {
     const uint16_t marks = shape_marks(shape);
 
     *out = (struct ship_item){
-        .key = span_of(item_key(it), it->key_len),
+        .key = span_of(item_key_by(it, shape), it->key_len),
         .value = span_of("", 0), /* not NULL, so that it can be copied like any other */
-        .value_len = item_len(it),
-        .cas = item_cas(it),
-        .deadline = item_deadline(it),
-        .flags = item_flags(it),
+        .value_len = item_len_by(it, shape),
+        .cas = item_cas_by(it, shape),
+        .deadline = item_deadline_by(it, shape),
+        .flags = item_flags_by(it, shape),
         .used = item_used(it),
         .heat = atomic_load_explicit(&it->heat, memory_order_relaxed),
         .is_stale = (marks & SHAPE_STALE) != 0,
