@@ -110,46 +110,78 @@ bool snap_put_sealed(struct snap_encoder *e, const char *blocks, size_t n);
 /* Release it, at any time. Context: any thread. */
 void snap_encoder_fini(struct snap_encoder *e);
 
-/* The item without key and value. */
+/*
+ * The head of an item, without key and value, in three parts: a caller that computes the fields
+ * of one part after those of another needs few registers.
+ */
+static inline void snap_put_marks(char *p, size_t key_len, uint8_t marks, uint8_t heat,
+                                  uint32_t client_flags)
+{
+    p[0] = (char)key_len;
+    p[1] = (char)marks;
+    p[2] = (char)heat;
+    p[3] = 0;
+    snap_put32(p + 4, client_flags);
+}
+
+static inline void snap_put_cas_len(char *p, uint64_t cas, uint32_t value_len)
+{
+    snap_put64(p + 8, cas);
+    snap_put32(p + 16, value_len);
+}
+
+static inline void snap_put_times(char *p, uint32_t idle_s, int64_t deadline)
+{
+    snap_put32(p + 20, idle_s);
+    snap_put64(p + 24, (uint64_t)deadline);
+}
+
 static inline void snap_put_head(char *p, const struct snap_item *it)
 {
-    p[0] = (char)it->key.len;
-    p[1] = (char)it->marks;
-    p[2] = (char)it->heat;
-    p[3] = 0;
-    snap_put32(p + 4, it->client_flags);
-    snap_put64(p + 8, it->cas);
-    snap_put32(p + 16, it->value_len);
-    snap_put32(p + 20, it->idle_s);
-    snap_put64(p + 24, (uint64_t)it->deadline);
+    snap_put_marks(p, it->key.len, it->marks, it->heat, it->client_flags);
+    snap_put_cas_len(p, it->cas, it->value_len);
+    snap_put_times(p, it->idle_s, it->deadline);
+}
+
+/*
+ * Where the next item of the block goes, with head, key and value; NULL: not enough room is
+ * left. snap_item_is_put() follows, with the bytes of key and value that were put. Context: any
+ * thread, as for the next two.
+ */
+static inline char *snap_item_room(const struct snap_encoder *e, size_t key_len,
+                                   size_t value_len)
+{
+    must(key_len != 0 && key_len <= ITEM_KEY_MAX && !e->has_keys);
+    return value_len <= SNAP_RAW_MAX &&
+                   SNAP_ITEM_BYTES + key_len + value_len <= SNAP_RAW_MAX - e->used
+               ? e->block + SNAP_BLOCK_BYTES + e->used
+               : NULL;
+}
+
+static inline void snap_item_is_put(struct snap_encoder *e, size_t bytes)
+{
+    e->used += SNAP_ITEM_BYTES + (uint32_t)bytes;
+    e->items++;
 }
 
 /*
  * Add an item to the block, with room for its whole value; if it->value is only its beginning,
- * the rest follows by snap_put_more(). False: not enough room is left. Inline, so that what is
- * copied from an item to `it` is not stored in between. Context: any thread.
+ * the rest follows by snap_put_more(). False: not enough room is left.
  */
 static inline bool snap_put_item(struct snap_encoder *e, const struct snap_item *it)
 {
-    char *p = e->block + SNAP_BLOCK_BYTES + e->used;
+    char *p = snap_item_room(e, it->key.len, it->value_len);
 
-    must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
-    must(it->value_len >= it->value.len && !e->has_keys);
-    if (it->value_len > SNAP_RAW_MAX ||
-        SNAP_ITEM_BYTES + it->key.len + it->value_len > SNAP_RAW_MAX - e->used) {
+    must(it->value_len >= it->value.len);
+    if (p == NULL) {
         return false;
     }
     snap_put_head(p, it);
-    if (it->value.ptr == it->key.ptr + it->key.len) { /* as in an item of one block */
-        memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len + it->value.len);
-    } else {
-        memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
-        if (it->value.len != 0) {
-            memcpy(p + SNAP_ITEM_BYTES + it->key.len, it->value.ptr, it->value.len);
-        }
+    memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
+    if (it->value.len != 0) {
+        memcpy(p + SNAP_ITEM_BYTES + it->key.len, it->value.ptr, it->value.len);
     }
-    e->used += SNAP_ITEM_BYTES + (uint32_t)(it->key.len + it->value.len);
-    e->items++;
+    snap_item_is_put(e, it->key.len + it->value.len);
     return true;
 }
 

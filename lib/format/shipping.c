@@ -12,17 +12,26 @@ static int64_t unix_now(const struct shipping *s)
     return clock_unix_ms(&s->engine->clock);
 }
 
-static MF_INLINE void describe(const struct shipping *s, const struct ship_item *from,
-                               struct snap_item *to)
+static inline uint8_t marks_of(bool is_stale, bool is_won)
+{
+    return (uint8_t)((is_stale ? SNAP_STALE : 0) | (is_won ? SNAP_WON : 0));
+}
+
+static inline int64_t deadline_of(const struct shipping *s, msec_t deadline)
+{
+    return deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER : clock_add_ms(deadline, s->to_unix_ms);
+}
+
+static void describe(const struct shipping *s, const struct ship_item *from,
+                     struct snap_item *to)
 {
     *to = (struct snap_item){
-        .marks = (uint8_t)((from->is_stale ? SNAP_STALE : 0) | (from->is_won ? SNAP_WON : 0)),
+        .marks = marks_of(from->is_stale, from->is_won),
         .heat = from->heat,
         .client_flags = from->flags,
         .cas = from->cas,
         .idle_s = used_idle_s(from->used, s->now_s),
-        .deadline = from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER
-                                                 : clock_add_ms(from->deadline, s->to_unix_ms),
+        .deadline = deadline_of(s, from->deadline),
         .key = span_of(from->key.ptr, from->key.len),
         .value = span_of(from->value.ptr, from->value.len),
         .value_len = (uint32_t)from->value_len,
@@ -38,11 +47,13 @@ static inline void begin_item(struct shipping *s)
     s->is_in_value = false;
 }
 
-/* There is no room for it in the block, but in the next one. */
-static MF_NOINLINE void put_in_next(struct shipping *s, const struct snap_item *it)
+/* If there is no room for it in the block, there is in the next one. */
+static void put_in_block(struct shipping *s, const struct snap_item *it)
 {
-    snap_encoder_send(s->encoder, unix_now(s));
-    must(snap_put_item(s->encoder, it));
+    if (MF_UNLIKELY(!snap_put_item(s->encoder, it))) {
+        snap_encoder_send(s->encoder, unix_now(s));
+        must(snap_put_item(s->encoder, it));
+    }
 }
 
 static void put_item(struct shipping *s, const struct ship_item *shipped)
@@ -52,9 +63,7 @@ static void put_item(struct shipping *s, const struct ship_item *shipped)
     begin_item(s);
     describe(s, shipped, &it);
     if (snap_item_fits(it.key.len, it.value_len)) {
-        if (MF_UNLIKELY(!snap_put_item(s->encoder, &it))) {
-            put_in_next(s, &it);
-        }
+        put_in_block(s, &it);
         return;
     }
     it.value = span_of(NULL, 0);
@@ -93,10 +102,7 @@ static void put_drop(struct shipping *s, struct span key)
     const struct snap_item gone = {
         .marks = SNAP_GONE, .deadline = SNAP_DEADLINE_NEVER, .key = key};
 
-    if (MF_UNLIKELY(!snap_put_item(s->encoder, &gone))) {
-        snap_encoder_send(s->encoder, unix_now(s));
-        must(snap_put_item(s->encoder, &gone));
-    }
+    put_in_block(s, &gone);
 }
 
 /* ---- the callbacks ----------------------------------------------------------------------- */
@@ -116,18 +122,24 @@ static void on_item(void *arg, const struct ship_item *it)
 
 static MF_INLINE void put_plain(struct shipping *s, const struct item *it, uint16_t shape)
 {
-    struct ship_item shipped;
-    struct snap_item to;
+    const size_t len = item_block_len(it);
+    char *p;
 
     begin_item(s);
-    ship_describe(it, shape, &shipped);
-    shipped.value = span_of(shipped.key.ptr + shipped.key.len, item_block_len(it));
-    describe(s, &shipped, &to);
-    if (MF_UNLIKELY(!snap_put_item(s->encoder, &to))) {
-        const struct snap_item copy = to; /* so that `to` itself is in registers */
-
-        put_in_next(s, &copy);
+    p = snap_item_room(s->encoder, it->key_len, len);
+    if (MF_UNLIKELY(p == NULL)) {
+        snap_encoder_send(s->encoder, unix_now(s));
+        p = snap_item_room(s->encoder, it->key_len, len);
+        must(p != NULL);
     }
+    snap_put_marks(
+        p, it->key_len, marks_of((shape & SHAPE_STALE) != 0, (shape & SHAPE_WON) != 0),
+        atomic_load_explicit(&it->heat, memory_order_relaxed), item_flags_by(it, shape));
+    snap_put_cas_len(p, item_cas_by(it, shape), item_len_by(it, shape));
+    snap_put_times(p, used_idle_s(item_used(it), s->now_s),
+                   deadline_of(s, item_deadline_by(it, shape)));
+    memcpy(p + SNAP_ITEM_BYTES, item_key_by(it, shape), it->key_len + len);
+    snap_item_is_put(s->encoder, it->key_len + len);
     note_put(s);
 }
 

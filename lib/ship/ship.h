@@ -127,8 +127,7 @@ static inline size_t ship_bytes(const struct item *it)
  * that it is live. An unlinked item has lost its marks, and another block of its key may have
  * them now. Context: read side.
  */
-static MF_INLINE void ship_describe(const struct item *it, uint16_t shape,
-                                    struct ship_item *out)
+static inline void ship_describe(const struct item *it, uint16_t shape, struct ship_item *out)
 {
     const uint16_t marks = shape_marks(shape);
 
