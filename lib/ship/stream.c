@@ -413,8 +413,9 @@ static enum stream_state read_batch(struct stream *st, uint32_t ring, uint64_t u
 }
 
 /* The item of a key, unless it is flushed; *in: its shard. */
-static const struct item *find_in(const struct shard *s, uint64_t hash, const struct change *c,
-                                  msec_t now, const struct shard **in)
+static MF_INLINE const struct item *find_in(const struct shard *s, uint64_t hash,
+                                            const struct change *c, msec_t now,
+                                            const struct shard **in)
 {
     const struct item *it;
 
@@ -430,8 +431,9 @@ static const struct item *find_in(const struct shard *s, uint64_t hash, const st
 }
 
 /* Like engine_find(), but what is past its deadline counts as there: see takes_due. */
-static const struct item *find(const struct route *rt, uint64_t hash, const struct change *c,
-                               msec_t now, const struct shard **in)
+static MF_INLINE const struct item *find(const struct route *rt, uint64_t hash,
+                                         const struct change *c, msec_t now,
+                                         const struct shard **in)
 {
     const struct route_slot *rs = route_slot(rt, hash);
     const struct item *it = find_in(rt->shards[rs->from], hash, c, now, in);
