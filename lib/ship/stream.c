@@ -326,7 +326,10 @@ static void change_copy(struct change *to, const struct change *from)
     to->kind = from->kind;
     to->key_len = from->key_len;
     to->cas = from->cas;
-    memcpy(to->key, from->key, from->key_len);
+    /* Whole words, which takes less time than a copy of a length that is not known. */
+    for (size_t n = 0; n < from->key_len; n += sizeof(uint64_t)) {
+        memcpy(to->key + n, from->key + n, sizeof(uint64_t));
+    }
 }
 
 static bool is_covered(struct stream *st, uint32_t ring, uint64_t pos, uint64_t hash)
