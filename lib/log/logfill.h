@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reading half of a log (keylog.h): it encodes changes to blocks, either of keys or of the
- * current states of keys. The blocks are in LOGFILL_BLOCKS buffers, which the writing half takes
- * and writes in order.
+ * current states of keys. The blocks are in LOGFILL_BLOCKS buffers, which the writing half
+ * takes and writes in order.
  *
  * Keys that change often are put once for many changes. In a log of keys, the last few thousand
  * keys that were put are remembered. For a log of states see stream.h.
