@@ -171,7 +171,9 @@ static void on_cancelled_message(struct message *m, void *receiver)
 
     (void)m;
     notice_taken(&s->crew.cancelled);
-    live_note_cancel(&s->crew);
+    if (s->step >= STEP_ENGINE) {
+        live_note_cancel(&s->crew);
+    }
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -479,6 +481,7 @@ static void take_down(struct server *s)
         s->crew.attach.leaves_nothing =
             !is_whole || (!s->is_started && s->crew.attach.state != ATTACH_WARM);
         engine_stop(&s->crew.engine);
+        s->step = STEP_PIDFILE;
     }
     memory_file_close(s);
     if (s->step >= STEP_PIDFILE && upgrade_is_wanted(s)) {
