@@ -501,8 +501,8 @@ static void take_down(struct server *s)
     access_fini(&s->crew.access);
     if (!s->is_tls_abandoned) {
         tls_close(s->crew.tls);
+        s->crew.tls = NULL;
     }
-    s->crew.tls = NULL;
     s->step = STEP_NONE;
 }
 
@@ -767,6 +767,9 @@ int server_run(struct settings *settings)
         server_stop(s);
         if (upgrade_is_wanted(s)) {
             status = upgrade_become(s);
+        }
+        if (s->is_tls_abandoned) {
+            _exit(status); /* the thread still reads the settings, which main() releases */
         }
     }
     mem_free(s);

@@ -565,6 +565,16 @@ def test_refresh_and_stop():
         assert a.line() == b"OK"
 
 
+def test_a_refresh_that_hangs_does_not_hold_up_the_stop():
+    with Server() as d, d.plain() as c:
+        os.unlink(d.file("chain.pem"))
+        os.mkfifo(d.file("chain.pem"))
+        c.send(b"refresh_certs\r\n")
+        with open(d.file("chain.pem"), "wb"):       # once it is opened for reading, too
+            assert d.stop() == 0, d.log()
+        assert "abandoned a load of certificates" in d.log()
+
+
 def test_age_of_certificates():
     with Server("-t", "1") as d, d.plain() as p:
         wait_for(lambda: p.stat("time_since_server_cert_refresh") >= 1, "it gets older")
