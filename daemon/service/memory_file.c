@@ -295,12 +295,23 @@ void memory_file_tell(struct server *s)
     }
 }
 
+static bool is_removed(const struct settings *set, int fd)
+{
+    struct stat st;
+
+    return strcmp(set->memory_file, KEPT_BY_MANAGER) != 0 && fstat(fd, &st) == 0 &&
+           st.st_nlink == 0;
+}
+
 void memory_file_close(struct server *s)
 {
     struct attach *a = &s->crew.attach;
 
     must_be_main();
     if (a->fd >= 0 && s->is_started) {
+        if (is_removed(s->crew.settings, a->fd)) {
+            snprintf(a->why, sizeof(a->why), "it was removed");
+        }
         if (a->why[0] != '\0') {
             log_error("memory, the next start cannot use %s (%s)",
                       s->crew.settings->memory_file, a->why);

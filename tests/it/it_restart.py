@@ -490,6 +490,17 @@ def test_a_file_that_is_cut_ends_the_server_with_a_line():
             assert_cold(o, "new")
 
 
+def test_items_in_a_file_that_was_removed_are_not_said_to_be_saved():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"x")
+            os.unlink(k.file)
+            assert d.stop() == 0 and o.rest() == b""
+            assert "the next start cannot use %s (it was removed)" % k.file in d.log() and "saved the items" not in d.log()
+        with k.daemon() as d, d.operator() as o:
+            assert_cold(o, "new")
+
+
 def in_handler(d):
     """How many threads have SIGBUS blocked, which they have in its handler only; except that of the log."""
     n = 0
