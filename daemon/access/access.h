@@ -39,6 +39,7 @@ struct access {
 
     /* [const] while workers run */
     bool is_sasl_started;
+    bool is_abandoned; /* at the stop: a thread still uses this, which is not released */
     struct pool *pool; /* owned; runs logins that take long; NULL: nobody has to log in */
 };
 

@@ -768,8 +768,8 @@ int server_run(struct settings *settings)
         if (upgrade_is_wanted(s)) {
             status = upgrade_become(s);
         }
-        if (s->is_tls_abandoned) {
-            _exit(status); /* the thread still reads the settings, which main() releases */
+        if (s->is_tls_abandoned || s->crew.access.is_abandoned) {
+            _exit(status); /* a thread still reads what is released here, and the settings */
         }
     }
     mem_free(s);
