@@ -35,7 +35,8 @@
  *
  * Meanwhile a call site writes at most LOG_LIMIT_BURST lines in LOG_LIMIT_S seconds, whatever
  * the level; the next line after that says how many were left out. So no client can fill a
- * disk. Only log_notice() is not limited: it is for what the operator does.
+ * disk. Only log_notice() is not limited: it is for what the operator does. What clients can
+ * cause is for log_notice_limited().
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_H
 #define MAYFLY_DAEMON_BASE_LOG_H
@@ -161,6 +162,7 @@ void log_write_about(struct log_limit *limit, enum log_level level,
 #define log_error(...)             log_at_(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warn(...)              log_at_(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_notice(...)            log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)
+#define log_notice_limited(...)    log_at_(LOG_LEVEL_NOTICE, __VA_ARGS__)
 #define log_info(...)              log_at_(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...)             log_at_(LOG_LEVEL_DEBUG, __VA_ARGS__)
 #define log_trace(...)             log_at_(LOG_LEVEL_TRACE, __VA_ARGS__)

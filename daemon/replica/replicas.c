@@ -101,11 +101,11 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     list_append(&r->links, &x->link);
     pthread_mutex_unlock(&r->mutex);
     if (g->answer == REPL_CONTINUES) {
-        log_notice("replication, a replica at %s follows, from offset %" PRIu64, x->peer,
-                   has->offset);
+        log_notice_limited("replication, a replica at %s follows, from offset %" PRIu64,
+                           x->peer, has->offset);
     } else {
-        log_notice("replication, a replica at %s follows, and needs everything: %s", x->peer,
-                   g->why);
+        log_notice_limited("replication, a replica at %s follows, and needs everything: %s",
+                           x->peer, g->why);
     }
 }
 
@@ -260,7 +260,7 @@ void replication_leave(struct replication *r, struct replica *x)
     }
     pthread_mutex_unlock(&r->mutex);
     if (has_followed) {
-        log_notice("replication, the replica at %s does not follow any more", x->peer);
+        log_notice_limited("replication, the replica at %s does not follow any more", x->peer);
     }
 }
 

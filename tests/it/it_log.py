@@ -185,6 +185,23 @@ def test_clients_cannot_fill_the_log():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_notices_of_clients_are_limited():
+    with Daemon(tcp=True) as d, d.client() as c:
+        def come_and_go():
+            with d.client() as replica:
+                assert replica.ask(b"psync 1 0 - 0 %s 0" % os.urandom(16).hex().encode()).startswith(b"FULLSYNC ")
+
+        began = c.stat("uptime") // 10
+        for cause, text in ((come_and_go, "follows, and needs everything: it has nothing"),
+                            (come_and_go, "does not follow any more"),
+                            (lambda: c.ask(b"expire_hold 0"), "what has expired is kept for 0 s")):
+            for _ in range(100):
+                cause()
+            assert d.says(text)
+            windows = c.stat("uptime") // 10 - began + 2
+            assert d.log().count(text) <= windows * BURST, (d.log().count(text), windows)
+
+
 class Journal:
     """A socket that takes messages in the journal's form."""
 

@@ -87,7 +87,8 @@ TEST(a_move_that_was_left_is_finished)
         engine_reshard_info(&s.crew.engine, &info);
     } while (info.state != RESHARD_IDLE);
     ck_assert_uint_eq(info.slots_done, 0);
-    notice_post(&s.crew.cancelled, &s.crew.main_mailbox); /* it is read after the engine's end */
+    notice_post(&s.crew.cancelled,
+                &s.crew.main_mailbox); /* it is read after the engine's end */
     server_stop(&s);
     (void)raise(SIGHUP); /* as one that comes while the process ends: it is not killed by it */
     settings_fini(&settings);
