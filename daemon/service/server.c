@@ -221,7 +221,7 @@ static void close_loop(struct server *s)
     balancer_end(s);
     host_end(s);
     mailbox_close(&s->crew.main_mailbox);
-    /* Without a handle a signal would end the process before it has written its last messages. */
+    /* Without a handle a signal would end the process before its last messages are written. */
     thread_block_signals(&s->signal_mask);
     while (s->signal_count > 0) {
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);

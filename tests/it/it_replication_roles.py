@@ -138,6 +138,7 @@ def test_a_file_is_not_replaced_by_less():
                 assert o.ask(b"config set save_rate 0") == b"OK"
             level(a, b)
             wait_for(lambda: b.c.stats(b"persistence")["rdb_saves"] != "0", "the rule is met now")
+            assert b.says("snapshot, saved")
             before, after = b.log().split("-> online", 1)
             assert "snapshot, saved" not in before, before
             assert " 200 items" in after, after

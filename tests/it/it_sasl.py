@@ -538,10 +538,14 @@ def test_a_slow_check_does_not_keep_its_client():
     with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder:
         authd = Authd(folder)
         try:
-            with Guarded("-t", "1", "-o", "auth_timeout=1", conf=hanging(folder)) as g:
+            with Guarded("-t", "1", conf=hanging(folder), control=True) as g, g.daemon.operator() as o:
+                def allow(seconds):
+                    assert o.ask(b"config set auth_timeout %d" % seconds) == b"OK"
+                allow(0)
                 authd.answers.set()
                 again, known = g.known(b"user", b"pass"), g.known(b"user", b"pass")
                 authd.answers.clear()
+                allow(1)
                 late = [again] + [g.client() for _ in range(9)]
                 for client in late:
                     client.send(plain(b"user", b"pass"))
@@ -550,6 +554,7 @@ def test_a_slow_check_does_not_keep_its_client():
                     client.close()
                 assert known.stats_frames()["mayfly_auth_timeouts"] == "10"
                 authd.answers.set()
+                allow(0)
                 g.known(b"user", b"pass").close()
                 # Nobody asked about those whose turn had not come when they were closed.
                 assert len(authd.waiting) <= 2 + 3 + 1, len(authd.waiting)
