@@ -42,11 +42,8 @@ unsigned sheet_put(struct sheet *s, unsigned row, unsigned column, enum sheet_st
                    const char *fmt, ...)
 {
     char text[4 * SHEET_COLUMNS_MAX + 1];
-    va_list args;
 
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
+    MF_FORMAT(text, sizeof(text), fmt);
     return put_cell(s, row, column, style, text);
 }
 

@@ -76,11 +76,8 @@ struct rules_reader {
 static MF_PRINTF(2, 3) bool complain(struct rules_reader *r, const char *fmt, ...)
 {
     char why[WHY_BYTES];
-    va_list args;
 
-    va_start(args, fmt);
-    vsnprintf(why, sizeof(why), fmt, args);
-    va_end(args);
+    MF_FORMAT(why, sizeof(why), fmt);
     r->fn(r->arg, r->line, why);
     r->is_bad = true;
     return false;

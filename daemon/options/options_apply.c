@@ -21,12 +21,12 @@
 /* A message with a path in it, and what it says of that. */
 #define MESSAGE_BYTES 8192
 
-static MF_PRINTF(2, 0) void say_with_place(const struct option_giver *g, const char *fmt,
-                                           va_list args)
+/* Print a message with the place; the option is taken. */
+static MF_PRINTF(2, 3) void warn(const struct option_giver *g, const char *fmt, ...)
 {
     char text[MESSAGE_BYTES];
 
-    vsnprintf(text, sizeof(text), fmt, args);
+    MF_FORMAT(text, sizeof(text), fmt);
     if (g->place.file != NULL) {
         option_say(g->settings->messages, "%s:%u: %s", g->place.file, g->place.line, text);
     } else {
@@ -34,19 +34,9 @@ static MF_PRINTF(2, 0) void say_with_place(const struct option_giver *g, const c
     }
 }
 
-/* Print a message with the place; the option is taken. */
-static MF_PRINTF(2, 3) void warn(const struct option_giver *g, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    say_with_place(g, fmt, args);
-    va_end(args);
-}
-
 int option_complain(struct option_giver *g, int status, const char *fmt, ...)
 {
-    va_list args;
+    char text[MESSAGE_BYTES];
 
     g->status = g->errors == 0 ? status : g->status;
     g->errors++;
@@ -56,9 +46,8 @@ int option_complain(struct option_giver *g, int status, const char *fmt, ...)
         }
         return status;
     }
-    va_start(args, fmt);
-    say_with_place(g, fmt, args);
-    va_end(args);
+    MF_FORMAT(text, sizeof(text), fmt);
+    warn(g, "%s", text);
     return status;
 }
 
@@ -228,12 +217,9 @@ int option_apply_variable(struct option_giver *g, const char *variable, struct s
 void option_say(struct option_messages *to, const char *fmt, ...)
 {
     char text[MESSAGE_BYTES];
-    va_list args;
 
     must_be_main();
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
+    MF_FORMAT(text, sizeof(text), fmt);
     if (to == NULL) {
         fprintf(stderr, MAYFLY_NAME ": %s\n", text);
         return;
@@ -293,12 +279,9 @@ void option_fault(const struct settings *s, enum option_id id, const char *fmt, 
     char given[OPTION_GIVEN_BYTES];
     char text[MESSAGE_BYTES / 2];
     char where[MESSAGE_BYTES / 4] = "";
-    va_list args;
 
     must_be_main();
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
+    MF_FORMAT(text, sizeof(text), fmt);
     option_given(s, id, given);
     if (setting_source(s, id) != OPTION_DEFAULT && place->file != NULL) {
         snprintf(where, sizeof(where), "%s:%u: ", place->file, place->line);

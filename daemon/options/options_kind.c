@@ -100,11 +100,7 @@ const char *option_range(const struct option_row *row, char *text)
 
 bool option_refuse(char *why, const char *fmt, ...)
 {
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(why, OPTION_TEXT_BYTES, fmt, args);
-    va_end(args);
+    MF_FORMAT(why, OPTION_TEXT_BYTES, fmt);
     return false;
 }
 

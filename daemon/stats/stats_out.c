@@ -64,16 +64,9 @@ void stats_put_text(struct stats_out *o, const char *name, const char *value)
 void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...)
 {
     char value[VALUE_MAX];
-    va_list args;
-    int n;
 
-    va_start(args, fmt);
-    n = vsnprintf(value, sizeof(value), fmt, args);
-    va_end(args);
-    if (n < 0) {
-        n = 0;
-    }
-    stats_put_value(o, name, value, (size_t)n < sizeof(value) ? (size_t)n : sizeof(value) - 1);
+    MF_FORMAT(value, sizeof(value), fmt);
+    stats_put_value(o, name, value, strlen(value));
 }
 
 void stats_put_raw(struct stats_out *o, const char *line)

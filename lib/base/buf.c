@@ -105,9 +105,7 @@ bool buf_printf(struct buf *b, const char *fmt, ...)
     if (!buf_reserve(b, (size_t)need + 1)) {
         return false;
     }
-    va_start(args, fmt);
-    vsnprintf(buf_end(b), (size_t)need + 1, fmt, args);
-    va_end(args);
+    MF_FORMAT(buf_end(b), (size_t)need + 1, fmt);
     b->end += (size_t)need;
     return true;
 }

@@ -50,6 +50,19 @@
 /* Arguments checked as printf's: the number of the format, of the first value (0: va_list). */
 #define MF_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))
 
+/*
+ * In a function with variable arguments: print those that follow `format` to `out`, of `bytes`
+ * bytes; what does not fit is cut off. Needs <stdarg.h> and <stdio.h>.
+ */
+#define MF_FORMAT(out, bytes, format)                                                          \
+    do {                                                                                       \
+        va_list mf_args;                                                                       \
+                                                                                               \
+        va_start(mf_args, format);                                                             \
+        (void)vsnprintf((out), (bytes), (format), mf_args);                                    \
+        va_end(mf_args);                                                                       \
+    } while (0)
+
 /* A member or type that begins on a cache line of its own. */
 #define MF_LINE_BYTES   64
 #define MF_LINE_ALIGNED __attribute__((aligned(MF_LINE_BYTES)))

@@ -77,11 +77,7 @@ static bool no(struct attach *a, const char *format, ...) MF_PRINTF(2, 3);
 
 static bool no(struct attach *a, const char *format, ...)
 {
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(a->why, sizeof(a->why), format, args);
-    va_end(args);
+    MF_FORMAT(a->why, sizeof(a->why), format);
     return false;
 }
 

@@ -27,15 +27,11 @@ static void wrong(struct tally *t, const char *fmt, ...) MF_PRINTF(2, 3);
 
 static void wrong(struct tally *t, const char *fmt, ...)
 {
-    va_list ap;
-
     if (t->is_wrong) {
         return; /* the first one is the most useful */
     }
     t->is_wrong = true;
-    va_start(ap, fmt);
-    vsnprintf(t->why, t->why_size, fmt, ap);
-    va_end(ap);
+    MF_FORMAT(t->why, t->why_size, fmt);
 }
 
 static bool is_linked(struct tally *t, const struct item *it, handle_t h)
