@@ -30,13 +30,6 @@ static double expiry(const struct look *l, const char *name)
     return stats_get(&l->f->expire, name);
 }
 
-static bool setting_is(const struct look *l, const char *name, const char *value)
-{
-    struct span text;
-
-    return stats_find(&l->f->settings, name, &text) && span_is(text, value);
-}
-
 static const char *bytes(char text[UNIT_TEXT_BYTES], double v)
 {
     unit_short(text, UNIT_BYTES, v);
@@ -131,7 +124,7 @@ static enum advice_state see_expiry_off(const struct look *l)
         duration_text(text, left / 1e3);
         return advise_if(l, true, "they are held for %s more", text);
     }
-    if (setting_is(l, "lru_crawler", "no")) {
+    if (stats_is(&l->f->settings, "lru_crawler", "no")) {
         return advise_if(l, true, "the background search is off");
     }
     return advise_if(l, false, "the background search is on");
@@ -188,7 +181,8 @@ static bool is_reachable(const struct look *l)
 {
     struct span list;
 
-    if (!setting_is(l, "domain_socket", "NULL") && !setting_is(l, "listen_both", "yes")) {
+    if (!stats_is(&l->f->settings, "domain_socket", "NULL") &&
+        !stats_is(&l->f->settings, "listen_both", "yes")) {
         return false;
     }
     if (!stats_find(&l->f->settings, "inter", &list) || span_is(list, "NULL")) {
@@ -204,11 +198,12 @@ static bool is_reachable(const struct look *l)
 
 static bool has_users(const struct look *l)
 {
-    return setting_is(l, "auth_enabled_sasl", "yes") ||
+    return stats_is(&l->f->settings, "auth_enabled_sasl", "yes") ||
            (stats_find(&l->f->settings, "auth_enabled_ascii", &(struct span){0}) &&
-            !setting_is(l, "auth_enabled_ascii", "no")) ||
-           (setting_is(l, "ssl_enabled", "yes") && !setting_is(l, "ssl_verify_mode", "0") &&
-            !setting_is(l, "ssl_verify_mode", "1"));
+            !stats_is(&l->f->settings, "auth_enabled_ascii", "no")) ||
+           (stats_is(&l->f->settings, "ssl_enabled", "yes") &&
+            !stats_is(&l->f->settings, "ssl_verify_mode", "0") &&
+            !stats_is(&l->f->settings, "ssl_verify_mode", "1"));
 }
 
 static enum advice_state see_open_door(const struct look *l)
@@ -411,14 +406,12 @@ static enum advice_state see_one_worker(const struct look *l)
 static enum advice_state see_move_stuck(const struct look *l)
 {
     struct span state = span_str("?");
-    struct span waits_for = span_str("none");
 
     if (!stats_find(&l->f->moves, "move_state", &state)) {
         return ADVICE_UNKNOWN;
     }
-    (void)stats_find(&l->f->moves, "move_waits_for", &waits_for);
     return advise_if(
-        l, span_is(waits_for, "room"),
+        l, stats_is(&l->f->moves, "move_waits_for", "room"),
         "%.0f of %.0f slots have moved, the state is %.*s, and there was no room %.0f times",
         stats_get(&l->f->moves, "move_slots_done"), stats_get(&l->f->moves, "move_slots_all"),
         (int)(state.len < 40 ? state.len : 40), state.ptr,
@@ -432,17 +425,10 @@ static double replication(const struct look *l, const char *name)
     return stats_get(&l->f->replication, name);
 }
 
-static bool replication_is(const struct look *l, const char *name, const char *value)
-{
-    struct span text;
-
-    return stats_find(&l->f->replication, name, &text) && span_is(text, value);
-}
-
 /* Is it a replica? False: it is a primary, or does not say. */
 static bool is_replica(const struct look *l)
 {
-    return replication_is(l, "role", "replica");
+    return stats_is(&l->f->replication, "role", "replica");
 }
 
 static enum advice_state see_replica_link(const struct look *l)
@@ -485,11 +471,12 @@ static enum advice_state see_replica_lag(const struct look *l)
     double backlog = replication(l, "repl_backlog_size");
     char lag_text[UNIT_TEXT_BYTES], backlog_text[UNIT_TEXT_BYTES];
 
-    return advise_if(l,
-                     backlog > 0 && lag > 0.5 * backlog &&
-                         (!is_replica(l) || replication_is(l, "repl_state", "online")),
-                     "it lags by %s of changes; the backlog has room for %s",
-                     bytes(lag_text, lag), bytes(backlog_text, backlog));
+    return advise_if(
+        l,
+        backlog > 0 && lag > 0.5 * backlog &&
+            (!is_replica(l) || stats_is(&l->f->replication, "repl_state", "online")),
+        "it lags by %s of changes; the backlog has room for %s", bytes(lag_text, lag),
+        bytes(backlog_text, backlog));
 }
 
 static enum advice_state see_few_replicas(const struct look *l)
@@ -497,10 +484,11 @@ static enum advice_state see_few_replicas(const struct look *l)
     double online = replication(l, "online_replicas");
     double wanted = stats_get(&l->f->settings, "min_replicas_to_write");
 
-    return advise_if(l,
-                     !is_replica(l) &&
-                         (online < wanted || replication_is(l, "repl_too_few_replicas", "1")),
-                     "%.0f online, min_replicas_to_write is %.0f", online, wanted);
+    return advise_if(
+        l,
+        !is_replica(l) &&
+            (online < wanted || stats_is(&l->f->replication, "repl_too_few_replicas", "1")),
+        "%.0f online, min_replicas_to_write is %.0f", online, wanted);
 }
 
 /* ---- the table --------------------------------------------------------------------------- */

@@ -307,13 +307,6 @@ enum ctl_status ask_garbled(struct ctl *c, struct span line)
 
 /* ---- statistics -------------------------------------------------------------------------- */
 
-void stats_init(struct stats *s)
-{
-    buf_init(&s->text);
-    buf_init(&s->rows);
-    s->count = 0;
-}
-
 void stats_fini(struct stats *s)
 {
     buf_fini(&s->text);
@@ -384,6 +377,13 @@ bool stats_number(const struct stats *s, const char *name, double *value)
     return stats_find(s, name, &text) && num_fraction(text, value);
 }
 
+bool stats_is(const struct stats *s, const char *name, const char *value)
+{
+    struct span text;
+
+    return stats_find(s, name, &text) && span_is(text, value);
+}
+
 double stats_get(const struct stats *s, const char *name)
 {
     double value = 0;
@@ -409,14 +409,15 @@ enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s)
     return status;
 }
 
-enum ctl_status ask_stats_if_any(struct ctl *c, const char *section, struct stats *s)
+enum ctl_status ask_stats_if_any(struct ctl *c, enum ctl_status before, const char *section,
+                                 struct stats *s)
 {
-    enum ctl_status status = ask_stats(c, section, s);
+    enum ctl_status status = before == CTL_OK ? ask_stats(c, section, s) : before;
 
-    if (status == CTL_REFUSED) {
-        stats_fini(s);
-        c->why[0] = '\0';
-        return CTL_OK;
+    if (before != CTL_OK || status != CTL_REFUSED) {
+        return status;
     }
-    return status;
+    stats_fini(s);
+    c->why[0] = '\0';
+    return CTL_OK;
 }

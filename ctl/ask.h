@@ -76,15 +76,18 @@ struct stats {
     size_t count;
 };
 
-/* Storage of the caller; nothing is owned before something was asked. */
-void stats_init(struct stats *s);
+/* Release the memory; the answer is then empty, as a zeroed one is. */
 void stats_fini(struct stats *s);
 
 /* Ask "stats <section>", which may be empty; replaces the previous content of s. */
 enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s);
 
-/* The same of a section that not every server has: a refusal is an empty answer. */
-enum ctl_status ask_stats_if_any(struct ctl *c, const char *section, struct stats *s);
+/*
+ * The same of a section that not every server has: a refusal is an empty answer. Asks nothing
+ * if `before`, the status of earlier questions, is not CTL_OK, and returns that.
+ */
+enum ctl_status ask_stats_if_any(struct ctl *c, enum ctl_status before, const char *section,
+                                 struct stats *s);
 
 /* The i-th line. */
 struct span stats_name(const struct stats *s, size_t i);
@@ -96,6 +99,7 @@ bool stats_take(struct stats *s, struct span line);
 /* The value of a name; false: there is no such line, or it is not a number. */
 bool stats_find(const struct stats *s, const char *name, struct span *value);
 bool stats_number(const struct stats *s, const char *name, double *value);
+bool stats_is(const struct stats *s, const char *name, const char *value);
 
 /* The same where 0 is as good as nothing. */
 double stats_get(const struct stats *s, const char *name);

@@ -30,15 +30,9 @@ static enum ctl_status gather(struct ctl *c, struct facts *f)
     if (status == CTL_OK) {
         status = ask_stats(c, "settings", &f->settings);
     }
-    if (status == CTL_OK) {
-        status = ask_stats_if_any(c, "expire", &f->expire);
-    }
-    if (status == CTL_OK) {
-        status = ask_stats_if_any(c, "replication", &f->replication);
-    }
-    if (status == CTL_OK) {
-        status = ask_stats_if_any(c, "moves", &f->moves);
-    }
+    status = ask_stats_if_any(c, status, "expire", &f->expire);
+    status = ask_stats_if_any(c, status, "replication", &f->replication);
+    status = ask_stats_if_any(c, status, "moves", &f->moves);
     if (status == CTL_OK) {
         int pid = host_pid(c, &f->general);
 
@@ -91,14 +85,12 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
         }
     }
     json_end(&j, '[');
-    if (!c->options.json) {
-        fprintf(c->out, "%s%u of %u checks passed", count[ADVICE_GIVEN] > 0 ? "\n" : "",
-                count[ADVICE_WELL], count[ADVICE_WELL] + count[ADVICE_GIVEN]);
-        if (count[ADVICE_UNKNOWN] > 0) {
-            fprintf(c->out, "; %u cannot be seen from here", count[ADVICE_UNKNOWN]);
-        }
-        fputs(".\n", c->out);
+    ctl_say(c, "%s%u of %u checks passed", count[ADVICE_GIVEN] > 0 ? "\n" : "",
+            count[ADVICE_WELL], count[ADVICE_WELL] + count[ADVICE_GIVEN]);
+    if (count[ADVICE_UNKNOWN] > 0) {
+        ctl_say(c, "; %u cannot be seen from here", count[ADVICE_UNKNOWN]);
     }
+    ctl_say(c, ".\n");
     return count[ADVICE_GIVEN] > 0 ? CTL_NO : CTL_OK;
 }
 
@@ -110,9 +102,6 @@ int cmd_doctor(struct ctl *c, const struct ctl_words *args)
 
     (void)args;
     memset(&f, 0, sizeof(f));
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        stats_init(all[i]);
-    }
     status = gather(c, &f);
     if (status == CTL_OK) {
         status = judge(c, &f);

@@ -105,10 +105,9 @@ static enum ctl_status take_item(struct item_dump *d, struct span line, bool *is
 
 static enum ctl_status ask_now(struct item_dump *d)
 {
-    struct stats s;
+    struct stats s = {0};
     enum ctl_status status;
 
-    stats_init(&s);
     status = ask_stats(d->c, "", &s);
     d->now_s = (int64_t)stats_get(&s, "time");
     stats_fini(&s);

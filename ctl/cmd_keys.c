@@ -73,19 +73,31 @@ static enum ctl_status read_meta(struct ctl *c, enum ctl_status sent, struct met
     return status == CTL_OK && !answer_meta(line, m) ? ask_garbled(c, line) : status;
 }
 
-/* Send "<code> <key> [b] <flags>" and read the answer's first line. */
-static enum ctl_status ask_meta(struct ctl *c, const char *code, const struct key *k,
-                                const char *flags, struct meta_answer *m)
+/*
+ * Send "<command> <key> [b] <flags>" and read the answer's first line. *is_yes: its code is
+ * `yes`; otherwise there is no such key.
+ */
+static enum ctl_status ask_meta(struct ctl *c, const char *command, const struct key *k,
+                                const char *flags, const char *yes, struct meta_answer *m,
+                                bool *is_yes)
 {
-    return read_meta(c,
-                     ask_line(c, "%s %.*s%s%s%s", code, (int)k->line_len, k->line,
-                              k->is_encoded ? " b" : "", flags[0] != '\0' ? " " : "", flags),
-                     m);
+    enum ctl_status status =
+        ask_line(c, "%s %.*s%s%s%s", command, (int)k->line_len, k->line,
+                 k->is_encoded ? " b" : "", flags[0] != '\0' ? " " : "", flags);
+
+    status = read_meta(c, status, m);
+    if (status != CTL_OK) {
+        return status;
+    }
+    *is_yes = answer_code_is(m, yes);
+    return *is_yes || answer_code_is(m, "EN") || answer_code_is(m, "NF")
+               ? CTL_OK
+               : ask_garbled(c, span_of(m->code, 2));
 }
 
 /* ---- one key after the other ------------------------------------------------------------- */
 
-/* What is done with each key. Sets *is_yes: the answer was not "no such key". */
+/* What is done with each key. Sets *is_yes as ask_meta() does. */
 typedef enum ctl_status (*key_fn)(struct ctl *c, const struct key *k, struct json *j,
                                   bool *is_yes);
 
@@ -98,7 +110,7 @@ static enum ctl_status each_key(struct ctl *c, const struct ctl_words *args, key
     json_begin(&j, NULL, '[');
     for (unsigned i = 1; i < args->count && status == CTL_OK; i++) {
         struct key k;
-        bool is_yes = true;
+        bool is_yes = false;
 
         status = read_key(c, args->word[i], &k);
         if (status == CTL_OK) {
@@ -186,22 +198,35 @@ static bool put_item_json(struct json *j, const struct key *k, const struct meta
     return is_ok;
 }
 
+/* What became of a key, with its time to live if the answer has it; in words if it is there. */
+static void tell_key(struct ctl *c, struct json *j, const struct key *k, const char *name,
+                     bool is_yes, const struct meta_answer *m, const char *words)
+{
+    begin_key(j, k, name, is_yes);
+    if (is_yes && m->has_ttl) {
+        put_ttl_json(j, m);
+    }
+    json_end(j, '{');
+    if (!c->options.json && is_yes) {
+        put_key(c, k);
+        fprintf(c->out, ": %s\n", words);
+    }
+}
+
 static enum ctl_status get_one(struct ctl *c, const struct key *k, struct json *j, bool *is_yes)
 {
     struct meta_answer m;
     struct span value = {0};
-    enum ctl_status status = ask_meta(c, "mg", k, "v f t l h c", &m);
+    enum ctl_status status = ask_meta(c, "mg", k, "v f t l h c", "VA", &m, is_yes);
 
     if (status != CTL_OK) {
         return status;
     }
-    if (answer_code_is(&m, "EN")) {
-        *is_yes = false;
-        begin_key(j, k, "found", false);
-        json_end(j, '{');
+    if (!*is_yes) {
+        tell_key(c, j, k, "found", false, &m, "");
         return CTL_OK;
     }
-    if (!answer_code_is(&m, "VA") || m.value_len > ASK_VALUE_MAX - 2) {
+    if (m.value_len > ASK_VALUE_MAX - 2) {
         return ask_garbled(c, span_of(m.code, 2));
     }
     status = ask_value(c, m.value_len + 2, &value);
@@ -234,22 +259,12 @@ static enum ctl_status delete_one(struct ctl *c, const struct key *k, struct jso
                                   bool *is_yes)
 {
     struct meta_answer m;
-    enum ctl_status status = ask_meta(c, "md", k, "", &m);
+    enum ctl_status status = ask_meta(c, "md", k, "", "HD", &m, is_yes);
 
-    if (status != CTL_OK) {
-        return status;
+    if (status == CTL_OK) {
+        tell_key(c, j, k, "deleted", *is_yes, &m, "deleted");
     }
-    *is_yes = answer_code_is(&m, "HD");
-    if (!*is_yes && !answer_code_is(&m, "NF")) {
-        return ask_garbled(c, span_of(m.code, 2));
-    }
-    begin_key(j, k, "deleted", *is_yes);
-    json_end(j, '{');
-    if (!c->options.json && *is_yes) {
-        put_key(c, k);
-        fputs(": deleted\n", c->out);
-    }
-    return CTL_OK;
+    return status;
 }
 
 int cmd_delete(struct ctl *c, const struct ctl_words *args)
@@ -260,27 +275,19 @@ int cmd_delete(struct ctl *c, const struct ctl_words *args)
 static enum ctl_status ttl_one(struct ctl *c, const struct key *k, struct json *j, bool *is_yes)
 {
     struct meta_answer m;
-    enum ctl_status status = ask_meta(c, "mg", k, "t", &m);
+    char text[UNIT_TEXT_BYTES];
+    char words[UNIT_TEXT_BYTES + 8];
+    enum ctl_status status = ask_meta(c, "mg", k, "t", "HD", &m, is_yes);
 
     if (status != CTL_OK) {
         return status;
     }
-    *is_yes = answer_code_is(&m, "HD");
-    if (*is_yes ? !m.has_ttl : !answer_code_is(&m, "EN")) {
+    if (*is_yes && !m.has_ttl) {
         return ask_garbled(c, span_of(m.code, 2));
     }
-    begin_key(j, k, "found", *is_yes);
-    if (*is_yes) {
-        put_ttl_json(j, &m);
-    }
-    json_end(j, '{');
-    if (!c->options.json && *is_yes) {
-        char text[UNIT_TEXT_BYTES];
-
-        ttl_words(text, m.ttl_s);
-        put_key(c, k);
-        fprintf(c->out, ": expires %s\n", text);
-    }
+    ttl_words(text, m.ttl_s);
+    snprintf(words, sizeof(words), "expires %s", text);
+    tell_key(c, j, k, "found", *is_yes, &m, words);
     return CTL_OK;
 }
 
@@ -313,21 +320,12 @@ int cmd_touch(struct ctl *c, const struct ctl_words *args)
     }
     if (status == CTL_OK) {
         snprintf(flags, sizeof(flags), "T%" PRId64, ttl);
-        status = ask_meta(c, "mg", &k, flags, &m);
+        status = ask_meta(c, "mg", &k, flags, "HD", &m, &is_yes);
     }
     if (status != CTL_OK) {
         return status;
     }
-    is_yes = answer_code_is(&m, "HD");
-    if (!is_yes && !answer_code_is(&m, "EN")) {
-        return ask_garbled(c, span_of(m.code, 2));
-    }
-    begin_key(&j, &k, "touched", is_yes);
-    json_end(&j, '{');
-    if (!c->options.json && is_yes) {
-        put_key(c, &k);
-        fputs(": touched\n", c->out);
-    }
+    tell_key(c, &j, &k, "touched", is_yes, &m, "touched");
     return is_yes ? CTL_OK : ctl_fail(c, CTL_NO, "no such key");
 }
 
@@ -414,15 +412,12 @@ int cmd_set(struct ctl *c, const struct ctl_words *args)
     status = read_meta(c, status, &m);
     if (status == CTL_OK) {
         char text[UNIT_TEXT_BYTES];
+        char words[UNIT_TEXT_BYTES + 8];
 
         is_yes = answer_code_is(&m, "HD");
         unit_short(text, UNIT_BYTES, (double)buf_len(&value));
-        begin_key(&j, &k, "stored", is_yes);
-        json_end(&j, '{');
-        if (!c->options.json && is_yes) {
-            put_key(c, &k);
-            fprintf(c->out, ": stored, %s\n", text);
-        }
+        snprintf(words, sizeof(words), "stored, %s", text);
+        tell_key(c, &j, &k, "stored", is_yes, &m, words);
         status = is_yes ? CTL_OK : ctl_fail(c, CTL_NO, "not stored (%.2s)", m.code);
     }
     buf_fini(&value);

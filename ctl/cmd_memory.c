@@ -144,7 +144,7 @@ static void put_json(const struct ctl *c, const struct spending *m)
 
 int cmd_memory(struct ctl *c, const struct ctl_words *args)
 {
-    struct stats_sample *s = mem_alloc(sizeof(*s));
+    struct stats_sample *s = mem_zalloc(sizeof(*s));
     struct spending m = {.resident = (double)NAN};
     enum ctl_status status;
 
@@ -152,7 +152,6 @@ int cmd_memory(struct ctl *c, const struct ctl_words *args)
     if (s == NULL) {
         return ctl_fail(c, CTL_SYSTEM, "no memory");
     }
-    sample_init(s);
     status = sample_take(c, s, NULL);
     if (status == CTL_OK && s->shard_count == 0) {
         status = ctl_fail(c, CTL_REFUSED, "the server has no `stats shards`: it is not mayfly");

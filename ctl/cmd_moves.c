@@ -18,13 +18,6 @@
 
 #define LINE_BYTES 320
 
-static bool stat_is(const struct stats *s, const char *name, const char *value)
-{
-    struct span text;
-
-    return stats_find(s, name, &text) && span_is(text, value);
-}
-
 /* "43 %, 1.2M of 2.8M items, 120 MiB of 280 MiB", and what else there is to be said of it. */
 static void describe(const struct stats *s, char line[LINE_BYTES])
 {
@@ -40,9 +33,9 @@ static void describe(const struct stats *s, char line[LINE_BYTES])
     unit_short(bytes_all, UNIT_BYTES, stats_get(s, "move_bytes_all"));
     n = snprintf(line, LINE_BYTES, "%.0f %%, %s of %s items, %s of %s",
                  100 * sample_move_share(s), done, all, bytes_done, bytes_all);
-    if (stat_is(s, "move_waits_for", "room")) {
+    if (stats_is(s, "move_waits_for", "room")) {
         snprintf(line + n, LINE_BYTES - (size_t)n, ", waits for room");
-    } else if (stat_is(s, "move_waits_for", "walk")) {
+    } else if (stats_is(s, "move_waits_for", "walk")) {
         snprintf(line + n, LINE_BYTES - (size_t)n, ", waits for a walk over all items to end");
     } else if (sample_is_moving(s) && left_ms >= 0) {
         duration_text(left, left_ms / 1e3);
@@ -133,7 +126,7 @@ static enum ctl_status cancel_move(struct ctl *c)
 
 int cmd_moves(struct ctl *c, const struct ctl_words *args)
 {
-    struct stats s;
+    struct stats s = {0};
     enum ctl_status status;
 
     if (args->count > 1) {
@@ -141,7 +134,6 @@ int cmd_moves(struct ctl *c, const struct ctl_words *args)
                    ? cancel_move(c)
                    : ctl_fail(c, CTL_USAGE, "usage: mayflyctl moves [cancel]");
     }
-    stats_init(&s);
     status = ask_stats(c, "moves", &s);
     if (status == CTL_OK && !c->options.json) {
         status = follow(c, &s);

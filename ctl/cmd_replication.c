@@ -149,13 +149,12 @@ static void put_json(const struct ctl *c, const struct stats *s)
 
 int cmd_replicas(struct ctl *c, const struct ctl_words *args)
 {
-    struct stats s;
+    struct stats s = {0};
     struct span role = {0};
     struct span state = {0};
     enum ctl_status status;
 
     (void)args;
-    stats_init(&s);
     status = ask_stats(c, "replication", &s);
     if (status == CTL_OK &&
         (!stats_find(&s, "role", &role) || !stats_find(&s, "repl_state", &state))) {
@@ -191,11 +190,10 @@ static enum ctl_status change_role(struct ctl *c, const struct ctl_words *args,
     if (status == CTL_OK && !span_is(line, "OK")) {
         return ask_garbled(c, line);
     }
-    if (status != CTL_OK) {
-        return status;
+    if (status == CTL_OK) {
+        ctl_done(c, "changed", done);
     }
-    ctl_done(c, "changed", done);
-    return CTL_OK;
+    return status;
 }
 
 int cmd_replicaof(struct ctl *c, const struct ctl_words *args)
@@ -252,9 +250,7 @@ int cmd_wait(struct ctl *c, const struct ctl_words *args)
     json_u64(&j, "replicas", count);
     json_u64(&j, "wanted", wanted);
     json_end(&j, '{');
-    if (!c->options.json) {
-        fprintf(c->out, "%llu %s everything\n", (unsigned long long)count,
-                count == 1 ? "replica has" : "replicas have");
-    }
+    ctl_say(c, "%llu %s everything\n", (unsigned long long)count,
+            count == 1 ? "replica has" : "replicas have");
     return count >= wanted ? CTL_OK : CTL_NO;
 }

@@ -125,8 +125,8 @@ int cmd_config(struct ctl *c, const struct ctl_words *args)
         json_end(&j, '{');
     }
     json_end(&j, '{');
-    if (!c->options.json && status == CTL_OK && span_is(line, "OK")) {
-        fputs("OK\n", c->out);
+    if (status == CTL_OK && span_is(line, "OK")) {
+        ctl_say(c, "OK\n");
     }
     return status;
 }
@@ -229,22 +229,19 @@ int cmd_ping(struct ctl *c, const struct ctl_words *args)
     json_bool(&j, "answers", true);
     json_double(&j, "seconds", seconds);
     json_end(&j, '{');
-    if (!c->options.json) {
-        duration_text(text, seconds);
-        fprintf(c->out, "the server answers, after %s\n", text);
-    }
+    duration_text(text, seconds);
+    ctl_say(c, "the server answers, after %s\n", text);
     return CTL_OK;
 }
 
 int cmd_version(struct ctl *c, const struct ctl_words *args)
 {
-    struct stats s;
+    struct stats s = {0};
     struct json j = ctl_json(c);
     struct span level = {0}, own = {0};
     enum ctl_status status;
 
     (void)args;
-    stats_init(&s);
     status = ask_stats(c, "", &s);
     if (status == CTL_OK) {
         bool is_ours = stats_find(&s, "mayfly_version", &own);

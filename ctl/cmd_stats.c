@@ -196,12 +196,11 @@ static void put_round(const struct ctl *c, const struct stats *before, const str
 
 static enum ctl_status repeat(struct ctl *c, const char *section, struct stats *now)
 {
-    struct stats before;
+    struct stats before = {0};
     uint64_t round = 0;
     double then = 0;
     enum ctl_status status = CTL_OK;
 
-    stats_init(&before);
     while (status == CTL_OK) {
         double t = ctl_now_s();
 
@@ -219,7 +218,7 @@ static enum ctl_status repeat(struct ctl *c, const char *section, struct stats *
         }
         stats_fini(&before);
         before = *now;
-        stats_init(now);
+        *now = (struct stats){0};
         status = ask_stats(c, section, now);
     }
     stats_fini(&before);
@@ -273,7 +272,7 @@ static bool join(const struct ctl_words *args, char *out, size_t room)
 
 int cmd_stats(struct ctl *c, const struct ctl_words *args)
 {
-    struct stats s;
+    struct stats s = {0};
     char section[512];
     char near[EDITS_NAME_MAX + 1];
     enum ctl_status status;
@@ -293,7 +292,6 @@ int cmd_stats(struct ctl *c, const struct ctl_words *args)
     if (has_lines) {
         return put_lines(c, section);
     }
-    stats_init(&s);
     status = ask_stats(c, section, &s);
     if (status == CTL_OK && option_is_given(&c->options, OPT_watch)) {
         status = repeat(c, section, &s);

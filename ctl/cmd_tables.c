@@ -265,11 +265,10 @@ static bool has_content(const struct stats *s)
 static bool tell_off(struct ctl *c, const struct switched *by)
 {
     struct span value = {0};
-    struct stats s;
+    struct stats s = {0};
     bool is_off;
 
-    stats_init(&s);
-    is_off = ask_stats_if_any(c, "settings", &s) == CTL_OK &&
+    is_off = ask_stats_if_any(c, CTL_OK, "settings", &s) == CTL_OK &&
              stats_find(&s, by->option, &value) &&
              (span_is(value, by->off[0]) || span_is(value, by->off[1]));
     stats_fini(&s);
@@ -287,13 +286,12 @@ static bool tell_off(struct ctl *c, const struct switched *by)
  */
 static enum ctl_status show_answer(struct ctl *c, const char *text, const struct switched *by)
 {
-    struct stats s;
+    struct stats s = {0};
     struct span line = {0};
     uint64_t number = 0;
     bool is_table;
     enum ctl_status status = ask_line(c, "%s", text);
 
-    stats_init(&s);
     while (status == CTL_OK) {
         status = ask_answer(c, &line);
         if (status != CTL_OK || answer_is_end(line)) {

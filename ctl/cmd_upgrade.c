@@ -54,41 +54,34 @@ static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
 static enum ctl_status tell_upgrade(struct ctl *c, const struct stats *s)
 {
     struct json j = ctl_json(c);
-    struct span state = {0};
     struct span why = {0};
-    struct span warm = {0};
 
-    (void)stats_find(s, "upgrade_state", &state);
     (void)stats_find(s, "upgrade_reason", &why);
-    (void)stats_find(s, "restart_state", &warm);
-    if (span_is(state, "refused")) {
+    if (stats_is(s, "upgrade_state", "refused")) {
         return ctl_fail(c, CTL_REFUSED, "%.*s; nothing has changed, the server's log has more",
                         (int)why.len, why.ptr);
     }
-    if (!span_is(state, "done")) {
+    if (!stats_is(s, "upgrade_state", "done")) {
         return ctl_fail(c, CTL_NO, "the server was started anew instead; its log says why");
     }
     json_begin(&j, NULL, '{');
     json_bool(&j, "upgraded", true);
     json_double(&j, "items", stats_get(s, "restart_items"));
     json_end(&j, '{');
-    if (!c->options.json) {
-        fprintf(c->out, "the program took over, with %.0f items\n",
-                stats_get(s, "restart_items"));
-    }
-    return span_is(warm, "warm") ? CTL_OK
-                                 : ctl_fail(c, CTL_NO, "it has not taken the items over");
+    ctl_say(c, "the program took over, with %.0f items\n", stats_get(s, "restart_items"));
+    return stats_is(s, "restart_state", "warm")
+               ? CTL_OK
+               : ctl_fail(c, CTL_NO, "it has not taken the items over");
 }
 
 int cmd_upgrade(struct ctl *c, const struct ctl_words *args)
 {
-    struct stats s;
+    struct stats s = {0};
     enum ctl_status status = ask_done(c, ask_words(c, args, false));
 
     if (status != CTL_OK) {
         return status;
     }
-    stats_init(&s);
     status = wait_for_end(c, &s);
     if (status == CTL_OK) {
         status = tell_upgrade(c, &s);

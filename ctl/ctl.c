@@ -16,11 +16,7 @@ static volatile sig_atomic_t is_interrupted;
 
 enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt, ...)
 {
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(c->why, sizeof(c->why), fmt, args);
-    va_end(args);
+    MF_FORMAT(c->why, sizeof(c->why), fmt);
     return status;
 }
 
@@ -40,6 +36,17 @@ struct json ctl_json(const struct ctl *c)
 
     json_init(&j, c->options.json ? c->out : NULL);
     return j;
+}
+
+void ctl_say(const struct ctl *c, const char *fmt, ...)
+{
+    va_list args;
+
+    if (!c->options.json) {
+        va_start(args, fmt);
+        vfprintf(c->out, fmt, args);
+        va_end(args);
+    }
 }
 
 void ctl_put_line(struct ctl *c, struct span line)
@@ -63,9 +70,7 @@ void ctl_done(struct ctl *c, const char *name, const char *text)
     json_begin(&j, NULL, '{');
     json_bool(&j, name, true);
     json_end(&j, '{');
-    if (!c->options.json) {
-        fprintf(c->out, "%s\n", text);
-    }
+    ctl_say(c, "%s\n", text);
 }
 
 bool confirm(struct ctl *c, const char *what)

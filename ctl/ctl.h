@@ -68,6 +68,9 @@ enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt,
 /* The JSON of a command; without --json nothing of it is written. */
 struct json ctl_json(const struct ctl *c);
 
+/* Print text for people; with --json nothing is printed. */
+void ctl_say(const struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);
+
 /* Print bytes of a server on a line of their own, escaped. */
 void ctl_put_line(struct ctl *c, struct span line);
 

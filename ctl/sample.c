@@ -13,15 +13,6 @@ const struct figure_row figure_rows[FIGURE_COUNT] = {
 #undef FIGURE
 };
 
-void sample_init(struct stats_sample *s)
-{
-    memset(s, 0, sizeof(*s));
-    stats_init(&s->general);
-    stats_init(&s->shards);
-    stats_init(&s->replication);
-    stats_init(&s->moves);
-}
-
 void sample_fini(struct stats_sample *s)
 {
     stats_fini(&s->general);
@@ -244,23 +235,14 @@ void sample_read_latency(struct stats_sample *s, const struct stats *answer)
 enum ctl_status sample_take(struct ctl *c, struct stats_sample *s,
                             const struct stats_sample *before)
 {
-    struct stats latency;
+    struct stats latency = {0};
     enum ctl_status status = ask_stats(c, "", &s->general);
 
-    stats_init(&latency);
     s->at_s = ctl_now_s();
-    if (status == CTL_OK) {
-        status = ask_stats_if_any(c, "shards", &s->shards);
-    }
-    if (status == CTL_OK) {
-        status = ask_stats_if_any(c, "latency", &latency);
-    }
-    if (status == CTL_OK) {
-        status = ask_stats_if_any(c, "replication", &s->replication);
-    }
-    if (status == CTL_OK) {
-        status = ask_stats_if_any(c, "moves", &s->moves);
-    }
+    status = ask_stats_if_any(c, status, "shards", &s->shards);
+    status = ask_stats_if_any(c, status, "latency", &latency);
+    status = ask_stats_if_any(c, status, "replication", &s->replication);
+    status = ask_stats_if_any(c, status, "moves", &s->moves);
     if (status == CTL_OK) {
         sample_read_latency(s, &latency);
         sample_derive(s, before);
@@ -271,10 +253,7 @@ enum ctl_status sample_take(struct ctl *c, struct stats_sample *s,
 
 bool sample_is_moving(const struct stats *moves)
 {
-    struct span state;
-
-    return stats_find(moves, "move_state", &state) &&
-           (span_is(state, "moving") || span_is(state, "waiting"));
+    return stats_is(moves, "move_state", "moving") || stats_is(moves, "move_state", "waiting");
 }
 
 double sample_move_share(const struct stats *moves)

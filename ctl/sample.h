@@ -63,8 +63,10 @@ struct stats_sample {
     unsigned latency_count;
 };
 
-/* Storage of the caller, which is large: not for the stack. */
-void sample_init(struct stats_sample *s);
+/*
+ * Release the memory; the sample is then empty, as a zeroed one is. It is too large for the
+ * stack.
+ */
 void sample_fini(struct stats_sample *s);
 
 /*

@@ -272,8 +272,6 @@ int cmd_top(struct ctl *c, const struct ctl_words *args)
     t->interval_s = c->options.interval;
     t->is_utf8 = c->is_utf8 && !c->options.ascii;
     t->sort = FIGURE_ops;
-    sample_init(&t->sample[0]);
-    sample_init(&t->sample[1]);
     if (c->options.sort != NULL) {
         t->sorts_by_figure = find_sort(c->options.sort, &t->sort);
         if (!t->sorts_by_figure) {

@@ -175,15 +175,13 @@ static void draw_latency(const struct stats_sample *now, struct sheet *s, unsign
 /* How far items are that go to other shards. */
 static void draw_move(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
-    struct span waits_for = {0};
     bool is_bad;
     char text[UNIT_TEXT_BYTES];
 
     if (s->columns <= LABEL + 40 || !sample_is_moving(&now->moves)) {
         return;
     }
-    is_bad =
-        stats_find(&now->moves, "move_waits_for", &waits_for) && span_is(waits_for, "room");
+    is_bad = stats_is(&now->moves, "move_waits_for", "room");
     snprintf(text, sizeof(text), "moves %.0f %%%s", 100 * sample_move_share(&now->moves),
              is_bad ? ", no room" : "");
     sheet_put_right(s, row, s->columns, is_bad ? SHEET_BAD : SHEET_DIM, text);

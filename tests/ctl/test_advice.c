@@ -100,7 +100,7 @@ static void set(struct stats *s, const char *name, const char *value)
 {
     struct stats old = *s;
 
-    stats_init(s);
+    *s = (struct stats){0};
     for (size_t i = 0; i < old.count; i++) {
         if (!span_is(stats_name(&old, i), name)) {
             char line[400];

@@ -59,8 +59,6 @@ static void make_top(void)
     top->c = &c;
     top->server = "/run/mayfly/control";
     top->interval_s = 1;
-    sample_init(&top->sample[0]);
-    sample_init(&top->sample[1]);
 }
 
 static void drop_top(void)
@@ -145,10 +143,9 @@ TEST(odd_answers_do_no_harm)
 
 TEST(latency_is_read_by_kind)
 {
-    struct stats answer;
+    struct stats answer = {0};
     struct stats_sample *s = &top->sample[0];
 
-    stats_init(&answer);
     ck_assert(stats_take(&answer, span_str("STAT get:count 5")));
     ck_assert(stats_take(&answer, span_str("STAT get:p50_us 12.5")));
     ck_assert(stats_take(&answer, span_str("STAT get:p99_us 80")));

@@ -121,9 +121,8 @@ static void check_prompt(const char *copy, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct stats s;
+    struct stats s = {0};
 
-    stats_init(&s);
     while (size > 0) {
         const uint8_t *end = memchr(data, '\n', size);
         size_t len = end != NULL ? (size_t)(end - data) : size;
