@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/check.h"
 #include "lib/base/mem.h"
 
 #define DESCRIPTORS_MAX (1u << 18)
@@ -33,4 +34,21 @@ void loop_provide(uv_loop_t *loop, unsigned descriptors)
 void loop_rest(uv_loop_t *loop)
 {
     mem_discard_zeros(loop->watchers, loop->nwatchers * sizeof(loop->watchers[0]));
+}
+
+void loop_timer_begin(uv_timer_t *timer, uv_loop_t *loop, void *data, uv_timer_cb fn,
+                      uint64_t first_ms, uint64_t period_ms)
+{
+    must(data != NULL);
+    uv_timer_init(loop, timer); /* cannot fail, nor can the start */
+    timer->data = data;
+    uv_timer_start(timer, fn, first_ms, period_ms);
+}
+
+void loop_timer_end(uv_timer_t *timer)
+{
+    if (loop_timer_is_on(timer)) {
+        timer->data = NULL;
+        uv_close((uv_handle_t *)timer, NULL);
+    }
 }

@@ -4,6 +4,7 @@
  */
 #include "daemon/service/server.h"
 
+#include "daemon/base/loop.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/clock.h"
@@ -114,27 +115,12 @@ static void on_timer(uv_timer_t *timer)
     (void)end_weighing(s);
 }
 
-int balancer_begin(struct server *s)
+void balancer_begin(struct server *s)
 {
     struct balancer *b = &s->balancer;
-    int err = uv_timer_init(&s->loop, &b->timer);
 
     must_be_main();
-    if (err != 0) {
-        return err;
-    }
     balance_init(&b->state);
     b->weighing = BALANCE_NOBODY;
-    b->timer.data = s;
-    b->is_open = true;
-    return uv_timer_start(&b->timer, on_timer, LOOK_MS, LOOK_MS);
-}
-
-void balancer_end(struct server *s)
-{
-    must_be_main();
-    if (s->balancer.is_open) {
-        s->balancer.is_open = false;
-        uv_close((uv_handle_t *)&s->balancer.timer, NULL);
-    }
+    loop_timer_begin(&b->timer, &s->loop, s, on_timer, LOOK_MS, LOOK_MS);
 }

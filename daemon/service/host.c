@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/machine.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_share.h"
@@ -114,26 +115,10 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-int host_begin(struct server *s)
+void host_begin(struct server *s)
 {
-    struct host_watch *w = &s->host_watch;
     const uint64_t look_ms = machine_root()[0] != '\0' ? LOOK_TEST_MS : LOOK_MS;
-    int err = uv_timer_init(&s->loop, &w->timer);
 
     must_be_main();
-    if (err != 0) {
-        return err;
-    }
-    w->timer.data = s;
-    w->is_open = true;
-    return uv_timer_start(&w->timer, on_timer, look_ms, look_ms);
-}
-
-void host_end(struct server *s)
-{
-    must_be_main();
-    if (s->host_watch.is_open) {
-        s->host_watch.is_open = false;
-        uv_close((uv_handle_t *)&s->host_watch.timer, NULL);
-    }
+    loop_timer_begin(&s->host_watch.timer, &s->loop, s, on_timer, look_ms, look_ms);
 }

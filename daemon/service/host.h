@@ -23,7 +23,6 @@ struct host_refusal {
 struct host_watch {
     /* [main] */
     uv_timer_t timer;
-    bool is_open;
     struct host_refusal refusals[2]; /* of memory_limit and threads */
 };
 
@@ -36,10 +35,7 @@ uint64_t host_memory_need(const struct settings *settings);
  */
 void host_log(const struct settings *settings);
 
-/* Start checking the machine every few seconds. Returns 0 or a libuv error. Context: main. */
-int host_begin(struct server *s);
-
-/* Close the timer, if there is one; main's loop runs once more after that. Context: main. */
-void host_end(struct server *s);
+/* Start checking the machine every few seconds. Context: main. */
+void host_begin(struct server *s);
 
 #endif

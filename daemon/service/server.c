@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/version.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_info.h"
@@ -217,9 +218,9 @@ static void close_loop(struct server *s)
     /* A late request to stop must not stop this last run of the loop. */
     s->stopping = CREW_STOP_SOON;
     s->is_draining = false;
-    vigil_end(s);
-    balancer_end(s);
-    host_end(s);
+    loop_timer_end(&s->vigil.timer);
+    loop_timer_end(&s->balancer.timer);
+    loop_timer_end(&s->host_watch.timer);
     mailbox_close(&s->crew.main_mailbox);
     /* Without a handle a signal would end the process before its last messages are written. */
     thread_block_signals(&s->signal_mask);
@@ -631,17 +632,9 @@ static int begin_serving(struct server *s)
         return EX_OSERR;
     }
     welcome_all(s);
-    err = vigil_begin(s);
-    if (err == 0) {
-        err = balancer_begin(s);
-    }
-    if (err == 0) {
-        err = host_begin(s);
-    }
-    if (err != 0) {
-        log_error("server, cannot make a timer (%s)", uv_strerror(err));
-        return EX_OSERR;
-    }
+    vigil_begin(s);
+    balancer_begin(s);
+    host_begin(s);
     if (s->crew.settings->drop_privileges) {
         int status = filter_install(s->crew.settings);
 

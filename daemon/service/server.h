@@ -76,7 +76,6 @@ void welcome_close(struct server *s);
 struct balancer {
     /* [main] */
     uv_timer_t timer;
-    bool is_open;
     struct balance state;
     uint32_t weighing;     /* the worker that measures its connections by order, or none */
     bool was_told_to_give; /* that one, a second ago */
@@ -86,11 +85,8 @@ struct balancer {
     uint64_t cpu_ns[WORKERS_MAX];
 };
 
-/* Begin, now that clients are served. Returns 0 or a libuv error. Context: main. */
-int balancer_begin(struct server *s);
-
-/* Close the timer, if there is one; main's loop runs once more after that. Context: main. */
-void balancer_end(struct server *s);
+/* Begin, now that clients are served. Context: main. */
+void balancer_begin(struct server *s);
 
 /* ---- vigil.c ----------------------------------------------------------------------------- */
 
@@ -105,18 +101,14 @@ void balancer_end(struct server *s);
 struct vigil {
     /* [main] */
     uv_timer_t timer;
-    bool is_open;
     bool has_watchdog;
     uint64_t period_ms;
     uint64_t status_due_ms; /* by the loop's clock */
     uint64_t gets, hits;    /* at the last status line */
 };
 
-/* Begin, now that clients are served. Returns 0 or a libuv error. Context: main. */
-int vigil_begin(struct server *s);
-
-/* Close the timer, if there is one; main's loop runs once more after that. Context: main. */
-void vigil_end(struct server *s);
+/* Begin, now that clients are served. Context: main. */
+void vigil_begin(struct server *s);
 
 /* ---- the server -------------------------------------------------------------------------- */
 

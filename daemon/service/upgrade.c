@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/options/options_apply.h"
@@ -110,11 +111,8 @@ bool upgrade_has_items(const char *memory)
 static MF_PRINTF(2, 3) void refuse_upgrade(struct server *s, const char *fmt, ...)
 {
     char why[PATH_MAX + 256];
-    va_list args;
 
-    va_start(args, fmt);
-    vsnprintf(why, sizeof(why), fmt, args);
-    va_end(args);
+    MF_FORMAT(why, sizeof(why), fmt);
     log_write(LOG_LEVEL_ERROR, "upgrade, refused: %s", why);
     handover_tell(&s->crew.handover, HANDOVER_REFUSED, why);
 }
@@ -251,23 +249,15 @@ static bool has_uploads(const struct server *s)
     return atomic_load(&s->crew.upload_bytes) > 0;
 }
 
-static void end_lull(struct upgrade *u)
-{
-    if (u->is_lull) {
-        u->is_lull = false;
-        uv_close((uv_handle_t *)&u->lull, NULL);
-    }
-}
-
 static void on_lull(uv_timer_t *timer)
 {
     struct server *s = timer->data;
 
     must_be_main();
     if (s->stopping != CREW_STOP_NONE) {
-        end_lull(&s->upgrade);
+        loop_timer_end(timer);
     } else if (!has_uploads(s) || uv_now(&s->loop) >= s->upgrade.lull_until) {
-        end_lull(&s->upgrade);
+        loop_timer_end(timer);
         take_over(s);
     }
 }
@@ -283,11 +273,8 @@ static void begin_upgrade(struct server *s)
         return;
     }
     log_notice("upgrade, waits for values that are being received");
-    u->is_lull = true;
     u->lull_until = uv_now(&s->loop) + LULL_MS;
-    uv_timer_init(&s->loop, &u->lull);
-    u->lull.data = s;
-    uv_timer_start(&u->lull, on_lull, LULL_LOOK_MS, LULL_LOOK_MS);
+    loop_timer_begin(&u->lull, &s->loop, s, on_lull, LULL_LOOK_MS, LULL_LOOK_MS);
 }
 
 static void on_answer(uv_process_t *p, int64_t status, int number)
@@ -449,7 +436,7 @@ void upgrade_begin(struct server *s, const char *program)
         refuse_upgrade(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
-    if (u->is_asked || u->is_lull || s->stopping != CREW_STOP_NONE) {
+    if (u->is_asked || loop_timer_is_on(&u->lull) || s->stopping != CREW_STOP_NONE) {
         log_notice("upgrade, is under way already, or the server stops");
         return;
     }
@@ -483,7 +470,7 @@ void upgrade_end(struct server *s)
     if (u->is_asked && uv_is_active((uv_handle_t *)&u->question)) {
         uv_process_kill(&u->question, SIGKILL);
     }
-    end_lull(&s->upgrade);
+    loop_timer_end(&u->lull);
 }
 
 /* ---- taking over ------------------------------------------------------------------------- */

@@ -30,7 +30,6 @@ struct upgrade {
     bool is_asked;
     uv_timer_t lull; /* the one that agreed waits for uploads to end */
     uint64_t lull_until;
-    bool is_lull;
     struct passed_keys keys; /* of the users, if another takes over */
     uint32_t conns_before;   /* when the server began to stop for that */
 };

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/service/notify.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/pulse.h"
@@ -94,37 +95,21 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-int vigil_begin(struct server *s)
+void vigil_begin(struct server *s)
 {
     struct vigil *v = &s->vigil;
     uint64_t watchdog_ms = notify_watchdog_us() / 1000;
-    int err;
 
     must_be_main();
     if (!notify_has_manager()) {
-        return 0;
+        return;
     }
-    err = uv_timer_init(&s->loop, &v->timer);
-    if (err != 0) {
-        return err;
-    }
-    v->timer.data = s;
-    v->is_open = true;
     v->has_watchdog = watchdog_ms != 0;
     v->period_ms = STATUS_MS;
     if (v->has_watchdog && watchdog_ms / FEEDS < STATUS_MS) {
         v->period_ms = watchdog_ms / FEEDS > 0 ? watchdog_ms / FEEDS : 1;
     }
     /* The first line comes early, so that the manager does not show "serving" for long. */
-    return uv_timer_start(&v->timer, on_timer, v->period_ms < 1000 ? v->period_ms : 1000,
-                          v->period_ms);
-}
-
-void vigil_end(struct server *s)
-{
-    must_be_main();
-    if (s->vigil.is_open) {
-        s->vigil.is_open = false;
-        uv_close((uv_handle_t *)&s->vigil.timer, NULL);
-    }
+    loop_timer_begin(&v->timer, &s->loop, s, on_timer,
+                     v->period_ms < 1000 ? v->period_ms : 1000, v->period_ms);
 }
