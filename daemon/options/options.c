@@ -47,8 +47,8 @@ static bool keep_path(const char *path, char **out)
     return path == NULL || *out != NULL;
 }
 
-static bool read_again(const struct settings *s, struct settings *out, struct conf_texts *texts,
-                       bool has_line, struct option_messages *said)
+bool options_read_again(const struct settings *s, enum options_again what, struct settings *out,
+                        struct conf_texts *texts, struct option_messages *said)
 {
     struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
     bool is_good;
@@ -57,24 +57,12 @@ static bool read_again(const struct settings *s, struct settings *out, struct co
     settings_init(out);
     out->messages = said;
     is_good = read_files(out, false, s->memcached_conf_path, s->config_path, texts) == 0;
-    if (has_line) {
+    if (what == OPTIONS_AGAIN_ALL) {
         is_good = is_good && flags_apply(&giver, s->argc, s->argv) == FLAGS_APPLIED &&
                   options_check(out) == 0;
     }
     out->messages = NULL;
     return is_good;
-}
-
-bool options_read_files(const struct settings *s, struct settings *out,
-                        struct conf_texts *texts, struct option_messages *said)
-{
-    return read_again(s, out, texts, false, said);
-}
-
-bool options_read_again(const struct settings *s, struct settings *out,
-                        struct conf_texts *texts, struct option_messages *said)
-{
-    return read_again(s, out, texts, true, said);
 }
 
 enum options_result options_parse(int argc, char **argv, struct settings *out, int *exit_status)

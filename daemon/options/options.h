@@ -51,17 +51,17 @@ enum options_result {
 enum options_result options_parse(int argc, char **argv, struct settings *out,
                                   int *exit_status);
 
-/*
- * Read the files again that a server was started with, below its command line, into settings
- * of their own; s has what options_parse() filled. texts: as for conf_read(). False: something
- * is wrong, and said has the messages. Call settings_fini() in either case. Context:
- * main.
- */
-bool options_read_again(const struct settings *s, struct settings *out,
-                        struct conf_texts *texts, struct option_messages *said);
+enum options_again {
+    OPTIONS_AGAIN_FILES, /* the files alone */
+    OPTIONS_AGAIN_ALL,   /* also the command line above them, and what follows from options */
+};
 
-/* The same for the files alone, without the command line and what follows from options. */
-bool options_read_files(const struct settings *s, struct settings *out,
+/*
+ * Read the files again that a server was started with, into settings of their own; s has what
+ * options_parse() filled. texts: as for conf_read(). False: something is wrong, and said has
+ * the messages. Call settings_fini() in either case. Context: main.
+ */
+bool options_read_again(const struct settings *s, enum options_again what, struct settings *out,
                         struct conf_texts *texts, struct option_messages *said);
 
 /*

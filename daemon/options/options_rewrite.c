@@ -87,6 +87,16 @@ static bool edit_all(struct options_rewrite *r, const struct settings *given,
     return true;
 }
 
+/* Read the files as they are edited so far, without and with the command line. */
+static bool read_both(struct options_rewrite *r, const struct settings *given,
+                      struct option_messages *said)
+{
+    settings_fini(&r->files);
+    settings_fini(&r->next);
+    return options_read_again(given, OPTIONS_AGAIN_FILES, &r->files, &r->texts, said) &&
+           options_read_again(given, OPTIONS_AGAIN_ALL, &r->next, &r->texts, said);
+}
+
 bool options_rewrite_plan(const struct settings *given, const struct settings *live,
                           struct options_rewrite *out, struct option_messages *said)
 {
@@ -94,17 +104,8 @@ bool options_rewrite_plan(const struct settings *given, const struct settings *l
     must(given->config_path != NULL);
     memset(out, 0, sizeof(*out));
     options_copy_live(&out->live, live);
-    if (!options_read_files(given, &out->files, &out->texts, said) ||
-        !options_read_again(given, &out->next, &out->texts, said)) {
-        return false;
-    }
-    if (!edit_all(out, given, said)) {
-        return false;
-    }
-    settings_fini(&out->files);
-    settings_fini(&out->next);
-    if (!options_read_files(given, &out->files, &out->texts, said) ||
-        !options_read_again(given, &out->next, &out->texts, said)) {
+    if (!read_both(out, given, said) || !edit_all(out, given, said) ||
+        !read_both(out, given, said)) {
         return false;
     }
     out->overridden_count = options_differing(&out->live, &out->next, true, out->overridden);

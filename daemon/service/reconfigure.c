@@ -174,7 +174,7 @@ static void reload_options(struct server *s, struct config_ask *ask,
 
     memset(&before, 0, sizeof(before));
     options_copy_live(&before, now);
-    if (!options_read_again(now, &fresh, NULL, said)) {
+    if (!options_read_again(now, OPTIONS_AGAIN_ALL, &fresh, NULL, said)) {
         log_error("options, kept those in use: the files have errors");
         settings_fini(&fresh);
         return;
