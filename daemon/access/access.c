@@ -57,7 +57,9 @@ int access_init(struct access *a, const struct settings *settings)
     if (status == 0) {
         status = auth_init(&a->sasl_users, AUTH_PWDB, pwdb);
     }
-    return status == 0 ? rules_file_init(&a->rules, settings->access_file) : status;
+    return status == 0 ? access_file_init(&a->rules, &rules_file_kind, OPTION_access_file,
+                                          settings->access_file)
+                       : status;
 }
 
 static void continue_key(struct auth *a, const struct siphash_key *key)
@@ -75,30 +77,18 @@ void access_continue(struct access *a, const struct siphash_key *text,
     continue_key(&a->sasl_users, sasl);
 }
 
-/* From now on files are read again. */
-static void forget_complaints(struct access *a)
-{
-    a->text.complaint = (struct complaint){0};
-    a->sasl_users.complaint = (struct complaint){0};
-    a->rules.complaint = (struct complaint){0};
-}
-
 int access_load(struct access *a, const struct settings *settings)
 {
     int status;
 
     must_be_main();
-    a->text.complaint = (struct complaint){settings, OPTION_auth_file, ""};
-    a->sasl_users.complaint = (struct complaint){settings, OPTION_sasl, ""};
-    a->rules.complaint = (struct complaint){settings, OPTION_access_file, ""};
-    status = auth_load(&a->text);
+    status = access_file_load(&a->text.file, settings);
     if (status == 0) {
-        status = auth_load(&a->sasl_users);
+        status = access_file_load(&a->sasl_users.file, settings);
     }
     if (status == 0) {
-        status = rules_file_load(&a->rules);
+        status = access_file_load(&a->rules, settings);
     }
-    forget_complaints(a);
     if (status == 0 && settings->sasl) {
         status = auth_sasl_start(&a->sasl_users);
         a->is_sasl_started = status == 0;
@@ -143,29 +133,20 @@ void access_stop_threads(struct access *a)
 bool access_reload(struct access *a, bool *has_new)
 {
     must_be_main();
-    forget_complaints(a);
-    *has_new = false;
-    if (auth_is_on(&a->text)) {
-        *has_new |= auth_reload(&a->text);
-    }
-    if (auth_is_on(&a->sasl_users)) {
-        *has_new |= auth_reload(&a->sasl_users);
-    }
-    if (rules_file_is_on(&a->rules)) {
-        *has_new |= rules_file_reload(&a->rules);
-    }
-    return auth_is_on(&a->text) || auth_is_on(&a->sasl_users) || rules_file_is_on(&a->rules);
+    *has_new = access_file_reload(&a->text.file);
+    *has_new |= access_file_reload(&a->sasl_users.file);
+    *has_new |= access_file_reload(&a->rules);
+    return auth_is_on(&a->text) || auth_is_on(&a->sasl_users) || access_file_is_on(&a->rules);
 }
 
 const char *access_complaint(const struct access *a)
 {
-    const struct complaint *of[] = {&a->text.complaint, &a->sasl_users.complaint,
-                                    &a->rules.complaint};
+    const struct access_file *of[] = {&a->text.file, &a->sasl_users.file, &a->rules};
     const char *first = "";
 
     must_be_main();
     for (size_t i = 0; first[0] == '\0' && i < sizeof(of) / sizeof(of[0]); i++) {
-        first = complaint_first(of[i]);
+        first = access_file_complaint(of[i]);
     }
     return first;
 }
@@ -173,9 +154,9 @@ const char *access_complaint(const struct access *a)
 void access_log_reload(struct access *a)
 {
     must_be_main();
-    auth_log_reload(&a->text);
-    auth_log_reload(&a->sasl_users);
-    rules_file_log_reload(&a->rules);
+    access_file_log_reload(&a->text.file);
+    access_file_log_reload(&a->sasl_users.file);
+    access_file_log_reload(&a->rules);
 }
 
 void access_fini(struct access *a)
@@ -188,7 +169,7 @@ void access_fini(struct access *a)
     }
     auth_fini(&a->sasl_users);
     auth_fini(&a->text);
-    rules_file_fini(&a->rules);
+    access_file_fini(&a->rules);
     addresses_fini(&a->addresses);
     auth_peers_fini(&a->peers);
 }

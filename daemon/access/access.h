@@ -11,7 +11,7 @@
  *   auth_sasl.h  exchanges of the SASL library
  *   rights.h     what a client may do; gate.h: conditions for all requests
  *   rules.h      rights of authenticated clients; rules_file.h: their file
- *   complaint.h  messages about errors in a file
+ *   access_file.h files of users and of rules: read, published, reloaded; complaints
  *
  * The folder may include daemon/base, daemon/options and lib/base.
  */
@@ -33,7 +33,7 @@ struct access {
     struct auth text;       /* -Y */
     struct auth sasl_users; /* MEMCACHED_SASL_PWDB */
     struct auth_peers peers;
-    struct rules_file rules; /* --access */
+    struct access_file rules; /* --access */
     struct addresses addresses;
     struct networks proxies; /* --proxy-from */
 

@@ -7,15 +7,12 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sysexits.h>
 
 #include "daemon/access/auth_hashed.h"
-#include "daemon/base/file.h"
 #include "daemon/base/log.h"
-#include "daemon/base/path.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
@@ -195,7 +192,6 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
     if (table == NULL) {
         return NULL;
     }
-    table->is_ended = text.len == 0 || text.ptr[text.len - 1] == '\n';
     for (size_t number = 1; text.len > 0; number++) {
         struct span line = without_return(span_cut(&text, '\n'));
 
@@ -237,65 +233,71 @@ bool auth_table_has(const struct auth_table *table, const struct siphash_key *ke
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-/* The text holds passwords. */
-static void secret_wipe(struct file_text *secret)
+static void *parse(struct access_file *f, struct span text)
 {
-    if (secret->bytes != NULL) {
-        explicit_bzero(secret->bytes, secret->cap);
-        mem_free(secret->bytes);
-    }
-}
-
-/* Read the file into a table; NULL after a message was written. */
-static struct auth_table *read_table(struct auth *a)
-{
-    struct auth_table *table = NULL;
-    struct file_text secret;
+    const struct auth *a = MF_OUTER(f, struct auth, file);
     size_t bad_line;
-    const char *why = file_read_all(a->path, AUTH_FILE_MAX, &secret);
+    struct auth_table *table = auth_table_create(&a->key, a->form, text, &bad_line);
 
-    if (why != NULL) {
-        complaint(&a->complaint, "auth, could not read authfile %s (%s)", a->path, why);
-    } else {
-        table =
-            auth_table_create(&a->key, a->form, span_of(secret.bytes, secret.len), &bad_line);
-        if (table == NULL && bad_line == 0) {
-            complaint(&a->complaint, "auth, could not read authfile %s (out of memory)",
-                      a->path);
-        } else if (table == NULL) {
-            complaint(&a->complaint,
-                      "auth, authfile %s has a malformed entry in line %zu (should be "
-                      "'user:password')",
-                      a->path, bad_line);
-        }
+    if (table == NULL && bad_line == 0) {
+        access_file_complain(f, "auth, could not read authfile %s (out of memory)", f->path);
+    } else if (table == NULL) {
+        access_file_complain(f,
+                             "auth, authfile %s has a malformed entry in line %zu (should be "
+                             "'user:password')",
+                             f->path, bad_line);
     }
-    secret_wipe(&secret);
     return table;
 }
 
-static void log_users(const struct auth *a, const struct auth_table *table)
+static size_t count(const void *content)
 {
-    log_info("auth, loaded %zu users from authfile %s", table->count, a->path);
+    const struct auth_table *table = content;
+
+    return table->count;
+}
+
+static void destroy(void *content)
+{
+    auth_table_destroy(content);
+}
+
+static void warn(const struct access_file *f, const void *content)
+{
+    const struct auth_table *table = content;
+
     if (table->count == 0) {
-        log_warn("auth, authfile %s is empty: nobody can authenticate", a->path);
+        log_warn("auth, authfile %s is empty: nobody can authenticate", f->path);
     }
     if (table->unusable > 0) {
         log_warn(
             "auth, %zu entries of authfile %s have an empty user or password, or a space in "
             "the user: nobody can authenticate with them",
-            table->unusable, a->path);
+            table->unusable, f->path);
     }
     if (table->broken > 0) {
         log_warn("auth, %zu passwords of authfile %s look like a hash but are none: they are "
                  "used as plain passwords",
-                 table->broken, a->path);
+                 table->broken, f->path);
     }
     if (table->surplus > 0) {
         log_warn("auth, %zu hashed passwords of authfile %s are ignored (a user may "
                  "have %u)",
-                 table->surplus, a->path, AUTH_HASHES_MAX);
+                 table->surplus, f->path, AUTH_HASHES_MAX);
     }
 }
+
+static const struct access_file_kind kind = {
+    .area = "auth",
+    .contents = "users",
+    .noun = "authfile ",
+    .is_empty = "it is empty",
+    .bytes_max = AUTH_FILE_MAX,
+    .parse = parse,
+    .count = count,
+    .destroy = destroy,
+    .warn = warn,
+};
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -314,102 +316,18 @@ int auth_init(struct auth *a, enum auth_form form, const char *path)
     must_be_main();
     memset(a, 0, sizeof(*a));
     a->form = form;
-    if (path == NULL) {
-        return 0;
-    }
-    if (!draw_key(&a->key)) {
+    if (path != NULL && !draw_key(&a->key)) {
         log_error("auth, cannot draw a key (%s)", strerror(errno));
         return EX_OSERR;
     }
-    a->path = path_absolute(path);
-    if (a->path == NULL) {
-        log_error("auth, cannot start (out of memory)");
-        return EX_OSERR;
-    }
-    return 0;
-}
-
-int auth_load(struct auth *a)
-{
-    struct auth_table *table;
-
-    must_be_main();
-    if (!auth_is_on(a)) {
-        return 0;
-    }
-    table = read_table(a);
-    if (table == NULL) {
-        return EXIT_FAILURE;
-    }
-    atomic_store_explicit(&a->table, table, memory_order_release);
-    log_users(a, table);
-    return 0;
-}
-
-/*
- * Does a file look truncated, compared with the one in use? That is, is it empty now, or does
- * its last line lack its end? A file that is being written looks so. NULL: no.
- */
-static const char *why_cut(const struct auth_table *now, const struct auth_table *before)
-{
-    if (now->count == 0 && before->count > 0) {
-        return "it is empty";
-    }
-    return !now->is_ended && before->is_ended ? "its last line has no end" : NULL;
-}
-
-/* Read the file again, for use in the place of `before`. NULL after a message was written. */
-static struct auth_table *read_table_again(struct auth *a, const struct auth_table *before)
-{
-    struct auth_table *table = read_table(a);
-    const char *why = table != NULL ? why_cut(table, before) : NULL;
-
-    if (why != NULL) {
-        complaint(&a->complaint, "auth, authfile %s seems to be cut off (%s)", a->path, why);
-        auth_table_destroy(table);
-        table = NULL;
-    }
-    if (table == NULL) {
-        log_error("auth, kept the users in use");
-    }
-    return table;
-}
-
-bool auth_reload(struct auth *a)
-{
-    struct auth_table *table;
-    struct auth_table *old = atomic_load_explicit(&a->table, memory_order_acquire);
-
-    must_be_main();
-    must(auth_is_on(a));
-    table = read_table_again(a, old);
-    if (table == NULL) {
-        return false;
-    }
-    old = atomic_exchange_explicit(&a->table, table, memory_order_acq_rel);
-    rcu_wait();
-    auth_table_destroy(old);
-    a->is_fresh = true;
-    return true;
-}
-
-void auth_log_reload(struct auth *a)
-{
-    const struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
-
-    must_be_main();
-    if (a->is_fresh) {
-        a->is_fresh = false;
-        log_notice("auth, reloaded authfile %s (%zu users)", a->path, table->count);
-        log_users(a, table);
-    }
+    return access_file_init(&a->file, &kind, form == AUTH_FILE ? OPTION_auth_file : OPTION_sasl,
+                            path);
 }
 
 void auth_fini(struct auth *a)
 {
     must_be_main();
-    auth_table_destroy(atomic_load_explicit(&a->table, memory_order_acquire));
-    mem_free(a->path);
+    access_file_fini(&a->file);
     explicit_bzero(a, sizeof(*a));
 }
 
@@ -417,7 +335,7 @@ void auth_fini(struct auth *a)
 
 static struct auth_table *table_of(const struct auth *a)
 {
-    struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
+    struct auth_table *table = access_file_get(&a->file);
 
     must_be_reading();
     must(table != NULL);
@@ -461,7 +379,7 @@ static bool settle(const struct auth *a, const struct siphash_digest *pair,
     bool is_good;
 
     rcu_begin();
-    table = atomic_load_explicit(&a->table, memory_order_acquire);
+    table = access_file_get(&a->file);
     /* NULL: the server has stopped, and did not wait for this hash. */
     is_good =
         table != NULL && table->hashed != NULL && auth_hashed_has_login(table->hashed, login);

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/access/complaint.h"
+#include "daemon/access/access_file.h"
 #include "lib/base/siphash.h"
 #include "lib/base/span.h"
 
@@ -57,7 +57,6 @@ struct auth_table {
     size_t broken;              /* plain passwords that begin like a hash */
     size_t surplus;             /* hashes that are never looked at, see auth_hashed_seal() */
     struct auth_hashed *hashed; /* owned; NULL: no password is a hash */
-    bool is_ended;              /* the last line has its line feed */
     struct siphash_digest entries[];
 };
 
@@ -79,16 +78,12 @@ void auth_table_destroy(struct auth_table *table);
 bool auth_table_has(const struct auth_table *table, const struct siphash_key *key,
                     struct span user, struct span password);
 
+/* Its content is a struct auth_table; without a path clients need not authenticate. */
 struct auth {
+    struct access_file file;
     /* [const] */
-    char *path; /* owned; NULL: clients need not authenticate */
     enum auth_form form;
     struct siphash_key key;
-    /* [rcu] */
-    struct auth_table *_Atomic table; /* owned; release, acquire */
-    /* [main] */
-    bool is_fresh; /* reloaded and not yet logged */
-    struct complaint complaint;
 };
 
 /*
@@ -98,29 +93,12 @@ struct auth {
  */
 int auth_init(struct auth *a, enum auth_form form, const char *path);
 
-/*
- * Read the file. Returns 0, or the exit status after a message was written. Context: main,
- * before start, with the rights that the process has later.
- */
-int auth_load(struct auth *a);
-
-/*
- * Read the file again. When that fails the old users stay, and the log says so; also when the
- * file seems to be cut off: if it is empty, or its last line has no line feed while that of the
- * file in use had one. True: there
- * are new users, and some that were may be gone. Context: main.
- */
-bool auth_reload(struct auth *a);
-
-/* Log it, if there are new users since this was called last. Context: main. */
-void auth_log_reload(struct auth *a);
-
 /* Release it. Context: main, after the last reader. */
 void auth_fini(struct auth *a);
 
 static inline bool auth_is_on(const struct auth *a)
 {
-    return a->path != NULL;
+    return access_file_is_on(&a->file);
 }
 
 /*

@@ -106,7 +106,7 @@ size_t log_journal_compose(char out[LOG_LINE_BYTES], enum log_level level, uint3
     (void)prctl(PR_GET_NAME, thread, 0, 0, 0);
     n = put_text(out, n, "PRIORITY", priority);
     n = put_text(out, n, "SYSLOG_IDENTIFIER", MAYFLY_NAME);
-    n = put_field(out, n, "MAYFLY_AREA", log_line_area(fmt));
+    n = put_field(out, n, "MAYFLY_AREA", log_line_area(fmt, args));
     n = put_text(out, n, "MAYFLY_THREAD", thread);
     if (about != NULL) {
         n = put_text(out, n, "MAYFLY_PEER", about->peer);

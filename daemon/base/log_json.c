@@ -69,6 +69,7 @@ size_t log_json_compose(char out[LOG_LINE_BYTES], enum log_level level, uint32_t
     char thread[16] = "";
     size_t n = 1;
     bool is_whole;
+    const struct span area = log_line_area(fmt, args);
     const int len = vsnprintf(text, sizeof(text), fmt, args);
 
     if (len < 0) {
@@ -78,7 +79,7 @@ size_t log_json_compose(char out[LOG_LINE_BYTES], enum log_level level, uint32_t
     out[0] = '{';
     put_text(out, &n, "time", log_line_time(time));
     put_text(out, &n, "level", log_line_word(level));
-    put_field(out, &n, "area", log_line_area(fmt));
+    put_field(out, &n, "area", area);
     put_text(out, &n, "thread", thread);
     if (about != NULL) {
         put_text(out, &n, "peer", about->peer);

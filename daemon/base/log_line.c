@@ -91,10 +91,18 @@ const char *log_line_time(char text[LOG_TIME_BYTES])
     return text;
 }
 
-struct span log_line_area(const char *fmt)
+struct span log_line_area(const char *fmt, va_list args)
 {
     const size_t len = strcspn(fmt, ",");
+    const char *area;
+    va_list first;
 
+    if (strncmp(fmt, "%s,", 3) == 0) {
+        va_copy(first, args);
+        area = va_arg(first, const char *);
+        va_end(first);
+        return span_str(area);
+    }
     return span_of(fmt, len <= AREA_MAX && fmt[len] == ',' ? len : 0);
 }
 

@@ -38,8 +38,11 @@ const char *log_line_word(enum log_level level);
 #define LOG_TIME_BYTES 40
 const char *log_line_time(char text[LOG_TIME_BYTES]);
 
-/* What a message is about: its words up to the comma; may be empty. Context: any thread. */
-struct span log_line_area(const char *fmt);
+/*
+ * What a message is about: its words up to the comma, which may come as the first argument; may
+ * be empty. Context: any thread.
+ */
+struct span log_line_area(const char *fmt, va_list args);
 
 /* Replace bytes that would end a line or move the cursor of a terminal. Context: any thread. */
 void log_line_blank(char *text, size_t len);

@@ -33,7 +33,7 @@ _Static_assert((int)NEED_READ == (int)RIGHT_READ && (int)NEED_WRITE == (int)RIGH
 
 /* ---- what a client may ------------------------------------------------------------------- */
 
-static const struct rules_file *file_of(const struct worker *w)
+static const struct access_file *file_of(const struct worker *w)
 {
     return &w->crew->access.rules;
 }
@@ -43,7 +43,7 @@ static void mark(struct client *c, const struct worker *w)
 {
     c->rules_generation = 0;
     c->is_guarded =
-        (rules_file_is_on(file_of(w)) && !client_is_control(c)) || client_is_candidate(c);
+        (access_file_is_on(file_of(w)) && !client_is_control(c)) || client_is_candidate(c);
 }
 
 void guard_begin(struct client *c, const struct worker *w)

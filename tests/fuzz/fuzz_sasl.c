@@ -24,7 +24,7 @@ static struct auth users;
 static void stop(void)
 {
     auth_sasl_stop();
-    auth_table_destroy(users.table);
+    auth_table_destroy(users.file.content);
     rcu_unregister();
 }
 
@@ -39,10 +39,10 @@ static void start(void)
     if (is_started) {
         return;
     }
-    users.path = name;
-    users.table =
+    users.file.path = name;
+    users.file.content =
         auth_table_create(&users.key, AUTH_PWDB, span_of(text, sizeof(text) - 1), &bad_line);
-    require(users.table != NULL);
+    require(users.file.content != NULL);
     require(auth_sasl_start(&users) == 0);
     rcu_register();
     atexit(stop);

@@ -287,16 +287,16 @@ TEST(what_seems_cut_off_is_not_used)
 
     write_file("u:p\nv:q\n");
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     write_file("");
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(lets_in(&a, "v", "q"));
     write_file("u:p\nv:longer");
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(lets_in(&a, "v", "q"));
     ck_assert(!lets_in(&a, "v", "longer"));
     write_file("v:longer\n");
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(lets_in(&a, "v", "longer"));
     ck_assert(!lets_in(&a, "u", "p"));
     auth_fini(&a);
@@ -309,12 +309,12 @@ TEST(a_last_line_without_end_may_be_a_habit)
 
     write_file("u:p");
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     write_file("v:q");
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(lets_in(&a, "v", "q"));
     write_file("");
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(lets_in(&a, "v", "q"));
     auth_fini(&a);
 }
@@ -325,7 +325,7 @@ TEST(off_without_a_file)
 
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, NULL), 0);
     ck_assert(!auth_is_on(&a));
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     auth_fini(&a);
 }
 
@@ -338,7 +338,7 @@ TEST(relative_path_outlives_the_folder)
     ck_assert_int_eq(chdir(folder), 0);
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, "users"), 0);
     ck_assert_int_eq(chdir("/"), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     ck_assert(lets_in(&a, "u", "p"));
     ck_assert_uint_eq(entries_of(&a), 1);
     auth_fini(&a);
@@ -400,7 +400,7 @@ TEST(a_hash_lets_its_password_in)
     add_user(f, "dollar", "$1$money");
     fclose(f);
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     ck_assert_uint_eq(entries_of(&a), 4);
 
     ck_assert(!lets_in(&a, "u", "secret")); /* not without the hash */
@@ -437,7 +437,7 @@ TEST(every_failure_costs_the_same)
     }
     fclose(f);
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     for (unsigned i = 0; i < 100; i++) {
         char name[16];
 
@@ -466,7 +466,7 @@ TEST(a_user_may_have_several_hashes)
     }
     fclose(f);
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     for (unsigned i = 0; i < 4; i++) {
         ck_assert(logs_in(&a, "u", words[i], &n));
         ck_assert_uint_eq(n, i + 1);
@@ -498,9 +498,9 @@ TEST(a_reload_forgets_who_was_good)
     snprintf(text, sizeof(text), "u:%s\n", hashed("secret", "$1$aaaaaaaa$"));
     write_file(text);
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     ck_assert(logs_in_as(&a, "u", "secret", &login, &n));
-    ck_assert(auth_reload(&a));
+    ck_assert(access_file_reload(&a.file));
     ck_assert(is_known(&a, &login)); /* open sessions stay */
     ck_assert(!lets_in(&a, "u", "secret"));
     ck_assert(logs_in(&a, "u", "secret", &n));
@@ -508,7 +508,7 @@ TEST(a_reload_forgets_who_was_good)
 
     snprintf(text, sizeof(text), "u:%s\n", hashed("secret", "$1$bbbbbbbb$"));
     write_file(text);
-    ck_assert(auth_reload(&a));
+    ck_assert(access_file_reload(&a.file));
     ck_assert(!is_known(&a, &login)); /* another hash is another password */
     auth_fini(&a);
 }
@@ -531,7 +531,7 @@ TEST(what_is_remembered_is_bounded)
     }
     fclose(f);
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < USERS; i++) {
             char name[16];
@@ -556,7 +556,7 @@ TEST(pwdb_hash_ends_at_the_colon)
              hashed("secret", "$1$aaaaaaaa$"));
     write_file(text);
     ck_assert_int_eq(auth_init(&a, AUTH_PWDB, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     ck_assert(logs_in(&a, "u", "secret", &n));
     ck_assert(!logs_in(&a, "u", hashed("secret", "$1$aaaaaaaa$"), &n));
     text[strlen("u:") + strlen(hashed("secret", "$1$aaaaaaaa$")) + strlen(":rest")] = '\0';
@@ -706,11 +706,11 @@ TEST(no_password_stays_in_memory)
     free(held);
     write_marks();
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     ck_assert_uint_eq(entries_of(&a), 201);
     ck_assert(!is_in_memory(0));
     ck_assert(!is_in_memory(1));
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(!is_in_memory(0));
     ck_assert(!is_in_memory(1));
     auth_fini(&a);
@@ -723,7 +723,7 @@ static void assert_start_fails(void)
     struct auth a;
 
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 1);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 1);
     auth_fini(&a);
 }
 
@@ -747,9 +747,9 @@ TEST(reload_takes_the_new_users)
 
     write_file("u:p\n");
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     write_file("v:q\nw:r\n");
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(!lets_in(&a, "u", "p"));
     ck_assert(lets_in(&a, "v", "q"));
     ck_assert(lets_in(&a, "w", "r"));
@@ -762,13 +762,13 @@ TEST(broken_file_keeps_the_old_users)
 
     write_file("u:p\n");
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
     write_file("v:q\nbroken\n");
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(lets_in(&a, "u", "p"));
     ck_assert(!lets_in(&a, "v", "q"));
     unlink(path);
-    auth_reload(&a);
+    access_file_reload(&a.file);
     ck_assert(lets_in(&a, "u", "p"));
     auth_fini(&a);
 }

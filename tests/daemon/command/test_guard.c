@@ -45,7 +45,7 @@ static struct rules *make(const char *text)
 
 static void put(struct rules *rules)
 {
-    atomic_store(&crew.access.rules.rules, rules);
+    atomic_store(&crew.access.rules.content, rules);
 }
 
 static void setup(void)
