@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "daemon/access/gate.h"
 #include "daemon/base/slab_class.h"
 #include "daemon/command/turn.h"
 #include "daemon/worker/worker.h"
@@ -264,6 +265,26 @@ static bool walk(struct turn *t, struct dump *d)
         }
     } while (!is_over(t) && !tasks_slice_is_over(t->w));
     return false;
+}
+
+enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct dump *d)
+{
+    struct kept *k;
+
+    must_be_outside_section(t);
+    if ((t->w->gate & GATE_MISSES) != 0) {
+        return turn_answer(t, r, REPLY_NOT_IN_STEP);
+    }
+    k = client_keep(t->client);
+    if (k == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    if (d->format != DUMP_CACHE) {
+        turn_reply(t, REPLY_OK);
+    }
+    k->dump = *d;
+    k->dump.is_active = true;
+    return TURN_LASTS;
 }
 
 enum turn_stop dump_go_on(struct turn *t, struct dump *d)

@@ -143,6 +143,9 @@ enum turn_stop exec_export(struct turn *t, const struct request *r);
 
 struct dump;
 
+/* Begin this dump, unless the server is not in step. Context: worker, outside a section. */
+enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct dump *d);
+
 /*
  * Compose the next lines: for one slice of a task (tasks.h), until there are about 16 KiB, or
  * until the socket takes no more. Shows every item that is there from the first slice to the

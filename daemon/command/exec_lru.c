@@ -191,13 +191,15 @@ enum turn_stop exec_lru(struct turn *t, const struct request *r)
 
 /* ---- lru_crawler: the search for expired keys -------------------------------------------- */
 
-/* The reply to a comma list of class numbers, and whether ours is one of them. */
+/* The reply to "all" or a comma list of class numbers, and whether ours is one of them. */
 static enum reply check_classes(struct span list, bool *has_ours)
 {
     enum reply reply = REPLY_CRAWLER_NOT_STARTED;
 
-    *has_ours = false;
-
+    *has_ours = span_is(list, "all");
+    if (*has_ours) {
+        return REPLY_OK;
+    }
     while (list.len > 0) {
         struct span number = span_cut(&list, ',');
         uint32_t id;
@@ -219,15 +221,13 @@ static enum reply check_classes(struct span list, bool *has_ours)
  */
 static enum turn_stop crawl(struct turn *t, const struct request *r, struct span classes)
 {
-    enum reply reply = REPLY_OK;
-    bool has_ours = true;
+    enum reply reply;
+    bool has_ours;
 
     if (!setting_get(t->w->settings, engine.active_expire)) {
         return turn_answer(t, r, REPLY_CRAWLER_OFF);
     }
-    if (!span_is(classes, "all")) {
-        reply = check_classes(classes, &has_ours);
-    }
+    reply = check_classes(classes, &has_ours);
     if (reply == REPLY_OK && has_ours) {
         crew_poke_all(t->w->crew);
     }
@@ -244,7 +244,6 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
 {
     enum reply reply = REPLY_OK;
     bool has_ours = true;
-    struct kept *k;
 
     if (!setting_get(t->w->settings, engine.active_expire)) {
         return turn_answer(t, r, REPLY_CRAWLER_OFF);
@@ -256,22 +255,13 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
         return turn_answer(t, r,
                            format == DUMP_META ? REPLY_METADUMP_LATER : REPLY_MGDUMP_LATER);
     }
-    if (!span_is(classes, "all") && !span_is(classes, "hash")) {
+    if (!span_is(classes, "hash")) {
         reply = check_classes(classes, &has_ours);
     }
     if (reply != REPLY_OK) {
         return turn_answer(t, r, reply);
     }
-    if ((t->w->gate & GATE_MISSES) != 0) {
-        return turn_answer(t, r, REPLY_NOT_IN_STEP);
-    }
-    k = client_keep(t->client);
-    if (k == NULL) {
-        return turn_answer(t, r, REPLY_NO_MEMORY);
-    }
-    turn_reply(t, REPLY_OK);
-    k->dump = (struct dump){.format = (uint8_t)format, .is_over = !has_ours, .is_active = true};
-    return TURN_LASTS;
+    return dump_begin(t, r, &(struct dump){.format = (uint8_t)format, .is_over = !has_ours});
 }
 
 static enum turn_stop crawler_number(struct turn *t, const struct request *r,

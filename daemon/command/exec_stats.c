@@ -13,7 +13,6 @@
 
 #include <string.h>
 
-#include "daemon/access/gate.h"
 #include "daemon/base/slab_class.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
@@ -274,7 +273,6 @@ static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, s
     struct span limit_word;
     uint32_t id;
     uint32_t limit;
-    struct kept *k;
 
     if (t->w->settings->no_dump) {
         return turn_answer(t, r, REPLY_CACHEDUMP_OFF);
@@ -288,21 +286,13 @@ static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, s
     if (id > SLAB_CLASS_MAX) {
         return turn_answer(t, r, REPLY_CACHEDUMP_CLASS);
     }
-    if ((t->w->gate & GATE_MISSES) != 0) {
-        return turn_answer(t, r, REPLY_NOT_IN_STEP);
-    }
-    k = client_keep(t->client);
-    if (k == NULL) {
-        return turn_answer(t, r, REPLY_NO_MEMORY);
-    }
-    k->dump = (struct dump){
-        .items_left = limit > 0 ? limit : UINT32_MAX,
-        .bytes_left = CACHEDUMP_BYTES,
-        .format = DUMP_CACHE,
-        .is_over = id != SLAB_CLASS_OURS,
-        .is_active = true,
-    };
-    return TURN_LASTS;
+    return dump_begin(t, r,
+                      &(struct dump){
+                          .items_left = limit > 0 ? limit : UINT32_MAX,
+                          .bytes_left = CACHEDUMP_BYTES,
+                          .format = DUMP_CACHE,
+                          .is_over = id != SLAB_CLASS_OURS,
+                      });
 }
 
 /* ---- the command ------------------------------------------------------------------------- */

@@ -521,13 +521,7 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
 
     must_be_worker(c->worker);
     must_not_be_reading();
-    lot.conn = c;
-    lot.p = p;
-    lot.len = len;
-    lot.kind = kind;
-    lot.is_parsed = false;
-    lot.behind = 0;
-    lot.grown = 0;
+    lot_init(&lot, c, kind, p, len);
     if (kind == INPUT_READ) {
         lot.behind = (size_t)(c->worker->rbuf + WORKER_RBUF_BYTES - (p + len));
     }

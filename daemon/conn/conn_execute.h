@@ -29,6 +29,19 @@ struct lot {
     struct batch batch;
 };
 
+/* What came is alone in the buffer, as far as is known, and nothing is parsed. */
+static inline void lot_init(struct lot *lot, struct conn *c, enum input_kind kind, char *p,
+                            size_t len)
+{
+    lot->conn = c;
+    lot->p = p;
+    lot->len = len;
+    lot->behind = 0;
+    lot->grown = 0;
+    lot->kind = kind;
+    lot->is_parsed = false;
+}
+
 /*
  * Execute a lot, send its replies, keep what is left of its input. Context: worker, in a turn.
  */

@@ -29,20 +29,13 @@ void round_add(struct conn *c, char *p, size_t len)
 {
     struct worker *w = c->worker;
     struct round *r = w->conns->round;
-    struct lot *lot = &r->lot[r->n++];
 
     must_be_worker(c->worker);
-    must(r->n <= ROUND_LOTS);
+    must(r->n < ROUND_LOTS);
     debug_must(p == w->rbuf + r->filled && c->state != CONN_ROUND && !conn_is_parked(c));
     r->filled += len;
     c->state = CONN_ROUND;
-    lot->conn = c;
-    lot->p = p;
-    lot->len = len;
-    lot->behind = 0;
-    lot->grown = 0;
-    lot->kind = INPUT_READ;
-    lot->is_parsed = false;
+    lot_init(&r->lot[r->n++], c, INPUT_READ, p, len);
 }
 
 /*
