@@ -62,29 +62,12 @@ static inline char *put_flag(char *out, struct span flag, int64_t left_ms,
     uint64_t number;
 
     switch (letter) {
-    case 'O':
-        return put_bytes(p, flag.ptr + 1, flag.len - 1);
-    case 'k':
-        return put_key(p, req);
-    case 't':
-        return put_time(p, meta_seconds(left_ms));
-    case 'p':
-        return put_time(p, left_ms);
-    case 'c':
-        number = facts->cas;
+#define META_FLAG(letter_, is_own, token)
+#define META_SHOWN(letter_, is_own, token, value)                                              \
+    case letter_:                                                                              \
+        value;                                                                                 \
         break;
-    case 'f':
-        number = facts->client;
-        break;
-    case 's':
-        number = facts->size;
-        break;
-    case 'l':
-        number = facts->idle_s;
-        break;
-    case 'h':
-        number = facts->was_fetched;
-        break;
+#include "proto/meta_flags.def"
     default:
         return out;
     }

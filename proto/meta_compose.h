@@ -20,9 +20,12 @@ enum meta_code { META_HD, META_EN, META_NF, META_NS, META_EX, META_VA };
 
 /* The letters that return something, in the order in which they were asked for. */
 #define META_SHOWS_KEY (META_LETTER('k') | META_LETTER('O'))
-#define META_SHOWS_ITEM                                                                        \
-    (META_SHOWS_KEY | META_LETTER('c') | META_LETTER('f') | META_LETTER('h') |                 \
-     META_LETTER('l') | META_LETTER('p') | META_LETTER('s') | META_LETTER('t'))
+enum {
+    META_SHOWS_ITEM = UINT64_C(0)
+#define META_FLAG(letter, is_own, token)
+#define META_SHOWN(letter, is_own, token, value) | META_LETTER(letter)
+#include "proto/meta_flags.def"
+};
 
 /* What a reply can return. Only what `shows` names and the request asked for is read. */
 struct meta_facts {

@@ -15,19 +15,17 @@
 #include "proto/encode.h"
 #include "proto/expiry_parse.h"
 
-/* Letters that flags may have. S and the letters of replies are not flags. */
-#define FLAGS_PLAIN                                                                            \
-    (META_LETTER('b') | META_LETTER('c') | META_LETTER('f') | META_LETTER('h') |               \
-     META_LETTER('k') | META_LETTER('l') | META_LETTER('q') | META_LETTER('s') |               \
-     META_LETTER('t') | META_LETTER('u') | META_LETTER('v') | META_LETTER('x') |               \
-     META_LETTER('I') | META_LETTER('L') | META_LETTER('P') | META_LETTER('O'))
-#define FLAGS_NUMBER                                                                           \
-    (META_LETTER('C') | META_LETTER('D') | META_LETTER('E') | META_LETTER('F') |               \
-     META_LETTER('J') | META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
-#define FLAGS_ALL (FLAGS_PLAIN | FLAGS_NUMBER | META_LETTER('M'))
-
-/* Those that memcached does not have. */
-#define FLAGS_OWN (META_LETTER('j') | META_LETTER('p'))
+/* All flags, and those that memcached does not have. */
+enum {
+    ALL_FLAGS = UINT64_C(0)
+#define META_FLAG(letter, is_own, token) | META_LETTER(letter)
+#include "proto/meta_flags.def"
+};
+enum {
+    OWN_FLAGS = UINT64_C(0)
+#define META_FLAG(letter, is_own, token) | (is_own ? META_LETTER(letter) : 0)
+#include "proto/meta_flags.def"
+};
 
 /* The letter as a set of one; empty when it is out of range. */
 static inline uint64_t letter_of(char c)
@@ -68,55 +66,42 @@ static enum reply read_unsigned(struct span token, enum reply why, uint64_t *out
     return num_u64(token, out) == MF_OK ? REPLY_NONE : why;
 }
 
+/* T, or p with a number: what it means depends on which of R and N precede it. */
+static inline void note_touch(struct meta_flags *flags)
+{
+    flags->touches_first = !meta_has(flags->letters, 'R');
+    flags->makes_by_touch = true;
+}
+
+/* p, which is T in milliseconds if it has a number. */
+static enum reply read_touch_ms(struct span token, struct meta_flags *flags)
+{
+    if (token.len == 0) {
+        return REPLY_NONE;
+    }
+    flags->is_ms = true;
+    note_touch(flags);
+    return read_time_ms(token, &flags->exptime);
+}
+
+#define NO_TOKEN REPLY_NONE
+
 /* Read the token of a flag, if it has one that means something. */
 static enum reply read_token(char letter, struct span token, struct meta_flags *flags)
 {
     switch (letter) {
-    case 'p':
-        if (token.len == 0) {
-            return REPLY_NONE;
-        }
-        flags->is_ms = true;
-        flags->touches_first = !meta_has(flags->letters, 'R');
-        flags->makes_by_touch = true;
-        return read_time_ms(token, &flags->exptime);
-    case 'j':
-        return num_u32(token, &flags->jitter) == MF_OK && flags->jitter <= 100
-                   ? REPLY_NONE
-                   : REPLY_META_BAD_TOKEN;
-    case 'T':
-        flags->touches_first = !meta_has(flags->letters, 'R');
-        flags->makes_by_touch = true;
-        return read_time(token, &flags->exptime);
-    case 'N':
-        flags->makes_by_touch = false;
-        return read_time(token, &flags->vivify);
-    case 'R':
-        return read_time(token, &flags->recache);
-    case 'C':
-        return read_unsigned(token, REPLY_META_BAD_TOKEN, &flags->cas);
-    case 'E':
-        return read_unsigned(token, REPLY_META_BAD_TOKEN, &flags->cas_new);
-    case 'D':
-        return read_unsigned(token, REPLY_META_BAD_DELTA, &flags->delta);
-    case 'J':
-        return read_unsigned(token, REPLY_META_BAD_INITIAL, &flags->initial);
-    case 'F':
-        return num_u32(token, &flags->client) == MF_OK ? REPLY_NONE : REPLY_BAD_FORMAT;
-    case 'O':
-        flags->opaque_len = token.len;
-        return REPLY_NONE;
-    case 'M':
-        flags->mode = token.len > 0 ? token.ptr[0] : '\0';
-        return REPLY_NONE;
+#define META_FLAG(letter_, is_own, token_)                                                     \
+    case letter_:                                                                              \
+        return token_;
+#include "proto/meta_flags.def"
     default:
-        return REPLY_NONE; /* b and similar: the rest of the word means nothing */
+        return REPLY_NONE;
     }
 }
 
 enum reply meta_read_flags(struct span args, bool is_extended, struct meta_flags *flags)
 {
-    const uint64_t known = FLAGS_ALL | (is_extended ? FLAGS_OWN : 0);
+    const uint64_t known = is_extended ? ALL_FLAGS : ALL_FLAGS & ~OWN_FLAGS;
     struct line line = {args.ptr, args.ptr + args.len};
     enum reply why = REPLY_NONE;
     struct span word;

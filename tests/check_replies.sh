@@ -30,7 +30,7 @@ twice=$(sed -n 's/^REPLY([A-Z_]*, *\("[^"]*"\))$/\1/p' proto/replies.def | sort 
 verdict "rows are unique"
 
 # shellcheck disable=SC2086
-used=$(grep -hvE '^ *(/?\*)' $sources | grep -oE '\<(BIN_)?REPLY_[A-Z_]+(\([A-Z_]+\))?' |
+used=$(grep -hvE '^ *(/?\*)' $sources proto/meta_flags.def | grep -oE '\<(BIN_)?REPLY_[A-Z_]+(\([A-Z_]+\))?' |
     sed 's/REPLY_\(BYTES\|LEN\)(\(.*\))/REPLY_\2/' | sort -u)
 sed -n 's/^\(BIN_REPLY\|REPLY\)(\([A-Z_]*\),.*/\1_\2/p' proto/replies.def proto/bin_replies.def |
     sort >"$rows"
