@@ -9,6 +9,8 @@
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 int tls_open(const struct settings *settings, struct tls **out)
 {
     must(!settings->ssl_enabled);
@@ -24,7 +26,6 @@ void tls_close(struct tls *t)
 bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
                      struct counters *counters)
 {
-    (void)settings;
     w->buf = NULL;
     w->size = 0;
     w->counters = counters;
@@ -43,102 +44,75 @@ void tls_worker_rest(struct tls_worker *w)
 
 enum tls_renewal tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
 {
-    (void)t;
-    (void)why;
     unreachable();
 }
 
 uint64_t tls_age_s(const struct tls *t)
 {
-    (void)t;
     unreachable();
 }
 
 struct ssl_ctx_st *tls_take_context(struct tls *t)
 {
-    (void)t;
     unreachable();
 }
 
 struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct tls_worker *w,
                                        int fd, enum tls_verify verify)
 {
-    (void)context;
-    (void)w;
-    (void)fd;
-    (void)verify;
     unreachable();
 }
 
 void tls_session_join(struct tls_session *s, const struct tls_worker *w)
 {
-    (void)s;
-    (void)w;
     unreachable();
 }
 
 void tls_session_destroy(struct tls_session *s)
 {
-    (void)s;
     unreachable();
 }
 
 enum tls_step tls_handshake(struct tls_session *s)
 {
-    (void)s;
     unreachable();
 }
 
 void tls_handshake_failed(struct tls_session *s, const char *why)
 {
-    (void)s;
-    (void)why;
     unreachable();
 }
 
 ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count)
 {
-    (void)s;
-    (void)iov;
-    (void)count;
     unreachable();
 }
 
 ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count)
 {
-    (void)s;
-    (void)iov;
-    (void)count;
     unreachable();
 }
 
 bool tls_has_more(const struct tls_session *s)
 {
-    (void)s;
     unreachable();
 }
 
 bool tls_read_wants_write(const struct tls_session *s)
 {
-    (void)s;
     unreachable();
 }
 
 bool tls_write_wants_read(const struct tls_session *s)
 {
-    (void)s;
     unreachable();
 }
 
 bool tls_send_end(struct tls_session *s)
 {
-    (void)s;
     unreachable();
 }
 
 void tls_each_peer_name(const struct tls_session *s, tls_name_fn fn, void *arg)
 {
-    (void)s;
-    (void)fn;
-    (void)arg;
 }

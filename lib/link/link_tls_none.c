@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 void link_tls_prepare(void)
 {
 }
@@ -11,8 +13,6 @@ void link_tls_prepare(void)
 struct link_tls *link_tls_create(const struct link_target *target, int fd, char *why,
                                  size_t why_bytes)
 {
-    (void)target;
-    (void)fd;
     snprintf(why, why_bytes, "this program was built without OpenSSL: there is no TLS");
     return NULL;
 }
@@ -24,28 +24,20 @@ void link_tls_destroy(struct link_tls **t)
 
 ssize_t link_tls_greet(struct link_tls *t)
 {
-    (void)t;
     return LINK_TLS_FAILED;
 }
 
 ssize_t link_tls_read(struct link_tls *t, void *out, size_t n)
 {
-    (void)t;
-    (void)out;
-    (void)n;
     return LINK_TLS_FAILED;
 }
 
 ssize_t link_tls_write(struct link_tls *t, const void *bytes, size_t n)
 {
-    (void)t;
-    (void)bytes;
-    (void)n;
     return LINK_TLS_FAILED;
 }
 
 const char *link_tls_why(const struct link_tls *t)
 {
-    (void)t;
     return "";
 }
