@@ -12,12 +12,6 @@
 #include "lib/base/check.h"
 #include "lib/base/num.h"
 
-static enum parse_status refuse(enum reply why, enum reply *reply)
-{
-    *reply = why;
-    return PARSE_REPLY;
-}
-
 /* Milliseconds of a time that was sent in seconds or milliseconds. */
 static bool read_ms(struct span word, bool is_seconds, int64_t *out)
 {
@@ -53,63 +47,60 @@ static bool is_contradiction(uint32_t only)
 }
 
 /* key time [condition ...]; count is without noreply. */
-static enum parse_status parse_deadline(const struct args *args, size_t count,
-                                        struct request *req, enum reply *reply)
+static enum reply parse_deadline(const struct args *args, size_t count, struct request *req)
 {
     bool is_seconds = req->command == CMD_EXPIRE || req->command == CMD_EXPIREAT;
 
     if (count < 2 || count > ARGS_MAX) {
-        return refuse(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     for (size_t i = 2; i < count; i++) {
         uint8_t condition = condition_of(args->word[i]);
 
         if (condition == 0) {
-            return refuse(REPLY_BAD_FORMAT, reply);
+            return REPLY_BAD_FORMAT;
         }
         req->flags |= condition;
     }
     if (is_contradiction(req->flags)) {
-        return refuse(REPLY_EXPIRE_CONDITIONS, reply);
+        return REPLY_EXPIRE_CONDITIONS;
     }
-    return read_ms(args->word[1], is_seconds, &req->exptime) ? PARSE_OK
-                                                             : refuse(REPLY_BAD_EXPTIME, reply);
+    return read_ms(args->word[1], is_seconds, &req->exptime) ? REPLY_NONE : REPLY_BAD_EXPTIME;
 }
 
 /* The keys after the first. */
-static enum parse_status parse_keys(const struct args *args, struct request *req,
-                                    enum reply *reply)
+static enum reply parse_keys(const struct args *args, struct request *req)
 {
     const char *begin = req->key.ptr + req->key.len;
     const char *end = req->noreply ? args->last.ptr : args->last.ptr + args->last.len;
     struct line line = {begin, end};
 
     if (words_has_long(line, REQUEST_KEY_MAX)) {
-        return refuse(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     req->more = words_rest(line);
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
-enum parse_status expiry_parse(const struct args *args, struct request *req, enum reply *reply)
+enum reply expiry_parse(const struct args *args, struct request *req)
 {
     size_t count = args->count;
 
     if (count == 0) {
-        return refuse(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     /* A question always has an answer; a key alone is a key, whatever its name. */
     req->noreply = req->cls != CLASS_TTL && count > 1 && words_is_noreply(args->last);
     count -= req->noreply;
     req->key = args->word[0];
     if (req->key.len > REQUEST_KEY_MAX) {
-        return refuse(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     if (req->cls == CLASS_UNLINK) {
-        return parse_keys(args, req, reply);
+        return parse_keys(args, req);
     }
     if (req->cls == CLASS_DEADLINE && req->command != CMD_PERSIST) {
-        return parse_deadline(args, count, req, reply);
+        return parse_deadline(args, count, req);
     }
-    return count == 1 ? PARSE_OK : refuse(REPLY_BAD_FORMAT, reply);
+    return count == 1 ? REPLY_NONE : REPLY_BAD_FORMAT;
 }

@@ -27,8 +27,8 @@
  *     unlink key [key ...] [noreply]
  *         more has the line after the first key, without noreply
  *
- * PARSE_OK or PARSE_REPLY. Context: any thread.
+ * Returns REPLY_NONE, or why it cannot be executed. Context: any thread.
  */
-enum parse_status expiry_parse(const struct args *args, struct request *req, enum reply *reply);
+enum reply expiry_parse(const struct args *args, struct request *req);
 
 #endif

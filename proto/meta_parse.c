@@ -130,12 +130,6 @@ enum reply meta_read_flags(struct span args, bool is_extended, struct meta_flags
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-static enum parse_status refuse_meta(enum reply why, enum reply *reply)
-{
-    *reply = why;
-    return PARSE_REPLY;
-}
-
 /* Decode the key into the room that the caller provides. */
 static bool decode_key(const struct text_limits *limits, struct request *req)
 {
@@ -255,52 +249,50 @@ static enum reply take_flags(const struct text_limits *limits, struct request *r
 }
 
 /* me: key [b]; other words are ignored. */
-static enum parse_status parse_debug(struct line line, const struct text_limits *limits,
-                                     struct request *req, enum reply *reply)
+static enum reply parse_debug(struct line line, const struct text_limits *limits,
+                              struct request *req)
 {
     struct span word;
 
     req->args = span_of(line.end, 0);
     if (!take_key(&line, &req->key)) {
-        return refuse_meta(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     if (words_next(&line, &word) && span_is(word, "b")) {
         if (!decode_key(limits, req)) {
-            return refuse_meta(REPLY_BAD_FORMAT, reply);
+            return REPLY_BAD_FORMAT;
         }
         req->letters = META_LETTER('b');
     }
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
-enum parse_status meta_parse_line(struct line line, const struct text_limits *limits,
-                                  struct request *req, enum reply *reply)
+enum reply meta_parse_line(struct line line, const struct text_limits *limits,
+                           struct request *req)
 {
     struct span word;
+    enum reply reply;
 
     if (req->command == CMD_MN) {
-        return PARSE_OK;
+        return REPLY_NONE;
     }
     if (req->command == CMD_ME) {
-        return parse_debug(line, limits, req, reply);
+        return parse_debug(line, limits, req);
     }
     if (!words_next(&line, &req->key)) {
-        return refuse_meta(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     if (req->command == CMD_MS) {
         /* A length that cannot be trusted: swallow nothing. */
         if (!words_next(&line, &word) || !words_value_len(word, &req->value_len)) {
-            return refuse_meta(REPLY_BAD_FORMAT, reply);
+            return REPLY_BAD_FORMAT;
         }
     }
     debug_must(req->key.len >= 1 && !req->noreply);
     req->args = words_rest(line);
-    *reply = take_flags(limits, req);
-    if (*reply == REPLY_NONE) {
-        return PARSE_OK;
-    }
-    if (req->command == CMD_MS) {
+    reply = take_flags(limits, req);
+    if (reply != REPLY_NONE && req->command == CMD_MS) {
         req->value_len += 2; /* the value is not a command, whatever was wrong before it */
     }
-    return PARSE_REPLY;
+    return reply;
 }

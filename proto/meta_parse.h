@@ -74,10 +74,11 @@ static inline bool meta_is_time(struct span flag)
  * limits), args with the flags, the set of their letters, and the announced length of ms in
  * value_len. Never sets noreply: errors are answered in quiet mode too.
  *
- * PARSE_OK (the value of ms is not looked for), or PARSE_REPLY; then value_len is the number of
- * bytes to swallow, the line end of a value included. Context: any thread.
+ * Returns REPLY_NONE (the value of ms is not looked for), or why it cannot be executed; then
+ * value_len is the number of bytes to swallow, the line end of a value included. Context: any
+ * thread.
  */
-enum parse_status meta_parse_line(struct line line, const struct text_limits *limits,
-                                  struct request *req, enum reply *reply);
+enum reply meta_parse_line(struct line line, const struct text_limits *limits,
+                           struct request *req);
 
 #endif

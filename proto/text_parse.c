@@ -39,13 +39,6 @@ static bool parse_exptime(struct span word, int64_t *out)
 
 /* ---- endings of both ways ---------------------------------------------------------------- */
 
-/* The line cannot be executed, for this reason. */
-static enum parse_status refuse_line(enum reply why, enum reply *reply)
-{
-    *reply = why;
-    return PARSE_REPLY;
-}
-
 /*
  * The line of a storage command has been read, *used bytes; find its value after it. A value
  * that is too large is swallowed unread, whether it is there already or not.
@@ -61,7 +54,8 @@ static inline enum parse_status take_text_value(const char *buf, size_t len,
     if (req->key.len + req->value_len > limits->value_max) {
         req->invalidate = req->command == CMD_SET || req->command == CMD_MS;
         req->value_len = whole;
-        return refuse_line(REPLY_TOO_LARGE, reply);
+        *reply = REPLY_TOO_LARGE;
+        return PARSE_REPLY;
     }
     if (len - *used < whole) {
         return PARSE_BODY;
@@ -70,7 +64,8 @@ static inline enum parse_status take_text_value(const char *buf, size_t len,
     *used += whole;
     if (value[whole - 2] != '\r' || value[whole - 1] != '\n') {
         req->value_len = 0;
-        return refuse_line(REPLY_BAD_CHUNK, reply);
+        *reply = REPLY_BAD_CHUNK;
+        return PARSE_REPLY;
     }
     req->value = span_of(value, req->value_len);
     return PARSE_OK;
@@ -245,42 +240,41 @@ static bool may_go_on(const char *buf, size_t len, const struct text_limits *lim
            (memcmp(buf, "get ", 4) == 0 || memcmp(buf, "gets ", 5) == 0);
 }
 
-static enum parse_status parse_get(struct line line, struct request *req, enum reply *reply)
+static enum reply parse_get(struct line line, struct request *req)
 {
     bool touches = req->command == CMD_GAT || req->command == CMD_GATS;
     struct span word;
 
     req->wants_cas = req->command == CMD_GETS || req->command == CMD_GATS;
     if (touches && !words_next(&line, &word)) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     struct line keys = line;
     if (!words_next(&line, &req->key)) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     if (touches && !parse_exptime(word, &req->exptime)) {
-        return refuse_line(REPLY_BAD_EXPTIME, reply);
+        return REPLY_BAD_EXPTIME;
     }
     if (words_has_long(keys, REQUEST_KEY_MAX)) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     debug_must(req->key.len <= REQUEST_KEY_MAX);
     line.begin = words_skip_spaces(line.begin, line.end);
     req->more = span_of(line.begin, (size_t)(line.end - line.begin));
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
 /*
  * key flags exptime bytes [cas] [noreply]; further words are ignored. Once the length is known
  * the value is no command, whatever else is wrong with the line.
  */
-static enum parse_status parse_store(const struct args *args, struct request *req,
-                                     enum reply *reply)
+static enum reply parse_store(const struct args *args, struct request *req)
 {
     bool is_cas = req->command == CMD_CAS;
 
     if (args->count < 4 || !words_value_len(args->word[3], &req->value_len)) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
@@ -288,87 +282,82 @@ static enum parse_status parse_store(const struct args *args, struct request *re
         !num_lenient_i64(args->word[2], &req->exptime) || req->exptime > EXPTIME_MAX ||
         (is_cas && (args->count < 5 || num_u64(args->word[4], &req->cas) != MF_OK))) {
         req->value_len += 2;
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
 /* key [noreply]: old clients send a time, which is ignored as any other word. */
-static enum parse_status parse_delete(const struct args *args, struct request *req,
-                                      enum reply *reply)
+static enum reply parse_delete(const struct args *args, struct request *req)
 {
     if (args->count < 1) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     req->noreply = args->count > 1 && words_is_noreply(args->last);
     req->key = args->word[0];
     if (req->key.len > REQUEST_KEY_MAX) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
 /* incr, decr: key delta [noreply]; touch: key exptime [noreply]. Further words are ignored. */
-static enum parse_status parse_key_number(const struct args *args, struct request *req,
-                                          enum reply *reply)
+static enum reply parse_key_number(const struct args *args, struct request *req)
 {
     if (args->count < 2) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
     if (req->key.len > REQUEST_KEY_MAX) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        return REPLY_BAD_FORMAT;
     }
     if (req->cls == CLASS_TOUCH && !parse_exptime(args->word[1], &req->exptime)) {
-        return refuse_line(REPLY_BAD_EXPTIME, reply);
+        return REPLY_BAD_EXPTIME;
     }
     if (req->cls == CLASS_ARITH && num_u64(args->word[1], &req->number.delta) != MF_OK) {
-        return refuse_line(REPLY_BAD_DELTA, reply);
+        return REPLY_BAD_DELTA;
     }
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
 /* [delay] [noreply] */
-static enum parse_status parse_flush(const struct args *args, struct request *req,
-                                     enum reply *reply)
+static enum reply parse_flush(const struct args *args, struct request *req)
 {
     if (args->count > (size_t)req->noreply && !parse_exptime(args->word[0], &req->exptime)) {
-        return refuse_line(REPLY_BAD_EXPTIME, reply);
+        return REPLY_BAD_EXPTIME;
     }
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
 /* prefix [noreply]; a prefix is as long as a key. A single word is always the prefix. */
-static enum parse_status parse_flush_prefix(const struct args *args, struct request *req,
-                                            enum reply *reply)
+static enum reply parse_flush_prefix(const struct args *args, struct request *req)
 {
     req->noreply = req->noreply && args->count > 1;
     if (args->count != 1 + (size_t)req->noreply || args->word[0].len > REQUEST_KEY_MAX) {
-        return refuse_line(REPLY_PREFIX_USAGE, reply);
+        return REPLY_PREFIX_USAGE;
     }
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
 /*
  * verbosity, cache_memlimit: number [noreply]. They answer differently to a word that is not a
  * number of 32 bits.
  */
-static enum parse_status parse_one_number(const struct args *args, struct request *req,
-                                          enum reply *reply)
+static enum reply parse_one_number(const struct args *args, struct request *req)
 {
     bool is_verbosity = req->command == CMD_VERBOSITY;
     uint32_t number;
 
     if (args->count < 1 || num_u32(args->word[0], &number) != MF_OK) {
-        return refuse_line(is_verbosity ? REPLY_BAD_FORMAT : REPLY_ERROR, reply);
+        return is_verbosity ? REPLY_BAD_FORMAT : REPLY_ERROR;
     }
     if (is_verbosity) {
         req->verbosity = number;
     } else {
         req->megabytes = number;
     }
-    return PARSE_OK;
+    return REPLY_NONE;
 }
 
 /* Commands that answer whatever their last word is; noreply hides the answer of all others. */
@@ -378,8 +367,7 @@ static bool always_answers(enum command command)
            command == CMD_QUIT;
 }
 
-static enum parse_status parse_admin(struct line line, const struct args *args,
-                                     struct request *req, enum reply *reply)
+static enum reply parse_admin(struct line line, const struct args *args, struct request *req)
 {
     if (args->count > 0) {
         const char *begin = args->word[0].ptr;
@@ -390,34 +378,23 @@ static enum parse_status parse_admin(struct line line, const struct args *args,
     req->noreply = !always_answers((enum command)req->command) && words_is_noreply(args->last);
     switch (req->command) {
     case CMD_FLUSH_ALL:
-        return parse_flush(args, req, reply);
+        return parse_flush(args, req);
     case CMD_FLUSH_PREFIX:
-        return parse_flush_prefix(args, req, reply);
+        return parse_flush_prefix(args, req);
     case CMD_VERBOSITY:
     case CMD_CACHE_MEMLIMIT:
-        return parse_one_number(args, req, reply);
+        return parse_one_number(args, req);
     default:
-        return PARSE_OK;
+        return REPLY_NONE;
     }
 }
 
 /*
- * Not a command. A browser, which a web page may direct to this port, is disconnected before
- * its next line is read.
+ * A whole line to a request, without the value of a storage command. *is_http: it is one of a
+ * browser, which a web page may direct to this port.
  */
-static enum parse_status parse_unknown(const struct args *args, struct request *req,
-                                       enum reply *reply)
-{
-    if (words_are_http(args->last)) {
-        return PARSE_CLOSE;
-    }
-    req->noreply = words_is_noreply(args->last);
-    return refuse_line(REPLY_ERROR, reply);
-}
-
-/* A whole line to a request, without the value of a storage command. */
-static enum parse_status parse_line(struct line line, const struct text_limits *limits,
-                                    struct request *req, enum reply *reply)
+static enum reply parse_line(struct line line, const struct text_limits *limits,
+                             struct request *req, bool *is_http)
 {
     struct span name;
     struct args args;
@@ -430,27 +407,29 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     }
     req->cls = (uint8_t)command_class_of(req->command);
     if (req->cls == CLASS_GET) {
-        return parse_get(line, req, reply);
+        return parse_get(line, req);
     }
     if (req->cls == CLASS_META) {
-        return meta_parse_line(line, limits, req, reply);
+        return meta_parse_line(line, limits, req);
     }
     words_cut(line, &args);
     if (req->command == CMD_NONE) {
-        return parse_unknown(&args, req, reply);
+        *is_http = words_are_http(args.last);
+        req->noreply = words_is_noreply(args.last);
+        return *is_http ? REPLY_NONE : REPLY_ERROR;
     }
     switch ((enum command_class)req->cls) {
     case CLASS_STORE:
-        return parse_store(&args, req, reply);
+        return parse_store(&args, req);
     case CLASS_DELETE:
-        return parse_delete(&args, req, reply);
+        return parse_delete(&args, req);
     case CLASS_ARITH:
     case CLASS_TOUCH:
-        return parse_key_number(&args, req, reply);
+        return parse_key_number(&args, req);
     case CLASS_DEADLINE:
     case CLASS_TTL:
     case CLASS_UNLINK:
-        return expiry_parse(&args, req, reply);
+        return expiry_parse(&args, req);
     case CLASS_ADMIN:
     case CLASS_GET:
     case CLASS_META:
@@ -460,7 +439,7 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     case CLASS_BINARY_REFUSED:
         break;
     }
-    return parse_admin(line, &args, req, reply);
+    return parse_admin(line, &args, req);
 }
 
 /* Shortest line that memcached looks at, with its end; no command but mn has room in less. */
@@ -500,17 +479,19 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
     }
     *used = line_len + 1;
     if (is_nothing(line, *used)) {
-        return refuse_line(REPLY_BAD_FORMAT, reply);
+        *reply = REPLY_BAD_FORMAT;
+        return PARSE_REPLY;
     }
-    enum parse_status status = parse_line(line, limits, req, reply);
-    bool has_value = req->cls == CLASS_STORE || req->command == CMD_MS;
-    if (status == PARSE_OK && has_value) {
+    bool is_http = false;
+    *reply = parse_line(line, limits, req, &is_http);
+    if (*reply != REPLY_NONE || is_http) {
+        req->key = span_of(NULL, 0); /* the word in its place may have any length */
+        return is_http ? PARSE_CLOSE : PARSE_REPLY;
+    }
+    if (req->cls == CLASS_STORE || req->command == CMD_MS) {
         return take_text_value(buf, len, limits, req, used, reply);
     }
-    if (status != PARSE_OK) {
-        req->key = span_of(NULL, 0); /* the word in its place may have any length */
-    }
-    return status;
+    return PARSE_OK;
 }
 
 /*
