@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,11 +76,15 @@ static int send_to(const char *name, const char *state, int passed, bool may_wai
     return error;
 }
 
-static void send_state(const char *state, bool may_wait)
+static MF_PRINTF(2, 3) void send_state(bool may_wait, const char *fmt, ...)
 {
     const char *name = getenv("NOTIFY_SOCKET");
-    int error = name != NULL ? send_to(name, state, -1, may_wait) : 0;
+    char state[NOTIFY_BYTES];
+    int error;
 
+    must_be_main();
+    MF_FORMAT(state, sizeof(state), fmt);
+    error = name != NULL ? send_to(name, state, -1, may_wait) : 0;
     if (error != 0) {
         log_debug("notify, message not delivered (%s)", strerror(error));
     }
@@ -87,46 +92,28 @@ static void send_state(const char *state, bool may_wait)
 
 void notify_ready(const char *status)
 {
-    char state[NOTIFY_BYTES];
-
-    must_be_main();
-    snprintf(state, sizeof(state), "READY=1\nMAINPID=%ld\nSTATUS=%s", (long)getpid(), status);
-    send_state(state, true);
+    send_state(true, "READY=1\nMAINPID=%ld\nSTATUS=%s", (long)getpid(), status);
 }
 
 void notify_reloading(void)
 {
-    char state[NOTIFY_BYTES];
-
-    must_be_main();
-    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
-             (long long)clock_mono_us());
-    send_state(state, true);
+    send_state(true, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+               (long long)clock_mono_us());
 }
 
 void notify_status(const char *status)
 {
-    char state[NOTIFY_BYTES];
-
-    must_be_main();
-    snprintf(state, sizeof(state), "STATUS=%s", status);
-    send_state(state, false);
+    send_state(false, "STATUS=%s", status);
 }
 
 void notify_takes_time(const char *status)
 {
-    char state[NOTIFY_BYTES];
-
-    must_be_main();
-    snprintf(state, sizeof(state), "STATUS=%s\nEXTEND_TIMEOUT_USEC=30000000\nWATCHDOG=1",
-             status);
-    send_state(state, false);
+    send_state(false, "STATUS=%s\nEXTEND_TIMEOUT_USEC=30000000\nWATCHDOG=1", status);
 }
 
 void notify_alive(void)
 {
-    must_be_main();
-    send_state("WATCHDOG=1", false);
+    send_state(false, "WATCHDOG=1");
 }
 
 uint64_t notify_watchdog_us(void)
@@ -176,30 +163,30 @@ static bool wait_until_read(const char *name)
     return is_read;
 }
 
-bool notify_keep(const char *name, int fd)
+/* Tell the manager which descriptor to keep, or not to, and wait until it has read that. */
+static bool tell_of_kept(const char *what, const char *name, int fd)
 {
     const char *manager = getenv("NOTIFY_SOCKET");
     char state[NOTIFY_BYTES];
 
     must_be_main();
-    snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name);
+    snprintf(state, sizeof(state), "%s=1\nFDNAME=%s%s", what, name,
+             fd >= 0 ? "\nFDPOLL=0" : "");
     return manager != NULL && send_to(manager, state, fd, true) == 0 &&
            wait_until_read(manager);
 }
 
+bool notify_keep(const char *name, int fd)
+{
+    return tell_of_kept("FDSTORE", name, fd);
+}
+
 bool notify_forget(const char *name)
 {
-    const char *manager = getenv("NOTIFY_SOCKET");
-    char state[NOTIFY_BYTES];
-
-    must_be_main();
-    snprintf(state, sizeof(state), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-    return manager != NULL && send_to(manager, state, -1, true) == 0 &&
-           wait_until_read(manager);
+    return tell_of_kept("FDSTOREREMOVE", name, -1);
 }
 
 void notify_stopping(void)
 {
-    must_be_main();
-    send_state("STOPPING=1\nSTATUS=stopping", true);
+    send_state(true, "STOPPING=1\nSTATUS=stopping");
 }
