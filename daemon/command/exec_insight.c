@@ -6,7 +6,6 @@
 #include "daemon/command/exec.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "daemon/worker/crew.h"
@@ -19,8 +18,8 @@
 /* Entries that slowlog get shows if it does not say how many, as in Redis. */
 #define SLOWLOG_GET_DEFAULT 10u
 
-/* A line of an entry, with its key. */
-#define SLOWLOG_LINE_MAX (320u + SLOWLOG_PEER_BYTES + ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES))
+_Static_assert(TURN_LINE_MAX >= 320 + SLOWLOG_PEER_BYTES + ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES),
+               "a line has room for an entry with its key");
 
 /* The words of a command, without a noreply at the end; how many there are. */
 static unsigned cut(const struct request *r, struct span *word, unsigned max)
@@ -51,23 +50,18 @@ static void put_entry(struct turn *t, const struct slow_entry *e)
     struct span command = command_name((enum command)r->command);
     char key[ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES)];
     size_t key_len = encode_uri(key, span_of(r->key, kept));
-    char line[SLOWLOG_LINE_MAX];
-    int n;
 
     if (command.len == 0) {
         command = span_str("-");
     }
-    n = snprintf(
-        line, sizeof(line),
+    (void)turn_line(
+        t,
         "SLOWLOG id=%" PRIu64 " time=%" PRId64 ".%03u us=%" PRIu64
         " command=%.*s key=%.*s key_bytes=%u value_bytes=%" PRIu64 " reply_bytes=%" PRIu64
         " requests=%" PRIu32 " worker=%" PRIu32 " peer=%.*s\r\n",
         e->id, e->unix_ms / 1000, (unsigned)(e->unix_ms % 1000), e->us, (int)command.len,
         command.ptr, key_len > 0 ? (int)key_len : 1, key_len > 0 ? key : "-", r->key_bytes,
         r->value_bytes, e->reply_bytes, e->requests, e->worker, (int)peer_len, e->peer);
-    if (n > 0 && (size_t)n < sizeof(line)) { /* whatever is in the ring: SLOWLOG_LINE_MAX */
-        turn_emit(t, line, (size_t)n);
-    }
 }
 
 /* The latest entries; n: how many at most. */
@@ -96,12 +90,9 @@ static enum turn_stop slowlog_get(struct turn *t, const struct request *r, uint3
 
 static enum turn_stop slowlog_count(struct turn *t)
 {
-    char line[32];
     uint32_t len = slowlog_len(&t->w->crew->slowlog, setting_get(t->w->settings, slowlog_max));
-    int n = snprintf(line, sizeof(line), "SLOWLOG %" PRIu32 "\r\n", len);
 
-    turn_emit(t, line, (size_t)n);
-    return TURN_GOES_ON;
+    return turn_line(t, "SLOWLOG %" PRIu32 "\r\n", len);
 }
 
 enum turn_stop exec_slowlog(struct turn *t, const struct request *r)

@@ -684,17 +684,13 @@ enum turn_stop exec_role(struct turn *t, const struct request *r)
 {
     struct repl_info info;
     char id[REPLID_CHARS + 1];
-    char line[LINE_MAX_BYTES];
 
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_ERROR);
     }
     replication_look(t->w->crew->replication, &info);
     replid_format(&info.name.id, id);
-    turn_emit(t, line,
-              (size_t)snprintf(line, sizeof(line), "ROLE %s %s %s %" PRIu64 " %" PRIu64 "\r\n",
-                               info.state == REPL_PRIMARY ? "primary" : "replica",
-                               repl_state_text(info.state), id, info.name.epoch,
-                               info.name.offset));
-    return TURN_GOES_ON;
+    return turn_line(t, "ROLE %s %s %s %" PRIu64 " %" PRIu64 "\r\n",
+                     info.state == REPL_PRIMARY ? "primary" : "replica",
+                     repl_state_text(info.state), id, info.name.epoch, info.name.offset);
 }

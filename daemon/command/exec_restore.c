@@ -5,7 +5,6 @@
 #include "daemon/command/exec.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "daemon/command/guard.h"
 #include "daemon/worker/crew.h"
@@ -41,21 +40,17 @@ static enum turn_stop begin(struct turn *t, const struct request *r, uint64_t it
 static enum turn_stop end(struct turn *t, const struct request *r)
 {
     const struct guard *g = &t->w->crew->restored;
-    char line[40];
+    uint64_t turned;
     bool is_void;
-    int n;
 
     if (!client_restores(t->client, t->w)) {
         return turn_answer(t, r, REPLY_NOT_FOUND);
     }
     is_void = atomic_load(&g->is_void);
-    n = snprintf(line, sizeof(line), "RESTORED %" PRIu64 "\r\n", atomic_load(&g->turned));
+    turned = atomic_load(&g->turned);
     client_end_restore(t->client, t->w);
-    if (is_void) {
-        return turn_answer(t, r, REPLY_EXPORT_FLUSHED);
-    }
-    turn_emit(t, line, (size_t)n);
-    return TURN_GOES_ON;
+    return is_void ? turn_answer(t, r, REPLY_EXPORT_FLUSHED)
+                   : turn_line(t, "RESTORED %" PRIu64 "\r\n", turned);
 }
 
 enum turn_stop exec_restore(struct turn *t, const struct request *r)

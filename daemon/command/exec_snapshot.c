@@ -6,7 +6,6 @@
 #include "daemon/command/exec.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
@@ -95,16 +94,12 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
 enum turn_stop exec_lastsave(struct turn *t, const struct request *r)
 {
     struct snapshots_info info;
-    char line[40];
-    int n;
 
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_ERROR);
     }
     snapshots_look(&t->w->crew->snapshots, &info);
-    n = snprintf(line, sizeof(line), "LASTSAVE %" PRId64 "\r\n", info.saved_unix_s);
-    turn_emit(t, line, (size_t)n);
-    return TURN_GOES_ON;
+    return turn_line(t, "LASTSAVE %" PRId64 "\r\n", info.saved_unix_s);
 }
 
 enum turn_stop exec_bgrewriteaof(struct turn *t, const struct request *r)

@@ -13,6 +13,9 @@
  */
 #include "daemon/command/turn.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 
 #include "daemon/command/observe.h"
@@ -441,6 +444,15 @@ void turn_emit(struct turn *t, const char *bytes, size_t n)
             turn_flush(t);
         }
     }
+}
+
+enum turn_stop turn_line(struct turn *t, const char *fmt, ...)
+{
+    char *line = turn_room(t, TURN_LINE_MAX);
+
+    MF_FORMAT(line, TURN_LINE_MAX, fmt);
+    t->out.len += strlen(line);
+    return TURN_GOES_ON;
 }
 
 bool turn_has_room_for_value(struct turn *t, size_t n)

@@ -256,6 +256,13 @@ void turn_flush(struct turn *t);
 void turn_emit(struct turn *t, const char *bytes, size_t n);
 
 /*
+ * Append a line, its end included; what is longer than TURN_LINE_MAX bytes would be cut off.
+ * Returns TURN_GOES_ON. Context: as turn_flush().
+ */
+#define TURN_LINE_MAX 1536u
+enum turn_stop turn_line(struct turn *t, const char *fmt, ...) MF_PRINTF(2, 3);
+
+/*
  * Room for n more bytes of reply, n well below the size of the output. Always there: a reply
  * to what was executed is never lost. The caller adds what it wrote to t->out.len.
  * Context: as turn_flush().
