@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/list.h"
 #include "daemon/stats/stats_out.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
@@ -32,15 +33,10 @@ struct size_count {
 
 /* One who asked. */
 struct size_asker {
-    struct size_asker *next;
+    struct list_link link;
     struct buf *out; /* [borrowed] */
     stats_done_fn done;
     void *done_arg;
-};
-
-struct askers {
-    struct size_asker *first;
-    struct size_asker **end; /* where the next one is linked */
 };
 
 enum phase { COUNTING, SORTING, COMPOSING, GIVING };
@@ -57,44 +53,9 @@ struct stats_sizes {
     uint32_t composed; /* places that have their line */
     struct buf text;   /* the answer */
     struct stats_out out;
-    struct askers askers;  /* of this walk */
-    struct askers waiting; /* for the next one */
+    struct list askers;  /* of this walk */
+    struct list waiting; /* for the next one */
 };
-
-/* ---- askers ------------------------------------------------------------------------------ */
-
-static void askers_init(struct askers *a)
-{
-    a->first = NULL;
-    a->end = &a->first;
-}
-
-static void askers_add(struct askers *a, struct size_asker *asker)
-{
-    asker->next = NULL;
-    *a->end = asker;
-    a->end = &asker->next;
-}
-
-static struct size_asker *askers_take(struct askers *a)
-{
-    struct size_asker *asker = a->first;
-
-    a->first = asker->next;
-    if (a->first == NULL) {
-        a->end = &a->first;
-    }
-    return asker;
-}
-
-/* All of them leave `from` for `to`, which is empty. */
-static void askers_move(struct askers *to, struct askers *from)
-{
-    debug_must(to->first == NULL);
-    while (from->first != NULL) {
-        askers_add(to, askers_take(from));
-    }
-}
 
 /* ---- counts ------------------------------------------------------------------------------ */
 
@@ -113,12 +74,11 @@ static bool sizes_grow(struct stats_sizes *z)
 {
     uint32_t mask = z->mask * 2 + 1;
     struct size_count *places = mem_zalloc(((size_t)mask + 1) * sizeof(*places));
-    uint32_t i;
 
     if (places == NULL) {
         return false;
     }
-    for (i = 0; i <= z->mask; i++) {
+    for (uint32_t i = 0; i <= z->mask; i++) {
         if (z->places[i].step != 0) {
             *size_place(places, mask, z->places[i].step) = z->places[i];
         }
@@ -226,15 +186,17 @@ static bool compose(struct stats_sizes *z, struct worker *w)
  */
 static bool give(struct stats_sizes *z, struct worker *w)
 {
-    while (z->askers.first != NULL) {
-        struct size_asker asker = *z->askers.first;
-        struct size_asker *taken = askers_take(&z->askers);
+    struct list_link *first;
+
+    while ((first = list_take_first(&z->askers)) != NULL) {
+        struct size_asker *taken = MF_OUTER(first, struct size_asker, link);
+        struct size_asker asker = *taken;
 
         mem_free(taken);
         w->later_count--;
         (void)buf_append(asker.out, buf_begin(&z->text), buf_len(&z->text));
         asker.done(asker.done_arg, asker.out, NULL);
-        if (z->askers.first != NULL && tasks_slice_is_over(w)) {
+        if (!list_is_empty(&z->askers) && tasks_slice_is_over(w)) {
             return false;
         }
     }
@@ -269,7 +231,7 @@ static void sizes_destroy(struct stats_sizes **z)
 /* For those who wait. */
 static void begin_walk(struct stats_sizes *z, struct worker *w)
 {
-    askers_move(&z->askers, &z->waiting);
+    list_take_all(&z->askers, &z->waiting);
     memset(z->places, 0, ((size_t)z->mask + 1) * sizeof(z->places[0]));
     buf_clear(&z->text);
     z->out = stats_out_to(&z->text);
@@ -282,15 +244,14 @@ static void begin_walk(struct stats_sizes *z, struct worker *w)
 
 static void run_slice(struct task *task, struct worker *w)
 {
-    struct stats_sizes *z = (struct stats_sizes *)(void *)task; /* the task is the first
-                                                                   member */
+    struct stats_sizes *z = MF_OUTER(task, struct stats_sizes, task);
 
     must_be_worker(w);
     must_not_be_reading();
     if (run_phase(z, w)) {
         if (z->phase != GIVING) {
             z->phase++;
-        } else if (z->waiting.first != NULL) {
+        } else if (!list_is_empty(&z->waiting)) {
             begin_walk(z, w);
         } else {
             sizes_destroy(&w->sizes);
@@ -314,9 +275,8 @@ static struct stats_sizes *sizes_create(void)
     }
     z->mask = FIRST_PLACES - 1;
     z->task.run = run_slice;
-    buf_init(&z->text);
-    askers_init(&z->askers);
-    askers_init(&z->waiting);
+    list_init(&z->askers);
+    list_init(&z->waiting);
     return z;
 }
 
@@ -326,7 +286,7 @@ enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn d
     bool is_first = w->sizes == NULL;
 
     must_be_worker(w);
-    asker = mem_alloc(sizeof(*asker));
+    asker = mem_zalloc(sizeof(*asker)); /* so in no list */
     if (asker == NULL) {
         return STATS_NO_MEMORY;
     }
@@ -340,7 +300,7 @@ enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn d
     asker->out = out;
     asker->done = done;
     asker->done_arg = arg;
-    askers_add(&w->sizes->waiting, asker);
+    list_append(&w->sizes->waiting, &asker->link);
     w->later_count++;
     if (is_first) {
         begin_walk(w->sizes, w);
