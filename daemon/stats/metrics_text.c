@@ -361,11 +361,10 @@ static void put_latencies(struct writer *w, const struct crew *crew)
     put_head(w, "mayfly_request_duration_seconds", TYPE_HISTOGRAM,
              "how long requests took, from readable to answered, by kind of command");
     for (unsigned k = 0; k < LATENCY_KINDS; k++) {
-        struct latency_sum sum;
+        struct latency_sum sum = {0};
 
-        memset(&sum, 0, sizeof(sum));
         latency_collect_all(crew, (enum command_kind)k, &sum);
-        put_kind(w, latency_kind_name((enum command_kind)k), &sum);
+        put_kind(w, command_kind_name((enum command_kind)k), &sum);
     }
 }
 

@@ -6,7 +6,6 @@
  */
 #include "daemon/stats/stats_gather.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,15 +147,12 @@ static enum gather_end finish(struct stats_gather *g)
     for (uint32_t i = 0; i < b->used && i < SHOWN && b->items[i].bytes > 0; i++) {
         const struct big_item *item = &b->items[i];
         char key[ENCODE_URI_BYTES(ITEM_KEY_MAX) + 1];
-        char prefix[16];
 
         key[encode_uri(key, span_of(item->key, item->key_len))] = '\0';
-        snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i + 1);
-        g->out.prefix = prefix;
+        stats_prefix(&g->out, "%u:", (unsigned)i + 1);
         stats_put_text(&g->out, "key", key);
         stats_put_u64(&g->out, "value_bytes", item->value_bytes);
         stats_put_u64(&g->out, "item_bytes", item->bytes);
-        g->out.prefix = "";
     }
     return GATHER_DONE;
 }

@@ -4,8 +4,6 @@
  */
 #include "daemon/stats/stats_gather.h"
 
-#include <stdio.h>
-
 #include "daemon/worker/crew.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
@@ -24,11 +22,9 @@ struct lines {
 static void put_socket(void *arg, const struct stats_socket *s)
 {
     struct lines *l = arg;
-    char prefix[16];
     msec_t idle = l->now > s->last_cmd ? l->now - s->last_cmd : 0;
 
-    snprintf(prefix, sizeof(prefix), "%d:", s->fd);
-    l->out->prefix = prefix;
+    stats_prefix(l->out, "%d:", s->fd);
     if (s->takes_datagrams) {
         stats_put_text(l->out, "UDP", "UDP");
     }
@@ -44,7 +40,6 @@ static void put_socket(void *arg, const struct stats_socket *s)
         stats_put_u64(l->out, "resps_waiting", s->resps_waiting);
     }
     stats_put_i64(l->out, "secs_since_last_cmd", idle / 1000);
-    l->out->prefix = "";
 }
 
 static bool visit_conns(struct stats_gather *g, struct worker *w)

@@ -13,7 +13,6 @@
  */
 #include "daemon/stats/stats_parts.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -190,9 +189,9 @@ void stats_settings(struct worker *w, struct stats_out *o)
 static void put_class(struct stats_out *o, const struct figures *f, enum stats_part part,
                       const char *prefix)
 {
-    o->prefix = prefix;
+    stats_prefix(o, "%s", prefix);
     put_part(o, f, part);
-    o->prefix = "";
+    stats_prefix(o, "%s", "");
 }
 
 void stats_items(struct worker *w, struct stats_out *o)
@@ -289,11 +288,7 @@ void stats_shards(struct worker *w, struct stats_out *o)
     must_be_worker(w);
     stats_put_u64(o, "shards", shards);
     for (uint32_t i = 0; i < roster_created(&crew->roster) || i < shards; i++) {
-        char prefix[16];
-
-        snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);
-        o->prefix = prefix;
+        stats_prefix(o, "%u:", (unsigned)i);
         put_number(o, crew, i, worker_now(w));
-        o->prefix = "";
     }
 }

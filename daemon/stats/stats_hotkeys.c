@@ -4,8 +4,6 @@
  */
 #include "daemon/stats/stats_gather.h"
 
-#include <stdio.h>
-
 #include "daemon/worker/hotkeys.h"
 #include "lib/base/context.h"
 #include "proto/encode.h"
@@ -72,12 +70,8 @@ static enum gather_end finish(struct stats_gather *g)
     stats_put_u64(&g->out, "sampling", sampling);
     stats_putf(&g->out, "seconds", "%.0f", sum->covered_s);
     for (uint32_t i = 0; i < sum->used && i < SHOWN && sum->total > 0; i++) {
-        char prefix[16];
-
-        snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i + 1);
-        g->out.prefix = prefix;
+        stats_prefix(&g->out, "%u:", (unsigned)i + 1);
         put_key(&g->out, sum, &sum->row[i], sampling > 0 ? sampling : 1);
-        g->out.prefix = "";
     }
     return GATHER_DONE;
 }

@@ -14,6 +14,11 @@
 /* Longest value that stats_putf() makes. */
 #define VALUE_MAX 256
 
+void stats_prefix(struct stats_out *o, const char *fmt, ...)
+{
+    MF_FORMAT(o->prefix, sizeof(o->prefix), fmt);
+}
+
 static void stats_put_value(struct stats_out *o, const char *name, const char *value,
                             size_t value_len)
 {
@@ -21,7 +26,7 @@ static void stats_put_value(struct stats_out *o, const char *name, const char *v
     size_t name_len = strlen(name);
     char *at;
 
-    debug_must(name_len > 0 && o->prefix != NULL);
+    debug_must(name_len > 0);
     if (o->is_short || !buf_reserve(o->buf, 5 + prefix_len + name_len + 1 + value_len + 2)) {
         o->is_short = true;
         return;

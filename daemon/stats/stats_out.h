@@ -13,15 +13,18 @@
 #include "lib/base/check.h"
 
 struct stats_out {
-    struct buf *buf;    /* [borrowed] */
-    const char *prefix; /* [borrowed] comes before each name: "items:1:", "" */
-    bool is_short;      /* there was no memory for some line */
+    struct buf *buf; /* [borrowed] */
+    char prefix[32]; /* comes before each name: "items:1:", "" */
+    bool is_short;   /* there was no memory for some line */
 };
 
 static inline struct stats_out stats_out_to(struct buf *buf)
 {
-    return (struct stats_out){buf, "", false};
+    return (struct stats_out){.buf = buf};
 }
+
+/* Set the prefix of the names that follow. Context: as below. */
+void stats_prefix(struct stats_out *o, const char *fmt, ...) MF_PRINTF(2, 3);
 
 /* "STAT <prefix><name> <value>\r\n" in several forms. Context: any thread, one at a time. */
 void stats_put_u64(struct stats_out *o, const char *name, uint64_t value);

@@ -81,11 +81,6 @@ void latency_collect_all(const struct crew *crew, enum command_kind kind,
     }
 }
 
-const char *latency_kind_name(enum command_kind kind)
-{
-    return command_kind_name(kind);
-}
-
 uint64_t latency_percentile_ns(const struct latency_sum *sum, double pct)
 {
     return histogram_percentile(sum->bin, LATENCY_BINS, LATENCY_STEPS_LOG2, sum->count,

@@ -46,9 +46,6 @@ struct latency_sum {
     uint64_t bin[LATENCY_BINS];
 };
 
-/* What a kind is called. Context: any thread. */
-const char *latency_kind_name(enum command_kind kind);
-
 /* Count n requests of a kind that took `ns` each. Context: worker. */
 void latency_add(struct worker *w, enum command_kind kind, uint64_t ns, uint32_t n);
 
