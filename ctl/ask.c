@@ -207,11 +207,10 @@ static bool append_quoted(struct buf *line, struct span word)
 
 enum ctl_status ask_words(struct ctl *c, const struct ctl_words *args, bool quotes)
 {
-    struct buf line;
+    struct buf line = {0};
     bool is_ok = true;
     enum ctl_status status;
 
-    buf_init(&line);
     for (unsigned i = 0; i < args->count && is_ok; i++) {
         struct span word = args->word[i];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `doctor`: a page of advice, each with the fact that it is based on. */
-#include <string.h>
+
+#include "ctl/commands.h"
 
 #include "ctl/advice.h"
-#include "ctl/commands.h"
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/link/link.h"
@@ -96,13 +96,11 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
 
 int cmd_doctor(struct ctl *c, const struct ctl_words *args)
 {
-    struct facts f;
+    struct facts f = {0};
     struct stats *const all[] = {&f.general, &f.settings, &f.expire, &f.replication, &f.moves};
-    enum ctl_status status;
+    enum ctl_status status = gather(c, &f);
 
     (void)args;
-    memset(&f, 0, sizeof(f));
-    status = gather(c, &f);
     if (status == CTL_OK) {
         status = judge(c, &f);
     }

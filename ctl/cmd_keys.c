@@ -370,10 +370,9 @@ static enum ctl_status read_value(struct ctl *c, const struct ctl_words *args,
 static enum ctl_status send_set(struct ctl *c, const struct key *k, int64_t ttl,
                                 struct span value)
 {
-    struct buf request;
+    struct buf request = {0};
     enum ctl_status status;
 
-    buf_init(&request);
     if (buf_reserve(&request, value.len + 512) &&
         buf_printf(&request, "ms %.*s %zu%s F%" PRIu64 " T%" PRId64 "\r\n", (int)k->line_len,
                    k->line, value.len, k->is_encoded ? " b" : "", c->options.flags, ttl) &&
@@ -391,12 +390,11 @@ int cmd_set(struct ctl *c, const struct ctl_words *args)
     struct meta_answer m;
     struct json j = ctl_json(c);
     struct key k;
-    struct buf value;
+    struct buf value = {0};
     int64_t ttl = 0;
     bool is_yes = false;
     enum ctl_status status = read_key(c, args->word[1], &k);
 
-    buf_init(&value);
     if (status == CTL_OK && c->options.expire != NULL) {
         status = read_ttl(c, c->options.expire, &ttl);
     }

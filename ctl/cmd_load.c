@@ -372,8 +372,6 @@ int cmd_load(struct ctl *c, const struct ctl_words *args)
     enum ctl_status status = open_file(&l, *name);
     struct scan s;
 
-    buf_init(&l.batch);
-    buf_init(&l.value);
     progress_begin(&l.progress, "loaded");
     if (status == CTL_OK) {
         if (scan_init(&s, read_stream, &l)) {

@@ -105,7 +105,6 @@ static enum turn_stop ask_main(struct turn *t, const struct request *r, enum con
     wait->ask.wish = wish;
     wait->ask.args = span_of((const char *)(wait + 1), r->args.len);
     wait->ask.noreply = r->noreply;
-    buf_init(&wait->ask.reply);
     client_expect(t->client, &wait->late);
     crew_ask_for_config(t->w->crew, &wait->ask);
     return TURN_ASKED;

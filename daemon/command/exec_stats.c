@@ -137,9 +137,8 @@ static bool append_frames(struct buf *out, const struct request *r, bool is_dump
 static bool to_frames(const struct stats_ask *ask, bool is_portion, struct buf *text)
 {
     const struct request *r = &ask->req;
-    struct buf out;
+    struct buf out = {0};
 
-    buf_init(&out);
     if (!(is_portion ? append_lines(&out, r, buf_span(text))
                      : append_frames(&out, r, ask->is_whole, buf_span(text)))) {
         buf_fini(&out);

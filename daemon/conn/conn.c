@@ -208,7 +208,6 @@ struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *ori
     c->last_active = worker_now(w);
     c->task.run = conn_execute_task;
     conn_auth_begin(c);
-    buf_init(&c->in);
     if (uv_poll_init(&w->loop, &c->poll, fd) != 0) {
         io_close(&c->client.io);
         mem_free(c);

@@ -156,7 +156,7 @@ static bool put_bytes(const struct conn *c, struct copies *copies, struct passed
 static bool give(struct conn *c, int fd)
 {
     const struct client *client = &c->client;
-    struct copies copies;
+    struct copies copies = {0};
     bool is_given;
     struct passed_conn p = {
         .fd = fd,
@@ -176,8 +176,6 @@ static bool give(struct conn *c, int fd)
     };
 
     memcpy(p.address, c->peer.address, sizeof(p.address));
-    buf_init(&copies.input);
-    buf_init(&copies.output);
     is_given = put_bytes(c, &copies, &p) && passed_conns_add(&c->worker->crew->passed, &p);
     buf_fini(&copies.input);
     buf_fini(&copies.output);

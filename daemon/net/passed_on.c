@@ -263,13 +263,12 @@ static int file_of(const struct passed_on *p, struct span bytes)
 bool passed_on_note_conns(struct passed_on *p, const struct passed_conns *conns,
                           const struct passed_keys *keys)
 {
-    struct buf bytes;
+    struct buf bytes = {0};
 
     must_be_main();
     if (passed_conns_count(conns) == 0) {
         return true;
     }
-    buf_init(&bytes);
     errno = ENOMEM;
     if (passed_conns_encode(conns, keys, &bytes)) {
         p->noted_file = file_of(p, buf_span(&bytes));

@@ -194,7 +194,6 @@ static bool keep_text(struct conf_texts *t, const char *path, const struct file_
     }
     strcpy(items->path, real);
     items->old = *text;
-    buf_init(&items->now);
     t->count++;
     return true;
 }

@@ -97,12 +97,12 @@ static void on_forbidden(int number, siginfo_t *info, void *context)
 
 static bool take_signal(void)
 {
-    struct sigaction sa;
+    struct sigaction sa = {
+        .sa_sigaction = on_forbidden,
+        .sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_NODEFER),
+    };
     sigset_t set;
 
-    memset(&sa, 0, sizeof(sa));
-    sa.sa_sigaction = on_forbidden;
-    sa.sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_NODEFER);
     sigemptyset(&sa.sa_mask);
     sigemptyset(&set);
     sigaddset(&set, SIGSYS);

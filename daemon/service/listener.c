@@ -148,10 +148,8 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
 
 static void post_batches(struct listeners *l)
 {
-    uint32_t i;
-
     must_be_main();
-    for (i = 0; i < roster_created(&l->server->crew.roster); i++) {
+    for (uint32_t i = 0; i < roster_created(&l->server->crew.roster); i++) {
         if (l->batches[i] != NULL) {
             conn_arrivals_post(&l->batches[i], &l->server->crew.workers[i]);
         }
@@ -190,9 +188,7 @@ static void on_readable(uv_poll_t *poll, int status, int events);
 
 static void poll_all(struct listeners *l)
 {
-    uint32_t i;
-
-    for (i = 0; i < l->list.count; i++) {
+    for (uint32_t i = 0; i < l->list.count; i++) {
         /* It fails only when the descriptor cannot be polled, which was tried at the start. */
         int err = uv_poll_start(&l->acceptors[i].poll, UV_READABLE, on_readable);
         must(err == 0);
@@ -236,10 +232,9 @@ static bool is_paused_by(const struct listeners *l, const struct conn_origin *or
 static void pause_accepting(struct listeners *l, enum pause which)
 {
     struct server *s = l->server;
-    uint32_t i;
 
     must_be_main();
-    for (i = 0; i < l->list.count; i++) {
+    for (uint32_t i = 0; i < l->list.count; i++) {
         if (is_paused_by(l, &l->list.items[i].origin, which)) {
             uv_poll_stop(&l->acceptors[i].poll);
         }
@@ -438,7 +433,6 @@ static bool accept_one(struct acceptor *a)
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct acceptor *a = poll->data;
-    unsigned n;
 
     (void)events;
     if (status < 0) {
@@ -446,7 +440,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         pause_starved(a->all, &a->socket->origin, -status);
         return;
     }
-    for (n = 0; n < CONN_ARRIVALS_MAX && accept_one(a); n++) {
+    for (unsigned n = 0; n < CONN_ARRIVALS_MAX && accept_one(a); n++) {
     }
     post_batches(a->all);
 }
@@ -516,7 +510,6 @@ int listeners_check(const struct settings *settings)
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
-    uint32_t i;
     int status;
 
     must_be_main();
@@ -533,11 +526,11 @@ int listeners_open(struct server *s)
         l->beyond = listener_list_make_beyond(&l->list, s->crew.settings);
         status = l->beyond != NULL ? 0 : 1;
     }
-    for (i = 0; status == 0 && i < l->list.count; i++) {
+    for (uint32_t i = 0; status == 0 && i < l->list.count; i++) {
         l->has_control |= l->list.items[i].origin.is_control;
         log_info("listener, listens on %s", l->list.items[i].name);
     }
-    for (i = 0; status == 0 && i < l->udp.count; i += l->udp_group) {
+    for (uint32_t i = 0; status == 0 && i < l->udp.count; i += l->udp_group) {
         log_info("listener, receives datagrams on %s", l->udp.items[i].name);
     }
     if (status == 0) {
@@ -619,7 +612,6 @@ static uint32_t admin_conns_of(const struct listeners *l)
 int listeners_accept(struct server *s)
 {
     struct listeners *l = s->listeners;
-    uint32_t i;
 
     must_be_main();
     l->batches = mem_zalloc(WORKERS_MAX * sizeof(*l->batches));
@@ -632,7 +624,7 @@ int listeners_accept(struct server *s)
     l->admin_conns = admin_conns_of(l);
     uv_timer_init(&s->loop, &l->retry);
     l->retry.data = l;
-    for (i = 0; i < l->list.count; i++) {
+    for (uint32_t i = 0; i < l->list.count; i++) {
         struct acceptor *a = &l->acceptors[i];
         int err = uv_poll_init(&s->loop, &a->poll, l->list.items[i].fd);
 
@@ -703,7 +695,6 @@ void listeners_pass_on(struct server *s)
 void listeners_close(struct server *s)
 {
     struct listeners *l = s->listeners;
-    uint32_t i;
 
     must_be_main();
     if (l == NULL || l->is_closed) {
@@ -716,14 +707,14 @@ void listeners_close(struct server *s)
     atomic_store(&s->crew.is_accepting, false);
     if (l->acceptors != NULL) {
         uv_close((uv_handle_t *)&l->retry, NULL);
-        for (i = 0; i < l->list.count; i++) {
+        for (uint32_t i = 0; i < l->list.count; i++) {
             uv_close((uv_handle_t *)&l->acceptors[i].poll, NULL);
         }
     }
-    for (i = 0; i < l->list.count; i++) {
+    for (uint32_t i = 0; i < l->list.count; i++) {
         socket_close(&l->list.items[i]);
     }
-    for (i = 0; !l->udp_is_dealt && i < l->udp.count; i++) {
+    for (uint32_t i = 0; !l->udp_is_dealt && i < l->udp.count; i++) {
         socket_close(&l->udp.items[i]);
     }
     while (l->spare_count > 0) {

@@ -81,11 +81,9 @@ int privs_check_user(const struct settings *s)
 
 void privs_ignore_signals(const struct settings *s)
 {
-    struct sigaction sa;
+    struct sigaction sa = {.sa_handler = SIG_IGN};
 
     must_be_main();
-    memset(&sa, 0, sizeof(sa));
-    sa.sa_handler = SIG_IGN;
     sigemptyset(&sa.sa_mask);
     sigaction(SIGPIPE, &sa, NULL);
     sigaction(SIGXFSZ, &sa, NULL); /* a write beyond ulimit -f fails instead */

@@ -5,7 +5,6 @@
 #include "daemon/service/reconfigure.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include "daemon/base/file_edit.h"
@@ -165,14 +164,13 @@ static void reload_options(struct server *s, struct config_ask *ask,
                            struct option_messages *said)
 {
     struct settings *now = s->crew.settings;
-    struct settings before;
+    struct settings before = {0};
     struct settings fresh;
     struct live_refusal refusal;
     enum option_id ids[OPTION_COUNT];
     char where[OPTION_WHERE_BYTES];
     unsigned count;
 
-    memset(&before, 0, sizeof(before));
     options_copy_live(&before, now);
     if (!options_read_again(now, OPTIONS_AGAIN_ALL, &fresh, NULL, said)) {
         log_error("options, kept those in use: the files have errors");

@@ -125,9 +125,8 @@ static void show_live(struct server *s)
     const struct engine *e = &s->crew.engine;
     const msec_t hold_ms = engine_hold_left(e, clock_now(&e->clock));
     char number[24];
-    struct buf lines;
+    struct buf lines = {0};
 
-    buf_init(&lines);
     if (live_pass(&s->crew, &lines) && buf_append(&lines, "", 1)) {
         setenv(LIVE_VARIABLE, buf_begin(&lines), 1);
     } else {
@@ -196,7 +195,6 @@ void upgrade_take_live(struct settings *s, bool tells)
     if (lines == NULL || (!passed_on_is(s->passed) && !upgrade_is_asked())) {
         return;
     }
-    buf_init(&told.kept);
     options_passed_take(s, span_str(lines), tells ? tell_live : tell_nobody, &told);
     if (buf_len(&told.kept) != 0) {
         log_notice("upgrade, keeps what was set while the server ran: %.*s",

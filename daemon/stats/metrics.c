@@ -136,9 +136,8 @@ static enum MHD_Result answer_metrics(struct crew *crew, struct MHD_Connection *
         mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
     enum metrics_format format = metrics_format_for(accept);
     struct MHD_Response *r;
-    struct buf b;
+    struct buf b = {0};
 
-    buf_init(&b);
     if (!metrics_compose(crew, format, &b)) {
         buf_fini(&b);
         return answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");

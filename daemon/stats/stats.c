@@ -6,8 +6,6 @@
  */
 #include "daemon/stats/stats.h"
 
-#include <string.h>
-
 #include "daemon/stats/stats_gather.h"
 #include "daemon/stats/stats_parts.h"
 #include "daemon/stats/stats_sum.h"
@@ -210,11 +208,10 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
     struct span rest = args;
     struct span name = span_word(&rest);
     struct ask a = {w, rest, out, done, arg};
-    size_t i;
 
     must_be_worker(w);
     must_not_be_reading();
-    for (i = 0; i < HANDLERS; i++) {
+    for (size_t i = 0; i < HANDLERS; i++) {
         if (span_is(name, handlers[i].name)) {
             return handlers[i].fn != NULL ? handlers[i].fn(&a)
                                           : section(&a, handlers[i].section);

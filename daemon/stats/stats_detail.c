@@ -69,9 +69,7 @@ static struct detail_table *table_create(void)
 
 static void table_clear(struct detail_table *t)
 {
-    uint32_t i;
-
-    for (i = 0; i < t->used; i++) {
+    for (uint32_t i = 0; i < t->used; i++) {
         mem_free(t->rows[i].prefix);
     }
     t->used = 0;
@@ -249,9 +247,7 @@ static struct detail_dump *dump_of(struct stats_gather *g)
 
 static void add_counts(uint64_t *to, const uint64_t *from)
 {
-    unsigned op;
-
-    for (op = 0; op < 4; op++) {
+    for (unsigned op = 0; op < 4; op++) {
         to[op] += from[op];
     }
 }

@@ -14,10 +14,8 @@
 /* The longest of something: a sum over shards would mean nothing. */
 static void take_maximum(uint64_t sum[CTR_COUNT], const struct crew *crew, enum counter id)
 {
-    uint32_t i;
-
     sum[id] = 0;
-    for (i = 0; i < crew->engine.shard_count; i++) {
+    for (uint32_t i = 0; i < crew->engine.shard_count; i++) {
         uint64_t v = ctr_get(shard_counters(crew->engine.shards[i]), id);
 
         sum[id] = v > sum[id] ? v : sum[id];
@@ -26,15 +24,13 @@ static void take_maximum(uint64_t sum[CTR_COUNT], const struct crew *crew, enum 
 
 void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT])
 {
-    uint32_t i;
-
     memset(sum, 0, CTR_COUNT * sizeof(sum[0]));
-    for (i = 0; i < roster_created(&crew->roster); i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         counters_sum(sum, &crew->workers[i].counters);
     }
     /* Those on their way from worker to worker are connections, too. */
     sum[CTR_curr_connections] += roster_conns_moving(&crew->roster);
-    for (i = 0; i < crew->engine.shard_count; i++) {
+    for (uint32_t i = 0; i < crew->engine.shard_count; i++) {
         counters_sum(sum, shard_counters(crew->engine.shards[i]));
     }
     counters_sum(sum, reclaim_counters(crew->engine.reclaimer));
@@ -46,10 +42,8 @@ void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT])
 
 void stats_sum(const struct crew *crew, uint64_t sum[CTR_COUNT])
 {
-    unsigned id;
-
     stats_sum_raw(crew, sum);
-    for (id = 0; id < CTR_COUNT; id++) {
+    for (unsigned id = 0; id < CTR_COUNT; id++) {
         uint64_t base = atomic_load_explicit(&crew->stats->base[id], memory_order_relaxed);
 
         sum[id] -= base < sum[id] ? base : sum[id];
@@ -59,10 +53,9 @@ void stats_sum(const struct crew *crew, uint64_t sum[CTR_COUNT])
 void stats_sum_reset(struct crew *crew)
 {
     uint64_t sum[CTR_COUNT];
-    unsigned id;
 
     stats_sum_raw(crew, sum);
-    for (id = 0; id < CTR_COUNT; id++) {
+    for (unsigned id = 0; id < CTR_COUNT; id++) {
         if (counter_rows[id].kind == CTR_KIND_COUNT) {
             atomic_store_explicit(&crew->stats->base[id], sum[id], memory_order_relaxed);
         }
@@ -74,10 +67,8 @@ void stats_sum_reset(struct crew *crew)
 
 void stats_sum_shards(const struct crew *crew, msec_t now, struct shard_info *sum)
 {
-    uint32_t i;
-
     memset(sum, 0, sizeof(*sum));
-    for (i = 0; i < crew->engine.shard_count; i++) {
+    for (uint32_t i = 0; i < crew->engine.shard_count; i++) {
         struct shard_info one;
 
         shard_info(crew->engine.shards[i], now, &one);

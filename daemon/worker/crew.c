@@ -91,11 +91,9 @@ static void check_accounts(struct crew *crew)
 /* Each step is done for all workers before the next one: see worker.h. */
 void crew_stop(struct crew *crew)
 {
-    uint32_t i;
-
     must_be_main();
     crew_drain(crew);
-    for (i = 0; i < roster_created(&crew->roster); i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_wait_drained(&crew->workers[i]);
     }
     check_accounts(crew);
@@ -103,13 +101,13 @@ void crew_stop(struct crew *crew)
     snapshots_tell_logged(&crew->snapshots, NULL, NULL);
     engine_wake_homes(&crew->engine, NULL, NULL);
     moving_log_end(crew);
-    for (i = 0; i < roster_created(&crew->roster); i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_end(&crew->workers[i]);
     }
-    for (i = 0; i < roster_created(&crew->roster); i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_join(&crew->workers[i]);
     }
-    for (i = 0; i < roster_created(&crew->roster); i++) {
+    for (uint32_t i = 0; i < roster_created(&crew->roster); i++) {
         worker_release(&crew->workers[i]);
     }
     mem_free(crew->workers);
@@ -124,12 +122,11 @@ int crew_start(struct crew *crew)
     /* Once privileges are dropped none can be made. */
     const uint32_t count =
         set->drop_privileges && set->max_threads > active ? set->max_threads : active;
-    uint32_t i;
 
     must_be_main();
     must(crew->workers == NULL && crew->duties != NULL);
     must(count <= WORKERS_MAX && crew->engine.shard_count <= WORKERS_MAX);
-    for (i = 0; i < crew->engine.shard_count; i++) {
+    for (uint32_t i = 0; i < crew->engine.shard_count; i++) {
         roster_move_in(&crew->roster, i, i % active);
     }
     crew->homes = crew->engine.shard_count;
@@ -140,7 +137,7 @@ int crew_start(struct crew *crew)
         log_error("server, cannot start workers (out of memory)");
         return EX_OSERR;
     }
-    for (i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         int err;
 
         memset(&crew->workers[i], 0, sizeof(crew->workers[i]));

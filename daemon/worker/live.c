@@ -304,7 +304,7 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
 bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
                 struct live_refusal *refusal)
 {
-    struct settings wanted;
+    struct settings wanted = {0};
 
     must_not_be_reading();
     for (unsigned i = 0; i < count; i++) {
@@ -313,7 +313,6 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
             return false;
         }
     }
-    memset(&wanted, 0, sizeof(wanted));
     pthread_mutex_lock(&crew->live.lock);
     options_copy_live(&wanted, &crew->live.given);
     pthread_mutex_unlock(&crew->live.lock);

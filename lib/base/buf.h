@@ -19,7 +19,9 @@ struct buf {
     size_t end;   /* write mark */
 };
 
-/* Make an empty buffer that owns nothing. Context: any thread. */
+/*
+ * Make an empty buffer that owns nothing. So is one that is all zero. Context: any thread.
+ */
 void buf_init(struct buf *b);
 
 /* Release the memory; the buffer is then as after buf_init(). Context: any thread. */

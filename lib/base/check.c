@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Seconds that the write may take. */
@@ -37,14 +36,12 @@ static _Noreturn void on_overdue(int number)
 static void write_last_words(const char *text, size_t len)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    struct sigaction overdue;
+    struct sigaction overdue = {.sa_handler = on_overdue};
     sigset_t alarm_only;
 
     if (poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0) {
         return;
     }
-    memset(&overdue, 0, sizeof(overdue));
-    overdue.sa_handler = on_overdue;
     sigemptyset(&overdue.sa_mask);
     sigaction(SIGALRM, &overdue, NULL);
     sigemptyset(&alarm_only);

@@ -295,7 +295,6 @@ struct link *link_open(const struct link_target *target, char *why, size_t why_b
     l->timeout_ms = target->timeout_ms;
     l->timeout_option = target->timeout_option;
     l->is_interrupted = target->is_interrupted;
-    buf_init(&l->in);
     if ((target->path != NULL ? connect_unix(l, target->path)
                               : connect_tcp(l, target->host, target->port)) &&
         (!target->uses_tls || greet(l, target))) {

@@ -105,8 +105,6 @@ static uint64_t larger(uint64_t a, uint64_t b)
 
 void shard_info_add(struct shard_info *sum, const struct shard_info *one)
 {
-    unsigned i;
-
     sum->items += one->items;
     sum->item_bytes += one->item_bytes;
     sum->hash_buckets += one->hash_buckets;
@@ -132,13 +130,13 @@ void shard_info_add(struct shard_info *sum, const struct shard_info *one)
     sum->debt_bytes += one->debt_bytes;
     sum->debt_oldest_ms =
         (msec_t)larger((uint64_t)sum->debt_oldest_ms, (uint64_t)one->debt_oldest_ms);
-    for (i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         sum->forecast_keys[i] += one->forecast_keys[i];
         sum->forecast_bytes[i] += one->forecast_bytes[i];
     }
     sum->alive_keys += one->alive_keys;
     sum->ttl_sum_ms += one->ttl_sum_ms;
-    for (i = 0; i < LAG_WINDOWS; i++) {
+    for (unsigned i = 0; i < LAG_WINDOWS; i++) {
         lag_merge(&sum->lag[i], &one->lag[i]);
     }
 }
