@@ -4,21 +4,18 @@
  */
 #include "tests/common/unit.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "tests/common/rng.h"
 #include "tests/common/threads.h"
 
 /* Seconds for one test with CK_FORK=yes; without, only the limit of the program holds. */
 #define TIMEOUT_S 300
 
+#define ENDS_MAX 16
+
 static struct unit_entry *entries; /* by line */
+static void (*ends[ENDS_MAX])(void);
+static unsigned end_count;
+static bool has_passed;
 static SRunner *runner;
 
 void unit_add(struct unit_entry *e)
@@ -70,12 +67,48 @@ static void end_after_failure(void)
     }
 }
 
+void unit_at_end(void (*fn)(void))
+{
+    for (unsigned i = 0; i < end_count; i++) {
+        if (ends[i] == fn) {
+            return;
+        }
+    }
+    must(end_count < ENDS_MAX);
+    ends[end_count++] = fn;
+}
+
+static void end_since(unsigned before)
+{
+    while (end_count > before) {
+        ends[--end_count]();
+    }
+}
+
+void unit_run(TFun test, int i)
+{
+    const unsigned before = end_count;
+
+    has_passed = false;
+    test(i);
+    end_since(before);
+    has_passed = true;
+}
+
+/* Runs after the teardown of each test, also of one that failed. */
+static void end_fixture(void)
+{
+    if (has_passed) {
+        end_since(0);
+    }
+}
+
 static TCase *new_case(Suite *suite, const char *name)
 {
     TCase *tc = tcase_create(name);
 
     tcase_set_timeout(tc, TIMEOUT_S);
-    tcase_add_checked_fixture(tc, end_after_failure, NULL);
+    tcase_add_checked_fixture(tc, end_after_failure, end_fixture);
     suite_add_tcase(suite, tc);
     return tc;
 }

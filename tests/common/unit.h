@@ -15,15 +15,30 @@
  *     TEST_FIXTURE(make_folder, remove_folder)      around each test from here to the next
  *                                                   TEST_FIXTURE, or to the end of the file
  *
+ *     unit_at_end(stop)                             what the test, or its fixture, has started
+ *                                                   ends after it if it passes
+ *
  * Tests run in the order of the file, all in one process unless CK_FORK=yes is set. A property
  * test draws its numbers from rng_seed(), which is printed when a test fails.
  */
 #ifndef MAYFLY_TESTS_COMMON_UNIT_H
 #define MAYFLY_TESTS_COMMON_UNIT_H
 
+/* Of the C library what most tests use. */
 #include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "lib/base/check.h"
+
+/* A callback of a test need not use all of its arguments. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /*
  * libcheck notes each assertion that holds by a write to a pipe. The notes say where a test
@@ -43,6 +58,15 @@ struct unit_entry {
 /* Adds an entry to the program's list. Context: before main(). */
 void unit_add(struct unit_entry *e);
 
+/*
+ * Call `fn` when the running test has passed, those that were added last first. If it is added again it
+ * is still called once. What a fixture adds is called after its teardown.
+ */
+void unit_at_end(void (*fn)(void));
+
+/* Run a test and what it has added. */
+void unit_run(TFun test, int i);
+
 #define UNIT_REGISTER(id, ...)                                                                 \
     static MF_CONSTRUCTOR void id(void)                                                        \
     {                                                                                          \
@@ -53,7 +77,11 @@ void unit_add(struct unit_entry *e);
 
 #define TEST_LOOP(name, times)                                                                 \
     static void name(int _i CK_ATTRIBUTE_UNUSED);                                              \
-    UNIT_REGISTER(name##_register, .test = {#name, name, __FILE__, __LINE__},                  \
+    static void name##_run(int i)                                                              \
+    {                                                                                          \
+        unit_run(name, i);                                                                     \
+    }                                                                                          \
+    UNIT_REGISTER(name##_register, .test = {#name, name##_run, __FILE__, __LINE__},            \
                   .count = (times))                                                            \
     static void name(int _i CK_ATTRIBUTE_UNUSED)
 

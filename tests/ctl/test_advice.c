@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* advice, host: each look sees what it is for, and nothing where all is well. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "ctl/advice.h"
 #include "tests/common/folder.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* options: command lines and lines of the prompt. */
-#include <string.h>
-
 #include "ctl/options.h"
+
 #include "tests/common/unit.h"
 
 static struct options options;

@@ -5,9 +5,6 @@
  */
 #include "ctl/examine.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "lib/base/mem.h"
 #include "lib/format/encode.h"
 #include "lib/format/pack.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* show and json: nothing that a server sends acts on a terminal, or breaks JSON. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ctl/json.h"
 #include "ctl/show.h"

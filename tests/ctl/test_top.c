@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* sample, top, bar: the figures of two answers, and their places on a screen of 80x24. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "ctl/show.h"
 #include "ctl/top.h"

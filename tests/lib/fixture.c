@@ -4,28 +4,18 @@
  */
 #include "tests/lib/fixture.h"
 
-#include <check.h>
-#include <inttypes.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "lib/base/check.h"
-#include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/prefix.h"
 #include "lib/reshard/reshard.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
-#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 #include "lib/shard/value.h"
 #include "lib/store/body.h"
-#include "lib/store/erase.h"
 #include "lib/store/touch.h"
 #include "tests/common/threads.h"
-#include "tests/common/unit.h"
 
 /* The most grace periods that a request waits for; the daemon gives up after a second. */
 #define WAITS_MAX 250
@@ -37,7 +27,7 @@
 
 struct engine_options fixture_options;
 
-static bool is_registered;
+static struct fixture *running; /* the last one first */
 
 void fixture_config(struct engine_config *cfg)
 {
@@ -54,6 +44,13 @@ void fixture_policy(enum evict_choice choice)
     atomic_store_explicit(&fixture_options.maxmemory_policy, choice, memory_order_relaxed);
 }
 
+static void stop_all(void)
+{
+    while (running != NULL) {
+        fixture_stop(running);
+    }
+}
+
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
 {
     struct engine_config plain;
@@ -68,11 +65,12 @@ void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
     clock_freeze(&f->engine.clock);
     f->shard = f->engine.shards[0];
     f->has_thread = true;
-    /* Without a process of its own, a test that fails does not reach fixture_stop(). */
-    if (!is_registered) {
-        is_registered = true;
+    if (running == NULL) {
         rcu_register();
     }
+    f->next = running;
+    running = f;
+    unit_at_end(stop_all);
 }
 
 void fixture_start(struct fixture *f, const struct engine_config *cfg)
@@ -110,11 +108,22 @@ void fixture_start_sized_threaded(struct fixture *f, uint32_t shards, uint64_t l
 
 void fixture_stop(struct fixture *f)
 {
+    struct fixture **at = &running;
+
+    while (*at != f) {
+        if (*at == NULL) {
+            return;
+        }
+        at = &(*at)->next;
+    }
     fixture_verify(f);
-    rcu_unregister();
-    is_registered = false;
+    *at = f->next;
+    rcu_unregister(); /* an engine that stops may register its caller meanwhile */
     reshard_stop(&f->engine);
     engine_stop(&f->engine);
+    if (running != NULL) {
+        rcu_register();
+    }
     ck_assert_int_eq(fixture_used(f), 0);
     ck_assert_int_eq(budget_retired(&f->engine.budget), 0);
     mem_free(f->value);

@@ -10,6 +10,7 @@
 #ifndef MAYFLY_TESTS_LIB_FIXTURE_H
 #define MAYFLY_TESTS_LIB_FIXTURE_H
 
+#include "lib/base/rcu.h"
 #include "lib/reshard/migrate.h"
 #include "lib/shard/shard.h"
 #include "lib/store/arith.h"
@@ -17,6 +18,7 @@
 #include "lib/store/fetch.h"
 #include "lib/store/store.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
@@ -30,7 +32,8 @@ struct fixture {
     struct heat_user heat;
     char *value; /* what fixture_get() read last */
     size_t value_room;
-    bool has_thread; /* the reclaimer's */
+    bool has_thread;      /* the reclaimer's */
+    struct fixture *next; /* of those that run */
 };
 
 /* The defaults of a test: one shard of 8 MiB, whose segments are 32 KiB, and a fixed seed. */
@@ -45,7 +48,10 @@ extern struct engine_options fixture_options;
  */
 void fixture_policy(enum evict_choice choice);
 
-/* Start; NULL means the defaults. Registers the calling thread for reading. */
+/*
+ * Start; NULL means the defaults. Registers the calling thread for reading. The end of the test
+ * stops it, so it is not a local variable.
+ */
 void fixture_start(struct fixture *f, const struct engine_config *cfg);
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
 
@@ -54,7 +60,7 @@ void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
 void fixture_start_sized(struct fixture *f, uint32_t shards, uint64_t limit_bytes);
 void fixture_start_sized_threaded(struct fixture *f, uint32_t shards, uint64_t limit_bytes);
 
-/* Verify, stop and release. */
+/* Verify, stop and release, unless that has been done: earlier than at the end of the test. */
 void fixture_stop(struct fixture *f);
 
 /* ---- time -------------------------------------------------------------------------------- */

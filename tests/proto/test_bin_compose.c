@@ -2,11 +2,8 @@
 /*
  * bin_compose: the bytes of replies, against frames that are put together byte by byte.
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/bin_compose.h"
+
 #include "tests/common/unit.h"
 #include "tests/proto/bin_frames.h"
 

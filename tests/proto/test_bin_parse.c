@@ -4,11 +4,8 @@
  * Each frame is parsed whole, with more after it, and cut at every byte, always from a block
  * of its exact size, so that a checker sees one byte read too many; all must agree.
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/bin_compose.h"
+
 #include "proto/bin_parse.h"
 #include "tests/common/exact.h"
 #include "tests/common/rng.h"

@@ -5,9 +5,6 @@
  */
 #include "proto/encode.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -3,11 +3,8 @@
  * Lines in the words of Redis and flush_prefix to requests, and what they are where extensions
  * are off.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "proto/expiry_parse.h"
+
 #include "proto/text_parse.h"
 #include "tests/common/unit.h"
 

@@ -2,10 +2,8 @@
 /*
  * The lines of meta replies: order, keys in base64, marks, and that the longest one fits.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/meta_compose.h"
+
 #include "proto/meta_parse.h"
 #include "tests/common/unit.h"
 

@@ -3,12 +3,8 @@
  * Meta lines to requests: good ones, every bad one with memcached's reply, and the same
  * result however the input is cut.
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/meta_parse.h"
+
 #include "tests/common/exact.h"
 #include "tests/common/unit.h"
 #include "tests/proto/meta_lines.h"

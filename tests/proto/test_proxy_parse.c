@@ -3,7 +3,6 @@
  * proxy_parse: headers of both versions, whole, in pieces and malformed.
  */
 #include <arpa/inet.h>
-#include <string.h>
 
 #include "proto/proxy_parse.h"
 #include "tests/common/exact.h"

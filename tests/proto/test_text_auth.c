@@ -4,11 +4,8 @@
  * Each input is read whole, with more after it, and byte by byte, always from a block of its
  * exact size, so that a checker sees one byte read too many; all must agree.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/text_auth.h"
+
 #include "tests/common/exact.h"
 #include "tests/common/unit.h"
 

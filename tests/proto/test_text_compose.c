@@ -2,13 +2,8 @@
 /*
  * text_compose: the bytes of values, numbers and replies.
  */
-#include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/text_compose.h"
+
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

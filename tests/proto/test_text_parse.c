@@ -4,13 +4,8 @@
  * reply. Each input is parsed whole, with more after it, and byte by byte, always from a
  * block of its exact size, so that a checker sees one byte read too many; all must agree.
  */
-#include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "proto/text_parse.h"
+
 #include "tests/common/exact.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"

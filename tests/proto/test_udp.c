@@ -4,8 +4,6 @@
  */
 #include "proto/udp.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 TEST(frame_is_in_network_order)

@@ -5,9 +5,6 @@
  */
 #include "daemon/access/access.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "daemon/options/settings.h"
 #include "tests/common/folder.h"
 #include "tests/common/unit.h"

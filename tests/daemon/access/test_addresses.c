@@ -2,9 +2,8 @@
 /*
  * addresses: the limit, and that the table forgets closed connections, compared with an array.
  */
-#include <string.h>
-
 #include "daemon/access/addresses.h"
+
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -4,13 +4,7 @@
  * that cannot be read leaves the users unchanged.
  */
 #include <crypt.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "daemon/access/auth.h"
 #include "daemon/access/auth_hashed.h"

@@ -4,7 +4,6 @@
  * and that exactly the password it was made of is good.
  */
 #include <crypt.h>
-#include <string.h>
 
 #include "daemon/access/auth_hash.h"
 #include "tests/common/unit.h"

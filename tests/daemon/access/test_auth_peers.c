@@ -3,7 +3,6 @@
  * auth_peers: when a warning is due, that a peer's count outlives its connections, and that the
  * table keeps the peers with most failures.
  */
-#include <string.h>
 #include <sys/socket.h>
 
 #include "daemon/access/auth_peers.h"

@@ -3,7 +3,6 @@
  * networks: lists, and which addresses are in them.
  */
 #include <arpa/inet.h>
-#include <string.h>
 
 #include "daemon/access/networks.h"
 #include "tests/common/unit.h"

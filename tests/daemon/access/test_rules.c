@@ -3,11 +3,8 @@
  * rules: what a file of rules may contain, the message about a wrong one, and what the
  * rules grant together.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "daemon/access/rules.h"
+
 #include "tests/common/exact.h"
 #include "tests/common/unit.h"
 

@@ -4,15 +4,10 @@
  */
 #include "daemon/base/file.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pwd.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "tests/common/unit.h"

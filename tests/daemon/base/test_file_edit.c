@@ -5,16 +5,11 @@
 #include "daemon/base/file_edit.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 

@@ -4,8 +4,6 @@
  */
 #include "daemon/base/list.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 #define MEMBERS 5

@@ -3,15 +3,9 @@
  * log: the form of a line, levels, the limit on lines that repeat, that lines of threads do not
  * mix, and that nobody waits for a standard error that takes nothing.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "tests/common/unit.h"

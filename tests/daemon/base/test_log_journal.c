@@ -2,14 +2,9 @@
 /*
  * log_journal: what a journal gets, which is a socket of the test.
  */
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "tests/common/unit.h"

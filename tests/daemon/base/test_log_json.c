@@ -4,9 +4,6 @@
  */
 #include "daemon/base/log_form.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/base/utf8.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"

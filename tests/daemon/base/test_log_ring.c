@@ -5,11 +5,7 @@
 #include "daemon/base/log_ring.h"
 
 #include <pthread.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 

@@ -4,10 +4,6 @@
  */
 #include "daemon/base/loop.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
-#include <unistd.h>
-
 #include "tests/common/unit.h"
 
 #define PROVIDED 4000u

@@ -5,7 +5,6 @@
 #include "daemon/base/machine.h"
 
 #include <sched.h>
-#include <stdlib.h>
 
 #include "tests/common/folder.h"
 #include "tests/common/unit.h"

@@ -6,8 +6,6 @@
 #include "daemon/base/mailbox.h"
 
 #include <pthread.h>
-#include <stdint.h>
-#include <stdlib.h>
 
 #include "tests/common/unit.h"
 
@@ -115,13 +113,11 @@ static struct repeated repeated;
 
 static void on_turn(uv_check_t *check)
 {
-    (void)check;
     repeated.turns++;
 }
 
 static void repeat(struct message *m, void *receiver)
 {
-    (void)receiver;
     if (repeated.turns_at_last == repeated.turns && repeated.left != 10) {
         repeated.is_twice_a_turn = true;
     }
@@ -153,7 +149,6 @@ static void count_one(struct message *m, void *receiver)
 {
     struct seen *s = receiver;
 
-    (void)m;
     s->count++;
 }
 
@@ -196,8 +191,6 @@ static uint32_t granted, came;
 
 static void grant(struct message *m, void *receiver)
 {
-    (void)m;
-    (void)receiver;
     notice_taken(&notice);
     came++;
     granted += atomic_exchange_explicit(&wishes, 0, memory_order_relaxed);
@@ -205,7 +198,6 @@ static void grant(struct message *m, void *receiver)
 
 static void *wish(void *arg)
 {
-    (void)arg;
     for (uint32_t i = 0; i < EACH; i++) {
         atomic_fetch_add_explicit(&wishes, 1, memory_order_relaxed);
         notice_post(&notice, &box);

@@ -6,8 +6,6 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "daemon/base/pool.h"
@@ -70,7 +68,6 @@ static void forget(struct pool_job *job)
 
 static void on_back(struct message *m, void *receiver)
 {
-    (void)receiver;
     task_of((struct pool_job *)(void *)m)->came_back++;
     if (--expected == 0) {
         uv_stop(&loop);

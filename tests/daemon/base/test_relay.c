@@ -8,8 +8,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
 
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"

@@ -4,8 +4,6 @@
  */
 #include "daemon/command/config_words.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 static struct config_words words;

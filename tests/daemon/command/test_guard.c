@@ -4,7 +4,6 @@
  * at, which it may do at any moment.
  */
 #include <stdatomic.h>
-#include <string.h>
 
 #include "daemon/access/rules.h"
 #include "daemon/command/client.h"
@@ -31,7 +30,6 @@ static struct rules *tables[2];
 
 static void must_not_complain(void *arg, unsigned line, const char *why)
 {
-    (void)arg;
     ck_abort_msg("line %u: %s", line, why);
 }
 

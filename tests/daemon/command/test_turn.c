@@ -3,11 +3,7 @@
  * What a turn knows of times and cas values, and answers that come later than their turn. No
  * worker runs and no section is open: these functions need neither.
  */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"

@@ -26,7 +26,37 @@
 
 #define PATIENCE_S 100 /* a socket that is silent this long fails the test */
 
+#define DIALLED_MAX 1024u
+
 struct solo solo;
+
+/* The latest clients. One that the test has closed may have left its number to something else. */
+static struct {
+    int fd;
+    uint64_t cookie;
+} dialled[DIALLED_MAX];
+static unsigned dial_count;
+
+static uint64_t cookie_of(int fd)
+{
+    uint64_t cookie = 0;
+    socklen_t len = sizeof(cookie);
+
+    (void)getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
+    return cookie;
+}
+
+static void hang_up(void)
+{
+    for (; dial_count > 0; dial_count--) {
+        unsigned i = (dial_count - 1) % DIALLED_MAX;
+
+        if (dialled[i].cookie != 0 && cookie_of(dialled[i].fd) == dialled[i].cookie) {
+            close(dialled[i].fd);
+        }
+        dialled[i].cookie = 0;
+    }
+}
 
 /* The duties of a worker whose clock is frozen: no check is made unless the test asks. */
 static struct worker_duties frozen_duties;
@@ -112,6 +142,7 @@ void solo_setup(void)
 
 void solo_stop(void)
 {
+    hang_up();
     worker_stop(solo.worker);
     solo_end();
 }
@@ -125,6 +156,7 @@ char *solo_setup_frozen(uint64_t limit_bytes, size_t len)
 
 void solo_end(void)
 {
+    hang_up();
     worker_wait_drained(solo.worker);
     worker_end(solo.worker);
     worker_join(solo.worker);
@@ -179,6 +211,8 @@ static int hand_over(const int fds[2], int sndbuf)
     struct adoption *a = calloc(1, sizeof(*a));
     struct timeval patience = {.tv_sec = PATIENCE_S};
 
+    dialled[dial_count % DIALLED_MAX].fd = fds[0];
+    dialled[dial_count++ % DIALLED_MAX].cookie = cookie_of(fds[0]);
     setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(fds[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (sndbuf > 0) {

@@ -47,7 +47,7 @@ void solo_start(uint64_t limit_bytes);
 /* The same with one shard and a frozen clock. Returns a value that the caller frees. */
 char *solo_setup_frozen(uint64_t limit_bytes, size_t len);
 
-/* End it; no connection may be left then. */
+/* End it, after its clients have hung up; no connection may be left then. */
 void solo_stop(void);
 
 /* The same after worker_stop(). */
@@ -78,7 +78,10 @@ void solo_resume(struct solo_errand *e);
 
 /* ---- the client's side ------------------------------------------------------------------- */
 
-/* A connection to the worker; the server's end takes `sndbuf` bytes (0: as usual). */
+/*
+ * A connection to the worker, which the end of the worker closes; the server's end takes `sndbuf`
+ * bytes (0: as usual).
+ */
 int wire_dial(int sndbuf);
 
 /*

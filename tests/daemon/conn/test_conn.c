@@ -5,12 +5,8 @@
  */
 #include <linux/sockios.h>
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/conn/conn_state.h"
 #include "lib/base/mem.h"
@@ -66,7 +62,6 @@ TEST(pipeline_is_answered_in_order)
 
     wire_put(fd, SCRIPT, sizeof(SCRIPT) - 1);
     wire_expect(fd, ANSWERS);
-    close(fd);
 }
 
 TEST(bytes_one_by_one_give_the_same)
@@ -77,7 +72,6 @@ TEST(bytes_one_by_one_give_the_same)
         wire_put(fd, SCRIPT + i, 1);
     }
     wire_expect(fd, ANSWERS);
-    close(fd);
 }
 
 TEST(half_close_gets_all_answers)
@@ -96,7 +90,6 @@ TEST(half_close_gets_all_answers)
     }
     wire_expect_end(fd);
     free(v);
-    close(fd);
 }
 
 TEST(quit_ends_after_the_pipeline)
@@ -112,7 +105,6 @@ TEST(quit_ends_after_the_pipeline)
     wire_expect(fd, "END\r\n");
     wire_expect_end(fd);
     free(v);
-    close(fd);
 }
 
 /* ---- slow readers ------------------------------------------------------------------------ */
@@ -157,7 +149,6 @@ TEST(multiget_goes_on_where_the_socket_was_full)
         free(v[i]);
     }
     free(line);
-    close(fd);
 }
 
 TEST(large_values_arrive_whole_though_they_are_replaced)
@@ -183,8 +174,6 @@ TEST(large_values_arrive_whole_though_they_are_replaced)
     wire_expect(slow, "\r\nEND\r\n");
     free(old);
     free(new);
-    close(slow);
-    close(other);
 }
 
 /* ---- large values on their way in -------------------------------------------------------- */
@@ -220,7 +209,6 @@ TEST(large_values_arrive_in_any_portions)
         free(bytes);
         free(v);
     }
-    close(fd);
 }
 
 TEST(bad_large_values_leave_the_stream_in_step)
@@ -241,7 +229,6 @@ TEST(bad_large_values_leave_the_stream_in_step)
     wire_expect(fd, "SERVER_ERROR object too large for cache\r\nEND\r\n");
     ck_assert_uint_eq(solo_counter(CTR_store_too_large), 1);
     free(v);
-    close(fd);
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -346,7 +333,6 @@ TEST(one_that_waits_keeps_nothing)
     solo_run(see);
     ck_assert_int_eq(state_seen, CONN_INPUT);
     ck_assert(!keeps_anything);
-    close(fd);
 }
 
 TEST(stop_is_no_reset)
@@ -362,7 +348,6 @@ TEST(stop_is_no_reset)
     wait_until_read(fd);
     wire_expect_end(fd);
     solo_run(expect_open);
-    close(fd);
 }
 
 TEST(stop_does_not_wait_for_quiet_clients)
@@ -375,7 +360,6 @@ TEST(stop_does_not_wait_for_quiet_clients)
     solo_run(expect_open);
     solo_run(check_four_times);
     solo_run(expect_closed);
-    close(fd);
 }
 
 TEST(stop_waits_while_answers_are_under_way)
@@ -391,7 +375,6 @@ TEST(stop_waits_while_answers_are_under_way)
     wire_expect_end(fd);
     solo_run(check_four_times);
     solo_run(expect_closed);
-    close(fd);
 }
 
 TEST(stop_ends_between_two_replies)
@@ -408,7 +391,6 @@ TEST(stop_ends_between_two_replies)
     wire_expect_value(fd, "k", v, 500000); /* the rest of the line that was begun */
     wire_expect(fd, "END\r\n");
     wire_expect_end(fd);
-    close(fd);
     free(v);
 }
 
@@ -424,7 +406,6 @@ TEST(stop_ends_half_a_request)
     wire_expect(fd, "MN\r\n");
     wire_expect_end(fd);
     ck_assert_uint_eq(solo_counter(CTR_body_pending_bytes), 0);
-    close(fd);
     free(v);
 }
 
@@ -468,7 +449,6 @@ TEST(gathered_answers_keep_their_place)
                     "VALUE p:a 0 1\r\nx\r\nEND\r\nRESET\r\nOK\r\n");
     /* A client that leaves before its answer is there frees everything. */
     wire_say(fd, "stats detail on\r\nstats detail dump\r\n");
-    close(fd);
 }
 
 /* What is sent in one piece, as memcached 1.6.45 answers it. */
@@ -498,5 +478,4 @@ TEST(streams_do_not_follow_replies_that_were_not_sent)
         solo_resume(&pause);
         wire_expect(fd, answers[i][1]);
     }
-    close(fd);
 }

@@ -4,8 +4,6 @@
  */
 #include "daemon/conn/conn_deadline.h"
 
-#include <unistd.h>
-
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_state.h"
 #include "tests/common/unit.h"
@@ -54,7 +52,6 @@ TEST(who_does_not_log_in_is_closed)
     solo_run(check_after);
     ck_assert_uint_eq(solo_counter(CTR_auth_timeouts), 1);
     wire_expect_end(fd);
-    close(fd);
 }
 
 static void begin_again(struct worker *w)
@@ -79,7 +76,6 @@ TEST(what_it_says_moves_no_deadline)
     seconds = LIMIT_S;
     solo_run(check_after);
     wire_expect_end(fd);
-    close(fd);
 }
 
 static void set_no_limit(struct worker *w)
@@ -91,11 +87,9 @@ static void set_no_limit(struct worker *w)
 
 TEST(without_a_limit_it_stays)
 {
-    int fd = wire_dial(0);
-
+    (void)wire_dial(0);
     solo_run(set_no_limit);
     ck_assert_uint_eq(solo_counter(CTR_curr_connections), 1);
-    close(fd);
 }
 
 static void await_header(struct worker *w)
@@ -113,5 +107,4 @@ TEST(a_header_that_is_late_is_an_error)
     solo_run(await_header);
     ck_assert_uint_eq(solo_counter(CTR_proxy_errors), 1);
     wire_expect_end(fd);
-    close(fd);
 }

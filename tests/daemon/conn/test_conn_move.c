@@ -6,9 +6,6 @@
  */
 #include "daemon/conn/conn_move.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/crew.h"
 #include "tests/common/unit.h"
@@ -84,7 +81,6 @@ TEST(replies_that_wait_go_along)
     wire_expect_bytes(fd, value, n);
     wire_expect(fd, "\r\nEND\r\nMN\r\n");
     free(value);
-    close(fd);
 }
 
 TEST(half_a_request_goes_along)
@@ -96,7 +92,6 @@ TEST(half_a_request_goes_along)
     move_often();
     wire_say(fd, "cd\r\nget k\r\n");
     wire_expect(fd, "STORED\r\nVALUE k 0 4\r\nabcd\r\nEND\r\n");
-    close(fd);
 }
 
 /* ---- what happens while it is in no list ------------------------------------------------- */
@@ -115,7 +110,6 @@ TEST(clients_are_dismissed_meanwhile)
     solo_run(go_and_dismiss);
     ck_assert(has_gone);
     wire_expect_end(fd);
-    close(fd);
 }
 
 static uint8_t login_state;
@@ -139,8 +133,7 @@ static void go_and_doubt(struct worker *w)
 
 TEST(users_are_read_again_meanwhile)
 {
-    int fd = dial(0);
-
+    (void)dial(0);
     solo_run(log_in);
     move();
     solo_run(look_at_login);
@@ -151,7 +144,6 @@ TEST(users_are_read_again_meanwhile)
     WAIT_UNTIL(solo_counter(CTR_conns_moved) == 2);
     solo_run(look_at_login);
     ck_assert_int_eq(login_state, LOGIN_DOUBTED);
-    close(fd);
 }
 
 static void go_and_stop(struct worker *w)
@@ -188,7 +180,6 @@ TEST(nothing_goes_once_the_server_stops)
     atomic_store(&solo.crew.roster.stays, false);
     wire_say(fd, "mn\r\n");
     wire_expect(fd, "MN\r\n");
-    close(fd);
 }
 
 TEST(an_upload_stays)
@@ -209,7 +200,6 @@ TEST(an_upload_stays)
     wire_expect_value(fd, "k", value, MIB - 1000);
     wire_expect(fd, "END\r\n");
     free(value);
-    close(fd);
 }
 
 /* A late answer that does not pass a relay, as with most commands. */
@@ -226,7 +216,6 @@ static void begin_to_wait(struct worker *w)
 
 static void answer(struct worker *w)
 {
-    (void)w;
     (void)client_answer(&late, span_str("ANSWERED\r\n"), true);
 }
 
@@ -240,5 +229,4 @@ TEST(who_waits_for_an_answer_stays)
     solo_run(answer);
     wire_expect(fd, "ANSWERED\r\n");
     move_often();
-    close(fd);
 }

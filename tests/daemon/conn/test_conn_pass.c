@@ -5,11 +5,6 @@
  */
 #include "daemon/conn/conn_pass.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "daemon/conn/conn_heirs.h"
 #include "daemon/conn/conn_state.h"
 #include "tests/common/unit.h"
@@ -52,7 +47,6 @@ TEST_FIXTURE(setup, teardown)
 
 static void end_turn(struct worker *w)
 {
-    (void)w;
 }
 
 static bool is_given;
@@ -123,7 +117,6 @@ TEST(idle_time_is_kept)
     solo_check_idle();
     ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
     wire_expect_end(fd);
-    close(fd);
 }
 
 static void fail_two_logins(struct worker *w)
@@ -140,13 +133,11 @@ static void see_failures(struct worker *w)
 
 TEST(failed_logins_are_kept)
 {
-    int fd = dial();
-
+    (void)dial();
     solo_run(fail_two_logins);
     pass_on();
     solo_run(see_failures);
     ck_assert_uint_eq(failures_seen, 2);
-    close(fd);
 }
 
 #define REFUSED 1500000
@@ -167,7 +158,6 @@ TEST(bytes_to_be_dropped_are_dropped)
     wire_say(fd, "mn\r\n");
     wire_expect(fd, "MN\r\n");
     free(v);
-    close(fd);
 }
 
 /* Half a line comes along; the other half makes it whole. */
@@ -181,7 +171,6 @@ TEST(half_a_line_is_kept)
     wire_say(fd, "k\r\n");
     wire_expect_value(fd, "k", "v", 1);
     wire_expect(fd, "END\r\n");
-    close(fd);
 }
 
 #define KEYS 100
@@ -234,7 +223,6 @@ TEST_LOOP(a_line_of_many_keys_is_continued, 4)
     wire_expect(fd, "END\r\n");
     wire_expect(fd, _i < 2 ? "HD t-1\r\n" : "HD t1000\r\n");
     free(v);
-    close(fd);
 }
 
 static bool is_passable;
@@ -257,7 +245,6 @@ TEST(who_restores_stays)
     ck_assert(!is_passable);
     solo_run(give);
     ck_assert(!is_given);
-    close(fd);
 }
 
 static void ask_watcher(struct worker *w)
@@ -272,11 +259,9 @@ static void ask_watcher(struct worker *w)
 /* Its lines come from threads of this process. */
 TEST(who_watches_stays)
 {
-    int fd = dial();
-
+    (void)dial();
     solo_run(ask_watcher);
     ck_assert(!is_passable);
-    close(fd);
 }
 
 static struct client seen;
@@ -294,8 +279,8 @@ TEST(a_login_is_kept_and_looked_at_again)
     static char users[] = "users";
     struct passed_conn state;
     struct buf bytes;
-    int fd = dial();
 
+    (void)dial();
     pass_away(&bytes, &state);
     solo.settings.auth_file = users;
     state.user = span_str("ann");
@@ -306,7 +291,6 @@ TEST(a_login_is_kept_and_looked_at_again)
     ck_assert(seen.login_state == LOGIN_DOUBTED);
     ck_assert_int_eq(siphash_same(&seen.login, &state.login), 1);
     ck_assert_str_eq(user_seen, "ann");
-    close(fd);
 }
 
 #define LARGE (3u * MIB) /* more than is copied */
@@ -350,6 +334,5 @@ TEST_LOOP(a_pinned_value_is_copied_up_to_a_bound, 2)
     if (is_given) {
         close(passed_conns_fd(&solo.crew.passed, 0));
     }
-    close(fd);
     free(v);
 }

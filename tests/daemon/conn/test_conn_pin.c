@@ -3,9 +3,7 @@
  * Slow readers of large values that are overwritten: which are closed, and when. The clock is
  * frozen unless the test moves it.
  */
-#include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "lib/shard/shard.h"
 #include "tests/common/unit.h"
@@ -105,7 +103,6 @@ TEST(an_eighth_may_be_dead_and_pinned_for_ever)
     for (unsigned i = 0; i < ENOUGH; i++) {
         finish_reading(fd[i], 0);
     }
-    close(other);
 }
 
 TEST(who_stands_still_is_cut_when_too_much_is_dead)
@@ -138,7 +135,6 @@ TEST(who_stands_still_is_cut_when_too_much_is_dead)
         finish_reading(fd[i], 0);
     }
     free(some);
-    close(other);
 }
 
 TEST(who_progresses_is_not_cut_however_much_is_dead)
@@ -159,7 +155,6 @@ TEST(who_progresses_is_not_cut_however_much_is_dead)
     for (unsigned i = 0; i < READERS; i++) {
         finish_reading(fd[i], LEN - STEP);
     }
-    close(other);
 }
 
 /* A few bytes are progress as well, for those whose sockets take few at a time. */
@@ -193,7 +188,6 @@ TEST(who_takes_any_byte_is_not_cut)
     for (unsigned i = 0; i < READERS; i++) {
         finish_reading(fd[i], at[i]);
     }
-    close(other);
 }
 
 /* All are stalled: the reader that took least is the slowest, whichever stalled first. */
@@ -223,5 +217,4 @@ TEST(the_slowest_of_those_that_stand_still_goes)
     }
     close(fd[2]);
     free(some);
-    close(other);
 }

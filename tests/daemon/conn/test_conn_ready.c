@@ -3,11 +3,7 @@
  * Connections that wait because a turn of the loop has done enough. The worker is paused while
  * requests are sent, so it finds all of them at once, in the order in which they came.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/conn/conn_arrivals.h"
 #include "daemon/conn/conn_ready.h"
@@ -111,10 +107,6 @@ TEST(many_floods_hold_a_quiet_neighbour_up_no_longer_than_some)
     before = executed_before(floods, FLOODS, quiet);
     ck_assert_uint_lt(before, 3 * BUDGET_loop_units);
     ck_assert_uint_gt(solo_counter(CTR_conn_deferrals), 0);
-    for (unsigned i = 0; i < FLOODS; i++) {
-        close(floods[i]);
-    }
-    close(quiet);
 }
 
 /* Such a one was quiet before: it gets less than its share, and then queues up. */
@@ -133,7 +125,6 @@ TEST(floods_of_those_that_were_quiet_are_bounded_too)
     for (unsigned i = 0; i < FLOODS; i++) {
         close(floods[i]);
     }
-    close(quiet);
 }
 
 /* Those whose last turn was much work wait, as new ones do. */
@@ -154,7 +145,6 @@ TEST(floods_that_go_on_are_bounded_like_new_ones)
     for (unsigned i = 0; i < FLOODS; i++) {
         close(floods[i]);
     }
-    close(quiet);
 }
 
 TEST(a_few_do_not_wait_for_each_other)
@@ -164,8 +154,6 @@ TEST(a_few_do_not_wait_for_each_other)
 
     (void)executed_before(&flood_of_one, 1, quiet);
     ck_assert_uint_eq(solo_counter(CTR_conn_deferrals), 0);
-    close(flood_of_one);
-    close(quiet);
 }
 
 /* Requests, large answers and large values: whatever has to wait goes on where it was. */
@@ -224,7 +212,6 @@ TEST(all_get_what_they_asked_for_although_they_wait)
         close(floods[i]);
     }
     ck_assert_uint_gt(solo_counter(CTR_conn_deferrals), 0);
-    close(fd);
     free(v);
 }
 
@@ -251,7 +238,6 @@ TEST(those_that_wait_may_close)
         expect_version(floods[i]);
         close(floods[i]);
     }
-    close(quiet);
 }
 
 /* ---- new connections --------------------------------------------------------------------- */

@@ -7,11 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_state.h"

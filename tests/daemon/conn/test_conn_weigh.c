@@ -4,9 +4,6 @@
  */
 #include "daemon/conn/conn_weigh.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
@@ -118,8 +115,6 @@ TEST(only_what_was_asked_for_is_added_up)
     solo_run(look);
     ck_assert(!seen.is_on);
     solo_run(check_no_slots);
-    close(one);
-    close(other);
 }
 
 /* The work of a read that finds the end is counted when that has closed the connection. */
@@ -149,7 +144,6 @@ TEST(those_that_close_are_forgotten)
     solo_run(weigh);
     solo_run(look);
     ck_assert_uint_eq(seen.entries + seen.total, 0);
-    close(stays);
 }
 
 /* There is one worker: the one that is to get them does not serve. */
@@ -168,6 +162,4 @@ TEST(none_goes_to_a_worker_that_does_not_serve)
     ask(other, 1);
     ck_assert_uint_eq(solo_counter(CTR_conns_balanced), 0);
     ck_assert_uint_eq(solo_counter(CTR_curr_connections), 2);
-    close(one);
-    close(other);
 }

@@ -4,11 +4,8 @@
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "daemon/net/exposure.h"
 #include "daemon/options/settings.h"

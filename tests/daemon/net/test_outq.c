@@ -3,13 +3,7 @@
  * outq: the bytes that leave in arbitrary portions, from the output of a turn and from the
  * queue, are those that were composed; pinned values survive their item; memory is released.
  */
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/net/outq.h"
 #include "lib/base/rcu.h"

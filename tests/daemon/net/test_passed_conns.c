@@ -5,9 +5,6 @@
  */
 #include "daemon/net/passed_conns.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/base/hash.h"
 #include "tests/common/unit.h"
 

@@ -6,18 +6,13 @@
 #include "daemon/net/sockets.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "daemon/net/listen_address.h"
 #include "daemon/options/settings.h"

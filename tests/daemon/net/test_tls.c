@@ -5,19 +5,13 @@
  * waiting for events that never come; ends are announced; certificates are replaced. Keys and
  * certificates are made here, in a folder that is removed afterwards.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "daemon/net/tls.h"
 #include "daemon/net/tls_session.h"
@@ -232,7 +226,6 @@ static void *drain(void *arg)
 {
     static char bytes[65536];
 
-    (void)arg;
     while (read(fds[1], bytes, sizeof(bytes)) > 0) {
     }
     return NULL;

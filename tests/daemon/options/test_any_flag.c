@@ -4,12 +4,7 @@
  * flag of the tables, in every form that it has, with values of every kind. What --check-config
  * checks beyond that takes a process for each: tests/it/it_any_input.py runs some of them.
  */
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
@@ -85,7 +80,6 @@ static unsigned only =
 /* Messages go nowhere, and so does that of a check that failed: say what it was about. */
 static void on_abort(int number)
 {
-    (void)number;
     for (unsigned i = 0; i < 2 && last[i] != NULL; i++) {
         (void)!write(saved_err, last[i], strlen(last[i]));
         (void)!write(saved_err, "\n", 1);

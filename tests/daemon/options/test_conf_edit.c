@@ -3,9 +3,8 @@
  * conf_edit: the value of a line, or a line more, and every other byte as it was.
  */
 
-#include <string.h>
-
 #include "daemon/options/conf_line.h"
+
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -5,11 +5,7 @@
  */
 #include "daemon/options/conf_file.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"

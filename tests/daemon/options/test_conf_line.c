@@ -4,10 +4,6 @@
  */
 #include "daemon/options/conf_line.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -6,9 +6,6 @@
  */
 #include "daemon/options/conf_words.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 /* The words of a line, each in brackets, or what is wrong with it. */

@@ -5,8 +5,6 @@
 #include "daemon/options/cpu_list.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "lib/base/context.h"
 #include "tests/common/unit.h"

@@ -5,7 +5,6 @@
 #include "daemon/options/live_text.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #include "tests/common/unit.h"
 

@@ -4,13 +4,8 @@
  * is generated from the tables (stats settings, the manual's list, the license) is complete and
  * fresh.
  */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "daemon/base/version.h"
+
 #include "daemon/options/options.h"
 #include "daemon/options/options_help.h"
 #include "daemon/options/options_rows.h"

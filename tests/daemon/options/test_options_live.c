@@ -5,9 +5,6 @@
  */
 #include "daemon/options/options_live.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "tests/common/unit.h"

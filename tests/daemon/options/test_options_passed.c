@@ -5,9 +5,6 @@
  */
 #include "daemon/options/options_passed.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "tests/common/unit.h"
@@ -51,7 +48,6 @@ static void tell(void *arg, enum passed_option result, const char *name, const c
     static const char *const words[] = {"taken", "overridden", "refused"};
     const size_t len = strlen(told);
 
-    (void)arg;
     snprintf(told + len, sizeof(told) - len, "%s %s %s%s%s\n", words[result], name, value,
              why[0] != '\0' ? ": " : "", why);
 }

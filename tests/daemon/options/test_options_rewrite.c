@@ -6,11 +6,7 @@
  */
 #include "daemon/options/options_rewrite.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options.h"

@@ -4,9 +4,6 @@
  */
 #include "daemon/options/replica_address.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 static char host[REPLICA_HOST_BYTES];

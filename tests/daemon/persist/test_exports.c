@@ -4,11 +4,7 @@
  */
 #include "daemon/persist/exports.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

@@ -3,8 +3,6 @@
  * filter, landlock: each test runs in a child, as neither can be undone.
  */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <nss.h>
@@ -12,9 +10,6 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -22,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <uv.h>
 
 #include "daemon/options/settings.h"
@@ -175,31 +169,23 @@ TEST(a_server_can_go_on)
 
 static bool on_wanted(void *arg)
 {
-    (void)arg;
     return true;
 }
 
 static void on_key(void *arg, struct span key)
 {
-    (void)arg;
-    (void)key;
 }
 
 static void on_item(void *arg, const struct ship_item *it)
 {
-    (void)arg;
-    (void)it;
 }
 
 static void on_flush(void *arg)
 {
-    (void)arg;
 }
 
 static void on_flush_later(void *arg, msec_t at)
 {
-    (void)arg;
-    (void)at;
 }
 
 static const struct ship_ops ship_ops = {.item = on_item,
@@ -491,7 +477,6 @@ static void *wait_and_trace(void *arg)
 {
     sigset_t all;
 
-    (void)arg;
     sigfillset(&all);
     sigdelset(&all, SIGSYS);
     pthread_sigmask(SIG_SETMASK, &all, NULL);

@@ -2,12 +2,8 @@
 /*
  * notify: what the service manager receives, and that its absence does not matter.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "daemon/service/notify.h"
 #include "tests/common/unit.h"

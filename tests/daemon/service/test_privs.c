@@ -2,21 +2,15 @@
 /*
  * privs: each test runs in a child, because most of these calls cannot be undone.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
 #include <pwd.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/options/options.h"

@@ -6,15 +6,10 @@
 #include "daemon/service/server.h"
 
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "daemon/options/options.h"
 #include "lib/engine/attach.h"
-#include "lib/reshard/migrate.h"
 #include "lib/reshard/reshard.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 300u

@@ -5,10 +5,6 @@
  */
 #include "daemon/service/upgrade.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "daemon/service/server.h"
 #include "tests/common/unit.h"
 

@@ -5,12 +5,8 @@
 #include "daemon/stats/metrics_text.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/latency.h"

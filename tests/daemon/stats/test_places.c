@@ -7,9 +7,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 

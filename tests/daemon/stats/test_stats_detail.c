@@ -5,10 +5,6 @@
  */
 #include "daemon/stats/stats_parts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 #include "tests/common/unit.h"

@@ -5,9 +5,6 @@
  */
 #include "daemon/stats/stats_parts.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/base/rcu.h"
 #include "tests/common/unit.h"
 

@@ -5,8 +5,6 @@
  */
 #include "daemon/stats/stats_sum.h"
 
-#include <string.h>
-
 #include "daemon/base/log.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"

@@ -5,8 +5,6 @@
  */
 #include "daemon/worker/balance.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 #define N 4u

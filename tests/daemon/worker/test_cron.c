@@ -4,8 +4,6 @@
  */
 #include "daemon/worker/cron.h"
 
-#include <string.h>
-
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "daemon/options/settings.h"
@@ -56,14 +54,11 @@ static unsigned asked;
 
 static usec_t no_time(void *arg)
 {
-    (void)arg;
     return 0;
 }
 
 static void note_asked(void *arg, unsigned max, struct cycle_loop *out)
 {
-    (void)arg;
-    (void)out;
     asked = max;
 }
 

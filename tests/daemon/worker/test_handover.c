@@ -4,8 +4,6 @@
  */
 #include "daemon/worker/handover.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 TEST(what_was_told_last_is_seen)

@@ -6,9 +6,6 @@
 #include "daemon/worker/hotkeys.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "daemon/worker/insight.h"
 #include "tests/common/rng.h"

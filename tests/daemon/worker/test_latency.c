@@ -4,9 +4,6 @@
  */
 #include "daemon/worker/latency.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "daemon/worker/crew.h"
 #include "tests/common/unit.h"
 

@@ -4,8 +4,6 @@
  */
 #include "daemon/worker/live.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 

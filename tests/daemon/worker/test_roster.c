@@ -6,7 +6,6 @@
 #include "daemon/worker/roster.h"
 
 #include <pthread.h>
-#include <string.h>
 
 #include "tests/common/unit.h"
 

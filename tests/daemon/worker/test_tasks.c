@@ -6,9 +6,6 @@
  */
 #include "daemon/worker/tasks.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "daemon/worker/worker.h"
 #include "tests/common/unit.h"
 
@@ -132,7 +129,6 @@ TEST(on_the_spot_only_while_no_task_waits_and_budget_is_left)
 
 static void run_late(struct task *task, struct worker *on)
 {
-    (void)task;
     on->tasks.slice_end = on->tasks.slice_begin; /* the thread lost the CPU meanwhile */
     ck_assert_msg(tasks_begin_slice(on), "a slice that was given can be used once");
     ck_assert_msg(!tasks_begin_slice(on), "but not twice when it is over");

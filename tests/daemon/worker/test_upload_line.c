@@ -4,8 +4,6 @@
  */
 #include "daemon/worker/upload_line.h"
 
-#include <string.h>
-
 #include "daemon/worker/worker.h"
 #include "tests/common/unit.h"
 

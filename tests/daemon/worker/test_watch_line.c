@@ -4,8 +4,6 @@
  */
 #include "daemon/worker/watch_line.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 #define HEAD "ts=1795292534.085179 gid=9 "

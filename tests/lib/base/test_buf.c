@@ -2,11 +2,8 @@
 /*
  * buf: the marks, growth, and a long random run compared with a plain model.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "lib/base/buf.h"
+
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

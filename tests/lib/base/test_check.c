@@ -4,13 +4,10 @@
  */
 #include "lib/base/check.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 

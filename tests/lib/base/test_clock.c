@@ -4,11 +4,8 @@
  * that its milliseconds begin with those of the wall clock, and that a thread which loses the
  * CPU between two clocks does not shift deadlines.
  */
-#include <stdbool.h>
-#include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "lib/base/clock.h"
 #include "tests/common/unit.h"

@@ -3,10 +3,8 @@
  * counters: the table is complete and its names are unique; sums, gauges, maxima. The two
  * vocabularies of results in err.h are similar tables, and are tested here as well.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/base/counters.h"
+
 #include "lib/base/err.h"
 #include "tests/common/unit.h"
 

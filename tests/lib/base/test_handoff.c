@@ -5,7 +5,6 @@
  */
 #include "lib/base/handoff.h"
 
-#include <errno.h>
 #include <sched.h>
 
 #include "lib/base/thread.h"
@@ -126,13 +125,11 @@ static int got;
 
 static void wait_for_slot(void *arg)
 {
-    (void)arg;
     got = handoff_take(&h);
 }
 
 static void wait_for_room(void *arg)
 {
-    (void)arg;
     got = handoff_wait(&h, 0, HANDOFF_EVER);
 }
 

@@ -4,8 +4,6 @@
  */
 #include "lib/base/histogram.h"
 
-#include <string.h>
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -78,7 +78,6 @@ TEST(one_at_a_time)
 
 static void *take_once(void *arg)
 {
-    (void)arg;
     lock_take(&lock);
     guarded++;
     lock_give(&lock);

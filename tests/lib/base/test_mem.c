@@ -4,11 +4,8 @@
  * The seed of the key hash is tested here as well.
  */
 #include <pthread.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"

@@ -3,12 +3,8 @@
  * num: exact limits, what the strict and the lenient readers accept, and random numbers against
  * the C library.
  */
-#include <inttypes.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "lib/base/num.h"
+
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -4,7 +4,6 @@
  * milliseconds, which is all that liburcu asks for. Locks and grace periods do without the
  * newer one.
  */
-#include <errno.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>

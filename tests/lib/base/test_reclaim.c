@@ -11,11 +11,8 @@
 #include <dirent.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "lib/base/check.h"
 #include "lib/base/clock.h"

@@ -3,7 +3,6 @@
  * siphash: the published digests, for the input in one piece and in many.
  */
 #include <endian.h>
-#include <string.h>
 
 #include "lib/base/siphash.h"
 #include "tests/common/unit.h"

@@ -2,9 +2,8 @@
 /*
  * span: comparison, cutting, and the short copy at every length.
  */
-#include <string.h>
-
 #include "lib/base/span.h"
+
 #include "tests/common/unit.h"
 
 TEST(spans_are_equal_by_bytes_and_length)

@@ -6,7 +6,6 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "lib/base/rcu.h"
 #include "tests/common/unit.h"

@@ -4,14 +4,11 @@
  */
 #include "lib/base/thread.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 

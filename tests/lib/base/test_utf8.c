@@ -4,8 +4,6 @@
  */
 #include "lib/base/utf8.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 /* The text as JSON. */

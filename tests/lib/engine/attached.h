@@ -6,17 +6,11 @@
 #ifndef MAYFLY_TESTS_LIB_ENGINE_ATTACHED_H
 #define MAYFLY_TESTS_LIB_ENGINE_ATTACHED_H
 
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/engine/attach.h"
 #include "lib/memory/region.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -29,6 +23,12 @@ static bool marks_stale;
 static bool starts_passive;
 static uint64_t seed;
 
+static inline void remove_file(void)
+{
+    close(file);
+    attach_close(&a);
+}
+
 static inline void make_file(void)
 {
     file = memfd_create("test", MFD_CLOEXEC);
@@ -39,11 +39,13 @@ static inline void make_file(void)
     marks_stale = false;
     starts_passive = false;
     seed = 1;
+    unit_at_end(remove_file);
 }
 
-static inline void remove_file(void)
+static inline void stop(void)
 {
-    close(file);
+    fixture_stop(&f);
+    ck_assert_str_eq(a.why, "");
     attach_close(&a);
 }
 
@@ -64,13 +66,7 @@ static inline void start(void)
     ck_assert_msg(attach_open_fd(&a, dup(file)), "%s", a.why);
     fixture_start_threaded(&f, &cfg);
     fixture_verify(&f);
-}
-
-static inline void stop(void)
-{
-    fixture_stop(&f);
-    ck_assert_str_eq(a.why, "");
-    attach_close(&a);
+    unit_at_end(stop);
 }
 
 static inline void start_warm(void)

@@ -5,10 +5,8 @@
 #ifndef MAYFLY_TESTS_LIB_ENGINE_PREFIX_WALK_H
 #define MAYFLY_TESTS_LIB_ENGINE_PREFIX_WALK_H
 
-#include "lib/base/rcu.h"
 #include "lib/engine/prefix.h"
 #include "lib/shard/prefix.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 /* Some ranges of a shard. True: there are more. */

@@ -32,7 +32,6 @@ TEST(a_new_file_is_empty_and_ready)
     start_warm();
     ck_assert_uint_eq(a.companion, 4711);
     fixture_check(&f, "a", 100);
-    stop();
 }
 
 TEST(items_come_back_as_they_were)
@@ -61,7 +60,6 @@ TEST(items_come_back_as_they_were)
             ck_assert_uint_eq(g.flags, was[i].flags);
         }
     }
-    stop();
 }
 
 /* How they were used, and in which order they came: what is evicted next follows from that. */
@@ -116,7 +114,6 @@ TEST(use_and_age_come_back)
             ck_assert_uint_eq(segs[n].chain, had[n].chain);
         }
     }
-    stop();
 }
 
 TEST(what_is_stored_next_has_a_cas_of_its_own)
@@ -130,7 +127,6 @@ TEST(what_is_stored_next_has_a_cas_of_its_own)
     start_warm();
     fixture_set(&f, "b", 10);
     ck_assert_uint_gt(fixture_get(&f, "b").cas, cas);
-    stop();
 }
 
 TEST(deleted_and_replaced_values_do_not_come_back)
@@ -148,7 +144,6 @@ TEST(deleted_and_replaced_values_do_not_come_back)
     ck_assert(!fixture_has(&f, "gone"));
     ck_assert(!fixture_has(&f, "large"));
     fixture_check(&f, "other", 200);
-    stop();
 }
 
 TEST(deadlines_are_exact_over_any_number_of_restarts)
@@ -179,7 +174,6 @@ TEST(deadlines_are_exact_over_any_number_of_restarts)
     clock_advance(&f.engine.clock, now + 80001 - fixture_now(&f));
     fixture_expire(&f);
     ck_assert(!fixture_has(&f, "next"));
-    stop();
 }
 
 TEST(a_step_of_the_wall_clock_changes_nothing)
@@ -200,7 +194,6 @@ TEST(a_step_of_the_wall_clock_changes_nothing)
         fixture_check(&f, "far", 100);
         ck_assert_int_eq(fixture_get(&f, "far").deadline, 80 * DEADLINE_LOW);
     }
-    stop();
 }
 
 TEST(flushed_items_do_not_come_back)
@@ -215,7 +208,6 @@ TEST(flushed_items_do_not_come_back)
     ck_assert(!fixture_has(&f, "a"));
     ck_assert(!fixture_has(&f, "b"));
     fixture_check(&f, "c", 100);
-    stop();
 }
 
 TEST(a_flush_to_come_comes)
@@ -233,7 +225,6 @@ TEST(a_flush_to_come_comes)
     start_warm();
     ck_assert(!fixture_has(&f, "a"));
     fixture_check(&f, "b", 100);
-    stop();
 }
 
 TEST(a_flush_that_came_meanwhile_has_come)
@@ -257,7 +248,6 @@ TEST(a_flush_that_came_meanwhile_has_come)
     stop();
     start_warm();
     fixture_check(&f, "c", 100);
-    stop();
 }
 
 /* Its instant is tried before, while and after items are taken over. */
@@ -289,7 +279,6 @@ TEST(items_may_be_taken_over_as_stale)
     start_warm();
     ck_assert(fixture_get(&f, "a").is_stale && !fixture_get(&f, "a").is_won);
     ck_assert(fixture_get(&f, "b").is_stale);
-    stop();
 }
 
 /* No client was told to renew it since the start. */
@@ -310,7 +299,6 @@ TEST(a_stale_one_can_be_won_again)
     marks_stale = true;
     start_warm();
     ck_assert(fixture_get(&f, "k").is_stale && !fixture_get(&f, "k").is_won);
-    stop();
 }
 
 /* The home worker sleeps until the first deadline of what was taken over. */
@@ -326,7 +314,6 @@ TEST(the_first_deadline_is_known)
     start_warm();
     ck_assert_int_le(shard_next_due(f.shard), at);
     ck_assert_int_gt(shard_next_due(f.shard), 0);
-    stop();
 }
 
 TEST(what_is_not_used_takes_no_room_when_it_is_left)
@@ -342,7 +329,6 @@ TEST(what_is_not_used_takes_no_room_when_it_is_left)
     ck_assert_uint_lt(allocated(), MIB);
     start_warm();
     fixture_check(&f, "a", 100);
-    stop();
 }
 
 /* Where the file system is full, a page that is first written or read ends the process. */
@@ -363,7 +349,6 @@ TEST(pages_that_are_missing_are_allocated)
     ck_assert_uint_ge(allocated(), bytes);
     fixture_check(&f, "a", 100);
     ck_assert_mem_eq(fixture_get(&f, "zeros").value, zeros, sizeof(zeros));
-    stop();
 }
 
 static uint64_t held_of(struct shard *s)
@@ -402,7 +387,6 @@ TEST(a_shard_that_was_refused_memory_asks_again_later)
         (void)fixture_try(&f, fixture_key("n", i), 1000, MSEC_NEVER);
     }
     ck_assert_uint_gt(held_of(s), held + 20);
-    stop();
 }
 
 TEST(moved_slots_stay_where_they_are)
@@ -417,7 +401,6 @@ TEST(moved_slots_stay_where_they_are)
     for (unsigned i = 0; i < 200; i++) {
         fixture_check(&f, fixture_key("k", i), 100);
     }
-    stop();
 }
 
 static size_t mixed_len(unsigned i)
@@ -471,7 +454,6 @@ TEST(what_was_moved_in_a_full_cache_is_there)
     for (unsigned i = 0; i < KEYS; i++) {
         ck_assert(!fixture_has(&f, fixture_key("k", i)) || had[i]);
     }
-    stop();
 }
 
 TEST(slots_that_were_prepared_to_move_stay)
@@ -491,7 +473,6 @@ TEST(slots_that_were_prepared_to_move_stay)
         ck_assert(!route_is_moving(&rt->slot[i]));
     }
     rcu_end();
-    stop();
 }
 
 /* Move to a shard until this number of items has left. */
@@ -542,7 +523,6 @@ TEST(a_move_that_was_cut_short_is_finished)
     start_warm();
     ck_assert_uint_eq(a.moving, 0);
     fixture_check(&f, fixture_key("k", 0), 100);
-    stop();
 }
 
 /* A model: what was stored is there, what was deleted is not, in whichever shard it is. */
@@ -594,7 +574,6 @@ TEST(moves_that_were_cut_short_go_on_in_another_life)
         ck_assert(fixture_has(&f, fixture_key("k", k)) == has[k]);
     }
     ck_assert_uint_eq(ctr_get(&f.engine.shards[0]->counters, CTR_curr_items), 0);
-    stop();
 }
 
 TEST(an_upload_that_never_ended_is_not_there)
@@ -611,7 +590,6 @@ TEST(an_upload_that_never_ended_is_not_there)
     stop();
     start_warm();
     ck_assert_uint_eq(a.items, 1);
-    stop();
 }
 
 /* ---- other settings ---------------------------------------------------------------------- */
@@ -650,7 +628,6 @@ TEST(a_lower_limit_evicts_and_a_higher_one_does_not)
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_curr_items), 1000);
     ck_assert_uint_lt(fixture_counter(&f, CTR_curr_items), items);
-    stop();
 }
 
 TEST(the_shards_are_those_that_were_left)
@@ -679,7 +656,6 @@ TEST(the_shards_are_those_that_were_left)
     start_warm();
     ck_assert_uint_eq(f.engine.shard_count, 4);
     ck_assert_uint_eq(a.items, 100);
-    stop();
 }
 
 /* Another shard can get its place without moving those that are there. */
@@ -700,7 +676,6 @@ TEST(a_shard_has_the_same_place_however_many_there_are)
     for (unsigned i = 1; i < 4; i++) {
         ck_assert_uint_eq(a.region[i].at, at + i * a.region[0].bytes);
     }
-    stop();
 }
 
 /* Large segments were made for large shares. */
@@ -717,7 +692,6 @@ TEST(a_share_has_some_segments)
     stop();
     limit = 8 * MIB - 1;
     start_cold("does not suit its 4 shards");
-    stop();
 }
 
 /* The next process knows of no prefixes, so nothing is left that they hide. */
@@ -736,7 +710,6 @@ TEST(what_a_prefix_has_flushed_is_not_left)
     fixture_check(&f, "p:7", 20);
     ck_assert(!fixture_has(&f, "p:6") && !fixture_has(&f, "p:large"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 3001);
-    stop();
 }
 
 TEST(what_is_too_old_is_not_used)
@@ -752,5 +725,4 @@ TEST(what_is_too_old_is_not_used)
     max_age_s = 1;
     usleep(1100 * 1000);
     start_cold("restart_max_age");
-    stop();
 }

@@ -41,7 +41,6 @@ TEST(further_shards_are_there_after_a_restart)
             ck_assert_uint_gt(ctr_get(&f.engine.shards[i]->counters, CTR_curr_items), 0);
         }
     }
-    stop();
 }
 
 /* Wherever the mover is, the next engine goes on from there. */
@@ -81,7 +80,6 @@ TEST(a_number_of_shards_that_was_not_reached_is_reached_later)
     stop();
     start_warm();
     ck_assert_uint_eq(a.items, 2000);
-    stop();
 }
 
 /* Nothing has changed, and the file is good. */
@@ -104,5 +102,4 @@ TEST(a_file_that_must_not_be_longer_gets_no_further_shard)
     start_warm();
     ck_assert_uint_eq(f.engine.shard_count, 2);
     fixture_check(&f, "a", 100);
-    stop();
 }

@@ -5,18 +5,10 @@
  */
 #include "lib/engine/engine.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "lib/base/rcu.h"
 #include "lib/engine/router.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/info.h"
-#include "lib/store/erase.h"
 #include "lib/store/find.h"
-#include "tests/common/rng.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS  30
@@ -245,7 +237,6 @@ TEST(every_death_is_counted_by_its_reason)
     ck_assert_uint_gt(fixture_counter(&f, CTR_expired_at_once), 0);
     ck_assert_uint_gt(fixture_counter(&f, CTR_expired_lazy), 0);
     ck_assert_uint_gt(fixture_counter(&f, CTR_expired_active), 0);
-    fixture_stop(&f);
 }
 
 /* All bytes that were ever stored are there, or gone for a reason. */
@@ -272,7 +263,6 @@ TEST(evictions_are_counted_by_what_they_held)
                       n);
     ck_assert_uint_eq(fixture_counter(&f, CTR_overwritten_items), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_overwritten_bytes), 0);
-    fixture_stop(&f);
 }
 
 TEST(what_is_due_and_makes_room_is_counted)
@@ -294,5 +284,4 @@ TEST(what_is_due_and_makes_room_is_counted)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim_bytes), bytes);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy_bytes), 0);
-    fixture_stop(&f);
 }

@@ -9,18 +9,12 @@
 #include "lib/engine/engine.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "lib/engine/flush.h"
 #include "lib/engine/share.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
-#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS_MAX 600
@@ -660,19 +654,18 @@ TEST(what_the_ranges_cannot_hold_needs_more_shards)
 
 TEST(the_limit_rises_as_far_as_the_ranges)
 {
-    struct fixture f;
+    static struct fixture f;
 
     fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     ck_assert_uint_eq(engine_range(&f.engine), 2 * 4096 * MIB);
     ck_assert(engine_set_limit(&f.engine, engine_range(&f.engine)));
     ck_assert(!engine_set_limit(&f.engine, engine_range(&f.engine) + 1));
     ck_assert(engine_set_limit(&f.engine, 8 * MIB));
-    fixture_stop(&f);
 }
 
 TEST(the_least_works)
 {
-    struct fixture f;
+    static struct fixture f;
     char key[16];
 
     fixture_start_sized(&f, 4, 4 * MIB);
@@ -682,7 +675,6 @@ TEST(the_least_works)
         fixture_check(&f, key, (size_t)i * 3);
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }
 
 /*
@@ -723,7 +715,7 @@ TEST(a_deadline_that_comes_nearer_is_waited_for)
 TEST(an_old_flush_leaves_a_newer_one_to_come)
 {
     struct engine_config cfg;
-    struct fixture f;
+    static struct fixture f;
     msec_t newer;
 
     fixture_config(&cfg);
@@ -740,12 +732,11 @@ TEST(an_old_flush_leaves_a_newer_one_to_come)
     ck_assert_int_eq(engine_flush_old(&f.engine, newer - 500, MSEC_NEVER, fixture_now(&f)),
                      OUT_OK);
     ck_assert_int_eq(engine_flush_to_come(&f.engine), newer);
-    fixture_stop(&f);
 }
 
 TEST(nothing_is_left_when_it_stops_with_work_to_do)
 {
-    struct fixture f;
+    static struct fixture f;
     char key[16];
 
     fixture_start_sized_threaded(&f, 2, FIXTURE_LIMIT);
@@ -755,5 +746,4 @@ TEST(nothing_is_left_when_it_stops_with_work_to_do)
     }
     fixture_flush(&f, fixture_now(&f));
     fixture_set(&f, "after", 100000);
-    fixture_stop(&f);
 }

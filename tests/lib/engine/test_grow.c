@@ -7,17 +7,12 @@
  */
 #include "lib/engine/grow.h"
 
-#include <string.h>
-
-#include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/guarding.h"
 #include "lib/engine/prefix.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"
-#include "lib/shard/shard.h"
 #include "lib/ship/stream.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 600
@@ -171,7 +166,6 @@ TEST(items_spread_over_further_shards)
         }
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
-    fixture_stop(&f);
 }
 
 /* By its own share a further shard would have smaller segments, and no huge pages. */
@@ -191,7 +185,6 @@ TEST(its_segments_are_those_of_the_others)
         ck_assert_uint_eq(a->unit_segments, first->unit_segments);
         check_all();
     }
-    fixture_stop(&f);
 }
 
 TEST(a_cas_grows_in_a_further_shard)
@@ -205,7 +198,6 @@ TEST(a_cas_grows_in_a_further_shard)
     ck_assert_uint_eq(fixture_get(&f, "k").cas, cas);
     fixture_set(&f, "k", 10);
     ck_assert_uint_gt(fixture_get(&f, "k").cas, cas);
-    fixture_stop(&f);
 }
 
 /* ---- bounds ------------------------------------------------------------------------------ */
@@ -222,7 +214,6 @@ TEST(there_are_as_many_as_the_limit_bears)
     ck_assert(!engine_set_limit(&f.engine, 3 * MIB - 1));
     ck_assert(engine_set_limit(&f.engine, 4 * MIB));
     add();
-    fixture_stop(&f);
 }
 
 TEST(the_range_grows_with_them)
@@ -235,7 +226,6 @@ TEST(the_range_grows_with_them)
     add();
     ck_assert_uint_eq(engine_range(&f.engine), 2 * each);
     ck_assert(engine_set_limit(&f.engine, each + MIB));
-    fixture_stop(&f);
 }
 
 TEST(there_are_no_more_than_the_capacity)
@@ -246,7 +236,6 @@ TEST(there_are_no_more_than_the_capacity)
     ck_assert_int_eq(engine_add_shard(&f.engine), MF_EINVAL);
     ck_assert_uint_eq(f.engine.shard_count, 3);
     f.engine.shard_capacity = ENGINE_SHARDS_MAX;
-    fixture_stop(&f);
 }
 
 /* ---- flushes ----------------------------------------------------------------------------- */
@@ -264,7 +253,6 @@ TEST(flushes_that_are_over_take_nothing_more)
     add_and_move();
     check_all();
     ck_assert_uint_eq(f.engine.shards[2]->flush_done, f.engine.shards[0]->flush_done);
-    fixture_stop(&f);
 }
 
 TEST(a_flush_that_is_to_come_takes_what_was_carried_there)
@@ -278,7 +266,6 @@ TEST(a_flush_that_is_to_come_takes_what_was_carried_there)
     check_none();
     set_all();
     check_all();
-    fixture_stop(&f);
 }
 
 /* It waits for nothing but to be carried out, in some shards or in all. */
@@ -296,7 +283,6 @@ TEST_LOOP(a_flush_that_is_due_takes_nothing_that_is_newer, 3)
     set_all();
     move_there();
     check_all();
-    fixture_stop(&f);
 }
 
 TEST(a_flush_after_it_is_carried_out_there_too)
@@ -314,7 +300,6 @@ TEST(a_flush_after_it_is_carried_out_there_too)
     check_all();
     clock_advance(&f.engine.clock, 10);
     check_none();
-    fixture_stop(&f);
 }
 
 /* ---- a stream ---------------------------------------------------------------------------- */
@@ -339,38 +324,31 @@ static void tell(struct span key, const char *what)
 
 static void on_item(void *arg, const struct ship_item *it)
 {
-    (void)arg;
     tell(it->key, "+ ");
 }
 
 static void on_drop(void *arg, struct span key)
 {
-    (void)arg;
     tell(key, "- ");
 }
 
 static void on_flush(void *arg)
 {
-    (void)arg;
     tell(span_str(""), "flush ");
 }
 
 static void on_flush_later(void *arg, msec_t at)
 {
-    (void)arg;
-    (void)at;
     tell(span_str(""), "later ");
 }
 
 static void on_flush_prefix(void *arg, struct span prefix)
 {
-    (void)arg;
     tell(prefix, "* ");
 }
 
 static bool on_rest(void *arg)
 {
-    (void)arg;
     return true;
 }
 
@@ -442,7 +420,6 @@ TEST(a_load_brings_nothing_back_there)
     ck_assert_ptr_null(f.engine.shards[2]->guard);
     add();
     ck_assert_ptr_null(f.engine.shards[3]->guard);
-    fixture_stop(&f);
 }
 
 TEST(a_sampler_that_is_held_is_held_there)
@@ -455,7 +432,6 @@ TEST(a_sampler_that_is_held_is_held_there)
     ck_assert(!atomic_load(&f.engine.shards[2]->is_held));
     add();
     ck_assert(!atomic_load(&f.engine.shards[3]->is_held));
-    fixture_stop(&f);
 }
 
 /* ---- without memory ---------------------------------------------------------------------- */
@@ -483,7 +459,6 @@ TEST(where_memory_is_refused_no_prefix_is_flushed)
         ck_assert(n == 3 || fixture_used(&f) == used);
     }
     ck_assert(!fixture_has(&f, "p"));
-    fixture_stop(&f);
 }
 
 /* With a stream and a flush that is to come, so that a further shard needs all that it may. */
@@ -523,7 +498,6 @@ TEST(where_memory_is_refused_nothing_has_changed)
     clock_advance(&f.engine.clock, 100);
     check_none();
     stream_end(&stream);
-    fixture_stop(&f);
 }
 
 /* ---- what a stream reports --------------------------------------------------------------- */

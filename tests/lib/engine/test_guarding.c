@@ -6,14 +6,10 @@
 #include "lib/engine/guarding.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/base/bloom.h"
 #include "lib/base/mem.h"
-#include "lib/base/rcu.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -28,7 +24,6 @@ static void begin(void)
 static void end(void)
 {
     guarding_end(&f.engine, &guard);
-    fixture_stop(&f);
 }
 
 TEST_FIXTURE(begin, end)

@@ -5,16 +5,10 @@
  */
 #include "lib/engine/engine.h"
 
-#include <string.h>
-
 #include "lib/memory/tidy.h"
-#include "lib/reshard/migrate.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
-#include "lib/store/erase.h"
-#include "lib/store/fetch.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define HOLD_MS 60000
@@ -130,7 +124,6 @@ TEST(counters_are_made_in_its_place)
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
     ck_assert(get.is_created);
     assert_kept(1);
-    fixture_stop(&f);
 }
 
 TEST(the_end_comes_by_itself)
@@ -159,7 +152,6 @@ TEST(the_end_comes_by_itself)
     engine_hold_expired(&f.engine, 0);
     ck_assert(!fixture_has(&f, "late"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
-    fixture_stop(&f);
 }
 
 TEST(cleaning_moves_what_is_held)
@@ -194,7 +186,6 @@ TEST(cleaning_moves_what_is_held)
     assert_kept(kept);
     end_hold();
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 /* A slot on its way: what is kept in one shard must not meet a new item in the other. */
@@ -217,7 +208,6 @@ TEST(what_expires_while_its_slot_moves_is_not_held)
         fixture_check(&f, fixture_key("k", i), 20);
     }
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* On a primary that holds expired items, and on a replica, which expires none by itself. */
@@ -248,7 +238,6 @@ TEST_LOOP(what_is_held_moves_with_its_slot, 2)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 4);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(the_rest_of_a_hold_is_told)
@@ -261,7 +250,6 @@ TEST(the_rest_of_a_hold_is_told)
     ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 1);
     clock_advance(&f.engine.clock, 1000);
     ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
-    fixture_stop(&f);
 }
 
 /* Memory comes first: no store fails, and nothing alive is evicted, for what is held. */
@@ -295,5 +283,4 @@ TEST_LOOP(where_room_is_short_it_goes_first, 2)
     ck_assert_uint_gt(info.debt_keys, 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed),
                       fixture_counter(&f, CTR_expired_reclaim));
-    fixture_stop(&f);
 }

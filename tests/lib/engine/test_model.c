@@ -8,19 +8,14 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "lib/base/num.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/prefix.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
-#include "lib/reshard/migrate.h"
 #include "lib/reshard/reshard.h"
 #include "lib/shard/upkeep.h"
 #include "lib/ship/walk.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS      12
@@ -439,7 +434,6 @@ static void on_item(void *arg, const struct ship_item *it)
 {
     uint64_t k;
 
-    (void)arg;
     ck_assert_int_eq(num_u64(it->key, &k), MF_OK);
     ck_assert_uint_lt(k, KEYS);
     seen[k]++;
@@ -451,18 +445,14 @@ static void on_item(void *arg, const struct ship_item *it)
 
 static void on_part(void *arg, struct span part)
 {
-    (void)arg;
-    (void)part;
 }
 
 static void on_cut(void *arg)
 {
-    (void)arg;
 }
 
 static bool on_rest(void *arg)
 {
-    (void)arg;
     return true;
 }
 
@@ -621,5 +611,4 @@ TEST_LOOP(the_engine_does_what_the_model_does, 8)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_gt(flushes, 10);
-    fixture_stop(&f);
 }

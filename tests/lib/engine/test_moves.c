@@ -23,7 +23,6 @@ static struct moves_info info(void)
 
 static void run_walk(void *arg)
 {
-    (void)arg;
     has_begun = moves_begin_walk(&m, &is_stopped);
     if (has_begun) {
         WAIT_UNTIL(atomic_load(&may_end));
@@ -33,7 +32,6 @@ static void run_walk(void *arg)
 
 static void run_move(void *arg)
 {
-    (void)arg;
     has_begun = moves_begin_move(&m, &is_stopped);
     if (has_begun) {
         WAIT_UNTIL(atomic_load(&may_end));

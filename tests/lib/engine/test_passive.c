@@ -6,8 +6,6 @@
  */
 #include "lib/engine/engine.h"
 
-#include <string.h>
-
 #include "lib/memory/tidy.h"
 #include "lib/reshard/migrate.h"
 #include "lib/shard/expire.h"
@@ -120,7 +118,6 @@ TEST_LOOP(what_is_due_after_the_limit_stays_and_is_not_found, 3)
         pass(100000); /* the primary is silent */
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 0);
-    fixture_stop(&f);
 }
 
 /* The first to meet it is the sampler, a reader, or a writer. */
@@ -160,7 +157,6 @@ TEST_LOOP(what_the_limit_has_reached_goes_and_nothing_later, 3)
     home_works();
     ck_assert_uint_eq(items(), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), _i == 0 ? 2 : 1);
-    fixture_stop(&f);
 }
 
 /* A time after the present is the present. */
@@ -178,7 +174,6 @@ TEST(a_limit_that_has_not_come_lets_nothing_go_early)
     pass(10);
     home_works();
     ck_assert_uint_eq(items(), 0);
-    fixture_stop(&f);
 }
 
 TEST(a_limit_does_not_go_back_unless_it_is_set_anew)
@@ -204,7 +199,6 @@ TEST(a_limit_does_not_go_back_unless_it_is_set_anew)
     follow(MSEC_NEVER);
     ck_assert(!engine_is_passive(&f.engine));
     ck_assert_int_eq(shard_due_now(f.shard, fixture_now(&f)), fixture_now(&f));
-    fixture_stop(&f);
 }
 
 TEST(a_promotion_lets_all_go_that_is_due)
@@ -230,7 +224,6 @@ TEST(a_promotion_lets_all_go_that_is_due)
     /* They could not go before. */
     ck_assert_uint_eq(info_now().lag[LAG_1M].max_ms, 0);
     ck_assert_int_eq(due_gone(), fixture_now(&f));
-    fixture_stop(&f);
 }
 
 /* An engine that has expired by its own clock follows one whose clock is slower. */
@@ -260,7 +253,6 @@ TEST(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
     home_works();
     ck_assert_uint_eq(items(), 1);
     ck_assert_int_eq(due_gone(), due + 90);
-    fixture_stop(&f);
 }
 
 /* Old and new value: of each kind; with a deadline and without. */
@@ -319,7 +311,6 @@ TEST(tidying_moves_what_is_masked)
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
     ck_assert_uint_eq(items(), kept);
-    fixture_stop(&f);
 }
 
 /* The primary still has it, and so do its replicas with other numbers of shards. */
@@ -350,7 +341,6 @@ TEST(what_is_masked_goes_to_another_shard)
     follow(due);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 0), MF_OK);
     ck_assert_uint_eq(items(), 0);
-    fixture_stop(&f);
 }
 
 /* The flush of a full synchronisation: the new wheel begins with the present. */
@@ -372,7 +362,6 @@ TEST(what_comes_after_a_flush_is_masked_as_well)
     follow(due);
     home_works();
     ck_assert_uint_eq(items(), 0);
-    fixture_stop(&f);
 }
 
 /* ---- the home worker --------------------------------------------------------------------- */
@@ -381,8 +370,6 @@ static unsigned wakes;
 
 static void wake(void *arg, uint32_t shard)
 {
-    (void)arg;
-    (void)shard;
     wakes++;
 }
 
@@ -420,7 +407,6 @@ TEST(a_home_worker_is_woken_when_something_may_go)
     ck_assert_uint_eq(wakes, 1);
     ck_assert_int_le(shard_next_due(f.shard), fixture_now(&f) + 1000);
     engine_wake_homes(&f.engine, NULL, NULL);
-    fixture_stop(&f);
 }
 
 /* The limit rises in steps, and what it reaches with one could not go before. */
@@ -442,7 +428,6 @@ TEST(the_time_until_the_limit_is_no_lag)
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
     ck_assert_uint_eq(info_now().lag[LAG_1M].max_ms, 7);
-    fixture_stop(&f);
 }
 
 TEST(a_hold_stops_what_the_limit_allows)
@@ -463,7 +448,6 @@ TEST(a_hold_stops_what_the_limit_allows)
     pass(1000);
     home_works();
     ck_assert_uint_eq(items(), 0);
-    fixture_stop(&f);
 }
 
 /* ---- reads ------------------------------------------------------------------------------- */
@@ -501,7 +485,6 @@ TEST(a_get_wins_nothing)
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
     ck_assert(get.is_stale && !get.was_won && get.is_won);
     ck_assert(fixture_get(&f, "k").is_won);
-    fixture_stop(&f);
 }
 
 /* ---- room -------------------------------------------------------------------------------- */
@@ -566,7 +549,6 @@ TEST_LOOP(where_room_is_short_what_is_masked_goes_first, 4)
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), n);
     ck_assert(fixture_has(&f, "soon"));
-    fixture_stop(&f);
 }
 
 TEST(evictions_are_counted_as_those_of_a_replica)
@@ -585,7 +567,6 @@ TEST(evictions_are_counted_as_those_of_a_replica)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_repl_evicted),
                       fixture_counter(&f, CTR_evictions) - before);
-    fixture_stop(&f);
 }
 
 /* ---- cas values -------------------------------------------------------------------------- */
@@ -622,7 +603,6 @@ TEST(values_are_drawn_above_what_was_applied)
     engine_raise_cas(&f.engine, 5);
     ck_assert_int_eq(fixture_store(&f, &p, &cas[2]), OUT_STORED);
     ck_assert_uint_gt(cas[2], engine_cas_past(clock_unix_ms(&f.engine.clock)));
-    fixture_stop(&f);
 }
 
 /* ---- from the start ---------------------------------------------------------------------- */
@@ -654,6 +634,4 @@ TEST_LOOP(what_was_masked_is_attached, 6)
         fixture_expire(&f);
         ck_assert_uint_eq(items(), 1);
     }
-    stop();
-    remove_file();
 }

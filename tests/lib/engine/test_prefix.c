@@ -7,10 +7,6 @@
  */
 #include "lib/engine/prefix.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/guarding.h"
 #include "lib/shard/flush.h"
@@ -19,7 +15,6 @@
 #include "lib/shard/upkeep.h"
 #include "lib/ship/walk.h"
 #include "lib/store/body.h"
-#include "tests/common/unit.h"
 #include "tests/lib/engine/prefix_walk.h"
 #include "tests/lib/fixture.h"
 
@@ -35,11 +30,6 @@ static void start_with(uint32_t shards, uint64_t limit)
 static void start_two(void)
 {
     start_with(2, 96 * MIB);
-}
-
-static void stop(void)
-{
-    fixture_stop(&f);
 }
 
 /* Nothing is left of them. */
@@ -184,7 +174,7 @@ static void check_gone(const char *key)
     ck_assert(!fixture_has(&f, key));
 }
 
-TEST_FIXTURE(start_two, stop)
+TEST_FIXTURE(start_two, NULL)
 
 /* _i: which way before the command. */
 TEST_LOOP(every_way_to_store_before_and_after, WAYS)
@@ -656,20 +646,16 @@ static void meet(struct span key)
 
 static void on_met(void *arg, const struct shard *s, const struct item *it)
 {
-    (void)arg;
-    (void)s;
     meet(span_of(item_key(it), it->key_len));
 }
 
 static void on_item(void *arg, const struct ship_item *it)
 {
-    (void)arg;
     meet(it->key);
 }
 
 static bool on_rest(void *arg)
 {
-    (void)arg;
     return true;
 }
 
@@ -742,5 +728,4 @@ TEST_LOOP(an_engine_ends_while_it_flushes, 3)
     if (_i == 2) {
         prefix_walk(&f);
     }
-    stop();
 }

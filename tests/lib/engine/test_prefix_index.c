@@ -5,11 +5,9 @@
  */
 #include "lib/engine/prefix.h"
 
-#include "lib/base/rcu.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 #include "lib/shard/upkeep.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -67,12 +65,7 @@ static void start(void)
     fixture_start_sized(&f, 1, 64 * MIB);
 }
 
-static void stop(void)
-{
-    fixture_stop(&f);
-}
-
-TEST_FIXTURE(start, stop)
+TEST_FIXTURE(start, NULL)
 
 /* _i: slices before the index grows, of which it is left in the middle or not. */
 TEST_LOOP(the_index_grows_meanwhile, 12)

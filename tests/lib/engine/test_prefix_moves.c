@@ -5,15 +5,10 @@
  */
 #include "lib/engine/prefix.h"
 
-#include <string.h>
-
 #include "lib/base/mem.h"
-#include "lib/base/rcu.h"
 #include "lib/engine/grow.h"
-#include "lib/reshard/migrate.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
-#include "tests/common/unit.h"
 #include "tests/lib/engine/prefix_walk.h"
 #include "tests/lib/fixture.h"
 
@@ -24,12 +19,7 @@ static void start(void)
     fixture_start_sized(&f, 2, 32 * MIB);
 }
 
-static void stop(void)
-{
-    fixture_stop(&f);
-}
-
-TEST_FIXTURE(start, stop)
+TEST_FIXTURE(start, NULL)
 
 #define MOVED 600u
 

@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 
 #include "lib/base/check.h"
 #include "lib/base/rcu.h"

@@ -6,8 +6,6 @@
 #include "lib/engine/engine.h"
 
 #include "lib/store/body.h"
-#include "lib/store/store.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define SHARDS 64u
@@ -61,7 +59,6 @@ TEST(all_shards_are_looked_at_in_turn)
     n = searches(f.shard, 2 * SHARDS);
     ck_assert_uint_gt(n, 1); /* it is the last one: a search does not go through all of them */
     ck_assert_uint_le(n, SHARDS / LOOKS);
-    fixture_stop(&f);
 }
 
 TEST(a_search_does_not_wait_for_who_is_in_another_shard)
@@ -74,7 +71,6 @@ TEST(a_search_does_not_wait_for_who_is_in_another_shard)
     ck_assert_uint_eq(searches(f.shard, SHARDS), SHARDS);
     shard_leave(full);
     ck_assert_uint_le(searches(f.shard, SHARDS), SHARDS / LOOKS);
-    fixture_stop(&f);
 }
 
 /* An eviction frees a whole value, of which a search takes only a part. */
@@ -95,7 +91,6 @@ TEST(what_a_shard_does_not_use_is_taken_before_anything_is_evicted)
         kept += fixture_has(&f, fixture_key("large", i));
     }
     ck_assert_uint_eq(kept, 3); /* as many as there is room for */
-    fixture_stop(&f);
 }
 
 /* The n-th key of a shard, counted from 0. */
@@ -151,7 +146,6 @@ TEST(a_large_value_waits_for_what_its_own_shard_retired)
         rcu_end();
     }
     body_abort(&b);
-    fixture_stop(&f);
 }
 
 /* ---- none to take ------------------------------------------------------------------------ */
@@ -207,5 +201,4 @@ TEST(who_stores_in_vain_need_not_wait)
     ck_assert(engine_is_barren(&f.engine));
     fixture_policy(CHOICE_ALLKEYS_LRU);
     ck_assert(!engine_is_barren(&f.engine));
-    fixture_stop(&f);
 }

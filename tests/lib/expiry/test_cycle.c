@@ -5,8 +5,6 @@
  */
 #include "lib/expiry/cycle.h"
 
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 /*

@@ -5,10 +5,6 @@
  */
 #include "lib/expiry/lag.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

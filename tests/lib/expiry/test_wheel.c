@@ -5,9 +5,6 @@
  */
 #include "lib/expiry/wheel.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
 #include "tests/common/rng.h"
@@ -52,6 +49,15 @@ static handle_t handle_of(uint32_t block)
     return (handle_t)((block + 1) * (FAKE_BYTES / ITEM_UNIT));
 }
 
+static void world_stop(void)
+{
+    wheel_destroy(&w.set);
+    ck_assert_ptr_null(w.set);
+    ck_assert_int_eq(atomic_load(&w.budget.used_bytes), 0);
+    free(w.base);
+    free(w.items);
+}
+
 /* There are more blocks than items, so that items can be moved. */
 static void world_start(uint32_t items, msec_t now)
 {
@@ -67,15 +73,7 @@ static void world_start(uint32_t items, msec_t now)
     for (uint32_t i = 0; i < items; i++) {
         w.items[i].handle = handle_of(i);
     }
-}
-
-static void world_stop(void)
-{
-    wheel_destroy(&w.set);
-    ck_assert_ptr_null(w.set);
-    ck_assert_int_eq(atomic_load(&w.budget.used_bytes), 0);
-    free(w.base);
-    free(w.items);
+    unit_at_end(world_stop);
 }
 
 static void add(uint32_t i, msec_t deadline)
@@ -448,7 +446,6 @@ TEST(a_deadline_in_the_past_is_due_at_once)
     ck_assert_uint_eq(sample(20, NULL), 3);
     ck_assert_uint_eq(w.in, 0);
     ck_assert(wheel_verify(w.set));
-    world_stop();
 }
 
 /* So many are due that the age of the debt is an estimate: it forgets those that are gone. */
@@ -469,7 +466,6 @@ TEST(the_oldest_of_many_that_are_due_is_one_of_them)
     wheel_info(w.set, w.now, &info);
     ck_assert_uint_eq(info.debt_keys, 5999);
     ck_assert_int_eq(info.debt_oldest_ms, 11);
-    world_stop();
 }
 
 /* While keys are due half of what is sampled is refined, or all would be late in the end. */
@@ -492,7 +488,6 @@ TEST(debt_does_not_stop_refinement)
     due = wheel_sample(w.set, w.now, out, 20, &sampled);
     ck_assert_uint_eq(sampled, 20);
     ck_assert_uint_eq(due, 10);
-    world_stop();
 }
 
 TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
@@ -514,7 +509,6 @@ TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
     w.now += 1;
     drain(20);
     ck_assert_uint_eq(w.in, 0);
-    world_stop();
 }
 
 TEST(a_clock_that_is_behind_is_ignored)
@@ -531,7 +525,6 @@ TEST(a_clock_that_is_behind_is_ignored)
     remove_item(0);
     ck_assert_uint_eq(wheel_debt(w.set, 10002), 0);
     ck_assert(wheel_verify(w.set));
-    world_stop();
 }
 
 /* Deadlines of thousands of years do not decide the average. */
@@ -549,7 +542,6 @@ TEST(the_far_future_is_counted_as_34_years)
     drain(20);
     check_debt(&info);
     ck_assert_uint_eq(info.alive_keys, 20);
-    world_stop();
 }
 
 /* ---- crowds ------------------------------------------------------------------------------ */
@@ -582,7 +574,6 @@ TEST(many_keys_share_one_deadline)
     ck_assert(wheel_verify(w.set));
     wheel_info(w.set, w.now, &info);
     ck_assert_uint_lt(info.bytes, 128 * 1024);
-    world_stop();
 }
 
 /* Many keys of a coarse bucket reach their millisecond step by step before they are due. */
@@ -626,7 +617,6 @@ TEST(many_keys_are_refined_in_time)
         }
     }
     ck_assert_uint_eq(w.in, 0);
-    world_stop();
 }
 
 /* With too few loops, debt grows and due buckets are in the way, but nothing is lost. */
@@ -656,7 +646,6 @@ TEST(a_sampler_that_is_too_slow_loses_nothing)
     ck_assert_uint_le(drain(20), w.in / 20 + w.in / 14 / 32 * 2 + n / 20 + 100);
     ck_assert_uint_eq(w.in, 0);
     ck_assert(wheel_verify(w.set));
-    world_stop();
 }
 
 /* ---- when to wake ------------------------------------------------------------------------ */
@@ -688,7 +677,6 @@ TEST(sleeping_until_next_is_punctual_and_quiet)
         ck_assert_uint_lt(++wakes, n * 8);
     }
     ck_assert_int_eq(wheel_next(w.set), MSEC_NEVER);
-    world_stop();
 }
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -728,7 +716,6 @@ TEST(a_million_keys_take_five_bytes_each)
     ck_assert_uint_eq(w.in, 0);
     wheel_info(w.set, w.now, &info);
     ck_assert_uint_le(info.bytes, 128 * 1024);
-    world_stop();
 }
 
 TEST(few_keys_take_little)
@@ -741,7 +728,6 @@ TEST(few_keys_take_little)
     }
     wheel_info(w.set, w.now, &info);
     ck_assert_uint_le(info.bytes, 64 * 1024);
-    world_stop();
 }
 
 /* ---- the spare --------------------------------------------------------------------------- */
@@ -773,7 +759,6 @@ TEST(a_wheel_with_a_spare_allocates_nothing)
     }
     ck_assert_uint_gt(spares, 10); /* the directory became longer, too */
     ck_assert(wheel_verify(w.set));
-    world_stop();
 }
 
 /* A spare that is not needed is left to the caller, or released with the wheel. */
@@ -790,5 +775,4 @@ TEST(a_second_spare_is_left)
     }
     add(0, 2000);
     ck_assert(wheel_verify(w.set));
-    world_stop();
 }

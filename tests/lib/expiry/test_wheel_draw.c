@@ -5,9 +5,6 @@
  */
 #include "lib/expiry/wheel.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/lib/expiry/fake.h"
@@ -52,6 +49,12 @@ static void take_out(uint32_t i)
     is_in[i] = false;
 }
 
+static void stop(void)
+{
+    wheel_destroy(&wheel);
+    free(base);
+}
+
 static void start(void)
 {
     now = 1000000;
@@ -61,12 +64,7 @@ static void start(void)
     wheel = wheel_create(base, NULL, NULL, now);
     ck_assert_ptr_nonnull(wheel);
     memset(is_in, 0, sizeof(is_in));
-}
-
-static void stop(void)
-{
-    wheel_destroy(&wheel);
-    free(base);
+    unit_at_end(stop);
 }
 
 /* ---- at random --------------------------------------------------------------------------- */
@@ -115,7 +113,6 @@ TEST_LOOP(every_item_is_drawn_as_often_as_any_other, 4)
         add(i, now + 10 * HOUR);
     }
     check_draws(numbers[_i]);
-    stop();
 }
 
 /* In many buckets, of which each has a node that is not full, and after many have left. */
@@ -131,7 +128,6 @@ TEST_LOOP(what_has_left_is_not_drawn, 4)
         }
     }
     check_draws(numbers[_i]);
-    stop();
 }
 
 /* ---- the earliest ------------------------------------------------------------------------ */
@@ -181,7 +177,6 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_not_too_large)
         n = wheel_soonest(wheel, out, 512);
         ck_assert_int_eq(earliest(out, n), earliest(NULL, 0));
     }
-    stop();
 }
 
 /* Of a larger bucket, other items come at each call, until all have come. */
@@ -206,7 +201,6 @@ TEST(all_of_a_large_bucket_are_looked_at_in_turn)
         }
     }
     ck_assert_uint_ge(count, ITEMS_MAX * 95 / 100);
-    stop();
 }
 
 TEST(nothing_is_drawn_of_nothing_and_one_of_one)
@@ -224,5 +218,4 @@ TEST(nothing_is_drawn_of_nothing_and_one_of_one)
         ck_assert_uint_eq(wheel_soonest(wheel, out, 8), 1);
         ck_assert_uint_eq(index_of(out[0]), 17);
     }
-    stop();
 }

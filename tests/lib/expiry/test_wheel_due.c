@@ -5,9 +5,6 @@
  */
 #include "lib/expiry/wheel.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/memory/item.h"
 #include "tests/common/unit.h"
 #include "tests/lib/expiry/fake.h"
@@ -21,19 +18,20 @@ static char *base;
 static struct wheel *wheel;
 static msec_t now;
 
+static void stop(void)
+{
+    ck_assert(wheel_verify(wheel));
+    wheel_destroy(&wheel);
+    free(base);
+}
+
 static void start(msec_t at)
 {
     now = at;
     base = calloc(ITEMS_MAX + 1, FAKE_BYTES);
     wheel = wheel_create(base, NULL, NULL, now);
     ck_assert(base && wheel);
-}
-
-static void stop(void)
-{
-    ck_assert(wheel_verify(wheel));
-    wheel_destroy(&wheel);
-    free(base);
+    unit_at_end(stop);
 }
 
 static handle_t handle_of(uint32_t i)
@@ -61,39 +59,33 @@ static struct wheel_info info_now(void)
     return info;
 }
 
-/* Buckets of half a second and more are partly due: the millisecond decides. */
-TEST(a_deadline_is_due_in_its_millisecond)
-{
-    static const msec_t ttls[] = {1, 2 * SECOND, 100 * SECOND, 36000 * SECOND};
+static const msec_t ttls[] = {1, 2 * SECOND, 100 * SECOND, 36000 * SECOND};
 
-    for (unsigned t = 0; t < sizeof(ttls) / sizeof(ttls[0]); t++) {
-        start(432000 * SECOND);
-        add(0, now + ttls[t]);
-        now += ttls[t] - 1;
-        ck_assert_uint_eq(info_now().debt_keys, 0);
-        ck_assert_uint_eq(info_now().alive_keys, 1);
-        now += 1;
-        ck_assert_uint_eq(info_now().debt_keys, 1);
-        ck_assert_uint_eq(info_now().alive_keys, 0);
-        stop();
-    }
+/* Buckets of half a second and more are partly due: the millisecond decides. */
+TEST_LOOP(a_deadline_is_due_in_its_millisecond, sizeof(ttls) / sizeof(ttls[0]))
+{
+    start(432000 * SECOND);
+    add(0, now + ttls[_i]);
+    now += ttls[_i] - 1;
+    ck_assert_uint_eq(info_now().debt_keys, 0);
+    ck_assert_uint_eq(info_now().alive_keys, 1);
+    now += 1;
+    ck_assert_uint_eq(info_now().debt_keys, 1);
+    ck_assert_uint_eq(info_now().alive_keys, 0);
 }
 
 /* Wherever in the ring of milliseconds it begins. */
-TEST(what_was_due_first_goes_first)
+TEST_LOOP(what_was_due_first_goes_first, 16)
 {
-    for (msec_t at = 0; at < 1024; at += 64) {
-        handle_t out[1];
-        unsigned sampled;
+    handle_t out[1];
+    unsigned sampled;
 
-        start(CLOCK_FIRST_MS + at);
-        add(0, now + 505);
-        add(1, now + 5);
-        now += 506;
-        ck_assert_uint_eq(wheel_sample(wheel, now, out, 1, &sampled), 1);
-        ck_assert_uint_eq(out[0], handle_of(1));
-        stop();
-    }
+    start(CLOCK_FIRST_MS + _i * 64);
+    add(0, now + 505);
+    add(1, now + 5);
+    now += 506;
+    ck_assert_uint_eq(wheel_sample(wheel, now, out, 1, &sampled), 1);
+    ck_assert_uint_eq(out[0], handle_of(1));
 }
 
 /*
@@ -116,7 +108,6 @@ TEST(the_oldest_is_found_among_what_was_in_the_way)
     }
     ck_assert_uint_eq(info_now().debt_keys, n + 1);
     ck_assert_int_eq(info_now().debt_oldest_ms, 4990);
-    stop();
 }
 
 /* In a bucket of a minute that was begun: what is left in it may be earlier than the rest. */
@@ -140,7 +131,6 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_half_refined)
         is_found = is_found || out[i] == handle_of(0);
     }
     ck_assert(is_found);
-    stop();
 }
 
 /* A copy may be larger or smaller: the bytes that are due, and will be, follow. */
@@ -161,5 +151,4 @@ TEST_LOOP(a_block_of_another_size_is_counted, 4)
     wheel_remove(wheel, handle_of(1));
     info = info_now();
     ck_assert_uint_eq(info.forecast_bytes[1] + info.debt_bytes, 0);
-    stop();
 }

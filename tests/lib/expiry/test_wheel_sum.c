@@ -3,9 +3,8 @@
  * The sum of all deadlines in a wheel, from which the average time to live follows: whatever
  * the deadlines are, and however many of them are due.
  */
-#include <stdlib.h>
-
 #include "lib/expiry/wheel.h"
+
 #include "tests/common/unit.h"
 #include "tests/lib/expiry/fake.h"
 
@@ -21,6 +20,13 @@ static struct wheel *wheel;
 static msec_t now;
 static msec_t deadlines[ITEMS_MAX]; /* MSEC_NEVER: not in the wheel */
 
+static void stop(void)
+{
+    ck_assert(wheel_verify(wheel));
+    wheel_destroy(&wheel);
+    free(base);
+}
+
 static void start(msec_t at)
 {
     now = at;
@@ -30,13 +36,7 @@ static void start(msec_t at)
     for (uint32_t i = 0; i < ITEMS_MAX; i++) {
         deadlines[i] = MSEC_NEVER;
     }
-}
-
-static void stop(void)
-{
-    ck_assert(wheel_verify(wheel));
-    wheel_destroy(&wheel);
-    free(base);
+    unit_at_end(stop);
 }
 
 static handle_t handle_of(uint32_t i)
@@ -112,7 +112,6 @@ TEST(any_deadlines_can_be_added_up)
         }
     }
     ck_assert_uint_eq(check_sum().alive_keys, 2500);
-    stop();
 }
 
 TEST(changes_are_followed)
@@ -135,7 +134,6 @@ TEST(changes_are_followed)
         deadlines[i] = MSEC_NEVER;
     }
     (void)check_sum();
-    stop();
 }
 
 /* More are due than are read for it, in buckets of all sizes, and few are alive. */
@@ -174,5 +172,4 @@ TEST_LOOP(debt_does_not_spoil_the_average, 16)
     ck_assert(wheel_verify(wheel));
     drain();
     ck_assert_uint_eq(check_sum().alive_keys, 10);
-    stop();
 }

@@ -3,13 +3,8 @@
  * encode, decode, scan, fault: what was written comes back, and whatever was damaged is found
  * before anything of it is given out.
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "lib/base/hash.h"
+
 #include "lib/base/mem.h"
 #include "lib/format/scan.h"
 #include "lib/memory/item.h"
@@ -113,7 +108,6 @@ static void on_block(void *arg, const struct snap_block *b)
 {
     struct taken *t = arg;
 
-    (void)b;
     t->blocks++;
 }
 

@@ -8,9 +8,6 @@
 #include "lib/index/table.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lib/base/check.h"
 #include "lib/base/hash.h"

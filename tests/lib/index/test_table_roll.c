@@ -4,7 +4,6 @@
  * lost is shown by test_table.c.
  */
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/base/num.h"
 #include "lib/index/table.h"

@@ -3,9 +3,8 @@
  * Items drawn from the index for an eviction: every one has the same chance, also while the
  * table is resized, and what was removed never comes.
  */
-#include <string.h>
-
 #include "lib/base/hash.h"
+
 #include "lib/base/mem.h"
 #include "lib/index/table.h"
 #include "tests/common/unit.h"
@@ -29,6 +28,12 @@ static uint64_t hash_of(unsigned key)
     return hash_key(table.seed, &key, sizeof(key));
 }
 
+static void stop(void)
+{
+    table_fini(&table);
+    mem_free(base);
+}
+
 static void start(uint64_t items)
 {
     memset(&budget, 0, sizeof(budget));
@@ -43,6 +48,7 @@ static void start(uint64_t items)
         it->key_len = sizeof(key);
         memcpy((char *)(it + 1), &key, sizeof(key));
     }
+    unit_at_end(stop);
 }
 
 static void insert(unsigned key)
@@ -55,12 +61,6 @@ static void take_out(unsigned key)
 {
     table_remove(&table, hash_of(key), table_slot_of(&table, hash_of(key), handle_of(key)));
     is_in[key] = false;
-}
-
-static void stop(void)
-{
-    table_fini(&table);
-    mem_free(base);
 }
 
 /* As in test_wheel_draw.c: 100 times each, with a standard deviation of 10. */
@@ -106,7 +106,6 @@ TEST(every_item_comes_as_often_as_any_other)
         take_out(key);
     }
     check_samples();
-    stop();
 }
 
 /* Half of the buckets have moved to a table of twice the size, and keys come and go. */
@@ -138,7 +137,6 @@ TEST(every_item_comes_as_often_while_the_table_grows)
     table_retire(&table, &waste);
     table_waste_release(&waste, &budget);
     check_samples();
-    stop();
 }
 
 TEST(one_item_of_a_large_table_is_met)
@@ -155,5 +153,4 @@ TEST(one_item_of_a_large_table_is_met)
     }
     take_out(7);
     ck_assert_uint_eq(table_sample(&table, &random, out, 5), 0);
-    stop();
 }

@@ -7,21 +7,15 @@
 #include "lib/link/link.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/link/password.h"
@@ -170,7 +164,6 @@ static void stop_waits(void)
 
 static void *stop_waits_late(void *arg)
 {
-    (void)arg;
     stop_waits();
     return NULL;
 }

@@ -8,11 +8,8 @@
 #include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/link/link.h"
@@ -86,7 +83,6 @@ static void *serve(void *arg)
     size_t at = 0;
     char end;
 
-    (void)arg;
     ck_assert(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
     ck_assert(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
     ssl = SSL_new(context);

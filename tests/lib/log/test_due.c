@@ -5,14 +5,9 @@
  * else as it was, whatever becomes of the wall clock.
  */
 #include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "lib/format/decode.h"
 #include "lib/format/io.h"
@@ -22,7 +17,6 @@
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 #include "tests/common/folder.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/log/unheard.h"
 
@@ -47,11 +41,9 @@ static uint64_t number; /* of the last log */
 
 /* The one that is loaded beside it. A fixture registers this thread, and its end undoes it. */
 static struct fixture after;
-static bool is_by_hand;
 
 static void on_gap(void *arg, int error)
 {
-    (void)arg;
     ck_abort_msg("a gap: %d", error);
 }
 
@@ -63,7 +55,6 @@ static struct io_calls io;
 
 static int no_fsync(int fd)
 {
-    (void)fd;
     return 0;
 }
 
@@ -80,6 +71,12 @@ static void make_folder(void)
 
 TEST_FIXTURE(make_folder, folder_remove)
 
+static void stop(void)
+{
+    keylog_stop(&keylog);
+    fixture_stop(&f);
+}
+
 static void start_log(int64_t base_offset_ms)
 {
     const struct keylog_config cfg = {
@@ -95,6 +92,7 @@ static void start_log(int64_t base_offset_ms)
     };
 
     ck_assert_int_eq(keylog_start(&keylog, &cfg, KEYLOG_SYNC_EVERYSEC), MF_OK);
+    unit_at_end(stop);
 }
 
 static void rotate(enum keylog_mode mode)
@@ -131,13 +129,6 @@ static void start(enum keylog_mode mode)
     fixture_start_threaded(&f, &config);
     start_log(0);
     save(mode);
-}
-
-static void stop(void)
-{
-    keylog_stop(&keylog);
-    fixture_stop(&f);
-    is_by_hand = false;
 }
 
 static uint64_t logged(void)
@@ -214,18 +205,12 @@ static void load_from(struct fixture *to, const char *dir, int64_t unix_ms, stru
 /* Load what was left; the wall clock goes on, or was stepped. */
 static void load_killed(msec_t step_ms, struct load *l)
 {
-    if (is_by_hand) {
-        rcu_unregister();
-        is_by_hand = false;
-    }
     load_from(&after, killed, clock_unix_ms(&f.engine.clock) + step_ms, l);
 }
 
 static void stop_loaded(void)
 {
     fixture_stop(&after);
-    rcu_register();
-    is_by_hand = true;
 }
 
 /* ---- a mass of them ---------------------------------------------------------------------- */
@@ -292,7 +277,6 @@ TEST_LOOP(a_mass_of_deaths_is_a_word_in_the_log, 2)
     ck_assert_uint_eq(fixture_counter(&after, CTR_curr_items), 1);
     fixture_check(&after, "stays", 10);
     stop_loaded();
-    stop();
 }
 
 /* Without records there is nothing that wakes the reader of the rings but the word. */
@@ -313,7 +297,6 @@ TEST(the_word_is_written_though_nothing_else_changes)
     ck_assert(keylog_make_durable(keylog));
     kill_it();
     ck_assert_uint_eq(count_blocks(SNAP_DUE, &due_unix_ms), 1);
-    stop();
 }
 
 /* D is what shards have nothing due left of, though others have expired that were met. */
@@ -337,7 +320,6 @@ TEST(the_word_says_no_more_than_is_gone)
     kill_it();
     ck_assert_uint_eq(count_blocks(SNAP_DUE, &due_unix_ms), 2);
     ck_assert_int_eq(due_unix_ms, clock_unix_ms(&f.engine.clock));
-    stop();
 }
 
 /* ---- the wall clock ---------------------------------------------------------------------- */
@@ -394,7 +376,6 @@ TEST_LOOP(what_has_expired_stays_away_whatever_the_clock_does, 2 * STEPS * 2)
     ck_assert(!fixture_has(&after, "late"));
     fixture_check(&after, "lives", 10);
     stop_loaded();
-    stop();
 }
 
 /* Also after a load with a clock earlier than the latest time in the files. */
@@ -422,7 +403,6 @@ TEST_LOOP(what_was_loaded_by_a_clock_that_is_behind_stays_away, 2)
     ck_assert(!fixture_has(&after, "dead"));
     fixture_check(&after, "lives", 10);
     stop_loaded();
-    stop();
 }
 
 static uint64_t expire_one(void)
@@ -471,7 +451,6 @@ TEST(records_come_and_go_with_the_clock)
     ck_assert_uint_eq(expire_one(), gone);
     save(KEYLOG_FULL);
     ck_assert_uint_eq(expire_one(), word);
-    stop();
 }
 
 /* ---- against a model --------------------------------------------------------------------- */
@@ -563,5 +542,4 @@ TEST_LOOP(what_comes_back_is_what_there_was, 4)
         check_model();
         stop_loaded();
     }
-    stop();
 }

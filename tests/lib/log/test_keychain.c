@@ -5,12 +5,7 @@
  */
 #include "lib/log/keychain.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/base/buf.h"
 #include "lib/base/mem.h"
@@ -97,7 +92,6 @@ static void make_log(struct buf *out, uint64_t number, uint64_t from, unsigned b
 /* Done often, where only what is in the file matters. */
 static int no_fsync(int fd)
 {
-    (void)fd;
     return 0;
 }
 
@@ -554,8 +548,6 @@ static int gone_already(int dir, const char *name)
 
 static int not_permitted(int dir, const char *name)
 {
-    (void)dir;
-    (void)name;
     errno = EACCES;
     return -1;
 }

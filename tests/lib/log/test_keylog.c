@@ -5,17 +5,11 @@
  */
 #include "lib/log/keylog.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "lib/format/format.h"
 #include "lib/log/keychain.h"
 #include "lib/shard/changes.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/format/faults.h"
 #include "tests/lib/log/unheard.h"
@@ -23,6 +17,8 @@
 #define BASE  "data"
 #define CHAIN 77
 
+static struct fixture f;
+static struct keylog *l;
 static char folder[64];
 static _Atomic int gaps, gap_error, done;
 static _Atomic bool behind, behind_ever;
@@ -54,25 +50,21 @@ static void on_gap(void *arg, int error)
 
 static void on_slow(void *arg, uint64_t ms)
 {
-    (void)arg;
     ck_assert_uint_gt(ms, KEYLOG_SLOW_MS);
 }
 
 static void on_behind(void *arg, bool is_behind)
 {
-    (void)arg;
     behind = is_behind;
     behind_ever |= is_behind;
 }
 
 static void on_done(void *arg)
 {
-    (void)arg;
     done++;
 }
 
-static void start(struct fixture *f, struct keylog **l, const struct io_calls *io,
-                  enum keylog_sync sync, uint64_t ring_bytes)
+static void start(const struct io_calls *io, enum keylog_sync sync, uint64_t ring_bytes)
 {
     struct keylog_config cfg = {
         .io = io,
@@ -82,7 +74,7 @@ static void start(struct fixture *f, struct keylog **l, const struct io_calls *i
         .on_slow = on_slow,
         .on_behind = on_behind,
         .on_done = on_done,
-        .arg = l,
+        .arg = &l,
     };
     struct engine_config ecfg;
 
@@ -90,9 +82,9 @@ static void start(struct fixture *f, struct keylog **l, const struct io_calls *i
     ecfg.shards = 2;
     ecfg.limit_bytes = 32 * MIB;
     ecfg.ring_bytes = ring_bytes;
-    fixture_start_threaded(f, &ecfg);
-    cfg.engine = &f->engine;
-    ck_assert_int_eq(keylog_start(l, &cfg, sync), MF_OK);
+    fixture_start_threaded(&f, &ecfg);
+    cfg.engine = &f.engine;
+    ck_assert_int_eq(keylog_start(&l, &cfg, sync), MF_OK);
 }
 
 static void nap(void)
@@ -126,11 +118,9 @@ TEST(what_changes_is_in_it)
 {
     struct keylog_info info;
     uint64_t first_bytes;
-    struct keylog *l;
     struct keychain c;
-    struct fixture f;
 
-    start(&f, &l, &io_system, KEYLOG_SYNC_EVERYSEC, MIB);
+    start(&io_system, KEYLOG_SYNC_EVERYSEC, MIB);
     fixture_set(&f, "before", 10);
     fixture_set(&f, "deleted", 10);
     fixture_set(&f, "touched", 10);
@@ -165,16 +155,13 @@ TEST(what_changes_is_in_it)
     ck_assert_uint_eq(c.keys, 2);
     keychain_fini(&c);
     ck_assert_int_eq(gaps, 0);
-    fixture_stop(&f);
 }
 
 TEST(many_keys_are_all_in_it)
 {
-    struct keylog *l;
     struct keychain c;
-    struct fixture f;
 
-    start(&f, &l, &io_system, KEYLOG_SYNC_NO, 16 * MIB);
+    start(&io_system, KEYLOG_SYNC_NO, 16 * MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; i < 100000; i++) {
         fixture_set(&f, fixture_key("k", i), 10);
@@ -190,17 +177,14 @@ TEST(many_keys_are_all_in_it)
     }
     ck_assert(has(&c, "often"));
     keychain_fini(&c);
-    fixture_stop(&f);
 }
 
 /* Rings that are overrun: this is reported, and nothing is logged until a new log begins. */
 TEST(an_overrun_is_a_gap)
 {
     struct keylog_info info;
-    struct keylog *l;
-    struct fixture f;
 
-    start(&f, &l, &io_system, KEYLOG_SYNC_NO, 1);
+    start(&io_system, KEYLOG_SYNC_NO, 1);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; gaps == 0; i++) {
         fixture_set(&f, fixture_key("k", i % 10000), 10);
@@ -213,15 +197,11 @@ TEST(an_overrun_is_a_gap)
     ck_assert(info.is_on && info.was_good);
     ck_assert_uint_eq(info.gaps, 1);
     keylog_stop(&l);
-    fixture_stop(&f);
 }
 
 TEST(a_log_of_what_is_gone_is_closed)
 {
-    struct keylog *l;
-    struct fixture f;
-
-    start(&f, &l, &io_system, KEYLOG_SYNC_NO, MIB);
+    start(&io_system, KEYLOG_SYNC_NO, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 3), 0);
     keylog_forget(l, 3);
     ck_assert(keylog_is_on(l)); /* it is of that epoch */
@@ -231,17 +211,14 @@ TEST(a_log_of_what_is_gone_is_closed)
     ck_assert(keylog_is_on(l));
     keylog_stop(&l);
     ck_assert_int_eq(gaps, 0);
-    fixture_stop(&f);
 }
 
 /* Under ALWAYS a ticket is done once the file was synced. */
 TEST(who_asks_waits_for_the_disk)
 {
-    struct keylog *l;
     struct keychain c;
-    struct fixture f;
 
-    start(&f, &l, &io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
+    start(&io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
     ck_assert_uint_eq(keylog_ask(l), 0); /* no log */
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; i < 50; i++) {
@@ -260,17 +237,14 @@ TEST(who_asks_waits_for_the_disk)
     ck_assert_uint_eq(keylog_ask(l), 0);
     keylog_stop(&l);
     ck_assert_uint_ge(faults.count[FAULT_FSYNC], 50);
-    fixture_stop(&f);
 }
 
 /* EVERYSEC syncs by itself, NO only when the log ends. */
 TEST_LOOP(once_a_second_or_when_the_system_wants_to, 2)
 {
     struct keylog_info info;
-    struct keylog *l;
-    struct fixture f;
 
-    start(&f, &l, &io_faulty, _i == 0 ? KEYLOG_SYNC_NO : KEYLOG_SYNC_EVERYSEC, MIB);
+    start(&io_faulty, _i == 0 ? KEYLOG_SYNC_NO : KEYLOG_SYNC_EVERYSEC, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
     keylog_settle(l);
@@ -281,7 +255,6 @@ TEST_LOOP(once_a_second_or_when_the_system_wants_to, 2)
     keylog_stop(&l);
     /* Of the file and of the folder when it was begun, of what is in it, and of its end. */
     ck_assert_uint_eq(faults.count[FAULT_FSYNC], 4);
-    fixture_stop(&f);
 }
 
 /* What is left of a log that could not be begun would make that one no more the last. */
@@ -289,10 +262,8 @@ TEST(a_log_goes_on_as_the_last_if_the_next_cannot_begin)
 {
     uint64_t highest = 0;
     uint64_t count = 0;
-    struct keylog *l;
-    struct fixture f;
 
-    start(&f, &l, &io_faulty, KEYLOG_SYNC_EVERYSEC, MIB);
+    start(&io_faulty, KEYLOG_SYNC_EVERYSEC, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
     keylog_settle(l);
@@ -304,7 +275,6 @@ TEST(a_log_goes_on_as_the_last_if_the_next_cannot_begin)
     ck_assert_int_eq(keychain_find(folder, BASE, &highest, &count), 0);
     ck_assert_uint_eq(highest, 1);
     keylog_stop(&l);
-    fixture_stop(&f);
 }
 
 /* The n-th call of each kind fails: the log is not begun, or there is a gap, or it is whole. */
@@ -320,8 +290,6 @@ TEST(a_fault_is_told)
         for (unsigned nth = 1; nth <= 8; nth++) {
             bool may_fail = kinds[k].error != 0;
             struct keychain c;
-            struct keylog *l;
-            struct fixture f;
             int begun;
 
             memset(&faults, 0, sizeof(faults));
@@ -329,7 +297,7 @@ TEST(a_fault_is_told)
             faults.nth = nth;
             faults.error = kinds[k].error;
             gaps = 0;
-            start(&f, &l, &io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
+            start(&io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
             begun = keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0);
             ck_assert(begun == 0 || (may_fail && begun == kinds[k].error));
             for (unsigned i = 0; begun == 0 && i < 3; i++) {
@@ -361,14 +329,12 @@ TEST(a_fault_is_told)
 /* A gap ends what was asked: there is nothing left to wait for. */
 TEST(nobody_waits_for_a_log_that_is_gone)
 {
-    struct keylog *l;
-    struct fixture f;
     uint64_t ticket;
 
     faults.call = FAULT_WRITE;
     faults.nth = 2;
     faults.error = EIO;
-    start(&f, &l, &io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
+    start(&io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
     ticket = keylog_ask(l);
@@ -376,7 +342,6 @@ TEST(nobody_waits_for_a_log_that_is_gone)
     WAIT_UNTIL(keylog_is_done(l, ticket));
     ck_assert_int_eq(gap_error, EIO);
     keylog_stop(&l);
-    fixture_stop(&f);
 }
 
 /* ---- a log of states that does not keep up ----------------------------------------------- */
@@ -393,13 +358,13 @@ static ssize_t write_slowly(int fd, const void *bytes, size_t n)
  * Change other keys until a notice comes. Their names are long, so that rings fill sooner
  * than it takes the log to give up; but not before it can look.
  */
-static void set_until(struct fixture *f, const _Atomic int *told, const _Atomic bool *is)
+static void set_until(const _Atomic int *told, const _Atomic bool *is)
 {
     char key[200];
 
     for (unsigned i = 0; *told == 0 && !*is; i++) {
         snprintf(key, sizeof(key), "%0190u", i % 20000);
-        fixture_set(f, key, 500);
+        fixture_set(&f, key, 500);
         if (i % 100 == 0) {
             nap();
         }
@@ -414,17 +379,15 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
 {
     struct io_calls io = io_system;
     struct keylog_info info;
-    struct keylog *l;
-    struct fixture f;
     uint64_t ticket;
 
     io.write = write_slowly;
     is_hanging = behind = behind_ever = false;
-    start(&f, &l, &io, KEYLOG_SYNC_EVERYSEC, 8 * MIB);
+    start(&io, KEYLOG_SYNC_EVERYSEC, 8 * MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_FULL, CHAIN, 1, 0), 0);
     ck_assert_uint_eq(keylog_ask(l), 0);
     is_hanging = true;
-    set_until(&f, &gaps, &behind);
+    set_until(&gaps, &behind);
     ck_assert(behind && gaps == 0);
     ticket = keylog_ask(l);
     ck_assert_uint_ne(ticket, 0);
@@ -433,7 +396,7 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
         WAIT_UNTIL(!behind);
         ck_assert_int_eq(gaps, 0);
         ck_assert_uint_eq(keylog_ask(l), 0);
-        set_until(&f, &gaps, &behind);
+        set_until(&gaps, &behind);
         ck_assert_int_eq(gaps, 1);
     }
     is_hanging = false;
@@ -442,14 +405,12 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
     ck_assert_uint_eq(info.behind, 1);
     ck_assert_int_eq(gaps, _i);
     keylog_stop(&l);
-    fixture_stop(&f);
 }
 
 /* ---- a base that cannot be removed ------------------------------------------------------- */
 
 static int sync_never(int fd)
 {
-    (void)fd;
     errno = EIO;
     return gap_error == 0 && is_hanging ? -1 : 0;
 }
@@ -459,13 +420,11 @@ TEST_LOOP(changes_wait_until_the_base_of_a_gap_is_gone, 2)
 {
     struct io_calls io = io_system;
     uint64_t before, after;
-    struct keylog *l;
-    struct fixture f;
 
     io.fsync = sync_never;
     is_hanging = false;
     base_stays = true;
-    start(&f, &l, &io, KEYLOG_SYNC_ALWAYS, MIB);
+    start(&io, KEYLOG_SYNC_ALWAYS, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 3), 0);
     is_hanging = true;
     fixture_set(&f, "a", 10);
@@ -498,7 +457,6 @@ TEST_LOOP(changes_wait_until_the_base_of_a_gap_is_gone, 2)
         ck_assert(!keylog_is_void(l)); /* its log is open */
     }
     keylog_stop(&l);
-    fixture_stop(&f);
 }
 
 /* ---- an fsync that hangs ----------------------------------------------------------------- */
@@ -518,14 +476,12 @@ TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
 {
     struct io_calls io = io_system;
     struct keylog_info info;
-    struct keylog *l;
-    struct fixture f;
     int before;
 
     io.fsync = sync_slowly;
     is_hanging = false;
     sync_error = 0;
-    start(&f, &l, &io, KEYLOG_SYNC_EVERYSEC, MIB);
+    start(&io, KEYLOG_SYNC_EVERYSEC, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     is_hanging = true;
     before = syncs;
@@ -550,5 +506,4 @@ TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
     /* Of the two blocks, and of the end; never again after it has failed. */
     ck_assert_int_eq(syncs, _i == 0 ? before + 3 : before + 1);
     ck_assert_int_eq(gaps, _i);
-    fixture_stop(&f);
 }

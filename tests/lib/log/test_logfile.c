@@ -4,13 +4,6 @@
  */
 #include "lib/log/logfile.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "lib/base/mem.h"
 #include "lib/format/decode.h"
 #include "tests/common/unit.h"
@@ -50,7 +43,6 @@ static ssize_t note_write(int fd, const void *bytes, size_t n)
 /* Without asking the file system, which may not have it. */
 static int note_direct(int fd, bool is_direct)
 {
-    (void)fd;
     if (calls.refuses_direct) {
         errno = EINVAL;
         return -1;

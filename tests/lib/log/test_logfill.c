@@ -6,26 +6,22 @@
 #include "lib/log/logfill.h"
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "lib/base/rcu.h"
 #include "lib/engine/prefix.h"
 #include "lib/format/decode.h"
 #include "lib/log/keychain.h"
 #include "lib/log/keylog.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/log/unheard.h"
 
 #define BASE  "data"
 #define CHAIN 77
 
+static struct fixture f;
+static struct keylog *l;
 static char folder[64];
 static char path[96];
 static _Atomic int gaps;
@@ -47,7 +43,7 @@ static void remove_folder(void)
 
 TEST_FIXTURE(make_folder, remove_folder)
 
-static void start(struct fixture *f)
+static void start(void)
 {
     struct engine_config cfg;
 
@@ -56,32 +52,30 @@ static void start(struct fixture *f)
     cfg.limit_bytes = 64 * MIB;
     cfg.item_size_max = 16 * MIB;
     cfg.ring_bytes = 8 * MIB;
-    fixture_start_threaded(f, &cfg);
+    fixture_start_threaded(&f, &cfg);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
 static void on_wake(void *arg)
 {
-    (void)arg;
 }
 
 /* A thread that may take a block takes one. */
 static void on_wait(void *arg)
 {
-    struct logfill *f = *(struct logfill **)arg;
+    struct logfill *fill = *(struct logfill **)arg;
 
-    ck_assert_ptr_nonnull(logfill_next(f));
-    logfill_took(f);
+    ck_assert_ptr_nonnull(logfill_next(fill));
+    logfill_took(fill);
 }
 
 TEST(a_key_that_changes_often_is_put_once)
 {
     struct logfill *fill = mem_zalloc(sizeof(*fill));
     struct logfile_block *block;
-    struct fixture f;
 
-    start(&f);
+    start();
     ck_assert(logfill_init(fill, &f.engine, on_wake, on_wait, &fill));
     ck_assert_int_eq(logfill_begin(fill), MF_OK);
     for (unsigned i = 0; i < 3000; i++) {
@@ -129,7 +123,6 @@ TEST(a_key_that_changes_often_is_put_once)
     logfill_end(fill);
     logfill_fini(fill);
     mem_free(fill);
-    fixture_stop(&f);
 }
 
 /* Blocks as a log takes them. */
@@ -182,15 +175,13 @@ TEST(a_value_that_is_cut_at_once_is_in_the_log)
 
 static void on_gap(void *arg, int error)
 {
-    (void)arg;
-    (void)error;
     gaps++;
 }
 
-static void start_log(struct fixture *f, struct keylog **l)
+static void start_log(void)
 {
     const struct keylog_config cfg = {
-        .engine = &f->engine,
+        .engine = &f.engine,
         .io = &io_system,
         .dir = folder,
         .base = BASE,
@@ -200,17 +191,17 @@ static void start_log(struct fixture *f, struct keylog **l)
         .on_done = unheard_done,
     };
 
-    ck_assert_int_eq(keylog_start(l, &cfg, KEYLOG_SYNC_EVERYSEC), MF_OK);
+    ck_assert_int_eq(keylog_start(&l, &cfg, KEYLOG_SYNC_EVERYSEC), MF_OK);
 }
 
-static void rotate(struct keylog *l, enum keylog_mode mode, uint64_t number)
+static void rotate(enum keylog_mode mode, uint64_t number)
 {
     ck_assert_int_eq(keylog_rotate(l, mode, CHAIN, number, 0), 0);
 }
 
-static void save_with(struct fixture *f, uint64_t number)
+static void save_with(uint64_t number)
 {
-    struct save s = {.engine = &f->engine,
+    struct save s = {.engine = &f.engine,
                      .io = &io_system,
                      .dir = folder,
                      .name = BASE,
@@ -222,45 +213,43 @@ static void save_with(struct fixture *f, uint64_t number)
 }
 
 /* Load everything into an engine whose clock is later by `ms`. */
-static void load_after(struct fixture *f, msec_t later, struct load *l)
+static void load_after(msec_t later, struct load *load)
 {
     struct load_file file;
     struct keychain c = {.io = &io_system, .dir = folder, .base = BASE, .may_cut = true};
 
-    start(f);
-    clock_advance(&f->engine.clock, later);
+    start();
+    clock_advance(&f.engine.clock, later);
     ck_assert(load_open(&file, path));
     ck_assert_int_eq(keychain_read(&c, &file.header), KEYCHAIN_DONE);
-    *l = (struct load){.engine = &f->engine,
-                       .file = &file,
-                       .threads = 2,
-                       .chain = &c,
-                       .unix_floor_ms = c.unix_ms};
-    ck_assert_int_eq(load_run(l), LOAD_DONE);
+    *load = (struct load){.engine = &f.engine,
+                          .file = &file,
+                          .threads = 2,
+                          .chain = &c,
+                          .unix_floor_ms = c.unix_ms};
+    ck_assert_int_eq(load_run(load), LOAD_DONE);
     load_close(&file);
     keychain_fini(&c);
 }
 
 /* Stop what was logged. */
-static void stop(struct fixture *f, struct keylog **l)
+static void stop(void)
 {
-    keylog_stop(l);
+    keylog_stop(&l);
     ck_assert_int_eq(gaps, 0);
-    fixture_stop(f);
+    fixture_stop(&f);
 }
 
 TEST_LOOP(what_changed_comes_back_as_it_was, 2)
 {
     const struct erase mark = {.marks_stale = true};
-    struct keylog *l;
-    struct fixture f;
     struct load load;
     struct got before;
     struct got after;
     msec_t left;
 
-    start(&f);
-    start_log(&f, &l);
+    start();
+    start_log();
     fixture_set(&f, "same", 10);
     fixture_set(&f, "dropped", 10);
     fixture_set(&f, "stored", 10);
@@ -269,9 +258,9 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
     fixture_set(&f, "short", 10);
     fixture_set(&f, "grown", 10);
     fixture_set(&f, "shrunk", 3 * MIB);
-    rotate(l, KEYLOG_FULL, 5);
+    rotate(KEYLOG_FULL, 5);
     if (_i == 0) {
-        save_with(&f, 5);
+        save_with(5);
     }
     fixture_delete(&f, "dropped");
     fixture_set(&f, "stored", 20);
@@ -285,15 +274,15 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
         fixture_set(&f, fixture_key("k", i), i % 700);
     }
     if (_i == 1) {
-        save_with(&f, 5); /* the log has the states once more */
+        save_with(5); /* the log has the states once more */
     }
-    rotate(l, KEYLOG_FULL, 6);
+    rotate(KEYLOG_FULL, 6);
     fixture_set(&f, "stored", 30);
     fixture_delete(&f, fixture_key("k", 17));
     before = fixture_get(&f, "touched");
     left = before.deadline - fixture_now(&f);
-    stop(&f, &l);
-    load_after(&f, 50, &load);
+    stop();
+    load_after(50, &load);
     ck_assert_uint_ge(load.counts.states, 2);
     fixture_check(&f, "same", 10);
     fixture_check(&f, "stored", 30);
@@ -313,21 +302,18 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
     }
     ck_assert(!fixture_has(&f, fixture_key("k", 17)));
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 7 + 4999);
-    fixture_stop(&f);
 }
 
 /* One that took place, and those that are to come or have come by the time of the load. */
 TEST_LOOP(a_flush_is_in_the_log, 4)
 {
-    struct keylog *l;
-    struct fixture f;
     struct load load;
 
-    start(&f);
-    start_log(&f, &l);
+    start();
+    start_log();
     fixture_set(&f, "a", 10);
-    rotate(l, KEYLOG_FULL, 1);
-    save_with(&f, 1);
+    rotate(KEYLOG_FULL, 1);
+    save_with(1);
     fixture_set(&f, "b", 10);
     fixture_flush(&f, _i == 0 ? fixture_now(&f) : fixture_now(&f) + 1000);
     ck_assert(keylog_make_durable(l));
@@ -335,33 +321,30 @@ TEST_LOOP(a_flush_is_in_the_log, 4)
         clock_advance(&f.engine.clock, 2000);
     }
     fixture_set(&f, "c", 10);
-    stop(&f, &l);
-    load_after(&f, _i == 2 ? 5000 : _i == 3 ? 2000 : 0, &load);
+    stop();
+    load_after(_i == 2 ? 5000 : _i == 3 ? 2000 : 0, &load);
     ck_assert_int_eq(fixture_has(&f, "a"), _i == 1);
     ck_assert_int_eq(fixture_has(&f, "b"), _i == 1);
     ck_assert_int_eq(fixture_has(&f, "c"), _i != 2);
     clock_advance(&f.engine.clock, 1000);
     ck_assert_int_eq(fixture_has(&f, "a"), false);
     ck_assert_int_eq(fixture_has(&f, "c"), _i == 0 || _i == 3);
-    fixture_stop(&f);
 }
 
 /* What it flushed is not loaded, neither from the snapshot nor from the log before it. */
 TEST(a_flush_of_a_prefix_is_in_the_log)
 {
-    struct keylog *l;
-    struct fixture f;
     struct load load;
 
-    start(&f);
-    start_log(&f, &l);
+    start();
+    start_log();
     for (unsigned i = 0; i < 100; i++) {
         fixture_set(&f, fixture_key("p:", i), 10);
         fixture_set(&f, fixture_key("q:", i), 10);
     }
     fixture_set(&f, "p:large", 300000);
-    rotate(l, KEYLOG_FULL, 1);
-    save_with(&f, 1);
+    rotate(KEYLOG_FULL, 1);
+    save_with(1);
     fixture_set(&f, "p:logged", 10);
     /* More than may be flushed at a time: the reader of the log waits. */
     for (unsigned i = 0; i < 200; i++) {
@@ -373,15 +356,14 @@ TEST(a_flush_of_a_prefix_is_in_the_log)
     ck_assert(keylog_make_durable(l));
     fixture_flush_prefix(&f, "p:");
     fixture_set(&f, "p:1", 20);
-    stop(&f, &l);
-    load_after(&f, 0, &load);
+    stop();
+    load_after(0, &load);
     fixture_check(&f, "p:1", 20);
     for (unsigned i = 0; i < 100; i++) {
         ck_assert_int_eq(fixture_has(&f, fixture_key("p:", i)), i == 1);
         ck_assert(fixture_has(&f, fixture_key("q:", i)));
     }
     ck_assert(!fixture_has(&f, "p:large") && !fixture_has(&f, "p:logged"));
-    fixture_stop(&f);
 }
 
 /* After each byte: of every key a state that it had, and none older than a shorter file has. */
@@ -390,25 +372,23 @@ TEST(it_may_break_off_anywhere)
     char name[KEYCHAIN_NAME_MAX];
     char log[KEYCHAIN_NAME_MAX + 96];
     size_t last = 10;
-    struct keylog *l;
-    struct fixture f;
     struct load load;
     struct stat st;
 
     ck_assert(keychain_name(name, BASE, 1));
     snprintf(log, sizeof(log), "%s/%s", folder, name);
-    start(&f);
-    start_log(&f, &l);
+    start();
+    start_log();
     fixture_set(&f, "a", 10);
     fixture_set(&f, "large", 20);
-    rotate(l, KEYLOG_FULL, 1);
-    save_with(&f, 1);
+    rotate(KEYLOG_FULL, 1);
+    save_with(1);
     for (size_t len = 11; len < 16; len++) {
         fixture_set(&f, "a", len);
         ck_assert(keylog_make_durable(l));
     }
     fixture_set(&f, "large", 600000);
-    stop(&f, &l);
+    stop();
     ck_assert_int_eq(stat(log, &st), 0);
     /*
      * What is cut off stays cut, so from the end, which is a seal behind the large value; of
@@ -419,7 +399,7 @@ TEST(it_may_break_off_anywhere)
         size_t len;
 
         ck_assert_int_eq(truncate(log, n), 0);
-        load_after(&f, 0, &load);
+        load_after(0, &load);
         fixture_check(&f, "large", 20);
         len = fixture_get(&f, "a").len;
         ck_assert(n > 1000 ? len == 15 : len <= 15 && len >= 10 && (last == 10 || len <= last));
@@ -434,12 +414,10 @@ TEST(it_may_break_off_anywhere)
 
 static void *run_writer(void *arg)
 {
-    struct fixture *f = arg;
-
     rcu_register();
     for (unsigned i = 0; i < 60; i++) {
-        fixture_set(f, fixture_key("large", i % 4), MIB + i);
-        fixture_set(f, fixture_key("small", i % 7), 10 + i);
+        fixture_set(&f, fixture_key("large", i % 4), MIB + i);
+        fixture_set(&f, fixture_key("small", i % 7), 10 + i);
     }
     rcu_unregister();
     return NULL;
@@ -450,65 +428,59 @@ TEST(logs_follow_each_other_while_large_values_are_stored)
 {
     uint64_t number = 1;
     pthread_t writer;
-    struct keylog *l;
-    struct fixture f;
     struct load load;
 
-    start(&f);
-    start_log(&f, &l);
-    rotate(l, KEYLOG_FULL, number);
-    save_with(&f, number);
-    ck_assert_int_eq(pthread_create(&writer, NULL, run_writer, &f), 0);
+    start();
+    start_log();
+    rotate(KEYLOG_FULL, number);
+    save_with(number);
+    ck_assert_int_eq(pthread_create(&writer, NULL, run_writer, NULL), 0);
     while (number < 30) {
-        rotate(l, KEYLOG_FULL, ++number);
+        rotate(KEYLOG_FULL, ++number);
     }
     pthread_join(writer, NULL);
-    stop(&f, &l);
-    load_after(&f, 0, &load);
+    stop();
+    load_after(0, &load);
     for (unsigned i = 56; i < 60; i++) {
         fixture_check(&f, fixture_key("large", i % 4), MIB + i);
     }
     for (unsigned i = 53; i < 60; i++) {
         fixture_check(&f, fixture_key("small", i % 7), 10 + i);
     }
-    fixture_stop(&f);
 }
 
 /* Keys omit earlier states, and later states follow. */
 TEST(logs_of_both_kinds)
 {
-    struct keylog *l;
-    struct fixture f;
     struct load load;
 
-    start(&f);
-    start_log(&f, &l);
+    start();
+    start_log();
     fixture_set(&f, "a", 10);
     fixture_set(&f, "b", 10);
     fixture_set(&f, "c", 10);
     fixture_set(&f, "d", 10);
-    rotate(l, KEYLOG_KEYS, 1);
-    save_with(&f, 1);
+    rotate(KEYLOG_KEYS, 1);
+    save_with(1);
     fixture_set(&f, "a", 11);
     fixture_set(&f, "b", 11);
     ck_assert(keylog_make_durable(l));
-    rotate(l, KEYLOG_FULL, 2);
+    rotate(KEYLOG_FULL, 2);
     fixture_set(&f, "b", 12);
     fixture_set(&f, "c", 12);
-    stop(&f, &l);
-    load_after(&f, 0, &load);
+    stop();
+    load_after(0, &load);
     ck_assert(!fixture_has(&f, "a"));
     fixture_check(&f, "b", 12);
     fixture_check(&f, "c", 12);
     fixture_check(&f, "d", 10);
-    start_log(&f, &l);
-    rotate(l, KEYLOG_KEYS, 3);
+    start_log();
+    rotate(KEYLOG_KEYS, 3);
     fixture_set(&f, "c", 13);
     ck_assert(keylog_make_durable(l));
-    stop(&f, &l);
-    load_after(&f, 0, &load);
+    stop();
+    load_after(0, &load);
     ck_assert(!fixture_has(&f, "c") && !fixture_has(&f, "a"));
     ck_assert(!fixture_has(&f, "b")); /* the keys of the third log leave out more */
     fixture_check(&f, "d", 10);
-    fixture_stop(&f);
 }

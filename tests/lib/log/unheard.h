@@ -5,28 +5,20 @@
 #ifndef MAYFLY_TESTS_LIB_LOG_UNHEARD_H
 #define MAYFLY_TESTS_LIB_LOG_UNHEARD_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "lib/log/keylog.h"
 #include "tests/common/unit.h"
 
 /* on_slow, on_behind and on_done of struct keylog_config. */
 static inline void unheard_slow(void *arg, uint64_t ms)
 {
-    (void)arg;
-    (void)ms;
 }
 
 static inline void unheard_behind(void *arg, bool is_behind)
 {
-    (void)arg;
-    (void)is_behind;
 }
 
 static inline void unheard_done(void *arg)
 {
-    (void)arg;
 }
 
 static inline struct keylog_info keylog_now(struct keylog *l)

@@ -6,10 +6,8 @@
  */
 #include "lib/memory/arena.h"
 
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 
@@ -33,6 +31,12 @@ int madvise(void *p, size_t n, int advice)
     return (int)syscall(SYS_madvise, p, n, advice);
 }
 
+static void stop(void)
+{
+    arena_fini(&a);
+    ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
+}
+
 static void start(uint64_t limit, uint64_t share)
 {
     const struct arena_shape shape = arena_shape_for(share, NULL, true);
@@ -41,12 +45,7 @@ static void start(uint64_t limit, uint64_t share)
     budget_set_limit(&budget, (int64_t)limit);
     grace_init(&grace);
     ck_assert(arena_init(&a, arena_range_for(limit), &shape, NULL, &budget, &grace, NULL));
-}
-
-static void stop(void)
-{
-    arena_fini(&a);
-    ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
+    unit_at_end(stop);
 }
 
 /* Let the range grow if it wants to, as memory_grow() does. */
@@ -100,27 +99,24 @@ static void check_held(void)
     ck_assert_int_eq(atomic_load(&budget.used_bytes), (int64_t)a.held << a.shift);
 }
 
-TEST(segments_suit_the_share)
+static const struct {
+    uint64_t share;
+    uint32_t bytes;
+} shares[] = {{1 * MIB, 32 * KIB},        {16 * MIB - 1, 32 * KIB}, {16 * MIB, 64 * KIB},
+              {128u * MIB - 1, 64 * KIB}, {128u * MIB, 256 * KIB},  {1024u * MIB, 256 * KIB}};
+
+TEST_LOOP(segments_suit_the_share, sizeof(shares) / sizeof(shares[0]))
 {
-    static const struct {
-        uint64_t share;
-        uint32_t bytes;
-    } rows[] = {{1 * MIB, 32 * KIB},        {16 * MIB - 1, 32 * KIB}, {16 * MIB, 64 * KIB},
-                {128u * MIB - 1, 64 * KIB}, {128u * MIB, 256 * KIB},  {1024u * MIB, 256 * KIB}};
+    start(shares[_i].share, shares[_i].share);
+    ck_assert_uint_eq(segment_bytes(&a), shares[_i].bytes);
+    ck_assert_uint_ge(a.map_bytes, shares[_i].share);
+    for (segment_t n = 1; n < 5; n++) {
+        handle_t h = segment_handle(&a, n);
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        start(rows[i].share, rows[i].share);
-        ck_assert_uint_eq(segment_bytes(&a), rows[i].bytes);
-        ck_assert_uint_ge(a.map_bytes, rows[i].share);
-        for (segment_t n = 1; n < 5; n++) {
-            handle_t h = segment_handle(&a, n);
-
-            ck_assert_ptr_eq(segment_ptr(&a, n), (char *)arena_item(&a, h));
-            ck_assert_uint_eq(segment_of(&a, h), n);
-            ck_assert_uint_eq(segment_of(&a, h + rows[i].bytes / ITEM_UNIT - 1), n);
-            ck_assert_uint_eq(segment_of(&a, h + rows[i].bytes / ITEM_UNIT), n + 1);
-        }
-        stop();
+        ck_assert_ptr_eq(segment_ptr(&a, n), (char *)arena_item(&a, h));
+        ck_assert_uint_eq(segment_of(&a, h), n);
+        ck_assert_uint_eq(segment_of(&a, h + shares[_i].bytes / ITEM_UNIT - 1), n);
+        ck_assert_uint_eq(segment_of(&a, h + shares[_i].bytes / ITEM_UNIT), n + 1);
     }
 }
 
@@ -144,7 +140,6 @@ TEST(the_limit_is_kept_and_overdrawn_only_as_told)
     ck_assert_uint_eq(take(SEG_OPEN, 64 * KIB), 0);
     ck_assert_int_lt(budget_left(&budget), 0);
     ck_assert_uint_eq(arena_avail(&a), 0);
-    stop();
 }
 
 /* ---- the range --------------------------------------------------------------------------- */
@@ -162,7 +157,6 @@ TEST(the_range_grows_before_it_is_needed)
         grow(true);
     }
     ck_assert_uint_gt(a.committed, a.step_segments);
-    stop();
 }
 
 TEST(nothing_is_taken_from_a_step_that_is_not_committed)
@@ -180,7 +174,6 @@ TEST(nothing_is_taken_from_a_step_that_is_not_committed)
     grow(true);
     ck_assert(!arena_needs_range(&a));
     ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 0), 0);
-    stop();
 }
 
 TEST(where_the_system_refuses_the_range_ends)
@@ -198,7 +191,6 @@ TEST(where_the_system_refuses_the_range_ends)
     ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 0), 0);
     grow(true);
     ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 0), 0);
-    stop();
 }
 
 TEST(a_range_without_steps_is_committed_at_the_start)
@@ -241,7 +233,6 @@ TEST(room_knows_where_the_range_ends)
     ck_assert_uint_eq(taken, LIMIT / (64 * KIB) - 1);
     ck_assert_uint_eq(arena_avail(&a), 0);
     ck_assert_int_gt(budget_left(&budget), 0);
-    stop();
 }
 
 TEST(ranges_suit_the_limit)
@@ -270,7 +261,6 @@ TEST(what_nobody_saw_is_free_at_once)
     ck_assert_uint_eq(take_list(5, &last), first);
     ck_assert_uint_eq(a.held, 5);
     check_held();
-    stop();
 }
 
 TEST(a_run_waits_for_its_grace_period)
@@ -306,7 +296,6 @@ TEST(a_run_waits_for_its_grace_period)
     first = take(SEG_OPEN, 0);
     ck_assert_uint_gt(a.segments[first].generation, generation);
     check_held();
-    stop();
 }
 
 TEST(release_is_bounded_and_in_order)
@@ -338,7 +327,6 @@ TEST(release_is_bounded_and_in_order)
     ck_assert(!arena_release(&a, RUN_LAZY, 10, &r));
     ck_assert_uint_eq(r.lazy_segments, 8);
     ck_assert_uint_eq(a.free_count, 8);
-    stop();
 }
 
 /*
@@ -380,7 +368,6 @@ TEST(a_flush_retires_all_values_in_one_step)
     ck_assert(!arena_release(&a, RUN_LAZY, 100, &r));
     ck_assert_uint_eq(a.free_count, 44);
     check_held();
-    stop();
 }
 
 TEST(a_pinned_run_waits_for_its_reader)
@@ -414,7 +401,6 @@ TEST(a_pinned_run_waits_for_its_reader)
     ck_assert_uint_eq(a.free_count, 6);
     ck_assert_uint_eq(a.pinned.segments, 0);
     check_held();
-    stop();
 }
 
 /* A unit of which a part was given back gets no huge page until all of it is held again. */
@@ -449,7 +435,6 @@ TEST(units_with_holes_have_small_pages)
     }
     ck_assert_uint_eq(a.small_units, 0);
     ck_assert_uint_eq(arena_unit_whole(&a), 0);
-    stop();
 }
 
 /* The system is asked once for a run of neighbours, and once for a unit. */
@@ -471,7 +456,6 @@ TEST(giving_back_takes_few_system_calls)
     }
     ck_assert_uint_eq(small_pages, 5);
     ck_assert_uint_eq(discards, 13);
-    stop();
 }
 
 static size_t resident_bytes(segment_t first, uint32_t count)
@@ -518,7 +502,6 @@ TEST(trimming_gives_the_unused_part_of_a_unit_back)
         ck_assert_uint_lt(take(SEG_OPEN, 0), 8);
     }
     ck_assert_uint_eq(take(SEG_OPEN, 0), 8);
-    stop();
 }
 
 TEST(trimming_pays_back_and_cold_ones_read_as_zero)
@@ -558,7 +541,6 @@ TEST(trimming_pays_back_and_cold_ones_read_as_zero)
     }
     ck_assert_uint_eq(take(SEG_WHOLE, 0), 11);
     check_held();
-    stop();
 }
 
 TEST(one_that_holds_nothing_begins_again)
@@ -594,5 +576,4 @@ TEST(one_that_holds_nothing_begins_again)
         ck_assert_int_eq(segment_ptr(&a, s)[100], 0);
     }
     check_held();
-    stop();
 }

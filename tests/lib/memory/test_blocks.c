@@ -5,12 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -56,7 +53,6 @@ TEST(a_block_is_not_reused_before_its_grace_period)
     fixture_grace(&f);
     ck_assert_ptr_eq(set_units("c", 20), a);
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 1);
-    fixture_stop(&f);
 }
 
 TEST(a_buried_block_is_no_hole_later)
@@ -76,7 +72,6 @@ TEST(a_buried_block_is_no_hole_later)
     shard_leave(f.shard);
     ck_assert_uint_eq(ring_used(), 0);
     ck_assert_uint_eq(m->blocks.dead_bytes, dead + 20 * ITEM_UNIT);
-    fixture_stop(&f);
 }
 
 TEST(an_overwrite_takes_what_the_one_before_left)
@@ -94,7 +89,6 @@ TEST(an_overwrite_takes_what_the_one_before_left)
         fixture_verify(&f);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 50);
-    fixture_stop(&f);
 }
 
 /* A hole may be too large by a thirty-second of the block, and no more. */
@@ -116,7 +110,6 @@ TEST(a_hole_may_be_a_little_larger)
     delete ("d");
     fixture_grace(&f);
     ck_assert_ptr_eq(set_units("e", 40), a);
-    fixture_stop(&f);
 }
 
 /* Enough holes of one size that large ones may be split. */
@@ -154,7 +147,6 @@ TEST(large_holes_are_split_when_there_are_many)
         fixture_check(&f, name("part", i), len_for(name("part", i), 20));
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), reused + 50);
-    fixture_stop(&f);
 }
 
 TEST(nothing_is_split_that_leaves_less_than_a_block)
@@ -172,7 +164,6 @@ TEST(nothing_is_split_that_leaves_less_than_a_block)
     ck_assert_ptr_eq(set_units("c", 36), b);
     (void)set_units("d", 24); /* exactly the rest of it */
     ck_assert_ptr_eq((const char *)fixture_get(&f, "d").item, (const char *)b + 36 * ITEM_UNIT);
-    fixture_stop(&f);
 }
 
 TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
@@ -209,7 +200,6 @@ TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), size);
     ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 0);
-    fixture_stop(&f);
 }
 
 TEST(deaths_ripen_in_order_of_their_grace_periods)
@@ -231,7 +221,6 @@ TEST(deaths_ripen_in_order_of_their_grace_periods)
     blocks_ripen(&f.shard->memory, 100);
     shard_leave(f.shard);
     ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 21 * ITEM_UNIT);
-    fixture_stop(&f);
 }
 
 /* The reclaimer makes holes when there are no puts. */
@@ -248,7 +237,6 @@ TEST(deaths_ripen_without_puts)
     fixture_grace(&f);
     ck_assert_uint_eq(ring_used(), 0);
     ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 200 * 10 * ITEM_UNIT);
-    fixture_stop(&f);
 }
 
 TEST(a_flush_voids_deaths_and_holes)
@@ -270,7 +258,6 @@ TEST(a_flush_voids_deaths_and_holes)
     fixture_grace(&f);
     (void)set_units("x", 12);
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
-    fixture_stop(&f);
 }
 
 /* A segment that was emptied and taken again: the deaths of its former blocks are void. */
@@ -304,7 +291,6 @@ TEST(deaths_of_a_former_life_of_a_segment_are_void)
     for (unsigned i = 0; i < 1500; i += 4) {
         fixture_check(&f, name("k", i), len_for(name("k", i), 50));
     }
-    fixture_stop(&f);
 }
 
 /* Every sealed segment except the cursor's is in the bin of its dead share. */
@@ -363,7 +349,6 @@ TEST(sealed_segments_stand_in_the_bin_of_their_dead_share)
         }
     }
     check_bins();
-    fixture_stop(&f);
 }
 
 /* ---- the rest of a segment --------------------------------------------------------------- */
@@ -394,7 +379,6 @@ TEST(small_blocks_fill_what_large_ones_leave)
     /* The two segments that are not sealed may have more. */
     ck_assert_uint_lt(unused_bytes(), f.shard->memory.blocks.chain[CHAIN_SMALL].count * 400 +
                                           2 * segment_bytes(&f.shard->memory.arena));
-    fixture_stop(&f);
 }
 
 /* What had a rest is sealed when much of it is dead: then it may be cleaned. */
@@ -413,7 +397,6 @@ TEST(what_is_dead_is_sealed_though_it_has_a_rest)
     ck_assert_uint_eq(f.shard->memory.blocks.rest[CHAIN_SMALL], 0);
     ck_assert_int_eq(f.shard->memory.arena.segments[rest].state, SEG_SEALED);
     check_bins();
-    fixture_stop(&f);
 }
 
 /* In the rest of the only other segment there is what was just stored: that is not evicted. */
@@ -438,5 +421,4 @@ TEST(what_came_to_the_rest_is_young)
     shard_leave(f.shard);
     ck_assert(!fixture_has(&f, name("k", 0)));
     ck_assert(fixture_has(&f, "last"));
-    fixture_stop(&f);
 }

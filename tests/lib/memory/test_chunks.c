@@ -5,12 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-
 #include "lib/memory/chunks.h"
 #include "lib/memory/cursor.h"
 #include "lib/store/body.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define SEG (32 * KIB)
@@ -20,18 +17,18 @@ static char *bytes; /* the bytes of all values */
 
 #define BYTES (MIB + 64)
 
+static void stop(void)
+{
+    mem_free(bytes);
+}
+
 static void start(uint64_t limit)
 {
     fixture_start_sized(&f, 1, limit);
     bytes = mem_alloc(BYTES);
     ck_assert_ptr_nonnull(bytes);
     fixture_fill(bytes, BYTES, 5);
-}
-
-static void stop(void)
-{
-    mem_free(bytes);
-    fixture_stop(&f);
+    unit_at_end(stop);
 }
 
 /* Lengths around each place where the cut changes; 0 ends the list. */
@@ -87,7 +84,6 @@ TEST(every_byte_has_its_place)
                       SEG - waste > PIECES_MAX * f.shard->memory.piece_max);
         }
     }
-    stop();
 }
 
 TEST(cuts_at_the_boundaries)
@@ -111,7 +107,6 @@ TEST(cuts_at_the_boundaries)
     ck_assert(c.segments == 1 && c.pieces == 1 && c.tail == 1);
     chunks_cut(&f.shard->memory, 32 * SEG - 1000, &c);
     ck_assert(c.segments == 32 && c.pieces == 0);
-    stop();
 }
 
 static void put(const char *key, enum store_mode mode, size_t from, size_t len, msec_t deadline,
@@ -161,7 +156,6 @@ TEST(values_of_boundary_lengths_by_span_and_by_body)
     ck_assert_int_eq(fixture_delete(&f, "key"), OUT_DELETED);
     fixture_settle(&f);
     ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
-    stop();
 }
 
 /*
@@ -194,7 +188,6 @@ TEST(values_joined_across_the_boundaries)
         }
         fixture_verify(&f);
     }
-    stop();
 }
 
 TEST(joined_beyond_the_item_size_is_refused)
@@ -219,7 +212,6 @@ TEST(joined_beyond_the_item_size_is_refused)
     ck_assert_uint_eq(fixture_get(&f, "k").len, max);
     ck_assert_uint_gt(fixture_get(&f, "k").cas, got.cas);
     fixture_verify(&f);
-    stop();
 }
 
 /*
@@ -251,7 +243,6 @@ TEST(a_touch_keeps_value_and_cas_at_all_lengths)
         fixture_grace(&f);
         fixture_verify(&f);
     }
-    stop();
 }
 
 /*
@@ -295,7 +286,6 @@ TEST(the_cursor_moves_heads_and_pieces)
             fixture_check(&f, key, 30000 + i * 700);
         }
     }
-    stop();
 }
 
 /* A body that is aborted before its first byte, in its segments, in its tail, when full. */
@@ -336,5 +326,4 @@ TEST(an_aborted_body_gives_everything_back)
         ck_assert_int_eq(fixture_used(&f), used);
     }
     fixture_verify(&f);
-    stop();
 }

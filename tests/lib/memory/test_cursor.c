@@ -5,15 +5,10 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "lib/base/rcu.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 #include "lib/shard/info.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -67,7 +62,6 @@ TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
     for (unsigned i = 0; i < n; i++) {
         ck_assert(fixture_has(&f, name("k", i)) == (i % 5 >= 2));
     }
-    fixture_stop(&f);
 }
 
 TEST(what_it_lets_go_it_may_choose_again)
@@ -99,7 +93,6 @@ TEST(what_it_lets_go_it_may_choose_again)
     for (unsigned i = 0; i < keys; i++) {
         ck_assert(fixture_has(&f, name("k", i)) == (i >= 300 || i % 2 != 0));
     }
-    fixture_stop(&f);
 }
 
 /*
@@ -144,7 +137,6 @@ TEST(a_storm_of_deadlines_leaves_work_for_making_room)
         arena_give_whole(&m->arena, taken[n], taken[n], 1);
     }
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 TEST(without_dead_ones_the_oldest_are_evicted)
@@ -164,7 +156,6 @@ TEST(without_dead_ones_the_oldest_are_evicted)
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_evicted), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_cleaned), 0);
-    fixture_stop(&f);
 }
 
 TEST(what_is_due_dies_before_anything_alive)
@@ -192,7 +183,6 @@ TEST(what_is_due_dies_before_anything_alive)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), volatile_keys);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_unfetched), volatile_keys);
-    fixture_stop(&f);
 }
 
 /* An eviction was interrupted when items fall due elsewhere: they die before it goes on. */
@@ -222,7 +212,6 @@ TEST(what_falls_due_amid_an_eviction_dies_before_the_rest_of_it)
         room_release(m);
     }
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 TEST(age_order_survives_cleaning)
@@ -254,7 +243,6 @@ TEST(age_order_survives_cleaning)
         }
     }
     ck_assert_msg(early * 20 <= gone, "%u of %u evicted keys were not old", early, gone);
-    fixture_stop(&f);
 }
 
 TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
@@ -308,7 +296,6 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     fixture_check(&f, "ttl", 300);
     ck_assert_uint_eq(fixture_get(&f, "ttl").cas, before.cas);
     ck_assert_int_eq(fixture_get(&f, "ttl").deadline, before.deadline);
-    fixture_stop(&f);
 }
 
 /* The cursor has begun with a segment when items of it fall due: these are not moved. */
@@ -336,7 +323,6 @@ TEST(what_falls_due_amid_a_segment_is_dropped)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 1);
     room_release(&f.shard->memory);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* One slice exceeds its work by one block at most, however much there is to do. */
@@ -357,7 +343,6 @@ TEST(a_slice_is_bounded)
         ck_assert_uint_le(fixture_counter(&f, CTR_evictions) - before, 64 / 4 + 1);
         fixture_grace(&f);
     }
-    fixture_stop(&f);
 }
 
 TEST(where_nothing_may_be_evicted_it_only_cleans)
@@ -388,14 +373,12 @@ TEST(where_nothing_may_be_evicted_it_only_cleans)
     for (unsigned i = 0; i < n; i++) {
         ck_assert(fixture_has(&f, name("k", i)) == (i % 3 != 0));
     }
-    fixture_stop(&f);
 }
 
 /* Keeps an item that a reader uses just then, with the heat that it had before. */
 static enum verdict judge_while_used(const struct evict_pass *pass, const struct item *it,
                                      uint8_t *heat)
 {
-    (void)pass;
     *heat = it->heat;
     rcu_begin();
     item_mark_used(it, (uint32_t)(fixture_now(&f) / 1000), &f.heat);
@@ -424,7 +407,6 @@ TEST(a_reader_that_comes_during_the_verdict_is_remembered)
     for (unsigned i = 0; i < kept; i++) {
         ck_assert_uint_eq(fixture_get(&f, name("k", i)).item->heat, HEAT_FETCHED);
     }
-    fixture_stop(&f);
 }
 
 /*
@@ -455,7 +437,6 @@ TEST(while_items_are_due_what_is_half_dead_is_cleaned)
     ck_assert(m->cursor.is_due_left);
     shard_leave(f.shard);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
-    fixture_stop(&f);
 }
 
 /*
@@ -493,7 +474,6 @@ TEST_LOOP(due_items_spread_over_all_go_before_live_ones, 2)
         arena_give_whole(&m->arena, taken[n], taken[n], 1);
     }
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* As many segments as are asked for beyond what the shard wants for itself, and no more. */
@@ -511,7 +491,6 @@ TEST(it_makes_as_much_room_as_is_asked_for)
     ck_assert(cursor_slice_beyond(m, 1000000, fixture_now(&f), more));
     ck_assert_uint_eq(arena_avail(&m->arena) + memory_waiting(m), room_wanted(m) + more);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* A policy of single items evicts no more of them than are needed. */
@@ -531,7 +510,6 @@ TEST(no_item_is_evicted_once_there_is_room)
     ck_assert(cursor_slice(m, 1000, fixture_now(&f)));
     shard_leave(f.shard);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 1);
-    fixture_stop(&f);
 }
 
 /* ---- an eviction is interrupted ---------------------------------------------------------- */
@@ -564,7 +542,6 @@ TEST(cleaning_keeps_the_rest_of_an_eviction)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), evicted);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* An eviction goes on as such, unless enough has died meanwhile. */
@@ -599,7 +576,6 @@ TEST(an_eviction_becomes_a_cleaning_when_enough_is_dead)
     ck_assert_uint_eq(m->cursor.segment, n);
     ck_assert_int_eq(m->cursor.mode, CURSOR_CLEAN);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* What was kept and promoted is counted over the last megabytes. */
@@ -628,7 +604,6 @@ TEST(counts_of_what_was_kept_age)
     ck_assert_uint_eq(c->passed, 2 << 20);
     ck_assert_uint_eq(c->kept, 300000);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* A policy that keeps items without a deadline apart does so where it cleans. */
@@ -648,5 +623,4 @@ TEST(cleaning_sorts_what_another_policy_left)
     ck_assert_int_eq(fixture_get(&f, name("k", 0)).chain, CHAIN_SMALL);
     ck_assert_int_eq(fixture_get(&f, name("k", 1)).chain, CHAIN_MAIN);
     fixture_verify(&f);
-    fixture_stop(&f);
 }

@@ -5,14 +5,9 @@
  */
 #include "lib/memory/cursor.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
-#include "lib/shard/shard.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -78,7 +73,6 @@ TEST_LOOP(a_head_apart_from_its_pieces_is_reached, 2)
     }
     shard_leave(f.shard);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 static segment_t segment_at(const struct item *it)
@@ -122,7 +116,6 @@ TEST(pieces_that_are_cleaned_keep_their_place)
         ck_assert_uint_eq(segment_of_piece(wide, i), compact);
     }
     fixture_check(&f, "wide", 3 * m->piece_max);
-    fixture_stop(&f);
 }
 
 /* Only the age of a head counts, so pieces may go to holes that there are. */
@@ -157,13 +150,11 @@ TEST(pieces_that_are_cleaned_fill_holes)
         ck_assert_uint_eq(segment_of_piece(wide, i), hole[2 - i]);
     }
     fixture_check(&f, "wide", 3 * m->piece_max);
-    fixture_stop(&f);
 }
 
 static enum verdict keep_all(const struct evict_pass *pass, const struct item *it,
                              uint8_t *heat)
 {
-    (void)pass;
     *heat = it->heat;
     return VERDICT_KEEP;
 }
@@ -200,13 +191,11 @@ TEST(a_head_that_is_kept_stands_by_its_pieces)
     wide = fixture_get(&f, "wide2").item;
     ck_assert_uint_eq(segment_at(wide), m->blocks.chain[CHAIN_MAIN].open);
     ck_assert_uint_eq(segment_of_piece(wide, 0), m->blocks.chain[CHAIN_MAIN].open);
-    fixture_stop(&f);
 }
 
 static enum verdict promote_all(const struct evict_pass *pass, const struct item *it,
                                 uint8_t *heat)
 {
-    (void)pass;
     *heat = it->heat;
     return VERDICT_PROMOTE;
 }
@@ -249,7 +238,6 @@ TEST(what_is_not_promoted_goes_unless_it_had_no_time)
     for (unsigned i = 0; i < 20; i++) {
         ck_assert(fixture_has(&f, name("n", i)) == (i % 2 == 0));
     }
-    fixture_stop(&f);
 }
 
 /* A large value frees as much as many small ones, so a slice drops few of them. */
@@ -269,5 +257,4 @@ TEST_LOOP(a_slice_drops_few_large_values, 2)
     shard_leave(f.shard);
     ck_assert_uint_ge(fixture_counter(&f, CTR_evictions), 1);
     ck_assert_uint_le(fixture_counter(&f, CTR_evictions), 2); /* of 1024 each */
-    fixture_stop(&f);
 }

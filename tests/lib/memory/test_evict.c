@@ -6,15 +6,13 @@
  */
 #include "lib/memory/evict.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "lib/memory/chains.h"
 #include "lib/memory/ghost.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 /* ---- verdicts ---------------------------------------------------------------------------- */
+
+static struct fixture f;
 
 static struct item make_item(uint8_t heat)
 {
@@ -278,14 +276,14 @@ TEST(few_keys_are_taken_for_others)
 #define LEN 500
 
 /* Store keys that are never read until `count` more items were evicted. */
-static unsigned push_out(struct fixture *f, unsigned from, uint64_t evictions)
+static unsigned push_out(unsigned from, uint64_t evictions)
 {
-    uint64_t until = fixture_counter(f, CTR_evictions) + evictions;
+    uint64_t until = fixture_counter(&f, CTR_evictions) + evictions;
 
-    while (fixture_counter(f, CTR_evictions) < until) {
-        fixture_set(f, fixture_key("cold-", from++), LEN);
+    while (fixture_counter(&f, CTR_evictions) < until) {
+        fixture_set(&f, fixture_key("cold-", from++), LEN);
         if (from % 16 == 0) {
-            fixture_grace(f);
+            fixture_grace(&f);
         }
     }
     return from;
@@ -293,8 +291,6 @@ static unsigned push_out(struct fixture *f, unsigned from, uint64_t evictions)
 
 TEST(what_was_used_goes_to_main_and_outlives_a_scan)
 {
-    struct fixture f;
-
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 500; i++) {
         fixture_set(&f, fixture_key("hot-", i), LEN);
@@ -307,7 +303,7 @@ TEST(what_was_used_goes_to_main_and_outlives_a_scan)
         fixture_set(&f, fixture_key("hot-", i), LEN); /* never used */
     }
     /* Four times as much as fits is stored. */
-    (void)push_out(&f, 0, 60000);
+    (void)push_out(0, 60000);
     for (unsigned i = 0; i < 500; i++) {
         struct got got = fixture_get(&f, fixture_key("hot-", i));
 
@@ -320,13 +316,11 @@ TEST(what_was_used_goes_to_main_and_outlives_a_scan)
     ck_assert_uint_ge(fixture_counter(&f, CTR_moves_to_main), 500);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_active), 0);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* When values grow, small ones that nobody reads leave main, where they came without a hit. */
 TEST(values_that_have_grown_get_the_room_of_the_small)
 {
-    struct fixture f;
     uint64_t large = 0;
 
     fixture_start(&f, NULL);
@@ -350,23 +344,21 @@ TEST(values_that_have_grown_get_the_room_of_the_small)
     }
     ck_assert_uint_gt(large, 8 * MIB * 84 / 100);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(what_comes_back_goes_straight_to_main)
 {
-    struct fixture f;
     unsigned next;
     unsigned remembered = 0;
 
     fixture_start(&f, NULL);
-    next = push_out(&f, 0, 200); /* so that the ghost is in use */
+    next = push_out(0, 200); /* so that the ghost is in use */
     for (unsigned i = 0; i < 100; i++) {
         fixture_set(&f, fixture_key("back-", i), LEN);
     }
     /* Only until the last of them was evicted. */
     while (fixture_has(&f, fixture_key("back-", 99))) {
-        next = push_out(&f, next, 50);
+        next = push_out(next, 50);
     }
     for (unsigned i = 0; i < 100; i++) {
         ck_assert(!fixture_has(&f, fixture_key("back-", i)));
@@ -377,13 +369,11 @@ TEST(what_comes_back_goes_straight_to_main)
     fixture_set(&f, fixture_key("new-", 1), LEN);
     ck_assert_int_eq(fixture_get(&f, fixture_key("new-", 1)).chain, CHAIN_SMALL);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* Everything is hot: puts still find victims, and the bytes copied for each are bounded. */
 TEST(a_cache_in_which_all_is_hot_still_takes_puts)
 {
-    struct fixture f;
     uint64_t moved;
     uint64_t put = 0;
     unsigned n = 0;
@@ -409,7 +399,6 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
     /* Keeping 85 % moves six bytes for each one gained; promotions are extra. */
     ck_assert_uint_le(moved, put * 12);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /*
@@ -420,7 +409,6 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
 TEST_LOOP(a_first_filling_that_is_worth_keeping_makes_room, 2)
 {
     struct engine_config cfg;
-    struct fixture f;
     unsigned n = 0;
 
     fixture_config(&cfg);
@@ -446,7 +434,6 @@ TEST_LOOP(a_first_filling_that_is_worth_keeping_makes_room, 2)
         ck_assert_msg(moved < 20 * MIB, "%" PRIu64 " bytes moved for large-%u", moved, i);
     }
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /*
@@ -456,7 +443,6 @@ TEST_LOOP(a_first_filling_that_is_worth_keeping_makes_room, 2)
  */
 TEST_LOOP(the_young_in_old_segments_are_spared, 3)
 {
-    struct fixture f;
     unsigned n = 0;
 
     fixture_start(&f, NULL);
@@ -476,18 +462,16 @@ TEST_LOOP(the_young_in_old_segments_are_spared, 3)
         item_set_access(it, (uint32_t)(fixture_now(&f) / 1000) - (_i == 2));
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 20);
-    (void)push_out(&f, 0, 200); /* the first segments are emptied */
+    (void)push_out(0, 200); /* the first segments are emptied */
     ck_assert(!fixture_has(&f, fixture_key("old-", 30)));
     for (unsigned i = 0; i < 20; i++) {
         ck_assert(fixture_has(&f, fixture_key("yng-", i)));
     }
-    fixture_stop(&f);
 }
 
 /* Within a second the cas tells that it has spent most of its segment's time there. */
 TEST(what_came_to_a_hole_long_ago_is_not_young)
 {
-    struct fixture f;
     unsigned n = 0;
     unsigned left = 0;
 
@@ -506,24 +490,22 @@ TEST(what_came_to_a_hole_long_ago_is_not_young)
     while (fixture_avail(&f) > 8) {
         fixture_set(&f, fixture_key("old-", n++), LEN);
     }
-    (void)push_out(&f, 0, 200); /* the first segments are emptied */
+    (void)push_out(0, 200); /* the first segments are emptied */
     ck_assert(!fixture_has(&f, fixture_key("old-", 30)));
     for (unsigned i = 0; i < 10; i++) {
         left += fixture_has(&f, fixture_key("hole-", i));
     }
     ck_assert_uint_eq(left, 0);
-    fixture_stop(&f);
 }
 
 /* When all that comes is larger than what is there, the old ones go, though they are small. */
 TEST(old_small_items_make_way_when_sizes_change)
 {
-    struct fixture f;
     unsigned large = (unsigned)(4 * 8 * MIB / (8 * LEN));
     unsigned kept = 0;
 
     fixture_start(&f, NULL);
-    (void)push_out(&f, 0, 200);
+    (void)push_out(0, 200);
     for (unsigned i = 0; i < large; i++) {
         fixture_set(&f, fixture_key("large-", i), 8 * LEN);
         if (i % 16 == 0) {
@@ -534,7 +516,6 @@ TEST(old_small_items_make_way_when_sizes_change)
         kept += fixture_has(&f, fixture_key("large-", i));
     }
     ck_assert_uint_ge(kept * (uint64_t)(8 * LEN), 8 * MIB / 5); /* it was a fiftieth */
-    fixture_stop(&f);
 }
 
 /*
@@ -543,7 +524,6 @@ TEST(old_small_items_make_way_when_sizes_change)
  */
 TEST(large_newcomers_cost_few_others_their_place)
 {
-    struct fixture f;
     unsigned next = 0, kept = 0;
 
     fixture_start(&f, NULL);
@@ -578,35 +558,34 @@ TEST(large_newcomers_cost_few_others_their_place)
     }
     ck_assert_int_eq(fixture_get(&f, fixture_key("large-", 3999)).chain, CHAIN_MAIN);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* ---- which segment goes ------------------------------------------------------------------ */
 
 /* A shard with items in all three chains, small and big above their shares. */
-static void fill_chains(struct fixture *f)
+static void fill_chains(void)
 {
     struct memory *m;
     unsigned next;
 
-    fixture_start(f, NULL);
-    m = &f->shard->memory;
-    next = push_out(f, 0, 200);
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    next = push_out(0, 200);
     for (unsigned i = 0; i < 3000; i++) {
-        fixture_set(f, fixture_key("large-", i), 8 * LEN);
-        fixture_set(f, fixture_key("kept-", i), LEN);
-        (void)fixture_use(f, fixture_key("kept-", i), 3);
+        fixture_set(&f, fixture_key("large-", i), 8 * LEN);
+        fixture_set(&f, fixture_key("kept-", i), LEN);
+        (void)fixture_use(&f, fixture_key("kept-", i), 3);
         if (i % 16 == 0) {
-            fixture_grace(f);
+            fixture_grace(&f);
         }
     }
     while (m->blocks.chain[CHAIN_MAIN].count < 40) {
         ck_assert_uint_lt(next, 100000);
-        next = push_out(f, next, 100);
+        next = push_out(next, 100);
     }
     for (unsigned i = 0; m->blocks.chain[CHAIN_BIG].bytes < 6 * segment_bytes(&m->arena); i++) {
         ck_assert_uint_lt(i, 1000);
-        fixture_set(f, fixture_key("last-", i), 8 * LEN);
+        fixture_set(&f, fixture_key("last-", i), 8 * LEN);
     }
     m->evict.untried = 0;
     m->evict.was_untried = false;
@@ -624,12 +603,11 @@ static enum chain_id pick(struct memory *m)
 /* Big goes first unless small was sealed earlier, within a second by the cas. */
 TEST(the_older_of_small_and_big_goes)
 {
-    struct fixture f;
     struct segment *small;
     struct segment *big;
     struct memory *m;
 
-    fill_chains(&f);
+    fill_chains();
     m = &f.shard->memory;
     shard_enter(f.shard);
     small = &m->arena.segments[chains_oldest(m, CHAIN_SMALL)];
@@ -645,18 +623,16 @@ TEST(the_older_of_small_and_big_goes)
     small->sealed_cas = big->sealed_cas + 1;
     ck_assert_int_eq(pick(m), CHAIN_BIG);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* While most of main was never hit, every other segment is one of main. */
 TEST(untried_items_of_main_are_judged_every_other_time)
 {
-    struct fixture f;
     struct memory *m;
     uint64_t bytes;
     uint64_t left;
 
-    fill_chains(&f);
+    fill_chains();
     m = &f.shard->memory;
     shard_enter(f.shard);
     bytes = m->blocks.chain[CHAIN_MAIN].bytes;
@@ -673,7 +649,6 @@ TEST(untried_items_of_main_are_judged_every_other_time)
     ck_assert_int_ne(pick(m), CHAIN_MAIN);
     ck_assert_int_ne(pick(m), CHAIN_MAIN);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /*
@@ -682,11 +657,10 @@ TEST(untried_items_of_main_are_judged_every_other_time)
  */
 TEST(one_segment_is_not_too_many)
 {
-    struct fixture f;
     struct memory *m;
     uint64_t *big;
 
-    fill_chains(&f);
+    fill_chains();
     m = &f.shard->memory;
     shard_enter(f.shard);
     big = &m->blocks.chain[CHAIN_BIG].bytes;
@@ -705,50 +679,45 @@ TEST(one_segment_is_not_too_many)
     m->blocks.chain[CHAIN_SMALL].bytes -= 1;
     m->arena.held = held;
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* ---- the size of the past ---------------------------------------------------------------- */
 
-static bool wants(struct fixture *f, uint64_t capacity, uint64_t items)
+static bool wants(uint64_t capacity, uint64_t items)
 {
-    struct evict *ev = &f->shard->memory.evict;
+    struct evict *ev = &f.shard->memory.evict;
     uint64_t had = ev->past_capacity;
     bool is_wanted;
 
-    shard_enter(f->shard);
+    shard_enter(f.shard);
     ev->past_capacity = capacity;
     ev->past_is_wanted = true;
     is_wanted = evict_wants_past(ev, items);
     ev->past_capacity = had;
     ev->past_is_wanted = false;
-    shard_leave(f->shard);
+    shard_leave(f.shard);
     return is_wanted;
 }
 
 TEST(the_past_is_replaced_when_it_is_half_or_four_times_the_size)
 {
-    struct fixture f;
-
     fixture_start(&f, NULL);
-    ck_assert(!wants(&f, 500, 1000));
-    ck_assert(wants(&f, 499, 1000));
-    ck_assert(!wants(&f, 4 * 1000 + 8192, 1000));
-    ck_assert(wants(&f, 4 * 1000 + 8193, 1000));
-    fixture_stop(&f);
+    ck_assert(!wants(500, 1000));
+    ck_assert(wants(499, 1000));
+    ck_assert(!wants(4 * 1000 + 8192, 1000));
+    ck_assert(wants(4 * 1000 + 8193, 1000));
 }
 
 /* Another policy does not sort new keys by what density remembers, and adds nothing to it. */
 TEST(the_past_of_another_policy_is_not_asked)
 {
-    struct fixture f;
     struct evict *ev;
     uint64_t hash;
     struct engine_config cfg;
 
     fixture_config(&cfg);
     fixture_start(&f, &cfg);
-    (void)push_out(&f, 0, 200);
+    (void)push_out(0, 200);
     ev = &f.shard->memory.evict;
     hash = fixture_hash(&f, "key");
     shard_enter(f.shard);
@@ -763,5 +732,4 @@ TEST(the_past_of_another_policy_is_not_asked)
     fixture_policy(CHOICE_DENSITY);
     ck_assert_int_eq(evict_chain(ev, hash, LEN), CHAIN_SMALL);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }

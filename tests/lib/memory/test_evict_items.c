@@ -6,7 +6,6 @@
 #include "lib/memory/evict.h"
 
 #include "lib/memory/chains.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define LEN   500
@@ -83,7 +82,6 @@ TEST(noeviction_refuses)
     ck_assert_uint_gt(n, 10000);
     ck_assert_uint_eq(present("k", 0, n), n);
     ck_assert_uint_eq(evictions(), 0);
-    fixture_stop(&f);
 }
 
 static const enum evict_choice volatile_choices[] = {
@@ -122,7 +120,6 @@ TEST_LOOP(volatile_ones_never_evict_a_key_without_deadline, 4)
     }
     ck_assert_uint_le(moved, 100);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* Fill the shard with items of the deadlines given, in no order; returns how many. */
@@ -168,7 +165,6 @@ TEST(volatile_ttl_takes_the_earliest)
     n = present("later-", 0, 5000) + present("k", 0, n);
     store("sooner-", 5000, 300000);
     ck_assert_uint_ge(present("later-", 0, 5000) + present("k", 0, 30000) + 100, n);
-    fixture_stop(&f);
 }
 
 /* One that is put off after the policy has looked at it is not the next any more. */
@@ -190,7 +186,6 @@ TEST(volatile_ttl_spares_what_was_put_off)
     ck_assert_uint_lt(before, 64);
     store("more-", 1000, 20000000);
     ck_assert_uint_eq(present("soon-", 0, 64), 64 - before);
-    fixture_stop(&f);
 }
 
 /* Of thousands in one bucket of the wheel the early ones go, though not in order. */
@@ -212,7 +207,6 @@ TEST(volatile_ttl_takes_early_ones_of_many)
     ck_assert_uint_gt(gone, 1000);
     /* In order, the mean of their places would be half of the share that went, of 30000. */
     ck_assert_uint_lt(sum / gone, gone * UINT64_C(15000) / n * 5 / 4);
-    fixture_stop(&f);
 }
 
 /* Of a full shard one half is used again later. How much of that half does the policy evict? */
@@ -313,7 +307,6 @@ TEST_LOOP(lfu_spares_what_was_used_often, 2)
     ck_assert_uint_lt(lost("often-"), lost("once-") / 2);
     ck_assert_uint_le(lost("most-"), lost("often-") / 4);
     ck_assert_uint_le(lost("most-"), 10);
-    fixture_stop(&f);
 }
 
 /* Of what is lost of two groups, used 40 and 10 times: how much is of the second? */
@@ -388,7 +381,6 @@ TEST_LOOP(expired_first, EVICT_CHOICES)
     ck_assert_uint_gt(fixture_counter(&f, CTR_reclaimed), 1000);
     ck_assert_uint_eq(evictions(), 0);
     ck_assert_uint_eq(present("new-", 0, filled / 4), filled / 4);
-    fixture_stop(&f);
 }
 
 /* ---- a change at work -------------------------------------------------------------------- */
@@ -411,7 +403,6 @@ TEST_LOOP(what_is_known_survives_a_change_of_policy, 3)
     store("new-", 20000, 100000000);
     ck_assert_uint_gt(lost("cold-"), 400);
     ck_assert_uint_le(lost("hot-"), lost("cold-") / 4);
-    fixture_stop(&f);
 }
 
 /*
@@ -455,5 +446,4 @@ TEST(policies_are_changed_at_work)
         }
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }

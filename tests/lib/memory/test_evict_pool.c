@@ -3,11 +3,9 @@
  * Scores of the policies that evict single items, and the pool of candidates. The test decides
  * what is sampled, and records each item that is dropped.
  */
-#include <string.h>
-
 #include "lib/memory/evict.h"
+
 #include "lib/memory/heat.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 /* ---- scores ------------------------------------------------------------------------------ */
@@ -107,8 +105,6 @@ static unsigned sample(void *owner, enum evict_source from, uint64_t *random, ha
 {
     unsigned n = 0;
 
-    (void)owner;
-    (void)random;
     ck_assert_uint_lt(rounds, ROUNDS);
     source = from;
     asked[rounds] = max;
@@ -127,6 +123,11 @@ static uint64_t drop(void *owner, handle_t h, enum death_reason why, msec_t now)
     return real->drop(owner, h, why, now);
 }
 
+static void stop(void)
+{
+    f.shard->memory.ops = real;
+}
+
 static void start(enum evict_choice choice)
 {
     struct engine_config cfg;
@@ -141,12 +142,7 @@ static void start(enum evict_choice choice)
     f.shard->memory.ops = &ops;
     memset(draws, 0, sizeof(draws));
     rounds = 0;
-}
-
-static void stop(void)
-{
-    f.shard->memory.ops = real;
-    fixture_stop(&f);
+    unit_at_end(stop);
 }
 
 static handle_t handle_of(const char *key)
@@ -213,7 +209,6 @@ TEST(the_highest_score_is_evicted)
     ck_assert_uint_eq(asked[0], atomic_load(&fixture_options.maxmemory_samples));
     ck_assert_uint_eq(rounds, 1);
     ck_assert(!fixture_has(&f, "b"));
-    stop();
 }
 
 /* A candidate that was not evicted competes with items that are sampled later. */
@@ -232,7 +227,6 @@ TEST(candidates_compete_with_later_samples)
     ck_assert_uint_eq(evict_one(NULL), b);
     ck_assert_uint_eq(evict_one(NULL), c);
     ck_assert_uint_eq(evict_one(NULL), d);
-    stop();
 }
 
 /* An item that is sampled many times takes one place, so the others keep theirs. */
@@ -253,7 +247,6 @@ TEST(an_item_is_in_the_pool_once)
     ck_assert_uint_eq(evict_one(NULL), b);
     ck_assert_uint_eq(f.shard->memory.evict.pooled, 1);
     ck_assert_uint_eq(evict_one(NULL), a);
-    stop();
 }
 
 /* A full pool replaces its lowest score by a higher one, and ignores a lower one. */
@@ -273,7 +266,6 @@ TEST(a_full_pool_keeps_the_best)
         rounds = 1; /* nothing more is drawn */
         draws[1][0] = h[0];
     }
-    stop();
 }
 
 /*
@@ -313,7 +305,6 @@ TEST_LOOP(a_changed_candidate_is_skipped, 5)
     }
     ck_assert_uint_eq(evict_one(NULL), c);
     ck_assert(fixture_has(&f, "b") == (_i != 3));
-    stop();
 }
 
 /* If every candidate was used since it was sampled, one call samples again. */
@@ -332,7 +323,6 @@ TEST(an_exhausted_pool_is_filled_again)
     draws[1][0] = b;
     ck_assert_uint_eq(evict_one(NULL), c);
     ck_assert_uint_eq(rounds, 3);
-    stop();
 }
 
 /* Items a and b, of which a has been evicted: b is left in the pool. */
@@ -360,7 +350,6 @@ TEST(a_change_of_policy_empties_the_pool)
     ck_assert_uint_eq(evict_one(NULL), c);
     ck_assert_int_eq(source, SOURCE_VOLATILE);
     ck_assert(fixture_has(&f, "b"));
-    stop();
 }
 
 /* A flush takes all items from the index at once; their blocks look alive for a while. */
@@ -374,7 +363,6 @@ TEST(a_flush_empties_the_pool)
     c = idle("c", 10);
     draws[1][0] = c;
     ck_assert_uint_eq(evict_one(NULL), c);
-    stop();
 }
 
 /* ---- what is due ------------------------------------------------------------------------- */
@@ -392,7 +380,6 @@ TEST(a_sampled_due_item_expires)
     ck_assert_uint_eq(evict_one(NULL), b);
     ck_assert_int_eq(reason, DEATH_EXPIRE);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
-    stop();
 }
 
 TEST(a_candidate_that_becomes_due_expires)
@@ -412,7 +399,6 @@ TEST(a_candidate_that_becomes_due_expires)
     ck_assert_uint_eq(evict_one(NULL), a);
     ck_assert_int_eq(reason, DEATH_EXPIRE);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 1);
-    stop();
 }
 
 /* ---- the earliest deadlines -------------------------------------------------------------- */
@@ -436,7 +422,6 @@ TEST(volatile_ttl_keeps_an_exact_order)
     ck_assert_int_eq(source, SOURCE_SOONEST);
     ck_assert_uint_eq(evict_one(NULL), b);
     ck_assert_uint_eq(f.shard->memory.evict.pooled, 1);
-    stop();
 }
 
 /* If a candidate is gone it may have moved, so the pool is built again. */
@@ -455,7 +440,6 @@ TEST(volatile_ttl_samples_again_when_a_candidate_is_gone)
     draws[1][0] = c;
     memcpy(draws[2], (handle_t[]){c, d}, 2 * sizeof(c));
     ck_assert_uint_eq(evict_one(NULL), d);
-    stop();
 }
 
 /* An empty pool samples the first bucket; otherwise 20 items, or maxmemory_samples if more. */
@@ -478,7 +462,6 @@ TEST(volatile_ttl_samples_enough)
     atomic_store(&fixture_options.maxmemory_samples, 64);
     ck_assert_uint_eq(evict_one(NULL), c);
     ck_assert_uint_eq(asked[2], 64);
-    stop();
 }
 
 /* ---- what it costs ----------------------------------------------------------------------- */
@@ -501,5 +484,4 @@ TEST(sampled_items_cost_work)
     ck_assert_uint_eq(evict_one(&many), h[31]);
     ck_assert_int_ge(few, 2);
     ck_assert_int_ge(many, 10 * few);
-    stop();
 }

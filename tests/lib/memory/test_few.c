@@ -6,11 +6,8 @@
  */
 #include "lib/memory/memory.h"
 
-#include <string.h>
-
 #include "lib/memory/evict.h"
 #include "lib/store/store_common.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -54,7 +51,6 @@ TEST(values_of_kilobytes_are_one_block_in_a_small_shard)
     fixture_check(&f, "4k", 4000);
     fixture_check(&f, "12k", 12000);
     fixture_check(&f, "16k", 16000);
-    fixture_stop(&f);
 }
 
 /* ---- what is copied ---------------------------------------------------------------------- */
@@ -89,7 +85,6 @@ TEST_LOOP(what_nobody_asks_for_is_not_copied, 8)
     ck_assert_uint_le(moved * 100, 2 * fill * len * copies[_i].pct);
     ck_assert_uint_gt(fixture_counter(&f, CTR_item_bytes), 8 * MIB * 3 / 4);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* A value in pieces that is in use is judged once in a pass, and whole. */
@@ -116,7 +111,6 @@ TEST(what_is_asked_for_outlives_the_rest_in_pieces_too)
         ck_assert_int_eq(fixture_get(&f, fixture_key("hot", i)).chain, CHAIN_MAIN);
     }
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* ---- beside the ideal -------------------------------------------------------------------- */
@@ -263,7 +257,6 @@ TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
     }
     ck_assert_uint_ge(hits + asks / 200, ideal_hits);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* ---- the overdraft ----------------------------------------------------------------------- */
@@ -289,5 +282,4 @@ TEST(an_overdraft_in_use_is_not_given_back_each_time)
         fixture_settle(&f);
     }
     ck_assert_int_le(fixture_used(&f), 32 * (int64_t)MIB);
-    fixture_stop(&f);
 }

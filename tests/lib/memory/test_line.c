@@ -5,12 +5,9 @@
  */
 #include "lib/memory/line.h"
 
-#include <string.h>
-
 #include "lib/memory/chains.h"
 #include "lib/memory/room_make.h"
 #include "lib/store/body.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define WAITERS 4

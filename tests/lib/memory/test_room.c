@@ -5,13 +5,8 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "lib/base/rcu.h"
 #include "lib/engine/router.h"
 #include "lib/shard/upkeep.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -77,7 +72,6 @@ TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
         ck_assert(fixture_has(&f, fixture_key("k", i)) == (i % 4 != 0));
     }
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(deletes_of_one_size_make_room_for_another)
@@ -96,7 +90,6 @@ TEST(deletes_of_one_size_make_room_for_another)
     for (unsigned i = 1; i < n; i += 2) {
         fixture_check(&f, fixture_key("small", i), 100);
     }
-    fixture_stop(&f);
 }
 
 TEST(overwrites_go_on_in_a_full_cache)
@@ -121,7 +114,6 @@ TEST(overwrites_go_on_in_a_full_cache)
     }
     ck_assert_uint_le(failed, n / 20);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /*
@@ -161,7 +153,6 @@ TEST(a_failed_set_takes_the_old_value_away)
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NO_MEMORY);
     fixture_check(&f, "cas", 100);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* ---- the budget -------------------------------------------------------------------------- */
@@ -214,7 +205,6 @@ TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
     }
     ck_assert_int_le(fixture_used(&f), limit);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* Nothing dies while a cache is filled for the first time: it must evict all the same. */
@@ -226,7 +216,6 @@ TEST(a_first_filling_without_a_grace_period_evicts)
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 300);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* Below that stores would be refused: what is open and what is kept free takes all there is. */
@@ -239,7 +228,6 @@ TEST(a_limit_is_no_lower_than_eight_segments_a_shard)
     for (unsigned i = 0; i < 5000; i++) {
         fixture_set(&f, fixture_key("k", i), 1500);
     }
-    fixture_stop(&f);
 }
 
 TEST(a_lower_limit_is_reached_and_a_higher_one_used)
@@ -292,7 +280,6 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     ck_assert_uint_le(fixture_counter(&f, CTR_evictions) - before, 600);
     ck_assert_int_ge(fixture_used(&f), 20 * (int64_t)MIB);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* Segments that stay free for a while go back to the system. */
@@ -318,7 +305,6 @@ TEST(idle_memory_goes_back)
     }
     ck_assert_int_lt(fixture_used(&f), full - 8 * (int64_t)MIB);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* ---- room of other shards ---------------------------------------------------------------- */
@@ -347,7 +333,6 @@ TEST(half_of_the_limit_in_one_value)
         }
     }
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(more_than_the_limit_is_refused_without_harm)
@@ -360,7 +345,6 @@ TEST(more_than_the_limit_is_refused_without_harm)
     fixture_verify(&f);
     fixture_set(&f, "large", 6 * MIB);
     fixture_check(&f, "large", 6 * MIB);
-    fixture_stop(&f);
 }
 
 /* ---- what a put waits for ---------------------------------------------------------------- */
@@ -386,7 +370,6 @@ TEST(a_shard_at_the_end_of_its_range_evicts_its_own)
     ck_assert_uint_gt(ctr_get(&f.engine.shards[0]->counters, CTR_evictions), 0);
     ck_assert_uint_eq(ctr_get(&f.engine.shards[1]->counters, CTR_evictions), 0);
     ck_assert_uint_gt(ctr_get(&f.engine.shards[1]->counters, CTR_curr_items), others + 500);
-    fixture_stop(&f);
 }
 
 /* The nth key from a number on that a shard has. */
@@ -439,7 +422,6 @@ TEST(waiting_for_the_index_evicts_nothing)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 2000 + stored - 1);
     fixture_set(&f, fixture_key("k", n - 1), 0);
-    fixture_stop(&f);
 }
 
 /*
@@ -487,7 +469,6 @@ TEST(nobody_waits_until_an_index_has_shrunk)
     fixture_settle(&f);
     ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* ---- overhead ---------------------------------------------------------------------------- */
@@ -517,7 +498,6 @@ TEST(the_ring_fits_the_limit)
     ck_assert_uint_eq(b->ring_tail - b->ring_head, 1024);
     fixture_settle(&f);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(a_flush_leaves_a_small_past)
@@ -541,7 +521,6 @@ TEST(a_flush_leaves_a_small_past)
     shard_enter(f.shard);
     ck_assert_uint_lt(evict_past_bytes(&f.shard->memory.evict), 32 * KIB);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* Whatever is above it: the next stores need not wait until all of that is gone. */
@@ -569,12 +548,10 @@ TEST(a_much_lower_limit_does_not_keep_stores_out)
     }
     ck_assert(!budget_is_over(&f.engine.budget));
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 static void no_wake(struct waiter *w)
 {
-    (void)w;
 }
 
 static int64_t bound(void)
@@ -621,7 +598,6 @@ TEST(a_lower_limit_leaves_a_waiting_store_some_time)
     }
     ck_assert_int_lt(bound(), before);
     ck_assert(!budget_is_lowered(&f.engine.budget));
-    fixture_stop(&f);
 }
 
 /* The index shrinks meanwhile, which takes a grace period: items that fit then stay. */
@@ -645,7 +621,6 @@ TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
     ck_assert_int_le(fixture_used(&f), 4 * (int64_t)MIB);
     ck_assert_uint_gt(fixture_counter(&f, CTR_curr_items), 20000);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* Number of items in a cache of this size that is filled from empty. */
@@ -710,7 +685,6 @@ TEST(a_lower_limit_keeps_what_a_fresh_cache_would_and_of_all_shards)
     ck_assert_uint_gt(items[0], items[1] / 3);
     ck_assert_uint_gt(items[1], items[0] / 3);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(an_index_made_for_a_hint_bears_the_limit)
@@ -734,5 +708,4 @@ TEST(an_index_made_for_a_hint_bears_the_limit)
     ck_assert_uint_eq(table_bytes(&f.shard->table), MIB);
     ck_assert_int_le(fixture_used(&f), 3 * (int64_t)MIB);
     fixture_check(&f, "k", 10);
-    fixture_stop(&f);
 }

@@ -6,7 +6,6 @@
 #include "lib/memory/room_make.h"
 
 #include "lib/memory/room.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define LEN 500
@@ -81,7 +80,6 @@ TEST(a_hurry_is_put_off_to_the_end_of_the_section)
     ck_assert_uint_eq(arena_waiting(a), waiting > 16 ? waiting - 16 : 0);
     shard_leave(f.shard);
     ck_assert(!room_settle());
-    fixture_stop(&f);
 }
 
 /* ---- large values ------------------------------------------------------------------------ */
@@ -140,7 +138,6 @@ TEST(large_values_overdraw_while_segments_wait)
         arena_give_whole(a, taken[taken_count], taken[taken_count], 1);
     }
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* ---- how much is kept free --------------------------------------------------------------- */
@@ -186,7 +183,6 @@ TEST(room_is_kept_for_what_comes_and_who_waits)
     m->blocks.put_per_grace = 1000u << shift;
     ck_assert_uint_eq(wanted(), least + (8 * MIB / 256 >> shift));
     m->blocks.put_per_grace = 0;
-    fixture_stop(&f);
 }
 
 /* An overdraft is paid back, but not by a shard that holds next to nothing. */
@@ -214,7 +210,6 @@ TEST(an_overdraft_is_wanted_back)
     overdraw(3);
     ck_assert_uint_eq(wanted(), least + 4);
     budget_add(b, used - atomic_load(&b->used_bytes));
-    fixture_stop(&f);
 }
 
 /* Of what was put since the last period only the part counts that came within one. */
@@ -241,7 +236,6 @@ TEST_LOOP(a_long_time_without_a_period_foresees_little, 2)
     shard_leave(f.shard);
     ck_assert_uint_eq(m->blocks.put_per_grace, _i == 0 ? put : put / 10);
     ck_assert_uint_ge(m->blocks.put_peak, m->blocks.put_per_grace);
-    fixture_stop(&f);
 }
 
 /* While nobody stores nothing is foreseen, and what a burst took is kept less and less. */
@@ -266,5 +260,4 @@ TEST(what_is_kept_for_a_burst_fades)
     }
     ck_assert_uint_eq(m->blocks.put_per_grace, 0);
     ck_assert_uint_eq(m->blocks.put_peak, 8 * segment);
-    fixture_stop(&f);
 }

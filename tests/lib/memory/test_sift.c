@@ -5,14 +5,10 @@
  */
 #include "lib/memory/cursor.h"
 
-#include <string.h>
-
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/evict.h"
-#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define LEN 6000u /* five in a segment of 32 KiB */
@@ -76,12 +72,6 @@ static bool is_sifted(void)
     return fixture_counter(&f, CTR_cursor_sifted) != before;
 }
 
-static void end(void)
-{
-    fixture_verify(&f);
-    fixture_stop(&f);
-}
-
 TEST(what_is_worth_it_stays_where_it_is)
 {
     const struct item *place[5];
@@ -107,7 +97,6 @@ TEST(what_is_worth_it_stays_where_it_is)
     ck_assert_int_eq(m->arena.segments[first].state, SEG_SEALED);
     ck_assert_uint_eq(m->cursor.segment, 0);
     ck_assert_uint_eq(m->cursor.sifted_for_nothing, 0);
-    end();
 }
 
 TEST(a_segment_of_which_nothing_stays_is_freed)
@@ -126,15 +115,10 @@ TEST(a_segment_of_which_nothing_stays_is_freed)
     }
     ck_assert_int_ne(m->arena.segments[first].state, SEG_SEALED);
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_evicted), 1);
-    end();
 }
 
 static unsigned drop_none(void *owner, unsigned max, msec_t now, unsigned *looked)
 {
-    (void)owner;
-    (void)max;
-    (void)now;
-    (void)looked;
     return 0;
 }
 
@@ -170,7 +154,6 @@ TEST(what_is_due_is_not_evicted)
     ck_assert(!fixture_has(&f, "k0") && fixture_has(&f, "k1"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 1);
-    end();
 }
 
 /* Segments that are emptied instead, each for one reason. */
@@ -225,7 +208,6 @@ TEST_LOOP(few_items_that_fill_a_segment_are_sifted, WHYS)
     ck_assert_int_eq(is_sifted(), _i == FEW_ITEMS);
     ck_assert(_i == FEW_ITEMS || m->cursor.segment == first);
     ck_assert_int_eq(m->cursor.mode, _i == FEW_ITEMS ? CURSOR_CLEAN : CURSOR_EVICT);
-    end();
 }
 
 /* The ghost remembers what small and big evict; what main evicts had its time. */
@@ -252,7 +234,6 @@ TEST(what_main_evicts_is_not_remembered)
     shard_enter(f.shard);
     ck_assert_int_eq(evict_chain(ev, hash, LEN), CHAIN_SMALL);
     shard_leave(f.shard);
-    end();
 }
 
 /* The same with parts of values that have whole segments: these become free. */
@@ -275,7 +256,6 @@ TEST(parts_of_large_values_stay_where_they_are)
     fixture_check(&f, "kept", len);
     ck_assert_uint_eq(m->arena.values.segments, held - 1);
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
-    end();
 }
 
 /* Where nothing dies, sifting would go round and round. */
@@ -293,7 +273,6 @@ TEST(a_chain_is_sifted_for_nothing_once)
     ck_assert(!is_sifted());
     ck_assert_int_eq(m->cursor.mode, CURSOR_EVICT);
     ck_assert_uint_eq(m->cursor.sifted_for_nothing, 0);
-    end();
 }
 
 /* Values that are read and replaced at random: each store takes a bounded number of steps. */
@@ -316,7 +295,6 @@ TEST(large_values_are_stored_in_bounded_steps)
         ck_assert_uint_le(fixture_counter(&f, CTR_cursor_sifted) - before, 300);
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_sifted), 100);
-    end();
 }
 
 /* A live item costs what it costs elsewhere, so a slice is bounded. */
@@ -331,5 +309,4 @@ TEST(sifting_takes_work)
     (void)cursor_slice_beyond(m, 39, fixture_now(&f), 1000000); /* of 20 for five items */
     shard_leave(f.shard);
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_sifted), 2);
-    end();
 }

@@ -6,11 +6,8 @@
 #include "lib/memory/stock.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/memory/room.h"
-#include "lib/shard/shard.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define BYTES 1000u
@@ -106,7 +103,6 @@ TEST_LOOP(the_reclaimer_makes_segments_resident, 3)
     fill(60, true);
     ck_assert_uint_eq(late(), FIRST);
     ck_assert_uint_gt(arena()->free_count, 0);
-    fixture_stop(&f);
 }
 
 /* Also the first ones, and the first use of none is late. */
@@ -126,7 +122,6 @@ TEST_LOOP(a_move_fills_a_new_shard, 3)
         fill_free();
     }
     ck_assert_uint_eq(late(), 0);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_put_does_it_if_the_reclaimer_does_not_come, 3)
@@ -134,7 +129,6 @@ TEST_LOOP(a_put_does_it_if_the_reclaimer_does_not_come, 3)
     start(limits[_i]);
     fill(60, false);
     ck_assert_uint_eq(late(), FIRST);
-    fixture_stop(&f);
 }
 
 TEST(what_was_given_back_is_made_resident_again)
@@ -152,7 +146,6 @@ TEST(what_was_given_back_is_made_resident_again)
     fill(50, true);
     /* The first finds nothing. What is held is new again. */
     ck_assert_uint_le(late() - before, FIRST);
-    fixture_stop(&f);
 }
 
 TEST(a_small_memory_has_no_stock)
@@ -162,7 +155,6 @@ TEST(a_small_memory_has_no_stock)
     fixture_grace(&f);
     ck_assert_uint_eq(arena()->held, 1);
     ck_assert_uint_eq(arena()->free_count, 0);
-    fixture_stop(&f);
 }
 
 TEST(flushes_one_after_the_other_make_no_stock)
@@ -174,7 +166,6 @@ TEST(flushes_one_after_the_other_make_no_stock)
         fixture_flush(&f, 0);
     }
     ck_assert_uint_ge(arena()->held, FIRST);
-    fixture_stop(&f);
 }
 
 TEST(none_are_made_resident_where_room_is_short)
@@ -199,5 +190,4 @@ TEST(none_are_made_resident_where_room_is_short)
         check_stock();
     }
     ck_assert_uint_gt(seen, 0);
-    fixture_stop(&f);
 }

@@ -9,7 +9,6 @@
 #include "lib/memory/room.h"
 #include "lib/memory/tidy.h"
 #include "lib/shard/upkeep.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define ITEMS 8000u
@@ -112,7 +111,6 @@ TEST(what_puts_are_about_to_reuse_stays)
     before = filled();
     tidy_to_the_end();
     ck_assert_uint_lt(filled(), before);
-    fixture_stop(&f);
 }
 
 TEST(a_small_share_of_dead_is_no_work)
@@ -122,7 +120,6 @@ TEST(a_small_share_of_dead_is_no_work)
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
     ck_assert(!shard_wants_tidy(f.shard));
-    fixture_stop(&f);
 }
 
 /* A segment with nothing alive is worth no copying: it goes even if little is dead in all. */
@@ -140,7 +137,6 @@ TEST(what_is_wholly_dead_goes_at_once)
     tidy_to_the_end();
     ck_assert_uint_ge(fixture_counter(&f, CTR_cursor_cleaned), 2);
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
-    fixture_stop(&f);
 }
 
 TEST(an_empty_ring_gives_its_pages_back)
@@ -150,7 +146,6 @@ TEST(an_empty_ring_gives_its_pages_back)
     ck_assert_uint_gt(f.shard->memory.blocks.ring_tail, 1024);
     tidy_to_the_end();
     ck_assert_uint_eq(f.shard->memory.blocks.ring_tail, 0);
-    fixture_stop(&f);
 }
 
 TEST(nothing_is_cleaned_when_the_share_of_the_cpu_is_spent)
@@ -173,7 +168,6 @@ TEST(nothing_is_cleaned_when_the_share_of_the_cpu_is_spent)
     } while (clock_mono_us() - began > 900000);
     ck_assert_uint_eq(again, TIDY_LOOK_MS);
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_cleaned), 0);
-    fixture_stop(&f);
 }
 
 /* What is put within ten seconds at the pace of the last look may go into what is dead. */
@@ -195,7 +189,6 @@ TEST(the_pace_of_puts_is_measured)
     (void)tidy_look(m, fixture_now(&f) + 2000);
     shard_leave(f.shard);
     ck_assert_uint_eq(m->tidy.spare_bytes, put * 5);
-    fixture_stop(&f);
 }
 
 /* After its work ended, the next dead block wakes the home worker again. */
@@ -214,7 +207,6 @@ TEST(the_end_is_not_the_last)
             fixture_set(&f, fixture_key("k", i), BYTES);
         }
     }
-    fixture_stop(&f);
 }
 
 /* ---- what a look finds ------------------------------------------------------------------- */
@@ -260,7 +252,6 @@ TEST(what_has_just_died_is_no_work_yet)
     ck_assert_int_eq(look_now(), TIDY_LATER);
     fixture_grace(&f);
     ck_assert_int_eq(look_now(), TIDY_NOW);
-    fixture_stop(&f);
 }
 
 TEST(a_single_death_is_waited_for)
@@ -270,7 +261,6 @@ TEST(a_single_death_is_waited_for)
     ck_assert_int_eq(look_now(), TIDY_LATER);
     fixture_settle(&f);
     ck_assert_int_eq(look_now(), TIDY_DONE);
-    fixture_stop(&f);
 }
 
 /* However much is put: three quarters are dead, and no more than one is spared. */
@@ -282,7 +272,6 @@ TEST(puts_spare_a_quarter_at_most)
     fixture_settle(&f);
     m->tidy.spare_bytes = UINT64_MAX / 2;
     ck_assert_int_eq(look_now(), TIDY_NOW);
-    fixture_stop(&f);
 }
 
 /* Of two segments without anything alive, puts are likely to take one and a half. */
@@ -298,7 +287,6 @@ TEST(less_than_a_segment_is_spared)
     ck_assert_int_eq(look_now(), TIDY_LATER);
     m->tidy.spare_bytes = m->blocks.dead_bytes - 3 * segment / 2;
     ck_assert_int_eq(look_now(), TIDY_NOW);
-    fixture_stop(&f);
 }
 
 /* What was begun is brought to its end, though nothing would be begun for it. */
@@ -321,7 +309,6 @@ TEST(a_cleaning_that_was_begun_is_work)
     ck_assert(!tidy_slice(m, 100000, fixture_now(&f)));
     ck_assert_uint_eq(m->cursor.segment, 0);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 TEST(a_clock_that_goes_back_is_measured_anew)
@@ -332,7 +319,6 @@ TEST(a_clock_that_goes_back_is_measured_anew)
     (void)look_now();
     ck_assert_int_eq(m->tidy.looked, fixture_now(&f));
     ck_assert_uint_eq(m->tidy.spare_bytes, 0);
-    fixture_stop(&f);
 }
 
 /* Then the cursor has other work; the end is not known before it is done. */
@@ -351,7 +337,6 @@ TEST(where_room_is_short_it_looks_again)
     ck_assert_int_eq(look_now(), TIDY_LATER);
     m->line.wanted = 0;
     ck_assert_int_eq(look_now(), TIDY_DONE);
-    fixture_stop(&f);
 }
 
 TEST(a_ring_in_use_keeps_its_pages)
@@ -367,7 +352,6 @@ TEST(a_ring_in_use_keeps_its_pages)
     shard_enter(f.shard);
     ck_assert(tidy_wants_ring(m));
     shard_leave(f.shard);
-    fixture_stop(&f);
 }
 
 /* What is free then is for the cursor, which cleans by itself what is worth it. */
@@ -391,5 +375,4 @@ TEST(where_room_is_short_nothing_is_tidied)
     (void)tidy_slice(m, 1000, fixture_now(&f));
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
     shard_leave(f.shard);
-    fixture_stop(&f);
 }

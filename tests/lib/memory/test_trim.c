@@ -7,7 +7,6 @@
 
 #include "lib/memory/line.h"
 #include "lib/memory/room.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -43,7 +42,6 @@ TEST(an_overdraft_of_a_lower_limit_is_paid_at_once)
         fixture_grace(&f);
     }
     ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
-    fixture_stop(&f);
 }
 
 /* Otherwise with what stayed free for a while, and by all shards in equal parts. */
@@ -71,7 +69,6 @@ TEST(an_overdraft_is_paid_in_equal_parts)
         ck_assert_uint_le(ctr_get(&f.engine.shards[i]->counters, CTR_segments_discarded), 5);
     }
     budget_add(b, -added);
-    fixture_stop(&f);
 }
 
 /* What the system refused is asked for again after ten seconds, and not before. */
@@ -93,7 +90,6 @@ TEST(a_range_that_was_cut_is_tried_again)
     clock_advance(&f.engine.clock, 1);
     fixture_grace(&f);
     ck_assert(!arena_range_is_cut(&m->arena));
-    fixture_stop(&f);
 }
 
 /* While nobody stores, nobody else makes holes of what has died. */
@@ -112,14 +108,12 @@ TEST(what_has_died_becomes_a_hole_without_a_put)
     fixture_grace(&f);
     ck_assert_uint_gt(b->hole_bytes, 0);
     ck_assert_uint_eq(b->ring_head, b->ring_tail);
-    fixture_stop(&f);
 }
 
 static unsigned calls;
 
 static void count_call(struct waiter *w)
 {
-    (void)w;
     calls++;
 }
 
@@ -137,7 +131,6 @@ TEST(the_first_that_waits_is_called)
     fixture_grace(&f);
     ck_assert_uint_eq(calls, 1);
     line_leave(&w);
-    fixture_stop(&f);
 }
 
 /* What recent bursts took stays free, beside what is wanted. */
@@ -156,5 +149,4 @@ TEST(what_a_burst_took_is_kept_at_first)
     ck_assert_uint_gt(fixture_counter(&f, CTR_segments_discarded), 0);
     ck_assert_uint_ge(m->arena.free_count, peak);
     ck_assert_uint_lt(m->arena.free_count, 2 * peak);
-    fixture_stop(&f);
 }

@@ -7,12 +7,7 @@
 #ifndef MAYFLY_TESTS_LIB_REPLICA_PAIR_H
 #define MAYFLY_TESTS_LIB_REPLICA_PAIR_H
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "lib/base/mem.h"
-#include "lib/base/rcu.h"
 #include "lib/base/thread.h"
 #include "lib/engine/flush.h"
 #include "lib/replica/applier.h"
@@ -21,8 +16,6 @@
 #include "lib/shard/upkeep.h"
 #include "lib/shard/value.h"
 #include "lib/store/find.h"
-#include "tests/common/rng.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define PAIR_TO_UNIX    1000000
@@ -124,7 +117,6 @@ static inline void pair_start_replica(struct pair_side *side, const struct pair_
     applier_set_scale(side->applier, PAIR_TO_UNIX - PAIR_AHEAD);
 }
 
-/* The last side. */
 static inline void pair_stop(struct pair_side *side)
 {
     applier_destroy(&side->applier);
@@ -133,13 +125,6 @@ static inline void pair_stop(struct pair_side *side)
     atomic_store(&side->is_over, true);
     thread_join(&side->home);
     fixture_stop(&side->f);
-}
-
-/* Not the last: the thread of the test stays registered. */
-static inline void pair_stop_one(struct pair_side *side)
-{
-    pair_stop(side);
-    rcu_register();
 }
 
 /* ---- bytes ------------------------------------------------------------------------------- */

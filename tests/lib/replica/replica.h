@@ -6,13 +6,9 @@
 #ifndef MAYFLY_TESTS_LIB_REPLICA_REPLICA_H
 #define MAYFLY_TESTS_LIB_REPLICA_REPLICA_H
 
-#include <stdio.h>
-#include <string.h>
-
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
-#include "lib/base/rcu.h"
 #include "lib/replica/shipper.h"
 #include "lib/shard/position.h"
 #include "lib/shard/value.h"

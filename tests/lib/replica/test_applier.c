@@ -25,7 +25,7 @@ static void start(void)
 static void stop(void)
 {
     pair_drop_bytes(&stream);
-    pair_stop_one(&replica);
+    pair_stop(&replica);
     pair_stop(&primary);
 }
 
@@ -274,7 +274,7 @@ TEST(a_promotion_amid_a_value_cuts_it_and_renames)
     ck_assert_uint_eq(name.previous_end, offset);
     /* It goes on under that name. */
     ck_assert_uint_eq(applier_offset(replica.applier), backlog_end(middle.backlog));
-    pair_stop_one(&middle);
+    pair_stop(&middle);
 }
 
 /* ---- chains ------------------------------------------------------------------------------ */
@@ -298,7 +298,7 @@ TEST(a_chain_has_the_same)
     ck_assert_uint_eq(pair_check(&primary, &replica), 301);
     ck_assert_uint_eq(pair_check(&primary, &last), 301);
     pair_drop_bytes(&copy);
-    pair_stop_one(&last);
+    pair_stop(&last);
 }
 
 /* ---- flushes and deadlines --------------------------------------------------------------- */

@@ -8,8 +8,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "lib/base/num.h"
 #include "tests/common/rng.h"
@@ -453,7 +451,6 @@ static _Atomic unsigned woken;
 
 static void *wait_for_more(void *arg)
 {
-    (void)arg;
     backlog_wait(b, 0, LONG_MS, &stop);
     atomic_fetch_add(&woken, 1);
     return NULL;
@@ -515,7 +512,6 @@ static void *read_until_overrun(void *arg)
     char first[RING_BYTES];
     char again[RING_BYTES];
 
-    (void)arg;
     for (unsigned i = 0; i < OVERRUNS; i++) {
         uint64_t offset = backlog_end(b);
         size_t have = 0;

@@ -85,7 +85,7 @@ static void stop(void)
 {
     shipper_detach(&fs.reader);
     pair_drop_bytes(&full);
-    pair_stop_one(&replica);
+    pair_stop(&replica);
     pair_stop(&primary);
 }
 

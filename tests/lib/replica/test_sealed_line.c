@@ -4,9 +4,6 @@
  */
 #include "lib/replica/sealed_line.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/common/unit.h"
 
 #define LINE_MAX_BYTES 64u

@@ -7,13 +7,9 @@
 #include "lib/replica/shipper.h"
 
 #include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "lib/base/num.h"
 #include "lib/ship/feed.h"
-#include "tests/common/rng.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/replica/replica.h"
 
@@ -665,7 +661,6 @@ static void fed_cut(void *arg)
 
 static bool fed_rest(void *arg)
 {
-    (void)arg;
     return true;
 }
 
@@ -687,8 +682,6 @@ static void fed_flush(void *arg)
 
 static void fed_later(void *arg, msec_t at)
 {
-    (void)arg;
-    (void)at;
 }
 
 static void fed_prefix(void *arg, struct span prefix)

@@ -7,16 +7,12 @@
 #include "lib/reshard/carry.h"
 
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/draw.h"
-#include "lib/reshard/migrate.h"
 #include "lib/shard/info.h"
 #include "lib/shard/value.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 /* Maximum share of lost items, percent. */
@@ -131,7 +127,6 @@ TEST(a_full_cache_is_kept)
     (void)move(&plan);
     ck_assert_uint_eq(items_in(2) + items_in(3), 0);
     ck_assert_uint_le(had - check(keys, len_of), had * LOSS_PCT / 100);
-    fixture_stop(&f);
 }
 
 /* From one shard to several at once, in many runs; what stays closes ranks. */
@@ -155,7 +150,6 @@ TEST(runs_go_in_one_pass)
     ck_assert_uint_gt(items_in(0), all * 4 / 10);
     ck_assert_uint_gt(items_in(1), all * 2 / 10);
     ck_assert_uint_gt(items_in(2), all * 2 / 10);
-    fixture_stop(&f);
 }
 
 /* Blocks, values in pieces, in segments, and in both. */
@@ -186,7 +180,6 @@ TEST(values_of_all_sizes_arrive_whole)
     move_all(0);
     /* Of the largest some must be dropped, to have room for the first. */
     ck_assert_uint_ge(check(keys, large_len), had * 9 / 10);
-    fixture_stop(&f);
 }
 
 TEST(items_go_in_their_order_and_to_their_chain)
@@ -219,7 +212,6 @@ TEST(items_go_in_their_order_and_to_their_chain)
         }
     }
     ck_assert_uint_eq(n, 5000);
-    fixture_stop(&f);
 }
 
 /*
@@ -290,7 +282,6 @@ TEST(a_flush_on_the_way_takes_all)
     }
     fixture_check(&f, "after", 50);
     ck_assert_uint_eq(items_in(0), 0);
-    fixture_stop(&f);
 }
 
 TEST(what_is_due_stays_behind)
@@ -311,7 +302,6 @@ TEST(what_is_due_stays_behind)
     for (unsigned i = 0; i < 3000; i++) {
         ck_assert(fixture_has(&f, fixture_key("key-", i)) == (i % 2 != 0));
     }
-    fixture_stop(&f);
 }
 
 /* Has the mover rest long with its next turn but some. */
@@ -319,8 +309,6 @@ static void on_event(void *arg, const struct shard_event *ev)
 {
     usec_t start = clock_thread_us();
 
-    (void)arg;
-    (void)ev;
     while (clock_thread_us() - start < 2000) {
     }
 }
@@ -397,8 +385,6 @@ static void put_behind(void *arg, const struct shard_event *ev)
         table_find(&s->table, m->arena.base, fixture_hash(&f, key), key, strlen(key));
     handle_t from, to;
 
-    (void)arg;
-    (void)ev;
     ck_assert_ptr_nonnull(it);
     from = (handle_t)(((uintptr_t)it - (uintptr_t)m->arena.base) / ITEM_UNIT);
     to = draw_block(m, CHAIN_SMALL, item_units(it), 0, DRAW_CURSOR);
@@ -443,7 +429,6 @@ TEST_LOOP(what_is_put_behind_the_search_is_searched_for, 2)
     ck_assert_uint_eq(items_in(0), 0);
     ck_assert_uint_eq(items_in(1), _i == 0 ? 2999 : 3000);
     fixture_check(&f, "key-2999", 100);
-    fixture_stop(&f);
 }
 
 /* Of little that leaves nothing closes ranks, but what has nothing left in it is freed. */
@@ -475,7 +460,6 @@ TEST(a_segment_that_leaves_as_a_whole_is_freed)
     ck_assert_uint_ge(items_in(1), n);
     ck_assert_uint_ne(m->blocks.chain[CHAIN_SMALL].head, first);
     ck_assert_uint_ne(m->arena.segments[first].generation, generation);
-    fixture_stop(&f);
 }
 
 #define PINNED_LEN 1000000
@@ -536,7 +520,6 @@ TEST(slow_readers_do_not_stop_it)
         ck_assert_uint_gt(done, PINNED_LEN / 2);
         value_unpin(&r[i].pin);
     }
-    fixture_stop(&f);
 }
 
 /* The system, or a full file system, gives a shard no more: that is not paid for by others. */
@@ -563,5 +546,4 @@ TEST(nothing_is_evicted_for_a_shard_that_can_have_no_more)
     move_all(1);
     ck_assert_uint_eq(items_in(0), 0);
     ck_assert_uint_le(had - check(keys, len_of), had * LOSS_PCT / 100);
-    fixture_stop(&f);
 }

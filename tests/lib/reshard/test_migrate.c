@@ -6,14 +6,8 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "lib/base/rcu.h"
-#include "lib/reshard/migrate.h"
 #include "lib/shard/info.h"
 #include "lib/shard/keyspace.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 1200
@@ -87,7 +81,6 @@ TEST(the_segments_of_a_new_shard_are_resident_before_they_are_used)
     ck_assert_uint_gt(f.engine.shards[1]->memory.arena.held, 12);
     ck_assert_uint_eq(late_in(1), late);
     check_all();
-    fixture_stop(&f);
 }
 
 TEST(items_keep_everything)
@@ -105,7 +98,6 @@ TEST(items_keep_everything)
     ck_assert_uint_eq(items_in(2), KEYS);
     move(0, ROUTE_SLOTS, 2); /* all of them are there */
     check_all();
-    fixture_stop(&f);
 }
 
 TEST(deadlines_are_kept_where_they_went)
@@ -122,7 +114,6 @@ TEST(deadlines_are_kept_where_they_went)
     }
     ck_assert_uint_eq(items_in(1), KEYS * 3 / 4);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(what_is_due_or_gone_does_not_come_along)
@@ -145,7 +136,6 @@ TEST(what_is_due_or_gone_does_not_come_along)
         ck_assert(fixture_has(&f, fixture_key("key-", i)) == (i % 4 >= 2));
     }
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(a_cas_grows_from_shard_to_shard)
@@ -165,7 +155,6 @@ TEST(a_cas_grows_from_shard_to_shard)
         }
     }
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* The shard that items go to may have drawn its cas values long before. */
@@ -186,7 +175,6 @@ TEST_LOOP(a_value_stored_after_a_move_has_a_higher_cas, 2)
     move(0, ROUTE_SLOTS, 1);
     fixture_set(&f, "k", 100);
     ck_assert_uint_gt(fixture_get(&f, "k").cas, cas);
-    fixture_stop(&f);
 }
 
 /* Clients may choose the very one that the other shard would give next. */
@@ -203,7 +191,6 @@ TEST_LOOP(a_chosen_cas_is_not_given_again_after_a_move, 2)
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
     fixture_set(&f, "k", 100);
     ck_assert_uint_gt(fixture_get(&f, "k").cas, p.cas_new);
-    fixture_stop(&f);
 }
 
 /* Items that were promoted stay so, and a policy that keeps some apart does so there. */
@@ -227,7 +214,6 @@ TEST(items_arrive_in_their_chain)
     move(0, ROUTE_SLOTS, 0);
     ck_assert_int_eq(fixture_get(&f, "stays").chain, CHAIN_MAIN);
     ck_assert_int_eq(fixture_get(&f, "goes").chain, CHAIN_SMALL);
-    fixture_stop(&f);
 }
 
 /* What a move reports: items and their bytes, and what was due. */
@@ -273,7 +259,6 @@ TEST(a_move_counts_what_it_does)
     ck_assert_int_eq(engine_move(&f.engine, &cfg, &info), MF_OK);
     ck_assert_uint_eq(info.items_all, 375);
     ck_assert_uint_eq(info.slots, ROUTE_SLOTS / 2);
-    fixture_stop(&f);
 }
 
 TEST(a_flush_holds_after_a_move)
@@ -292,7 +277,6 @@ TEST(a_flush_holds_after_a_move)
     fixture_set(&f, "k", 10);
     move(0, ROUTE_SLOTS, 1);
     fixture_check(&f, "k", 10);
-    fixture_stop(&f);
 }
 
 TEST(what_is_out_of_range_is_refused)
@@ -315,7 +299,6 @@ TEST(what_is_out_of_range_is_refused)
     move(0, ROUTE_SLOTS, 0);
     move(ROUTE_SLOTS / 2, ROUTE_SLOTS / 2, 1);
     check_all();
-    fixture_stop(&f);
 }
 
 /* As few slots as possible change their shard, and what has a shard too many is dealt. */
@@ -336,7 +319,6 @@ TEST(an_even_plan_moves_what_it_must)
     }
     ck_assert_uint_eq(n[0], ROUTE_SLOTS / 2);
     ck_assert_uint_eq(n[1], ROUTE_SLOTS / 2);
-    fixture_stop(&f);
 }
 
 /* Start a move, and cancel it after this number of items. Nothing is lost. */
@@ -362,7 +344,6 @@ TEST(a_move_can_be_cancelled_and_goes_on)
         move(0, ROUTE_SLOTS, to);
         ck_assert_uint_eq(items_in(to), KEYS);
     }
-    fixture_stop(&f);
 }
 
 /* Whatever was on its way arrives, and goes on from there. */
@@ -381,7 +362,6 @@ TEST(a_cancelled_move_can_be_replaced_by_another)
             ck_assert_uint_eq(items_in((uint16_t)(round / 4 % 4)), KEYS);
         }
     }
-    fixture_stop(&f);
 }
 
 /* A plan of one slot leaves those alone that an earlier move has left on their way. */
@@ -411,7 +391,6 @@ TEST(slots_on_their_way_stay_so)
     }
     rcu_end();
     ck_assert_uint_eq(moving, 0);
-    fixture_stop(&f);
 }
 
 TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
@@ -438,7 +417,6 @@ TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
     ck_assert_int_eq(move_end(&m), MF_OK);
     ck_assert_uint_eq(items_in(0), KEYS);
     check_all();
-    fixture_stop(&f);
 }
 
 /* Where nothing may be evicted an item may find no room. The move ends, and can go on later. */
@@ -473,7 +451,6 @@ TEST(a_move_without_room_ends_and_can_go_on)
     for (unsigned i = 0; i < n; i += 8) {
         fixture_check(&f, fixture_key("key-", i), 3000);
     }
-    fixture_stop(&f);
 }
 
 /* Two arrays that roll in parts of 64 KiB, which is a whole page everywhere. */
@@ -514,5 +491,4 @@ TEST(a_large_index_is_resized_in_parts)
     check_rolled(2048);
     move(0, ROUTE_SLOTS / 2, 0);
     check_rolled(4096);
-    fixture_stop(&f);
 }

@@ -6,14 +6,9 @@
  */
 #include "lib/reshard/reshard.h"
 
-#include <stdio.h>
-
-#include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
 #include "lib/shard/info.h"
-#include "lib/shard/shard.h"
 #include "lib/ship/walk.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 2000
@@ -70,11 +65,6 @@ static void start_full(void)
 {
     start(1, 64 * MIB);
     set_all();
-}
-
-static void stop(void)
-{
-    fixture_stop(&f);
 }
 
 static struct reshard_info info(void)
@@ -137,13 +127,10 @@ static void become(uint32_t shards)
 /* Of a walk that is there to be waited for. */
 static void on_item(void *arg, const struct ship_item *it)
 {
-    (void)arg;
-    (void)it;
 }
 
 static bool on_rest(void *arg)
 {
-    (void)arg;
     return true;
 }
 
@@ -161,7 +148,6 @@ TEST(a_number_that_the_limit_does_not_bear_is_refused)
     ck_assert_uint_eq(info().wanted, 2);
     ck_assert_int_eq(info().state, RESHARD_IDLE);
     become(4);
-    stop();
 }
 
 /* Nor may it become one that they do not bear, before they are there. */
@@ -183,7 +169,6 @@ TEST(the_limit_suits_those_that_are_wanted)
     ck_assert_int_eq(engine_set_shards(&f.engine, 1, 0), MF_EINVAL);
     ck_assert(engine_set_limit(&f.engine, 64 * MIB));
     check_all();
-    stop();
 }
 
 TEST(without_memory_the_number_stays)
@@ -199,7 +184,6 @@ TEST(without_memory_the_number_stays)
     check_all();
     become(8);
     check_all();
-    stop();
 }
 
 TEST(a_plan_of_somebody_else_comes_first)
@@ -222,7 +206,6 @@ TEST(a_plan_of_somebody_else_comes_first)
     walk_end(&w);
     become(4);
     check_all();
-    stop();
 }
 
 /* ---- no room ----------------------------------------------------------------------------- */
@@ -270,7 +253,6 @@ TEST(it_goes_on_when_the_limit_is_raised)
     ck_assert_uint_eq(info().items, 1);
     ck_assert_uint_eq(info().slots_done, ROUTE_SLOTS / 2);
     fixture_check(&f, key, LARGE);
-    stop();
 }
 
 TEST(it_goes_on_when_there_is_less)
@@ -282,7 +264,6 @@ TEST(it_goes_on_when_there_is_less)
     wait_until(RESHARD_IDLE);
     check_shards(2);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
-    stop();
 }
 
 /* Slots that are on their way, and the shard in which this one is. */
@@ -329,7 +310,6 @@ TEST(others_do_not_wait_for_a_large_value)
     for (unsigned i = 0; i < 200; i++) {
         fixture_check(&f, fixture_key("key-", i), len_of(i) % 3000);
     }
-    stop();
 }
 
 /* Another number has it go on, and a stop end. */
@@ -347,12 +327,11 @@ TEST_LOOP(it_waits_no_longer_than_it_is_wanted, 2)
     fixture_check(&f, key, LARGE);
     reshard_stop(&f.engine);
     fixture_check(&f, key, LARGE);
-    stop();
 }
 
 /* ---- while it runs ----------------------------------------------------------------------- */
 
-TEST_FIXTURE(start_full, stop)
+TEST_FIXTURE(start_full, NULL)
 
 TEST(items_follow_the_number_of_shards)
 {

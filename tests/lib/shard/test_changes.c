@@ -8,13 +8,10 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
-#include "lib/shard/shard.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define RING_BYTES 4096u
@@ -149,7 +146,6 @@ static _Atomic bool is_written;
 
 static void *write_all(void *arg)
 {
-    (void)arg;
     for (uint64_t i = 0; i < WRITES; i++) {
         put(i * 3); /* CHANGE_PUT, which has its number as the cas */
         if (i % 64 == 0) {

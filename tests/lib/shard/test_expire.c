@@ -8,10 +8,8 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "lib/base/rcu.h"
 #include "lib/base/reclaim.h"
 #include "lib/shard/info.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -27,7 +25,6 @@ static void *hold_shard(void *arg)
 {
     const struct timespec pause = {0, HELD_MS * 1000000L};
 
-    (void)arg;
     shard_enter(f.shard);
     atomic_store(&is_held, true);
     (void)nanosleep(&pause, NULL);
@@ -55,7 +52,6 @@ TEST(a_slice_that_waits_is_not_long)
     if (clock_mono_us() - before > HELD_MS * 1000 / 2) {
         ck_assert_uint_lt(fixture_counter(&f, CTR_expire_slice_longest_us), HELD_MS * 1000 / 3);
     }
-    fixture_stop(&f);
 }
 
 TEST(a_slice_that_works_is_counted)
@@ -67,7 +63,6 @@ TEST(a_slice_that_works_is_counted)
     clock_advance(&f.engine.clock, 10);
     fixture_expire(&f);
     ck_assert_uint_gt(fixture_counter(&f, CTR_expire_slice_longest_us), 0);
-    fixture_stop(&f);
 }
 
 /* All time of all slices, in microseconds: a single one cannot have used more of the CPU. */
@@ -85,7 +80,6 @@ TEST(the_time_of_slices_is_counted)
     all = fixture_counter(&f, CTR_expire_cycle_us);
     ck_assert_uint_ge(all * 2, fixture_counter(&f, CTR_expire_slice_longest_us));
     fixture_expire(&f);
-    fixture_stop(&f);
 }
 
 /* Cycles are counted by their kind, once each, and slices one by one. */
@@ -111,7 +105,6 @@ TEST(cycles_are_counted_by_kind)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expire_cycles_slow), 1);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expire_cycles_fast), 1);
     fixture_expire(&f);
-    fixture_stop(&f);
 }
 
 /* When the first have expired the home worker sleeps until the next. */
@@ -132,7 +125,6 @@ TEST(a_slice_leaves_the_next_deadline)
     clock_advance(&f.engine.clock, 290);
     fixture_expire(&f);
     ck_assert_int_eq(shard_next_due(f.shard), MSEC_NEVER);
-    fixture_stop(&f);
 }
 
 /* All that a loop reads counts as checked: what is due, and what it only sorts by time. */
@@ -150,7 +142,6 @@ TEST(what_is_sorted_counts_as_checked)
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expire_checked), 40);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 20);
-    fixture_stop(&f);
 }
 
 /* A cycle that ends by itself is not cut; one that uses up the share of the CPU is. */
@@ -201,7 +192,6 @@ TEST(the_wait_for_a_fast_cycle_is_rounded_up)
         ck_assert_int_ge((int64_t)ms * 1000, after);
         ck_assert_int_lt((int64_t)ms * 1000, before + 1000);
     }
-    fixture_stop(&f);
 }
 
 /* A block that died when its grace period began is a hole at the next loop after it. */
@@ -227,7 +217,6 @@ TEST(a_loop_makes_holes_of_what_has_died)
     clock_advance(&f.engine.clock, 10);
     (void)shard_expire_slice(f.shard, CYCLE_SLOW, &cfg);
     ck_assert_uint_gt(b->hole_bytes, 0);
-    fixture_stop(&f);
 }
 
 /* Another thread may have shown the wheel a later time: then nothing is late. */
@@ -247,7 +236,6 @@ TEST(what_is_early_is_not_late)
     shard_leave(f.shard);
     ck_assert_uint_eq(sum.count, 1);
     ck_assert_uint_eq(sum.max_ms, 0);
-    fixture_stop(&f);
 }
 
 /* Turned off by its option, as by a test. */
@@ -265,7 +253,6 @@ TEST(the_sampler_can_be_turned_off)
     ck_assert(shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
     (void)shard_expire_slice(f.shard, CYCLE_FAST, &cfg);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 /* Then a flush that is to come is all that the home worker wakes for. */
@@ -281,7 +268,6 @@ TEST(a_flush_is_awaited_without_the_sampler)
     shard_hold_sampler(f.shard, true);
     ck_assert_int_eq(shard_next_due(f.shard), at);
     ck_assert_int_eq(shard_sleep_until(f.shard), at);
-    fixture_stop(&f);
 }
 
 static struct shard_info info_now(void)
@@ -313,7 +299,6 @@ TEST(the_stale_share_is_that_of_the_debt)
     fixture_flush(&f, fixture_now(&f));
     info = info_now();
     ck_assert(shard_info_stale_pct(&info) == 0 && shard_info_avg_ttl_ms(&info) == 0);
-    fixture_stop(&f);
 }
 
 static void assert_average(uint64_t ttl)
@@ -391,7 +376,6 @@ TEST(the_lag_is_that_of_recent_minutes)
     shard_reset_lag(f.shard);
     ck_assert_uint_eq(lag_max(LAG_1M), 0);
     ck_assert_uint_eq(lag_max(LAG_10M), 0);
-    fixture_stop(&f);
 }
 
 /* Only what passes after the end of a hold, and after the search was turned on again. */
@@ -421,7 +405,6 @@ TEST_LOOP(the_time_of_a_hold_is_no_lag, 4)
     ck_assert_uint_eq(lag_max(LAG_1M), _i < 2 ? 4 : 0);
     expire_late("k", 6);
     ck_assert_uint_eq(lag_max(LAG_1M), 6);
-    fixture_stop(&f);
 }
 
 /* ---- the home worker is woken ------------------------------------------------------------ */
@@ -477,5 +460,4 @@ TEST(a_nearer_deadline_wakes_the_home_worker)
     engine_wake_homes(&f.engine, NULL, NULL);
     fixture_set_until(&f, "e", 10, now + 10);
     assert_woken("nobody is at home any more", 0);
-    fixture_stop(&f);
 }

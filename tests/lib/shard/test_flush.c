@@ -5,7 +5,6 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
 #include <sys/resource.h>
 
 #include "lib/engine/flush.h"
@@ -13,7 +12,6 @@
 #include "lib/shard/expire.h"
 #include "lib/shard/upkeep.h"
 #include "lib/store/body.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -66,7 +64,6 @@ TEST(everything_is_gone_at_once_and_its_memory_later)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_bytes), 0);
     fixture_check(&f, fixture_key("k", 7), 10);
-    fixture_stop(&f);
 }
 
 TEST(twice_is_once)
@@ -83,7 +80,6 @@ TEST(twice_is_once)
     fixture_set(&f, "k", 10);
     fixture_settle(&f);
     fixture_check(&f, "k", 10);
-    fixture_stop(&f);
 }
 
 TEST(what_is_to_come_happens_at_its_instant)
@@ -112,7 +108,6 @@ TEST(what_is_to_come_happens_at_its_instant)
     ck_assert_int_ne(shard_next_due(f.shard), at);
     clock_advance(&f.engine.clock, 100000);
     fixture_check(&f, "later", 50);
-    fixture_stop(&f);
 }
 
 /* Every kind of write finds the cache empty, although the flush was not carried out before. */
@@ -153,7 +148,6 @@ TEST_LOOP(writers_find_nothing_at_the_instant, 6)
         break;
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), _i == 5);
-    fixture_stop(&f);
 }
 
 TEST(the_newer_one_counts)
@@ -171,7 +165,6 @@ TEST(the_newer_one_counts)
     fixture_set(&f, "k", 10);
     clock_advance(&f.engine.clock, 200000);
     fixture_check(&f, "k", 10); /* the immediate one replaced the future one */
-    fixture_stop(&f);
 }
 
 TEST(one_that_is_due_is_not_undone_by_the_next)
@@ -186,7 +179,6 @@ TEST(one_that_is_due_is_not_undone_by_the_next)
     fixture_check(&f, "k", 10);
     clock_advance(&f.engine.clock, 1);
     ck_assert(!fixture_has(&f, "k"));
-    fixture_stop(&f);
 }
 
 /* A body that is being received has its own segments: a flush takes none of them. */
@@ -232,7 +224,6 @@ TEST(a_value_on_its_way_is_newer_than_the_flush)
     fixture_settle(&f);
     ck_assert(memcmp(fixture_get(&f, "body").value, bytes, len) == 0);
     mem_free(bytes);
-    fixture_stop(&f);
 }
 
 /*
@@ -265,7 +256,6 @@ TEST(a_flush_in_the_middle_of_everything)
     }
     fixture_settle(&f);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* Waits, as a client's flush does. */
@@ -305,7 +295,6 @@ TEST_LOOP(a_storm_of_flushes_evicts_nothing, 2)
         ck_assert_int_lt(most, (int64_t)(8 * MIB));
     }
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 #ifndef MAYFLY_SYSTEM_ALLOC /* the sanitizers of malloc() need memory themselves */
@@ -339,7 +328,6 @@ TEST(without_memory_nothing_is_flushed_by_halves)
     ck_assert(is_there);
     fixture_settle(&f);
     fixture_check(&f, "new", 10);
-    fixture_stop(&f);
 }
 
 #endif

@@ -7,7 +7,6 @@
 #include "lib/shard/keyspace.h"
 
 #include "lib/shard/upkeep.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -32,7 +31,6 @@ TEST_LOOP(an_expired_item_is_counted_once, 4)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), !is_lazy);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_unfetched), !is_fetched);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 /* Every second item has a deadline, every third was fetched. */
@@ -68,7 +66,6 @@ TEST(evicted_items_are_counted_by_what_they_were)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_ttl), with_ttl);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_active), fetched);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_unfetched), evicted - fetched);
-    fixture_stop(&f);
 }
 
 /* ---- chains ------------------------------------------------------------------------------ */
@@ -105,7 +102,6 @@ TEST(an_item_of_the_main_chain_stays_there)
     fixture_set(&f, "hot", 200);
     ck_assert_int_eq(fixture_touch(&f, "hot", fixture_now(&f) + 1000), OUT_TOUCHED);
     check_chain();
-    fixture_stop(&f);
 }
 
 /* ---- work for the home worker ------------------------------------------------------------ */
@@ -125,7 +121,6 @@ TEST(an_index_that_became_too_large_is_work)
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
     ck_assert(shard_wants_work(f.shard));
-    fixture_stop(&f);
 }
 
 TEST(a_shard_over_the_limit_has_work)
@@ -141,7 +136,6 @@ TEST(a_shard_over_the_limit_has_work)
     fixture_set(&f, "two", 1000);
     ck_assert(shard_wants_work(f.shard));
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 /* A writer that finds little room for deadlines makes more when it has left the shard. */
@@ -169,5 +163,4 @@ TEST(the_wheel_gets_its_spare_outside_the_shard)
     ck_assert_uint_le(wheel_bytes(f.shard->wheel), bytes + 17 * KIB);
     shard_leave(f.shard);
     ck_assert(!f.shard->wants_spare);
-    fixture_stop(&f);
 }

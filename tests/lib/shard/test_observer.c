@@ -5,10 +5,6 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS_MAX 100000
@@ -66,6 +62,11 @@ static void on_event(void *arg, const struct shard_event *ev)
     }
 }
 
+static void stop(void)
+{
+    ck_assert_msg(told.wrong == NULL, "an event: %s", told.wrong);
+}
+
 static void start(uint32_t kinds)
 {
     struct engine_config cfg;
@@ -76,12 +77,7 @@ static void start(uint32_t kinds)
     fixture_start(&f, &cfg);
     engine_observe(&f.engine, kinds);
     memset(&told, 0, sizeof(told));
-}
-
-static void stop(void)
-{
-    ck_assert_msg(told.wrong == NULL, "an event: %s", told.wrong);
-    fixture_stop(&f);
+    unit_at_end(stop);
 }
 
 static unsigned told_in_all(void)
@@ -190,7 +186,6 @@ TEST_LOOP(who_meets_an_expired_item_tells_of_it_once, 2 * WAYS)
     fixture_expire(&f);
     check_only(SHARD_EXPIRED_LAZY, 1);
     check_counters();
-    stop();
 }
 
 /* ---- expired, met by the sampler --------------------------------------------------------- */
@@ -220,7 +215,6 @@ TEST(the_sampler_tells_of_each_that_is_due)
     fixture_expire(&f);
     check_only(SHARD_EXPIRED_ACTIVE, 1000);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    stop();
 }
 
 /* ---- gone to make room ------------------------------------------------------------------- */
@@ -243,7 +237,6 @@ TEST(every_eviction_is_told_and_what_was_told_is_gone)
     check_only(SHARD_EVICTED, gone);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), gone);
     check_counters();
-    stop();
 }
 
 /* An item has a deadline, or had one, or was fetched; whatever it was, the counters say so. */
@@ -268,7 +261,6 @@ TEST(evictions_are_counted_by_what_they_take)
     ck_assert_uint_lt(told.volatile_ones[SHARD_EVICTED], told.count[SHARD_EVICTED] / 2);
     ck_assert_uint_gt(told.fetched[SHARD_EVICTED], 500);
     check_counters();
-    stop();
 }
 
 TEST(large_values_are_told_too)
@@ -283,7 +275,6 @@ TEST(large_values_are_told_too)
         ck_assert(fixture_has(&f, fixture_key("", i)) == (told.times[i] == 0));
     }
     check_counters();
-    stop();
 }
 
 TEST(what_is_due_when_room_is_made_expired)
@@ -309,7 +300,6 @@ TEST(what_is_due_when_room_is_made_expired)
         ck_assert_uint_le(told.times[i], i < 30000 ? 1 : 0);
     }
     check_counters();
-    stop();
 }
 
 TEST(large_values_that_are_due_when_room_is_made_expire)
@@ -325,7 +315,6 @@ TEST(large_values_that_are_due_when_room_is_made_expire)
     ck_assert_uint_gt(told.count[SHARD_EXPIRED_RECLAIM], 10);
     ck_assert_uint_eq(told.count[SHARD_EVICTED], 0);
     check_counters();
-    stop();
 }
 
 /* ---- which observer is called ------------------------------------------------------------ */
@@ -367,7 +356,6 @@ TEST_LOOP(only_kinds_that_were_asked_for_are_told, KINDS)
     engine_observe(&f.engine, 0);
     let_items_go(KEYS_MAX / 2);
     ck_assert_uint_eq(told_in_all(), 0);
-    stop();
 }
 
 TEST(without_an_observer_asking_is_in_vain)
@@ -376,7 +364,6 @@ TEST(without_an_observer_asking_is_in_vain)
     engine_observe(&f.engine, ALL);
     let_items_go(0);
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
-    stop();
 }
 
 TEST(what_a_command_asked_for_is_no_event)
@@ -409,5 +396,4 @@ TEST(what_a_command_asked_for_is_no_event)
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     ck_assert_uint_eq(told_in_all(), 0);
-    stop();
 }

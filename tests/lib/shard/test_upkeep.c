@@ -7,10 +7,8 @@
 #include "lib/shard/upkeep.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/memory/ghost.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define LIMIT (64 * MIB)
@@ -97,7 +95,6 @@ TEST(an_index_is_resident_when_it_is_published)
     }
     ck_assert_uint_ge(small, 2);
     ck_assert_uint_ge(large, 2);
-    fixture_stop(&f);
 }
 
 TEST(a_past_is_resident_when_it_is_used)
@@ -123,7 +120,6 @@ TEST(a_past_is_resident_when_it_is_used)
             fixture_grace(&f);
         }
     }
-    fixture_stop(&f);
 }
 
 /* Fill until an index of at least this many parts is being made, which is never finished. */
@@ -161,7 +157,6 @@ TEST(an_index_that_is_not_wanted_any_more_is_given_up)
     ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
     put(1);
     ck_assert(fixture_has(&f, "k1"));
-    fixture_stop(&f);
 }
 
 TEST(a_stop_in_between_leaves_nothing)
@@ -181,7 +176,6 @@ TEST(only_one_index_is_made_at_a_time)
     shard_make_wanted(f.shard);
     ck_assert_ptr_eq(f.shard->table_next, first);
     ck_assert_int_eq(fixture_used(&f), used);
-    fixture_stop(&f);
 }
 
 static void set_making(bool is)
@@ -220,7 +214,6 @@ TEST(only_one_thread_allocates_an_index)
     ck_assert_int_gt(fixture_used(&f), used);
     fixture_settle(&f);
     ck_assert(!resize_goes_on());
-    fixture_stop(&f);
 }
 
 static void start_with_large(uint64_t limit)
@@ -249,7 +242,6 @@ TEST(a_large_value_is_not_evicted_for_room_to_spare)
         fixture_settle(&f);
         ck_assert(fixture_has(&f, fixture_key("large", turn)));
     }
-    fixture_stop(&f);
 }
 
 /* Each is the only one of its shard. */
@@ -272,7 +264,6 @@ TEST(large_values_are_evicted_for_a_lower_limit)
         clock_advance(&f.engine.clock, 50);
     }
     ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
-    fixture_stop(&f);
 }
 
 /* Upkeep, tidying and the reclaimer for a while. */
@@ -306,7 +297,6 @@ TEST_LOOP(memory_is_tidied_for_a_lower_limit_beside_one_item_or_none, 2)
     ck_assert_int_le(fixture_used(&f), 4 * (int64_t)MIB);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), (unsigned)_i);
     budget_add(&f.engine.budget, -(int64_t)MIB);
-    fixture_stop(&f);
 }
 
 /* A value that alone exceeds a lower limit a little. */
@@ -329,5 +319,4 @@ TEST(an_overdraft_that_lasts_is_paid_with_the_only_item)
     rest();
     ck_assert(!fixture_has(&f, "large"));
     budget_add(&f.engine.budget, used - (int64_t)LIMIT - MIB / 2);
-    fixture_stop(&f);
 }

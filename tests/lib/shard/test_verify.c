@@ -6,12 +6,8 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "lib/memory/blocks.h"
 #include "lib/memory/chunks.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define SMALL     300
@@ -519,7 +515,6 @@ TEST_LOOP(damage_is_reported_and_gone_when_undone, ROWS)
     ck_assert_msg(strstr(why, rows[_i].why) != NULL && why[0] != '\0',
                   "row %d: \"%s\" is not in \"%s\"", _i, rows[_i].why, why);
     put_back();
-    fixture_stop(&f);
 }
 
 /* ---- what more than memory is needed for ------------------------------------------------- */
@@ -543,7 +538,6 @@ TEST(an_item_that_died_and_was_not_unlinked_is_told)
     ctr_add(&s->counters, CTR_curr_items, -(uint64_t)1);
     ctr_add(&s->counters, CTR_item_bytes, -(uint64_t)item_bytes(it));
     shard_leave(s);
-    fixture_stop(&f);
 }
 
 TEST(an_item_that_left_the_wheel_is_reported)
@@ -562,7 +556,6 @@ TEST(an_item_that_left_the_wheel_is_reported)
     shard_enter(s);
     wheel_add(s->wheel, h);
     shard_leave(s);
-    fixture_stop(&f);
 }
 
 TEST(the_first_damage_is_what_is_told_however_short)
@@ -575,5 +568,4 @@ TEST(the_first_damage_is_what_is_told_however_short)
     ck_assert(!shard_verify(s, why, sizeof(why)));
     ck_assert_str_eq(why, "segment");
     put_back();
-    fixture_stop(&f);
 }

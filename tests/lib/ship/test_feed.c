@@ -6,22 +6,15 @@
  */
 #include "lib/ship/feed.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
-#include "lib/base/rcu.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
-#include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 #include "lib/ship/stream.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -62,25 +55,21 @@ static void tell_item(const struct ship_item *it, const char *what)
 
 static void on_item(void *arg, const struct ship_item *it)
 {
-    (void)arg;
     tell_item(it, "+ ");
 }
 
 static void on_part(void *arg, struct span part)
 {
-    (void)arg;
     ck_assert_uint_gt(part.len, 0);
 }
 
 static void on_cut(void *arg)
 {
-    (void)arg;
     tell(span_str(""), "cut ");
 }
 
 static bool on_rest(void *arg)
 {
-    (void)arg;
     told.rests++;
     return !told.wants_no_more;
 }
@@ -90,7 +79,6 @@ static bool on_begin(void *arg)
 {
     struct moves_info info;
 
-    (void)arg;
     moves_info(&f.engine.moves, &info);
     ck_assert_uint_eq(info.walks, 1);
     tell(span_str(""), "begin ");
@@ -99,39 +87,33 @@ static bool on_begin(void *arg)
 
 static bool on_complete(void *arg)
 {
-    (void)arg;
     tell(span_str(""), "complete ");
     return true;
 }
 
 static void on_meta(void *arg, const struct ship_item *it)
 {
-    (void)arg;
     tell_item(it, "~ ");
 }
 
 static void on_drop(void *arg, struct span key)
 {
-    (void)arg;
     tell(key, "- ");
 }
 
 static void on_flush(void *arg)
 {
-    (void)arg;
     tell(span_str(""), "flush ");
 }
 
 static void on_flush_later(void *arg, msec_t at)
 {
-    (void)arg;
     told.later = at;
     tell(span_str(""), "later ");
 }
 
 static void on_flush_prefix(void *arg, struct span prefix)
 {
-    (void)arg;
     tell(prefix, "* ");
 }
 
@@ -164,11 +146,6 @@ static void start(void)
     ship_init(&ship, &ops, &told);
 }
 
-static void stop(void)
-{
-    fixture_stop(&f);
-}
-
 static void start_stream(void)
 {
     start();
@@ -179,7 +156,6 @@ static void stop_stream(void)
 {
     stream_end(&stream);
     ck_assert_ptr_null(f.shard->changes);
-    stop();
 }
 
 /* Read all records that are due by now. */
@@ -390,7 +366,6 @@ TEST(a_stream_begins_between_flushes_of_prefixes)
 
 static void on_key(void *arg, const char *key, size_t key_len)
 {
-    (void)arg;
     tell(span_of(key, key_len), "! ");
 }
 
@@ -595,7 +570,7 @@ static void wait_for_all(void)
     } while (!info.is_complete || info.lag_bytes != 0);
 }
 
-TEST_FIXTURE(start, stop)
+TEST_FIXTURE(start, NULL)
 
 TEST(a_feed_begins_with_all_and_goes_on_with_changes)
 {

@@ -5,14 +5,8 @@
  */
 #include "lib/ship/walk.h"
 
-#include <string.h>
-
 #include "lib/base/num.h"
-#include "lib/reshard/migrate.h"
-#include "lib/shard/shard.h"
 #include "lib/shard/value.h"
-#include "tests/common/rng.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 3000u
@@ -85,7 +79,6 @@ static void on_item(void *arg, const struct ship_item *it)
 
 static void on_part(void *arg, struct span part)
 {
-    (void)arg;
     ck_assert_ptr_nonnull(sink.open);
     sink.bytes += part.len;
     ck_assert_uint_le(sink.bytes, SHIP_BYTES);
@@ -94,7 +87,6 @@ static void on_part(void *arg, struct span part)
 
 static void on_cut(void *arg)
 {
-    (void)arg;
     ck_assert_ptr_nonnull(sink.open);
     sink.open->times = 0;
     sink.open = NULL;
@@ -103,7 +95,6 @@ static void on_cut(void *arg)
 
 static bool on_rest(void *arg)
 {
-    (void)arg;
     ck_assert(!rcu_is_reading());
     sink.bytes = 0;
     sink.rests++;
@@ -124,6 +115,8 @@ static void forget(void)
     memset(&sink, 0, sizeof(sink));
 }
 
+TEST_FIXTURE(NULL, forget)
+
 static void start(uint32_t shards, uint64_t limit)
 {
     struct engine_config cfg;
@@ -133,12 +126,6 @@ static void start(uint32_t shards, uint64_t limit)
     cfg.limit_bytes = limit;
     cfg.item_size_max = 8 * MIB;
     fixture_start_threaded(&f, &cfg);
-}
-
-static void stop(void)
-{
-    forget();
-    fixture_stop(&f);
 }
 
 static const char *key(unsigned i)
@@ -207,7 +194,6 @@ TEST(each_item_is_shipped_once_and_whole)
     ck_assert_uint_eq(w.expired, due);
     ck_assert_uint_eq(w.shipped, KEYS - due);
     ck_assert_uint_eq(w.ship.left_out, 0);
-    stop();
 }
 
 #define MARKED 60u
@@ -243,7 +229,6 @@ TEST(what_gets_another_block_meanwhile_keeps_its_marks)
         ck_assert_uint_eq(sink.copies[i].times, 1);
         ck_assert_msg(sink.copies[i].is_stale, "key %u was shipped as fresh", i);
     }
-    stop();
 }
 
 TEST(a_value_larger_than_the_bound_comes_in_parts)
@@ -260,7 +245,6 @@ TEST(a_value_larger_than_the_bound_comes_in_parts)
         ck_assert_uint_eq(sink.copies[i].times, 1);
     }
     ck_assert_uint_gt(sink.rests, 12);
-    stop();
 }
 
 /* Replaces the value that is being shipped, and has its memory asked for. */
@@ -290,7 +274,6 @@ TEST(a_large_value_begins_with_all_of_the_room)
     for (unsigned i = 0; i < 400; i++) {
         check_copy(i);
     }
-    stop();
 }
 
 TEST(a_value_that_is_replaced_meanwhile_comes_as_it_was)
@@ -313,7 +296,6 @@ TEST(a_value_that_is_replaced_meanwhile_comes_as_it_was)
     }
     pinned = (uint64_t)atomic_load(&f.engine.budget.pinned_bytes);
     ck_assert_uint_eq(pinned, 0);
-    stop();
 }
 
 /* A value that dies while pinned dead memory is large enough to be needed for live items. */
@@ -339,7 +321,6 @@ TEST(a_dead_value_that_keeps_too_much_is_cut)
     ck_assert_uint_eq(sink.cuts, 1);
     ck_assert_uint_eq(w.ship.left_out, 1);
     ck_assert_uint_eq(sink.copies[0].times, 0);
-    stop();
 }
 
 TEST(what_cannot_be_pinned_is_left_out)
@@ -362,7 +343,6 @@ TEST(what_cannot_be_pinned_is_left_out)
     ck_assert_uint_eq(w.ship.left_out, 1);
     ck_assert_uint_eq(sink.copies[0].times, 1); /* it is pinned already */
     ck_assert_uint_eq(sink.copies[1].times, 0);
-    stop();
 }
 
 static unsigned turns;
@@ -417,7 +397,6 @@ TEST(a_walk_misses_nothing_during_resizes)
     }
     ck_assert_uint_gt(turns, 30);
     ck_assert_uint_gt(mask_max, 511);
-    stop();
 }
 
 #define OTHERS 20000u
@@ -472,7 +451,6 @@ TEST_LOOP(a_walk_misses_nothing_when_its_position_grows, 8)
     for (unsigned i = 0; i < KEYS; i++) {
         check_copy(i);
     }
-    stop();
 }
 
 TEST(a_sink_may_refuse)
@@ -494,7 +472,6 @@ TEST(a_sink_may_refuse)
     sink.wants_no_more = true;
     ck_assert_int_eq(walk_all(&w), WALK_REFUSED);
     ck_assert_uint_eq(sink.cuts, 1);
-    stop();
 }
 
 TEST(who_waits_for_a_move_can_be_stopped)
@@ -510,7 +487,6 @@ TEST(who_waits_for_a_move_can_be_stopped)
     /* It begins if nothing moves; a caller that must stop has to check that itself. */
     ck_assert(walk_begin(&w, &f.engine, &ops, &sink, &is_stopped));
     walk_end(&w);
-    stop();
 }
 
 TEST(a_flush_is_noticed)
@@ -542,7 +518,6 @@ TEST(a_flush_is_noticed)
     ck_assert_int_eq(walk_all(&w), WALK_DONE);
     ck_assert_uint_eq(sink.copies[0].times, 0);
     ck_assert(!walk_was_flushed(&w));
-    stop();
 }
 
 /* Takes items to the other shard, as every writer does while their slot moves. */
@@ -584,7 +559,6 @@ TEST(what_goes_from_shard_to_shard_is_met)
         ck_assert_int_eq(sink.copies[i].times != 0, fixture_has(&f, key(i)));
     }
     ck_assert_uint_gt(w.shipped, n / 2); /* some in both shards */
-    stop();
 }
 
 static uint32_t slots_done(const struct move *m)
@@ -644,7 +618,6 @@ TEST(a_walk_meets_slots_that_come_back)
     for (unsigned i = 0; i < KEYS; i++) {
         ck_assert_uint_ge(sink.copies[i].times, 1);
     }
-    stop();
 }
 
 /* A change in a shard still to come, of a slot that was and will be in one that is done. */
@@ -672,7 +645,6 @@ TEST(a_walk_that_has_paused_leaves_no_record_to_itself)
     while (walk_slice(&w)) {
     }
     walk_end(&w);
-    stop();
 }
 
 /* All slots go to the shard that the walk has done, between its first two shards. */
@@ -708,5 +680,4 @@ TEST(a_walk_lets_a_move_run_between_two_shards_and_meets_all_items)
     for (unsigned i = 0; i < KEYS; i++) {
         ck_assert_uint_ge(sink.copies[i].times, 1);
     }
-    stop();
 }

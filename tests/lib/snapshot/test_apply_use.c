@@ -2,7 +2,6 @@
 /* What applying a state of a key does to how the key was used here. */
 #include "lib/snapshot/apply.h"
 
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 enum { OWN_HEAT = HEAT_JUDGED | HEAT_FETCHED | 2, SENT_HEAT = 1, SENT_IDLE_S = 100 };
@@ -14,7 +13,6 @@ static char value[300000];
 
 static bool is_stopped(void *arg)
 {
-    (void)arg;
     return false;
 }
 
@@ -99,5 +97,4 @@ TEST_LOOP(a_key_that_is_there_keeps_its_use_if_asked_to, 8)
     clock_advance(&f.engine.clock, 1);
     apply("masked", len);
     check_use("masked", SENT_HEAT, sent_s);
-    fixture_stop(&f);
 }

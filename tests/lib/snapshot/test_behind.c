@@ -4,13 +4,7 @@
  */
 #include "lib/snapshot/behind.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/base/mem.h"
 #include "lib/format/newfile.h"
@@ -53,7 +47,6 @@ static ssize_t note_write(int fd, const void *bytes, size_t n)
 /* Without asking the file system, which may not have it. */
 static int note_direct(int fd, bool is_direct)
 {
-    (void)fd;
     calls.is_direct = is_direct;
     return 0;
 }

@@ -4,11 +4,7 @@
  */
 #include "lib/snapshot/claim.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/common/unit.h"
 

@@ -5,15 +5,8 @@
  */
 #include "lib/snapshot/load.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "lib/base/buf.h"
 #include "lib/format/encode.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static char folder[64];
@@ -24,7 +17,6 @@ static struct snap_encoder encoder;
 
 static bool write_bytes(void *arg, const void *p, size_t n)
 {
-    (void)arg;
     return buf_append(&bytes, p, n);
 }
 

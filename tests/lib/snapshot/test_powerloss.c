@@ -9,11 +9,7 @@
  * others.
  */
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/engine/flush.h"
 #include "lib/log/keychain.h"
@@ -21,7 +17,6 @@
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 #include "tests/common/folder.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/log/unheard.h"
 #include "tests/lib/snapshot/disk.h"
@@ -84,7 +79,6 @@ static const char *key_of(unsigned i)
 
 static void on_gap(void *arg, int error)
 {
-    (void)arg;
     ck_abort_msg("a gap: %d", error);
 }
 
@@ -205,7 +199,6 @@ static void do_steps(unsigned n)
 
 static bool is_void(void *arg)
 {
-    (void)arg;
     if (draw(4) == 0) {
         do_steps(1); /* without flushes, which would restart the save */
     }
@@ -215,7 +208,6 @@ static bool is_void(void *arg)
 /* As the daemon: see snapshots.c. */
 static bool before_naming(void *arg)
 {
-    (void)arg;
     if (life.mode == KEYLOG_FULL) {
         make_durable();
     }
@@ -340,7 +332,6 @@ static void empty(const char *dir)
 /* Nobody looks whether it is durable. */
 static int no_fsync(int fd)
 {
-    (void)fd;
     return 0;
 }
 

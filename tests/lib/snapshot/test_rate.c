@@ -25,7 +25,6 @@ static void begin(uint64_t bytes_per_second)
 
 static void *write_a_gib(void *arg)
 {
-    (void)arg;
     rate_keep(&rate, GIB, &rate_max, &is_to_stop);
     return NULL;
 }

@@ -3,12 +3,7 @@
  * save, load, newfile: what an engine holds comes back as it was; what is due or was
  * flushed does not; whatever fails, the old file stays.
  */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/base/buf.h"
 #include "lib/engine/flush.h"
@@ -18,12 +13,12 @@
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/format/faults.h"
 
 #define NAME "data"
 
+static struct fixture f;
 static char folder[64];
 static char path[96];
 
@@ -42,7 +37,7 @@ static void remove_folder(void)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
-static void start(struct fixture *f, unsigned shards, size_t mib)
+static void start(unsigned shards, size_t mib)
 {
     struct engine_config cfg;
 
@@ -50,25 +45,25 @@ static void start(struct fixture *f, unsigned shards, size_t mib)
     cfg.shards = shards;
     cfg.limit_bytes = mib * MIB;
     cfg.item_size_max = mib * MIB / 4;
-    fixture_start_threaded(f, &cfg);
+    fixture_start_threaded(&f, &cfg);
 }
 
-static enum save_end save_as(struct fixture *f, struct save *s)
+static enum save_end save_as(struct save *s)
 {
-    s->engine = &f->engine;
+    s->engine = &f.engine;
     s->io = s->io != NULL ? s->io : &io_system;
     s->dir = folder;
     s->name = NAME;
     return save_run(s);
 }
 
-static enum load_end load_as(struct fixture *f, struct load *l)
+static enum load_end load_as(struct load *l)
 {
     struct load_file file;
     enum load_end end;
 
     ck_assert(load_open(&file, path));
-    l->engine = &f->engine;
+    l->engine = &f.engine;
     l->file = &file;
     l->threads = l->threads != 0 ? l->threads : 1;
     end = load_run(l);
@@ -76,11 +71,11 @@ static enum load_end load_as(struct fixture *f, struct load *l)
     return end;
 }
 
-static void save_well(struct fixture *f)
+static void save_well(void)
 {
     struct save s = {.error = 0};
 
-    ck_assert_int_eq(save_as(f, &s), SAVE_DONE);
+    ck_assert_int_eq(save_as(&s), SAVE_DONE);
 }
 
 TEST_FIXTURE(make_folder, remove_folder)
@@ -91,9 +86,8 @@ TEST_LOOP(what_is_saved_is_loaded, 4)
     struct save s = {.is_packed = _i >= 2 && pack_is_there()};
     struct load l = {.threads = 1 + (unsigned)_i % 2 * 2};
     unsigned items = 0;
-    struct fixture f;
 
-    start(&f, 2, 64);
+    start(2, 64);
     for (unsigned i = 0; i < 2000; i++) {
         fixture_set(&f, fixture_key("small", i), i % 700);
         items++;
@@ -102,13 +96,13 @@ TEST_LOOP(what_is_saved_is_loaded, 4)
         fixture_set(&f, fixture_key("long", i), lengths[i]);
         items++;
     }
-    ck_assert_int_eq(save_as(&f, &s), SAVE_DONE);
+    ck_assert_int_eq(save_as(&s), SAVE_DONE);
     ck_assert_uint_eq(s.items, items);
     ck_assert_uint_eq(s.left_out, 0);
     fixture_stop(&f);
 
-    start(&f, 3, 96);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    start(3, 96);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_uint_eq(l.counts.items, items);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), items);
     for (unsigned i = 0; i < 2000; i++) {
@@ -117,7 +111,6 @@ TEST_LOOP(what_is_saved_is_loaded, 4)
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         fixture_check(&f, fixture_key("long", i), lengths[i]);
     }
-    fixture_stop(&f);
 }
 
 TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
@@ -125,13 +118,12 @@ TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
     struct put put = {.key = "a", .ptr = "value", .len = 5, .flags = 0xdeadbeef};
     struct erase stale = {.marks_stale = true};
     struct load l = {.threads = 1};
-    struct fixture f;
     struct got was;
     struct got is;
     int64_t unix_ms;
     uint32_t idle_s;
 
-    start(&f, 1, 16);
+    start(1, 16);
     put.deadline = fixture_now(&f) + 123457;
     ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
     ck_assert_int_eq(fixture_erase(&f, "a", &stale), OUT_DELETED);
@@ -141,12 +133,12 @@ TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
     ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
     clock_advance(&f.engine.clock, 77000);
     unix_ms = clock_to_unix_ms(&f.engine.clock, was.deadline);
-    save_well(&f);
+    save_well();
     fixture_stop(&f);
 
-    start(&f, 1, 16);
+    start(1, 16);
     clock_advance(&f.engine.clock, 100000);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     idle_s = (uint32_t)(fixture_now(&f) / 1000) -
              item_access_s(fixture_get(&f, "idle").item, (uint32_t)(fixture_now(&f) / 1000));
     ck_assert_uint_eq(idle_s, 77);
@@ -162,69 +154,62 @@ TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
     put.key = "b";
     ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
     ck_assert_uint_gt(fixture_get(&f, "b").cas, was.cas);
-    fixture_stop(&f);
 }
 
 TEST(loaded_as_stale)
 {
     struct load l = {.threads = 1, .marks_stale = true};
-    struct fixture f;
 
-    start(&f, 1, 16);
+    start(1, 16);
     fixture_set(&f, "a", 10);
     fixture_set(&f, "long", 2 * MIB);
-    save_well(&f);
+    save_well();
     fixture_stop(&f);
-    start(&f, 1, 16);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    start(1, 16);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert(fixture_get(&f, "a").is_stale);
     ck_assert(fixture_get(&f, "long").is_stale);
-    fixture_stop(&f);
 }
 
 TEST(what_is_due_is_neither_saved_nor_loaded)
 {
     struct save s = {.error = 0};
     struct load l = {.threads = 1};
-    struct fixture f;
 
-    start(&f, 1, 16);
+    start(1, 16);
     fixture_set_until(&f, "due", 10, fixture_now(&f) + 10);
     fixture_set_until(&f, "soon", 10, fixture_now(&f) + 1000);
     fixture_set_until(&f, "soon-long", MIB, fixture_now(&f) + 1000);
     fixture_set_until(&f, "later", 10, fixture_now(&f) + 100000);
     clock_advance(&f.engine.clock, 10);
-    ck_assert_int_eq(save_as(&f, &s), SAVE_DONE);
+    ck_assert_int_eq(save_as(&s), SAVE_DONE);
     ck_assert_uint_eq(s.items, 3);
     ck_assert_uint_eq(s.expired, 1);
     fixture_stop(&f);
 
-    start(&f, 1, 16);
+    start(1, 16);
     clock_advance(&f.engine.clock, 5000);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_uint_eq(l.counts.items, 1);
     ck_assert_uint_eq(l.counts.expired, 2);
     ck_assert(fixture_has(&f, "later") && !fixture_has(&f, "soon"));
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_flush_to_come_is_saved, 2)
 {
     struct load l = {.threads = 1};
-    struct fixture f;
 
-    start(&f, 2, 16);
+    start(2, 16);
     fixture_set(&f, "a", 10);
     fixture_flush(&f, fixture_now(&f) + 50000);
-    save_well(&f);
+    save_well();
     fixture_stop(&f);
-    start(&f, 2, 16);
+    start(2, 16);
     clock_advance(&f.engine.clock, _i == 0 ? 1000 : 60000);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_int_eq(fixture_has(&f, "a"), _i == 0);
     clock_advance(&f.engine.clock, 60000);
     ck_assert(!fixture_has(&f, "a"));
-    fixture_stop(&f);
 }
 
 /* A clock that has gone back since does not lengthen any life, nor does it give a cas again. */
@@ -232,19 +217,18 @@ TEST_LOOP(nothing_lives_longer_when_the_clock_has_gone_back, 2)
 {
     struct load l = {.threads = 2};
     struct load_file file;
-    struct fixture f;
     uint64_t next;
 
-    start(&f, 2, 16);
+    start(2, 16);
     fixture_set_until(&f, "short", 10, fixture_now(&f) + 20000);
     fixture_set_until(&f, "short-long", MIB, fixture_now(&f) + 20000);
     fixture_set_until(&f, "long", 10, fixture_now(&f) + 90000);
     fixture_flush(&f, fixture_now(&f) + 60000);
-    save_well(&f);
+    save_well();
     next = (uint64_t)clock_unix_ms(&f.engine.clock) << 16;
     fixture_stop(&f);
 
-    start(&f, 2, 16);
+    start(2, 16);
     clock_step_wall(&f.engine.clock, -3600000);
     ck_assert(load_open(&file, path));
     l.engine = &f.engine;
@@ -261,7 +245,6 @@ TEST_LOOP(nothing_lives_longer_when_the_clock_has_gone_back, 2)
     ck_assert(fixture_has(&f, "long"));
     clock_advance(&f.engine.clock, 40000);
     ck_assert(!fixture_has(&f, "long"));
-    fixture_stop(&f);
 }
 
 /* ---- to somebody else -------------------------------------------------------------------- */
@@ -284,11 +267,10 @@ TEST(what_is_saved_may_go_elsewhere)
     struct stream out = {.limit = 0};
     struct save s = {.write = stream_write, .write_arg = &out};
     struct load l = {.threads = 1};
-    struct fixture f;
     int fd;
 
     buf_init(&out.bytes);
-    start(&f, 2, 64);
+    start(2, 64);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
@@ -302,8 +284,8 @@ TEST(what_is_saved_may_go_elsewhere)
     ck_assert_int_eq(write(fd, buf_begin(&out.bytes), buf_len(&out.bytes)),
                      (ssize_t)buf_len(&out.bytes));
     close(fd);
-    start(&f, 1, 64);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    start(1, 64);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_uint_eq(l.counts.items, 3001);
     /* A sink that accepts no more ends it. */
     out.limit = 500000;
@@ -347,7 +329,6 @@ static ssize_t stream_read(void *arg, void *out, size_t n, uint64_t offset)
 TEST_LOOP(each_flush_to_come_is_saved_once, 3)
 {
     static const unsigned flushes[] = {0, 1, 2};
-    struct fixture f;
     struct flushing out = {.f = &f};
     struct save s = {.write = flushing_write, .write_arg = &out};
     struct snap_fault fault;
@@ -357,7 +338,7 @@ TEST_LOOP(each_flush_to_come_is_saved_once, 3)
     unsigned n = 0;
 
     buf_init(&out.stream.bytes);
-    start(&f, 2, 64);
+    start(2, 64);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 300);
     }
@@ -387,27 +368,25 @@ TEST_LOOP(the_earliest_flush_is_saved, 2)
 {
     struct save s = {.error = 0};
     struct load l = {.threads = 1};
-    struct fixture f;
     int64_t unix_ms;
 
-    start(&f, 2, 16);
+    start(2, 16);
     fixture_set(&f, "a", 10);
     fixture_flush(&f, fixture_now(&f) + 90000);
     atomic_store(&f.engine.shards[_i]->flush_at, fixture_now(&f) + 60000);
     unix_ms = clock_unix_ms(&f.engine.clock) + 60000;
-    ck_assert_int_eq(save_as(&f, &s), SAVE_DONE);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_int_eq(save_as(&s), SAVE_DONE);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_int_eq(l.flush_unix_ms, unix_ms);
-    fixture_stop(&f);
 }
 
 /* Another start, which serves while it loads what was saved. */
-static void restart_beside(struct fixture *f, struct load *l, struct load_file *file)
+static void restart_beside(struct load *l, struct load_file *file)
 {
-    fixture_stop(f);
-    start(f, 2, 64);
+    fixture_stop(&f);
+    start(2, 64);
     ck_assert(load_open(file, path));
-    l->engine = &f->engine;
+    l->engine = &f.engine;
     l->file = file;
     ck_assert(load_beside(l));
 }
@@ -418,18 +397,17 @@ TEST_LOOP(what_was_deleted_meanwhile_is_not_loaded, 2)
 {
     struct load l = {.threads = _i == 0 ? 1 : 3};
     struct load_file file;
-    struct fixture f;
     uint64_t cas;
 
-    start(&f, 2, 64);
+    start(2, 64);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
     fixture_set(&f, "large", 400000);
     fixture_set(&f, "gone", 400000);
-    save_well(&f);
+    save_well();
     cas = fixture_get(&f, "k7").cas;
-    restart_beside(&f, &l, &file);
+    restart_beside(&l, &file);
     for (unsigned i = 0; i < 1000; i++) {
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i * 3)), OUT_NOT_FOUND);
     }
@@ -450,24 +428,22 @@ TEST_LOOP(what_was_deleted_meanwhile_is_not_loaded, 2)
     ck_assert_uint_eq(fixture_get(&f, "k7").cas, cas);
     /* The guard is gone: another load may come. */
     ck_assert(!f.engine.is_guarded);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_flush_ends_a_load_beside_requests, 3)
 {
     struct load l = {.threads = 2};
     struct load_file file;
-    struct fixture f;
 
-    start(&f, 2, 64);
+    start(2, 64);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
     if (_i == 2) {
         fixture_flush(&f, fixture_now(&f) + 50000);
     }
-    save_well(&f);
-    restart_beside(&f, &l, &file);
+    save_well();
+    restart_beside(&l, &file);
     if (_i == 0) {
         fixture_flush(&f, fixture_now(&f));
     } else if (_i == 1) {
@@ -481,7 +457,6 @@ TEST_LOOP(a_flush_ends_a_load_beside_requests, 3)
     for (unsigned i = 0; i < 3000; i++) {
         ck_assert(!fixture_has(&f, fixture_key("k", i)));
     }
-    fixture_stop(&f);
 }
 
 /* A request has asked for another flush than the file has, which came later and counts. */
@@ -489,13 +464,12 @@ TEST_LOOP(a_flush_asked_for_beside_a_load_counts, 2)
 {
     struct load l = {.threads = 1};
     struct load_file file;
-    struct fixture f;
 
-    start(&f, 2, 64);
+    start(2, 64);
     fixture_set(&f, "old", 100);
     fixture_flush(&f, fixture_now(&f) + 50000);
-    save_well(&f);
-    restart_beside(&f, &l, &file);
+    save_well();
+    restart_beside(&l, &file);
     fixture_set(&f, "new", 100);
     if (_i == 0) { /* before that of the file */
         fixture_flush(&f, fixture_now(&f) + 1000);
@@ -512,7 +486,6 @@ TEST_LOOP(a_flush_asked_for_beside_a_load_counts, 2)
     }
     ck_assert(!fixture_has(&f, "old") && !fixture_has(&f, "new"));
     load_close(&file);
-    fixture_stop(&f);
 }
 
 /* ---- while it is used -------------------------------------------------------------------- */
@@ -545,37 +518,32 @@ TEST(a_flush_during_a_save_voids_it)
 {
     struct meddler m = {.flushes = true};
     struct save s = {.is_void = meddle, .arg = &m};
-    struct fixture f;
 
-    start(&f, 1, 64);
+    start(1, 64);
     m.f = &f;
     for (unsigned i = 0; i < 20000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
-    ck_assert_int_eq(save_as(&f, &s), SAVE_FLUSHED);
+    ck_assert_int_eq(save_as(&s), SAVE_FLUSHED);
     ck_assert_int_ne(access(path, F_OK), 0);
     s.is_void = is_void;
-    ck_assert_int_eq(save_as(&f, &s), SAVE_FLUSHED);
+    ck_assert_int_eq(save_as(&s), SAVE_FLUSHED);
     ck_assert_int_ne(access(path, F_OK), 0);
-    fixture_stop(&f);
 }
 
 static bool refuse(void *arg)
 {
-    (void)arg;
     return false;
 }
 
 TEST(a_file_is_not_named_if_the_caller_refuses)
 {
     struct save s = {.before_naming = refuse};
-    struct fixture f;
 
-    start(&f, 1, 16);
+    start(1, 16);
     fixture_set(&f, "a", 10);
-    ck_assert_int_eq(save_as(&f, &s), SAVE_FLUSHED);
+    ck_assert_int_eq(save_as(&s), SAVE_FLUSHED);
     ck_assert_int_ne(access(path, F_OK), 0);
-    fixture_stop(&f);
 }
 
 /* ---- faults ------------------------------------------------------------------------------ */
@@ -638,13 +606,12 @@ TEST_LOOP(a_save_that_fails_anywhere_leaves_the_old_file, 2)
     struct behind *behind = _i == 1 ? behind_create() : NULL;
     enum save_end end = SAVE_FAILED;
     struct load l = {.threads = 1};
-    struct fixture f;
     unsigned n = 0;
     size_t len;
 
-    start(&f, 1, 32);
+    start(1, 32);
     fixture_set(&f, "old", 10);
-    save_well(&f);
+    save_well();
     len = file_len();
     fixture_set(&f, "new", 10);
     fixture_set(&f, "large", 2 * MIB);
@@ -655,7 +622,7 @@ TEST_LOOP(a_save_that_fails_anywhere_leaves_the_old_file, 2)
         faults.call = FAULT_WRITE;
         faults.nth = ++n;
         faults.error = n % 2 == 0 ? ENOSPC : EIO;
-        end = save_as(&f, &s);
+        end = save_as(&s);
         if (end != SAVE_DONE) {
             ck_assert_int_eq(s.error, faults.error);
             ck_assert_uint_eq(faults.count[FAULT_WRITE], n);
@@ -666,11 +633,10 @@ TEST_LOOP(a_save_that_fails_anywhere_leaves_the_old_file, 2)
     ck_assert_uint_ge(n, _i == 1 ? 6 : 8);
     behind_destroy(&behind);
     fixture_stop(&f);
-    start(&f, 1, 32);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    start(1, 32);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_uint_eq(l.counts.items, 3);
     fixture_check(&f, "large", 2 * MIB);
-    fixture_stop(&f);
 }
 
 /* ---- bad files --------------------------------------------------------------------------- */
@@ -678,52 +644,48 @@ TEST_LOOP(a_save_that_fails_anywhere_leaves_the_old_file, 2)
 TEST(a_damaged_file_gives_what_stands_before)
 {
     struct load l = {.threads = 2};
-    struct fixture f;
     char byte = 0;
     int fd;
 
-    start(&f, 1, 64);
+    start(1, 64);
     for (unsigned i = 0; i < 20000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
-    save_well(&f);
+    save_well();
     fixture_stop(&f);
     fd = open(path, O_RDWR);
     ck_assert_int_eq(pread(fd, &byte, 1, (off_t)(file_len() - 5000)), 1);
     byte ^= 4;
     ck_assert_int_eq(pwrite(fd, &byte, 1, (off_t)(file_len() - 5000)), 1);
     close(fd);
-    start(&f, 1, 64);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_BAD);
+    start(1, 64);
+    ck_assert_int_eq(load_as(&l), LOAD_BAD);
     ck_assert_int_eq(l.fault.kind, SNAP_FAULT_SUM);
     ck_assert_uint_gt(l.counts.items, 10000);
     ck_assert_uint_lt(l.counts.items, 20000);
-    fixture_stop(&f);
 }
 
 /* What was flushed does not come back where the end of the file is missing. */
 TEST_LOOP(a_flush_to_come_is_in_what_is_left_of_a_file, 2)
 {
     struct load l = {.threads = 2};
-    struct fixture f;
 
-    start(&f, 1, 64);
+    start(1, 64);
     for (unsigned i = 0; i < 10000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
     fixture_flush(&f, fixture_now(&f) + 50000);
-    save_well(&f);
+    save_well();
     fixture_stop(&f);
     ck_assert_int_eq(truncate(path, (off_t)file_len() - 300000), 0);
-    start(&f, 1, 64);
+    start(1, 64);
     clock_advance(&f.engine.clock, _i == 0 ? 1000 : 60000);
-    ck_assert_int_eq(load_as(&f, &l), LOAD_BAD);
+    ck_assert_int_eq(load_as(&l), LOAD_BAD);
     ck_assert_int_eq(l.counts.items != 0, _i == 0);
     clock_advance(&f.engine.clock, 60000);
     for (unsigned i = 0; i < 10000; i++) {
         ck_assert(!fixture_has(&f, fixture_key("k", i)));
     }
-    fixture_stop(&f);
 }
 
 TEST(what_cannot_be_read_is_said)
@@ -744,14 +706,13 @@ TEST(what_cannot_be_read_is_said)
 TEST(more_than_fits_is_loaded_as_far_as_it_fits)
 {
     struct load l = {.threads = 1};
-    struct fixture f;
 
-    start(&f, 1, 64);
+    start(1, 64);
     for (unsigned i = 0; i < 30000; i++) {
         fixture_set(&f, fixture_key("k", i), 1000);
     }
     fixture_set(&f, "large", 7 * MIB);
-    save_well(&f);
+    save_well();
     fixture_stop(&f);
     {
         struct engine_config cfg;
@@ -759,9 +720,8 @@ TEST(more_than_fits_is_loaded_as_far_as_it_fits)
         fixture_config(&cfg);
         fixture_start_threaded(&f, &cfg);
     }
-    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_uint_eq(l.counts.items + l.counts.refused, 30001);
     ck_assert_uint_ge(l.counts.refused, 1); /* the large one */
     ck_assert_uint_gt(fixture_counter(&f, CTR_curr_items), 3000);
-    fixture_stop(&f);
 }

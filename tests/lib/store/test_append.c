@@ -7,13 +7,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include "lib/base/rcu.h"
-#include "lib/store/erase.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define LARGE (200 * KIB)
@@ -94,7 +89,6 @@ TEST_LOOP(the_longest_result_is_that_of_a_set, 6)
     ck_assert(!fixture_has(&f, key));
     ck_assert_int_eq(add_absent(portion, mode, key, value, most), OUT_STORED);
     ck_assert_uint_eq(fixture_get(&f, key).len, most);
-    fixture_stop(&f);
 }
 
 /* ---- amid the copy ----------------------------------------------------------------------- */
@@ -110,7 +104,6 @@ static struct {
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
-    (void)context;
     if ((char *)info->si_addr < amid.page || (char *)info->si_addr >= amid.page + amid.bytes) {
         signal(number, SIG_DFL); /* another fault: let it kill the test */
         return;
@@ -211,7 +204,6 @@ TEST_LOOP(a_value_that_is_replaced_meanwhile_is_added_to, 6)
     ck_assert_int_eq(memcmp(got.value + (mode == STORE_PREPEND ? 50 : 0), fresh, fresh_len), 0);
     ck_assert_int_eq(got.value[mode == STORE_PREPEND ? 0 : fresh_len], 'x');
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_value_that_is_deleted_meanwhile_stays_away, 2)
@@ -222,7 +214,6 @@ TEST_LOOP(a_value_that_is_deleted_meanwhile_stays_away, 2)
     ck_assert(!fixture_has(&f, "k"));
     fixture_settle(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 /* ---- amid an extension ------------------------------------------------------------------- */
@@ -260,7 +251,6 @@ TEST_LOOP(a_long_value_that_is_replaced_meanwhile_is_added_to, 8)
     check_longer(mode, fresh_len, ADDITION);
     ck_assert_uint_eq(fixture_get(&f, "k").flags, 7);
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 static void flush(void)
@@ -286,7 +276,6 @@ TEST_LOOP(a_long_value_that_goes_meanwhile_stays_away, 6)
     ck_assert(!fixture_has(&f, "k"));
     fixture_settle(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 static void put_off(void)
@@ -302,7 +291,6 @@ TEST_LOOP(a_long_value_that_is_touched_meanwhile_is_extended, 2)
     check_longer(modes[_i], LONG, ADDITION);
     ck_assert_int_eq(fixture_get(&f, "k").deadline, fixture_now(&f) + 5000);
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 static void add_too(void)
@@ -331,5 +319,4 @@ TEST_LOOP(a_long_value_is_extended_by_one_at_a_time, 2)
     ck_assert_int_eq(add(STORE_APPEND, "k", "torn", 4), OUT_STORED);
     ck_assert_uint_eq(fixture_get(&f, "k").len, LONG + ADDITION + 4);
     fixture_settle(&f);
-    fixture_stop(&f);
 }

@@ -5,7 +5,6 @@
  */
 #include "lib/shard/shard.h"
 
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -95,7 +94,6 @@ TEST_LOOP(rules, sizeof(rows) / sizeof(rows[0]))
         check_text(rows[_i].before);
         ck_assert_uint_eq(fixture_get(&f, "n").cas, cas);
     }
-    fixture_stop(&f);
 }
 
 TEST(a_nul_is_no_end)
@@ -103,7 +101,6 @@ TEST(a_nul_is_no_end)
     fixture_start(&f, NULL);
     put_text("5\0", 2);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NON_NUMERIC);
-    fixture_stop(&f);
 }
 
 TEST(an_absent_key_is_not_made)
@@ -111,7 +108,6 @@ TEST(an_absent_key_is_not_made)
     fixture_start(&f, NULL);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NOT_FOUND);
     ck_assert(!fixture_has(&f, "n"));
-    fixture_stop(&f);
 }
 
 /*
@@ -133,7 +129,6 @@ TEST(long_values)
     ck_assert(fixture_get(&f, "n").is_large);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NON_NUMERIC);
     ck_assert_uint_eq(fixture_get(&f, "n").len, sizeof(text));
-    fixture_stop(&f);
 }
 
 TEST(the_deadline_stays)
@@ -151,7 +146,6 @@ TEST(the_deadline_stays)
         clock_advance(&f.engine.clock, 1);
     }
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NOT_FOUND);
-    fixture_stop(&f);
 }
 
 TEST(a_cas_may_be_asked_for)
@@ -172,7 +166,6 @@ TEST(a_cas_may_be_asked_for)
     rcu_end();
     check_text("2");
     ck_assert_uint_eq(fixture_get(&f, "n").cas, a.cas);
-    fixture_stop(&f);
 }
 
 TEST(an_absent_key_can_be_made)
@@ -214,7 +207,6 @@ TEST(an_absent_key_can_be_made)
     ck_assert(a.is_created);
     ck_assert(!fixture_has(&f, "n"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_total_items), 3);
-    fixture_stop(&f);
 }
 
 TEST(a_number_can_get_a_deadline)
@@ -240,7 +232,6 @@ TEST(a_number_can_get_a_deadline)
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
     ck_assert_uint_eq(a.number, 12);
     ck_assert(!fixture_has(&f, "n"));
-    fixture_stop(&f);
 }
 
 /*
@@ -269,7 +260,6 @@ TEST(marks_stay_while_the_length_does)
     ck_assert_int_eq(fixture_arith(&f, "n", true, 100, NULL), OUT_NUMBER);
     ck_assert(fixture_get(&f, "n").is_stale);
     check_text("7  ");
-    fixture_stop(&f);
 }
 
 /*
@@ -290,5 +280,4 @@ TEST(a_cas_is_compared_between_the_checks)
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_EXISTS);
     a.cas_expected = fixture_get(&f, "n").cas;
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NON_NUMERIC);
-    fixture_stop(&f);
 }

@@ -6,8 +6,6 @@
 #include "lib/shard/shard.h"
 
 #include "lib/shard/value.h"
-#include "lib/store/erase.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -36,7 +34,6 @@ TEST_LOOP(without_more_it_deletes, LENS)
     ck_assert_int_eq(erase((struct erase){.marks_stale = true}), OUT_NOT_FOUND);
     ck_assert_int_eq(erase((struct erase){.drops_value = true}), OUT_NOT_FOUND);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 TEST(a_cas_is_compared_before_anything)
@@ -61,7 +58,6 @@ TEST(a_cas_is_compared_before_anything)
     ck_assert(!fixture_get(&f, "k").is_stale);
     d.cas_expected = cas;
     ck_assert_int_eq(erase(d), OUT_DELETED);
-    fixture_stop(&f);
 }
 
 /* With and without a deadline, before and after; the value and its use counts stay. */
@@ -96,7 +92,6 @@ TEST_LOOP(a_stale_item_stays_with_a_new_cas, LENS)
         fixture_settle(&f);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_stale_item_can_be_won_again, LENS)
@@ -113,7 +108,6 @@ TEST_LOOP(a_stale_item_can_be_won_again, LENS)
         ck_assert(!get.is_won && get.is_stale && get.was_won);
     }
     fixture_check(&f, "k", lens[_i]);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(an_empty_item_is_left, LENS)
@@ -156,7 +150,6 @@ TEST_LOOP(an_empty_item_is_left, LENS)
     }
     fixture_settle(&f);
     ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_deadline_that_has_passed_deletes, LENS)
@@ -175,7 +168,6 @@ TEST_LOOP(a_deadline_that_has_passed_deletes, LENS)
         ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0); /* before it is looked for */
         ck_assert(!fixture_has(&f, "k"));
     }
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_stale_item_dies_at_its_deadline, LENS)
@@ -195,7 +187,6 @@ TEST_LOOP(a_stale_item_dies_at_its_deadline, LENS)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     ck_assert(!fixture_has(&f, "k"));
     fixture_check(&f, "other", lens[_i]);
-    fixture_stop(&f);
 }
 
 /*
@@ -229,5 +220,4 @@ TEST_LOOP(readers_of_the_old_block_read_on, LENS)
     rcu_end();
     mem_free(want);
     mem_free(read);
-    fixture_stop(&f);
 }

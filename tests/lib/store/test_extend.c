@@ -8,17 +8,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "lib/base/check.h"
-#include "lib/base/rcu.h"
 #include "lib/memory/chunks.h"
-#include "lib/reshard/migrate.h"
 #include "lib/shard/value.h"
 #include "lib/store/body.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define SEGMENT    (32 * KIB)
@@ -109,7 +104,6 @@ TEST_LOOP(a_short_addition_costs_what_it_is_long, 2)
     check_model();
     fixture_settle(&f);
     check_model();
-    fixture_stop(&f);
 }
 
 /* What came as a body stays where it is, but for its end and that of the value. */
@@ -131,7 +125,6 @@ TEST_LOOP(a_long_addition_is_joined, 4)
     fixture_settle(&f);
     check_model();
     ck_assert_uint_eq(fixture_counter(&f, CTR_values_extended), _i / 2 == 0 ? 2 : 1);
-    fixture_stop(&f);
 }
 
 /* ---- readers ----------------------------------------------------------------------------- */
@@ -219,7 +212,6 @@ TEST(a_reader_keeps_what_it_began_with)
     fixture_settle(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
     ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
-    fixture_stop(&f);
 }
 
 /* Growth of a pinned value counts for the next reader that pins it. */
@@ -258,7 +250,6 @@ TEST_LOOP(growth_of_a_pinned_value_counts, 2)
     read_end(&first);
     ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 /* ---- conditions and room ----------------------------------------------------------------- */
@@ -284,7 +275,6 @@ TEST_LOOP(an_addition_that_compares_is_refused_if_the_item_changed, 4)
     ck_assert_uint_eq(fixture_get(&f, "k").cas, cas);
     ck_assert_uint_eq(fixture_get(&f, "k").len, LEN + p.len);
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(the_longest_value_is_that_of_a_set, 4)
@@ -304,7 +294,6 @@ TEST_LOOP(the_longest_value_is_that_of_a_set, 4)
     add_to_model(modes[_i % 2], len, p.portion);
     check_model();
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 /* Where nothing may be evicted, a value for which there is no room stays what it was. */
@@ -331,7 +320,6 @@ TEST_LOOP(a_value_stays_when_there_is_no_room_for_more, 2)
     add_to_model(modes[_i], 100 * KIB, 0);
     check_model();
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 static enum outcome store_once(struct store *st)
@@ -385,7 +373,6 @@ TEST_LOOP(a_joint_that_has_to_wait_is_undone, 2)
     model_len += LEN;
     check_model();
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 /* ---- claims ------------------------------------------------------------------------------ */
@@ -434,7 +421,6 @@ TEST(who_may_not_wait_meets_a_claim)
     ck_assert_int_eq(store_once(&st), OUT_WAIT);
     set_claimed(anchor, false);
     check_model();
-    fixture_stop(&f);
 }
 
 /* A value that is still in the shard which its slot leaves moves, however long it is. */
@@ -468,7 +454,6 @@ TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
     ck_assert_int_eq(engine_move_slots(&f.engine, slot, 1, to), MF_OK);
     fixture_settle(&f);
     check_model();
-    fixture_stop(&f);
 }
 
 /* ---- the order of link and death --------------------------------------------------------- */
@@ -483,7 +468,6 @@ static struct {
 
 static void on_link(int number, siginfo_t *info, void *context)
 {
-    (void)context;
     if ((char *)info->si_addr < link_at.page ||
         (char *)info->si_addr >= link_at.page + link_at.bytes) {
         signal(number, SIG_DFL); /* another fault: let it kill the test */
@@ -525,7 +509,6 @@ TEST_LOOP(what_an_extension_leaves_dies_after_the_link, 2)
     ck_assert_uint_gt(f.shard->memory.blocks.ring_tail, deaths + 1);
     check_model();
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 /* ---- random additions -------------------------------------------------------------------- */
@@ -555,7 +538,6 @@ TEST_LOOP(random_additions_are_what_a_model_says, 8)
         }
     }
     fixture_settle(&f);
-    fixture_stop(&f);
 }
 
 /* ---- several threads --------------------------------------------------------------------- */
@@ -687,5 +669,4 @@ TEST_LOOP(additions_of_several_threads_are_whole_and_in_order, 3)
     ck_assert_uint_eq(count[0], RECORDS);
     ck_assert_uint_eq(count[1], RECORDS);
     fixture_settle(&f);
-    fixture_stop(&f);
 }

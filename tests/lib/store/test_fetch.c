@@ -5,12 +5,8 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
-#include "lib/reshard/migrate.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -37,7 +33,6 @@ TEST(a_miss_tells_why)
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
     ck_assert_int_eq(get.found.miss, MISS_EXPIRED);
     ck_assert(!fixture_has(&f, "k"));
-    fixture_stop(&f);
 }
 
 TEST(an_absent_key_is_made_and_won)
@@ -69,7 +64,6 @@ TEST(an_absent_key_is_made_and_won)
     ck_assert(get.is_created);
     ck_assert_uint_eq(fixture_get(&f, "k").cas, 12345);
     ck_assert_uint_eq(fixture_counter(&f, CTR_total_items), 2);
-    fixture_stop(&f);
 }
 
 TEST(made_with_a_deadline_that_has_passed_it_is_seen_once)
@@ -86,7 +80,6 @@ TEST(made_with_a_deadline_that_has_passed_it_is_seen_once)
         fixture_verify(&f);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_deadline_that_is_near_can_be_won_once, LENS)
@@ -117,7 +110,6 @@ TEST_LOOP(a_deadline_that_is_near_can_be_won_once, LENS)
     /* A newly stored item has no marks. */
     fixture_set_until(&f, "k", len, now + 50);
     ck_assert(!fixture_get(&f, "k").is_won);
-    fixture_stop(&f);
 }
 
 /* The order of the flags decides which deadline is compared. */
@@ -157,7 +149,6 @@ TEST_LOOP(touch_and_recache_keep_their_order, LENS)
         fixture_check(&f, "k", len);
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }
 
 TEST_LOOP(touched_to_a_deadline_that_has_passed_it_is_seen_once_more, LENS)
@@ -171,7 +162,6 @@ TEST_LOOP(touched_to_a_deadline_that_has_passed_it_is_seen_once_more, LENS)
     ck_assert(!fixture_has(&f, "k"));
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-    fixture_stop(&f);
 }
 
 static void mark(const char *key, bool is_won)
@@ -214,7 +204,6 @@ TEST_LOOP(marks_survive_touch, LENS)
     }
     fixture_check(&f, "stale", len);
     fixture_check(&f, "won", len);
-    fixture_stop(&f);
 }
 
 TEST(marks_survive_cleaning)
@@ -246,7 +235,6 @@ TEST(marks_survive_cleaning)
         check_marks(key, i % 3 != 0, i % 3 == 2);
         fixture_check(&f, key, 1000);
     }
-    fixture_stop(&f);
 }
 
 TEST(marks_survive_a_move_to_another_shard)
@@ -271,5 +259,4 @@ TEST(marks_survive_a_move_to_another_shard)
             fixture_check(&f, key, lens[i % LENS]);
         }
     }
-    fixture_stop(&f);
 }

@@ -4,13 +4,9 @@
  * Every length, every place to stop at, and what can happen between placing and storing: a
  * flush, another store, a slot that moves, a body that is unplaced.
  */
-#include <stdlib.h>
-#include <string.h>
+#include "lib/store/body.h"
 
 #include "lib/base/budgets.h"
-#include "lib/base/rcu.h"
-#include "lib/store/body.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEY "key"
@@ -140,7 +136,6 @@ TEST(a_value_of_any_length_is_what_was_written)
             fixture_verify(&f);
         }
     }
-    fixture_stop(&f);
 }
 
 /* Beyond what it is, a body holds less than a segment. */
@@ -179,7 +174,6 @@ TEST_LOOP(what_came_is_kept_when_it_is_unplaced, LENS)
         fixture_check(&f, "other", len);
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }
 
 /* As for a longer value, of which only the end is there at once. */
@@ -222,7 +216,6 @@ TEST_LOOP(the_end_of_a_value_is_placed, LENS)
         fixture_settle(&f);
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }
 
 TEST_LOOP(an_abort_gives_the_blocks_back, LENS)
@@ -248,7 +241,6 @@ TEST_LOOP(an_abort_gives_the_blocks_back, LENS)
     }
     fixture_check(&f, KEY, 20000); /* 40 MB were written to 8 MiB, and nothing was evicted */
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_flush_in_between_takes_nothing_from_it, LENS)
@@ -283,7 +275,6 @@ TEST_LOOP(a_flush_in_between_takes_nothing_from_it, LENS)
         fixture_settle(&f);
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }
 
 /* A slot moves to another shard, whose segments these are not. */
@@ -319,7 +310,6 @@ TEST_LOOP(it_follows_its_slot, 3 * LENS)
     ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
     rcu_end();
     check_value(len);
-    fixture_stop(&f);
 }
 
 /*
@@ -375,9 +365,6 @@ TEST_LOOP(a_long_one_follows_its_slot_in_parts, JOURNEYS)
         ck_assert_uint_eq(got.len, len);
         ck_assert_mem_eq(f.value, value, len);
     }
-    fixture_settle(&f);
-    fixture_verify(&f);
-    fixture_stop(&f);
     free(value);
 }
 
@@ -420,7 +407,6 @@ TEST_LOOP(segments_are_taken_for_one_read, LENS)
     rcu_end();
     ck_assert_uint_le(fixture_avail(&f), had);
     check_value(len);
-    fixture_stop(&f);
 }
 
 /* It does not wait for segments, and keeps what it has. */
@@ -443,7 +429,6 @@ TEST(without_room_it_is_not_placed)
     ck_assert_uint_lt(body_held_bytes(b), len);
     body_abort(&b);
     rcu_end();
-    fixture_stop(&f);
 }
 
 TEST_LOOP(conditions_count_when_it_is_stored, LENS)
@@ -466,7 +451,6 @@ TEST_LOOP(conditions_count_when_it_is_stored, LENS)
     rcu_end();
     fixture_check(&f, KEY, 30);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(what_will_not_be_stored_is_not_placed)
@@ -493,7 +477,6 @@ TEST(what_will_not_be_stored_is_not_placed)
     body_abort(&b);
     rcu_end();
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* When the item is not known before it is stored, its blocks cannot be made in advance. */
@@ -515,5 +498,4 @@ TEST(what_depends_on_the_old_item_is_not_placed)
         body_abort(&b);
         rcu_end();
     }
-    fixture_stop(&f);
 }

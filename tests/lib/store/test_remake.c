@@ -5,9 +5,6 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -66,7 +63,6 @@ TEST(the_largest_block_is_as_large_as_this_test_believes)
     ck_assert(!fixture_get(&f, "k").is_large);
     fixture_set_until(&f, "k", WITH_DEADLINE + 1, fixture_now(&f) + 10);
     ck_assert(fixture_get(&f, "k").is_large);
-    fixture_stop(&f);
 }
 
 /* A client's cas that takes a wide header: what just fitted a block no longer does. */
@@ -89,7 +85,6 @@ TEST(a_large_cas_takes_room_as_well)
         ck_assert(got.is_stale);
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }
 
 /* Upper bits of a deadline take a wide header, too. */
@@ -120,7 +115,6 @@ TEST(a_far_deadline_takes_room_as_well)
         ck_assert_int_eq(fixture_get(&f, "k").deadline, until);
         fixture_verify(&f);
     }
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_touch_leaves_value_flags_and_cas, LENS)
@@ -146,7 +140,6 @@ TEST_LOOP(a_touch_leaves_value_flags_and_cas, LENS)
     ck_assert_int_eq(got.deadline, now + 50);
     ck_assert(!got.was_fetched);
     mem_free(value);
-    fixture_stop(&f);
 }
 
 /* An item that was remade is not counted as stored. */
@@ -160,7 +153,6 @@ TEST_LOOP(a_touch_counts_as_it_does_for_others, LENS)
     (void)check("k", &old, now + 50);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     ck_assert_uint_eq(fixture_counter(&f, CTR_total_items), 1);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_touched_item_dies_at_its_deadline, LENS)
@@ -182,7 +174,6 @@ TEST_LOOP(a_touched_item_dies_at_its_deadline, LENS)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_settle(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_fetch_that_touches_shows_the_value, LENS)
@@ -206,7 +197,6 @@ TEST_LOOP(a_fetch_that_touches_shows_the_value, LENS)
     ck_assert_uint_eq(got.cas, old.cas);
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
     ck_assert(!get.is_won && get.was_won);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_stale_item_gets_a_deadline_and_keeps_its_marks, LENS)
@@ -233,7 +223,6 @@ TEST_LOOP(a_stale_item_gets_a_deadline_and_keeps_its_marks, LENS)
     ck_assert_int_eq(fixture_touch(&f, "b", now + 50), OUT_TOUCHED);
     got = check("b", &old, now + 50);
     ck_assert(got.is_stale && got.is_won);
-    fixture_stop(&f);
 }
 
 /* Pieces need more room than the block had: an item that cannot be remade stays unchanged. */
@@ -255,5 +244,4 @@ TEST(without_room_the_item_stays_as_it_was)
     fixture_check(&f, "k", WITHOUT);
     ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
     ck_assert_uint_eq(fixture_get(&f, "k").cas, old.cas);
-    fixture_stop(&f);
 }

@@ -5,10 +5,6 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-
-#include "lib/store/erase.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -59,7 +55,6 @@ TEST(modes_answer_as_they_should)
     check_value("k", "");
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
-    fixture_stop(&f);
 }
 
 TEST(a_delete_may_ask_for_a_cas)
@@ -80,7 +75,6 @@ TEST(a_delete_may_ask_for_a_cas)
     ck_assert_int_eq(engine_delete(&f.engine, hash, key, cas, fixture_now(&f)), OUT_DELETED);
     rcu_end();
     ck_assert(!fixture_has(&f, "k"));
-    fixture_stop(&f);
 }
 
 /* Across shards and the blocks that they draw. */
@@ -113,7 +107,6 @@ TEST(cas_values_are_unique_and_grow_for_each_key)
         }
     }
     mem_free(seen);
-    fixture_stop(&f);
 }
 
 TEST(overwrites_of_all_sizes)
@@ -135,7 +128,6 @@ TEST(overwrites_of_all_sizes)
         }
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
-    fixture_stop(&f);
 }
 
 TEST(keys_and_items_have_a_longest_size)
@@ -155,7 +147,6 @@ TEST(keys_and_items_have_a_longest_size)
     p.ptr = fixture_get(&f, "k").value;
     p.len = f.engine.item_bytes_max - ITEM_KEY_MAX + 1;
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
-    fixture_stop(&f);
 }
 
 /* ---- deadlines --------------------------------------------------------------------------- */
@@ -199,7 +190,6 @@ TEST_LOOP(an_item_lives_to_its_deadline_and_no_longer, 7)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 7);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* The usual ones fit the header; a wide item has room for any. Others that follow keep them. */
@@ -253,7 +243,6 @@ TEST(flags_and_cas_of_any_size_come_back)
         fixture_verify(&f);
         mem_free(value);
     }
-    fixture_stop(&f);
 }
 
 TEST(a_miss_tells_why)
@@ -264,7 +253,6 @@ TEST(a_miss_tells_why)
     clock_advance(&f.engine.clock, 5);
     ck_assert_int_eq(fixture_get(&f, "k").miss, MISS_EXPIRED);
     ck_assert_int_eq(fixture_get(&f, "k").miss, MISS_ABSENT);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(stored_with_a_deadline_that_has_passed_is_gone, 7)
@@ -284,7 +272,6 @@ TEST_LOOP(stored_with_a_deadline_that_has_passed_is_gone, 7)
     ck_assert_uint_gt(fixture_get(&f, "k").cas, before);
     fixture_settle(&f);
     ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
-    fixture_stop(&f);
 }
 
 TEST(append_keeps_the_deadline_and_set_does_not)
@@ -301,7 +288,6 @@ TEST(append_keeps_the_deadline_and_set_does_not)
     fixture_set_until(&f, "k", 20, now + 30);
     clock_advance(&f.engine.clock, 30);
     ck_assert(!fixture_has(&f, "k"));
-    fixture_stop(&f);
 }
 
 /* Active expiry removes exactly the due items. */
@@ -333,7 +319,6 @@ TEST(the_sampler_takes_what_is_due_and_nothing_else)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 600);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(touch_moves_a_deadline_both_ways, 7)
@@ -357,7 +342,6 @@ TEST_LOOP(touch_moves_a_deadline_both_ways, 7)
     ck_assert_uint_eq(fixture_get(&f, "k").cas, cas);
     clock_advance(&f.engine.clock, 1);
     ck_assert(!fixture_has(&f, "k"));
-    fixture_stop(&f);
 }
 
 /* A deadline that has come deletes the item at once, whether or not it had one. */
@@ -378,5 +362,4 @@ TEST_LOOP(touch_of_now_deletes, 7)
     ck_assert(!fixture_has(&f, "endless"));
     ck_assert(!fixture_has(&f, "mortal"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
-    fixture_stop(&f);
 }

@@ -5,7 +5,6 @@
  */
 #include "lib/shard/shard.h"
 
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -73,7 +72,6 @@ TEST_LOOP(append_and_prepend_may_compare_a_cas, SHAPES)
         check_shaped(mode == STORE_APPEND ? 0 : len, 2 * len, _i, 1);
         check_shaped(mode == STORE_APPEND ? len : 0, 2 * len, _i, 2);
     }
-    fixture_stop(&f);
 }
 
 TEST_LOOP(append_and_prepend_may_make_the_item, SHAPES)
@@ -99,7 +97,6 @@ TEST_LOOP(append_and_prepend_may_make_the_item, SHAPES)
         check_shaped(mode == STORE_APPEND ? 0 : len, 2 * len, _i, 1);
         fixture_delete(&f, "k");
     }
-    fixture_stop(&f);
 }
 
 TEST_LOOP(a_cas_can_be_chosen, SHAPES)
@@ -123,7 +120,6 @@ TEST_LOOP(a_cas_can_be_chosen, SHAPES)
 
     ck_assert_int_eq(fixture_store(&f, &p, &cas), OUT_STORED);
     ck_assert_uint_lt(cas, 1u << 30);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(an_older_cas_makes_a_stale_item, SHAPES)
@@ -175,7 +171,6 @@ TEST_LOOP(an_older_cas_makes_a_stale_item, SHAPES)
         ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 50);
         ck_assert(!fixture_get(&f, "k").is_stale && !fixture_get(&f, "k").is_won);
     }
-    fixture_stop(&f);
 }
 
 TEST_LOOP(what_is_stored_anew_has_no_marks, SHAPES)
@@ -200,5 +195,4 @@ TEST_LOOP(what_is_stored_anew_has_no_marks, SHAPES)
         ck_assert(!fixture_get(&f, "k").is_stale && !fixture_get(&f, "k").is_won);
         ck_assert(!fixture_get(&f, "k").was_fetched);
     }
-    fixture_stop(&f);
 }

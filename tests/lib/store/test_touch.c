@@ -4,12 +4,6 @@
  */
 #include "lib/store/touch.h"
 
-#include <string.h>
-
-#include "lib/base/rcu.h"
-#include "lib/shard/shard.h"
-#include "lib/store/store.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -87,7 +81,6 @@ TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* An item gets a new block with room for a deadline: how it was used goes on. */
@@ -129,7 +122,6 @@ TEST(an_expired_item_is_not_there)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
     ck_assert_int_eq(change(now + 100, "g"), OUT_NOT_FOUND);
     ck_assert_int_eq(miss, MISS_ABSENT);
-    fixture_stop(&f);
 }
 
 /* A policy keeps items with a deadline apart: the segments of a value count where it is. */
@@ -144,7 +136,6 @@ TEST(a_large_value_that_gets_a_deadline_counts_in_its_new_chain)
     fixture_check(&f, "k", 300000);
     fixture_verify(&f);
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
-    fixture_stop(&f);
 }
 
 /* Deadlines around those for which a wide header is needed, and beyond what it has room for. */
@@ -178,7 +169,6 @@ TEST_LOOP(a_far_deadline_is_kept_to_the_millisecond, 3)
     ck_assert_int_eq(change(MSEC_NEVER - 1, ""), OUT_TOUCHED);
     ck_assert_int_eq(fixture_get(&f, "k").deadline, DEADLINE_MAX);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(a_far_deadline_comes_and_one_that_was_taken_away_does_not)
@@ -200,7 +190,6 @@ TEST(a_far_deadline_comes_and_one_that_was_taken_away_does_not)
     ck_assert(!fixture_has(&f, "far"));
     fixture_check(&f, "k", 5);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 /* As a replica stores what its primary has: also what is past its deadline, by any clock. */
@@ -230,7 +219,6 @@ TEST(a_deadline_before_the_clock_began_is_one_that_has_come)
         ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
         ck_assert(!fixture_has(&f, "k"));
     }
-    fixture_stop(&f);
 }
 
 /* What makes a new block keeps the far deadline, or gives it a near one. */
@@ -258,5 +246,4 @@ TEST(a_far_deadline_outlives_changes_of_the_value)
     ck_assert_int_eq(fixture_get(&f, "n").deadline, near);
     ck_assert_uint_eq(back.number, 4201);
     fixture_verify(&f);
-    fixture_stop(&f);
 }

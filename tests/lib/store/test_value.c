@@ -5,11 +5,8 @@
  */
 #include "lib/shard/shard.h"
 
-#include <stdio.h>
-
 #include "lib/base/check.h"
 #include "lib/shard/value.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define LEN   200000
@@ -125,7 +122,6 @@ TEST_LOOP(a_pinned_value_stays_readable_until_unpinned, REASONS)
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
     ck_assert_uint_eq(f.shard->memory.arena.pinned.segments, 0);
     fixture_verify(&f);
-    fixture_stop(&f);
 }
 
 TEST(an_unpin_before_the_death_changes_nothing)
@@ -143,7 +139,6 @@ TEST(an_unpin_before_the_death_changes_nothing)
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
     fixture_grace(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
-    fixture_stop(&f);
 }
 
 static void key_of(char key[8], unsigned i)
@@ -175,7 +170,6 @@ TEST(dead_values_beyond_an_eighth_of_the_limit_are_too_much)
         read_end(&r[i]);
     }
     read_end(&alive);
-    fixture_stop(&f);
 }
 
 /* May the value of a key be pinned? */
@@ -208,7 +202,6 @@ TEST(one_value_of_half_the_limit_may_be_pinned)
     read_begin(&r, "other");
     ck_assert(!may_pin("half"));
     read_end(&r);
-    fixture_stop(&f);
 }
 
 TEST(three_eighths_of_the_limit_may_be_pinned)
@@ -236,7 +229,6 @@ TEST(three_eighths_of_the_limit_may_be_pinned)
         read_end(&r[i]);
     }
     ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
-    fixture_stop(&f);
 }
 
 TEST(a_walk_gives_every_byte_in_order)
@@ -270,7 +262,6 @@ TEST(a_walk_gives_every_byte_in_order)
         mem_free(tail);
         ck_assert_uint_eq(done, lens[i]);
     }
-    fixture_stop(&f);
 }
 
 /* ---- lazyfree ---------------------------------------------------------------------------- */
@@ -312,7 +303,6 @@ TEST_LOOP(the_switch_of_a_reason_decides_who_releases, 2 * REASONS)
     fixture_settle(&f);
     check_lazy(0, is_lazy);
     ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
-    fixture_stop(&f);
 }
 
 TEST_LOOP(evictions_have_a_switch_of_their_own, 2)
@@ -332,7 +322,6 @@ TEST_LOOP(evictions_have_a_switch_of_their_own, 2)
     fixture_settle(&f);
     ck_assert((fixture_counter(&f, CTR_lazyfree_freed_objects) > 0) == is_lazy);
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_objects), 0);
-    fixture_stop(&f);
 }
 
 /* The length of the value counts, not that of its whole segments. */
@@ -349,7 +338,6 @@ TEST(below_the_threshold_nothing_is_handed_over)
     check_lazy(1, 0);
     fixture_settle(&f);
     check_lazy(0, 1);
-    fixture_stop(&f);
 }
 
 TEST(over_the_backlog_who_unlinks_helps)
@@ -371,5 +359,4 @@ TEST(over_the_backlog_who_unlinks_helps)
     fixture_settle(&f);
     check_lazy(0, 2);
     ck_assert_uint_eq(f.shard->memory.arena.whole, WHOLE / (32 * KIB));
-    fixture_stop(&f);
 }

@@ -8,8 +8,6 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "lib/base/rcu.h"
-#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define PATIENCE_US 60000000 /* after this long the writer hangs */
@@ -91,5 +89,4 @@ TEST_LOOP(a_writer_that_waited_looks_at_the_table_again, 4)
     ck_assert(fixture_has(&f, "key"));
     publish(route_settled((uint16_t)moves[_i].stores_in));
     fixture_settle(&f);
-    fixture_stop(&f);
 }
