@@ -57,7 +57,4 @@ def status_of(d):
 
 
 def fill(c, count, size=1000):
-    value = b"v" * size
-    for i in range(0, count, 500):
-        c.send(b"".join(b"ms k%d %d q\r\n%s\r\n" % (n, size, value) for n in range(i, i + 500)))
-    assert c.ask(b"mn") == b"MN"
+    c.fill(b"k", count, b"v" * size)

@@ -60,11 +60,25 @@ def best_of(measure, limit, patience=20):
     return best
 
 
-def in_parallel(run, cases):
-    """Call run(case) of all cases at once, each in a thread: for tests that wait. Raises the first failure."""
+@contextlib.contextmanager
+def beside(run, cases):
+    """Call run(case, is_over) of all cases at once, each in a thread, beside what is done within this. At its end
+    the event is_over is set, and it waits for all of them. Raises the first failure."""
+    is_over = threading.Event()
     with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
-        for result in [pool.submit(run, case) for case in cases]:
+        results = [pool.submit(run, case, is_over) for case in cases]
+        try:
+            yield
+        finally:
+            is_over.set()
+        for result in results:
             result.result()
+
+
+def in_parallel(run, cases):
+    """Call run(case) of all cases at once and do nothing else: for tests that wait."""
+    with beside(lambda case, _: run(case), cases):
+        pass
 
 
 def is_sanitized(program=PROGRAM):
@@ -173,6 +187,13 @@ class Client:
         found = self.get_reply()
         return found.get(keys[0]) if len(keys) == 1 else found
 
+    def fill(self, prefix, count, value):
+        """Store this number of items, as keys prefix0, prefix1 and so on."""
+        for at in range(0, count, 1000):
+            self.send(b"".join(b"ms %s%d %d q\r\n%s\r\n" % (prefix, n, len(value), value)
+                               for n in range(at, min(at + 1000, count))) + b"mn\r\n")
+            assert self.line() == b"MN"
+
     def stats(self, what=b""):
         """`stats` or one of its sub-commands, as a dictionary of text."""
         self.send((b"stats " + what).strip() + b"\r\n")
@@ -186,8 +207,8 @@ class Client:
             words = line.decode("latin-1").split(" ", 2)
             found[words[1]] = words[2] if len(words) > 2 else ""
 
-    def stat(self, name):
-        return int(self.stats()[name])
+    def stat(self, name, what=b""):
+        return int(self.stats(what)[name])
 
     def shard_sum(self, name):
         """The sum over all shards and workers of a line of `stats shards`."""
@@ -372,10 +393,13 @@ class Daemon:
         self.process.send_signal(how)
         return self.process.wait(patience)
 
+    def crash(self):
+        self.process.kill()
+        self.process.wait()
+
     def kill(self):
         if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+            self.crash()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self):

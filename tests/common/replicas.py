@@ -72,10 +72,6 @@ class Node(mayfly.Daemon):
     def stand_alone(self):
         assert self.c.ask(b"replicaof no one") == b"OK"
 
-    def crash(self):
-        self.process.kill()
-        self.process.wait()
-
     def kill(self):
         if self.c is not None:
             self.c.close()

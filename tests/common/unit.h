@@ -59,8 +59,8 @@ struct unit_entry {
 void unit_add(struct unit_entry *e);
 
 /*
- * Call `fn` when the running test has passed, those that were added last first. If it is added again it
- * is still called once. What a fixture adds is called after its teardown.
+ * Call `fn` when the running test has passed, those that were added last first. If it is added
+ * again it is still called once. What a fixture adds is called after its teardown.
  */
 void unit_at_end(void (*fn)(void));
 

@@ -32,11 +32,6 @@ def wait_for_base(k, c):
     wait_for(lambda: k.has_file() and figure(c, "aof_rewrite_in_progress") == 0, "there is a snapshot")
 
 
-def crash(d):
-    d.process.kill()
-    d.process.wait()
-
-
 def log_names(k):
     return [name for name in k.names() if ".log." in name]
 
@@ -65,7 +60,7 @@ def test_what_has_changed_does_not_come_back():
             change_each(o)
             assert o.ask(b"ms new 1\r\n2") == b"HD"
             wait_for_log(o)
-            crash(d)
+            d.crash()
         for n in (2, 3):    # the second time from two logs
             with k.daemon(*KEYS) as d, d.operator() as o:
                 assert figure(o, "aof_last_load_files") == n - 1
@@ -79,7 +74,7 @@ def test_what_has_changed_does_not_come_back():
                 else:
                     assert o.ask(b"mg later") == b"EN"
                 wait_for_log(o)
-                crash(d)
+                d.crash()
 
 
 def test_a_stop_loses_nothing():
@@ -102,7 +97,7 @@ def test_a_stop_loses_nothing():
             assert o.ask(b"save") == b"OK"
             assert o.ask(b"md b") == b"HD"
             wait_for_log(o)
-            crash(d)
+            d.crash()
         with k.daemon() as d, d.operator() as o:
             assert figures(o)["aof_enabled"] == "no"
             assert o.ask(b"mg b") == b"EN"
@@ -112,7 +107,7 @@ def test_a_stop_loses_nothing():
         with k.daemon("-o", "appendonly=keys,appendfsync=no") as d, d.operator() as o:
             assert o.ask(b"md c") == b"HD"
             wait_for_log(o)
-            crash(d)
+            d.crash()
         with k.daemon(*KEYS) as d, d.operator() as o:
             assert o.ask(b"mg c") == b"EN"
 
@@ -130,7 +125,7 @@ def test_full_brings_back_what_was_there():
             assert o.ask(b"save") == b"OK"
             change_each(o, b" F5")
             assert o.set(b"large", large) == b"STORED"
-            crash(d)        # what was answered is there
+            d.crash()        # what was answered is there
         for n in (2, 3):    # the second time from two logs
             with k.daemon(*FULL) as d, d.operator() as o:
                 assert figure(o, "aof_last_load_files") == n - 1
@@ -144,7 +139,7 @@ def test_full_brings_back_what_was_there():
                 for key in b"deleted", b"short":
                     assert o.ask(b"mg " + key) == b"EN", key
                 wait_for_log(o)
-                crash(d)
+                d.crash()
         # With the option gone the logs are loaded all the same.
         with k.daemon() as d, d.operator() as o:
             assert o.get(b"large") == large
@@ -158,13 +153,13 @@ def test_full_flush():
             assert o.ask(b"save") == b"OK"
             o.set(b"b", b"1")
             assert o.ask(b"flush_all") == b"OK"
-            crash(d)
+            d.crash()
         assert k.has_file()
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.stats()["curr_items"] == "0"
             o.set(b"c", b"1")
             assert o.ask(b"flush_all 1000") == b"OK"
-            crash(d)
+            d.crash()
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.get(b"c") == b"1"
             assert o.ask(b"flush_all") == b"OK"
@@ -172,7 +167,7 @@ def test_full_flush():
             assert o.ask(b"bgrewriteaof") == b"OK"
             wait_for(lambda: len(log_names(k)) == 1, "it is made anew")
             wait_for_log(o)
-            crash(d)
+            d.crash()
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.stats()["curr_items"] == "1" and o.get(b"d") == b"1"
 
@@ -183,7 +178,7 @@ def test_full_does_not_start_with_damage():
             for n in range(3):
                 o.set(b"k%d" % n, b"1")
                 wait_for_log(o)
-            crash(d)
+            d.crash()
         with open(log_path(k), "rb") as f:
             log = bytearray(f.read())
         with open(log_path(k), "ab") as f:
@@ -191,7 +186,7 @@ def test_full_does_not_start_with_damage():
         with k.daemon(*FULL) as d, d.operator() as o:
             assert figure(o, "aof_last_load_bytes_cut") == 4
             assert o.stats()["curr_items"] == "3"
-            crash(d)
+            d.crash()
         log[64 + 48] ^= 1
         with open(os.path.join(k.folder, log_names(k)[0]), "wb") as f:
             f.write(log)
@@ -215,7 +210,7 @@ def test_logs_are_kept_with_a_snapshot_that_is_put_aside():
             for n in range(100):
                 o.set(b"k%d" % n, b"1")
             wait_for_log(o)
-            crash(d)
+            d.crash()
         name = os.path.basename(log_path(k))
         with open(log_path(k), "rb") as f:
             good = f.read()
@@ -261,7 +256,7 @@ def test_it_is_switched_while_the_server_runs():
             assert o.set(b"a", b"2") == b"STORED"
             assert o.set(b"b", b"1") == b"STORED"
             assert figure(o, "aof_unsynced_bytes") == 0
-            crash(d)
+            d.crash()
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.get(b"a") == b"2" and o.get(b"b") == b"1"
             mode_is(o, b"keys")
@@ -269,7 +264,7 @@ def test_it_is_switched_while_the_server_runs():
             o.set(b"b", b"2")
             o.set(b"c", b"2")
             wait_for_log(o)
-            crash(d)
+            d.crash()
         with k.daemon(*KEYS) as d, d.operator() as o:
             assert o.stats()["curr_items"] == "0"
             o.set(b"d", b"1")
@@ -282,7 +277,7 @@ def test_it_is_switched_while_the_server_runs():
             assert log_names(k) == [] and figures(o)["aof_enabled"] == "no"
             assert o.ask(b"bgrewriteaof") == b"SERVER_ERROR no log is kept here (appendonly is not set)"
             assert o.ask(b"md e") == b"HD"
-            crash(d)
+            d.crash()
         with k.daemon() as d, d.operator() as o:
             assert o.get(b"e") == b"1"
     with mayfly.Daemon(control=True) as d, d.operator() as o:
@@ -417,7 +412,7 @@ def test_what_was_flushed_does_not_come_back():
             wait_for(lambda: figure(o, "aof_whole") == 1, "it is logged again")
             assert o.ask(b"md b") == b"HD"
             wait_for_log(o)
-            crash(d)
+            d.crash()
         with k.daemon(*KEYS) as d, d.operator() as o:
             assert o.ask(b"mg a") == b"EN"
             assert o.ask(b"mg b") == b"EN"
@@ -444,7 +439,7 @@ def test_it_is_made_anew_when_it_has_grown():
             assert o.ask(b"bgrewriteaof") in (b"OK", b"SCHEDULED")
             wait_for(lambda: figure(o, "aof_file_number") > number, "it is asked for")
             assert o.ask(b"bgrewriteaof now") == b"ERROR"
-            crash(d)
+            d.crash()
     with kept() as k, k.daemon() as d, d.operator() as o:
         assert o.ask(b"bgrewriteaof") == b"SERVER_ERROR no log is kept here (appendonly is not set)"
 
@@ -458,7 +453,7 @@ def test_damage():
             for n in range(3):      # each in a block of its own, once the one before was synced
                 assert o.ask(b"md k%d" % n) == b"HD"
                 wait_for_log(o)
-            crash(d)
+            d.crash()
         good = {name: open(os.path.join(k.folder, name), "rb").read() for name in k.names()}
         path = log_path(k)
         log = good[os.path.basename(path)]
@@ -480,10 +475,10 @@ def test_damage():
             wait_for(lambda: "cut off" in d.log(), "the log says so")
             assert figure(o, "aof_last_load_bytes_cut") == 4
             assert [o.get(b"k%d" % n) is None for n in range(4)] == [True, True, True, False]
-            crash(d)
+            d.crash()
         with k.daemon(*KEYS) as d, d.operator() as o:   # it was cut on the disk
             assert figures(o)["rdb_last_load_status"] == "ok"
-            crash(d)
+            d.crash()
         middle = bytearray(log)
         middle[64 + 48] ^= 1
         foreign = bytearray(log)
@@ -500,7 +495,7 @@ def test_damage():
                 assert o.stats()["curr_items"] == "0"
                 assert figures(o)["rdb_last_load_status"] == "bad"
                 assert "mayfly.snapshot.bad" in k.names()
-                crash(d)
+                d.crash()
 
 
 def test_a_log_that_was_cut_short():
@@ -511,7 +506,7 @@ def test_a_log_that_was_cut_short():
             with k.daemon(*FULL, "-o", "save_on_stop=no,appendfsync=always") as d, d.operator() as o:
                 o.set(b"a", how.encode())
                 if how == "kill":
-                    crash(d)
+                    d.crash()
             if how == "cut":    # the seal, and the last change
                 os.truncate(log_path(k), 64)
             with k.daemon(*FULL, "-o", "save_on_stop=no") as d, d.operator() as o:
@@ -562,7 +557,7 @@ def test_a_mass_of_deaths_takes_next_to_nothing():
                 # A word each quarter of a second that it takes; records would be a hundred times as much.
                 assert 0 < os.path.getsize(log_path(k)) - before <= 16384
                 assert figure(o, "aof_gaps") == 0
-                crash(d)
+                d.crash()
             with k.daemon(*options) as d, d.operator() as o:
                 assert o.get(b"stays") == b"1" and o.stats()["curr_items"] == "1"
 
@@ -574,7 +569,7 @@ def test_what_is_not_loaded_is_not_left_there():
             o.set(b"a", b"x")
         with k.daemon(*KEYS, "-o", "load=no") as d, d.operator() as o:
             assert "mayfly.snapshot.bad" in k.names()
-            crash(d)
+            d.crash()
     with kept() as k:
         with k.daemon(*KEYS) as d, d.operator() as o:
             for n in range(20):
@@ -582,7 +577,7 @@ def test_what_is_not_loaded_is_not_left_there():
         with k.daemon(*KEYS, "-I", "64k") as d, d.operator() as o:
             assert figure(o, "rdb_last_load_keys_refused") + figure(o, "rdb_last_load_keys_changed") == 20
             assert figure(o, "rdb_last_load_keys_loaded") == 0
-            crash(d)
+            d.crash()
         with k.daemon(*KEYS) as d, d.operator() as o:
             assert o.stats()["curr_items"] == "0"
 

@@ -13,11 +13,6 @@ from mayfly import wait_for
 FULL = ("-o", "appendonly=full,appendfsync=always")
 
 
-def crash(d):
-    d.process.kill()
-    d.process.wait()
-
-
 def store(c, keys, value):
     for at in range(0, len(keys), 5000):
         c.send(b"".join(b"ms %s %d q\r\n%s\r\n" % (key, len(value), value) for key in keys[at:at + 5000]))
@@ -31,12 +26,12 @@ def test_a_flush_that_came_while_nothing_ran():
             o.set(b"a", b"1")
             due = time.time() + 1
             assert o.ask(b"flush_all 1") == b"OK"
-            crash(d)
+            d.crash()
         wait_for(lambda: time.time() > due + 0.1, "it is due")
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.get(b"a") is None
             assert o.set(b"b", b"1") == b"STORED"
-            crash(d)
+            d.crash()
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.get(b"a") is None and o.get(b"b") == b"1"
 
@@ -47,7 +42,7 @@ def test_a_cas_is_not_given_again():
         given = []
         with k.daemon(*FULL) as d, d.operator() as o:
             o.set(b"a", b"1")
-            crash(d)
+            d.crash()
         for _ in range(5):
             with k.daemon(*FULL, "-o", "appendfsync=everysec") as d, d.operator() as o:
                 assert o.ask(b"save") == b"OK"
@@ -55,7 +50,7 @@ def test_a_cas_is_not_given_again():
                 given.append(o.line())
                 assert o.line() == b"HD"
                 wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "the log has everything")
-                crash(d)
+                d.crash()
         assert len(set(given)) == len(given), given
 
 
@@ -68,10 +63,10 @@ def test_a_snapshot_is_as_old_as_its_log():
             o.set(b"a", b"1")
             wait_for(lambda: time.time() > begun + 3.2, "the snapshot is too old")
             assert o.set(b"a", b"2") == b"STORED"
-            crash(d)
+            d.crash()
         with k.daemon(*FULL, *aged) as d, d.operator() as o:
             assert o.get(b"a") == b"2"
-            crash(d)
+            d.crash()
         for name in k.names():
             os.utime(os.path.join(k.folder, name), (begun, begun))
         with k.daemon(*FULL, *aged) as d, d.operator() as o:
@@ -86,7 +81,7 @@ def test_logs_are_not_loaded_beside_requests():
         with k.daemon(*FULL, "-o", "appendfsync=no,auto_aof_rewrite_percentage=0") as d, d.operator() as o:
             store(o, keys, b"old")
             wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "the log has everything")
-            crash(d)
+            d.crash()
         with k.daemon("-o", "load_async=yes") as d, d.operator() as o:
             assert figures(o)["rdb_last_load_status"] == "ok"
             assert o.get(keys[-1]) == b"old"
@@ -101,7 +96,7 @@ def test_a_damaged_snapshot_is_salvaged_with_its_log():
             assert o.ask(b"save") == b"OK"
             o.set(b"a", b"2")
             assert o.ask(b"md b") == b"HD"
-            crash(d)
+            d.crash()
         data = bytearray(k.bytes())
         data[-1] ^= 1
         k.write(data)
@@ -123,7 +118,7 @@ def test_a_log_that_begins_after_a_save_was_cancelled():
             wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 0, "it is not")
             assert o.ask(b"config set appendonly full") == b"OK"
             wait_for(lambda: any(".log." in name for name in k.names()), "there is a log")
-            crash(d)
+            d.crash()
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.stats()["curr_items"] == "3000"
 
@@ -134,14 +129,14 @@ def test_a_snapshot_that_found_no_room_stays_until_there_is_another():
         with k.daemon(*FULL) as d, d.operator() as o:
             store(o, [b"k%d" % n for n in range(3000)], b"v" * 1000)
             assert o.set(b"large", b"v" * 6000000) == b"STORED"
-            crash(d)
+            d.crash()
         with k.daemon(*FULL, "-I", "4m", "-o", "save_rate=1", wait=False) as d:
             wait_for(lambda: ".mayfly.snapshot.new" in k.names() and "1 found no room" in d.log(), "it is saved")
-            crash(d)
+            d.crash()
         with k.daemon(*FULL, "-I", "4m") as d, d.operator() as o:
             assert figure(o, "rdb_saves") == 1 and o.stats()["curr_items"] == "3000"
             assert o.ask(b"md large") == b"NF"
-            crash(d)
+            d.crash()
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.get(b"large") is None and o.stats()["curr_items"] == "3000"
 
@@ -157,7 +152,7 @@ def test_a_warm_start_keeps_the_snapshot_until_there_is_another():
                 os.unlink(os.path.join(k.folder, ".mayfly.snapshot.new"))
             with k.daemon(*args, *more, "-o", "save_rate=1", wait=False) as d:
                 wait_for(lambda: ".mayfly.snapshot.new" in k.names() and "took over" in d.log(), "it is saved")
-                crash(d)
+                d.crash()
 
         with k.daemon(*args) as d, d.operator() as o:
             store(o, keys, b"v" * 1000)

@@ -26,11 +26,6 @@ def injected():
         yield k, i
 
 
-def crash(d):
-    d.process.kill()
-    d.process.wait()
-
-
 def fail_saves(i):
     i.arm(["write"], 1, "fail", errno.ENOSPC, times=EVER, part=NEW)
 
@@ -43,7 +38,7 @@ def make_base(k, *args, log=()):
         assert o.ask(b"save") == b"OK"
         for key in log:
             assert o.set(key, b"2") == b"STORED"
-        crash(d)
+        d.crash()
 
 
 def switch(c, mode):
@@ -69,7 +64,7 @@ def check_next(k, mode, may, keys=KEYS):
         if mode != "no":
             assert figures(o)["aof_enabled"] == "yes"
             wait_for(lambda: figure(o, "aof_whole") == 1, "it has everything")
-        crash(d)
+        d.crash()
     with k.daemon(*args) as d, d.operator() as o:
         assert o.get(b"x") in {"no": (found.get(b"x"), b"1"), "keys": (b"9", None), "full": (b"9",)}[mode]
 
@@ -87,7 +82,7 @@ def test_while_a_snapshot_is_loaded():
             with k.daemon("-o", "load_async", *SLOW, env=i.env) as d, d.operator() as o:
                 wait_for(lambda: figures(o)["rdb_last_load_status"] == "ok", "it is loaded")
                 count = i.get("seen")
-                crash(d)
+                d.crash()
             for state in "loading", "saving":
                 i.arm(["read"], count - 1, "hang")
                 with k.daemon("-o", "load_async", *SLOW, env=i.env) as d, d.operator() as o:
@@ -101,7 +96,7 @@ def test_while_a_snapshot_is_loaded():
                         assert figure(o, "aof_whole") == 0 and figures(o)["aof_enabled"] == "yes"
                         assert o.set(b"y", b"3") == b"STORED"
                         assert figure(o, "aof_whole") == 0
-                    crash(d)
+                    d.crash()
                 check_next(k, mode, {b"x": (b"1", b"2"), b"y": ((None,), (lost(mode),))[state == "saving"]})
                 for name in k.names():
                     os.unlink(os.path.join(k.folder, name))
@@ -121,7 +116,7 @@ def test_after_a_start():
                     wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "it is saved")
                     assert figure(o, "aof_whole") == 0
                     assert o.set(b"y", b"3") == b"STORED"
-                    crash(d)
+                    d.crash()
                 check_next(k, mode, {b"x": (b"1", b"2"), b"y": (lost(mode),), b"z": (b"2",) if log else (None,)})
     in_parallel(run, MODES)
 
@@ -136,7 +131,7 @@ def test_when_it_was_saved():
                 switch(o, mode)
                 wait_for(lambda: figure(o, "aof_whole") == 1, "it has everything")
                 assert o.set(b"y", b"3") == b"STORED"
-                crash(d)
+                d.crash()
             check_next(k, mode, {b"x": (b"2",), b"y": (lost(mode),)})
     in_parallel(run, MODES)
 
@@ -159,11 +154,11 @@ def test_when_it_cannot_be_saved():
                         wait_for(lambda: figures(o)["aof_enabled"] == ("no" if wanted == "no" else "yes"),
                                  "it is switched")
                     assert k.has_file() and figure(o, "aof_whole") == 0
-                    crash(d)
+                    d.crash()
                 with k.daemon() as d, d.operator() as o:
                     assert int(o.stats()["curr_items"]) >= KEYS
                     assert o.get(b"x") in (b"1", b"2") and o.get(b"y") in (lost(mode), None)
-                    crash(d)
+                    d.crash()
             i.disarm()
             check_next(k, mode, {b"x": (b"1", b"2"), b"y": (lost(mode), None)})
     in_parallel(run, MODES)
@@ -182,7 +177,7 @@ def test_beside_a_snapshot_that_was_not_loaded():
                     wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "it is saved")
                     assert figure(o, "aof_whole") == 0
                     assert open(k.file + ".bad", "rb").read() == saved
-                    crash(d)
+                    d.crash()
                 check_next(k, mode, {b"x": (None,)}, keys=0)
     in_parallel(run, MODES)
 
@@ -201,7 +196,7 @@ def test_to_another_kind():
                 wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "it is saved")
                 assert figure(o, "aof_whole") == 1
                 assert o.set(b"y", b"3") == b"STORED"
-                crash(d)
+                d.crash()
             check_next(k, after, {b"x": (b"2", None) if "keys" in modes else (b"2",), b"y": (b"3", None)})
     in_parallel(run, (("keys", "full"), ("full", "keys")))
 
@@ -221,7 +216,7 @@ def test_off_while_it_is_saved():
                 wait_for(lambda: figures(o)["aof_enabled"] == "no" and figure(o, "rdb_saves") > saves, "it is off")
                 wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 0 and k.has_file(), "one without is there")
                 assert figure(o, "aof_whole") == 0
-                crash(d)
+                d.crash()
             check_next(k, "no", {b"x": (b"2",)})
             assert not has_log(k)
     in_parallel(run, MODES)

@@ -8,7 +8,6 @@ import socket
 import struct
 import subprocess
 import tempfile
-import threading
 
 import mayfly
 from mayfly import Client, Daemon, Inapplicable, wait_for
@@ -369,34 +368,16 @@ def test_broken_file_at_reload_keeps_the_old_users():
 def test_reload_under_load():
     """Clients connect all the time while the file changes; a user of both versions always gets in."""
     with Guarded("-t", "2", users=b"u:p\n") as g:
-        stop = threading.Event()
-        failures = []
+        def knock(_, is_over):
+            while not is_over.is_set():
+                with g.daemon.client() as c:
+                    c.send(offer(b"x", b"y") + offer(b"u", b"p") + b"get k\r\n")
+                    assert [c.line() for _ in range(3)] == [FAILURE, b"STORED", b"END"]
 
-        def knock():
-            while not stop.is_set():
-                try:
-                    with g.daemon.client() as c:
-                        c.send(offer(b"x", b"y") + offer(b"u", b"p") + b"get k\r\n")
-                        got = [c.line() for _ in range(3)]
-                    if got != [FAILURE, b"STORED", b"END"]:
-                        failures.append(got)
-                        return
-                except OSError as error:
-                    failures.append(error)
-                    return
-
-        threads = [threading.Thread(target=knock) for _ in range(4)]
-        for t in threads:
-            t.start()
-        try:
+        with mayfly.beside(knock, range(4)):
             for i in range(20):
                 g.write(b"u:p\n" + b"n:m\n" * i)
                 g.reload("(%d users)" % (i + 1))
-        finally:
-            stop.set()
-            for t in threads:
-                t.join()
-        assert not failures, failures[:3]
 
 
 def test_relative_path_in_the_background():

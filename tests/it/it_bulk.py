@@ -152,9 +152,9 @@ def test_what_long_values_have_in_pieces_is_placed():
 
 def test_a_full_cache_places_values_with_segments():
     """Several clients store four times what fits, and read what is left of it."""
-    size, wrong = 100000, []
+    size = 100000
 
-    def work(d, number):
+    def work(number):
         rng = random.Random(SEED * 100 + number)
         with d.client() as c:
             for _ in range(40):
@@ -162,20 +162,13 @@ def test_a_full_cache_places_values_with_segments():
                 c.send(b"".join(b"set k%d 0 0 %d\r\n%s\r\n" % (k, size - k, BLOB[k:size])
                                 for k in keys))
                 answers = [c.line() for _ in keys]
-                if answers != [b"STORED"] * len(keys):
-                    wrong.append(answers)
+                assert answers == [b"STORED"] * len(keys), answers
                 for key, data in c.get(*(b"k%d" % k for k in keys[:2])).items():
-                    if data != BLOB[int(key[1:]):size]:
-                        wrong.append(key)
+                    assert data == BLOB[int(key[1:]):size], key
 
     for options in (("-m", "64", "-t", "4"), ("-m", "32", "-t", "4")):
         with Daemon(*options) as d, d.client() as c:
-            threads = [threading.Thread(target=work, args=(d, n)) for n in range(6)]
-            for t in threads:
-                t.start()
-            for t in threads:
-                t.join()
-            assert not wrong, wrong[:3]
+            mayfly.in_parallel(work, range(6))
             assert c.stat("evictions") > 0
             assert c.shard_sum("mayfly_bodies_placed") > 0
             wait_for(lambda: c.shard_sum("mayfly_body_pending_bytes") == 0, "nothing is on its way")
@@ -267,21 +260,15 @@ def test_a_value_that_stalls_holds_nobody_up():
 def test_many_long_values_at_once_do_not_wait_for_one_another():
     """All together want four times what values on their way in may hold: each has a part of it soon."""
     size, clients, sets = 4 * MIB, 16, 3
-    answers = []
 
-    def run(d, number):
+    def run(number):
         data = bytes([number]) * size
         with d.client() as c:
             for i in range(sets):
-                answers.append(c.set(b"k%d" % number, data))
+                assert c.set(b"k%d" % number, data) == b"STORED"
 
     with Daemon("-m", "64", "-t", "2", "-I", "5m") as d, d.client() as c:
-        threads = [threading.Thread(target=run, args=(d, n)) for n in range(clients)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        assert answers == [b"STORED"] * (clients * sets), answers
+        mayfly.in_parallel(run, range(clients))
         wait_for(lambda: c.shard_sum("mayfly_body_pending_bytes") == 0, "nothing is on its way")
         assert c.shard_sum("mayfly_room_waits") > 0
 

@@ -100,8 +100,7 @@ def test_logs_of_keys():
                 return [one for one in json.loads(out or "[]") if one.get("kind") == "log"]
 
             mayfly.wait_for(lambda: sum(one["keys"] for one in logs()) >= 100, "the keys are in a log")
-            d.process.kill()
-            d.process.wait()
+            d.crash()
         (snapshot,) = json.loads(check("--json", os.path.join(f.path, "mayfly.snapshot"))[1])
         numbers = [one["log"] for one in logs()]
         assert snapshot["kind"] == "snapshot" and snapshot["log"] in numbers, (snapshot, numbers)
@@ -144,8 +143,7 @@ def test_the_logs_of_a_snapshot_are_checked_with_it():
             with f.daemon("-o", "appendonly=full,appendfsync=always,save_on_stop=no") as d, d.operator() as o:
                 for n in range(20):
                     o.set(b"key%d" % n, b"x" * 100)
-                d.process.kill()
-                d.process.wait()
+                d.crash()
         first, last = sorted(n for n in os.listdir(f.path) if ".log." in n)
         good = {name: open(os.path.join(f.path, name), "rb").read() for name in (first, last)}
         assert check("-q", snapshot) == (WHOLE, "", "")

@@ -5,7 +5,6 @@ stored afterwards, also while others store, load or watch. What is kept on disk 
 it_flush_prefix_kept.py; the forms of the command are in tests/dialogues/flush-prefix.txt."""
 import http.client
 import re
-import threading
 
 import binary as b
 import mayfly
@@ -15,13 +14,6 @@ from replicas import keys
 
 ALL = ("-t", "2", "-m", "256", "-I", "8m")
 FULL = b"SERVER_ERROR too many prefixes are being flushed"
-
-
-def fill(c, prefix, count, value=b"old"):
-    for at in range(0, count, 5000):
-        c.send(b"".join(b"ms %s%d %d q\r\n%s\r\n" % (prefix, n, len(value), value)
-                        for n in range(at, min(at + 5000, count))))
-    assert c.ask(b"mn") == b"MN"
 
 
 def expiry(c, name):
@@ -37,8 +29,8 @@ def test_it_is_seen_by_all_protocols_and_commands():
         assert other.set(b"p:large", b"x" * 3000000) == b"STORED" and other.set(b"q:large", b"y" * 3000000) == b"STORED"
         cas = other.ask(b"ms p:cas 1 c\r\nx").split()[1][1:]
         other.ask(b"ms p:own 1 E999999999\r\nx")
-        fill(c, b"p:", 100000)
-        fill(c, b"q:", 1000)
+        c.fill(b"p:", 100000, b"old")
+        c.fill(b"q:", 1000, b"old")
         before = c.stats()
         assert c.ask(b"flush_prefix p:") == b"OK"
         # Each line meets a key that no other has met.
@@ -91,32 +83,23 @@ def test_it_is_seen_by_all_protocols_and_commands():
 def test_pipelined_beside_others():
     """Each client flushes what is its own, amid requests; nobody takes anything from another one."""
     rounds, clients = 500, 6
-    wrong = []
 
     def run(name):
-        try:
-            with d.client() as c:
-                fill(c, b"%s:other:" % name, 300)
-                for n in range(rounds):
-                    c.send(b"set %s:a 0 0 3\r\nold\r\nset %s:b 0 0 3\r\nold\r\nflush_prefix %s:a\r\nget %s:a %s:b\r\n"
-                           b"add %s:a 0 0 3\r\nnew\r\nflush_prefix %s:b noreply\r\nget %s:a %s:b\r\nget other\r\n"
-                           % ((name,) * 9))
-                    assert [c.line() for _ in range(3)] == [b"STORED", b"STORED", b"OK"], n
-                    assert c.get_reply() == {name + b":b": b"old"}, n
-                    assert c.line() == b"STORED", n
-                    assert c.get_reply() == {name + b":a": b"new"}, n
-                    assert c.get_reply() == {b"other": b"x"}, n
-                assert c.get(*[b"%s:other:%d" % (name, n) for n in range(300)]).values().__len__() == 300
-        except BaseException as e:
-            wrong.append((name, repr(e)))
+        with d.client() as c:
+            c.fill(b"%s:other:" % name, 300, b"old")
+            for n in range(rounds):
+                c.send(b"set %s:a 0 0 3\r\nold\r\nset %s:b 0 0 3\r\nold\r\nflush_prefix %s:a\r\nget %s:a %s:b\r\n"
+                       b"add %s:a 0 0 3\r\nnew\r\nflush_prefix %s:b noreply\r\nget %s:a %s:b\r\nget other\r\n"
+                       % ((name,) * 9))
+                assert [c.line() for _ in range(3)] == [b"STORED", b"STORED", b"OK"], n
+                assert c.get_reply() == {name + b":b": b"old"}, n
+                assert c.line() == b"STORED", n
+                assert c.get_reply() == {name + b":a": b"new"}, n
+                assert c.get_reply() == {b"other": b"x"}, n
+            assert c.get(*[b"%s:other:%d" % (name, n) for n in range(300)]).values().__len__() == 300
     with Daemon(*ALL, "-o", "flush_prefix_max=256") as d, d.client() as c:
         c.set(b"other", b"x")
-        threads = [threading.Thread(target=run, args=(b"t%d" % n,)) for n in range(clients)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join()
-        assert not wrong, wrong
+        mayfly.in_parallel(run, [b"t%d" % n for n in range(clients)])
         assert c.stat("mayfly_cmd_flush_prefix") == 2 * rounds * clients
         wait_until_over(c)
         assert c.stat("curr_items") == 1 + clients * (300 + 1)
@@ -125,44 +108,34 @@ def test_pipelined_beside_others():
 def test_what_others_store_meanwhile():
     """No value that was answered before the command was sent is seen after its answer; of each key its writer finds
     what it has stored, unless a flush came in between."""
-    stop, wrong = threading.Event(), []
     done = [0] * 4      # what each writer has stored, and was answered
     flushes = [0]       # begun, ended: odd while one is under way
 
-    def write(i):
-        try:
-            with d.client() as c:
-                n = 0
-                while not stop.is_set():
-                    n += 1
-                    flushed = flushes[0]
-                    assert c.set(b"p:w%d" % i, b"%d" % n) == b"STORED"
-                    done[i] = n
-                    got = c.get(b"p:w%d" % i)
-                    if flushed % 2 == 0 and flushes[0] == flushed:
-                        assert got == b"%d" % n, (i, n, got)
-                    else:
-                        assert got in (None, b"%d" % n), (i, n, got)
-        except BaseException as e:
-            wrong.append(repr(e))
+    def write(i, is_over):
+        with d.client() as c:
+            n = 0
+            while not is_over.is_set():
+                n += 1
+                flushed = flushes[0]
+                assert c.set(b"p:w%d" % i, b"%d" % n) == b"STORED"
+                done[i] = n
+                got = c.get(b"p:w%d" % i)
+                if flushed % 2 == 0 and flushes[0] == flushed:
+                    assert got == b"%d" % n, (i, n, got)
+                else:
+                    assert got in (None, b"%d" % n), (i, n, got)
     with Daemon(*ALL, "-o", "flush_prefix_max=256") as d, d.client() as c, d.client() as reader:
-        fill(c, b"p:", 20000)
-        threads = [threading.Thread(target=write, args=(i,)) for i in range(len(done))]
-        for t in threads:
-            t.start()
-        for n in range(1500):
-            before = list(done)
-            flushes[0] += 1
-            assert c.ask(b"flush_prefix p:") == b"OK"
-            got = reader.get(*[b"p:w%d" % i for i in range(len(done))], b"p:%d" % n)
-            flushes[0] += 1
-            assert b"p:%d" % n not in got, got
-            for i, last in enumerate(before):
-                assert int(got.get(b"p:w%d" % i, b"%d" % (last + 1))) > last, (got, before)
-        stop.set()
-        for t in threads:
-            t.join()
-        assert not wrong, wrong
+        c.fill(b"p:", 20000, b"old")
+        with mayfly.beside(write, range(len(done))):
+            for n in range(1500):
+                before = list(done)
+                flushes[0] += 1
+                assert c.ask(b"flush_prefix p:") == b"OK"
+                got = reader.get(*[b"p:w%d" % i for i in range(len(done))], b"p:%d" % n)
+                flushes[0] += 1
+                assert b"p:%d" % n not in got, got
+                for i, last in enumerate(before):
+                    assert int(got.get(b"p:w%d" % i, b"%d" % (last + 1))) > last, (got, before)
 
 
 def test_large_values_on_their_way():
@@ -183,7 +156,7 @@ def test_so_many_at_a_time():
     with Daemon(*ALL, "-o", "flush_prefix_max=2", control=True) as d, d.client() as c, d.operator() as o, \
             d.client() as loader, d.client() as other:
         assert c.stats(b"settings")["flush_prefix_max"] == "2"
-        fill(c, b"a:", 1000)
+        c.fill(b"a:", 1000, b"old")
         assert loader.ask(b"restore begin 1000") == b"OK"
         for prefix in (b"a:", b"b:"):
             assert c.ask(b"flush_prefix " + prefix) == b"OK"
@@ -262,8 +235,8 @@ def test_a_load_beside_requests():
 
 def test_watchers_are_told_of_each_key():
     with Daemon(*ALL) as d, d.client() as c, d.client() as w:
-        fill(c, b"p:", 50)
-        fill(c, b"q:", 50)
+        c.fill(b"p:", 50, b"old")
+        c.fill(b"q:", 50, b"old")
         assert w.ask(b"watch deletions") == b"OK"
         assert c.ask(b"flush_prefix p:") == b"OK"
         seen = set()
@@ -280,7 +253,7 @@ def test_watchers_are_told_of_each_key():
 def test_what_operators_see():
     """Figures for monitoring, the latency of the command, the log of slow requests, and mayflyctl's prefix."""
     with Daemon(*ALL, "-o", "slowlog_us=1", "--metrics", "127.0.0.1:0", control=True) as d, d.operator() as o:
-        fill(o, b"p:", 1000)
+        o.fill(b"p:", 1000, b"old")
         assert o.ask(b"slowlog reset") == b"OK"
         assert o.ask(b"flush_prefix p:") == b"OK"
         wait_until_over(o)

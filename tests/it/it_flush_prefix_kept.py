@@ -8,7 +8,6 @@ import select
 import shutil
 import signal
 import tempfile
-import threading
 
 import mayfly
 from kept import figure, figures, kept
@@ -17,18 +16,6 @@ from proxy import Proxy
 from replicas import Node, assert_equal, keys, level
 
 COUNT = 20000
-
-
-def fill(c, prefix, count=COUNT, value=b"old"):
-    for at in range(0, count, 5000):
-        c.send(b"".join(b"ms %s%d %d q\r\n%s\r\n" % (prefix, n, len(value), value)
-                        for n in range(at, min(at + 5000, count))))
-    assert c.ask(b"mn") == b"MN"
-
-
-def crash(d):
-    d.process.kill()
-    d.process.wait()
 
 
 def is_answered(c):
@@ -49,8 +36,8 @@ def test_a_crash_right_after_the_answer():
         with kept() as k:
             options = ("-o", "appendonly=%s,appendfsync=%s,auto_aof_rewrite_percentage=0" % (appendonly, fsync))
             with k.daemon(*options) as d, d.operator() as o:
-                fill(o, b"p:")
-                fill(o, b"q:", 1000)
+                o.fill(b"p:", COUNT, b"old")
+                o.fill(b"q:", 1000, b"old")
                 if saves:
                     assert o.ask(b"save") == b"OK"
                 assert o.set(b"p:log", b"old") == b"STORED"
@@ -63,7 +50,7 @@ def test_a_crash_right_after_the_answer():
                 assert o.set(b"p:1", b"new") == b"STORED" and o.set(b"p:new", b"new") == b"STORED"
                 if fsync != "always":
                     wait_for(lambda: appendonly == "no" or figure(o, "aof_pending_bytes") == 0, "the log has everything")
-                crash(d)
+                d.crash()
             with k.daemon(*options) as d, d.operator() as o:
                 found = begins(o, b"p:")
                 assert set(found) <= {b"p:1", b"p:new"}, (case, len(found), found[:5])
@@ -72,7 +59,7 @@ def test_a_crash_right_after_the_answer():
                     assert len(found) == (2 if appendonly == "full" else 0), (case, found)
                     assert len(begins(o, b"q:")) == (1000 if appendonly == "full" else 0), case
                 assert o.set(b"p:2", b"new") == b"STORED" and o.get(b"p:2") == b"new"
-                crash(d)
+                d.crash()
     in_parallel(run, [(mode, fsync, saves) for mode in ("full", "keys", "no") for fsync in ("always", "everysec")
                       for saves in (False, True)])
 
@@ -85,11 +72,11 @@ def test_a_crash_at_the_answer_itself():
             for n in range(5):
                 with k.daemon(*options) as d, d.operator() as o:
                     assert begins(o, b"p:") == [], n
-                    fill(o, b"p:", 2000)
+                    o.fill(b"p:", 2000, b"old")
                     if n % 2:
                         assert o.ask(b"save") == b"OK"
                     assert o.ask(b"flush_prefix p:") == b"OK"
-                    crash(d)
+                    d.crash()
     in_parallel(run, ("always", "everysec", "no"))
 
 
@@ -99,14 +86,14 @@ def test_more_of_them_than_places():
         options = ("-o", "appendonly=full,flush_prefix_max=1")
         with k.daemon(*options) as d, d.operator() as o:
             for n in range(200):
-                fill(o, b"p:%d:" % n, 20)
+                o.fill(b"p:%d:" % n, 20, b"old")
                 assert o.set(b"q:%d" % n, b"%d" % n) == b"STORED"
                 got = o.ask(b"flush_prefix p:%d:" % n)
                 assert got == b"OK", got
                 assert o.set(b"p:%d:new" % n, b"x") == b"STORED"
             wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "the log has everything")
             before = keys(o)
-            crash(d)
+            d.crash()
         with k.daemon(*options) as d, d.operator() as o:
             assert keys(o) == before and len(before) == 400, len(before)
 
@@ -117,7 +104,7 @@ def test_a_log_with_thousands_of_them():
     with kept() as k:
         options = ("-o", "appendonly=full,auto_aof_rewrite_percentage=0")
         with k.daemon(*options, "-o", "flush_prefix_max=256") as d, d.operator() as o:
-            fill(o, b"p:", count)
+            o.fill(b"p:", count, b"old")
             for at in range(0, count, 500):
                 o.send(b"".join(b"flush_prefix p:%d\r\n" % n for n in range(at, at + 500)))
                 assert [o.line() for _ in range(500)] == [b"OK"] * 500
@@ -126,7 +113,7 @@ def test_a_log_with_thousands_of_them():
             before = begins(o, b"p:")
             # A later number does not begin one of these.
             assert before == sorted(b"p:%d" % at for at in range(0, count, 500)), before
-            crash(d)
+            d.crash()
         with k.daemon(*options, "-o", "flush_prefix_max=4") as d, d.operator() as o:
             assert keys(o) == before and all(o.get(key) == b"new" for key in before)
             wait_for(lambda: o.stats(b"expire")["flush_prefixes_active"] == "0", "the flushes are over")
@@ -141,8 +128,8 @@ def test_while_a_save_is_under_way():
             for n in range(4):
                 with k.daemon(*options) as d, d.operator() as o, d.operator() as saver:
                     assert begins(o, b"p:") == [], (mode, n)
-                    fill(o, b"p:", 60000)
-                    fill(o, b"q:", 20000)
+                    o.fill(b"p:", 60000, b"old")
+                    o.fill(b"q:", 20000, b"old")
                     saver.send(b"save\r\n")
                     if n % 2:
                         wait_for(lambda: figures(o)["rdb_bgsave_in_progress"] == "1" or is_answered(saver),
@@ -153,14 +140,14 @@ def test_while_a_save_is_under_way():
                     assert said == b"OK" or said.startswith(b"SERVER_ERROR"), said
                     if n % 2:
                         assert o.ask(b"save") == b"OK"
-                        crash(d)
+                        d.crash()
                         with k.daemon(*options) as e, e.operator() as o2:
                             assert begins(o2, b"p:") == [b"p:new"] and len(begins(o2, b"q:")) == 20000
                             assert o2.ask(b"flush_all") == b"OK"
-                            crash(e)
+                            e.crash()
                     else:
                         assert o.ask(b"flush_prefix p:n") == b"OK"
-                        crash(d)
+                        d.crash()
     in_parallel(run, ("no", "keys", "full"))
 
 
@@ -186,8 +173,8 @@ def check_taken_over(o):
 
 
 def flush_amid_many(o):
-    fill(o, b"q:", 1000)
-    fill(o, b"p:", 400000)
+    o.fill(b"q:", 1000, b"old")
+    o.fill(b"p:", 400000, b"old")
     o.send(b"flush_prefix p:\r\nms p:1 3 q\r\nnew\r\nms p:new 3 q\r\nnew\r\nmn\r\n")
     assert o.line() == b"OK" and o.line() == b"MN"
 
@@ -228,8 +215,8 @@ def waited(primary):
 
 def test_replicas_and_theirs():
     with Node() as a, Node(of=a.port) as b, Node(of=b.port) as c:
-        fill(a.c, b"p:")
-        fill(a.c, b"q:", 1000)
+        a.c.fill(b"p:", COUNT, b"old")
+        a.c.fill(b"q:", 1000, b"old")
         level(a, b, c)
         assert a.c.ask(b"flush_prefix p:") == b"OK"
         a.c.set(b"p:1", b"new")
@@ -254,9 +241,9 @@ def test_replicas_and_theirs():
 def test_during_a_full_sync():
     """Some come before, some amid what is sent."""
     with Node("-m", "256") as a:
-        fill(a.c, b"q:", 20000)
-        for n in range(5):
-            fill(a.c, b"p:", 50000)
+        a.c.fill(b"q:", 5000, b"old")
+        for n in range(3):
+            a.c.fill(b"p:", 20000, b"old")
             with Node("-m", "256", of=a.port) as b:
                 if n % 2:
                     wait_for(lambda: b.c.stat("curr_items") > 100 or b.state() == "online", "items come")
@@ -272,8 +259,8 @@ def test_during_a_full_sync():
 def test_during_a_break_of_the_link():
     """The replica catches up from the backlog."""
     with Node() as a, Proxy(a.port) as proxy, Node(of=proxy.port) as b:
-        fill(a.c, b"p:", 2000)
-        fill(a.c, b"q:", 1000)
+        a.c.fill(b"p:", 2000, b"old")
+        a.c.fill(b"q:", 1000, b"old")
         level(a, b)
         syncs = a.c.stats(b"replication")["sync_full"]
         proxy.cut()
@@ -287,7 +274,7 @@ def test_during_a_break_of_the_link():
 def test_a_replica_that_is_made_primary():
     """It has what was flushed, and flushes itself."""
     with Node() as a, Node(of=a.port) as b:
-        fill(a.c, b"p:")
+        a.c.fill(b"p:", COUNT, b"old")
         level(a, b)
         assert a.c.ask(b"flush_prefix p:") == b"OK" and waited(a) == 1
         assert b.c.ask(b"flush_prefix p:") == b"SERVER_ERROR read-only replica"
@@ -300,32 +287,21 @@ def test_a_replica_that_is_made_primary():
 
 def test_under_load_with_a_log_and_replicas():
     """Writers store all the while; at the end all have the same, also after a crash."""
-    stop, wrong = threading.Event(), []
-
-    def write(port, i):
-        try:
-            with mayfly.Client(("127.0.0.1", port)) as c:
-                n = 0
-                while not stop.is_set():
-                    n += 1
-                    c.send(b"".join(b"ms %s:%d %d q\r\n%d\r\n" % (p, k % 200, len(b"%d" % n), n)
-                                    for k in range(50) for p in (b"p%d" % i, b"q%d" % i)) + b"mn\r\n")
-                    assert c.line() == b"MN"
-        except BaseException as e:
-            wrong.append(repr(e))
+    def write(i, is_over):
+        with a.client() as c:
+            n = 0
+            while not is_over.is_set():
+                n += 1
+                c.send(b"".join(b"ms %s:%d %d q\r\n%d\r\n" % (p, k % 200, len(b"%d" % n), n)
+                                for k in range(50) for p in (b"p%d" % i, b"q%d" % i)) + b"mn\r\n")
+                assert c.line() == b"MN"
     with kept() as k:
         log = ("-o", "dir=%s,appendonly=full" % k.folder)
         with Node(*log) as a, Node(of=a.port) as b:
-            threads = [threading.Thread(target=write, args=(a.port, i)) for i in range(3)]
-            for t in threads:
-                t.start()
-            for n in range(150):
-                got = a.c.ask(b"flush_prefix p%d" % (n % 3))
-                assert got == b"OK", got
-            stop.set()
-            for t in threads:
-                t.join()
-            assert not wrong, wrong
+            with mayfly.beside(write, range(3)):
+                for n in range(150):
+                    got = a.c.ask(b"flush_prefix p%d" % (n % 3))
+                    assert got == b"OK", got
             level(a, b)
             found = assert_equal(a, b)
             # Changes may have come faster than the log was written: then file and log are made again.

@@ -109,8 +109,7 @@ def wait_for_line(d, text):
 
 
 def end(d):
-    d.process.kill()
-    d.process.wait()
+    d.crash()
 
 
 def counted(i, kinds, act):

@@ -55,10 +55,6 @@ def status(c):
     return c.stats(b"persistence")["rdb_last_load_status"]
 
 
-def figure(c, name):
-    return int(c.stats(b"persistence")[name])
-
-
 def values(c, keys):
     """What the keys have; a key that is absent is missing."""
     found = {}
@@ -89,7 +85,7 @@ def test_deletes_and_flushes_while_it_loads():
             for at in range(0, LATER, 3000):
                 ask_all(o, (b"md k%d q\r\n" % n if n % 2 == 0 else
                             b"ms k%d 2 q\r\nv2\r\n" % n for n in range(at, at + 3000)))
-            gone = figure(o, "rdb_last_load_keys_gone")
+            gone = o.stat("rdb_last_load_keys_gone", b"persistence")
             was_loading = was_loading and status(o) == "loading"
             assert loaded(o) == "ok"
             found = values(o, (b"k%d" % n for n in range(LATER)))
@@ -101,8 +97,8 @@ def test_deletes_and_flushes_while_it_loads():
                 assert value == b"v1:" + key, (key, value)
             lost = KEYS - LATER - len(others)
             # Few are taken for one of those that have gone.
-            assert lost <= (KEYS - LATER) // 20 and lost <= figure(o, "rdb_last_load_keys_gone"), lost
-            assert gone <= figure(o, "rdb_last_load_keys_gone")
+            assert lost <= (KEYS - LATER) // 20 and lost <= o.stat("rdb_last_load_keys_gone", b"persistence"), lost
+            assert gone <= o.stat("rdb_last_load_keys_gone", b"persistence")
             assert len(o.get(b"large")) == 3000000
         if was_loading:
             return
@@ -163,7 +159,7 @@ def test_a_save_waits_for_it():
     with kept.daemon("-o", "load_async,save_on_stop=no") as d, d.operator() as o:
         assert o.ask(b"save") == b"OK"
         assert status(o) == "ok"
-        assert figure(o, "rdb_last_save_keys") == KEYS + 1
+        assert o.stat("rdb_last_save_keys", b"persistence") == KEYS + 1
 
 
 def test_no_program_takes_over_meanwhile():

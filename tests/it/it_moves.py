@@ -29,10 +29,7 @@ def ok(c, line):
 
 
 def fill(c, count=ITEMS, size=SIZE):
-    value = mayfly.pattern(b"v", size)
-    for at in range(0, count, 1000):
-        c.send(b"".join(b"set i%d 0 0 %d noreply\r\n%s\r\n" % (i, size, value) for i in range(at, min(count, at + 1000))))
-    assert c.ask(b"mn") == b"MN"
+    c.fill(b"i", count, mayfly.pattern(b"v", size))
 
 
 def lines(d, word):

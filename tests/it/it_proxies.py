@@ -71,8 +71,7 @@ def test_a_server_that_fails_misses_and_moves_no_key():
         wait_for(lambda: all(c.set(key, b"old") == b"STORED" for key in KEYS), "all are stored")
         with b.client() as own:
             of_b = [key for key in KEYS if own.get(key) is not None]
-        b.process.kill()
-        b.process.wait()
+        b.crash()
         # None of them went to the other server, which would have it twice later.
         for key in of_b:
             assert c.set(key, b"new").startswith(b"SERVER_ERROR"), key

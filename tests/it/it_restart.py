@@ -161,8 +161,7 @@ def test_a_crash_is_a_cold_start():
     with kept() as k:
         with k.daemon() as d, d.operator() as o:
             o.set(b"a", b"x")
-            d.process.kill()
-            d.process.wait()
+            d.crash()
         with k.daemon() as d, d.operator() as o:
             assert_cold(o, "clean stop")
             wait_for(lambda: "starts empty with %s (it was not left by a clean stop)" % k.file in d.log(), "it says so")
@@ -266,8 +265,7 @@ def test_the_items_win_over_a_snapshot():
             assert o.get(b"a") == b"new"
             assert o.stats(b"persistence")["rdb_last_load_status"] == "none"
             o.set(b"a", b"newer")
-            d.process.kill()
-            d.process.wait()
+            d.crash()
         with k.daemon(*options) as d, d.operator() as o:
             assert figure(o, "state") == "cold"
             assert o.stats(b"persistence")["rdb_last_load_status"] == "ok"

@@ -333,8 +333,7 @@ def test_a_crash_leaves_a_whole_file():
                     change(c, hz=100 + n)
                     c.send(b"".join(b"config set ttl_jitter %d\r\nconfig rewrite\r\n" % (10 + i) for i in range(80)))
                     wait_for(lambda: "hz = %d\n" % (100 + n) in read(path)[:100], "it writes")
-                d.process.kill()
-                d.process.wait()
+                d.crash()
             assert abs(os.stat(path).st_size - size) < 10 and "ttl-jitter = " in read(path)[-20:]
 
 

@@ -3,7 +3,6 @@
 """Whatever -m, -t and -I are, the server starts, stores items as large as -I allows, and evicts."""
 import os
 import resource
-import threading
 import time
 
 import mayfly
@@ -181,29 +180,24 @@ def test_stores_go_on_while_all_else_falls_due():
     large, small, clients = 300 * KIB, 2000, 12
     for megabytes, threads in ((48, 1), (48, 3)):
         with Daemon("-m", str(megabytes), "-t", str(threads)) as d, d.client() as c:
-            count, wrong = megabytes * 7000, []
+            count = megabytes * 7000
             due = int(time.time()) + 4
             tail = b" 0 %d 64 noreply\r\n%s\r\n" % (due, b"v" * 64)
             for i in range(0, count, 1000):
                 c.send(b"".join(b"set k%d%s" % (i + n, tail) for n in range(1000)))
             assert c.ask(b"version").startswith(b"VERSION")
 
-            def store(number, size):
+            def store(number):
                 with d.client() as client:
                     for i in range(60):
                         key = b"%d.%d" % (number, i % 4)
-                        value = mayfly.pattern(key + b".%d" % i, size)
+                        value = mayfly.pattern(key + b".%d" % i, large if number % 2 else small)
                         answer = client.set(key, value)
-                        if answer != b"STORED" or i % 20 == 19 and client.get(key) not in (value, None):
-                            wrong.append((key, answer))
+                        assert answer == b"STORED", (d.command, key, answer)
+                        assert i % 20 != 19 or client.get(key) in (value, None), (d.command, key)
 
             wait_for(lambda: time.time() >= due, "they fall due")
-            writers = [threading.Thread(target=store, args=(n, large if n % 2 else small)) for n in range(clients)]
-            for t in writers:
-                t.start()
-            for t in writers:
-                t.join()
-            assert not wrong, (d.command, wrong)
+            mayfly.in_parallel(store, range(clients))
             assert c.stat("store_no_memory") == 0 and c.shard_sum("mayfly_bodies_shed") == 0
             wait_for(lambda: c.stat("curr_items") <= 4 * clients, "what was due is gone")
 

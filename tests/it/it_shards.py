@@ -44,11 +44,7 @@ def wait_until_moved(c, n):
 
 
 def fill(c, count=ITEMS, size=100, name=b"i"):
-    value = mayfly.pattern(b"v", size)
-    for at in range(0, count, 1000):
-        c.send(b"".join(b"set %s%d 0 0 %d noreply\r\n%s\r\n" % (name, i, size, value)
-                        for i in range(at, min(count, at + 1000))))
-    assert c.ask(b"mn") == b"MN"
+    c.fill(name, count, mayfly.pattern(b"v", size))
 
 
 def count_items(c, count=ITEMS, name=b"i"):
@@ -137,7 +133,7 @@ def test_other_limits_meanwhile():
     with Daemon("-t", "2", "-m", "128", "-M", "-o", "shards=1,move_cpu_pct=20", control=True) as d, d.operator() as c, \
             Load(d, 6, versions()) as load:
         fill(c)
-        for n, limits in ((8, (256, 96, 128)), (3, (64, 512)), (12, (100, 64)), (1, (300, 64, 128))):
+        for n, limits in ((8, (256, 96, 128)), (1, (300, 64, 128))):
             shards(c, n)
             for limit in limits:
                 assert c.ask(b"config set memory_limit %d" % limit) == b"OK"
@@ -208,9 +204,9 @@ def test_a_restart_in_the_midst_of_a_move():
             with Daemon("-t", "2", "-m", "256", "-M", "-e", path, "-o", "shards=%d,move_cpu_pct=100" % n,
                         control=True) as d, d.operator() as c:
                 if step == 0:
-                    fill(c, 5 * ITEMS)
+                    fill(c, 2 * ITEMS)
                 wait_until_moved(c, n)
-                assert count_items(c, 5 * ITEMS) == 5 * ITEMS
+                assert count_items(c, 2 * ITEMS) == 2 * ITEMS
                 assert c.ask(b"config set move_cpu_pct 1") == b"OK"
                 shards(c, to)
                 wait_for(lambda: has_begun(c, 2), "it has begun")
@@ -251,11 +247,10 @@ def test_a_crash_in_the_midst_of_a_move():
     with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
         path = os.path.join(folder, "items")
         with Daemon("-t", "1", "-m", "256", "-e", path, "-o", "move_cpu_pct=1", control=True) as d, d.operator() as c:
-            fill(c, 5 * ITEMS)
+            fill(c, 2 * ITEMS)
             shards(c, 4)
             wait_for(lambda: has_begun(c, 2), "it has begun")
-            d.process.kill()
-            d.process.wait()
+            d.crash()
         with Daemon("-t", "1", "-m", "256", "-e", path, "-o", "shards=3", control=True) as d, d.operator() as c:
             wait_for(lambda: "starts empty" in d.log(), "it says so")
             assert count_items(c) == 0
@@ -268,7 +263,7 @@ def test_an_upgrade_in_the_midst_of_a_move():
         raise mayfly.Inapplicable("with drop_privileges no program can be started")
     with Daemon("-t", "1", "-m", "256", "-M", "-e", "fdstore", "-o", "move_cpu_pct=1", control=True) as d, d.client() as c:
         with d.operator() as o:
-            fill(c, 5 * ITEMS)
+            fill(c, 2 * ITEMS)
             shards(o, 6)
             wait_for(lambda: has_begun(o, 2), "it has begun")
             ready = d.log().count("is ready")
@@ -278,7 +273,7 @@ def test_an_upgrade_in_the_midst_of_a_move():
             assert o.stats(b"settings")["shards"] == "6" and o.stats(b"settings")["move_cpu_pct"] == "1"
             assert o.ask(b"config set move_cpu_pct 100") == b"OK"
             wait_until_moved(o, 6)
-            assert count_items(c, 5 * ITEMS) == 5 * ITEMS
+            assert count_items(c, 2 * ITEMS) == 2 * ITEMS
 
 
 def test_a_save_and_a_full_log_meanwhile():
@@ -295,8 +290,7 @@ def test_a_save_and_a_full_log_meanwhile():
                         assert c.ask(b"save") == b"OK"
                     assert c.set(b"last", b"%d.%d" % (n, i)) == b"STORED"
                     assert c.set(b"gone%d" % i, b"x") == b"STORED" and c.ask(b"delete gone%d" % i) == b"DELETED"
-                d.process.kill()
-                d.process.wait()
+                d.crash()
             with k.daemon("-M", "-o", "appendonly=full,appendfsync=always,shards=3") as d, d.operator() as c:
                 assert c.get(b"last") == b"%d.59" % n and count_items(c, ITEMS // 4) == ITEMS // 4
                 assert not any(c.get(b"gone%d" % i) for i in range(60))
@@ -353,15 +347,15 @@ def test_without_privileges():
         for more in ((), ("-e", os.path.join(folder, "items")), ("-e", "fdstore")):
             with Daemon("-t", "2", "-m", "128", "-M", "-o", "drop_privileges,max_threads=4", *more, control=True) as d, \
                     d.operator() as c, Load(d, 4, text, versions()) as load:
-                fill(c)
-                for n in (9, 2, 30, 1):
+                fill(c, ITEMS // 4)
+                for n in (30, 1):
                     shards(c, n)
                     load.goes_on()
                     wait_until_moved(c, n)
                 shards(c, 0)
                 assert c.ask(b"config set threads 4") == b"OK"
                 wait_until_moved(c, 4)
-                assert count_items(c) == ITEMS
+                assert count_items(c, ITEMS // 4) == ITEMS // 4
 
 
 def is_unchanged(c):

@@ -117,8 +117,7 @@ def test_cas_values_do_not_repeat():
                     value = cas_of_a_set(o)
                     assert value > last, (args, value, last)
                     last = value
-                    d.process.kill()
-                    d.process.wait()
+                    d.crash()
                     assert not k.has_file()
 
 
@@ -158,8 +157,7 @@ def test_what_was_flushed_does_not_come_back():
             assert o.ask(b"flush_all") == b"OK"
             assert not k.has_file()
             o.set(b"b", b"x")
-            d.process.kill()
-            d.process.wait()
+            d.crash()
         with k.daemon() as d, d.operator() as o:
             assert figures(o)["rdb_last_load_status"] == "no-file"
             assert o.ask(b"mg a") == b"EN"
@@ -172,8 +170,7 @@ def test_what_was_flushed_does_not_come_back():
             assert o.ask(b"mg c") == b"HD"
             assert o.ask(b"flush_all 1") == b"OK"
             assert o.ask(b"save") == b"OK"
-            d.process.kill()
-            d.process.wait()
+            d.crash()
         written = os.stat(k.file).st_mtime
         wait_for(lambda: time.time() > written + 1.1, "the flush's time comes")
         with k.daemon() as d, d.operator() as o:
@@ -236,8 +233,7 @@ def test_a_save_under_way():
             # A stop during a slow save is not slow.
             assert o.ask(b"bgsave") == b"OK"
             wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "a save is under way")
-            d.process.kill()
-            d.process.wait()
+            d.crash()
         assert k.bytes() == old
         with k.daemon("-o", "save_rate=1") as d, d.operator() as o:
             assert o.ask(b"mg old") == b"HD"

@@ -24,12 +24,8 @@ def threads(c, n):
     assert c.ask(b"config set threads %d" % n) == b"OK"
 
 
-def figure(c, name, group=b""):
-    return int(c.stats(group)[name])
-
-
 def wait_until_parked(c):
-    wait_for(lambda: figure(c, "mayfly_threads_leaving") == 0, "those that do not serve are parked")
+    wait_for(lambda: c.stat("mayfly_threads_leaving") == 0, "those that do not serve are parked")
 
 
 def assert_same(*nodes):
@@ -49,17 +45,14 @@ def up_and_down(c, load=None):
 
 
 def fill(c, size=400):
-    value = mayfly.pattern(b"v", size)
-    for first in range(0, KEYS, 500):
-        c.send(b"".join(b"set key%d 0 0 %d noreply\r\n%s\r\n" % (i, size, value) for i in range(first, first + 500)))
-    assert c.ask(b"mn") == b"MN"
+    c.fill(b"key", KEYS, mayfly.pattern(b"v", size))
 
 
 def syncs(primary, *others):
     """How replicas have come to follow, and what was amiss with their links."""
     got = primary.c.stats(b"replication")
     return ([int(got[name]) for name in ("sync_full", "sync_partial_ok", "sync_refused", "repl_gaps")] +
-            [[figure(one.c, name, b"replication") for name in
+            [[one.c.stat(name, b"replication") for name in
               ("primary_sync_full", "primary_sync_partial", "primary_link_failures")] for one in others])
 
 
@@ -91,11 +84,11 @@ def test_a_replica_that_has_nothing_to_do():
         for n in (1, 4, 1):
             threads(a.c, n)
             wait_until_parked(a.c)
-            heard = figure(b.c, "repl_offset", b"replication")
+            heard = b.c.stat("repl_offset", b"replication")
             # Pings are sent by the timer only; each one restarts the age of the link.
-            wait_for(lambda: figure(b.c, "repl_silent_ms", b"replication") > 300, "nothing comes for a moment")
-            wait_for(lambda: figure(b.c, "repl_silent_ms", b"replication") < 300, "and then a ping")
-            assert figure(b.c, "repl_offset", b"replication") == heard
+            wait_for(lambda: b.c.stat("repl_silent_ms", b"replication") > 300, "nothing comes for a moment")
+            wait_for(lambda: b.c.stat("repl_silent_ms", b"replication") < 300, "and then a ping")
+            assert b.c.stat("repl_offset", b"replication") == heard
         assert syncs(a, b) == before and b.state() == "online"
 
 
@@ -103,11 +96,11 @@ def test_a_full_sync_goes_along():
     with Node("-m", "256", "-t", "4", "-o", "save_rate=1") as a:
         fill(a.c, 2000)    # takes 40 s, unless the rate is raised
         with Node("-m", "256", of=a.port) as b:
-            wait_for(lambda: figure(a.c, "sync_keys_processed", b"replication") > 0, "it is being sent everything")
+            wait_for(lambda: a.c.stat("sync_keys_processed", b"replication") > 0, "it is being sent everything")
             up_and_down(a.c)
             for n in range(100):
                 assert a.c.set(b"meanwhile%d" % n, b"x") == b"STORED"
-            assert figure(a.c, "sync_in_progress", b"replication") == 1 and b.state() == "syncing"
+            assert a.c.stat("sync_in_progress", b"replication") == 1 and b.state() == "syncing"
             assert a.c.ask(b"config set save_rate 0") == b"OK"
             b.online()
             before = syncs(a, b)
@@ -133,7 +126,7 @@ def test_a_failover_meanwhile():
             wait_until_parked(one.c)
             other.wait_for_state("primary")
             one.online()
-        assert sum(figure(n.c, "primary_sync_full", b"replication") for n in (a, b)) == 1
+        assert sum(n.c.stat("primary_sync_full", b"replication") for n in (a, b)) == 1
 
 
 # ---- exports ---------------------------------------------------------------------------------
@@ -164,11 +157,11 @@ def test_exports_go_along():
             while len(slow.buf) <= size:
                 assert slow.more()
             up_and_down(o)
-            assert figure(o, "export_in_progress", b"persistence") == 1
+            assert o.stat("export_in_progress", b"persistence") == 1
             data, last = portions(slow)
             assert_whole(data, last)
             assert slow.line() == b"MN"
-        assert figure(o, "export_failures", b"persistence") == 0
+        assert o.stat("export_failures", b"persistence") == 0
         # A client that reads all the time, at a rate that leaves time for the changes.
         assert o.ask(b"config set save_rate 4") == b"OK"
         slow.send(b"save -\r\n")
@@ -191,7 +184,7 @@ def test_exports_go_along():
         data, last = results[read]
         assert_whole(data, last)
         assert results[change] > 3, results[change]
-        assert figure(o, "export_failures", b"persistence") == 0
+        assert o.stat("export_failures", b"persistence") == 0
         threads(o, 1)
         wait_until_parked(o)
 
@@ -208,15 +201,15 @@ def test_a_client_that_goes_in_the_middle():
                 if turn % 3 == 0:
                     c.reset()
             assert a.c.line() == b"OK"
-            wait_for(lambda: figure(a.c, "export_in_progress", b"persistence") == 0, "it is given up")
+            wait_for(lambda: a.c.stat("export_in_progress", b"persistence") == 0, "it is given up")
             with Node(of=a.port) as b:
-                wait_for(lambda: figure(a.c, "sync_in_progress", b"replication") == 1, "a replica comes")
+                wait_for(lambda: a.c.stat("sync_in_progress", b"replication") == 1, "a replica comes")
                 a.c.send(b"config set threads %d\r\n" % (4, 1)[turn % 2])
                 b.crash()
             assert a.c.line() == b"OK"
-            wait_for(lambda: figure(a.c, "sync_in_progress", b"replication") == 0, "it is gone")
+            wait_for(lambda: a.c.stat("sync_in_progress", b"replication") == 0, "it is gone")
         wait_until_parked(a.c)
-        wait_for(lambda: figure(a.c, "curr_connections") == 1, "nobody is left")
+        wait_for(lambda: a.c.stat("curr_connections") == 1, "nobody is left")
 
 
 # ---- those that wait -------------------------------------------------------------------------
@@ -229,7 +222,7 @@ def test_who_waits_stays_until_that_is_over():
             one.send(b"mn\r\nwait 2 %d\r\nmn\r\n" % (mayfly.PATIENCE * 1000))
             assert one.line() == b"MN"
         threads(a.c, 1)
-        wait_for(lambda: figure(a.c, "mayfly_threads_leaving") == 3, "they wait where they are")
+        wait_for(lambda: a.c.stat("mayfly_threads_leaving") == 3, "they wait where they are")
         with Node(of=a.port) as late:
             late.online()
             for one in waiting:
@@ -258,7 +251,7 @@ def test_logins_without_a_limit_hold_no_worker():
                 clients = [d.client() for _ in range(12)]
                 for one in clients:
                     one.send(b"set auth 0 0 8\r\na sec")
-                wait_for(lambda: figure(o, "curr_connections") == 13, "all have come")
+                wait_for(lambda: o.stat("curr_connections") == 13, "all have come")
                 for n in (1, 4, 2):
                     threads(o, n)
                     wait_until_parked(o)
@@ -269,7 +262,7 @@ def test_logins_without_a_limit_hold_no_worker():
                 assert o.ask(b"config set auth_timeout 1") == b"OK"
                 for one in clients[6:]:
                     one.rest()
-                wait_for(lambda: figure(o, "curr_connections") == 7, "they are closed")
+                wait_for(lambda: o.stat("curr_connections") == 7, "they are closed")
                 assert all(one.ask(b"mn") == b"MN" for one in clients[:6])
 
 
@@ -280,10 +273,10 @@ def test_a_stop_while_they_are_on_their_way():
         with Node("-t", "4", "-m", "256", "-o", "save_rate=1") as a:
             fill(a.c)
             with Node(of=a.port), a.client(rcvbuf=4096) as c:
-                wait_for(lambda: figure(a.c, "sync_in_progress", b"replication") == 1, "a replica is sent everything")
+                wait_for(lambda: a.c.stat("sync_in_progress", b"replication") == 1, "a replica is sent everything")
                 if turn % 2 == 1:
                     assert a.c.ask(b"config set save_rate 0") == b"OK"
-                    wait_for(lambda: figure(a.c, "sync_in_progress", b"replication") == 0, "it has everything")
+                    wait_for(lambda: a.c.stat("sync_in_progress", b"replication") == 0, "it has everything")
                     c.send(b"save -\r\n")
                     assert c.more()
                 a.c.send(b"config set threads 1\r\nconfig set threads 3\r\nconfig set threads 2\r\n")

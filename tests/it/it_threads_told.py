@@ -60,10 +60,6 @@ def several(d, count, **kw):
         yield clients
 
 
-def figure(c, name):
-    return int(c.stats()[name])
-
-
 # ---- messages to all connections --------------------------------------------------------------
 
 def test_each_connection_goes_by_the_newest_rules():
@@ -91,9 +87,9 @@ def test_idle_connections_are_closed_wherever_they_are():
     with Daemon("-t", "2", control=True) as d, d.operator() as o, several(d, CLIENTS) as clients:
         with Changes(d) as changes:
             assert o.ask(b"config set idle_timeout 1") == b"OK"
-            wait_for(lambda: figure(o, "curr_connections") == 2, "nobody is left but the two who ask")
+            wait_for(lambda: o.stat("curr_connections") == 2, "nobody is left but the two who ask")
             changes.go_on()
-            assert figure(o, "idle_kicks") == CLIENTS
+            assert o.stat("idle_kicks") == CLIENTS
             assert all(one.rest() == b"" for one in clients)
 
 
@@ -127,13 +123,13 @@ def test_limits_count_each_connection_once():
                     for one in clients[:5]:
                         one.close()
                     clients[:5] = []
-                    wait_for(lambda: figure(o, "curr_connections") == len(clients) + 2, "they have gone")
+                    wait_for(lambda: o.stat("curr_connections") == len(clients) + 2, "they have gone")
                     while len(clients) < 20:
                         clients.append(d.client())
                         assert clients[-1].ask(b"mn") == b"MN"
                 for one in clients:
                     one.close()
-            wait_for(lambda: figure(o, "curr_connections") == 1, "all have gone")
+            wait_for(lambda: o.stat("curr_connections") == 1, "all have gone")
         got = o.stats(b"shards")
         assert sum(int(got["%d:curr_connections" % i]) for i in range(7)) == 1
 
@@ -158,7 +154,7 @@ def test_what_is_kept_is_bounded_and_accounted():
                          "it keeps less")
                 changes.go_on()
                 assert o.ask(b"config set read_buf_mem_limit 64") == b"OK"
-            wait_for(lambda: figure(o, "curr_connections") == 1, "all have gone")
+            wait_for(lambda: o.stat("curr_connections") == 1, "all have gone")
             assert o.shard_sum("mayfly_in_pending_bytes") == 0 and o.shard_sum("mayfly_out_pending_bytes") == 0
 
 

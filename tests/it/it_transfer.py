@@ -44,14 +44,7 @@ def check(path):
 
 
 def fill(c, keys=KEYS):
-    value = b"x" * 400
-    for at in range(0, keys, 1000):
-        c.send(b"".join(b"ms k%d 400 q\r\n%s\r\n" % (n, value) for n in range(at, min(at + 1000, keys))) + b"mn\r\n")
-        assert c.line() == b"MN"
-
-
-def figure(c, name):
-    return int(c.stats(b"persistence")[name])
+    c.fill(b"k", keys, b"x" * 400)
 
 
 def begin(c):
@@ -86,7 +79,7 @@ def test_it_goes_to_a_file_or_to_standard_output():
             out.write(done.stdout)
         said = check(f.name("two"))
         assert said["verdict"] == "whole" and said["items"] == 3001, said
-        assert figure(o, "exports") == 2 and figure(o, "export_failures") == 0
+        assert o.stat("exports", b"persistence") == 2 and o.stat("export_failures", b"persistence") == 0
         assert sorted(os.listdir(f.path)) == ["one", "two"]
         # It is one that a server loads.
         os.rename(f.name("two"), f.name("mayfly.snapshot"))
@@ -122,14 +115,14 @@ def test_one_at_a_time():
             done = ctl(d, "save", f.name("one"))
             assert done.returncode == 4 and b"another client" in done.stderr, done
             assert os.listdir(f.path) == []
-            assert figure(o, "export_in_progress") == 1
+            assert o.stat("export_in_progress", b"persistence") == 1
             data, last = portions(slow)
             # A key is sent twice where the index was resized under the walk.
             sent = int(last[4:])
             assert last[:4] == b"END " and KEYS <= sent < KEYS * 1.01, last
             # The connection goes on.
             assert slow.ask(b"mn") == b"MN"
-        wait_for(lambda: figure(o, "export_in_progress") == 0, "it ends")
+        wait_for(lambda: o.stat("export_in_progress", b"persistence") == 0, "it ends")
         with open(f.name("slow"), "wb") as out:
             out.write(data)
         assert check(f.name("slow"))["items"] == sent
@@ -143,8 +136,8 @@ def test_a_client_that_goes():
                 begin(c)
                 if n == 1:
                     c.reset()
-            wait_for(lambda: figure(o, "export_failures") == n, "it is given up")
-            wait_for(lambda: figure(o, "export_in_progress") == 0, "there is none")
+            wait_for(lambda: o.stat("export_failures", b"persistence") == n, "it is given up")
+            wait_for(lambda: o.stat("export_in_progress", b"persistence") == 0, "there is none")
         assert len(ctl(d, "save", "-").stdout) > KEYS * 400
 
 
@@ -159,7 +152,7 @@ def test_a_flush_meanwhile():
         with open(f.name("half"), "wb") as out:
             out.write(data)
         assert check(f.name("half"))["verdict"] == "damaged"
-        assert figure(o, "export_failures") == 1
+        assert o.stat("export_failures", b"persistence") == 1
 
 
 def test_a_stop_meanwhile():
@@ -216,7 +209,7 @@ def test_over_tls_and_by_users():
                     done = run("app", *args)
                     assert done.returncode not in (0, -6, -11) and b"for operators" in done.stderr, done
                 assert not os.path.exists(f.name("two"))
-                assert figure(o, "exports") == 1 and figure(o, "export_failures") == 0
+                assert o.stat("exports", b"persistence") == 1 and o.stat("export_failures", b"persistence") == 0
 
 
 def test_what_needs_its_logs_is_refused():

@@ -741,28 +741,15 @@ def test_blanks_behind_a_line_of_keys():
     """A get line may be interrupted where nothing but those is left of it."""
     line, end = b"get " + b" ".join(b"k%d" % i for i in range(64)) + b"   \r\n", b"END\r\n"
     with folder() as where, daemon("-e", os.path.join(where, "memory"), "-t", "1", tcp=True) as d:
-        wrong, stop = [], threading.Event()
-
-        def ask():
-            try:
-                with d.client() as c:
-                    while not stop.is_set():
-                        c.send(line * 40)
-                        got = c.exactly(40 * len(end))
-                        assert got == 40 * end, got
-            except Exception as e:      # whatever it is, the test says so
-                wrong.append(repr(e))
-        threads = [threading.Thread(target=ask) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        try:
+        def ask(_, is_over):
+            with d.client() as c:
+                while not is_over.is_set():
+                    c.send(line * 40)
+                    got = c.exactly(40 * len(end))
+                    assert got == 40 * end, got
+        with mayfly.beside(ask, range(16)):
             for _ in range(6):
                 upgrade(d)
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-        assert not wrong, wrong
 
 
 def test_logins_stay():

@@ -32,11 +32,6 @@ def read_only(i):
     i.arm(["write", "sync", "unlink", "rename", "truncate"], 1, "fail", errno.EROFS, times=EVER)
 
 
-def crash(d):
-    d.process.kill()
-    d.process.wait()
-
-
 def is_answered(c):
     return bool(select.select([c.sock], [], [], 0)[0])
 
@@ -75,7 +70,7 @@ def test_changes_are_refused_while_it_is_there():
                 assert figure(o, "aof_whole") == 0
                 assert not is_answered(p)
                 assert o.ask(b"save").startswith(b"SERVER_ERROR not saved")
-                crash(d)
+                d.crash()
             i.disarm()
             with k.daemon("-o", "appendonly=" + mode, *ALWAYS) as d, d.operator() as o:
                 # The last change was not answered, and b has not changed. Of a log of keys a may be missing.
@@ -96,7 +91,7 @@ def test_it_is_removed_as_soon_as_that_can_be():
                 assert figure(o, "aof_whole") == 1
                 assert o.ask(b"md a") == b"HD"
                 assert "which could not be removed before" in d.log()
-                crash(d)
+                d.crash()
             with k.daemon("-o", "appendonly=" + mode, *ALWAYS) as d, d.operator() as o:
                 assert o.get(b"a") is None and o.get(b"b") == b"3"
     in_parallel(run, ("keys", "full"))
@@ -132,7 +127,7 @@ def test_the_log_is_switched_meanwhile():
                 assert o.ask(b"save") == b"OK"
                 assert figure(o, "aof_whole") == (wanted != b"no")
                 assert any(".log." in name for name in k.names()) == (wanted != b"no")
-                crash(d)
+                d.crash()
             with k.daemon("-o", "appendonly=" + wanted.decode(), *ALWAYS) as d, d.operator() as o:
                 assert o.get(b"b") == b"2"
     in_parallel(run, (b"no", b"keys", b"full"))

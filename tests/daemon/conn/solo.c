@@ -30,7 +30,7 @@
 
 struct solo solo;
 
-/* The latest clients. One that the test has closed may have left its number to something else. */
+/* The latest clients. What a test has closed itself may have left its number to others. */
 static struct {
     int fd;
     uint64_t cookie;

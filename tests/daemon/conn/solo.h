@@ -79,8 +79,8 @@ void solo_resume(struct solo_errand *e);
 /* ---- the client's side ------------------------------------------------------------------- */
 
 /*
- * A connection to the worker, which the end of the worker closes; the server's end takes `sndbuf`
- * bytes (0: as usual).
+ * A connection to the worker, which the end of the worker closes; the server's end takes
+ * `sndbuf` bytes (0: as usual).
  */
 int wire_dial(int sndbuf);
 

@@ -365,8 +365,10 @@ static void random_operation(handle_t *spare)
     }
 }
 
-static void random_run(uint32_t items, uint32_t steps)
+TEST_LOOP(agrees_with_a_plain_array, 2)
 {
+    const uint32_t items = _i == 0 ? 60 : 3000;
+    const uint32_t steps = _i == 0 ? 30000 : 60000;
     handle_t spare = handle_of(items);
     struct wheel_info info;
 
@@ -393,42 +395,32 @@ static void random_run(uint32_t items, uint32_t steps)
     ck_assert_uint_eq(w.in, 0);
     ck_assert_int_eq(wheel_next(w.set), MSEC_NEVER);
     ck_assert(wheel_verify(w.set));
-    world_stop();
-}
-
-TEST(agrees_with_a_plain_array)
-{
-    random_run(60, 30000);
-    random_run(3000, 60000);
 }
 
 /* ---- leaps ------------------------------------------------------------------------------- */
 
-TEST(a_clock_that_jumps_loses_nothing)
+static const msec_t leaps[] = {511,   512,      513,      1024,     65535,
+                               65536, 70000,    HOUR,     5 * HOUR, 10 * HOUR,
+                               DAY,   25 * DAY, 26 * DAY, 60 * DAY, 4000 * DAY};
+
+TEST_LOOP(a_clock_that_jumps_loses_nothing, sizeof(leaps) / sizeof(*leaps))
 {
-    static const msec_t leaps[] = {511,   512,      513,      1024,     65535,
-                                   65536, 70000,    HOUR,     5 * HOUR, 10 * HOUR,
-                                   DAY,   25 * DAY, 26 * DAY, 60 * DAY, 4000 * DAY};
+    struct wheel_info info;
+    uint64_t calls;
 
-    for (unsigned k = 0; k < sizeof(leaps) / sizeof(*leaps); k++) {
-        struct wheel_info info;
-        uint64_t calls;
-
-        world_start(4000, CLOCK_FIRST_MS + 123);
-        for (uint32_t i = 0; i < w.items_len; i++) {
-            add(i, w.now + random_ttl());
-        }
-        w.now += leaps[k];
-        check_debt(&info);
-        calls = drain(20);
-        /* Each item is read only a few times on its way to its millisecond. */
-        ck_assert_uint_le(calls, w.items_len * 5 / 20 + 100);
-        ck_assert(wheel_verify(w.set));
-        w.now += 4000 * DAY;
-        drain(20);
-        ck_assert_uint_eq(w.in, 0);
-        world_stop();
+    world_start(4000, CLOCK_FIRST_MS + 123);
+    for (uint32_t i = 0; i < w.items_len; i++) {
+        add(i, w.now + random_ttl());
     }
+    w.now += leaps[_i];
+    check_debt(&info);
+    calls = drain(20);
+    /* Each item is read only a few times on its way to its millisecond. */
+    ck_assert_uint_le(calls, w.items_len * 5 / 20 + 100);
+    ck_assert(wheel_verify(w.set));
+    w.now += 4000 * DAY;
+    drain(20);
+    ck_assert_uint_eq(w.in, 0);
 }
 
 /* The item was stored with a time from before a jump that another thread has seen already. */
