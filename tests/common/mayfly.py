@@ -296,14 +296,11 @@ class Daemon:
 
     def find_port(self):
         if self.port is None:
-            try:
-                with open(self.port_file) as f:
-                    for line in f:
-                        if line.startswith("TCP INET: "):
-                            self.port = int(line.split()[2])
-                            break
-            except OSError:
-                pass
+            with contextlib.suppress(OSError), open(self.port_file) as f:
+                for line in f:
+                    if line.startswith("TCP INET: "):
+                        self.port = int(line.split()[2])
+                        break
         return self.port
 
     def wait_until_it_serves(self):
@@ -352,13 +349,10 @@ class Daemon:
     def rss(self):
         """Resident bytes. Counted page by page where the kernel lets us: the number in statm lacks
         what each CPU has not added to the sum yet, which is megabytes when there are many CPUs."""
-        try:
-            with open("/proc/%d/smaps_rollup" % self.pid) as f:
-                for line in f:
-                    if line.startswith("Rss:"):
-                        return int(line.split()[1]) * 1024
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), open("/proc/%d/smaps_rollup" % self.pid) as f:
+            for line in f:
+                if line.startswith("Rss:"):
+                    return int(line.split()[1]) * 1024
         with open("/proc/%d/statm" % self.pid) as f:
             return int(f.read().split()[1]) * resource.getpagesize()
 
@@ -423,11 +417,9 @@ def hold(d, count, data):
         c = d.client()
         c.sock.setblocking(False)
         view = memoryview(data)
-        try:
+        with contextlib.suppress(BlockingIOError, ConnectionError):
             while len(view) > 0:
                 view = view[c.sock.send(view):]
-        except (BlockingIOError, ConnectionError):
-            pass
         held.append(c)
     return held
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A TCP proxy that spoils connections: it cuts, stalls, throttles, half-closes and flips bits at a chosen byte."""
+import contextlib
 import socket
 import threading
 
@@ -60,11 +61,9 @@ class Link:
     def close(self):
         self.over.set()
         for end in (self.client, self.server):
-            try:
+            with contextlib.suppress(OSError):
                 if end is not None:
                     end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
     def spoil(self):
         self.was_spoilt = True
@@ -72,7 +71,7 @@ class Link:
 
     def pass_up(self):
         limit = self.plan.cut_up
-        try:
+        with contextlib.suppress(OSError):
             while not self.over.is_set():
                 data = self.client.recv(PIECE)
                 if not data:
@@ -84,16 +83,12 @@ class Link:
                     break
                 self.server.sendall(data)
                 self.up += len(data)
-        except OSError:
-            pass
         self.close()
 
     def pass_down(self):
-        try:
+        with contextlib.suppress(OSError):
             while not self.over.is_set() and self.pass_some():
                 pass
-        except OSError:
-            pass
         if self.plan.half is None:
             self.close()
 
@@ -188,10 +183,8 @@ class Proxy:
     def close(self):
         self.is_refusing = True
         self.is_stalled.clear()
-        try:
+        with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self.listener.close()
         self.cut()
 
@@ -234,13 +227,9 @@ class Scripted:
         return self
 
     def __exit__(self, *_):
-        try:
+        with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self.listener.close()
         for end in self.ends:
-            try:
+            with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass

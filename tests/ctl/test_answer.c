@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* answer: what each kind of line says, and what is refused. */
 #include "ctl/answer.h"
-
 #include "tests/common/unit.h"
 
 static void assert_span(struct span s, const char *text)

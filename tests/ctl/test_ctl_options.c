@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* options: command lines and lines of the prompt. */
 #include "ctl/options.h"
-
 #include "tests/common/unit.h"
 
 static struct options options;

@@ -193,10 +193,8 @@ class Dialogue:
         return binary_streams.cas_in(bytes(self.out), self.marks) or 1
 
     def finish(self):
-        try:
+        with contextlib.suppress(OSError):
             self.sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
         while data := receive(self.sock):
             self.out += data
         return bytes(self.out)

@@ -268,12 +268,11 @@ def test_control_socket():
 
 
 def test_client_without_login():
-    with busy() as d:
-        with d.operator() as watcher:
-            watcher.send(b"watch fetchers mutations deletions evictions connevents\r\n")
-            watcher.sock.setblocking(False)
-            send_all(d, d.client, "client", (line for line in plain_lines() if not line.startswith(b"config set")))
-            send_alone(d, d.client, "client", lone_lines())
+    with busy() as d, d.operator() as watcher:
+        watcher.send(b"watch fetchers mutations deletions evictions connevents\r\n")
+        watcher.sock.setblocking(False)
+        send_all(d, d.client, "client", (line for line in plain_lines() if not line.startswith(b"config set")))
+        send_alone(d, d.client, "client", lone_lines())
 
 
 def test_client_that_may_everything():
@@ -379,14 +378,11 @@ def test_http():
         all_requests = list(requests())
 
         def ask(request):
-            with socket.create_connection(("127.0.0.1", port), mayfly.PATIENCE) as s:
-                try:
-                    s.sendall(request)
-                    s.shutdown(socket.SHUT_WR)
-                    s.settimeout(0.2)       # of some it waits for more
-                    while s.recv(1 << 16):
-                        pass
-                except OSError:
+            with socket.create_connection(("127.0.0.1", port), mayfly.PATIENCE) as s, contextlib.suppress(OSError):
+                s.sendall(request)
+                s.shutdown(socket.SHUT_WR)
+                s.settimeout(0.2)       # of some it waits for more
+                while s.recv(1 << 16):
                     pass
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, all_requests))

@@ -419,27 +419,26 @@ def test_what_was_flushed_does_not_come_back():
 
 
 def test_it_is_made_anew_when_it_has_grown():
-    with kept() as k:
-        with k.daemon(*KEYS, "-o", "auto_aof_rewrite_min_size=10k") as d, d.operator() as o:
-            wait_for_base(k, o)
-            number = figure(o, "aof_file_number")
-            fill(o, 2000, 10)
-            wait_for(lambda: figure(o, "aof_file_number") > number, "it is made anew")
-            wait_for(lambda: figure(o, "aof_base_size") > 2000 * 32, "with all that there is")
-            assert o.ask(b"config set auto_aof_rewrite_percentage 0") == b"OK"
-            wait_for(lambda: figure(o, "aof_rewrite_in_progress") == 0, "the last one ends")
-            number, size = figure(o, "aof_file_number"), figure(o, "aof_current_size")
-            fill(o, 2000, 10)
-            fill(o, 2000, 10)
-            wait_for_log(o)
-            assert figure(o, "aof_file_number") == number
-            # Keys that change again and again are not in it each time.
-            assert 2000 * 8 <= figure(o, "aof_current_size") - size < 2 * 2000 * 8
-            wait_for(lambda: len(log_names(k)) == 1, "older logs are gone")
-            assert o.ask(b"bgrewriteaof") in (b"OK", b"SCHEDULED")
-            wait_for(lambda: figure(o, "aof_file_number") > number, "it is asked for")
-            assert o.ask(b"bgrewriteaof now") == b"ERROR"
-            d.crash()
+    with kept() as k, k.daemon(*KEYS, "-o", "auto_aof_rewrite_min_size=10k") as d, d.operator() as o:
+        wait_for_base(k, o)
+        number = figure(o, "aof_file_number")
+        fill(o, 2000, 10)
+        wait_for(lambda: figure(o, "aof_file_number") > number, "it is made anew")
+        wait_for(lambda: figure(o, "aof_base_size") > 2000 * 32, "with all that there is")
+        assert o.ask(b"config set auto_aof_rewrite_percentage 0") == b"OK"
+        wait_for(lambda: figure(o, "aof_rewrite_in_progress") == 0, "the last one ends")
+        number, size = figure(o, "aof_file_number"), figure(o, "aof_current_size")
+        fill(o, 2000, 10)
+        fill(o, 2000, 10)
+        wait_for_log(o)
+        assert figure(o, "aof_file_number") == number
+        # Keys that change again and again are not in it each time.
+        assert 2000 * 8 <= figure(o, "aof_current_size") - size < 2 * 2000 * 8
+        wait_for(lambda: len(log_names(k)) == 1, "older logs are gone")
+        assert o.ask(b"bgrewriteaof") in (b"OK", b"SCHEDULED")
+        wait_for(lambda: figure(o, "aof_file_number") > number, "it is asked for")
+        assert o.ask(b"bgrewriteaof now") == b"ERROR"
+        d.crash()
     with kept() as k, k.daemon() as d, d.operator() as o:
         assert o.ask(b"bgrewriteaof") == b"SERVER_ERROR no log is kept here (appendonly is not set)"
 
@@ -519,23 +518,22 @@ def test_a_full_disk():
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
-    with kept() as k:
-        with k.daemon(*KEYS, "-o", "save_on_stop=no", before=limit) as d, d.operator() as o:
-            o.set(b"old", b"x")
-            assert o.ask(b"save") == b"OK"
-            assert o.ask(b"md old") == b"HD"
-            fill(o, 10000, 100)
-            fill(o, 10000, 100)
-            wait_for(lambda: figure(o, "aof_gaps") == 1, "it was too long")
-            wait_for(lambda: "cannot write its log" in d.log(), "the log says why")
-            wait_for(lambda: not k.has_file(), "the snapshot is gone")
-            assert figures(o)["aof_last_write_status"] == "err"
-            assert figure(o, "aof_whole") == 0
-            assert o.ask(b"flush_all") == b"OK"
-            assert o.ask(b"save") == b"OK"      # short enough
-            assert figures(o)["aof_last_write_status"] == "ok"
-            assert figure(o, "aof_whole") == 1
-            wait_for(lambda: len(log_names(k)) == 1, "older logs are gone")
+    with kept() as k, k.daemon(*KEYS, "-o", "save_on_stop=no", before=limit) as d, d.operator() as o:
+        o.set(b"old", b"x")
+        assert o.ask(b"save") == b"OK"
+        assert o.ask(b"md old") == b"HD"
+        fill(o, 10000, 100)
+        fill(o, 10000, 100)
+        wait_for(lambda: figure(o, "aof_gaps") == 1, "it was too long")
+        wait_for(lambda: "cannot write its log" in d.log(), "the log says why")
+        wait_for(lambda: not k.has_file(), "the snapshot is gone")
+        assert figures(o)["aof_last_write_status"] == "err"
+        assert figure(o, "aof_whole") == 0
+        assert o.ask(b"flush_all") == b"OK"
+        assert o.ask(b"save") == b"OK"      # short enough
+        assert figures(o)["aof_last_write_status"] == "ok"
+        assert figure(o, "aof_whole") == 1
+        wait_for(lambda: len(log_names(k)) == 1, "older logs are gone")
 
 
 def test_a_mass_of_deaths_takes_next_to_nothing():

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Authentication by a file of users (-Y): what starts, what is let in, what is not reached before,
 how the file is read again, and how little a client costs that never authenticates."""
+import contextlib
 import os
 import signal
 import socket
@@ -271,10 +272,8 @@ def known_in_the_end(guarded):
     clients = []
 
     def is_in():
-        try:
+        with contextlib.suppress(AssertionError, EOFError, OSError):
             clients.append(guarded.known())
-        except (AssertionError, EOFError, OSError):
-            pass
         return clients != []
     wait_for(is_in, "a client logs in in time")
     return clients[0]

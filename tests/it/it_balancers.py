@@ -27,13 +27,10 @@ GUIDE = os.path.join(HERE, "..", "..", "docs", "operating.md")
 def ask(d, path, method="GET"):
     """Status, Allow and body of an answer of its metrics."""
     port = int(re.search(r"metrics, listens on tcp:127\.0\.0\.1:(\d+)", d.log()).group(1))
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=mayfly.PATIENCE)
-    try:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=mayfly.PATIENCE)) as c:
         c.request(method, path)
         answer = c.getresponse()
         return answer.status, answer.headers["Allow"], answer.read().decode()
-    finally:
-        c.close()
 
 
 @contextlib.contextmanager

@@ -223,11 +223,10 @@ def test_bodies_that_never_come():
 # ---- options -------------------------------------------------------------------------------------
 
 def test_protocol_option():
-    with Daemon("-B", "auto") as d:
-        with connect(d) as c, d.client() as text:
-            assert c.call(pack(b.NOOP)).opcode == b.NOOP
-            assert text.ask(b"version").startswith(b"VERSION ")
-            assert text.ask(b"\x80 x") == b"ERROR"
+    with Daemon("-B", "auto") as d, connect(d) as c, d.client() as text:
+        assert c.call(pack(b.NOOP)).opcode == b.NOOP
+        assert text.ask(b"version").startswith(b"VERSION ")
+        assert text.ask(b"\x80 x") == b"ERROR"
     with Daemon("-B", "ascii") as d, d.client() as text:
         assert text.ask(pack(b.VERSION)) == b"ERROR"
         assert text.ask(b"version").startswith(b"VERSION ")

@@ -113,11 +113,10 @@ def test_it_knows_all_commands():
 
 
 def test_it_may_shut_down_without_A():
-    with Controlled("-t", "1") as d:
-        with d.client() as client, d.operator() as c:
-            assert client.ask(b"shutdown") == b"SERVER_ERROR: shutdown not enabled"
-            c.send(b"shutdown\r\n")
-            assert d.process.wait(mayfly.PATIENCE) == 0
+    with Controlled("-t", "1") as d, d.client() as client, d.operator() as c:
+        assert client.ask(b"shutdown") == b"SERVER_ERROR: shutdown not enabled"
+        c.send(b"shutdown\r\n")
+        assert d.process.wait(mayfly.PATIENCE) == 0
 
 
 def test_it_does_not_hold_up_a_graceful_stop():
@@ -182,15 +181,14 @@ def test_it_stays_when_descriptors_run_out():
     """Clients take every descriptor that the process has; as many as the operator needs are kept."""
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
-    with Controlled("-c", "110", "-t", "1", before=few) as d, contextlib.ExitStack() as stack:
-        with d.operator() as c:
-            for _ in range(FEW + 10):
-                stack.enter_context(d.client())
-            wait_for(lambda: "paused accepting" in d.log(), "descriptors run out")
-            # The first keeps its place: the server may not have noticed yet that it left.
-            operators = [c, *(stack.enter_context(d.operator()) for _ in range(PLACES - 1))]
-            for operator in operators:
-                assert is_served(operator)
+    with Controlled("-c", "110", "-t", "1", before=few) as d, contextlib.ExitStack() as stack, d.operator() as c:
+        for _ in range(FEW + 10):
+            stack.enter_context(d.client())
+        wait_for(lambda: "paused accepting" in d.log(), "descriptors run out")
+        # The first keeps its place: the server may not have noticed yet that it left.
+        operators = [c, *(stack.enter_context(d.operator()) for _ in range(PLACES - 1))]
+        for operator in operators:
+            assert is_served(operator)
 
 
 # ---- files of options that are read again ---------------------------------------------------------
@@ -301,12 +299,11 @@ def test_a_passed_socket_is_one_by_its_name():
             s.bind(path)
             s.listen(16)
             own = os.path.join(folder, "own")
-            with activated(s, "-c", "1", "-s", clients, "--control", own):
-                with Client(path) as c:
-                    assert is_served(c)
-                    assert not os.path.exists(own)
-                    with Client(clients) as client:     # the others are opened as without it
-                        assert is_served(client)
+            with activated(s, "-c", "1", "-s", clients, "--control", own), Client(path) as c:
+                assert is_served(c)
+                assert not os.path.exists(own)
+                with Client(clients) as client:     # the others are opened as without it
+                    assert is_served(client)
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             s.listen(16)

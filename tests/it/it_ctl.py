@@ -891,33 +891,32 @@ def prompt(d, folder):
 
 
 def test_prompt():
-    with Daemon("-t", "1") as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        with prompt(d, folder) as t:
-            t.expect(b"mayfly> ")
-            t.send(b"set \"a key\" 'some value'\n")
-            t.expect(b"stored, 10 B")
-            t.expect(b"mayfly> ")
-            t.send(b"get 'a key' --json\n")
-            t.expect(b'"value": "some value"')
-            t.send(b"nonsense\n")
-            t.expect(b"there is no command nonsense")
-            t.send(b"ping -s /elsewhere\n")
-            t.expect(b"for the command line")
-            t.send(b"watch\n")
-            t.expect(b"watch")
-            with d.client() as c:
-                wait_for(lambda: c.stat("log_watchers") == 1, "it watches")
-                t.send(b"\x03")     # which ends the command, not the program
-                wait_for(lambda: c.stat("log_watchers") == 0, "it does not watch any more")
-            t.expect(b"mayfly> ")
-            t.send(b"ping\n")
-            t.expect(b"the server answers")
-            t.send(b"pong\n")
-            t.expect(b"there is no command pong (did you mean ping?)")
-            t.expect(b"mayfly> ")
-            t.send(b"quit\n")
-            t.rest()
-            assert t.status() == OK
+    with Daemon("-t", "1") as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, prompt(d, folder) as t:
+        t.expect(b"mayfly> ")
+        t.send(b"set \"a key\" 'some value'\n")
+        t.expect(b"stored, 10 B")
+        t.expect(b"mayfly> ")
+        t.send(b"get 'a key' --json\n")
+        t.expect(b'"value": "some value"')
+        t.send(b"nonsense\n")
+        t.expect(b"there is no command nonsense")
+        t.send(b"ping -s /elsewhere\n")
+        t.expect(b"for the command line")
+        t.send(b"watch\n")
+        t.expect(b"watch")
+        with d.client() as c:
+            wait_for(lambda: c.stat("log_watchers") == 1, "it watches")
+            t.send(b"\x03")     # which ends the command, not the program
+            wait_for(lambda: c.stat("log_watchers") == 0, "it does not watch any more")
+        t.expect(b"mayfly> ")
+        t.send(b"ping\n")
+        t.expect(b"the server answers")
+        t.send(b"pong\n")
+        t.expect(b"there is no command pong (did you mean ping?)")
+        t.expect(b"mayfly> ")
+        t.send(b"quit\n")
+        t.rest()
+        assert t.status() == OK
 
 
 def test_an_interrupt_clears_the_line():

@@ -146,23 +146,22 @@ def test_hups_without_end():
             failures.append(e)
 
     try:
-        with Daemon("-Y", path) as d:
-            with d.client() as c:
-                assert c.set(b"auth", b"me secret") == b"STORED"
-                assert c.set(b"k", value) == b"STORED"
-                users = [threading.Thread(target=use, args=(d.address,)) for _ in range(4)]
-                for user in users:
-                    user.start()
-                sent = 0
-                while sent < 300 or (rounds[0] < 20 and not failures):
-                    os.kill(d.pid, signal.SIGHUP)
-                    sent += 1
-                    c.ask(b"mn")
-                is_over.set()
-                for user in users:
-                    user.join()
-                assert not failures, failures[0]
-                wait_for(lambda: "reloaded" in d.log(), "the file was read again")
+        with Daemon("-Y", path) as d, d.client() as c:
+            assert c.set(b"auth", b"me secret") == b"STORED"
+            assert c.set(b"k", value) == b"STORED"
+            users = [threading.Thread(target=use, args=(d.address,)) for _ in range(4)]
+            for user in users:
+                user.start()
+            sent = 0
+            while sent < 300 or (rounds[0] < 20 and not failures):
+                os.kill(d.pid, signal.SIGHUP)
+                sent += 1
+                c.ask(b"mn")
+            is_over.set()
+            for user in users:
+                user.join()
+            assert not failures, failures[0]
+            wait_for(lambda: "reloaded" in d.log(), "the file was read again")
     finally:
         os.unlink(path)
         os.rmdir(folder)

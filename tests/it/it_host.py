@@ -103,15 +103,14 @@ def test_silent_clients_are_asked():
 
 def waiting_connections(backlog):
     """Number of clients that the system accepts while the daemon is stopped."""
-    with Daemon("-t", "1", "-b", str(backlog)) as d, contextlib.ExitStack() as stack:
-        with d.paused():
-            for n in range(1000):
-                s = stack.enter_context(socket.socket(socket.AF_UNIX))
-                s.setblocking(False)
-                try:
-                    s.connect(d.path)
-                except BlockingIOError:
-                    return n
+    with Daemon("-t", "1", "-b", str(backlog)) as d, contextlib.ExitStack() as stack, d.paused():
+        for n in range(1000):
+            s = stack.enter_context(socket.socket(socket.AF_UNIX))
+            s.setblocking(False)
+            try:
+                s.connect(d.path)
+            except BlockingIOError:
+                return n
     raise AssertionError("there is no end")
 
 

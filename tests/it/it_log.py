@@ -53,12 +53,8 @@ class Pipe:
 
 @contextlib.contextmanager
 def daemon_with_pipe(*args):
-    pipe = Pipe()
-    try:
-        with Daemon(*args, stderr=pipe.writer) as d:
-            yield d, pipe
-    finally:
-        pipe.close()
+    with contextlib.closing(Pipe()) as pipe, Daemon(*args, stderr=pipe.writer) as d:
+        yield d, pipe
 
 
 def is_served(d):

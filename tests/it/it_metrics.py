@@ -47,13 +47,10 @@ class Http:
         self.port = port
 
     def ask(self, path, method="GET", headers=None, body=None):
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=mayfly.PATIENCE)
-        try:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=mayfly.PATIENCE)) as c:
             c.request(method, path, body=body, headers=headers or {})
             answer = c.getresponse()
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
-        finally:
-            c.close()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Limits for each address, and clients of a balancer: the header of the PROXY protocol says who they
 are, for limits, statistics and watchers."""
+import contextlib
 import os
 import select
 import shutil
@@ -152,11 +153,8 @@ def test_malformed_headers_are_closed():
         for first in (b"get a\r\n", b"PROXY TCP4 x y 1 2\r\n", b"PROXY " + b"x" * 200, header(2, 0x11, bytes(12)),
                       header(1, 0x11, bytes(4)), header(1, 0x12, bytes(12)),
                       SIGNATURE + b"\x21\x11\xff\xff", b"\x16\x03\x01"):
-            with d.connect(first) as c:
-                try:
-                    assert c.line() is None
-                except ConnectionResetError:
-                    pass
+            with d.connect(first) as c, contextlib.suppress(ConnectionResetError):
+                assert c.line() is None
             errors += 1
             wait_for(lambda n=errors: operator.stat("mayfly_proxy_errors") == n, "it is counted")
         with d.connect(v4("192.0.2.1")[:20]) as c:

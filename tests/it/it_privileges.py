@@ -110,9 +110,8 @@ def test_all_threads_are_confined():
         wait_for(lambda: "rules of system calls are left" in d.log(), "it is logged")
         assert d.stop() == 0
         assert not os.path.exists(d.path), "the socket is removed"
-    with Daemon("-v") as d:
-        with open("/proc/%d/status" % d.pid) as f:
-            assert "Seccomp:\t0\n" in f.read() or mayfly.MORE_ARGS
+    with Daemon("-v") as d, open("/proc/%d/status" % d.pid) as f:
+        assert "Seccomp:\t0\n" in f.read() or mayfly.MORE_ARGS
 
 
 def test_files_are_read_again_where_they_were():

@@ -479,9 +479,8 @@ def test_failover_where_none_is_possible():
                 level(a, b, c)
                 assert c.c.ask(b"promote 60000") == b"SERVER_ERROR the primary says: SERVER_ERROR this is a replica itself"
                 level(a, b, c)
-            with a.paused():
-                with b.operator() as c:
-                    assert c.ask(b"promote 50").startswith(b"SERVER_ERROR"), b.log()
+            with a.paused(), b.operator() as c:
+                assert c.ask(b"promote 50").startswith(b"SERVER_ERROR"), b.log()
 
 
 def test_a_chain_of_three():

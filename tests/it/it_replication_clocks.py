@@ -103,23 +103,22 @@ def test_a_step_while_the_primary_is_started_again():
     folder = tempfile.mkdtemp(prefix="mayfly-repl.", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
     try:
         kept = os.path.join(folder, "items")
-        with Clocks() as ca:
-            with Node("-e", kept, env=ca.env) as a, Proxy(a.port) as p, Node(of=p.port) as b:
-                put(a.c, b"o")
-                level(a, b)
-                was = deadlines(b.c, b"o")
-                assert a.stop() == 0
-                ca.set_wall(-HOUR)
-                with Node("-e", kept, env=ca.env) as again:
-                    p.target = again.port
-                    put(again.c, b"n")
-                    level(again, b)
-                    assert "-> syncing" not in b.log().split("-> online", 1)[1]
-                    assert_moved(was, deadlines(b.c, b"o"), 0)
-                    for letter in (b"o", b"n"):
-                        shifts = [t - s - 1000 * HOUR
-                                  for s, t in zip(deadlines(again.c, letter), deadlines(b.c, letter))]
-                        assert min(shifts) >= -ROUNDING_MS and max(shifts) <= TRANSIT_MS, (min(shifts), max(shifts))
+        with Clocks() as ca, Node("-e", kept, env=ca.env) as a, Proxy(a.port) as p, Node(of=p.port) as b:
+            put(a.c, b"o")
+            level(a, b)
+            was = deadlines(b.c, b"o")
+            assert a.stop() == 0
+            ca.set_wall(-HOUR)
+            with Node("-e", kept, env=ca.env) as again:
+                p.target = again.port
+                put(again.c, b"n")
+                level(again, b)
+                assert "-> syncing" not in b.log().split("-> online", 1)[1]
+                assert_moved(was, deadlines(b.c, b"o"), 0)
+                for letter in (b"o", b"n"):
+                    shifts = [t - s - 1000 * HOUR
+                              for s, t in zip(deadlines(again.c, letter), deadlines(b.c, letter))]
+                    assert min(shifts) >= -ROUNDING_MS and max(shifts) <= TRANSIT_MS, (min(shifts), max(shifts))
     finally:
         shutil.rmtree(folder)
 

@@ -424,15 +424,14 @@ def test_either_side_killed_in_a_failover():
     with Node("--failover-timeout", "60000") as a, Node(of=a.port) as b:
         fill(a.c)
         level(a, b)
-        with a.operator() as c, a.client() as w:
-            with b.paused():
-                c.send(b"failover\r\n")
-                wait_for(lambda: writes_wait(a), "writes are held")
-                w.send(b"set held 0 0 1\r\nx\r\n")
-                assert a.c.get(b"k1") is not None
-                b.crash()
-                assert c.line().startswith(b"SERVER_ERROR the link to the replica was cut")
-                assert w.line() == b"STORED" and a.state() == "primary"
+        with a.operator() as c, a.client() as w, b.paused():
+            c.send(b"failover\r\n")
+            wait_for(lambda: writes_wait(a), "writes are held")
+            w.send(b"set held 0 0 1\r\nx\r\n")
+            assert a.c.get(b"k1") is not None
+            b.crash()
+            assert c.line().startswith(b"SERVER_ERROR the link to the replica was cut")
+            assert w.line() == b"STORED" and a.state() == "primary"
     with Node() as a, Node(of=a.port) as b:
         fill(a.c)
         level(a, b)

@@ -48,12 +48,10 @@ def wait_for_room(node):
 
     def comes_in():
         c = node.client()
-        try:
+        with contextlib.suppress(ConnectionError):
             if c.ask(b"mn") == b"MN":
                 found.append(c)
                 return True
-        except ConnectionError:
-            pass
         c.sock.close()
         return False
     wait_for(comes_in, "a client comes in")

@@ -13,24 +13,23 @@ from replicas import Node, assert_equal, level
 
 
 def test_changes_need_replicas():
-    with Node() as a:
-        with a.operator() as o:
-            assert o.ask(b"config set min_replicas_to_write 1 min_replicas_max_lag 1") == b"OK"
-            wait_for(lambda: a.c.set(b"k", b"v") == b"SERVER_ERROR not enough replicas", "it notices that there is none")
-            assert a.c.ask(b"md k q\r\nmn") == b"SERVER_ERROR not enough replicas" and a.c.line() == b"MN"
-            assert a.c.ask(b"flush_all") == b"SERVER_ERROR not enough replicas"
-            assert a.c.get(b"k") is None
-            with Node(of=a.port) as b:
-                wait_for(lambda: a.c.set(b"k", b"v") == b"STORED", "a replica is enough")
-                level(a, b)
-                assert b.c.get(b"k") == b"v"
-                b.process.send_signal(19)         # SIGSTOP: it acknowledges nothing any more
-                wait_for(lambda: a.c.set(b"k", b"w") == b"SERVER_ERROR not enough replicas", "one that hangs is none")
-                b.process.send_signal(18)
-                wait_for(lambda: a.c.set(b"k", b"x") == b"STORED", "it is back")
-            wait_for(lambda: a.c.set(b"k", b"w") == b"SERVER_ERROR not enough replicas", "it has gone")
-            assert o.ask(b"config reset min_replicas_to_write") == b"OK"
-            wait_for(lambda: a.c.set(b"k", b"w") == b"STORED", "none is needed")
+    with Node() as a, a.operator() as o:
+        assert o.ask(b"config set min_replicas_to_write 1 min_replicas_max_lag 1") == b"OK"
+        wait_for(lambda: a.c.set(b"k", b"v") == b"SERVER_ERROR not enough replicas", "it notices that there is none")
+        assert a.c.ask(b"md k q\r\nmn") == b"SERVER_ERROR not enough replicas" and a.c.line() == b"MN"
+        assert a.c.ask(b"flush_all") == b"SERVER_ERROR not enough replicas"
+        assert a.c.get(b"k") is None
+        with Node(of=a.port) as b:
+            wait_for(lambda: a.c.set(b"k", b"v") == b"STORED", "a replica is enough")
+            level(a, b)
+            assert b.c.get(b"k") == b"v"
+            b.process.send_signal(19)         # SIGSTOP: it acknowledges nothing any more
+            wait_for(lambda: a.c.set(b"k", b"w") == b"SERVER_ERROR not enough replicas", "one that hangs is none")
+            b.process.send_signal(18)
+            wait_for(lambda: a.c.set(b"k", b"x") == b"STORED", "it is back")
+        wait_for(lambda: a.c.set(b"k", b"w") == b"SERVER_ERROR not enough replicas", "it has gone")
+        assert o.ask(b"config reset min_replicas_to_write") == b"OK"
+        wait_for(lambda: a.c.set(b"k", b"w") == b"STORED", "none is needed")
 
 
 def closes(d, command=b"mn\r\n"):

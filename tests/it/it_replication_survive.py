@@ -40,15 +40,12 @@ class Writer:
         return b"%d " % n + b"v" * self.size
 
     def run(self):
-        try:
-            with self.node.client() as c:
-                while self.goes_on:
-                    n = self.count + 1
-                    if c.set(b"n%d" % (n % self.keys), self.value(n)) != b"STORED":
-                        return
-                    self.confirmed[n % self.keys] = self.count = n
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), self.node.client() as c:
+            while self.goes_on:
+                n = self.count + 1
+                if c.set(b"n%d" % (n % self.keys), self.value(n)) != b"STORED":
+                    return
+                self.confirmed[n % self.keys] = self.count = n
 
     def wait_for_more(self, n):
         until = self.count + n

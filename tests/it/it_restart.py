@@ -458,9 +458,8 @@ def test_a_full_file_system_ends_nothing():
             assert o.get(b"last") == b"x" * 1000
             assert 5000 < int(o.stats()["curr_items"]) < 20000
         with k.daemon(before=mounted(k.folder, "size=66m")) as d, d.operator() as o:
-            with open("/proc/%d/root%s/other" % (d.pid, k.folder), "wb") as f:
-                with contextlib.suppress(OSError):
-                    f.write(b"x" * 40 * MIB)
+            with open("/proc/%d/root%s/other" % (d.pid, k.folder), "wb") as f, contextlib.suppress(OSError):
+                f.write(b"x" * 40 * MIB)
             for i in range(60000):
                 o.send(b"set k%d 0 0 1000 noreply\r\n%s\r\n" % (i, b"x" * 1000))
             o.set(b"last", b"x" * 1000)
@@ -532,22 +531,21 @@ def test_whoever_meets_the_end_of_a_cut_file_says_so():
                 assert d.says("has lost pages that are in use")
             os.unlink(k.file)
         told, log = os.pipe()
-        with open(told, "rb", buffering=0) as told, open(log, "wb", buffering=0) as log:
-            with k.daemon(stderr=log) as d:
-                clients = [d.client() for _ in range(4)]
-                clients[0].set(b"a", b"x" * 1000)
-                os.set_blocking(log.fileno(), False)
-                while log.write(b".") is not None:
-                    pass
-                os.set_blocking(log.fileno(), True)
-                os.truncate(k.file, 0)
-                for c in clients:
-                    c.send(b"get a\r\n")
-                wait_for(lambda: in_handler(d) == 2, "both workers are there")
-                text = b""
-                while b"has lost pages that are in use" not in text:
-                    text += told.read(1 << 16)
-                ends(d)
+        with open(told, "rb", buffering=0) as told, open(log, "wb", buffering=0) as log, k.daemon(stderr=log) as d:
+            clients = [d.client() for _ in range(4)]
+            clients[0].set(b"a", b"x" * 1000)
+            os.set_blocking(log.fileno(), False)
+            while log.write(b".") is not None:
+                pass
+            os.set_blocking(log.fileno(), True)
+            os.truncate(k.file, 0)
+            for c in clients:
+                c.send(b"get a\r\n")
+            wait_for(lambda: in_handler(d) == 2, "both workers are there")
+            text = b""
+            while b"has lost pages that are in use" not in text:
+                text += told.read(1 << 16)
+            ends(d)
 
 
 def test_a_relative_path_in_the_background():

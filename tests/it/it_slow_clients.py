@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients that take their time, or never read at all: what they cost is bounded, and others do
 not notice (see also CVE-2025-21605)."""
+import contextlib
 import os
 import time
 
@@ -186,10 +187,8 @@ def test_bodies_that_come_in_part():
         for i in range(150):
             c = d.client()
             c.sock.setblocking(False)
-            try:
+            with contextlib.suppress(BlockingIOError):
                 c.sock.send(b"set lie%d 0 0 1000000\r\n" % i + b"x" * 500000)
-            except BlockingIOError:
-                pass
             liars.append(c)
         with d.client() as c:
             for i in range(100):
@@ -239,10 +238,8 @@ def test_only_gets_may_be_long_without_an_end():
                 c.send(b"version\r\n" + head + b"x" * (2048 - len(head)))
                 assert c.line().startswith(b"VERSION"), head
                 c.send(b"x")
-                try:
+                with contextlib.suppress(ConnectionError):
                     assert c.line() is None, head
-                except ConnectionError:
-                    pass
         for head in (b"get ", b"gets ", b" " * 100 + b"get "):
             with d.client() as c:
                 c.send(b"version\r\n" + head + b"x " * 3000)
@@ -264,10 +261,8 @@ def test_endless_pipeliner_has_a_polite_neighbour():
                 c.sock.setblocking(False)
                 while time.monotonic() < end:
                     for step in (lambda: c.sock.send(batch), lambda: c.sock.recv(1 << 20)):
-                        try:
+                        with contextlib.suppress(BlockingIOError):
                             step()
-                        except BlockingIOError:
-                            pass
             finally:
                 os._exit(0)
         try:

@@ -284,21 +284,20 @@ def test_a_full_disk_keeps_the_old_file():
     def limit():
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
-    with kept() as k:
-        with k.daemon("-o", "save_on_stop=no", before=limit) as d, d.operator() as o:
-            o.set(b"old", b"x")
-            assert o.ask(b"save") == b"OK"
-            old = k.bytes()
-            fill(o, 5000)
-            assert o.ask(b"save") == b"SERVER_ERROR not saved: the log says why"
-            assert figures(o)["rdb_last_bgsave_status"] == "err"
-            assert figure(o, "rdb_save_failures") == 1
-            assert k.bytes() == old and k.names() == ["mayfly.snapshot"]
-            wait_for(lambda: "File too large" in d.log(), "the log says why")
-            assert o.ask(b"flush_all") == b"OK"
-            o.set(b"new", b"x")
-            assert o.ask(b"save") == b"OK"
-            assert figures(o)["rdb_last_bgsave_status"] == "ok"
+    with kept() as k, k.daemon("-o", "save_on_stop=no", before=limit) as d, d.operator() as o:
+        o.set(b"old", b"x")
+        assert o.ask(b"save") == b"OK"
+        old = k.bytes()
+        fill(o, 5000)
+        assert o.ask(b"save") == b"SERVER_ERROR not saved: the log says why"
+        assert figures(o)["rdb_last_bgsave_status"] == "err"
+        assert figure(o, "rdb_save_failures") == 1
+        assert k.bytes() == old and k.names() == ["mayfly.snapshot"]
+        wait_for(lambda: "File too large" in d.log(), "the log says why")
+        assert o.ask(b"flush_all") == b"OK"
+        o.set(b"new", b"x")
+        assert o.ask(b"save") == b"OK"
+        assert figures(o)["rdb_last_bgsave_status"] == "ok"
 
 
 def test_bad_files():

@@ -84,13 +84,12 @@ def test_each_connection_goes_by_the_newest_rules():
 
 
 def test_idle_connections_are_closed_wherever_they_are():
-    with Daemon("-t", "2", control=True) as d, d.operator() as o, several(d, CLIENTS) as clients:
-        with Changes(d) as changes:
-            assert o.ask(b"config set idle_timeout 1") == b"OK"
-            wait_for(lambda: o.stat("curr_connections") == 2, "nobody is left but the two who ask")
-            changes.go_on()
-            assert o.stat("idle_kicks") == CLIENTS
-            assert all(one.rest() == b"" for one in clients)
+    with Daemon("-t", "2", control=True) as d, d.operator() as o, several(d, CLIENTS) as clients, Changes(d) as changes:
+        assert o.ask(b"config set idle_timeout 1") == b"OK"
+        wait_for(lambda: o.stat("curr_connections") == 2, "nobody is left but the two who ask")
+        changes.go_on()
+        assert o.stat("idle_kicks") == CLIENTS
+        assert all(one.rest() == b"" for one in clients)
 
 
 def test_a_failover_closes_all_clients():

@@ -673,14 +673,13 @@ def test_tls_on_a_plain_port():
 
 def test_broken_record():
     """Noise after the handshake ends the connection and is counted."""
-    with Server("-t", "1") as d, d.plain() as p:
-        with d.tls() as c:
-            assert c.set(b"k", b"v") == b"STORED"
-            raw = socket.socket(fileno=os.dup(c.sock.fileno()))
-            raw.sendall(b"\x17\x03\x03\x00\x40" + b"\x55" * 64)
-            wait_for(lambda: p.stat("ssl_proto_errors") == 1, "it is counted")
-            wait_for(lambda: p.stat("curr_connections") == 1, "it is closed")
-            raw.close()
+    with Server("-t", "1") as d, d.plain() as p, d.tls() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        raw = socket.socket(fileno=os.dup(c.sock.fileno()))
+        raw.sendall(b"\x17\x03\x03\x00\x40" + b"\x55" * 64)
+        wait_for(lambda: p.stat("ssl_proto_errors") == 1, "it is counted")
+        wait_for(lambda: p.stat("curr_connections") == 1, "it is closed")
+        raw.close()
 
 
 def test_half_a_handshake_holds_nobody_up():

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """watch: the forms of its lines, all streams, and that a watcher that stalls or leaves never holds
 up other clients."""
+import contextlib
 import os
 import re
 import shutil
@@ -173,21 +174,20 @@ META = [
 
 
 def test_meta_commands():
-    with Daemon("-m", "64") as d, d.client() as c:
-        with Watcher(d, b"fetchers mutations deletions") as w:
-            for request, want in META:
-                c.send(request + b"\r\nmn\r\n")
-                while c.line() != b"MN":
-                    pass
-                for told_ in want:
-                    line = w.line()
-                    fields = dict(f.split(b"=", 1) for f in line.split())
-                    got = [fields[b"type"].replace(b"item_", b""), fields[b"key"]]
-                    got += [fields[f] for f in (b"status", b"cmd") if f in fields]
-                    got.append(fields[b"size"])
-                    assert b" ".join(got).decode() == told_, (request, line)
-            assert c.set(b"last", b"x") == b"STORED"
-            assert b"key=last" in w.line(), "nothing else was reported"
+    with Daemon("-m", "64") as d, d.client() as c, Watcher(d, b"fetchers mutations deletions") as w:
+        for request, want in META:
+            c.send(request + b"\r\nmn\r\n")
+            while c.line() != b"MN":
+                pass
+            for told_ in want:
+                line = w.line()
+                fields = dict(f.split(b"=", 1) for f in line.split())
+                got = [fields[b"type"].replace(b"item_", b""), fields[b"key"]]
+                got += [fields[f] for f in (b"status", b"cmd") if f in fields]
+                got.append(fields[b"size"])
+                assert b" ".join(got).decode() == told_, (request, line)
+        assert c.set(b"last", b"x") == b"STORED"
+        assert b"key=last" in w.line(), "nothing else was reported"
 
 
 def test_words_and_errors():
@@ -320,13 +320,12 @@ def test_connevents():
 
 def test_connevents_of_idle_and_unix_clients():
     # Two seconds, so that a machine that hangs for one does not keep the watcher from asking.
-    with Daemon("-m", "64", "-o", "idle_timeout=2") as d, Watcher(d, b"connevents") as w:
-        with d.client():
-            lines = w.lines_until(b"reason=idle_timeout")
-            form = re.compile(rb"type=conn_new rip=unix rport=0 transport=local cfd=\d+$")
-            assert any(form.match(line) for line in lines), lines
-            assert re.match(rb"type=conn_close rip=unix rport=0 transport=local "
-                            rb"reason=idle_timeout cfd=\d+$", lines[-1])
+    with Daemon("-m", "64", "-o", "idle_timeout=2") as d, Watcher(d, b"connevents") as w, d.client():
+        lines = w.lines_until(b"reason=idle_timeout")
+        form = re.compile(rb"type=conn_new rip=unix rport=0 transport=local cfd=\d+$")
+        assert any(form.match(line) for line in lines), lines
+        assert re.match(rb"type=conn_close rip=unix rport=0 transport=local "
+                        rb"reason=idle_timeout cfd=\d+$", lines[-1])
 
 
 EXPIRED = rb"type=expired key=%s late_ms=(\d+) fetch=%s size=%d by=%s$"
@@ -346,23 +345,22 @@ def test_expirations_active():
 
 
 def test_expirations_lazy():
-    with Daemon("-m", "64", "-o", "no_lru_crawler") as d, d.client() as c:
-        with Watcher(d, b"expirations fetchers") as w:
-            for key in (b"b", b"a"):            # so b is due when a is
-                assert c.set(key, b"abcde", exptime=1) == b"STORED"
+    with Daemon("-m", "64", "-o", "no_lru_crawler") as d, d.client() as c, Watcher(d, b"expirations fetchers") as w:
+        for key in (b"b", b"a"):            # so b is due when a is
+            assert c.set(key, b"abcde", exptime=1) == b"STORED"
 
-            def is_over():
-                return c.get(b"a") is None
+        def is_over():
+            return c.get(b"a") is None
 
-            wait_for(is_over, "it is past its deadline")
-            for _ in range(20):     # one that finds another thread in the shard leaves it to the next
-                c.get(b"a")
-            lines = w.lines_until(rb"type=expired key=a ")
-            assert re.match(EXPIRED % (b"a", b"(yes|no)", 5, b"lazy"), lines[-1]), lines
-            assert b"key=a status=expired" in w.line()
-            assert c.set(b"b", b"x") == b"STORED"       # a store over an expired item
-            lines = w.lines_until(rb"type=expired key=b ")
-            assert re.match(EXPIRED % (b"b", b"no", 5, b"lazy"), lines[-1]), lines
+        wait_for(is_over, "it is past its deadline")
+        for _ in range(20):     # one that finds another thread in the shard leaves it to the next
+            c.get(b"a")
+        lines = w.lines_until(rb"type=expired key=a ")
+        assert re.match(EXPIRED % (b"a", b"(yes|no)", 5, b"lazy"), lines[-1]), lines
+        assert b"key=a status=expired" in w.line()
+        assert c.set(b"b", b"x") == b"STORED"       # a store over an expired item
+        lines = w.lines_until(rb"type=expired key=b ")
+        assert re.match(EXPIRED % (b"b", b"no", 5, b"lazy"), lines[-1]), lines
 
 
 def test_evictions():
@@ -386,23 +384,22 @@ def test_evictions():
 
 def test_failing_stores_while_mutations_are_watched():
     """memcached once crashed here."""
-    with Daemon("-m", "8", "-I", "4m", "-M") as d, d.client() as c:
-        with Watcher(d, b"mutations") as w:
-            said = []
-            for i in range(30):             # longer ones fail while they are read
-                said.append(c.set(b"k%d" % i, b"v" * 400000))
-            assert b"SERVER_ERROR out of memory storing object" in said
-            c.send(b"set big 0 0 9000000 noreply\r\n" + b"x" * 9000000 + b"\r\n")
-            c.send(b"ms ")                  # half a line, then the end of it
-            c.send(b"x\r\n")
-            assert c.line()
-            assert c.set(b"small", b"1") in (b"STORED", b"SERVER_ERROR out of memory storing object")
-            lines = w.lines_until(rb"key=small ")
-            assert any(b"status=no_memory cmd=set" in line for line in lines), lines
-            assert any(b"key=big status=too_large cmd=set ttl=0 clsid=0" in line for line in lines)
-            statuses = [re.search(rb"key=k\d+ status=(\w+)", line) for line in lines]
-            assert [m.group(1) == b"stored" for m in statuses if m] == \
-                [s == b"STORED" for s in said]
+    with Daemon("-m", "8", "-I", "4m", "-M") as d, d.client() as c, Watcher(d, b"mutations") as w:
+        said = []
+        for i in range(30):             # longer ones fail while they are read
+            said.append(c.set(b"k%d" % i, b"v" * 400000))
+        assert b"SERVER_ERROR out of memory storing object" in said
+        c.send(b"set big 0 0 9000000 noreply\r\n" + b"x" * 9000000 + b"\r\n")
+        c.send(b"ms ")                  # half a line, then the end of it
+        c.send(b"x\r\n")
+        assert c.line()
+        assert c.set(b"small", b"1") in (b"STORED", b"SERVER_ERROR out of memory storing object")
+        lines = w.lines_until(rb"key=small ")
+        assert any(b"status=no_memory cmd=set" in line for line in lines), lines
+        assert any(b"key=big status=too_large cmd=set ttl=0 clsid=0" in line for line in lines)
+        statuses = [re.search(rb"key=k\d+ status=(\w+)", line) for line in lines]
+        assert [m.group(1) == b"stored" for m in statuses if m] == \
+            [s == b"STORED" for s in said]
 
 
 def test_only_twenty_may_watch():
@@ -499,10 +496,8 @@ def test_stalled_watcher_holds_up_nobody():
         while w.skipped == 0:
             assert time.monotonic() < end
             assert c.get(b"fresh") is None
-            try:
+            with contextlib.suppress(TimeoutError, socket.timeout):
                 w.line()
-            except (TimeoutError, socket.timeout):
-                pass
         assert w.gids == sorted(set(w.gids)), "in order, none twice"
         stats = c.stats()
         assert int(stats["log_watcher_skipped"]) >= w.skipped

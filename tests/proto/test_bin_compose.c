@@ -3,7 +3,6 @@
  * bin_compose: the bytes of replies, against frames that are put together byte by byte.
  */
 #include "proto/bin_compose.h"
-
 #include "tests/common/unit.h"
 #include "tests/proto/bin_frames.h"
 

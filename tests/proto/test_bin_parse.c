@@ -5,7 +5,6 @@
  * of its exact size, so that a checker sees one byte read too many; all must agree.
  */
 #include "proto/bin_compose.h"
-
 #include "proto/bin_parse.h"
 #include "tests/common/exact.h"
 #include "tests/common/rng.h"

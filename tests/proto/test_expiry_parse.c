@@ -4,7 +4,6 @@
  * are off.
  */
 #include "proto/expiry_parse.h"
-
 #include "proto/text_parse.h"
 #include "tests/common/unit.h"
 

@@ -3,7 +3,6 @@
  * The lines of meta replies: order, keys in base64, marks, and that the longest one fits.
  */
 #include "proto/meta_compose.h"
-
 #include "proto/meta_parse.h"
 #include "tests/common/unit.h"
 

@@ -4,7 +4,6 @@
  * result however the input is cut.
  */
 #include "proto/meta_parse.h"
-
 #include "tests/common/exact.h"
 #include "tests/common/unit.h"
 #include "tests/proto/meta_lines.h"

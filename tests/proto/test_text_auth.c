@@ -5,7 +5,6 @@
  * exact size, so that a checker sees one byte read too many; all must agree.
  */
 #include "proto/text_auth.h"
-
 #include "tests/common/exact.h"
 #include "tests/common/unit.h"
 

@@ -3,7 +3,6 @@
  * text_compose: the bytes of values, numbers and replies.
  */
 #include "proto/text_compose.h"
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -5,7 +5,6 @@
  * block of its exact size, so that a checker sees one byte read too many; all must agree.
  */
 #include "proto/text_parse.h"
-
 #include "tests/common/exact.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"

@@ -3,7 +3,6 @@
  * addresses: the limit, and that the table forgets closed connections, compared with an array.
  */
 #include "daemon/access/addresses.h"
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -4,7 +4,6 @@
  * rules grant together.
  */
 #include "daemon/access/rules.h"
-
 #include "tests/common/exact.h"
 #include "tests/common/unit.h"
 

@@ -4,7 +4,6 @@
  * The clock is frozen unless the test moves it.
  */
 #include "tests/common/unit.h"
-
 #include "tests/daemon/conn/solo.h"
 
 #define LEN   1000000

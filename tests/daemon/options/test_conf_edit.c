@@ -4,7 +4,6 @@
  */
 
 #include "daemon/options/conf_line.h"
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -5,7 +5,6 @@
  * fresh.
  */
 #include "daemon/base/version.h"
-
 #include "daemon/options/options.h"
 #include "daemon/options/options_help.h"
 #include "daemon/options/options_rows.h"

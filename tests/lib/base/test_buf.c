@@ -3,7 +3,6 @@
  * buf: the marks, growth, and a long random run compared with a plain model.
  */
 #include "lib/base/buf.h"
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -4,7 +4,6 @@
  * vocabularies of results in err.h are similar tables, and are tested here as well.
  */
 #include "lib/base/counters.h"
-
 #include "lib/base/err.h"
 #include "tests/common/unit.h"
 

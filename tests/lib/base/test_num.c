@@ -4,7 +4,6 @@
  * the C library.
  */
 #include "lib/base/num.h"
-
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

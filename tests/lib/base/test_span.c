@@ -3,7 +3,6 @@
  * span: comparison, cutting, and the short copy at every length.
  */
 #include "lib/base/span.h"
-
 #include "tests/common/unit.h"
 
 TEST(spans_are_equal_by_bytes_and_length)

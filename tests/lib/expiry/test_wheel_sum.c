@@ -4,7 +4,6 @@
  * the deadlines are, and however many of them are due.
  */
 #include "lib/expiry/wheel.h"
-
 #include "tests/common/unit.h"
 #include "tests/lib/expiry/fake.h"
 

@@ -4,7 +4,6 @@
  * before anything of it is given out.
  */
 #include "lib/base/hash.h"
-
 #include "lib/base/mem.h"
 #include "lib/format/scan.h"
 #include "lib/memory/item.h"

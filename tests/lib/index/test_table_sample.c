@@ -4,7 +4,6 @@
  * table is resized, and what was removed never comes.
  */
 #include "lib/base/hash.h"
-
 #include "lib/base/mem.h"
 #include "lib/index/table.h"
 #include "tests/common/unit.h"

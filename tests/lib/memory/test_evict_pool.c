@@ -4,7 +4,6 @@
  * what is sampled, and records each item that is dropped.
  */
 #include "lib/memory/evict.h"
-
 #include "lib/memory/heat.h"
 #include "tests/lib/fixture.h"
 
