@@ -43,74 +43,67 @@ static void end_hold(void)
     fixture_expire(&f);
 }
 
-TEST(nobody_finds_what_is_held_and_nobody_unlinks_it)
+TEST_LOOP(nobody_finds_what_is_held_and_nobody_unlinks_it, 3)
 {
     static const size_t lens[] = {10, 16343, 100000};
     struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
     struct erase mark = {.marks_stale = true};
     uint64_t number;
 
-    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
-        fixture_start(&f, NULL);
-        hold();
-        fixture_set_until(&f, "k", lens[i], fixture_now(&f) + 10);
-        ck_assert(fixture_has(&f, "k"));
-        clock_advance(&f.engine.clock, 10);
-        ck_assert(!fixture_has(&f, "k"));
-        assert_kept(1);
-        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
-        ck_assert_int_eq(fixture_erase(&f, "k", &mark), OUT_NOT_FOUND);
-        ck_assert_int_eq(fixture_touch(&f, "k", MSEC_NEVER), OUT_NOT_FOUND);
-        ck_assert_int_eq(fixture_arith(&f, "k", false, 1, &number), OUT_NOT_FOUND);
-        ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
-        ck_assert_int_eq(get.found.miss, MISS_EXPIRED);
+    fixture_start(&f, NULL);
+    hold();
+    fixture_set_until(&f, "k", lens[_i], fixture_now(&f) + 10);
+    ck_assert(fixture_has(&f, "k"));
+    clock_advance(&f.engine.clock, 10);
+    ck_assert(!fixture_has(&f, "k"));
+    assert_kept(1);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
+    ck_assert_int_eq(fixture_erase(&f, "k", &mark), OUT_NOT_FOUND);
+    ck_assert_int_eq(fixture_touch(&f, "k", MSEC_NEVER), OUT_NOT_FOUND);
+    ck_assert_int_eq(fixture_arith(&f, "k", false, 1, &number), OUT_NOT_FOUND);
+    ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
+    ck_assert_int_eq(get.found.miss, MISS_EXPIRED);
 
-        struct put p = {.mode = STORE_REPLACE, .key = "k", .ptr = "new", .len = 3};
-        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
-        p.mode = STORE_APPEND;
-        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
-        p.mode = STORE_CAS;
-        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_FOUND);
-        /* Dead when it arrives, it takes no place. */
-        p.mode = STORE_SET;
-        p.deadline = fixture_now(&f);
-        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
-        assert_kept(1);
-        end_hold();
-        ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
-        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-        fixture_stop(&f);
-    }
+    struct put p = {.mode = STORE_REPLACE, .key = "k", .ptr = "new", .len = 3};
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+    p.mode = STORE_APPEND;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+    p.mode = STORE_CAS;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_FOUND);
+    /* Dead when it arrives, it takes no place. */
+    p.mode = STORE_SET;
+    p.deadline = fixture_now(&f);
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    assert_kept(1);
+    end_hold();
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
 }
 
 /* Old and new value: in a block, in pieces, in segments; with a deadline and without. */
-TEST(a_new_item_takes_the_place)
+TEST_LOOP(a_new_item_takes_the_place, 36)
 {
     static const size_t lens[] = {10, 16343, 100000};
     static const enum store_mode modes[] = {STORE_SET, STORE_ADD};
+    size_t old = lens[_i % 3];
+    size_t new = lens[_i / 3 % 3];
+    struct put p = {.mode = modes[_i / 9 % 2], .key = "k", .len = new};
+    char *value = calloc(1, new);
 
-    for (unsigned i = 0; i < 36; i++) {
-        size_t old = lens[i % 3];
-        size_t new = lens[i / 3 % 3];
-        struct put p = {.mode = modes[i / 9 % 2], .key = "k", .len = new};
-        char *value = calloc(1, new);
-
-        fixture_start(&f, NULL);
-        hold();
-        fixture_set_until(&f, "k", old, fixture_now(&f) + 10);
-        clock_advance(&f.engine.clock, 10);
-        p.ptr = value;
-        p.deadline = i / 18 != 0 ? fixture_now(&f) + 1000 : 0;
-        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
-        ck_assert(fixture_has(&f, "k"));
-        ck_assert_uint_eq(fixture_get(&f, "k").len, new);
-        assert_kept(1);
-        fixture_settle(&f);
-        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
-        ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
-        fixture_stop(&f);
-        free(value);
-    }
+    fixture_start(&f, NULL);
+    hold();
+    fixture_set_until(&f, "k", old, fixture_now(&f) + 10);
+    clock_advance(&f.engine.clock, 10);
+    p.ptr = value;
+    p.deadline = _i / 18 != 0 ? fixture_now(&f) + 1000 : 0;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    ck_assert(fixture_has(&f, "k"));
+    ck_assert_uint_eq(fixture_get(&f, "k").len, new);
+    assert_kept(1);
+    fixture_settle(&f);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
+    free(value);
 }
 
 TEST(counters_are_made_in_its_place)

@@ -256,32 +256,28 @@ TEST(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
 }
 
 /* Old and new value: of each kind; with a deadline and without. */
-TEST(a_store_replaces_what_is_masked)
+TEST_LOOP(a_store_replaces_what_is_masked, 36)
 {
     static const enum store_mode modes[] = {STORE_SET, STORE_ADD};
+    size_t len = lens[_i / 3 % 3];
+    struct put p = {.mode = modes[_i / 9 % 2], .key = "k", .len = len};
+    char *value = calloc(1, len);
 
-    for (unsigned i = 0; i < 36; i++) {
-        size_t len = lens[i / 3 % 3];
-        struct put p = {.mode = modes[i / 9 % 2], .key = "k", .len = len};
-        char *value = calloc(1, len);
-
-        fixture_start(&f, NULL);
-        follow(fixture_now(&f));
-        fixture_set_until(&f, "k", lens[i % 3], fixture_now(&f) + 10);
-        pass(10);
-        p.ptr = value;
-        p.deadline = i / 18 != 0 ? fixture_now(&f) + 1000 : 0;
-        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
-        ck_assert_uint_eq(fixture_get(&f, "k").len, len);
-        ck_assert_uint_eq(items(), 1);
-        follow(fixture_now(&f));
-        home_works();
-        ck_assert_uint_eq(fixture_get(&f, "k").len, len);
-        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
-        ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
-        fixture_stop(&f);
-        free(value);
-    }
+    fixture_start(&f, NULL);
+    follow(fixture_now(&f));
+    fixture_set_until(&f, "k", lens[_i % 3], fixture_now(&f) + 10);
+    pass(10);
+    p.ptr = value;
+    p.deadline = _i / 18 != 0 ? fixture_now(&f) + 1000 : 0;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    ck_assert_uint_eq(fixture_get(&f, "k").len, len);
+    ck_assert_uint_eq(items(), 1);
+    follow(fixture_now(&f));
+    home_works();
+    ck_assert_uint_eq(fixture_get(&f, "k").len, len);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
+    free(value);
 }
 
 TEST(tidying_moves_what_is_masked)

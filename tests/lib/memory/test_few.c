@@ -14,27 +14,22 @@ static struct fixture f;
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
-TEST(blocks_of_one_size_leave_no_more_than_an_eighth_of_a_segment)
+TEST_LOOP(blocks_of_one_size_leave_no_more_than_an_eighth_of_a_segment, 3)
 {
     static const uint64_t limits[] = {8 * MIB, 32 * MIB, 256 * MIB};
+    struct engine_config cfg;
+    const struct memory *m;
+    uint32_t segment;
 
-    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        struct engine_config cfg;
-        const struct memory *m;
-        uint32_t segment;
+    fixture_config(&cfg);
+    cfg.limit_bytes = limits[_i];
+    fixture_start(&f, &cfg);
+    m = &f.shard->memory;
+    segment = segment_bytes(&m->arena);
+    for (uint32_t units = 4; units <= ITEM_SIZE_MAX + 9; units++) {
+        uint32_t tail = segment % (units * ITEM_UNIT);
 
-        fixture_config(&cfg);
-        cfg.limit_bytes = limits[i];
-        fixture_start(&f, &cfg);
-        m = &f.shard->memory;
-        segment = segment_bytes(&m->arena);
-        for (uint32_t units = 4; units <= ITEM_SIZE_MAX + 9; units++) {
-            uint32_t tail = segment % (units * ITEM_UNIT);
-
-            ck_assert_int_eq(memory_fits(m, units),
-                             units <= ITEM_SIZE_MAX && tail <= segment / 8);
-        }
-        fixture_stop(&f);
+        ck_assert_int_eq(memory_fits(m, units), units <= ITEM_SIZE_MAX && tail <= segment / 8);
     }
 }
 

@@ -65,28 +65,24 @@ static uint64_t filled(void)
     return bytes;
 }
 
-TEST(memory_follows_the_data)
+TEST_LOOP(memory_follows_the_data, 3)
 {
     static const unsigned kept[] = {2, 10, ITEMS};
+    uint64_t seg;
+    uint64_t live;
 
-    for (unsigned i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-        uint64_t seg;
-        uint64_t live;
-
-        start_full();
-        seg = segment_bytes(&f.shard->memory.arena);
-        ck_assert(!shard_wants_tidy(f.shard));
-        delete_but(kept[i]);
-        ck_assert(shard_wants_tidy(f.shard));
-        tidy_to_the_end();
-        ck_assert(!shard_wants_tidy(f.shard));
-        live = fixture_counter(&f, CTR_item_bytes);
-        /* A sixteenth of it may be dead, and two segments; three are open. */
-        ck_assert_uint_le(filled() * 15 / 16, live + 5 * seg);
-        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), (ITEMS - 1) / kept[i] + 1);
-        ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
-        fixture_stop(&f);
-    }
+    start_full();
+    seg = segment_bytes(&f.shard->memory.arena);
+    ck_assert(!shard_wants_tidy(f.shard));
+    delete_but(kept[_i]);
+    ck_assert(shard_wants_tidy(f.shard));
+    tidy_to_the_end();
+    ck_assert(!shard_wants_tidy(f.shard));
+    live = fixture_counter(&f, CTR_item_bytes);
+    /* A sixteenth of it may be dead, and two segments; three are open. */
+    ck_assert_uint_le(filled() * 15 / 16, live + 5 * seg);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), (ITEMS - 1) / kept[_i] + 1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
 }
 
 TEST(what_puts_are_about_to_reuse_stays)

@@ -32,39 +32,36 @@ static enum outcome change(msec_t deadline, const char *only)
     return out;
 }
 
-TEST(conditions_compare_with_the_deadline_there_is)
+TEST_LOOP(conditions_compare_with_the_deadline_there_is, 3)
 {
     static const size_t lens[] = {5, 16343, 100000};
 
-    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
-        fixture_start(&f, NULL);
-        const msec_t now = fixture_now(&f);
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
 
-        ck_assert_int_eq(change(now + 10, ""), OUT_NOT_FOUND);
-        ck_assert_int_eq(change(now + 10, "n"), OUT_NOT_FOUND);
-        fixture_set(&f, "k", lens[i]);
-        /* No deadline is later than all. */
-        ck_assert_int_eq(change(now + 10, "x"), OUT_NOT_STORED);
-        ck_assert_int_eq(change(now + 10, "g"), OUT_NOT_STORED);
-        ck_assert_int_eq(change(MSEC_NEVER, "x"), OUT_NOT_STORED);
-        ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
-        ck_assert_int_eq(change(now + 100, "l"), OUT_TOUCHED);
-        ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 100);
-        ck_assert_int_eq(change(now + 200, "n"), OUT_NOT_STORED);
-        ck_assert_int_eq(change(now + 100, "g"), OUT_NOT_STORED);
-        ck_assert_int_eq(change(now + 100, "l"), OUT_NOT_STORED);
-        ck_assert_int_eq(change(now + 99, "xg"), OUT_NOT_STORED);
-        ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 100);
-        ck_assert_int_eq(change(now + 101, "xg"), OUT_TOUCHED);
-        ck_assert_int_eq(change(now + 90, "xl"), OUT_TOUCHED);
-        ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 90);
-        ck_assert_int_eq(change(MSEC_NEVER, "x"), OUT_TOUCHED);
-        ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
-        ck_assert_int_eq(change(now + 7, "n"), OUT_TOUCHED);
-        fixture_check(&f, "k", lens[i]);
-        fixture_verify(&f);
-        fixture_stop(&f);
-    }
+    ck_assert_int_eq(change(now + 10, ""), OUT_NOT_FOUND);
+    ck_assert_int_eq(change(now + 10, "n"), OUT_NOT_FOUND);
+    fixture_set(&f, "k", lens[_i]);
+    /* No deadline is later than all. */
+    ck_assert_int_eq(change(now + 10, "x"), OUT_NOT_STORED);
+    ck_assert_int_eq(change(now + 10, "g"), OUT_NOT_STORED);
+    ck_assert_int_eq(change(MSEC_NEVER, "x"), OUT_NOT_STORED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
+    ck_assert_int_eq(change(now + 100, "l"), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 100);
+    ck_assert_int_eq(change(now + 200, "n"), OUT_NOT_STORED);
+    ck_assert_int_eq(change(now + 100, "g"), OUT_NOT_STORED);
+    ck_assert_int_eq(change(now + 100, "l"), OUT_NOT_STORED);
+    ck_assert_int_eq(change(now + 99, "xg"), OUT_NOT_STORED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 100);
+    ck_assert_int_eq(change(now + 101, "xg"), OUT_TOUCHED);
+    ck_assert_int_eq(change(now + 90, "xl"), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 90);
+    ck_assert_int_eq(change(MSEC_NEVER, "x"), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
+    ck_assert_int_eq(change(now + 7, "n"), OUT_TOUCHED);
+    fixture_check(&f, "k", lens[_i]);
+    fixture_verify(&f);
 }
 
 TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
@@ -84,30 +81,26 @@ TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
 }
 
 /* An item gets a new block with room for a deadline: how it was used goes on. */
-TEST(the_first_deadline_keeps_how_an_item_was_used)
+TEST_LOOP(the_first_deadline_keeps_how_an_item_was_used, 3)
 {
     static const size_t lens[] = {5, 16343, 100000};
+    struct got was;
+    struct got is;
 
-    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
-        struct got was;
-        struct got is;
+    fixture_start(&f, NULL);
+    fixture_set(&f, "k", lens[_i]);
+    (void)fixture_use(&f, "k", 2);
+    was = fixture_get(&f, "k");
+    const uint8_t heat = atomic_load(&was.item->heat);
+    const uint32_t access_s = item_used(was.item);
 
-        fixture_start(&f, NULL);
-        fixture_set(&f, "k", lens[i]);
-        (void)fixture_use(&f, "k", 2);
-        was = fixture_get(&f, "k");
-        const uint8_t heat = atomic_load(&was.item->heat);
-        const uint32_t access_s = item_used(was.item);
-
-        clock_advance(&f.engine.clock, 5000);
-        ck_assert_int_eq(change(fixture_now(&f) + 1000, ""), OUT_TOUCHED);
-        is = fixture_get(&f, "k");
-        ck_assert(is.item != was.item);
-        ck_assert_uint_eq(atomic_load(&is.item->heat), heat);
-        ck_assert_uint_eq(item_used(is.item), access_s);
-        ck_assert_uint_eq(is.cas, was.cas);
-        fixture_stop(&f);
-    }
+    clock_advance(&f.engine.clock, 5000);
+    ck_assert_int_eq(change(fixture_now(&f) + 1000, ""), OUT_TOUCHED);
+    is = fixture_get(&f, "k");
+    ck_assert(is.item != was.item);
+    ck_assert_uint_eq(atomic_load(&is.item->heat), heat);
+    ck_assert_uint_eq(item_used(is.item), access_s);
+    ck_assert_uint_eq(is.cas, was.cas);
 }
 
 TEST(an_expired_item_is_not_there)
