@@ -212,6 +212,7 @@ static void on_signal(uv_signal_t *handle, int number)
 /* Close the mailbox and the signal handles made until then, and let the loop release them. */
 static void close_loop(struct server *s)
 {
+    sigset_t taken;
     int err;
 
     must_be_main();
@@ -222,8 +223,12 @@ static void close_loop(struct server *s)
     loop_timer_end(&s->balancer.timer);
     loop_timer_end(&s->host_watch.timer);
     mailbox_close(&s->crew.main_mailbox);
+    sigemptyset(&taken);
+    for (unsigned i = 0; i < SERVER_SIGNALS; i++) {
+        sigaddset(&taken, signals_taken[i]);
+    }
     /* Without a handle a signal would end the process before its last messages are written. */
-    thread_block_signals(&s->signal_mask);
+    pthread_sigmask(SIG_BLOCK, &taken, NULL);
     while (s->signal_count > 0) {
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
     }
