@@ -4,6 +4,8 @@
  * meta commands. It is read block by block as it comes, each checked by its sum. The server is
  * told before (`restore begin`), and then turns away what goes meanwhile.
  */
+#include "ctl/commands.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -11,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/answer.h"
 #include "ctl/ask.h"
-#include "ctl/commands.h"
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `memory`: what the limit is spent on, and what is resident beyond it. */
 #include <math.h>
-#include <string.h>
 
 #include "ctl/commands.h"
 #include "ctl/host.h"

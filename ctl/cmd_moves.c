@@ -4,7 +4,6 @@
  * a line of progress until the items are there.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "ctl/ask.h"
 #include "ctl/commands.h"

@@ -2,7 +2,6 @@
 /* Commands that are passed on: `raw`, `bgsave`, `shutdown`. */
 #include <string.h>
 
-#include "ctl/answer.h"
 #include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/json.h"

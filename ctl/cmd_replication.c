@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Replication: `replicas`, `replicaof`, `promote`, `failover`, `wait`. */
+#include "ctl/commands.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "ctl/answer.h"
 #include "ctl/ask.h"
-#include "ctl/commands.h"
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* `save`: a snapshot of the server, here: on standard output, or in a file. */
+#include "ctl/commands.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -7,9 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl/answer.h"
 #include "ctl/ask.h"
-#include "ctl/commands.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"
 #include "lib/format/newfile.h"

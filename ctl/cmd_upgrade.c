@@ -4,11 +4,10 @@
  * until it has or was refused. The connection may end meanwhile, as that of any client: then
  * another one asks on.
  */
-#include <stdio.h>
-#include <string.h>
+
+#include "ctl/commands.h"
 
 #include "ctl/ask.h"
-#include "ctl/commands.h"
 #include "ctl/json.h"
 
 /* The server waits a minute for the program, and then for its clients. */

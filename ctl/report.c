@@ -5,7 +5,6 @@
 #include "ctl/examine.h"
 
 #include <inttypes.h>
-#include <string.h>
 #include <time.h>
 
 #include "ctl/show.h"

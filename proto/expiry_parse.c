@@ -9,7 +9,6 @@
 
 #include <strings.h>
 
-#include "lib/base/check.h"
 #include "lib/base/num.h"
 
 /* Milliseconds of a time that was sent in seconds or milliseconds. */

@@ -4,8 +4,6 @@
  */
 #include "daemon/command/audit.h"
 
-#include <string.h>
-
 #include "daemon/base/log.h"
 #include "daemon/command/client.h"
 #include "daemon/net/origin.h"

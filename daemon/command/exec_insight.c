@@ -13,7 +13,6 @@
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"
-#include "proto/text_parse.h"
 
 /* Entries that slowlog get shows if it does not say how many, as in Redis. */
 #define SLOWLOG_GET_DEFAULT 10u

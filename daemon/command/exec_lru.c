@@ -7,15 +7,12 @@
  */
 #include "daemon/command/exec.h"
 
-#include <string.h>
-
 #include "daemon/base/log.h"
 #include "daemon/base/slab_class.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
-#include "proto/text_parse.h"
 
 #define CRAWLER_SLEEP_MAX 1000000u
 #define LRU_PCT_SUM_MAX   80u

@@ -5,7 +5,6 @@
  */
 #include "daemon/command/exec.h"
 
-#include "daemon/base/log.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/moving.h"
 #include "lib/reshard/reshard.h"

@@ -10,8 +10,6 @@
  */
 #include "daemon/conn/conn_execute.h"
 
-#include <string.h>
-
 #include "daemon/command/exec.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"

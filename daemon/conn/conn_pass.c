@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/log.h"
 #include "daemon/conn/conn_settle.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/net/sockets.h"

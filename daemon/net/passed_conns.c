@@ -5,7 +5,6 @@
 #include "daemon/net/passed_conns.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "lib/base/hash.h"
 

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sysexits.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "daemon/options/settings.h"
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 
 _Static_assert(CPU_LIST_MAX == CPU_SETSIZE, "each of them is in a set");

@@ -5,7 +5,6 @@
 #include "daemon/replica/follower_parts.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 
 #include "daemon/base/log.h"
 #include "lib/engine/engine.h"

@@ -3,10 +3,9 @@
  * A full sync of a replica: see follower_parts.h. The bytes come in portions, each after a
  * line, and are given to the applier as they come.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "daemon/replica/follower_parts.h"
+
 #include "lib/base/num.h"
 #include "lib/engine/engine.h"
 

@@ -3,7 +3,6 @@
  * Replicas of this server, on the workers of their clients: see replication.h.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/replica/follower.h"

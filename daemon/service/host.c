@@ -5,7 +5,6 @@
 #include "daemon/service/host.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"

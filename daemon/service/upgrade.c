@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -23,7 +22,6 @@
 #include "daemon/base/loop.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
-#include "daemon/options/options_apply.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_passed.h"
 #include "daemon/options/options_print.h"

@@ -6,7 +6,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <strings.h>
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn_heirs.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "lib/base/budgets.h"
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/attach.h"
 #include "lib/engine/prefix.h"

@@ -4,7 +4,6 @@
  */
 #include "lib/engine/flush.h"
 
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/shard/flush.h"

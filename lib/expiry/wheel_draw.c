@@ -5,7 +5,6 @@
  */
 #include "lib/expiry/wheel.h"
 
-#include "lib/base/check.h"
 #include "lib/base/num.h"
 #include "lib/expiry/wheel_shape.h"
 

@@ -11,7 +11,6 @@
  */
 #include "lib/replica/backlog.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 

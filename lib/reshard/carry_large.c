@@ -4,7 +4,6 @@
  */
 #include "lib/reshard/carry_large.h"
 
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/reshard/carry_room.h"

@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "lib/base/budgets.h"
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/memory/cursor.h"

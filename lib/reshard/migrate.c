@@ -6,7 +6,6 @@
  */
 #include "lib/reshard/migrate.h"
 
-#include <pthread.h>
 #include <string.h>
 #include <time.h>
 

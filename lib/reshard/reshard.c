@@ -5,9 +5,6 @@
  */
 #include "lib/reshard/reshard.h"
 
-#include <string.h>
-
-#include "lib/base/check.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"

@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/memory/blocks.h"
 #include "lib/shard/expire.h"

@@ -8,7 +8,6 @@
 #include <stddef.h>
 
 #include "lib/base/bloom.h"
-#include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "lib/base/reclaim.h"
 

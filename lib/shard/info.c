@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "lib/memory/chains.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/shard.h"
 

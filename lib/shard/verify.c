@@ -4,7 +4,6 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"

@@ -9,11 +9,8 @@
  */
 #include "lib/ship/feed.h"
 
-#include <pthread.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/ship/stream.h"

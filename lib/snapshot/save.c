@@ -6,8 +6,6 @@
  */
 #include "lib/snapshot/save.h"
 
-#include <string.h>
-
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
