@@ -365,6 +365,17 @@ static void unplace(struct turn *t, struct upload *u)
     count_held(turn_conn(t));
 }
 
+/* A store that waits may have made progress: its slot has moved, and it is copied in parts. */
+static void note_waits(struct conn *c)
+{
+    size_t before = c->upload->held;
+
+    count_held(c);
+    if (c->upload->held > before && conn_is_waiting(c)) {
+        c->wait_since = conn_wait_now();
+    }
+}
+
 /* All bytes are there; those that end the value are at p. */
 static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *p)
 {
@@ -382,6 +393,9 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
         exec_store_refused(t, &u->req, REPLY_BAD_CHUNK);
     } else {
         stop = exec_store_body(t, &u->req, &u->body);
+        if (stop == TURN_WAITS) {
+            note_waits(turn_conn(t));
+        }
         if (stop != TURN_GOES_ON) {
             return stop;
         }

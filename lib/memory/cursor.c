@@ -56,8 +56,8 @@ static const struct {
 /*
  * A segment with at most SIFT_LIVE live blocks, and at most SIFT_ITEMS items of one block, is
  * sifted if at least SIFT_LIVE_PCT of it is alive, and at most SIFT_HOLE_PCT of all held bytes
- * are holes. But it must not have more than SIFT_BLOCKS blocks, because examining them takes
- * long.
+ * are holes. What waits in the ring is not counted: it is soon reused. But it must not have more
+ * than SIFT_BLOCKS blocks, because examining them takes long.
  */
 #define SIFT_LIVE     20
 #define SIFT_ITEMS    8
@@ -308,10 +308,10 @@ static struct evict_pass pass_of(const struct memory *m, segment_t n, handle_t h
 
 /*
  * Judge a live item that is not due, of a segment of its chain. Returns the chain that it stays
- * in, at the end of it, or CHAINS if it is to go.
+ * in, at the end of it, or CHAINS if it is to go. With in_place it is not promoted.
  */
 static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
-                           const struct evict_policy *policy, msec_t now)
+                           const struct evict_policy *policy, msec_t now, bool in_place)
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
@@ -322,6 +322,9 @@ static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
 
     switch (policy->judge(&pass, it, &heat)) {
     case VERDICT_PROMOTE:
+        if (in_place) {
+            return pass.chain;
+        }
         if (promotes_too_much(m, it)) {
             /* As one that is worth less. */
             return pass.is_young && !was_hit ? pass.chain : CHAINS;
@@ -356,7 +359,7 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
                        msec_t now)
 {
     segment_t n = m->cursor.segment;
-    enum chain_id chain = judge(m, n, h, policy, now);
+    enum chain_id chain = judge(m, n, h, policy, now, false);
 
     if (chain != CHAINS) {
         return keep_item(m, h, chain);
@@ -434,18 +437,19 @@ static bool empty_piece(struct memory *m, handle_t h, msec_t now)
 /*
  * May a live block stay in a segment that is sifted? A part of a value that has no whole
  * segments does not: evicting it makes holes only, and they are spread over many segments. Nor
- * does an item that goes to another chain, because it is copied. *items counts those of one
- * block.
+ * does what goes to another chain, because it is copied. *items counts items of one block.
  */
 static bool may_stay(const struct memory *m, segment_t n, handle_t h,
                      const struct evict_policy *policy, msec_t now, unsigned *items)
 {
     const struct item *it = memory_item(m, h);
-    bool is_main = m->arena.segments[n].chain == CHAIN_MAIN;
+    enum chain_id chain = (enum chain_id)m->arena.segments[n].chain;
+    bool is_main = chain == CHAIN_MAIN;
     uint8_t heat;
 
     if (it->key_len == 0) {
-        return item_large(memory_item(m, piece_owner(it)))->segments != 0;
+        return item_large(memory_item(m, piece_owner(it)))->segments != 0 &&
+               memory_chain(m, piece_owner(it)) == chain;
     }
     if (item_is_large(it) ? item_large(it)->segments == 0 : !is_main || ++*items > SIFT_ITEMS) {
         return false;
@@ -513,7 +517,7 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
             *work -= WORK_LIVE - WORK_DEAD;
             if (item_is_due(it, now)) {
                 m->ops->drop(m->owner, h, DEATH_EXPIRE, now);
-            } else if (judge(m, n, h, policy, now) == CHAINS) {
+            } else if (judge(m, n, h, policy, now, true) == CHAINS) {
                 evict(m, h, (enum chain_id)g->chain, now);
             }
         }

@@ -525,7 +525,7 @@ enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
     struct body *copy;
 
     if (b->copy != NULL && b->copy->shard != to) {
-        drop_copy(b); /* it has moved once more */
+        drop_copy(b); /* the slot has moved again */
     }
     if (b->copy == NULL && !begin_copy(b, to)) {
         return OUT_NO_MEMORY;
@@ -535,11 +535,13 @@ enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
         enum outcome out;
 
         if (i == most && may_wait) {
-            return OUT_WAIT; /* others have their turn */
+            return OUT_WAIT; /* so that other connections are served */
         }
         out = take_segment(copy, may_wait);
         if (out != OUT_OK) {
-            drop_copy(b);
+            if (out != OUT_WAIT || !may_wait || b->wants_all) {
+                drop_copy(b); /* an upload keeps what it has while it waits */
+            }
             return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
         }
         memcpy(segment_ptr(&to->memory.arena, copy->last),

@@ -150,8 +150,8 @@ enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait
 /* Append a span to a body. Outcomes as above. */
 enum outcome body_append(struct body *b, struct span part, bool may_wait);
 /*
- * Copy the body's segments to segments of another shard. Outcomes as above; OUT_WAIT also after
- * BUDGET_copy_bytes, and then the next call continues.
+ * Copy the body's segments to segments of another shard. Outcomes as above. OUT_WAIT also after
+ * BUDGET_copy_bytes, if may_wait: the next call continues.
  */
 enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait);
 

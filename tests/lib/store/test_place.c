@@ -368,6 +368,56 @@ TEST_LOOP(a_long_one_follows_its_slot_in_parts, JOURNEYS)
     free(value);
 }
 
+/* What has been copied stays while the rest waits for room. */
+TEST(a_copy_keeps_what_it_has_while_it_waits)
+{
+    const size_t len = 12 * MIB;
+    char *value = calloc(1, len);
+    struct store s;
+    struct body *b;
+    enum outcome out;
+    unsigned waits = 0;
+    size_t held = 0;
+
+    ck_assert_ptr_nonnull(value);
+    fixture_start_sized(&f, 2, 64 * MIB);
+    fixture_fill(value, len, 7);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(&f, fixture_key("other-", i), 30000);
+    }
+    store_init(&s, STORE_SET, &b);
+    rcu_begin();
+    b = body_begin(&f.engine, s.hash, len);
+    rcu_end();
+    ck_assert_ptr_nonnull(b);
+    while (body_missing(b) > 0) {
+        size_t at = len - body_missing(b);
+
+        rcu_begin();
+        (void)body_append(b, span_of(value + at, len - at), true);
+        rcu_end();
+        fixture_grace(&f);
+    }
+    fixture_begin_move(&f);
+    for (;;) {
+        rcu_begin();
+        out = engine_store(&f.engine, &s, fixture_now(&f));
+        rcu_end();
+        if (out != OUT_WAIT) {
+            break;
+        }
+        ck_assert_uint_ge(body_held_bytes(b), held);
+        held = body_held_bytes(b);
+        waits++;
+        fixture_grace(&f);
+    }
+    ck_assert_int_eq(out, OUT_STORED);
+    ck_assert_uint_gt(waits, 1);
+    ck_assert_uint_eq(fixture_get(&f, KEY).len, len);
+    ck_assert_mem_eq(f.value, value, len);
+    free(value);
+}
+
 /*
  * One read into what was taken ahead. What it did not get to is given back, but for the segment
  * of the next byte.
