@@ -91,13 +91,20 @@ struct shipper {
 
 /* ---- waiting for readers ----------------------------------------------------------------- */
 
-/* Under the mutex, while there is a stream; or the thread. */
+/* Bytes of changes since the stream began. Under the mutex, while there is one; or the thread. */
+static uint64_t changes_now(const struct shipper *s)
+{
+    return stream_lag(&s->stream) +
+           atomic_load_explicit(&s->stream.read, memory_order_relaxed);
+}
+
+/* Only the thread, which writes the number of bytes. */
 static struct readers_pace pace_now(const struct shipper *s)
 {
     uint64_t read = atomic_load_explicit(&s->stream.read, memory_order_relaxed);
 
     return (struct readers_pace){
-        .changes = stream_lag(&s->stream) + read,
+        .changes = changes_now(s),
         .expansion = read > 0 ? (double)(s->bytes - s->bytes_before) / (double)read : 1,
     };
 }
@@ -185,7 +192,7 @@ static void wait_for_room(struct shipper *s)
         uint64_t parts = stream_fullness(&s->stream);
 
         if (!s->is_pressed) {
-            readers_begin_pressure(&s->readers, pace_now(s).changes);
+            readers_begin_pressure(&s->readers, changes_now(s));
             s->is_pressed = true;
         }
         if (parts <= NEARLY_FULL) {
@@ -565,7 +572,7 @@ enum backlog_answer shipper_attach(struct shipper *s, const struct replid *id, u
         answer = BACKLOG_TOO_OLD; /* there will be a gap; it may be overwritten at any moment */
     }
     if (answer == BACKLOG_CONTINUES) {
-        *reader = readers_add(&s->readers, s, offset, s->has_stream ? pace_now(s).changes : 0);
+        *reader = readers_add(&s->readers, s, offset, s->has_stream ? changes_now(s) : 0);
         answer = *reader != NULL ? answer : BACKLOG_BUSY;
         kick(s);
     }
