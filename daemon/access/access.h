@@ -39,8 +39,10 @@ struct access {
 
     /* [const] while workers run */
     bool is_sasl_started;
-    bool is_abandoned; /* at the stop: a thread still uses this, which is not released */
     struct pool *pool; /* owned; runs logins that take long; NULL: nobody has to log in */
+
+    /* [main] */
+    bool is_abandoned; /* at the stop: a thread still uses this, which is not released */
 };
 
 /*

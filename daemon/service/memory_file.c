@@ -310,7 +310,7 @@ void memory_file_close(struct server *s)
     must_be_main();
     if (a->fd >= 0 && s->is_started) {
         if (is_removed(s->crew.settings, a->fd)) {
-            snprintf(a->why, sizeof(a->why), "it was removed");
+            snprintf(a->why, sizeof(a->why), "it was removed or replaced");
         }
         if (a->why[0] != '\0') {
             log_error("memory, the next start cannot use %s (%s)",

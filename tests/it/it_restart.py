@@ -493,7 +493,7 @@ def test_items_in_a_file_that_was_removed_are_not_said_to_be_saved():
             o.set(b"a", b"x")
             os.unlink(k.file)
             assert d.stop() == 0 and o.rest() == b""
-            assert "the next start cannot use %s (it was removed)" % k.file in d.log()
+            assert "the next start cannot use %s (it was removed or replaced)" % k.file in d.log()
             assert "saved the items" not in d.log()
         with k.daemon() as d, d.operator() as o:
             assert_cold(o, "new")
