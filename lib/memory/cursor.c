@@ -56,8 +56,8 @@ static const struct {
 /*
  * A segment with at most SIFT_LIVE live blocks, and at most SIFT_ITEMS items of one block, is
  * sifted if at least SIFT_LIVE_PCT of it is alive, and at most SIFT_HOLE_PCT of all held bytes
- * are holes. What waits in the ring is not counted: it is soon reused. But it must not have more
- * than SIFT_BLOCKS blocks, because examining them takes long.
+ * are holes. Deaths in the ring do not count, as they are soon reused. But the segment must not
+ * have more than SIFT_BLOCKS blocks, because examining them takes long.
  */
 #define SIFT_LIVE     20
 #define SIFT_ITEMS    8

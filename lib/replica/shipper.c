@@ -91,11 +91,12 @@ struct shipper {
 
 /* ---- waiting for readers ----------------------------------------------------------------- */
 
-/* Bytes of changes since the stream began. Under the mutex, while there is one; or the thread. */
+/*
+ * Bytes of changes since the stream began. Under the mutex, while there is one; or the thread.
+ */
 static uint64_t changes_now(const struct shipper *s)
 {
-    return stream_lag(&s->stream) +
-           atomic_load_explicit(&s->stream.read, memory_order_relaxed);
+    return stream_lag(&s->stream) + atomic_load_explicit(&s->stream.read, memory_order_relaxed);
 }
 
 /* Only the thread, which writes the number of bytes. */
