@@ -529,96 +529,101 @@ class Authd:
             conn.close()
 
 
-def hanging(folder):
-    return "mech_list: plain\npwcheck_method: saslauthd\nsaslauthd_path: %s\n" % os.path.join(folder, "mux")
+@contextlib.contextmanager
+def checked_by_authd(*args, **more):
+    """A server whose checks hang while authd.answers is not set."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder, contextlib.closing(Authd(folder)) as authd:
+        conf = "mech_list: plain\npwcheck_method: saslauthd\nsaslauthd_path: %s\n" % os.path.join(folder, "mux")
+        with Guarded(*args, conf=conf, **more) as g:
+            yield g, authd
+
+
+def known_before_checks_hang(g, authd):
+    authd.answers.set()
+    known = g.known(b"user", b"pass")
+    authd.answers.clear()
+    return known
 
 
 def test_a_slow_check_does_not_keep_its_client():
     """A login that is not over in time ends the connection, also one that was known before."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder, contextlib.closing(Authd(folder)) as authd:
-        with Guarded("-t", "1", conf=hanging(folder), control=True) as g, g.daemon.operator() as o:
-            def allow(seconds):
-                assert o.ask(b"config set auth_timeout %d" % seconds) == b"OK"
-            allow(0)
-            authd.answers.set()
-            again, known = g.known(b"user", b"pass"), g.known(b"user", b"pass")
-            authd.answers.clear()
-            allow(1)
-            late = [again] + [g.client() for _ in range(9)]
-            for client in late:
-                client.send(plain(b"user", b"pass"))
-            for client in late:
-                assert client.is_at_end()
-                client.close()
-            assert known.stats_frames()["mayfly_auth_timeouts"] == "10"
-            authd.answers.set()
-            allow(0)
-            g.known(b"user", b"pass").close()
-            # Nobody asked about those whose turn had not come when they were closed.
-            assert len(authd.waiting) <= 2 + 3 + 1, len(authd.waiting)
-            known.close()
+    with checked_by_authd("-t", "1", control=True) as (g, authd), g.daemon.operator() as o:
+        def allow(seconds):
+            assert o.ask(b"config set auth_timeout %d" % seconds) == b"OK"
+        allow(0)
+        authd.answers.set()
+        again, known = g.known(b"user", b"pass"), g.known(b"user", b"pass")
+        authd.answers.clear()
+        allow(1)
+        late = [again] + [g.client() for _ in range(9)]
+        for client in late:
+            client.send(plain(b"user", b"pass"))
+        for client in late:
+            assert client.is_at_end()
+            client.close()
+        assert known.stats_frames()["mayfly_auth_timeouts"] == "10"
+        authd.answers.set()
+        allow(0)
+        g.known(b"user", b"pass").close()
+        # Nobody asked about those whose turn had not come when they were closed.
+        assert len(authd.waiting) <= 2 + 3 + 1, len(authd.waiting)
+        known.close()
 
 
 def test_logins_are_fair_and_bounded():
     """While checks hang, one peer neither takes all threads nor lets its queue grow without end."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder, contextlib.closing(Authd(folder)) as authd:
-        with Guarded("-t", "2", "-o", "auth_timeout=0", conf=hanging(folder), tcp=True) as g:
-            authd.answers.set()
-            known = g.known(b"user", b"pass")
-            authd.answers.clear()
-            held = [g.client() for _ in range(300)]
-            for c in held[:3]:
-                c.send(plain(b"user", b"pass"))
-            # Only then is it known how many of the others find a place.
-            wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
-            for c in held[3:]:
-                c.send(plain(b"user", b"pass"))
-            busy = []
+    with checked_by_authd("-t", "2", "-o", "auth_timeout=0", tcp=True) as (g, authd):
+        known = known_before_checks_hang(g, authd)
+        held = [g.client() for _ in range(300)]
+        for c in held[:3]:
+            c.send(plain(b"user", b"pass"))
+        # Only then is it known how many of the others find a place.
+        wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
+        for c in held[3:]:
+            c.send(plain(b"user", b"pass"))
+        busy = []
 
-            def refused():
-                ready = select.select([c.sock for c in held], [], [], 0)[0]
-                for c in [c for c in held if c.sock in ready]:
-                    assert c.frame() == (BUSY, b"Busy") and c.is_at_end()
-                    held.remove(c)
-                    busy.append(c)
-                return len(busy) == 300 - 3 - 256
-            wait_for(refused, "those that find no place are told")
-            assert len(authd.waiting) == 1 + 3, len(authd.waiting)
-            other = Binary.__new__(Binary)
-            other.sock, other.buf = socket.create_connection(g.daemon.address, mayfly.PATIENCE,
-                                                             ("127.0.0.2", 0)), b""
-            other.send(plain(b"user", b"pass"))
-            wait_for(lambda: len(authd.waiting) == 1 + 4, "another peer has its turn")
-            authd.answers.set()
-            for c in held + [other]:
-                assert c.frame() == GOOD
-            assert known.stats_frames()["mayfly_auth_busy"] == str(len(busy))
-            for c in held + busy + [other, known]:
-                c.close()
+        def refused():
+            ready = select.select([c.sock for c in held], [], [], 0)[0]
+            for c in [c for c in held if c.sock in ready]:
+                assert c.frame() == (BUSY, b"Busy") and c.is_at_end()
+                held.remove(c)
+                busy.append(c)
+            return len(busy) == 300 - 3 - 256
+        wait_for(refused, "those that find no place are told")
+        assert len(authd.waiting) == 1 + 3, len(authd.waiting)
+        other = Binary.__new__(Binary)
+        other.sock, other.buf = socket.create_connection(g.daemon.address, mayfly.PATIENCE,
+                                                         ("127.0.0.2", 0)), b""
+        other.send(plain(b"user", b"pass"))
+        wait_for(lambda: len(authd.waiting) == 1 + 4, "another peer has its turn")
+        authd.answers.set()
+        for c in held + [other]:
+            assert c.frame() == GOOD
+        assert known.stats_frames()["mayfly_auth_busy"] == str(len(busy))
+        for c in held + busy + [other, known]:
+            c.close()
 
 
 def check_those_that_leave(tcp):
-    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder, contextlib.closing(Authd(folder)) as authd:
-        with Guarded("-t", "1", "-o", "auth_timeout=0", conf=hanging(folder), tcp=tcp) as g:
-            authd.answers.set()
-            known = g.known(b"user", b"pass")
-            authd.answers.clear()
-            waiting = [g.client() for _ in range(20)]
-            for c in waiting:
-                c.send(plain(b"user", b"pass"))
-            wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
-            count = int(known.stats_frames()["curr_connections"])
-            waiting[15].sock.shutdown(socket.SHUT_WR)       # wants the answer all the same
-            for c in waiting[:15]:
-                c.reset()
-            wait_for(lambda: known.stats_frames()["curr_connections"] == str(count - 15),
-                     "they are gone before their answers are")
-            authd.answers.set()
-            for c in waiting[15:]:
-                assert c.frame() == GOOD
-                c.close()
-            assert len(authd.waiting) <= 1 + 3 + 5, len(authd.waiting)
-            known.close()
+    with checked_by_authd("-t", "1", "-o", "auth_timeout=0", tcp=tcp) as (g, authd):
+        known = known_before_checks_hang(g, authd)
+        waiting = [g.client() for _ in range(20)]
+        for c in waiting:
+            c.send(plain(b"user", b"pass"))
+        wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
+        count = int(known.stats_frames()["curr_connections"])
+        waiting[15].sock.shutdown(socket.SHUT_WR)       # wants the answer all the same
+        for c in waiting[:15]:
+            c.reset()
+        wait_for(lambda: known.stats_frames()["curr_connections"] == str(count - 15),
+                 "they are gone before their answers are")
+        authd.answers.set()
+        for c in waiting[15:]:
+            assert c.frame() == GOOD
+            c.close()
+        assert len(authd.waiting) <= 1 + 3 + 5, len(authd.waiting)
+        known.close()
 
 
 def test_who_resets_while_its_login_waits_is_gone():
@@ -627,39 +632,35 @@ def test_who_resets_while_its_login_waits_is_gone():
 
 
 def test_a_slow_check_blocks_nobody_else():
-    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder, contextlib.closing(Authd(folder)) as authd:
-        with Guarded("-t", "1", conf=hanging(folder)) as g:
-            authd.answers.set()
-            known = g.known(b"user", b"pass")
-            authd.answers.clear()
-            waiting = [g.client() for _ in range(20)]
-            for i, c in enumerate(waiting):
-                c.send(plain(b"user", b"pass" if i % 2 else b"wrong") + frame(GET, b"k"))
-            wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
-            for _ in range(100):        # on the same worker
-                assert known.ask_frame(frame(SET, b"k", b"v", b"\0" * 8))[0] == OK
-                assert known.ask_frame(frame(GET, b"k"))[0] == OK
-            for c in waiting[:6]:
-                c.reset()               # gone before its answer is
-            authd.answers.set()
-            for i, c in enumerate(waiting[6:], 6):
-                if i % 2:
-                    assert c.frame() == GOOD and c.frame()[0] == OK
-                else:
-                    assert c.frame() == FAILED and c.frame() == FAILED
-                c.close()
-            known.close()
+    with checked_by_authd("-t", "1") as (g, authd):
+        known = known_before_checks_hang(g, authd)
+        waiting = [g.client() for _ in range(20)]
+        for i, c in enumerate(waiting):
+            c.send(plain(b"user", b"pass" if i % 2 else b"wrong") + frame(GET, b"k"))
+        wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
+        for _ in range(100):        # on the same worker
+            assert known.ask_frame(frame(SET, b"k", b"v", b"\0" * 8))[0] == OK
+            assert known.ask_frame(frame(GET, b"k"))[0] == OK
+        for c in waiting[:6]:
+            c.reset()               # gone before its answer is
+        authd.answers.set()
+        for i, c in enumerate(waiting[6:], 6):
+            if i % 2:
+                assert c.frame() == GOOD and c.frame()[0] == OK
+            else:
+                assert c.frame() == FAILED and c.frame() == FAILED
+            c.close()
+        known.close()
 
 
 def test_stop_while_a_check_hangs():
-    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder, contextlib.closing(Authd(folder)) as authd:
-        with Guarded("-t", "2", conf=hanging(folder)) as g:
-            held = [g.client() for _ in range(10)]
-            for c in held:
-                c.send(plain(b"user", b"pass"))
-            wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
-            assert g.daemon.stop() == 0, g.daemon.log()
-            assert "abandoned an authentication" in g.daemon.log()
+    with checked_by_authd("-t", "2") as (g, authd):
+        held = [g.client() for _ in range(10)]
+        for c in held:
+            c.send(plain(b"user", b"pass"))
+        wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
+        assert g.daemon.stop() == 0, g.daemon.log()
+        assert "abandoned an authentication" in g.daemon.log()
 
 
 def test_unauthenticated_clients_cost_little_memory():
