@@ -87,69 +87,75 @@ static segment_t segment_of_piece(const struct item *it, unsigned number)
     return segment_of(&f.shard->memory.arena, atomic_load(&item_large(it)->piece[number]));
 }
 
-/* What is cleaned keeps its place among the others, pieces as well as what has a key. */
-TEST(pieces_that_are_cleaned_keep_their_place)
+/* Small's first segment, which is to be cleaned: a value of three pieces among dead items. */
+static struct memory *begin_wide(void)
 {
     struct memory *m;
-    const struct item *wide;
-    segment_t compact;
-    int64_t work = 1000;
 
     fixture_start(&f, NULL);
     m = &f.shard->memory;
     set_kilobytes("dead", 0, 10);
     fixture_set(&f, "wide", 3 * m->piece_max);
-    set_kilobytes("k", 0, 100);
+    return m;
+}
+
+/* The places of its pieces when the segment has been cleaned. */
+static const struct item *clean_wide(struct memory *m, segment_t place[3])
+{
+    const struct item *wide;
+    int64_t work = 1000;
+
     for (unsigned i = 0; i < 10; i++) {
         ck_assert_int_eq(fixture_delete(&f, name("dead", i)), OUT_DELETED);
     }
     fixture_settle(&f);
     shard_enter(f.shard);
+    blocks_ripen(m, 100);
     ck_assert_uint_eq(cursor_emptiest(m), m->blocks.chain[CHAIN_SMALL].head);
     ck_assert(cursor_clean(m, m->blocks.chain[CHAIN_SMALL].head, &work, fixture_now(&f)));
     shard_leave(f.shard);
+    fixture_check(&f, "wide", 3 * m->piece_max);
+    wide = fixture_get(&f, "wide").item;
+    for (unsigned i = 0; i < 3; i++) {
+        place[i] = segment_of_piece(wide, i);
+    }
+    return wide;
+}
+
+/* What is cleaned keeps its place among the others, pieces as well as what has a key. */
+TEST(pieces_that_are_cleaned_keep_their_place)
+{
+    struct memory *m = begin_wide();
+    const struct item *wide;
+    segment_t compact, place[3];
+
+    set_kilobytes("k", 0, 100);
+    wide = clean_wide(m, place);
     compact = m->blocks.chain[CHAIN_SMALL].compact;
     ck_assert_uint_ne(compact, 0);
-    wide = fixture_get(&f, "wide").item;
     ck_assert_uint_eq(segment_at(wide), compact);
     for (unsigned i = 0; i < 3; i++) {
-        ck_assert_uint_eq(segment_of_piece(wide, i), compact);
+        ck_assert_uint_eq(place[i], compact);
     }
-    fixture_check(&f, "wide", 3 * m->piece_max);
 }
 
 /* Only the age of a head counts, so pieces may go to holes that there are. */
 TEST(pieces_that_are_cleaned_fill_holes)
 {
-    struct memory *m;
-    const struct item *wide;
-    segment_t hole[3];
-    int64_t work = 1000;
+    struct memory *m = begin_wide();
+    segment_t hole[3], place[3];
 
-    fixture_start(&f, NULL);
-    m = &f.shard->memory;
-    set_kilobytes("dead", 0, 10);
-    fixture_set(&f, "wide", 3 * m->piece_max);
     set_kilobytes("k", 0, 50);
     fixture_set(&f, "gone", 3 * m->piece_max);
     for (unsigned i = 0; i < 3; i++) {
         hole[i] = segment_of_piece(fixture_get(&f, "gone").item, i);
     }
     set_kilobytes("k", 50, 50);
-    for (unsigned i = 0; i < 10; i++) {
-        ck_assert_int_eq(fixture_delete(&f, name("dead", i)), OUT_DELETED);
-    }
     ck_assert_int_eq(fixture_delete(&f, "gone"), OUT_DELETED);
-    fixture_settle(&f);
-    shard_enter(f.shard);
-    blocks_ripen(m, 100);
-    ck_assert(cursor_clean(m, m->blocks.chain[CHAIN_SMALL].head, &work, fixture_now(&f)));
-    shard_leave(f.shard);
-    wide = fixture_get(&f, "wide").item;
+    (void)clean_wide(m, place);
     for (unsigned i = 0; i < 3; i++) {
-        ck_assert_uint_eq(segment_of_piece(wide, i), hole[2 - i]);
+        ck_assert_uint_eq(place[i], hole[2 - i]);
     }
-    fixture_check(&f, "wide", 3 * m->piece_max);
 }
 
 static enum verdict keep_all(const struct evict_pass *pass, const struct item *it,
