@@ -30,7 +30,8 @@
  * A rolling resize needs little more memory than the larger array has. One thread makes a part
  * of the new array resident, has the old buckets move that go there, and gives back the part of
  * the old array that is empty by then. So inserts go to the old array if the home bucket of
- * their key there has not moved yet. Other threads move no more than what is ready.
+ * their key there has not moved yet. Writers move a few buckets of what is ready, too; the home
+ * worker leaves it to that thread.
  */
 #ifndef MAYFLY_LIB_INDEX_TABLE_H
 #define MAYFLY_LIB_INDEX_TABLE_H

@@ -206,6 +206,7 @@ void shard_unroll_index(struct shard *s)
 {
     shard_enter(s);
     table_unroll(&s->table);
+    shard_note_work(s);
     shard_leave(s);
 }
 
@@ -315,11 +316,17 @@ static bool wants_any(const struct shard *s)
     return wants_resize(s) || wants_past(s) || s->wants_spare || s->memory.blocks.ring_misfits;
 }
 
+/* The buckets of a rolling resize are moved by the thread that asked for it. */
+static bool resizes_at_home(const struct shard *s)
+{
+    return s->table.phase != TABLE_STEADY && s->table.ready == TABLE_ALL;
+}
+
 void shard_note_work(struct shard *s)
 {
     bool making = (wants_any(s) && !s->is_making) || s->memory.arena.wants_range ||
                   s->memory.arena.wants_stock_now;
-    bool work = making || s->table_next != NULL || s->table.phase != TABLE_STEADY ||
+    bool work = making || s->table_next != NULL || resizes_at_home(s) ||
                 shard_prefix_goes_on(s) || budget_is_over(s->group->budget);
 
     shard_must_be_entered(s);
@@ -431,7 +438,7 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     bool more;
 
     shard_enter(s);
-    more = shard_resize_step(s, buckets) && table_may_step(&s->table);
+    more = resizes_at_home(s) && shard_resize_step(s, buckets) && table_may_step(&s->table);
     room_release(&s->memory);
     blocks_ripen(&s->memory, 64);
     if (room_is_short(&s->memory) && room_may_evict(&s->memory)) {

@@ -216,6 +216,26 @@ TEST(only_one_thread_allocates_an_index)
     ck_assert(!resize_goes_on());
 }
 
+/* While the mover does it, the home worker would only compete for the CPU and the shard. */
+TEST(the_home_leaves_a_rolling_resize_to_its_caller)
+{
+    start(LIMIT);
+    shard_enter(f.shard);
+    f.shard->table.part_buckets = 8;
+    shard_leave(f.shard);
+    shard_fit_index(f.shard, MANY, true, true);
+    fixture_grace(&f);
+    shard_roll_index(f.shard);
+    ck_assert(!shard_maintain(f.shard, fixture_now(&f), 1000));
+    ck_assert_ptr_nonnull(view()->old);
+    ck_assert_uint_eq(f.shard->table.move_next, 0);
+    ck_assert(!shard_wants_work(f.shard));
+    shard_unroll_index(f.shard);
+    ck_assert(shard_wants_work(f.shard));
+    fixture_settle(&f);
+    ck_assert(!resize_goes_on());
+}
+
 static void start_with_large(uint64_t limit)
 {
     struct engine_config cfg;
