@@ -15,8 +15,8 @@
 #include "lib/engine/engine.h"
 
 /*
- * While changes arrive, the reader polls the rings each REST_US. It polls each POLL_US if a
- * client waits for the disk, or if more than FAST of a ring was filled since the last poll.
+ * While changes arrive, the reader polls the rings each REST_US. It polls each POLL_US with
+ * KEYLOG_SYNC_ALWAYS, or if more than FAST of a ring is unread after a pass.
  * After POLLS polls without a change it sleeps until a writer wakes it.
  */
 #define POLL_US  ((usec_t)1000)
