@@ -67,6 +67,14 @@ static void roff_topics(void (*put)(enum option_id id))
 
 /* ---- mayflyd(8) -------------------------------------------------------------------------- */
 
+/* A list of words is longer than a line, which may end after each. */
+static void roff_value(const char *form)
+{
+    for (; *form != '\0'; form++) {
+        printf("%c%s", *form, *form == '|' ? "\\:" : "");
+    }
+}
+
 static void roff_flag(enum option_id id)
 {
     const struct option_row *row = &option_rows[id];
@@ -82,7 +90,9 @@ static void roff_flag(enum option_id id)
     if (form[0] == '=' && form[1] == '<') {
         printf(" Ns = Ns Ar %s\n", row->unit);
     } else {
-        printf("%s%s\n", form[0] != '\0' ? " Ns " : "", form);
+        printf("%s", form[0] != '\0' ? " Ns " : "");
+        roff_value(form);
+        printf("\n");
     }
     docs_roff("%s", row->help);
     option_value_note(id, note);
