@@ -45,21 +45,6 @@ static enum base_kind base_kind(const struct snapshots *s)
 
 /* ---- the state --------------------------------------------------------------------------- */
 
-#define MAY_BE(name) (1u << KEEPER_##name)
-
-/* The states that may follow each state. */
-static const uint16_t next_states[] = {
-    [KEEPER_OFF] = MAY_BE(LOADING) | MAY_BE(STARTING),
-    [KEEPER_LOADING] = MAY_BE(STARTING) | MAY_BE(OFF),
-    [KEEPER_STARTING] = MAY_BE(FIRST_SAVE) | MAY_BE(BESIDE) | MAY_BE(SERVING) | MAY_BE(OFF),
-    [KEEPER_FIRST_SAVE] = MAY_BE(STARTING),
-    [KEEPER_BESIDE] = MAY_BE(SERVING),
-    [KEEPER_SERVING] = MAY_BE(SAVING) | MAY_BE(ENDING),
-    [KEEPER_SAVING] = MAY_BE(SERVING),
-    [KEEPER_ENDING] = MAY_BE(ENDING) | MAY_BE(ENDED),
-    [KEEPER_ENDED] = MAY_BE(OFF),
-};
-
 static bool is_loading(const struct snapshots *s)
 {
     return keeper_state(s) == KEEPER_LOADING || keeper_state(s) == KEEPER_BESIDE;
@@ -76,9 +61,24 @@ static bool wants(const struct snapshots *s, enum keeper_wants bit)
     return (s->wants & bit) != 0;
 }
 
+#define MAY_BE(name) (1u << KEEPER_##name)
+
 /* Under the mutex, or while there is no thread. */
 static void keeper_move(struct snapshots *s, enum keeper_state to)
 {
+    /* The states that may follow each state. */
+    static const uint16_t next_states[] = {
+        [KEEPER_OFF] = MAY_BE(LOADING) | MAY_BE(STARTING),
+        [KEEPER_LOADING] = MAY_BE(STARTING) | MAY_BE(OFF),
+        [KEEPER_STARTING] = MAY_BE(FIRST_SAVE) | MAY_BE(BESIDE) | MAY_BE(SERVING) | MAY_BE(OFF),
+        [KEEPER_FIRST_SAVE] = MAY_BE(STARTING),
+        [KEEPER_BESIDE] = MAY_BE(SERVING),
+        [KEEPER_SERVING] = MAY_BE(SAVING) | MAY_BE(ENDING),
+        [KEEPER_SAVING] = MAY_BE(SERVING),
+        [KEEPER_ENDING] = MAY_BE(ENDING) | MAY_BE(ENDED),
+        [KEEPER_ENDED] = MAY_BE(OFF),
+    };
+
     debug_must((next_states[keeper_state(s)] & 1u << to) != 0);
     atomic_store(&s->state, to);
 }
