@@ -114,8 +114,8 @@ struct engine {
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 
 /*
- * Release everything; no worker is inside, and the mover has ended (move_end(),
- * reshard_stop()). With attach, the items are left to the next engine; on failure attach->why
+ * Release everything; no worker is inside, and the mover has ended
+ * (reshard_stop()). With attach, the items are left to the next engine; on failure attach->why
  * has the reason. Context: main.
  */
 void engine_stop(struct engine *e);

@@ -32,9 +32,7 @@ struct move {
     struct move_plan plan;
     bool finishes; /* the plan is what is on its way */
     void (*on_begin)(void *arg);
-    void *arg;       /* [borrowed] */
-    uint64_t ticket; /* of the job that it is to the mover */
-    enum mf_err err; /* once it is over */
+    void *arg; /* [borrowed] */
     struct route_slot slots[ROUTE_SLOTS];
     uint64_t coming[ROUTE_SLOTS];     /* by shard: items, about */
     bool is_prepared[ROUTE_SLOTS];    /* by shard: its index suits what comes */
@@ -573,40 +571,6 @@ enum mf_err move_make(struct move **out, struct engine *e, const struct move_con
     return MF_OK;
 }
 
-static void run(void *arg)
-{
-    struct move *m = arg;
-
-    m->err = move_run(m);
-}
-
-static enum mf_err start(struct move **out)
-{
-    (*out)->ticket = standby_run(&(*out)->engine->mover, run, *out);
-    if ((*out)->ticket == 0) {
-        move_free(out);
-        return MF_EBUSY;
-    }
-    return MF_OK;
-}
-
-enum mf_err move_start(struct move **out, struct engine *e, const struct move_config *cfg)
-{
-    enum mf_err err = move_make(out, e, cfg);
-
-    must_not_be_reading();
-    return err == MF_OK ? start(out) : err;
-}
-
-enum mf_err move_finish(struct move **out, struct engine *e, uint32_t cpu_pct)
-{
-    struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan, .cpu_pct = cpu_pct, .finishes = true};
-
-    move_plan_init(&plan);
-    return move_start(out, e, &cfg);
-}
-
 void move_info(const struct move *m, struct move_info *info)
 {
     const struct carry_count *c = &m->count;
@@ -631,46 +595,4 @@ void move_free(struct move **mp)
 {
     mem_free(*mp);
     *mp = NULL;
-}
-
-enum mf_err move_end(struct move **mp)
-{
-    enum mf_err err;
-
-    must_not_be_reading();
-    standby_wait(&(*mp)->engine->mover, (*mp)->ticket);
-    err = (*mp)->err;
-    move_free(mp);
-    return err;
-}
-
-enum mf_err engine_move(struct engine *e, const struct move_config *cfg, struct move_info *info)
-{
-    struct move *m;
-    enum mf_err err = move_make(&m, e, cfg);
-
-    if (err != MF_OK) {
-        return err;
-    }
-    err = move_run(m);
-    if (info != NULL) {
-        move_info(m, info);
-    }
-    move_free(&m);
-    return err;
-}
-
-enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
-{
-    struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan};
-
-    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || to >= e->shard_count) {
-        return MF_EINVAL;
-    }
-    move_plan_init(&plan);
-    for (uint32_t i = first; i < first + count; i++) {
-        plan.to[i] = to;
-    }
-    return engine_move(e, &cfg, NULL);
 }

@@ -9,16 +9,15 @@
  *
  *     struct move *m;
  *
- *     move_plan_init(&plan); ...
- *     if (move_start(&m, engine, &config) == MF_OK) { the mover moves }
- *     move_info(m, &info), move_cancel(m)            any thread
- *     err = move_end(&m);                            waits for it
+ *     move_plan_even(&plan, engine, shards);
+ *     err = move_make(&m, engine, &config);
+ *     err = move_run(m);                     meanwhile move_info(), move_cancel(): any thread
+ *     move_free(&m);
  *
  * A move that was cancelled, or found no memory, leaves slots between two shards; if that was
  * for a large value, only the slot of this one. Both shards serve them, more slowly. A plan
  * with the same target goes on with it; one with another has them arrive first. Another process
- * that takes over the items (lib/engine/attach.h) goes on so as well, and has them arrive by
- * move_finish().
+ * that takes over the items (lib/engine/attach.h) continues in the same way.
  */
 #ifndef MAYFLY_LIB_RESHARD_MIGRATE_H
 #define MAYFLY_LIB_RESHARD_MIGRATE_H
@@ -75,26 +74,16 @@ struct move_info {
 };
 
 /*
- * The same in its parts, for a caller that has a thread: make one, carry it out, release it
- * (which nulls the address). Outcomes as move_start() and move_end(). Context of move_run(): a
- * registered thread that is no worker, outside a section; of the others: any thread.
+ * Make a move, carry it out once no walk is under way, and release it (which sets the pointer
+ * to NULL).
+ * move_make(): MF_EINVAL: a shard is out of range; MF_ENOMEM. Context: any thread.
+ * move_run(): MF_OK: it was carried out, or cancelled. MF_ENOMEM: there is no memory for a
+ * table, or for an item in its new shard. Context: a registered thread that is no worker,
+ * outside a section.
  */
 enum mf_err move_make(struct move **m, struct engine *e, const struct move_config *cfg);
 enum mf_err move_run(struct move *m);
 void move_free(struct move **m);
-
-/*
- * Have the engine's mover, a thread that exists from the start, carry out a plan once no walk
- * is under way. MF_EINVAL: a shard is out of range. MF_EBUSY: the mover carries out another
- * plan; MF_ENOMEM. Context: registered thread, outside a section.
- */
-enum mf_err move_start(struct move **m, struct engine *e, const struct move_config *cfg);
-
-/*
- * The same, with a plan that has the slots arrive that are on their way when it begins, as
- * after another process has left a move half done.
- */
-enum mf_err move_finish(struct move **m, struct engine *e, uint32_t cpu_pct);
 
 /* How far it is. Context: any thread. */
 void move_info(const struct move *m, struct move_info *info);
@@ -104,24 +93,5 @@ void move_set_cpu_pct(struct move *m, uint32_t cpu_pct);
 
 /* It shall end soon, wherever it is. Context: any thread. */
 void move_cancel(struct move *m);
-
-/*
- * Wait for the end, and release it; takes the address and nulls it. MF_OK: it was carried out,
- * or cancelled. MF_ENOMEM: there is no memory for a table, or for an item in its new shard.
- * Context: a thread that is no worker,
- * outside a section and a shard; before engine_stop().
- */
-enum mf_err move_end(struct move **m);
-
-/*
- * Carry out a plan on this thread; outcomes as move_start() and move_end(). info may be NULL.
- * Context: a registered thread that is not a worker (it waits for grace periods), outside a
- * section.
- */
-enum mf_err engine_move(struct engine *e, const struct move_config *cfg,
-                        struct move_info *info);
-
-/* The same for a range of slots that all go to one shard. */
-enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to);
 
 #endif

@@ -38,13 +38,13 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/reshard/migrate.h"
 #include "lib/reshard/reshard.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 #include "lib/store/find.h"
 #include "lib/store/store.h"
 #include "tests/bench/basics.h"
+#include "tests/common/moves.h"
 #include "tests/common/rng.h"
 
 #define KEY_BYTES   20

@@ -11,12 +11,12 @@
 #define MAYFLY_TESTS_LIB_FIXTURE_H
 
 #include "lib/base/rcu.h"
-#include "lib/reshard/migrate.h"
 #include "lib/shard/shard.h"
 #include "lib/store/arith.h"
 #include "lib/store/erase.h"
 #include "lib/store/fetch.h"
 #include "lib/store/store.h"
+#include "tests/common/moves.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

@@ -14,13 +14,13 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/flush.h"
-#include "lib/reshard/migrate.h"
 #include "lib/reshard/reshard.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
+#include "tests/common/moves.h"
 #include "tests/stress/follower.h"
 #include "tests/stress/mirror.h"
 

@@ -25,8 +25,8 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "lib/link/link.h"
-#include "lib/reshard/migrate.h"
 #include "lib/ship/feed.h"
+#include "tests/common/moves.h"
 #include "tests/common/unit.h"
 
 static struct settings settings;

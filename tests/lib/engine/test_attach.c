@@ -489,9 +489,12 @@ static void move_some(uint16_t to, uint64_t items)
 TEST(a_move_that_was_cut_short_is_finished)
 {
     enum { KEYS = 2000 };
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan, .finishes = true};
     struct move_info info;
     struct move *m;
 
+    move_plan_init(&plan);
     start();
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
@@ -508,7 +511,7 @@ TEST(a_move_that_was_cut_short_is_finished)
     start_warm();
     ck_assert_uint_eq(a.moving, ROUTE_SLOTS / 2);
     ck_assert_uint_gt(ctr_get(&f.engine.shards[0]->counters, CTR_curr_items), 0);
-    ck_assert_int_eq(move_finish(&m, &f.engine, 100), MF_OK);
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
     do {
         move_info(m, &info);
     } while (info.state <= MOVE_RUNS);
