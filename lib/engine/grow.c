@@ -176,8 +176,3 @@ enum mf_err engine_add_shards(struct engine *e, uint32_t shards)
     }
     return err;
 }
-
-enum mf_err engine_add_shard(struct engine *e)
-{
-    return engine_add_shards(e, e->shard_count + 1);
-}

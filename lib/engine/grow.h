@@ -20,16 +20,11 @@
 struct engine;
 
 /*
- * Add a shard; from then on each has the smaller share of the limit. Nothing has changed unless
- * it returns MF_OK. MF_EINVAL: the engine has as many as it may, or the limit does not bear
- * another one (share.h). MF_ENOMEM; MF_ESYS: the file of attach has no place for it. Context:
- * any thread, outside a section and a shard; one caller at a time.
- */
-enum mf_err engine_add_shard(struct engine *e);
-
-/*
- * Add shards until there are this many. The others fit their shares once, at the end. If it
- * does not return MF_OK, those that were added before stay. Outcomes and context: as above.
+ * Add shards until there are this many; at the end each has the smaller share of the limit. If
+ * it does not return MF_OK, those that were added before stay. MF_EINVAL: the engine has as
+ * many as it may, or the limit does not bear another one (share.h). MF_ENOMEM; MF_ESYS: the
+ * file of attach has no place for it. Context: any thread, outside a section and a shard; one
+ * caller at a time.
  */
 enum mf_err engine_add_shards(struct engine *e, uint32_t shards);
 

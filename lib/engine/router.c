@@ -94,19 +94,3 @@ enum mf_err router_publish_all(struct router *r, const struct route_slot slots[R
     reclaim_push(r->reclaimer, &now->retired);
     return MF_OK;
 }
-
-enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
-                           struct route_slot state)
-{
-    struct route *now = atomic_load_explicit(&r->route, memory_order_relaxed);
-    struct route_slot slots[ROUTE_SLOTS];
-
-    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first) {
-        return MF_EINVAL;
-    }
-    memcpy(slots, now->slot, sizeof(slots));
-    for (uint32_t i = first; i < first + count; i++) {
-        slots[i] = state;
-    }
-    return router_publish_all(r, slots);
-}

@@ -118,12 +118,4 @@ static inline struct shard *route_shard(const struct route *t, uint64_t hash)
  */
 enum mf_err router_publish_all(struct router *r, const struct route_slot slots[ROUTE_SLOTS]);
 
-/*
- * Publish a copy in which a range of slots [first, first + count) has the given states; the
- * old table is retired. MF_EINVAL when slots or shards are out of range; MF_ENOMEM; the
- * table is then unchanged. Context: one writer at a time.
- */
-enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
-                           struct route_slot state);
-
 #endif

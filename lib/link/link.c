@@ -495,23 +495,6 @@ enum link_result link_some(struct link *l, void *out, size_t max, size_t *got)
     return LINK_OK;
 }
 
-enum link_result link_into(struct link *l, void *out, size_t n)
-{
-    char *at = out;
-
-    while (n > 0) {
-        size_t got;
-        enum link_result result = link_some(l, at, n, &got);
-
-        if (result != LINK_OK) {
-            return result;
-        }
-        at += got;
-        n -= got;
-    }
-    return LINK_OK;
-}
-
 /* ---- logging in -------------------------------------------------------------------------- */
 
 bool link_user_is_valid(const char *user)

@@ -93,8 +93,8 @@ void link_set_timeout(struct link *l, msec_t timeout_ms);
 /*
  * After LINK_SILENT and LINK_INTERRUPTED a link is as before for link_line(), link_bytes() and
  * link_some(): what came is kept, and the call may be repeated. Any other failure, and any of
- * link_send() and link_into(), leaves it good for link_close() only. Interruptions end waits
- * only: bytes that are there are read even so.
+ * link_send(), leaves it good for link_close() only. Interruptions end waits only: bytes that
+ * are there are read even so.
  */
 enum link_result link_send(struct link *l, struct span bytes);
 
@@ -112,9 +112,6 @@ enum link_result link_bytes(struct link *l, size_t n, struct span *bytes);
  * there are. They are read straight into out, but for those that the buffer of the link has.
  */
 enum link_result link_some(struct link *l, void *out, size_t max, size_t *got);
-
-/* The next n bytes, likewise straight into out. n may be 0. */
-enum link_result link_into(struct link *l, void *out, size_t n);
 
 /* What the last result that was not LINK_OK means, for people. */
 const char *link_why(const struct link *l);

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "lib/base/check.h"
-#include "lib/base/cond.h"
 #include "lib/base/context.h"
 
 #define WORD        sizeof(uint64_t)
@@ -32,11 +31,8 @@ struct backlog {
     _Atomic uint64_t first;                 /* nothing before it can be continued */
     _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
     _Atomic uint64_t end;                   /* up to there blocks are whole (release) */
-    _Atomic bool is_closed;
     /* under the mutex, a leaf */
     pthread_mutex_t mutex MF_LINE_ALIGNED;
-    pthread_cond_t changed;
-    unsigned waiting;
     struct backlog_name name; /* without the offset */
     uint64_t named;           /* where the first block of the id is, or may be */
 };
@@ -62,7 +58,6 @@ struct backlog *backlog_create(struct budget *budget)
     b->budget = budget;
     b->name = (struct backlog_name){.id = replid_draw(), .epoch = FIRST_EPOCH};
     pthread_mutex_init(&b->mutex, NULL);
-    cond_init(&b->changed);
     return b;
 }
 
@@ -72,7 +67,6 @@ void backlog_destroy(struct backlog **bp)
 
     if (b != NULL) {
         backlog_release(b);
-        pthread_cond_destroy(&b->changed);
         pthread_mutex_destroy(&b->mutex);
         mem_free(b);
         *bp = NULL;
@@ -221,9 +215,6 @@ static void publish(struct backlog *b, size_t n)
     if (b->words == NULL) {
         empty(b);
     }
-    if (b->waiting != 0) {
-        pthread_cond_broadcast(&b->changed);
-    }
 }
 
 void backlog_append(struct backlog *b, const struct snap_block *head, char *block)
@@ -308,7 +299,6 @@ static void jump(struct backlog *b, uint64_t to)
     set(&b->begun, to);
     set(&b->end, to);
     set(&b->first, to);
-    pthread_cond_broadcast(&b->changed);
 }
 
 void backlog_take_over(struct backlog *b, const struct backlog_name *name)
@@ -477,40 +467,4 @@ const char *backlog_answer_text(enum backlog_answer answer)
     };
 
     return texts[answer];
-}
-
-/* ---- sleeping ---------------------------------------------------------------------------- */
-
-void backlog_wait(struct backlog *b, uint64_t offset, int64_t ms, const _Atomic bool *stop)
-{
-    const struct timespec until = cond_after(ms);
-    bool is_over = false;
-
-    must_not_be_reading();
-    pthread_mutex_lock(&b->mutex);
-    b->waiting++;
-    while (!is_over && backlog_end(b) == offset && !backlog_is_closed(b) &&
-           (stop == NULL || !atomic_load(stop))) {
-        is_over = pthread_cond_timedwait(&b->changed, &b->mutex, &until) != 0;
-    }
-    b->waiting--;
-    pthread_mutex_unlock(&b->mutex);
-}
-
-void backlog_wake(struct backlog *b)
-{
-    pthread_mutex_lock(&b->mutex);
-    pthread_cond_broadcast(&b->changed);
-    pthread_mutex_unlock(&b->mutex);
-}
-
-void backlog_close(struct backlog *b)
-{
-    atomic_store_explicit(&b->is_closed, true, memory_order_release);
-    backlog_wake(b);
-}
-
-bool backlog_is_closed(const struct backlog *b)
-{
-    return atomic_load_explicit(&b->is_closed, memory_order_acquire);
 }

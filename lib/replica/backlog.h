@@ -144,17 +144,4 @@ uint64_t backlog_end(const struct backlog *b);
 /* The first offset that is still in the ring; the end if it is empty. Context: any thread. */
 uint64_t backlog_start(const struct backlog *b);
 
-/*
- * Sleep until there are bytes after this offset, *stop is set, the backlog is closed, or the
- * time is over. stop: see backlog_wake(); may be NULL. Context: any thread, outside a section.
- */
-void backlog_wait(struct backlog *b, uint64_t offset, int64_t ms, const _Atomic bool *stop);
-
-/* Wake all sleeping threads, so that they check *stop. Context: any thread. */
-void backlog_wake(struct backlog *b);
-
-/* The stream has ended: no thread sleeps from now on. Context: any thread. */
-void backlog_close(struct backlog *b);
-bool backlog_is_closed(const struct backlog *b);
-
 #endif

@@ -114,7 +114,6 @@ static struct readers_pace pace_now(const struct shipper *s)
 static void drop_all(struct shipper *s, enum shipper_drop_reason reason)
 {
     readers_drop_all(&s->readers, reason, backlog_end(s->cfg.backlog));
-    backlog_wake(s->cfg.backlog);
 }
 
 /* Outside sections and the mutex, by the thread. */
@@ -145,7 +144,6 @@ static void give_up(struct shipper *s, struct shipper_reader *r)
 
     if (r != NULL) {
         readers_drop_slow(&s->readers, r, backlog_end(s->cfg.backlog), &pace);
-        backlog_wake(s->cfg.backlog);
         s->drop_above = next < LAST_FULL ? next : LAST_FULL;
     } else {
         s->readers.linger_until = 0;
@@ -631,11 +629,6 @@ void shipper_ack(struct shipper_reader *r, uint64_t offset)
         pthread_cond_signal(&s->wake);
     }
     pthread_mutex_unlock(&s->mutex);
-}
-
-void shipper_wait(struct shipper_reader *r, int64_t ms)
-{
-    backlog_wait(r->shipper->cfg.backlog, r->offset, ms, &r->is_dropped);
 }
 
 uint64_t shipper_offset(struct shipper_reader *r)

@@ -70,9 +70,8 @@ struct shipper_config {
     struct backlog *backlog; /* [borrowed] the shipper writes it between begin and end */
     /*
      * There is more to read, readers were dropped by the shipper, or a ticket is done; may be
-     * NULL. For readers that do not sleep in shipper_wait(); on a replica, and for
-     * shipper_begin() and shipper_drop_all(), it is not called. Context: the shipper, outside
-     * sections and locks; it must not wait for the shipper.
+     * NULL. On a replica, and for shipper_begin() and shipper_drop_all(), it is not called.
+     * Context: the shipper, outside sections and locks; it must not wait for the shipper.
      */
     void (*on_more)(void *arg);
     void *arg; /* [borrowed] */
@@ -138,12 +137,6 @@ ptrdiff_t shipper_read(struct shipper_reader *r, void *out, size_t n);
  * when the link breaks. Acknowledge more often than once for each half of the backlog.
  */
 void shipper_ack(struct shipper_reader *r, uint64_t offset);
-
-/*
- * Sleep until there is something to read, the reader was dropped or the backlog closed, or `ms`
- * have passed.
- */
-void shipper_wait(struct shipper_reader *r, int64_t ms);
 
 /* What shipper_read() will read next. */
 uint64_t shipper_offset(struct shipper_reader *r);

@@ -38,8 +38,8 @@ void reshard_stop(struct engine *e);
  * Move all slots to the first `shards` shards, with cpu_pct of a CPU at most (0: all of it).
  * The shards exist when this returns, slots move in the background. MF_EINVAL: the engine may
  * not have that many, or the number does not work with the limit; MF_ENOMEM and MF_ESYS as
- * engine_add_shard(); MF_EBUSY: the mover carries out a plan of another caller. Then the wanted
- * number is as before. Context: any registered thread, outside a section and a shard.
+ * engine_add_shards(); MF_EBUSY: the mover carries out a plan of another caller. Then the
+ * wanted number is as before. Context: any registered thread, outside a section and a shard.
  */
 enum mf_err engine_set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pct);
 

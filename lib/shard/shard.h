@@ -294,17 +294,4 @@ void shard_give_all_back(struct shard *s);
  */
 void shard_rest(struct shard *s);
 
-/* ---- verify.c ---------------------------------------------------------------------------- */
-
-/*
- * A full check of a shard by a walk: every block of every segment is counted again and compared
- * with the segment table, the hole lists, the bins, the index, the wheel and the counters.
- */
-
-/*
- * False when something differs: a description is written to why. For tests and forensics: holds
- * the lock throughout. Context: any thread, outside a shard.
- */
-bool shard_verify(struct shard *s, char *why, size_t why_size);
-
 #endif

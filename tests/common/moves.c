@@ -4,6 +4,8 @@
  */
 #include "tests/common/moves.h"
 
+#include <string.h>
+
 #include "lib/engine/engine.h"
 
 /* The move of move_start(). */
@@ -72,4 +74,20 @@ enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, 
         plan.to[i] = to;
     }
     return engine_move(e, &cfg, NULL);
+}
+
+enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
+                           struct route_slot state)
+{
+    struct route *now = atomic_load_explicit(&r->route, memory_order_relaxed);
+    struct route_slot slots[ROUTE_SLOTS];
+
+    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first) {
+        return MF_EINVAL;
+    }
+    memcpy(slots, now->slot, sizeof(slots));
+    for (uint32_t i = first; i < first + count; i++) {
+        slots[i] = state;
+    }
+    return router_publish_all(r, slots);
 }

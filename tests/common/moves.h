@@ -34,4 +34,12 @@ enum mf_err engine_move(struct engine *e, const struct move_config *cfg,
 /* The same for a range of slots that all go to one shard. */
 enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to);
 
+/*
+ * Publish a copy in which a range of slots [first, first + count) has the given states; the
+ * old table is retired. MF_EINVAL when slots or shards are out of range; MF_ENOMEM; the
+ * table is then unchanged. Context: one writer at a time.
+ */
+enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
+                           struct route_slot state);
+
 #endif

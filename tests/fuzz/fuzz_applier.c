@@ -14,6 +14,7 @@
 #include "lib/replica/applier.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
+#include "tests/common/verify.h"
 
 #define FROM 1000
 

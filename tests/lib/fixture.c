@@ -16,6 +16,7 @@
 #include "lib/store/body.h"
 #include "lib/store/touch.h"
 #include "tests/common/threads.h"
+#include "tests/common/verify.h"
 
 /* The most grace periods that a request waits for; the daemon gives up after a second. */
 #define WAITS_MAX 250

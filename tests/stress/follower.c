@@ -13,7 +13,6 @@
 #include "tests/stress/world.h"
 
 #define TO_UNIX 5000000
-#define WAIT_MS 20
 
 struct follower {
     struct world *world;
@@ -39,17 +38,10 @@ static void *follow(void *arg)
     struct follower *f = arg;
 
     while (!atomic_load(&f->is_stopping)) {
-        bool is_lost;
-
         pthread_mutex_lock(&f->mutex);
         f->is_lost = f->is_lost || !replica_pull(&f->replica);
-        is_lost = f->is_lost;
         pthread_mutex_unlock(&f->mutex);
-        if (is_lost) {
-            rest();
-        } else {
-            shipper_wait(f->replica.reader, WAIT_MS);
-        }
+        rest();
     }
     return NULL;
 }

@@ -21,6 +21,7 @@
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 #include "tests/common/moves.h"
+#include "tests/common/verify.h"
 #include "tests/stress/follower.h"
 #include "tests/stress/mirror.h"
 

@@ -28,6 +28,7 @@
 #include "lib/ship/feed.h"
 #include "tests/common/moves.h"
 #include "tests/common/unit.h"
+#include "tests/lib/link/into.h"
 
 static struct settings settings;
 static int log_pipe[2];

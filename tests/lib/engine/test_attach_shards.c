@@ -26,7 +26,7 @@ TEST(further_shards_are_there_after_a_restart)
         fixture_set(&f, fixture_key("k", i), 100 + i * 400);
     }
     for (uint32_t count = 2; count <= 6; count++) {
-        ck_assert_int_eq(engine_add_shard(&f.engine), MF_OK);
+        ck_assert_int_eq(engine_add_shards(&f.engine, f.engine.shard_count + 1), MF_OK);
         move_plan_even(&plan, &f.engine, count);
         ck_assert_int_eq(engine_move(&f.engine, &cfg, NULL), MF_OK);
         if (count % 2 == 0) {
@@ -93,7 +93,7 @@ TEST(a_file_that_must_not_be_longer_gets_no_further_shard)
     now = (struct rlimit){.rlim_cur = a.region[1].at + a.region[1].bytes,
                           .rlim_max = had.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &now), 0);
-    ck_assert_int_eq(engine_add_shard(&f.engine), MF_ESYS);
+    ck_assert_int_eq(engine_add_shards(&f.engine, f.engine.shard_count + 1), MF_ESYS);
     ck_assert(strstr(a.why, "ulimit -f") != NULL);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &had), 0);
     ck_assert_uint_eq(f.engine.shard_count, 2);

@@ -15,6 +15,7 @@
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
+#include "tests/common/verify.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS_MAX 600

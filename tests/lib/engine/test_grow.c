@@ -98,7 +98,7 @@ static void add(void)
 {
     const uint32_t count = f.engine.shard_count;
 
-    ck_assert_int_eq(engine_add_shard(&f.engine), MF_OK);
+    ck_assert_int_eq(engine_add_shards(&f.engine, f.engine.shard_count + 1), MF_OK);
     ck_assert_uint_eq(f.engine.shard_count, count + 1);
     ck_assert_uint_eq(f.engine.shards[count]->id, count);
     ck_assert_uint_eq(memory_sharers(&f.engine.shards[0]->memory), count + 1);
@@ -208,7 +208,8 @@ TEST(there_are_as_many_as_the_limit_bears)
     ck_assert(engine_set_limit(&f.engine, 3 * MIB));
     add();
     add();
-    ck_assert_int_eq(engine_add_shard(&f.engine), MF_EINVAL); /* a share of less than 1 MiB */
+    /* a share of less than 1 MiB */
+    ck_assert_int_eq(engine_add_shards(&f.engine, f.engine.shard_count + 1), MF_EINVAL);
     ck_assert_uint_eq(f.engine.shard_count, 3);
     ck_assert_uint_eq(memory_sharers(&f.engine.shards[0]->memory), 3);
     ck_assert(!engine_set_limit(&f.engine, 3 * MIB - 1));
@@ -233,7 +234,7 @@ TEST(there_are_no_more_than_the_capacity)
     start(2, 64 * MIB);
     add();
     f.engine.shard_capacity = 3;
-    ck_assert_int_eq(engine_add_shard(&f.engine), MF_EINVAL);
+    ck_assert_int_eq(engine_add_shards(&f.engine, f.engine.shard_count + 1), MF_EINVAL);
     ck_assert_uint_eq(f.engine.shard_count, 3);
     f.engine.shard_capacity = ENGINE_SHARDS_MAX;
 }
@@ -476,7 +477,7 @@ TEST(where_memory_is_refused_nothing_has_changed)
         const int64_t used = fixture_used(&f);
 
         refuse_after = n;
-        err = engine_add_shard(&f.engine);
+        err = engine_add_shards(&f.engine, f.engine.shard_count + 1);
         refuse_after = -1;
         if (err == MF_OK) {
             break;

@@ -158,7 +158,7 @@ TEST_LOOP(shards_are_added_meanwhile, 2)
 {
     set_some(0, 1, 10);
     fixture_flush_prefix(&f, "p:");
-    ck_assert_int_eq(engine_add_shard(&f.engine), MF_OK);
+    ck_assert_int_eq(engine_add_shards(&f.engine, f.engine.shard_count + 1), MF_OK);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS / 2, 2), MF_OK);
     set_some(0, 3, 20);
     if (_i == 1) {

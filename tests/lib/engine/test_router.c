@@ -10,6 +10,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/rcu.h"
+#include "tests/common/moves.h"
 #include "tests/common/unit.h"
 
 #ifdef MAYFLY_TSAN

@@ -22,6 +22,7 @@
 #include "tests/common/folder.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
+#include "tests/lib/link/into.h"
 
 static char why[400];
 

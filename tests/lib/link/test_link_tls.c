@@ -17,6 +17,7 @@
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/net/key_pair.h"
+#include "tests/lib/link/into.h"
 
 #define STREAM_BYTES 600011u
 

@@ -444,58 +444,6 @@ TEST(each_answer_has_a_text)
 
 /* ---- several threads --------------------------------------------------------------------- */
 
-#define LONG_MS 600000
-
-static _Atomic bool stop;
-static _Atomic unsigned woken;
-
-static void *wait_for_more(void *arg)
-{
-    backlog_wait(b, 0, LONG_MS, &stop);
-    atomic_fetch_add(&woken, 1);
-    return NULL;
-}
-
-static void append_one(void)
-{
-    append(100);
-}
-
-static void close_it(void)
-{
-    ck_assert(!backlog_is_closed(b));
-    backlog_close(b);
-    ck_assert(backlog_is_closed(b));
-}
-
-static void stop_it(void)
-{
-    atomic_store(&stop, true);
-    backlog_wake(b);
-}
-
-static void (*const wakers[])(void) = {append_one, close_it, stop_it};
-
-TEST_LOOP(who_sleeps_is_woken, 3)
-{
-    pthread_t threads[2];
-
-    atomic_store(&stop, false);
-    atomic_store(&woken, 0);
-    backlog_wait(b, 0, 1, &stop); /* until the time is over */
-    backlog_wait(b, 0, 1, NULL);
-    for (unsigned i = 0; i < 2; i++) {
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, wait_for_more, NULL), 0);
-    }
-    (void)usleep(2000); /* whether they sleep by then or not */
-    ck_assert_uint_eq(atomic_load(&woken), 0);
-    wakers[_i]();
-    for (unsigned i = 0; i < 2; i++) {
-        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-    }
-    wait_for_more(NULL); /* at once */
-}
-
 #define READERS  3u
 #define OVERRUNS 60u
 
@@ -520,7 +468,7 @@ static void *read_until_overrun(void *arg)
         while (have < RING_BYTES / 2) {
             n = backlog_copy(b, offset + have, first + have, SNAP_BLOCK_BYTES);
             if (n == 0) {
-                backlog_wait(b, offset + have, 100, NULL);
+                (void)sched_yield();
                 continue;
             }
             if (n < 0) {

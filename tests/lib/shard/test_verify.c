@@ -8,6 +8,7 @@
 
 #include "lib/memory/blocks.h"
 #include "lib/memory/chunks.h"
+#include "tests/common/verify.h"
 #include "tests/lib/fixture.h"
 
 #define SMALL     300

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The full walk over a shard: see shard.h.
+ * The full walk over a shard: see verify.h.
  */
+#include "tests/common/verify.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
