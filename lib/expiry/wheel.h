@@ -212,10 +212,4 @@ msec_t wheel_time(const struct wheel *w);
  */
 msec_t wheel_next(const struct wheel *w);
 
-/*
- * True when all structures agree with each other. Walks everything: for tests and debugging.
- * Context: in shard.
- */
-bool wheel_verify(const struct wheel *w);
-
 #endif

@@ -10,11 +10,15 @@
 #include <stddef.h>
 
 struct shard;
+struct wheel;
 
 /*
  * False when something differs: a description is written to why. Holds the lock throughout.
  * Context: any thread, outside a shard.
  */
 bool shard_verify(struct shard *s, char *why, size_t why_size);
+
+/* False when the structures of a wheel do not agree with each other. Context: in shard. */
+bool wheel_verify(const struct wheel *w);
 
 #endif

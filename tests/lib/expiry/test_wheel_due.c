@@ -7,6 +7,7 @@
 
 #include "lib/memory/item.h"
 #include "tests/common/unit.h"
+#include "tests/common/verify.h"
 #include "tests/lib/expiry/fake.h"
 
 #define SECOND ((msec_t)1000)

@@ -5,6 +5,7 @@
  */
 #include "lib/expiry/wheel.h"
 #include "tests/common/unit.h"
+#include "tests/common/verify.h"
 #include "tests/lib/expiry/fake.h"
 
 #define SECOND    ((msec_t)1000)
