@@ -346,13 +346,12 @@ static enum advice_state see_clock_source(const struct look *l)
 static enum advice_state see_clock(const struct look *l)
 {
     double server;
-    double ahead;
     char text[UNIT_TEXT_BYTES];
 
     if (!stats_number(&l->f->general, "time", &server)) {
         return ADVICE_UNKNOWN;
     }
-    ahead = server - l->f->unix_s;
+    double ahead = server - l->f->unix_s;
     duration_text(text, fabs(ahead));
     if (fabs(ahead) < 2) {
         return advise_if(l, false, "they agree");

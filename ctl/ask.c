@@ -65,7 +65,6 @@ static enum ctl_status ask_terminal(struct ctl *c, char out[LINK_NAME_BYTES])
 {
     int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     struct termios before, silent;
-    bool is_read;
 
     if (fd < 0 || tcgetattr(fd, &before) != 0) {
         if (fd >= 0) {
@@ -77,7 +76,7 @@ static enum ctl_status ask_terminal(struct ctl *c, char out[LINK_NAME_BYTES])
     silent.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
     (void)tcsetattr(fd, TCSAFLUSH, &silent); /* what was typed before this is forgotten */
     dprintf(fd, "Password of %s: ", c->options.user);
-    is_read = password_read_line(fd, out, ctl_is_interrupted);
+    bool is_read = password_read_line(fd, out, ctl_is_interrupted);
     (void)tcsetattr(fd, TCSAFLUSH, &before);
     dprintf(fd, "\n");
     (void)close(fd);
@@ -94,7 +93,6 @@ static enum ctl_status login(struct ctl *c)
     const char *file = c->options.password_file;
     struct span answer = {0};
     enum ctl_status status = CTL_OK;
-    enum link_result result;
 
     if (!link_user_is_valid(user)) {
         return ctl_fail(c, CTL_USAGE, "the user's name is too long, or has a space");
@@ -105,7 +103,7 @@ static enum ctl_status login(struct ctl *c)
     if (status != CTL_OK) {
         return status;
     }
-    result = link_login(c->link, user, typed, &answer);
+    enum link_result result = link_login(c->link, user, typed, &answer);
     if (result != LINK_REFUSED) {
         return ask_judge(c, result, answer);
     }
@@ -138,7 +136,6 @@ enum ctl_status ask_connect(struct ctl *c)
         .is_interrupted = ctl_is_interrupted,
     };
     char why[400];
-    enum ctl_status status;
 
     if (c->link != NULL) {
         return CTL_OK;
@@ -147,7 +144,7 @@ enum ctl_status ask_connect(struct ctl *c)
     if (c->link == NULL) {
         return ctl_fail(c, CTL_LINK, "%s", why);
     }
-    status = o->user != NULL ? login(c) : CTL_OK;
+    enum ctl_status status = o->user != NULL ? login(c) : CTL_OK;
     if (status != CTL_OK) {
         ask_disconnect(c);
     }
@@ -157,12 +154,11 @@ enum ctl_status ask_connect(struct ctl *c)
 enum ctl_status ask_bytes(struct ctl *c, struct span bytes)
 {
     enum ctl_status status = ask_connect(c);
-    enum link_result result;
 
     if (status != CTL_OK) {
         return status;
     }
-    result = link_send(c->link, bytes);
+    enum link_result result = link_send(c->link, bytes);
     return result == LINK_OK ? CTL_OK : lose(c, result);
 }
 
@@ -170,10 +166,9 @@ enum ctl_status ask_line(struct ctl *c, const char *fmt, ...)
 {
     char line[8192];
     va_list args;
-    int len;
 
     va_start(args, fmt);
-    len = vsnprintf(line, sizeof(line) - 2, fmt, args);
+    int len = vsnprintf(line, sizeof(line) - 2, fmt, args);
     va_end(args);
     if (len < 0 || (size_t)len >= sizeof(line) - 2) {
         return ctl_fail(c, CTL_USAGE, "the line is too long");
@@ -272,13 +267,11 @@ enum ctl_status ask_event(struct ctl *c, struct span *line)
 
 enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value)
 {
-    enum link_result result;
-
     if (n > ASK_VALUE_MAX) {
         ask_disconnect(c);
         return ctl_fail(c, CTL_GARBLED, "the server announces a value of %zu bytes", n);
     }
-    result = link_bytes(c->link, n, value);
+    enum link_result result = link_bytes(c->link, n, value);
     return result == LINK_OK ? CTL_OK : lose(c, result);
 }
 

@@ -21,11 +21,10 @@ static char *put_glyph(char *p, const char *text)
 void bar_text(char text[BAR_TEXT_BYTES], double share, unsigned columns, bool is_utf8)
 {
     char *p = text;
-    double filled;
 
     columns = columns > BAR_COLUMNS_MAX ? BAR_COLUMNS_MAX : columns;
     share = share > 0 ? share : 0; /* what is not a number as well */
-    filled = (share < 1 ? share : 1) * columns;
+    double filled = (share < 1 ? share : 1) * columns;
     for (unsigned i = 0; i < columns; i++) {
         double part = filled - i;
 

@@ -29,13 +29,12 @@ static bool is_replaced(const char *name, const struct snap_header *h)
 static bool examine_once(struct examined *x, const char *name, int64_t now)
 {
     struct load_file file;
-    bool is_done;
 
     if (!load_open_any(&file, name)) {
         *x = (struct examined){.fault = file.fault, .flush_at = INT64_MAX};
         return true;
     }
-    is_done = examine(x, load_read, &file, now);
+    bool is_done = examine(x, load_read, &file, now);
     load_close(&file);
     if (is_done && x->has_header && !examine_is_log(x)) {
         is_done = examine_logs(&x->logs, name, &x->header);

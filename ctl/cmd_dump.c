@@ -42,10 +42,9 @@ static bool passes(const struct item_dump *d, const struct dump_item *item)
 static bool put_json(struct item_dump *d, const struct dump_item *item)
 {
     struct json *j = &d->json;
-    bool is_ok;
 
     json_begin(j, NULL, '{');
-    is_ok = json_bytes(j, "key", span_of(item->key, item->key_len));
+    bool is_ok = json_bytes(j, "key", span_of(item->key, item->key_len));
     if (!d->c->options.keys) {
         json_u64(j, "size", item->size);
         json_u64(j, "flags", item->flags);
@@ -106,9 +105,8 @@ static enum ctl_status take_item(struct item_dump *d, struct span line, bool *is
 static enum ctl_status ask_now(struct item_dump *d)
 {
     struct stats s = {0};
-    enum ctl_status status;
+    enum ctl_status status = ask_stats(d->c, "", &s);
 
-    status = ask_stats(d->c, "", &s);
     d->now_s = (int64_t)stats_get(&s, "time");
     stats_fini(&s);
     return status;
@@ -128,13 +126,12 @@ int cmd_dump(struct ctl *c, const struct ctl_words *args)
     struct item_dump d = {.c = c, .json = ctl_json(c)};
     struct span line = {0};
     bool is_over = false;
-    enum ctl_status status;
 
     (void)args;
     if (o->keys && (o->min_size > 0 || o->within > 0 || o->never || o->unread)) {
         return ctl_fail(c, CTL_USAGE, "with --keys only --match and --count can choose");
     }
-    status = o->keys ? ask_connect(c) : ask_now(&d);
+    enum ctl_status status = o->keys ? ask_connect(c) : ask_now(&d);
     if (status == CTL_OK) {
         status = ask_line(c, "lru_crawler %s all", o->keys ? "mgdump" : "metadump");
     }

@@ -183,10 +183,8 @@ static void put_item(struct ctl *c, const struct key *k, const struct meta_answe
 static bool put_item_json(struct json *j, const struct key *k, const struct meta_answer *m,
                           struct span value)
 {
-    bool is_ok;
-
     begin_key(j, k, "found", true);
-    is_ok = json_bytes(j, "value", value);
+    bool is_ok = json_bytes(j, "value", value);
     json_u64(j, "size", value.len);
     json_u64(j, "flags", m->flags);
     put_ttl_json(j, m);
@@ -353,12 +351,10 @@ static enum ctl_status read_value(struct ctl *c, const struct ctl_words *args,
         return ctl_fail(c, CTL_USAGE, "set wants a value");
     }
     for (;;) {
-        ssize_t n;
-
         if (!buf_reserve(value, 64u * 1024) || buf_len(value) > ASK_VALUE_MAX / 2) {
             return ctl_fail(c, CTL_SYSTEM, "the value is too large");
         }
-        n = read(STDIN_FILENO, buf_end(value), 64u * 1024);
+        ssize_t n = read(STDIN_FILENO, buf_end(value), 64u * 1024);
         if (n <= 0) {
             return n == 0 ? CTL_OK : ctl_fail(c, CTL_SYSTEM, "standard input cannot be read");
         }

@@ -133,13 +133,12 @@ static bool put_add(struct loading *l, const struct snap_item *it, struct span v
     char encoded[ENCODE_BASE64_BYTES(256)];
     struct span key = it->key;
     bool is_encoded = !encode_is_plain(key);
-    bool is_ok;
 
     if (is_encoded) {
         key = span_of(encoded, encode_base64(encoded, key));
     }
-    is_ok = buf_printf(&l->batch, "ms %.*s %zu ME q F%" PRIu32 "%s", (int)key.len, key.ptr,
-                       value.len, it->client_flags, is_encoded ? " b" : "");
+    bool is_ok = buf_printf(&l->batch, "ms %.*s %zu ME q F%" PRIu32 "%s", (int)key.len, key.ptr,
+                            value.len, it->client_flags, is_encoded ? " b" : "");
     if (deadline != SNAP_DEADLINE_NEVER) {
         /* Who asks for a deadline gets a millisecond more. */
         is_ok = is_ok && buf_printf(&l->batch, " p%" PRId64, deadline - 1);
@@ -256,13 +255,12 @@ static enum ctl_status begin_restore(struct loading *l, uint64_t items)
 static enum ctl_status end_restore(struct loading *l, uint64_t *gone)
 {
     struct span line;
-    struct span rest;
     enum ctl_status status = ask_first(l->c, ask_line(l->c, "restore end"), &line);
 
     if (status != CTL_OK) {
         return status;
     }
-    rest = line;
+    struct span rest = line;
     if (!span_is(span_word(&rest), "RESTORED") || num_u64(span_word(&rest), gone) != MF_OK) {
         return ask_garbled(l->c, line);
     }
@@ -327,7 +325,6 @@ static enum ctl_status load_items(struct loading *l, const struct span *name, st
 {
     uint64_t gone = 0;
     enum ctl_status status = check_alone(l, name, s->reader.header.flags);
-    bool is_whole;
 
     if (status == CTL_OK) {
         status = begin_restore(l, s->reader.header.items);
@@ -336,7 +333,7 @@ static enum ctl_status load_items(struct loading *l, const struct span *name, st
         return status;
     }
     l->now_ms = ctl_unix_ms();
-    is_whole = scan_all(l, s);
+    bool is_whole = scan_all(l, s);
     progress_end(&l->progress);
     if (l->status != CTL_OK) {
         return l->status;

@@ -145,13 +145,12 @@ int cmd_memory(struct ctl *c, const struct ctl_words *args)
 {
     struct stats_sample *s = mem_zalloc(sizeof(*s));
     struct spending m = {.resident = (double)NAN};
-    enum ctl_status status;
 
     (void)args;
     if (s == NULL) {
         return ctl_fail(c, CTL_SYSTEM, "no memory");
     }
-    status = sample_take(c, s, NULL);
+    enum ctl_status status = sample_take(c, s, NULL);
     if (status == CTL_OK && s->shard_count == 0) {
         status = ctl_fail(c, CTL_REFUSED, "the server has no `stats shards`: it is not mayfly");
     }

@@ -24,14 +24,13 @@ static void describe(const struct stats *s, char line[LINE_BYTES])
     char done[UNIT_TEXT_BYTES], all[UNIT_TEXT_BYTES];
     char bytes_done[UNIT_TEXT_BYTES], bytes_all[UNIT_TEXT_BYTES];
     char left[UNIT_TEXT_BYTES];
-    int n;
 
     number_short(done, stats_get(s, "move_items_done"));
     number_short(all, stats_get(s, "move_items_all"));
     unit_short(bytes_done, UNIT_BYTES, stats_get(s, "move_bytes_done"));
     unit_short(bytes_all, UNIT_BYTES, stats_get(s, "move_bytes_all"));
-    n = snprintf(line, LINE_BYTES, "%.0f %%, %s of %s items, %s of %s",
-                 100 * sample_move_share(s), done, all, bytes_done, bytes_all);
+    int n = snprintf(line, LINE_BYTES, "%.0f %%, %s of %s items, %s of %s",
+                     100 * sample_move_share(s), done, all, bytes_done, bytes_all);
     if (stats_is(s, "move_waits_for", "room")) {
         snprintf(line + n, LINE_BYTES - (size_t)n, ", waits for room");
     } else if (stats_is(s, "move_waits_for", "walk")) {
@@ -126,14 +125,13 @@ static enum ctl_status cancel_move(struct ctl *c)
 int cmd_moves(struct ctl *c, const struct ctl_words *args)
 {
     struct stats s = {0};
-    enum ctl_status status;
 
     if (args->count > 1) {
         return span_is(args->word[1], "cancel")
                    ? cancel_move(c)
                    : ctl_fail(c, CTL_USAGE, "usage: mayflyctl moves [cancel]");
     }
-    status = ask_stats(c, "moves", &s);
+    enum ctl_status status = ask_stats(c, "moves", &s);
     if (status == CTL_OK && !c->options.json) {
         status = follow(c, &s);
     }

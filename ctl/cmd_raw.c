@@ -51,11 +51,11 @@ static enum ctl_status show_all(struct ctl *c, struct json *j)
 {
     char refusal[CTL_WHY_BYTES] = "";
     struct span line = {0};
-    enum ctl_status status;
     uint64_t bytes;
 
     for (;;) {
-        status = ask_answer(c, &line);
+        enum ctl_status status = ask_answer(c, &line);
+
         if (status == CTL_OK && span_is(line, "MN")) {
             break;
         }
@@ -82,7 +82,6 @@ int cmd_raw(struct ctl *c, const struct ctl_words *args)
 {
     struct ctl_words rest = {0};
     struct json j = ctl_json(c);
-    enum ctl_status status;
 
     for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
         if (span_is(args->word[1], unfit[i].word)) {
@@ -98,7 +97,7 @@ int cmd_raw(struct ctl *c, const struct ctl_words *args)
     for (unsigned i = 1; i < args->count; i++) {
         rest.word[rest.count++] = args->word[i];
     }
-    status = ask_words(c, &rest, false);
+    enum ctl_status status = ask_words(c, &rest, false);
     if (status == CTL_OK) {
         status = ask_line(c, "mn");
     }
@@ -126,12 +125,10 @@ int cmd_bgsave(struct ctl *c, const struct ctl_words *args)
 
 int cmd_shutdown(struct ctl *c, const struct ctl_words *args)
 {
-    enum ctl_status status;
-
     if (!confirm(c, "Stop the server")) {
         return CTL_NO;
     }
-    status = ask_words(c, args, false);
+    enum ctl_status status = ask_words(c, args, false);
     if (status == CTL_OK) {
         status = ask_end(c);
     }

@@ -152,10 +152,9 @@ int cmd_replicas(struct ctl *c, const struct ctl_words *args)
     struct stats s = {0};
     struct span role = {0};
     struct span state = {0};
-    enum ctl_status status;
 
     (void)args;
-    status = ask_stats(c, "replication", &s);
+    enum ctl_status status = ask_stats(c, "replication", &s);
     if (status == CTL_OK &&
         (!stats_find(&s, "role", &role) || !stats_find(&s, "repl_state", &state))) {
         status = ctl_fail(c, CTL_REFUSED, "the server does not tell its role");
@@ -231,12 +230,11 @@ int cmd_wait(struct ctl *c, const struct ctl_words *args)
     struct span line = {0};
     uint64_t wanted;
     uint64_t count;
-    enum ctl_status status;
 
     if (num_u64(args->word[1], &wanted) != MF_OK) {
         return ctl_fail(c, CTL_USAGE, "%.100s is not a number of replicas", args->word[1].ptr);
     }
-    status = ask_words(c, args, false);
+    enum ctl_status status = ask_words(c, args, false);
     if (status == CTL_OK) {
         status = ask_event(c, &line);
     }

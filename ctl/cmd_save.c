@@ -81,8 +81,6 @@ static enum ctl_status take_portion(struct save_target *t, struct progress *p, b
                                     uint64_t *items)
 {
     struct span line;
-    struct span rest;
-    struct span word;
     struct span bytes;
     uint64_t n = 0;
     enum ctl_status status = ask_answer(t->c, &line);
@@ -94,8 +92,8 @@ static enum ctl_status take_portion(struct save_target *t, struct progress *p, b
         /* What it was asked to do is something else to it. */
         return ctl_fail(t->c, CTL_REFUSED, "the server sends no snapshots");
     }
-    rest = line;
-    word = span_word(&rest);
+    struct span rest = line;
+    struct span word = span_word(&rest);
     if (span_is(word, "BUSY")) {
         return ctl_fail(t->c, CTL_REFUSED, "the server sends a snapshot to another client");
     }

@@ -105,12 +105,11 @@ int cmd_config(struct ctl *c, const struct ctl_words *args)
     struct span line = {0};
     struct json j = ctl_json(c);
     const char *group = NULL;
-    enum ctl_status status;
 
     if (args->count == 2 && span_is(args->word[1], "get")) {
         whole.word[whole.count++] = span_str("*");
     }
-    status = ask_first(c, ask_words(c, &whole, true), &line);
+    enum ctl_status status = ask_first(c, ask_words(c, &whole, true), &line);
     if (status != CTL_OK) {
         return status;
     }
@@ -194,10 +193,9 @@ static enum ctl_status ask_why_closed(struct ctl *c)
 {
     char why[CTL_WHY_BYTES];
     struct span line = {0};
-    enum ctl_status status;
 
     memcpy(why, c->why, sizeof(why));
-    status = ask_first(c, ask_line(c, "version"), &line);
+    enum ctl_status status = ask_first(c, ask_line(c, "version"), &line);
     return status == CTL_REFUSED ? status : ctl_fail(c, CTL_LINK, "%s", why);
 }
 
@@ -206,7 +204,6 @@ int cmd_ping(struct ctl *c, const struct ctl_words *args)
     struct span line = {0};
     struct json j = ctl_json(c);
     char text[UNIT_TEXT_BYTES];
-    double seconds;
     enum ctl_status status = ask_connect(c);
     const bool is_connected = status == CTL_OK;
     double began = ctl_now_s();
@@ -224,7 +221,7 @@ int cmd_ping(struct ctl *c, const struct ctl_words *args)
     if (status != CTL_OK) {
         return status;
     }
-    seconds = ctl_now_s() - began;
+    double seconds = ctl_now_s() - began;
     json_begin(&j, NULL, '{');
     json_bool(&j, "answers", true);
     json_double(&j, "seconds", seconds);
@@ -239,10 +236,9 @@ int cmd_version(struct ctl *c, const struct ctl_words *args)
     struct stats s = {0};
     struct json j = ctl_json(c);
     struct span level = {0}, own = {0};
-    enum ctl_status status;
 
     (void)args;
-    status = ask_stats(c, "", &s);
+    enum ctl_status status = ask_stats(c, "", &s);
     if (status == CTL_OK) {
         bool is_ours = stats_find(&s, "mayfly_version", &own);
 
@@ -271,7 +267,6 @@ int cmd_flush(struct ctl *c, const struct ctl_words *args)
 {
     const char *prefix = c->options.prefix;
     uint32_t delay = 0;
-    enum ctl_status status;
 
     if (args->count > 1 && num_u32(args->word[1], &delay) != MF_OK) {
         return ctl_fail(c, CTL_USAGE, "not a number of seconds: %.100s", args->word[1].ptr);
@@ -287,9 +282,9 @@ int cmd_flush(struct ctl *c, const struct ctl_words *args)
                                    : "Drop all items")) {
         return CTL_NO;
     }
-    status = prefix != NULL ? ask_line(c, "flush_prefix %s", prefix)
-             : delay > 0    ? ask_line(c, "flush_all %u", (unsigned)delay)
-                            : ask_line(c, "flush_all");
+    enum ctl_status status = prefix != NULL ? ask_line(c, "flush_prefix %s", prefix)
+                             : delay > 0    ? ask_line(c, "flush_all %u", (unsigned)delay)
+                                            : ask_line(c, "flush_all");
     status = ask_done(c, status);
     if (status == CTL_OK) {
         ctl_done(c, "flushed", "OK");

@@ -275,7 +275,6 @@ int cmd_stats(struct ctl *c, const struct ctl_words *args)
     struct stats s = {0};
     char section[512];
     char near[EDITS_NAME_MAX + 1];
-    enum ctl_status status;
     bool has_lines = args->count > 1 &&
                      (span_is(args->word[1], "detail") || span_is(args->word[1], "cachedump") ||
                       span_is(args->word[1], "reset"));
@@ -292,7 +291,7 @@ int cmd_stats(struct ctl *c, const struct ctl_words *args)
     if (has_lines) {
         return put_lines(c, section);
     }
-    status = ask_stats(c, section, &s);
+    enum ctl_status status = ask_stats(c, section, &s);
     if (status == CTL_OK && option_is_given(&c->options, OPT_watch)) {
         status = repeat(c, section, &s);
     } else if (status == CTL_OK && c->options.json) {

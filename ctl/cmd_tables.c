@@ -51,11 +51,9 @@ static void lay_out(const struct ctl *c, struct stats_table *t)
 {
     for (size_t i = 0; i < t->s->count && !t->is_flat; i++) {
         struct span row, column;
-        unsigned n;
-        size_t width;
 
         split_row(stats_name(t->s, i), &row, &column);
-        n = find_column(t, column);
+        unsigned n = find_column(t, column);
         if (row.len == 0) {
             continue; /* printed before the table */
         }
@@ -68,7 +66,7 @@ static void lay_out(const struct ctl *c, struct stats_table *t)
             t->width[n] = show_columns(column, c->is_utf8);
             t->columns++;
         }
-        width = show_value(NULL, unit_of(column), stats_value(t->s, i), c->is_utf8);
+        size_t width = show_value(NULL, unit_of(column), stats_value(t->s, i), c->is_utf8);
         t->width[n] = width > t->width[n] ? width : t->width[n];
         width = show_columns(row, c->is_utf8);
         t->first = width > t->first ? width : t->first;
@@ -110,13 +108,11 @@ static size_t put_row(const struct ctl *c, const struct stats_table *t, size_t i
     memset(value, 0, sizeof(value));
     split_row(stats_name(t->s, i), &row, &column);
     for (other = row; i < t->s->count; i++) {
-        unsigned n;
-
         split_row(stats_name(t->s, i), &other, &column);
         if (!span_eq(other, row)) {
             break;
         }
-        n = find_column(t, column);
+        unsigned n = find_column(t, column);
         name[n] = column;
         value[n] = stats_value(t->s, i);
     }
@@ -266,11 +262,10 @@ static bool tell_off(struct ctl *c, const struct switched *by)
 {
     struct span value = {0};
     struct stats s = {0};
-    bool is_off;
+    bool is_off = ask_stats_if_any(c, CTL_OK, "settings", &s) == CTL_OK &&
+                  stats_find(&s, by->option, &value) &&
+                  (span_is(value, by->off[0]) || span_is(value, by->off[1]));
 
-    is_off = ask_stats_if_any(c, CTL_OK, "settings", &s) == CTL_OK &&
-             stats_find(&s, by->option, &value) &&
-             (span_is(value, by->off[0]) || span_is(value, by->off[1]));
     stats_fini(&s);
     c->why[0] = '\0';
     if (is_off) {
@@ -289,7 +284,6 @@ static enum ctl_status show_answer(struct ctl *c, const char *text, const struct
     struct stats s = {0};
     struct span line = {0};
     uint64_t number = 0;
-    bool is_table;
     enum ctl_status status = ask_line(c, "%s", text);
 
     while (status == CTL_OK) {
@@ -303,7 +297,7 @@ static enum ctl_status show_answer(struct ctl *c, const char *text, const struct
             break;
         }
     }
-    is_table = status == CTL_OK && !span_is(line, "OK") && !span_is(line, "RESET");
+    bool is_table = status == CTL_OK && !span_is(line, "OK") && !span_is(line, "RESET");
     if (status == CTL_OK && c->options.json) {
         put_json(c, &s);
     } else if (is_table && by != NULL && !has_content(&s) && tell_off(c, by)) {

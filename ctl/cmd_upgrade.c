@@ -25,10 +25,10 @@ static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
 {
     const double began = ctl_now_s();
     struct span state = {0};
-    enum ctl_status status;
 
     for (;;) {
-        status = ask_stats(c, "persistence", s);
+        enum ctl_status status = ask_stats(c, "persistence", s);
+
         if (status == CTL_OK && !stats_find(s, "upgrade_state", &state)) {
             return ctl_fail(c, CTL_REFUSED, "the server does not say what becomes of it");
         }

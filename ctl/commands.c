@@ -117,9 +117,7 @@ static bool has_left(FILE *out)
 int command_run(struct ctl *c, const struct ctl_words *args)
 {
     enum command_id id = ctl_command_find(args->word[0].ptr);
-    const struct ctl_command_row *row;
     unsigned given = args->count - 1;
-    int status;
 
     if (id == COMMAND_COUNT) {
         const char *near = ctl_command_near(args->word[0].ptr);
@@ -130,7 +128,7 @@ int command_run(struct ctl *c, const struct ctl_words *args)
                    : ctl_fail(c, CTL_USAGE, "there is no command %.100s (see mayflyctl help)",
                               args->word[0].ptr);
     }
-    row = &ctl_commands[id];
+    const struct ctl_command_row *row = &ctl_commands[id];
     if (c->options.help) {
         describe_command(c->out, id);
         return CTL_OK;
@@ -142,7 +140,7 @@ int command_run(struct ctl *c, const struct ctl_words *args)
     if (!options_fit(&c->options, id, c->why, sizeof(c->why))) {
         return CTL_USAGE;
     }
-    status = row->run(c, args);
+    int status = row->run(c, args);
     if ((fflush(c->out) != 0 || ferror(c->out)) && (status == CTL_OK || id == COMMAND_check) &&
         !has_left(c->out)) {
         status = ctl_fail(c, CTL_SYSTEM, "the output cannot be written");

@@ -53,7 +53,6 @@ static bool examine_log(struct examined_logs *l, const struct keychain *c,
     char path[PATH_MAX];
     struct load_file file;
     struct examined x;
-    bool is_done;
 
     if (!keychain_path(c, l->number, path)) {
         fails(l, ENAMETOOLONG);
@@ -67,7 +66,7 @@ static bool examine_log(struct examined_logs *l, const struct keychain *c,
         }
         return true;
     }
-    is_done = examine(&x, load_read, &file, 0);
+    bool is_done = examine(&x, load_read, &file, 0);
     load_close(&file);
     if (is_done) {
         judge(l, &x, h, is_last);
@@ -82,7 +81,6 @@ bool examine_logs(struct examined_logs *l, const char *path, const struct snap_h
     bool is_done = true;
     uint64_t count;
     uint64_t last;
-    int error;
 
     *l = (struct examined_logs){.end = KEYCHAIN_DONE};
     if (h->log == 0) {
@@ -93,7 +91,7 @@ bool examine_logs(struct examined_logs *l, const char *path, const struct snap_h
         return true;
     }
     c.dir = dir;
-    error = keychain_find(dir, c.base, &last, &count);
+    int error = keychain_find(dir, c.base, &last, &count);
     if (error != 0) {
         fails(l, error);
         return true;

@@ -17,17 +17,15 @@
 static bool slurp(const char *root, const char *path, char text[FILE_BYTES])
 {
     char whole[PATH_MAX];
-    ssize_t n;
-    int fd;
 
     if (snprintf(whole, sizeof(whole), "%s%s", root, path) >= (int)sizeof(whole)) {
         return false;
     }
-    fd = open(whole, O_RDONLY | O_CLOEXEC);
+    int fd = open(whole, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return false;
     }
-    n = read(fd, text, FILE_BYTES - 1);
+    ssize_t n = read(fd, text, FILE_BYTES - 1);
     (void)close(fd);
     text[n > 0 ? n : 0] = '\0';
     return n > 0;
@@ -89,7 +87,6 @@ static double least_limit(const char *root, const char *groups, const char *file
     double least = (double)INFINITY;
     char group[PATH_MAX - 64];
     const char *line = groups;
-    size_t len;
 
     while (line != NULL && strncmp(line, "0::/", 4) != 0) {
         line = strchr(line, '\n');
@@ -98,7 +95,7 @@ static double least_limit(const char *root, const char *groups, const char *file
     if (line == NULL) {
         return (double)NAN; /* not of version 2 */
     }
-    len = strcspn(line + 3, "\n");
+    size_t len = strcspn(line + 3, "\n");
     if (len >= sizeof(group)) {
         return (double)NAN;
     }
@@ -106,11 +103,10 @@ static double least_limit(const char *root, const char *groups, const char *file
     group[len] = '\0';
     for (;;) {
         char path[PATH_MAX];
-        double v;
 
         snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s",
                  strcmp(group, "/") == 0 ? "" : group, file);
-        v = slurp(root, path, text) ? value_of(text) : (double)INFINITY;
+        double v = slurp(root, path, text) ? value_of(text) : (double)INFINITY;
         least = v < least ? v : least;
         if (len <= 1) {
             return least;

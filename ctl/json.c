@@ -155,15 +155,13 @@ static size_t digits(struct span s)
 /* Digits, perhaps a minus before and a fraction after them, no 0 too many; 24 bytes at most. */
 static bool is_number(struct span s)
 {
-    size_t n;
-
     if (s.len > 24) {
         return false;
     }
     if (s.len > 0 && s.ptr[0] == '-') {
         s = span_of(s.ptr + 1, s.len - 1);
     }
-    n = digits(s);
+    size_t n = digits(s);
     if (n == 0 || (n > 1 && s.ptr[0] == '0')) {
         return false;
     }
@@ -190,13 +188,12 @@ void json_pair(struct json *j, struct span name, struct span value)
 bool json_bytes(struct json *j, const char *name, struct span s)
 {
     char long_name[64];
-    char *text;
 
     if (utf8_is_valid(s)) {
         json_text(j, name, s);
         return true;
     }
-    text = mem_alloc(ENCODE_BASE64_BYTES(s.len));
+    char *text = mem_alloc(ENCODE_BASE64_BYTES(s.len));
     if (text == NULL) {
         return false;
     }

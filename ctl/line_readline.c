@@ -131,7 +131,6 @@ static char **complete(const char *text, int start, int end)
 {
     char name[32];
     int begin = 0;
-    int len;
 
     (void)end;
     rl_attempted_completion_over = 1; /* no names of files */
@@ -141,7 +140,7 @@ static char **complete(const char *text, int start, int end)
     if (start <= begin) {
         return rl_completion_matches(text, next_command);
     }
-    len = (int)strcspn(rl_line_buffer + begin, " ");
+    int len = (int)strcspn(rl_line_buffer + begin, " ");
     snprintf(name, sizeof(name), "%.*s", len, rl_line_buffer + begin);
     if (strcmp(name, "help") == 0) {
         return rl_completion_matches(text, next_command);

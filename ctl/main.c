@@ -43,7 +43,6 @@ static enum ctl_status check_options(struct ctl *c)
 static int run_line(struct ctl *c, const struct ctl_words *line)
 {
     struct ctl_words args;
-    enum ctl_status status;
 
     if (!options_read(&c->options, line, true, &args, c->why, sizeof(c->why))) {
         return CTL_USAGE;
@@ -56,7 +55,7 @@ static int run_line(struct ctl *c, const struct ctl_words *line)
         describe_help(c->out);
         return CTL_OK;
     }
-    status = check_options(c);
+    enum ctl_status status = check_options(c);
     if (status != CTL_OK) {
         return status;
     }
@@ -74,7 +73,6 @@ int main(int argc, char **argv)
     struct ctl c = {.out = stdout, .is_terminal = isatty(STDOUT_FILENO) != 0};
     struct ctl_words line = {0};
     const bool is_check = strcmp(program_invocation_short_name, "mayfly-check") == 0;
-    int status;
 
     (void)signal(SIGPIPE, SIG_IGN);
     (void)setlocale(LC_CTYPE, "");
@@ -91,7 +89,7 @@ int main(int argc, char **argv)
             span_str(is_check && strcmp(argv[i], "-h") == 0 ? "--help" : argv[i]);
     }
     options_init(&c.options);
-    status = run_line(&c, &line);
+    int status = run_line(&c, &line);
     ctl_report(&c);
     ask_disconnect(&c);
     if (fflush(stdout) != 0 && errno != EPIPE && status == CTL_OK) {

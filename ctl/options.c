@@ -207,12 +207,11 @@ bool ctl_word_near(enum command_id id, struct span given, char near[EDITS_NAME_M
     for (const char *at = ctl_commands[id].words; *at != '\0';) {
         const size_t len = strcspn(at, " ");
         char word[EDITS_NAME_MAX + 1];
-        unsigned edits;
 
         must(len <= EDITS_NAME_MAX);
         memcpy(word, at, len);
         word[len] = '\0';
-        edits = edits_between(given.ptr, given.len, word);
+        unsigned edits = edits_between(given.ptr, given.len, word);
         if (edits < best) {
             best = edits;
             memcpy(near, word, len + 1);

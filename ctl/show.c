@@ -87,7 +87,6 @@ bool show_unescape(char *out, size_t *len, struct span s)
 
     while (i < s.len) {
         static const char letters[] = "nrt0\\\"'", bytes[] = "\n\r\t\0\\\"'";
-        const char *found;
 
         if (s.ptr[i] != '\\') {
             *p++ = s.ptr[i++];
@@ -96,7 +95,7 @@ bool show_unescape(char *out, size_t *len, struct span s)
         if (++i == s.len || s.ptr[i] == '\0') {
             return false;
         }
-        found = strchr(letters, s.ptr[i]);
+        const char *found = strchr(letters, s.ptr[i]);
         if (found != NULL) {
             *p++ = bytes[found - letters];
             i++;

@@ -21,7 +21,6 @@ enum ctl_status top_round(struct top *t)
     unsigned next = 1 - t->last;
     const struct stats_sample *before = t->rounds > 0 ? &t->sample[t->last] : NULL;
     enum ctl_status status = sample_take(t->c, &t->sample[next], before);
-    const double *all;
 
     if (status != CTL_OK) {
         snprintf(t->trouble, sizeof(t->trouble), "%s", t->c->why);
@@ -40,7 +39,7 @@ enum ctl_status top_round(struct top *t)
     } else {
         t->past_count++;
     }
-    all = t->sample[t->last].all.figure;
+    const double *all = t->sample[t->last].all.figure;
     remember(t, PAST_OPS, all[FIGURE_ops]);
     remember(t, PAST_HITS, all[FIGURE_hit_pct]);
     remember(t, PAST_EXPIRED, all[FIGURE_expired]);

@@ -31,15 +31,14 @@ static void draw_title(const struct top *t, struct sheet *s)
     const struct stats_sample *now = &t->sample[t->last];
     char up[UNIT_TEXT_BYTES], every[UNIT_TEXT_BYTES];
     struct span version = span_str("?");
-    unsigned x;
 
     (void)stats_find(&now->general, "mayfly_version", &version);
     duration_text(up, get(now, "uptime"));
     duration_text(every, t->interval_s);
     sheet_style(s, 0, 0, s->columns, SHEET_TITLE);
-    x = sheet_put(s, 0, 0, SHEET_TITLE, "mayfly %.*s  %.200s  up %s  %.0f workers",
-                  version.len > 20 ? 20 : (int)version.len, version.ptr, t->server, up,
-                  get(now, "threads"));
+    unsigned x = sheet_put(s, 0, 0, SHEET_TITLE, "mayfly %.*s  %.200s  up %s  %.0f workers",
+                           version.len > 20 ? 20 : (int)version.len, version.ptr, t->server, up,
+                           get(now, "threads"));
     if (t->is_paused) {
         snprintf(every, sizeof(every), "paused");
     }
@@ -53,11 +52,10 @@ static void draw_bar(struct sheet *s, unsigned row, const char *label, double sh
 {
     unsigned columns = s->columns > 70 ? 30 : 15;
     char bar[BAR_TEXT_BYTES];
-    unsigned x;
 
     bar_text(bar, share, columns, s->is_utf8);
     (void)sheet_put(s, row, 0, SHEET_BOLD, "%s", label);
-    x = sheet_put(s, row, LABEL, SHEET_PLAIN, "[");
+    unsigned x = sheet_put(s, row, LABEL, SHEET_PLAIN, "[");
     x = sheet_put(s, row, x, is_bad ? SHEET_BAD : SHEET_GOOD, "%s", bar);
     (void)sheet_put(s, row, x, SHEET_PLAIN, "] %s", words);
 }
@@ -175,13 +173,12 @@ static void draw_latency(const struct stats_sample *now, struct sheet *s, unsign
 /* How far items are that go to other shards. */
 static void draw_move(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
-    bool is_bad;
     char text[UNIT_TEXT_BYTES];
 
     if (s->columns <= LABEL + 40 || !sample_is_moving(&now->moves)) {
         return;
     }
-    is_bad = stats_is(&now->moves, "move_waits_for", "room");
+    bool is_bad = stats_is(&now->moves, "move_waits_for", "room");
     snprintf(text, sizeof(text), "moves %.0f %%%s", 100 * sample_move_share(&now->moves),
              is_bad ? ", no room" : "");
     sheet_put_right(s, row, s->columns, is_bad ? SHEET_BAD : SHEET_DIM, text);

@@ -14,7 +14,6 @@ static SCREEN *screen; /* owned while top runs */
 bool top_screen_is_possible(void)
 {
     const char *name = getenv("TERM");
-    const char *move;
 
     if (name == NULL || name[0] == '\0' || strcmp(name, "dumb") == 0 || !isatty(STDIN_FILENO)) {
         return false;
@@ -23,7 +22,7 @@ bool top_screen_is_possible(void)
     if (screen == NULL) {
         return false; /* a terminal that nobody knows */
     }
-    move = tigetstr("cup");
+    const char *move = tigetstr("cup");
     if (move == NULL || move == (const char *)-1) {
         (void)endwin();
         delscreen(screen);
@@ -108,7 +107,6 @@ static bool serve_keys(struct top *t, struct sheet *s, double due)
 {
     for (;;) {
         double left = due - ctl_now_s();
-        int key;
 
         if (ctl_is_interrupted()) {
             return false;
@@ -117,7 +115,7 @@ static bool serve_keys(struct top *t, struct sheet *s, double due)
             return true;
         }
         timeout(t->is_paused || left > 0.5 ? 500 : (int)(left * 1000) + 1);
-        key = getch();
+        int key = getch();
         if (key == ERR) {
             continue;
         }
@@ -152,7 +150,6 @@ static enum ctl_status show(struct top *t, struct sheet *s, uint64_t count)
 enum ctl_status top_screen(struct top *t, uint64_t count)
 {
     struct sheet *s = mem_zalloc(sizeof(*s));
-    enum ctl_status status;
 
     if (s == NULL) {
         (void)endwin();
@@ -165,7 +162,7 @@ enum ctl_status top_screen(struct top *t, uint64_t count)
     (void)keypad(stdscr, TRUE);
     (void)curs_set(0);
     choose_styles();
-    status = show(t, s, count);
+    enum ctl_status status = show(t, s, count);
     (void)endwin();
     delscreen(screen);
     screen = NULL;

@@ -179,10 +179,6 @@ static enum parse_status take_frame_value(const char *buf, size_t len,
 enum parse_status bin_parse(const char *buf, size_t len, const struct bin_limits *limits,
                             struct request *req, size_t *used, enum bin_reply *reply)
 {
-    const struct rule *rule;
-    struct header h;
-    size_t head;
-
     *reply = BIN_REPLY_OK;
     if (len == 0) {
         *used = 1;
@@ -195,7 +191,7 @@ enum parse_status bin_parse(const char *buf, size_t len, const struct bin_limits
     if (len < BIN_HEADER_BYTES) {
         return PARSE_MORE;
     }
-    h = load_header(buf);
+    struct header h = load_header(buf);
     begin_frame(req, &h);
     if ((size_t)h.key_len + h.extras_len > h.body_len) {
         *reply = BIN_REPLY_UNKNOWN;
@@ -210,12 +206,12 @@ enum parse_status bin_parse(const char *buf, size_t len, const struct bin_limits
         *reply = BIN_REPLY_UNKNOWN;
         return PARSE_REPLY;
     }
-    rule = &rules[h.opcode];
+    const struct rule *rule = &rules[h.opcode];
     if (!lengths_are_good(rule, &h)) {
         *reply = BIN_REPLY_INVALID;
         return PARSE_CLOSE;
     }
-    head = BIN_HEADER_BYTES + (size_t)h.extras_len + h.key_len;
+    size_t head = BIN_HEADER_BYTES + (size_t)h.extras_len + h.key_len;
     *used = head;
     if (len < head) {
         return PARSE_MORE;

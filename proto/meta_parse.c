@@ -111,7 +111,6 @@ enum reply meta_read_flags(struct span args, bool is_extended, struct meta_flags
     while (words_next(&line, &word)) {
         uint64_t letter = letter_of(meta_is_time(word) && is_extended ? 'T' : word.ptr[0]);
         struct span token = span_of(word.ptr + 1, word.len - 1);
-        enum reply reply;
 
         if ((flags->letters & letter) != 0) {
             return REPLY_META_DUPLICATE;
@@ -119,7 +118,7 @@ enum reply meta_read_flags(struct span args, bool is_extended, struct meta_flags
         if ((known & letter) == 0) {
             return REPLY_META_INVALID;
         }
-        reply = read_token(word.ptr[0], token, flags);
+        enum reply reply = read_token(word.ptr[0], token, flags);
         if (reply != REPLY_NONE) {
             why = reply;
         }
@@ -215,15 +214,13 @@ static enum reply check_flags(enum command command, const struct meta_flags *fla
 static enum reply read_flags(const struct text_limits *limits, struct request *req,
                              struct meta_flags *flags)
 {
-    enum reply reply;
-
     if (req->key.len > REQUEST_KEY_MAX) {
         return REPLY_BAD_FORMAT;
     }
     if (has_many_flags(req)) {
         return REPLY_META_MANY;
     }
-    reply = meta_read_flags(req->args, limits->has_extensions, flags);
+    enum reply reply = meta_read_flags(req->args, limits->has_extensions, flags);
     if (reply == REPLY_NONE && meta_has(flags->letters, 'b') && !decode_key(limits, req)) {
         reply = REPLY_META_BAD_KEY;
     }
@@ -235,12 +232,11 @@ static enum reply take_flags(const struct text_limits *limits, struct request *r
 {
     enum command command = (enum command)req->command;
     struct meta_flags flags;
-    enum reply reply;
 
     if (has_odd_flag(req->args)) {
         return REPLY_BAD_FORMAT;
     }
-    reply = read_flags(limits, req, &flags);
+    enum reply reply = read_flags(limits, req, &flags);
     if (reply != REPLY_NONE) {
         return command == CMD_MA ? REPLY_META_BAD_FLAGS : reply; /* one for all of them */
     }
@@ -271,7 +267,6 @@ enum reply meta_parse_line(struct line line, const struct text_limits *limits,
                            struct request *req)
 {
     struct span word;
-    enum reply reply;
 
     if (req->command == CMD_MN) {
         return REPLY_NONE;
@@ -290,7 +285,7 @@ enum reply meta_parse_line(struct line line, const struct text_limits *limits,
     }
     debug_must(req->key.len >= 1 && !req->noreply);
     req->args = words_rest(line);
-    reply = take_flags(limits, req);
+    enum reply reply = take_flags(limits, req);
     if (reply != REPLY_NONE && req->command == CMD_MS) {
         req->value_len += 2; /* the value is not a command, whatever was wrong before it */
     }

@@ -52,7 +52,6 @@ static bool parse_line(struct span line, struct proxy_header *out)
     uint8_t address[16];
     uint16_t port;
     struct span word;
-    int family;
 
     if (!take_word(&line, &word)) {
         return false;
@@ -61,7 +60,7 @@ static bool parse_line(struct span line, struct proxy_header *out)
         return true; /* whatever follows */
     }
     out->family = span_is(word, "TCP6") ? PROXY_INET6 : PROXY_INET;
-    family = out->family == PROXY_INET6 ? AF_INET6 : AF_INET;
+    int family = out->family == PROXY_INET6 ? AF_INET6 : AF_INET;
     return (span_is(word, "TCP4") || span_is(word, "TCP6")) &&
            take_address(&line, family, out->address) && take_address(&line, family, address) &&
            take_port(&line, &out->port) && take_port(&line, &port) && line.len == 0;
@@ -140,15 +139,13 @@ static bool parse_addresses(const char *p, size_t body, struct proxy_header *out
 static enum proxy_status parse_2(const char *p, size_t len, struct proxy_header *out,
                                  size_t *used)
 {
-    size_t body;
-
     if (len > 12 && (byte_at(p, 12) >> 4 != 2 || (byte_at(p, 12) & 15u) > 1)) {
         return PROXY_BAD;
     }
     if (len < FIXED) {
         return PROXY_MORE;
     }
-    body = word_at(p, 14);
+    size_t body = word_at(p, 14);
     if (FIXED + body > PROXY_HEADER_MAX) {
         return PROXY_BAD;
     }

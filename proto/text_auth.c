@@ -73,7 +73,6 @@ enum parse_status text_auth_parse(const char *buf, size_t len, struct text_auth 
 {
     size_t look = len <= TEXT_AUTH_LINE_MAX ? len : TEXT_AUTH_LINE_MAX + 1;
     size_t value_len = 0;
-    enum parse_status status;
 
     memset(auth, 0, sizeof(*auth));
     *used = 0;
@@ -93,7 +92,7 @@ enum parse_status text_auth_parse(const char *buf, size_t len, struct text_auth 
         line.end--;
     }
     size_t line_len = (size_t)(newline + 1 - buf);
-    status = read_line(line, &value_len, auth, reply);
+    enum parse_status status = read_line(line, &value_len, auth, reply);
     if (status != PARSE_OK) {
         *used = line_len;
         return status;

@@ -37,7 +37,6 @@ static int read_proxies(struct access *a, const struct settings *settings)
 int access_init(struct access *a, const struct settings *settings)
 {
     const char *pwdb = settings->sasl ? getenv("MEMCACHED_SASL_PWDB") : NULL;
-    int status;
 
     must_be_main();
     memset(a, 0, sizeof(*a));
@@ -46,7 +45,7 @@ int access_init(struct access *a, const struct settings *settings)
         log_error("access, cannot start (out of memory)");
         return EX_OSERR;
     }
-    status = read_proxies(a, settings);
+    int status = read_proxies(a, settings);
     if (status != 0) {
         return status;
     }
@@ -79,10 +78,8 @@ void access_continue(struct access *a, const struct siphash_key *text,
 
 int access_load(struct access *a, const struct settings *settings)
 {
-    int status;
-
     must_be_main();
-    status = access_file_load(&a->text.file, settings);
+    int status = access_file_load(&a->text.file, settings);
     if (status == 0) {
         status = access_file_load(&a->sasl_users.file, settings);
     }

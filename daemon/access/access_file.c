@@ -95,14 +95,12 @@ static void warn(const struct access_file *f, const void *content)
 
 int access_file_load(struct access_file *f, const struct settings *settings)
 {
-    void *content;
-
     must_be_main();
     if (!access_file_is_on(f)) {
         return 0;
     }
     f->starting = settings;
-    content = read_content(f, &f->is_ended);
+    void *content = read_content(f, &f->is_ended);
     f->starting = NULL;
     if (content == NULL) {
         return EXIT_FAILURE;
@@ -130,16 +128,14 @@ bool access_file_reload(struct access_file *f)
 {
     const struct access_file_kind *kind = f->kind;
     bool is_ended = false;
-    const char *why;
-    void *content;
 
     must_be_main();
     if (!access_file_is_on(f)) {
         return false;
     }
     f->complaint[0] = '\0';
-    content = read_content(f, &is_ended);
-    why = content != NULL ? why_cut(f, content, is_ended) : NULL;
+    void *content = read_content(f, &is_ended);
+    const char *why = content != NULL ? why_cut(f, content, is_ended) : NULL;
     if (why != NULL) {
         access_file_complain(f, "%s, %s%s seems to be cut off (%s)", kind->area, kind->noun,
                              f->path, why);

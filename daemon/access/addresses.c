@@ -92,12 +92,10 @@ static void remove_entry(struct addresses *a, uint32_t gap)
 
 static enum address_answer enter(struct addresses *a, uint64_t id, uint32_t limit)
 {
-    struct address_entry *e;
-
     if (a->used * 2 >= a->cap && !resize(a, a->cap > 0 ? a->cap * 2 : CAP_LEAST)) {
         return ADDRESS_NO_MEMORY;
     }
-    e = &a->entries[place_of(a, id)];
+    struct address_entry *e = &a->entries[place_of(a, id)];
     if (limit > 0 && e->conns >= limit) {
         return ADDRESS_FULL;
     }
@@ -109,10 +107,8 @@ static enum address_answer enter(struct addresses *a, uint64_t id, uint32_t limi
 
 enum address_answer addresses_enter(struct addresses *a, uint64_t id, uint32_t limit)
 {
-    enum address_answer answer;
-
     pthread_mutex_lock(&a->lock);
-    answer = enter(a, id, limit);
+    enum address_answer answer = enter(a, id, limit);
     pthread_mutex_unlock(&a->lock);
     return answer;
 }
@@ -134,20 +130,16 @@ void addresses_leave(struct addresses *a, uint64_t id)
 
 bool addresses_are_none(struct addresses *a)
 {
-    bool is;
-
     pthread_mutex_lock(&a->lock);
-    is = a->used == 0;
+    bool is = a->used == 0;
     pthread_mutex_unlock(&a->lock);
     return is;
 }
 
 uint32_t addresses_count(struct addresses *a, uint64_t id)
 {
-    uint32_t count;
-
     pthread_mutex_lock(&a->lock);
-    count = a->cap > 0 ? a->entries[place_of(a, id)].conns : 0;
+    uint32_t count = a->cap > 0 ? a->entries[place_of(a, id)].conns : 0;
     pthread_mutex_unlock(&a->lock);
     return count;
 }

@@ -53,15 +53,13 @@ static bool add_hashed(struct auth_table *table, const struct siphash_key *key,
                        struct span user, struct span field)
 {
     enum auth_field what = auth_field_of(field);
-    struct siphash_digest of_user;
-    struct siphash_digest login;
 
     table->broken += what == AUTH_FIELD_BROKEN;
     if (what != AUTH_FIELD_HASH) {
         return false;
     }
-    of_user = digest_of(key, DIGEST_USER, user, span_of(NULL, 0));
-    login = digest_of(key, DIGEST_HASHED, user, field);
+    struct siphash_digest of_user = digest_of(key, DIGEST_USER, user, span_of(NULL, 0));
+    struct siphash_digest login = digest_of(key, DIGEST_HASHED, user, field);
     auth_hashed_add(table->hashed, &of_user, &login, field);
     table->count++;
     return true;
@@ -83,15 +81,13 @@ static struct span without_return(struct span line)
 static bool add_line(struct auth_table *table, const struct siphash_key *key, struct span line)
 {
     const char *colon = memchr(line.ptr, ':', line.len);
-    struct span user;
-    struct span password;
 
     if (colon == NULL || line.len > AUTH_LINE_MAX || memchr(line.ptr, '\r', line.len) != NULL ||
         memchr(line.ptr, '\0', line.len) != NULL) {
         return false;
     }
-    user = span_of(line.ptr, (size_t)(colon - line.ptr));
-    password = span_of(colon + 1, line.len - user.len - 1);
+    struct span user = span_of(line.ptr, (size_t)(colon - line.ptr));
+    struct span password = span_of(colon + 1, line.len - user.len - 1);
     if (is_unusable(user, password)) {
         table->unusable++;
     }
@@ -110,9 +106,6 @@ static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *ke
 {
     const char *end = line.ptr + line.len;
     const char *colon = memchr(line.ptr, ':', line.len);
-    const char *password;
-    struct span field;
-    struct span user;
 
     if (line.len > AUTH_LINE_MAX || memchr(line.ptr, '\0', line.len) != NULL) {
         return false;
@@ -120,10 +113,10 @@ static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *ke
     if (colon == NULL || colon == line.ptr) {
         return true;
     }
-    user = span_of(line.ptr, (size_t)(colon - line.ptr));
-    password = colon + 1;
+    struct span user = span_of(line.ptr, (size_t)(colon - line.ptr));
+    const char *password = colon + 1;
     colon = memchr(password, ':', (size_t)(end - password));
-    field = span_of(password, (size_t)((colon != NULL ? colon : end) - password));
+    struct span field = span_of(password, (size_t)((colon != NULL ? colon : end) - password));
     if (add_hashed(table, key, user, field)) {
         return true;
     }
@@ -375,11 +368,10 @@ bool auth_is_hashed(const struct auth *a, struct span user)
 static bool settle(const struct auth *a, const struct siphash_digest *pair,
                    const struct siphash_digest *login)
 {
-    struct auth_table *table;
     bool is_good;
 
     rcu_begin();
-    table = access_file_get(&a->file);
+    struct auth_table *table = access_file_get(&a->file);
     /* NULL: the server has stopped, and did not wait for this hash. */
     is_good =
         table != NULL && table->hashed != NULL && auth_hashed_has_login(table->hashed, login);
@@ -397,14 +389,13 @@ bool auth_check_hashed(const struct auth *a, struct span user, struct span passw
     struct siphash_digest of_user = digest_of(&a->key, DIGEST_USER, user, span_of(NULL, 0));
     struct auth_candidates candidates = {.count = 0};
     const struct siphash_digest *found = NULL;
-    const struct auth_table *table;
-    bool is_good;
 
     must_be_pool();
     must_not_be_reading();
     rcu_begin();
-    table = table_of(a); /* once: main may put one without hashes in its place */
-    is_good = check_pair(table, &pair, login);
+    const struct auth_table *table =
+        table_of(a); /* once: main may put one without hashes in its place */
+    bool is_good = check_pair(table, &pair, login);
     if (!is_good && table->hashed != NULL) {
         auth_hashed_candidates(table->hashed, &of_user, &candidates);
     }

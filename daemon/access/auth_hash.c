@@ -57,11 +57,10 @@ static bool ends_as_hash(struct span field, size_t end_len)
 static bool library_knows(struct span field)
 {
     char text[AUTH_HASH_MAX];
-    int verdict;
 
     memcpy(text, field.ptr, field.len);
     text[field.len] = '\0';
-    verdict = crypt_checksalt(text);
+    int verdict = crypt_checksalt(text);
     explicit_bzero(text, sizeof(text));
     return verdict != CRYPT_SALT_INVALID && verdict != CRYPT_SALT_METHOD_DISABLED;
 }
@@ -101,8 +100,6 @@ bool auth_hash_verify(const char *hash, struct span password)
     struct crypt_data *data = mem_zalloc(sizeof(*data));
     char phrase[CRYPT_MAX_PASSPHRASE_SIZE];
     size_t len = password.len < sizeof(phrase) ? password.len : sizeof(phrase) - 1;
-    const char *made;
-    bool is_good;
 
     must_be_pool();
     must_not_be_reading();
@@ -113,9 +110,9 @@ bool auth_hash_verify(const char *hash, struct span password)
         memcpy(phrase, password.ptr, len);
     }
     phrase[len] = '\0';
-    made = crypt_rn(phrase, hash, data, (int)sizeof(*data));
-    is_good = made != NULL && is_same(made, hash) && len == password.len &&
-              strlen(phrase) == password.len;
+    const char *made = crypt_rn(phrase, hash, data, (int)sizeof(*data));
+    bool is_good = made != NULL && is_same(made, hash) && len == password.len &&
+                   strlen(phrase) == password.len;
     explicit_bzero(phrase, sizeof(phrase));
     explicit_bzero(data, sizeof(*data));
     mem_free(data);

@@ -109,10 +109,9 @@ static bool add_failure(struct auth_peer *p, msec_t now)
 struct auth_failure auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now)
 {
     struct auth_failure f = {0};
-    struct auth_peer *p;
 
     pthread_mutex_lock(&a->lock);
-    p = entry_of(a, id, now);
+    struct auth_peer *p = entry_of(a, id, now);
     f.is_crowded = p->id != id && !is_forgotten(p, now);
     if (p->id != id || is_forgotten(p, now)) {
         *p = (struct auth_peer){.id = id};
@@ -127,12 +126,9 @@ struct auth_failure auth_peers_note(struct auth_peers *a, uint64_t id, msec_t no
 
 uint64_t auth_peers_count(struct auth_peers *a, uint64_t id, msec_t now)
 {
-    const struct auth_peer *p;
-    uint64_t failures;
-
     pthread_mutex_lock(&a->lock);
-    p = entry_of(a, id, now);
-    failures = p->id == id && !is_forgotten(p, now) ? p->failures : 0;
+    const struct auth_peer *p = entry_of(a, id, now);
+    uint64_t failures = p->id == id && !is_forgotten(p, now) ? p->failures : 0;
     pthread_mutex_unlock(&a->lock);
     return failures;
 }

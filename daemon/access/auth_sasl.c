@@ -171,12 +171,10 @@ static struct span name_alone(const char *user)
 static bool is_decided(struct span whole, struct span name, struct span password,
                        struct siphash_digest *login, bool *is_good, bool *is_whole)
 {
-    bool is_slow;
-
     rcu_begin();
     *is_good = auth_check(own_users, whole, password, login) ||
                auth_check(own_users, name, password, login);
-    is_slow = auth_has_hashes(own_users);
+    bool is_slow = auth_has_hashes(own_users);
     *is_whole = auth_is_hashed(own_users, whole);
     rcu_end();
     return *is_good || !is_slow;
@@ -200,12 +198,10 @@ static bool is_own_user(const char *user, struct span password, struct exchange 
 static int on_password(sasl_conn_t *sasl, void *context, const char *user, const char *password,
                        unsigned len, struct propctx *properties)
 {
-    bool is_good;
-
     (void)sasl;
     (void)context;
     (void)properties;
-    is_good = is_own_user(user, span_of(password, len), running);
+    bool is_good = is_own_user(user, span_of(password, len), running);
     running->has_login = is_good;
     return is_good ? SASL_OK : SASL_BADAUTH;
 }
@@ -338,12 +334,11 @@ static bool list_mechanisms(void)
 {
     struct exchange x;
     const char *list;
-    bool is_listed;
 
     if (!exchange_open(&x)) {
         return false;
     }
-    is_listed = sasl_listmech(x.sasl, NULL, "", " ", "", &list, NULL, NULL) == SASL_OK;
+    bool is_listed = sasl_listmech(x.sasl, NULL, "", " ", "", &list, NULL, NULL) == SASL_OK;
     snprintf(mechanisms, sizeof(mechanisms), "%s", is_listed ? list : "");
     sasl_dispose(&x.sasl);
     return is_listed;
@@ -351,8 +346,6 @@ static bool list_mechanisms(void)
 
 int auth_sasl_start(const struct auth *users)
 {
-    int result;
-
     must_be_main();
     own_users = auth_is_on(users) ? users : NULL;
     if (gethostname(host, sizeof(host)) != 0) {
@@ -360,7 +353,7 @@ int auth_sasl_start(const struct auth *users)
         return EXIT_FAILURE;
     }
     sasl_set_mutex(mutex_new, mutex_lock, mutex_unlock, mutex_free);
-    result = own_users != NULL ? SASL_OK : set_configuration();
+    int result = own_users != NULL ? SASL_OK : set_configuration();
     mem_free(named_folders); /* the library has a copy */
     named_folders = NULL;
     if (result == SASL_OK) {
@@ -411,7 +404,6 @@ enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
     struct exchange *made = mem_zalloc(sizeof(*made));
     const char *out = NULL;
     unsigned out_len = 0;
-    int result;
 
     must_be_pool();
     must_not_be_reading();
@@ -423,8 +415,8 @@ enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
     }
     *x = made;
     running = made;
-    result = sasl_server_start(made->sasl, mechanism, data.len > 0 ? data.ptr : NULL,
-                               (unsigned)data.len, &out, &out_len);
+    int result = sasl_server_start(made->sasl, mechanism, data.len > 0 ? data.ptr : NULL,
+                                   (unsigned)data.len, &out, &out_len);
     return result_of(result, out, out_len, challenge);
 }
 
@@ -432,12 +424,11 @@ enum exchange_result exchange_step(struct exchange *x, struct span data, struct 
 {
     const char *out = NULL;
     unsigned out_len = 0;
-    int result;
 
     must_be_pool();
     must_not_be_reading();
     running = x;
-    result = sasl_server_step(x->sasl, data.ptr, (unsigned)data.len, &out, &out_len);
+    int result = sasl_server_step(x->sasl, data.ptr, (unsigned)data.len, &out, &out_len);
 
     return result_of(result, out, out_len, challenge);
 }

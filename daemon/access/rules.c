@@ -195,12 +195,11 @@ static bool add_right(struct rules_reader *r, struct span word, bool is_alone, u
 static bool take_rights(struct rules_reader *r, struct span *line, struct access_rule *rule)
 {
     struct span word;
-    bool is_alone;
 
     if (!want_word(r, line, &word, "a list of rights")) {
         return false;
     }
-    is_alone = memchr(word.ptr, ',', word.len) == NULL;
+    bool is_alone = memchr(word.ptr, ',', word.len) == NULL;
     for (;;) {
         const char *comma = word.len > 0 ? memchr(word.ptr, ',', word.len) : NULL;
         size_t len = comma != NULL ? (size_t)(comma - word.ptr) : word.len;
@@ -463,11 +462,10 @@ struct grant rules_grant(const struct rules *rules, struct span user, uint32_t c
 {
     uint32_t of_listener = find(rules, KIND_LISTENER, listener);
     uint32_t of_client = user.len > 0 ? find(rules, KIND_USER, user) : RULES_NONE;
-    bool is_named;
     struct grant g;
 
     of_client = of_client == RULES_NONE ? certificate : of_client;
-    is_named = of_client != RULES_NONE;
+    bool is_named = of_client != RULES_NONE;
     if (!is_named) {
         of_client =
             of_listener != RULES_NONE ? of_listener : find(rules, KIND_DEFAULT, span_of("", 0));
@@ -486,13 +484,11 @@ struct grant rules_grant(const struct rules *rules, struct span user, uint32_t c
 
 bool rules_allow_key(const struct rules *rules, uint32_t rule, struct span key)
 {
-    const struct access_rule *r;
-
     if (rule == RULES_NONE) {
         return true;
     }
     must(rule < rules->count);
-    r = &rules->rules[rule];
+    const struct access_rule *r = &rules->rules[rule];
     for (uint32_t i = 0; i < r->prefix_count; i++) {
         const struct span *prefix = &rules->prefixes[r->prefix_at + i];
 

@@ -75,12 +75,11 @@ bool byte_ring_put(struct byte_ring *r, struct span first, struct span second)
 struct span byte_ring_front(const struct byte_ring *r)
 {
     size_t len = byte_ring_len(r);
-    size_t at;
 
     if (len == 0) {
         return span_of(NULL, 0);
     }
-    at = (size_t)(atomic_load_explicit(&r->taken, memory_order_relaxed) % r->size);
+    size_t at = (size_t)(atomic_load_explicit(&r->taken, memory_order_relaxed) % r->size);
     return span_of(r->base + at, len < r->size - at ? len : r->size - at);
 }
 

@@ -51,9 +51,6 @@ static bool fill(int fd, struct span content, mode_t mode, struct file_id *id)
 bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id)
 {
     char temporary[PATH_MAX];
-    bool is_filled;
-    int why;
-    int fd;
 
     must_be_main();
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >=
@@ -61,12 +58,12 @@ bool file_replace(const char *path, struct span content, mode_t mode, struct fil
         errno = ENAMETOOLONG;
         return false;
     }
-    fd = mkostemp(temporary, O_CLOEXEC); /* O_EXCL: a file that was not there before */
+    int fd = mkostemp(temporary, O_CLOEXEC); /* O_EXCL: a file that was not there before */
     if (fd < 0) {
         return false;
     }
-    is_filled = fill(fd, content, mode, id);
-    why = errno;
+    bool is_filled = fill(fd, content, mode, id);
+    int why = errno;
     if (close(fd) == 0 && is_filled && rename(temporary, path) == 0) {
         return true;
     }
@@ -93,15 +90,13 @@ static int open_regular(const char *path, int access)
 ssize_t file_read_start(const char *path, char *out, size_t size)
 {
     int fd = open_regular(path, O_RDONLY);
-    ssize_t n;
-    int why;
 
     must(size > 0);
     if (fd < 0) {
         return -1;
     }
-    n = read(fd, out, size - 1);
-    why = errno;
+    ssize_t n = read(fd, out, size - 1);
+    int why = errno;
     close(fd);
     errno = why;
     out[n > 0 ? n : 0] = '\0';
@@ -147,14 +142,13 @@ static const char *read_all(int fd, size_t max, struct file_text *out)
 const char *file_read_all(const char *path, size_t max, struct file_text *out)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    const char *why;
 
     must_be_main();
     memset(out, 0, sizeof(*out));
     if (fd < 0) {
         return strerror(errno);
     }
-    why = read_all(fd, max, out);
+    const char *why = read_all(fd, max, out);
     close(fd);
     return why;
 }
@@ -167,9 +161,6 @@ static bool is_file(const struct stat *st, const struct file_id *id)
 bool file_remove(const char *path, const struct file_id *id)
 {
     struct stat st;
-    bool is_emptied;
-    int why;
-    int fd;
 
     if (lstat(path, &st) != 0 || !is_file(&st, id)) {
         return true; /* somebody has removed or replaced it */
@@ -177,13 +168,13 @@ bool file_remove(const char *path, const struct file_id *id)
     if (unlink(path) == 0 || errno == ENOENT) {
         return true;
     }
-    why = errno;
-    fd = open_regular(path, O_WRONLY);
+    int why = errno;
+    int fd = open_regular(path, O_WRONLY);
     if (fd < 0) {
         errno = why;
         return false;
     }
-    is_emptied = fstat(fd, &st) == 0 && is_file(&st, id) && ftruncate(fd, 0) == 0;
+    bool is_emptied = fstat(fd, &st) == 0 && is_file(&st, id) && ftruncate(fd, 0) == 0;
     close(fd);
     errno = why;
     return is_emptied;

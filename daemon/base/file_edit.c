@@ -64,12 +64,11 @@ static bool has_content(int fd, struct span content)
 static bool look(const struct file_edit *e, struct stat *st, char *why, size_t why_bytes)
 {
     const int fd = open(e->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    bool is_same;
 
     if (fd < 0) {
         return fail_by_errno(e, "cannot read", why, why_bytes);
     }
-    is_same = fstat(fd, st) == 0 && S_ISREG(st->st_mode) && has_content(fd, e->old);
+    bool is_same = fstat(fd, st) == 0 && S_ISREG(st->st_mode) && has_content(fd, e->old);
     close(fd);
     if (!is_same) {
         return fail(e, "did not write", "it has changed meanwhile", why, why_bytes);
@@ -157,7 +156,6 @@ static bool sync_folder(const struct file_edit *e)
 {
     const size_t len = folder_len(e->path);
     char *folder = mem_alloc(len + 2);
-    int reason;
 
     if (folder == NULL) {
         errno = ENOMEM;
@@ -166,7 +164,7 @@ static bool sync_folder(const struct file_edit *e)
     snprintf(folder, len + 2, "%.*s.", (int)len, e->path);
     const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool is_done = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
-    reason = errno;
+    int reason = errno;
     if (fd >= 0) {
         close(fd);
     }

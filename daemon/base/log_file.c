@@ -78,11 +78,10 @@ bool log_file_check(const char *path, const char **why)
 {
     const char *slash = strrchr(path, '/');
     char folder[4096];
-    int fd;
 
     must_be_main();
     errno = 0;
-    fd = open_regular(path, 0, why);
+    int fd = open_regular(path, 0, why);
     if (fd >= 0) {
         close(fd);
         return true;

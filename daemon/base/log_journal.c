@@ -31,21 +31,18 @@ bool log_journal_open(const char *path)
 {
     const struct timeval wait = {.tv_usec = WAIT_MS * 1000};
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    int probe;
-    int fd;
-    bool listens;
 
     must_be_main();
     if (strlen(path) >= sizeof(to.sun_path)) {
         return false;
     }
     memcpy(to.sun_path, path, strlen(path));
-    probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    listens = probe >= 0 && connect(probe, (const struct sockaddr *)&to, sizeof(to)) == 0;
+    int probe = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool listens = probe >= 0 && connect(probe, (const struct sockaddr *)&to, sizeof(to)) == 0;
     if (probe >= 0) {
         close(probe);
     }
-    fd = listens ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    int fd = listens ? socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     if (fd < 0) {
         return false;
     }
@@ -101,7 +98,6 @@ size_t log_journal_compose(char out[LOG_LINE_BYTES], enum log_level level, uint3
     char thread[16] = "";
     char priority[2] = {log_line_priority(level), '\0'};
     size_t n = 0;
-    size_t len;
 
     (void)prctl(PR_GET_NAME, thread, 0, 0, 0);
     n = put_text(out, n, "PRIORITY", priority);
@@ -114,7 +110,7 @@ size_t log_journal_compose(char out[LOG_LINE_BYTES], enum log_level level, uint3
     }
     memcpy(out + n, "MESSAGE=", 8);
     n += 8;
-    len = log_line_text(out + n, LOG_LINE_BYTES - n, left_out, fmt, args);
+    size_t len = log_line_text(out + n, LOG_LINE_BYTES - n, left_out, fmt, args);
     return len > 0 ? n + len : 0;
 }
 

@@ -82,11 +82,10 @@ const char *log_line_time(char text[LOG_TIME_BYTES])
 {
     struct timespec now;
     struct tm tm;
-    size_t n;
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
-    n = strftime(text, LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+    size_t n = strftime(text, LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(text + n, LOG_TIME_BYTES - n, ".%03ldZ", now.tv_nsec / 1000000);
     return text;
 }
@@ -94,12 +93,11 @@ const char *log_line_time(char text[LOG_TIME_BYTES])
 struct span log_line_area(const char *fmt, va_list args)
 {
     const size_t len = strcspn(fmt, ",");
-    const char *area;
     va_list first;
 
     if (strncmp(fmt, "%s,", 3) == 0) {
         va_copy(first, args);
-        area = va_arg(first, const char *);
+        const char *area = va_arg(first, const char *);
         va_end(first);
         return span_str(area);
     }
@@ -130,15 +128,13 @@ void log_line_blank(char *text, size_t len)
 size_t log_line_text(char *out, size_t room, uint32_t left_out, const char *fmt, va_list args)
 {
     static const char cut[] = "...";
-    size_t len;
-    int n;
 
     room--; /* for the line's end */
-    n = vsnprintf(out, room, fmt, args);
+    int n = vsnprintf(out, room, fmt, args);
     if (n < 0) {
         return 0;
     }
-    len = (size_t)n;
+    size_t len = (size_t)n;
     if (len >= room) {
         len = room - 1;
         memcpy(out + len - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
@@ -156,9 +152,8 @@ size_t log_line(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_ou
                 const char *fmt, va_list args)
 {
     const size_t head = put_head(out, level);
-    size_t len;
 
     must(level <= LOG_LEVEL_TRACE && head < LOG_LINE_BYTES / 2);
-    len = log_line_text(out + head, LOG_LINE_BYTES - head, left_out, fmt, args);
+    size_t len = log_line_text(out + head, LOG_LINE_BYTES - head, left_out, fmt, args);
     return len > 0 ? head + len : 0;
 }

@@ -120,10 +120,9 @@ static void write_once(struct span line)
 static MF_PRINTF(2, 3) size_t compose(char line[LOG_LINE_BYTES], const char *fmt, ...)
 {
     va_list args;
-    size_t len;
 
     va_start(args, fmt);
-    len = log_form_compose(line, LOG_LEVEL_WARN, 0, NULL, fmt, args);
+    size_t len = log_form_compose(line, LOG_LEVEL_WARN, 0, NULL, fmt, args);
     va_end(args);
     return len;
 }
@@ -236,8 +235,6 @@ bool log_writer_put(struct span line)
 
 bool log_start(void)
 {
-    bool is_started;
-
     must_be_main();
     must(atomic_load(&state) == STATE_DIRECT);
     log_ring_init(&ring);
@@ -247,7 +244,7 @@ bool log_start(void)
     if (sem_init(&bell, 0, 0) != 0 || sem_init(&drained, 0, 0) != 0) {
         return false;
     }
-    is_started = thread_start(&thread, &writer_kind, NULL) == 0;
+    bool is_started = thread_start(&thread, &writer_kind, NULL) == 0;
     if (is_started) {
         atomic_store_explicit(&state, STATE_QUEUED, memory_order_release);
     }

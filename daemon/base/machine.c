@@ -39,13 +39,12 @@ static bool read_number(const char *folder, const char *file, uint64_t numbers[2
 {
     char path[PATH_MAX];
     char text[64];
-    size_t len;
     int n = snprintf(path, sizeof(path), "%s/%s", folder, file);
 
     if (n < 0 || (size_t)n >= sizeof(path) || file_read_start(path, text, sizeof(text)) < 0) {
         return false;
     }
-    len = strcspn(text, " \n");
+    size_t len = strcspn(text, " \n");
     if (num_u64(span_of(text, len), &numbers[0]) != MF_OK) {
         return false; /* "max", or -1 in version 1 */
     }
@@ -110,13 +109,12 @@ static uint64_t least_limit(const char *root, const char *mount, struct span gro
 
     for (;;) {
         uint64_t limit = UINT64_MAX;
-        int n;
 
         while (group.len > 0 && group.ptr[group.len - 1] == '/') {
             group.len--;
         }
-        n = snprintf(path, sizeof(path), "%s/sys/fs/cgroup%s%.*s", root, mount, (int)group.len,
-                     group.ptr);
+        int n = snprintf(path, sizeof(path), "%s/sys/fs/cgroup%s%.*s", root, mount,
+                         (int)group.len, group.ptr);
         if (n > 0 && (size_t)n < sizeof(path)) {
             limit = fn(path);
         }
@@ -225,12 +223,11 @@ static uint64_t whole_memory(const char *root)
 static uint64_t cpus_allowed(void)
 {
     cpu_set_t set;
-    long count;
 
     if (sched_getaffinity(0, sizeof(set), &set) == 0) {
         return (uint64_t)CPU_COUNT(&set);
     }
-    count = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than fit into the set */
+    long count = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than fit into the set */
     return count > 0 ? (uint64_t)count : 1;
 }
 

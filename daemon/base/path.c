@@ -16,16 +16,14 @@
 char *path_absolute(const char *path)
 {
     char folder[PATH_MAX] = "";
-    size_t size;
-    char *whole;
 
     if (path[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) {
         log_warn("path, cannot determine the working directory for %s (%s)", path,
                  strerror(errno));
         folder[0] = '\0';
     }
-    size = strlen(folder) + 1 + strlen(path) + 1;
-    whole = mem_alloc(size);
+    size_t size = strlen(folder) + 1 + strlen(path) + 1;
+    char *whole = mem_alloc(size);
     if (whole != NULL) {
         snprintf(whole, size, "%s%s%s", folder, folder[0] != '\0' ? "/" : "", path);
     }

@@ -105,10 +105,8 @@ static void forget(struct pool_job *job)
 /* Send it back, unless the receivers may be gone. */
 static void give_job_back(struct pool *p, struct pool_job *job)
 {
-    bool is_late;
-
     pthread_mutex_lock(&p->lock);
-    is_late = p->is_stopping;
+    bool is_late = p->is_stopping;
     queue_of(p, job)->running--;
     if (p->waiting > 0) {
         pthread_cond_signal(&p->wanted); /* another of its source may run now */
@@ -124,11 +122,9 @@ static void give_job_back(struct pool *p, struct pool_job *job)
 
 static void thread_ended(struct pool *p)
 {
-    bool is_mine;
-
     pthread_mutex_lock(&p->lock);
     p->threads--;
-    is_mine = p->is_left && p->threads == 0;
+    bool is_mine = p->is_left && p->threads == 0;
     pthread_cond_signal(&p->ended);
     pthread_mutex_unlock(&p->lock);
     if (is_mine) {
@@ -185,7 +181,6 @@ static void start_threads(struct pool *p, const char *pool_name, unsigned thread
 struct pool *pool_start(const char *name, unsigned threads)
 {
     struct pool *p = mem_zalloc(sizeof(*p) + threads * sizeof(p->members[0]));
-    bool has_threads;
 
     must_be_main();
     if (p == NULL) {
@@ -197,7 +192,7 @@ struct pool *pool_start(const char *name, unsigned threads)
     p->running_max = threads > 1 ? threads - 1 : 1;
     start_threads(p, name, threads);
     pthread_mutex_lock(&p->lock);
-    has_threads = p->threads > 0;
+    bool has_threads = p->threads > 0;
     pthread_mutex_unlock(&p->lock);
     if (!has_threads) {
         pool_destroy(p);
@@ -215,13 +210,12 @@ static bool has_room(const struct pool *p, const struct queue *q)
 bool pool_post(struct pool *p, struct pool_job *job)
 {
     struct queue *q = queue_of(p, job);
-    bool is_taken;
 
     debug_must(job->run != NULL && job->message.fn != NULL);
     job->next = NULL;
     pthread_mutex_lock(&p->lock);
     debug_must(!p->is_stopping);
-    is_taken = has_room(p, q);
+    bool is_taken = has_room(p, q);
     if (is_taken) {
         if (q->first == NULL) {
             q->first = job;
@@ -267,19 +261,16 @@ static void wait_for_threads(struct pool *p)
 
 bool pool_stop(struct pool *p)
 {
-    struct pool_job *waiting;
-    bool is_done;
-
     must_be_main();
     if (p == NULL) {
         return true;
     }
     pthread_mutex_lock(&p->lock);
     p->is_stopping = true;
-    waiting = take_waiting(p);
+    struct pool_job *waiting = take_waiting(p);
     pthread_cond_broadcast(&p->wanted);
     wait_for_threads(p);
-    is_done = p->threads == 0;
+    bool is_done = p->threads == 0;
     p->is_left = !is_done;
     pthread_mutex_unlock(&p->lock);
     while (waiting != NULL) {

@@ -95,15 +95,13 @@ void audit_command(const struct turn *t, const struct request *r, bool is_allowe
     char args[COMMAND_MAX + 1];
     char who[AUDIT_NAME_MAX + 1];
     char peer[CLIENT_PEER_MAX];
-    struct span listener;
-    const char *kind;
 
     must_be_worker(t->w);
     if (!is_on(t->w) || c == NULL) {
         return;
     }
-    listener = origin_name(c->origin);
-    kind = put_who(c, who);
+    struct span listener = origin_name(c->origin);
+    const char *kind = put_who(c, who);
     put_shown(command_name((enum command)r->command), COMMAND_MAX, true, command);
     put_shown(request_is_binary(r) ? r->key : r->args, COMMAND_MAX, true, args);
     c->duties->put_peer(c, peer);

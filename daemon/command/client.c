@@ -72,15 +72,13 @@ static bool count(struct kept *k, struct worker *w, size_t in_bytes, size_t out_
 bool client_count_output(struct client *c, struct worker *w)
 {
     struct kept *k = c->kept;
-    size_t in_bytes;
-    size_t held;
 
     must_be_worker(w);
     if (k == NULL) {
         return true;
     }
-    in_bytes = k->holder.bytes - k->out_bytes;
-    held = outq_held_bytes(&k->outq);
+    size_t in_bytes = k->holder.bytes - k->out_bytes;
+    size_t held = outq_held_bytes(&k->outq);
     ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)held - (uint64_t)k->out_bytes);
     return count(k, w, in_bytes, held);
 }
@@ -88,13 +86,12 @@ bool client_count_output(struct client *c, struct worker *w)
 bool client_count_input(struct client *c, struct worker *w, size_t bytes)
 {
     struct kept *k = bytes > 0 ? client_keep(c) : c->kept;
-    size_t before;
 
     must_be_worker(w);
     if (k == NULL) {
         return bytes == 0;
     }
-    before = k->holder.bytes - k->out_bytes;
+    size_t before = k->holder.bytes - k->out_bytes;
     ctr_add(&w->counters, CTR_in_pending_bytes, (uint64_t)bytes - (uint64_t)before);
     return count(k, w, bytes, k->out_bytes);
 }

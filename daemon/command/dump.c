@@ -208,14 +208,12 @@ static void on_item(void *arg, const struct shard *s, const struct item *it)
 {
     const struct slice *k = arg;
     struct turn *t = k->turn;
-    char *begin;
-    size_t n;
 
     if (!is_wanted(k, s, it)) {
         return;
     }
-    begin = turn_room(t, LINE_MAX_BYTES);
-    n = (size_t)(put_line(k, it, begin) - begin);
+    char *begin = turn_room(t, LINE_MAX_BYTES);
+    size_t n = (size_t)(put_line(k, it, begin) - begin);
     if (!exceeds(k->dump, n)) {
         t->out.len += n;
     }
@@ -269,13 +267,11 @@ static bool walk(struct turn *t, struct dump *d)
 
 enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct dump *d)
 {
-    struct kept *k;
-
     must_be_outside_section(t);
     if ((t->w->gate & GATE_MISSES) != 0) {
         return turn_answer(t, r, REPLY_NOT_IN_STEP);
     }
-    k = client_keep(t->client);
+    struct kept *k = client_keep(t->client);
     if (k == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
@@ -289,13 +285,11 @@ enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct 
 
 enum turn_stop dump_go_on(struct turn *t, struct dump *d)
 {
-    bool is_done;
-
     must_be_in_turn(t);
     if (!tasks_begin_slice(t->w)) {
         return TURN_QUEUES;
     }
-    is_done = walk(t, d);
+    bool is_done = walk(t, d);
     tasks_end_slice(t->w);
     if (!is_done) {
         return TURN_QUEUES;

@@ -37,7 +37,6 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
 {
     bool is_operators;
     enum reply why = guard_operator(t, r, &is_operators);
-    enum turn_stop stop;
 
     must_be_in_turn(t);
     if (why != REPLY_NONE) {
@@ -49,8 +48,8 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
         return TURN_BLOCKED;
     }
     must_be_outside_section(t);
-    stop = request_is_binary(r) ? exec_by_opcode[r->opcode](t, r)
-                                : exec_by_command[r->command](t, r);
+    enum turn_stop stop = request_is_binary(r) ? exec_by_opcode[r->opcode](t, r)
+                                               : exec_by_command[r->command](t, r);
     if (is_operators && stop != TURN_WAITS && stop != TURN_QUEUES) {
         audit_command(t, r, true); /* once, however often it was tried */
     }

@@ -71,14 +71,13 @@ static enum turn_stop answer_flush(struct turn *t, const struct request *r, enum
 static enum turn_stop forget_file(struct turn *t, const struct request *r,
                                   struct flush_wait *wait)
 {
-    enum snapshots_removal removal;
-
     if (wait != NULL) {
         wait->ask.answer.fn = on_removed;
         wait->ask.to = &t->w->mailbox;
         wait->req = *r;
         client_expect(t->client, &wait->late);
-        removal = snapshots_note_flush(&t->w->crew->snapshots, &wait->ask);
+        enum snapshots_removal removal =
+            snapshots_note_flush(&t->w->crew->snapshots, &wait->ask);
         if (removal == SNAPSHOTS_LATER) {
             return TURN_ASKED;
         }
@@ -96,14 +95,13 @@ static enum outcome begin_flush(struct turn *t, const struct request *r)
 {
     struct span args = r->args;
     struct span prefix;
-    enum outcome out;
 
     if (r->command != CMD_FLUSH_PREFIX) {
         return engine_flush(t->e, r->exptime > 0 ? turn_deadline(t, r->exptime) : t->now,
                             t->now, t->may_wait);
     }
     must(text_next_key(&args, &prefix)); /* the parser has seen it */
-    out = engine_flush_prefix(t->e, prefix);
+    enum outcome out = engine_flush_prefix(t->e, prefix);
     return out == OUT_WAIT && !t->may_wait ? OUT_EXISTS : out;
 }
 
@@ -158,15 +156,13 @@ enum turn_stop exec_verbosity(struct turn *t, const struct request *r)
 
 enum turn_stop exec_cache_memlimit(struct turn *t, const struct request *r)
 {
-    uint64_t bytes;
-
     if (r->megabytes < MEMLIMIT_MIN_MB) {
         return turn_answer(t, r, REPLY_MEMLIMIT_SMALL);
     }
     if (r->megabytes > MEMLIMIT_MAX_MB) {
         return turn_answer(t, r, REPLY_MEMLIMIT_BYTES);
     }
-    bytes = r->megabytes << 20;
+    uint64_t bytes = r->megabytes << 20;
     return turn_answer(t, r, exec_config_limit(t, bytes) ? REPLY_OK : REPLY_MEMLIMIT_FAILED);
 }
 

@@ -106,7 +106,6 @@ static enum turn_stop answer_meta(struct turn *t, const struct request *r,
         .cas = turn_cas_shown(t, a->cas),
         .is_made = a->is_created,
     };
-    char *p;
 
     if (meta_has(flags->letters, 'q')) {
         return TURN_GOES_ON;
@@ -119,7 +118,7 @@ static enum turn_stop answer_meta(struct turn *t, const struct request *r,
         facts.left_ms = turn_ms_left(t, a->deadline_now);
         facts.left_before_ms = a->touches ? turn_ms_left(t, a->deadline_before) : facts.left_ms;
     }
-    p = turn_room(t, META_LINE_MAX + sizeof(a->digits) + 2);
+    char *p = turn_room(t, META_LINE_MAX + sizeof(a->digits) + 2);
     if (!meta_has(flags->letters, 'v')) {
         t->out.len += meta_compose(p, META_HD, r, &facts);
         return TURN_GOES_ON;
@@ -142,7 +141,6 @@ static MF_INLINE enum turn_stop arith(struct turn *t, const struct request *r, e
     struct before before;
     struct meta_flags flags;
     struct arith a;
-    enum outcome outcome;
 
     if (wire == WIRE_META) {
         (void)meta_read_flags(r->args, true, &flags);
@@ -151,7 +149,7 @@ static MF_INLINE enum turn_stop arith(struct turn *t, const struct request *r, e
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }
-    outcome = engine_arith(t->e, &a, t->now);
+    enum outcome outcome = engine_arith(t->e, &a, t->now);
     MF_PROBE3(arith_done, r->key.ptr, r->key.len, outcome);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe(t, r, &a, &before, outcome);

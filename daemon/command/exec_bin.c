@@ -98,12 +98,12 @@ enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
 {
     const char *command = r->command == CMD_GAT ? "gat" : "touch";
     struct found f;
-    enum outcome outcome;
 
     if (!turn_has_room_for_value(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
         return TURN_BLOCKED;
     }
-    outcome = exec_touch_key(t, r->hash, r->key, turn_deadline(t, r->exptime), command, &f);
+    enum outcome outcome =
+        exec_touch_key(t, r->hash, r->key, turn_deadline(t, r->exptime), command, &f);
     if (outcome == OUT_TOUCHED) {
         answer_touched(t, r, &f);
     } else if (outcome == OUT_NOT_FOUND) {

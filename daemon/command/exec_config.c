@@ -285,7 +285,6 @@ static bool carry_out(struct crew *crew, struct span args, bool noreply, char wh
     struct config_change c;
     struct live_refusal refusal;
     const char *wrong = split(&w, args, noreply);
-    bool is_done;
 
     if (wrong != NULL || !is_change(&w)) {
         snprintf(why, WHY_BYTES, "%s", wrong != NULL ? wrong : "is no change");
@@ -294,8 +293,8 @@ static bool carry_out(struct crew *crew, struct span args, bool noreply, char wh
     if (!read_change(&c, &w, why)) {
         return false;
     }
-    is_done = c.is_reset ? live_reset(crew, c.ids, c.count, &refusal)
-                         : live_set(crew, c.set, c.count, &refusal);
+    bool is_done = c.is_reset ? live_reset(crew, c.ids, c.count, &refusal)
+                              : live_set(crew, c.set, c.count, &refusal);
     if (!is_done) {
         return refuse_option(why, &c, &refusal);
     }
@@ -344,12 +343,11 @@ static bool may_config(const struct turn *t)
 enum turn_stop exec_config(struct turn *t, const struct request *r)
 {
     struct config_words w;
-    const char *why;
 
     if (!may_config(t)) {
         return turn_answer(t, r, REPLY_CONFIG_DENIED);
     }
-    why = split(&w, r->args, r->noreply);
+    const char *why = split(&w, r->args, r->noreply);
     if (why != NULL) {
         if (!r->noreply) {
             t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(why));

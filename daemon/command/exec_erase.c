@@ -101,13 +101,12 @@ enum turn_stop exec_unlink(struct turn *t, const struct request *r)
     size_t more = count_keys(r->more);
     struct span keys = r->more;
     struct span key = r->key;
-    uint64_t deleted;
 
     if (t->client == NULL && t->units + more > t->unit_limit) {
         return TURN_YIELDS; /* too much for a datagram */
     }
     t->units += more;
-    deleted = unlink_key(t, key, r->hash);
+    uint64_t deleted = unlink_key(t, key, r->hash);
     while (text_next_key(&keys, &key)) {
         deleted += unlink_key(t, key, engine_hash(t->e, key.ptr, key.len));
     }

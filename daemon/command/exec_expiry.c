@@ -31,12 +31,11 @@ static MF_INLINE enum outcome touch(struct turn *t, uint64_t hash, struct span k
 {
     struct counters *c = &t->w->counters;
     struct before before;
-    enum outcome out;
 
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, hash, key, &before);
     }
-    out = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, f);
+    enum outcome out = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, f);
     MF_PROBE3(touch_done, key.ptr, key.len, out);
     if (MF_LIKELY(out == OUT_TOUCHED)) {
         item_mark_used(f->item, t->now_s, &t->w->heat);
@@ -124,12 +123,11 @@ enum turn_stop exec_deadline(struct turn *t, const struct request *r)
     struct counters *c = &t->w->counters;
     struct before before;
     struct found f;
-    enum outcome out;
 
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }
-    out = engine_touch_if(t->e, r->hash, r->key, &change, t->now, &f);
+    enum outcome out = engine_touch_if(t->e, r->hash, r->key, &change, t->now, &f);
     MF_PROBE3(touch_done, r->key.ptr, r->key.len, out);
     if (out == OUT_WAIT) {
         return TURN_WAITS;

@@ -86,11 +86,11 @@ static struct span end_of_sync(const struct sending *s, const struct replication
     const struct fullsync *sync = &s->export.sync;
     struct backlog_name name;
     char id[REPLID_CHARS + 1];
-    int n;
 
     backlog_get_name(shipper_backlog(sync->shipper), &name);
     replid_format(&name.id, id);
-    n = snprintf(line, LAST_MAX, "END %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
+    int n =
+        snprintf(line, LAST_MAX, "END %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
                  s->export.items, id, name.epoch, sync->offset, sync->serve_from,
                  (unsigned)replication_has_lost(r));
     must(n > 0 && (size_t)n < LAST_MAX - SEAL_BYTES);
@@ -190,10 +190,8 @@ enum turn_stop exec_export(struct turn *t, const struct request *r)
 
 enum turn_stop exec_sync(struct turn *t, const struct request *r)
 {
-    struct following *replica;
-
     must(t->client != NULL); /* no datagram asks for it */
-    replica = following_may_sync(t->client);
+    struct following *replica = following_may_sync(t->client);
     if (r->args.len != 0 || replica == NULL) {
         return turn_answer(t, r, REPLY_SYNC_USAGE);
     }

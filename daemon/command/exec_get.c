@@ -62,12 +62,11 @@ static MF_INLINE uint32_t put_block(struct turn *t, const struct item *it, uint1
 static bool put_large(struct turn *t, struct found f, struct span key, bool wants_cas)
 {
     const struct item *it = f.item;
-    char *p;
 
     if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
         return false;
     }
-    p = t->out.base + t->out.len;
+    char *p = t->out.base + t->out.len;
     t->out.len += text_compose_value(p, key.ptr, key.len, item_flags(it), item_len(it),
                                      wants_cas, turn_cas_shown(t, item_cas(it)));
     out_value(&t->out, f.shard, it);
@@ -147,13 +146,13 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
                               uint64_t hash)
 {
     struct found f;
-    enum outcome outcome;
     uint32_t value_len;
 
     if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
         return TURN_BLOCKED;
     }
-    outcome = exec_touch_key(t, hash, key, turn_deadline(t, r->exptime), "gat", &f);
+    enum outcome outcome =
+        exec_touch_key(t, hash, key, turn_deadline(t, r->exptime), "gat", &f);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
@@ -207,13 +206,11 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
             timing_sample_keys(t, key, hash, n);
         }
         for (unsigned i = 0; i < n; i++) {
-            enum turn_stop stop;
-
             if (MF_UNLIKELY(t->is_halted)) {
                 return stop_at(t, key[i].ptr, keys, TURN_BLOCKED);
             }
-            stop = touches ? gat_key(t, r, key[i], hash[i])
-                           : get_key(t, key[i], hash[i], r->wants_cas, false);
+            enum turn_stop stop = touches ? gat_key(t, r, key[i], hash[i])
+                                          : get_key(t, key[i], hash[i], r->wants_cas, false);
             if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
                 return stop_at(t, key[i].ptr, keys, stop);
             }
@@ -231,14 +228,12 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
 
 enum turn_stop exec_get(struct turn *t, const struct request *r)
 {
-    enum turn_stop stop;
-
     if (r->more.len > 0 || is_gat(r)) {
         size_t len = (size_t)(r->more.ptr + r->more.len - r->key.ptr);
 
         return exec_get_keys(t, r, span_of(r->key.ptr, r->more.len > 0 ? len : r->key.len));
     }
-    stop = get_key(t, r->key, r->hash, r->wants_cas, true);
+    enum turn_stop stop = get_key(t, r->key, r->hash, r->wants_cas, true);
     if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
         t->rest = r->key;
     }

@@ -218,13 +218,12 @@ static enum reply check_classes(struct span list, bool *has_ours)
  */
 static enum turn_stop crawl(struct turn *t, const struct request *r, struct span classes)
 {
-    enum reply reply;
     bool has_ours;
 
     if (!setting_get(t->w->settings, engine.active_expire)) {
         return turn_answer(t, r, REPLY_CRAWLER_OFF);
     }
-    reply = check_classes(classes, &has_ours);
+    enum reply reply = check_classes(classes, &has_ours);
     if (reply == REPLY_OK && has_ours) {
         crew_poke_all(t->w->crew);
     }

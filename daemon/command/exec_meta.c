@@ -216,7 +216,6 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
     struct counters *c = &t->w->counters;
     struct meta_facts facts;
     struct fetch f;
-    enum outcome outcome;
     msec_t made = MSEC_NEVER;
 
     /* The item changes only once, so first make sure that the output can take its value. */
@@ -225,7 +224,7 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
         return TURN_BLOCKED;
     }
     prepare_fetch(t, r, &f, &made);
-    outcome = engine_fetch(t->e, &f, t->now);
+    enum outcome outcome = engine_fetch(t->e, &f, t->now);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
@@ -275,18 +274,16 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
 enum turn_stop exec_mg(struct turn *t, const struct request *r)
 {
     struct meta_facts facts;
-    struct found f;
-    uint16_t shape;
 
     if (MF_UNLIKELY((r->letters & ACTING) != 0)) {
         return fetch_and_answer(t, r);
     }
-    f = engine_find_inline(t->route, r->hash, r->key.ptr, r->key.len, t->now);
+    struct found f = engine_find_inline(t->route, r->hash, r->key.ptr, r->key.len, t->now);
     if (f.item == NULL) {
         return answer_miss(t, r, f.miss);
     }
     /* One that has moved, or gone, since it was found does not tell its marks any more. */
-    shape = item_shape(f.item);
+    uint16_t shape = item_shape(f.item);
     if (MF_UNLIKELY(!shape_is_live(shape) || shape_is_winnable(shape))) {
         return fetch_and_answer(t, r);
     }

@@ -227,9 +227,6 @@ static void answer_part(struct following *f, bool is_due)
 {
     struct repl_ping p;
     char head[HEAD_MAX];
-    size_t head_len;
-    ptrdiff_t n;
-    int len;
 
     if (replication_hands_over(replication_of(f), &f->replica)) {
         f->is_asked = false;
@@ -237,7 +234,7 @@ static void answer_part(struct following *f, bool is_due)
         (void)client_answer(&f->late, reply_text(REPLY_HANDOVER), true);
         return;
     }
-    n = shipper_read(f->replica.reader, f->buffer + HEAD_MAX, REPL_PORTION_MAX);
+    ptrdiff_t n = shipper_read(f->replica.reader, f->buffer + HEAD_MAX, REPL_PORTION_MAX);
     if (n < 0) {
         answer_lost(f);
         return;
@@ -246,11 +243,11 @@ static void answer_part(struct following *f, bool is_due)
         return;
     }
     replication_ping(replication_of(f), &p, n == 0);
-    len = snprintf(head, sizeof(head),
-                   "PART %zu %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64,
-                   (size_t)n, p.now_ms, p.end, p.due_offset, p.due_ms, p.wall_ms);
+    int len = snprintf(head, sizeof(head),
+                       "PART %zu %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64,
+                       (size_t)n, p.now_ms, p.end, p.due_offset, p.due_ms, p.wall_ms);
     must(len > 0 && (size_t)len < sizeof(head) - SEAL_BYTES);
-    head_len = line_seal(head, (size_t)len);
+    size_t head_len = line_seal(head, (size_t)len);
     memcpy(f->buffer + HEAD_MAX - head_len, head, head_len);
     f->is_asked = false;
     await_client(f);
@@ -417,14 +414,13 @@ static void greet(struct turn *t, const struct repl_greeting *g, uint32_t versio
 {
     char id[REPLID_CHARS + 1];
     char line[LINE_MAX_BYTES];
-    int n;
 
     replid_format(&g->name.id, id);
-    n = snprintf(line, sizeof(line),
-                 "%s %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %s%s%s",
-                 g->answer == REPL_CONTINUES ? "CONTINUE" : "FULLSYNC", version, id,
-                 g->name.epoch, offset, g->end, g->now_ms, g->path,
-                 g->answer == REPL_FULL ? " " : "", g->answer == REPL_FULL ? g->why : "");
+    int n = snprintf(line, sizeof(line),
+                     "%s %u %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %s%s%s",
+                     g->answer == REPL_CONTINUES ? "CONTINUE" : "FULLSYNC", version, id,
+                     g->name.epoch, offset, g->end, g->now_ms, g->path,
+                     g->answer == REPL_FULL ? " " : "", g->answer == REPL_FULL ? g->why : "");
     must(n > 0 && (size_t)n < sizeof(line) - SEAL_BYTES);
     turn_emit(t, line, line_seal(line, (size_t)n));
 }
@@ -452,16 +448,14 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
     struct backlog_name has;
     struct repl_greeting g;
     struct replid run;
-    struct following *f;
     struct span where;
-    uint32_t version;
 
     must(t->client != NULL); /* no datagram asks for it */
     if (!parse_psync(r->args, &theirs, &has, &run, &where)) {
         (void)refuse_usage(t, "usage: psync VERSIONS EPOCH ID OFFSET RUN PORT|HOST:PORT");
         return after_refusal(t);
     }
-    version = repl_versions_common(&ours, &theirs);
+    uint32_t version = repl_versions_common(&ours, &theirs);
     if (version == 0) {
         return refuse_versions(t, &theirs);
     }
@@ -469,7 +463,7 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
         return refuse_replica(t, "this is the server that asks");
     }
     client_end_service(t->client);
-    f = begin(t);
+    struct following *f = begin(t);
     if (f == NULL) {
         return refuse_replica(t, "out of memory");
     }
@@ -529,10 +523,9 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
     uint64_t offset;
     uint32_t limit_ms = 0;
     const char *why = NULL;
-    bool is_good;
+    bool is_good = text_next_key(&args, &word) && text_next_key(&args, &number) &&
+                   num_u64(number, &offset) == MF_OK;
 
-    is_good = text_next_key(&args, &word) && text_next_key(&args, &number) &&
-              num_u64(number, &offset) == MF_OK;
     if (is_good && span_is(word, "failover")) {
         is_good = text_next_key(&args, &number) && num_u32(number, &limit_ms) == MF_OK &&
                   limit_ms > 0 && limit_ms <= FAILOVER_MAX_MS;
@@ -597,7 +590,6 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
     struct live_change change = {.id = OPTION_replicaof};
     struct live_refusal refusal;
     char value[REPL_TARGET_MAX];
-    struct role_wait *wait;
 
     if (!may_order(t)) {
         return turn_answer(t, r, REPLY_NO_CONTROL);
@@ -611,7 +603,7 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
         return refuse_usage(t, refusal.why);
     }
     replication_force(t->w->crew->replication);
-    wait = begin_wait(t);
+    struct role_wait *wait = begin_wait(t);
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }

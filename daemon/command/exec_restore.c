@@ -40,14 +40,12 @@ static enum turn_stop begin(struct turn *t, const struct request *r, uint64_t it
 static enum turn_stop end(struct turn *t, const struct request *r)
 {
     const struct guard *g = &t->w->crew->restored;
-    uint64_t turned;
-    bool is_void;
 
     if (!client_restores(t->client, t->w)) {
         return turn_answer(t, r, REPLY_NOT_FOUND);
     }
-    is_void = atomic_load(&g->is_void);
-    turned = atomic_load(&g->turned);
+    bool is_void = atomic_load(&g->is_void);
+    uint64_t turned = atomic_load(&g->turned);
     client_end_restore(t->client, t->w);
     return is_void ? turn_answer(t, r, REPLY_EXPORT_FLUSHED)
                    : turn_line(t, "RESTORED %" PRIu64 "\r\n", turned);
@@ -70,11 +68,9 @@ enum turn_stop exec_restore(struct turn *t, const struct request *r)
 
 enum outcome restore_store(struct turn *t, struct store *s)
 {
-    enum outcome out;
-
     must_be_in_turn(t);
     guard_set_loader(true);
-    out = engine_store(t->e, s, t->now);
+    enum outcome out = engine_store(t->e, s, t->now);
     guard_set_loader(false);
     return out;
 }

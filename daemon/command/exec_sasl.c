@@ -59,7 +59,6 @@ static void step_in_pool(struct pool_job *job)
 {
     struct sasl_ask *a = ask_of(job);
     struct span data = span_of(a->data, a->len);
-    unsigned before;
 
     must_be_pool();
     must_not_be_reading();
@@ -67,7 +66,7 @@ static void step_in_pool(struct pool_job *job)
     if (a->is_hopeless || atomic_load_explicit(&a->late.is_left, memory_order_relaxed)) {
         return; /* also when its client has gone while it waited */
     }
-    before = exchange_hashes(a->x);
+    unsigned before = exchange_hashes(a->x);
     if (a->req.opcode == BIN_SASL_STEP) {
         a->result = exchange_step(a->x, data, &a->challenge);
     } else {

@@ -63,7 +63,6 @@ enum turn_stop exec_bgsave(struct turn *t, const struct request *r)
 enum turn_stop exec_save(struct turn *t, const struct request *r)
 {
     struct save_wait *wait;
-    enum snapshots_asked asked;
 
     must(t->client != NULL); /* no datagram asks for it */
     if (span_is(r->args, "-")) {
@@ -82,7 +81,7 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
     wait->ask.answer.fn = on_saved;
     wait->ask.to = &t->w->mailbox;
     client_expect(t->client, &wait->late);
-    asked = snapshots_begin(&t->w->crew->snapshots, true, &wait->ask);
+    enum snapshots_asked asked = snapshots_begin(&t->w->crew->snapshots, true, &wait->ask);
     if (asked == SNAPSHOTS_OFF || asked == SNAPSHOTS_REFUSED) {
         t->client->late = NULL;
         mem_free(wait);

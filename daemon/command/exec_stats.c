@@ -194,13 +194,12 @@ static bool collect(struct stats_ask *ask, struct buf *text)
 /* The last portion is there: put those before it in front, unless it is an error. */
 static void put_in_front(struct stats_ask *ask, struct buf *text)
 {
-    struct buf whole;
-
     if (begins_with(buf_span(text), REPLY_BYTES(NO_MEMORY_STATS))) {
         return;
     }
     if (collect(ask, text)) {
-        whole = ask->whole;
+        struct buf whole = ask->whole;
+
         ask->whole = *text;
         *text = whole;
     }
@@ -208,18 +207,16 @@ static void put_in_front(struct stats_ask *ask, struct buf *text)
 
 static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gather *rest)
 {
-    struct buf portion;
-    bool is_composed;
-
     ask->rest = rest;
     if (ask->late.client == NULL) {
         stats_go_on(rest, false);
     } else if (ask->is_whole) {
         stats_go_on(rest, collect(ask, text));
     } else {
-        is_composed = to_protocol(ask, true, text);
+        bool is_composed = to_protocol(ask, true, text);
+
         /* The client may take it at once: then the gather is at another worker on return. */
-        portion = *text;
+        struct buf portion = *text;
         buf_init(text);
         client_answer_portion(&ask->late, buf_span(&portion), is_composed, on_taken);
         buf_fini(&portion);
@@ -300,7 +297,6 @@ static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, s
 static enum turn_stop run_stats(struct turn *t, const struct request *r)
 {
     struct stats_ask *ask;
-    enum stats_result result;
     struct span args = r->cls == CLASS_ADMIN ? r->args : r->key;
     bool is_whole = r->cls != CLASS_ADMIN && is_one_statistic(args);
 
@@ -321,7 +317,7 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
     ask->worker = t->w;
     ask->req = *r;
     ask->is_whole = is_whole;
-    result = stats_command(t->w, args, &ask->reply, on_gathered, ask);
+    enum stats_result result = stats_command(t->w, args, &ask->reply, on_gathered, ask);
     if (result == STATS_LATER) {
         t->w->whole_count += is_whole;
         client_expect(t->client, &ask->late);
@@ -339,13 +335,11 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
 
 enum turn_stop exec_stats(struct turn *t, const struct request *r)
 {
-    enum turn_stop stop;
-
     must(t->client != NULL); /* no datagram asks for statistics */
     if (!tasks_begin_slice(t->w)) {
         return TURN_QUEUES;
     }
-    stop = run_stats(t, r);
+    enum turn_stop stop = run_stats(t, r);
     tasks_end_slice(t->w);
     return stop;
 }

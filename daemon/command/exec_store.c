@@ -347,12 +347,11 @@ static MF_NOINLINE enum turn_stop store_any(struct turn *t, const struct request
     struct before before;
     struct store s;
     enum outcome outcome;
-    enum turn_stop stop;
 
     if (t->observed != 0) {
         observe_before(t, r->hash, r->key, &before);
     }
-    stop = store_and_answer(t, r, body, wire_of(r), &s, &outcome);
+    enum turn_stop stop = store_and_answer(t, r, body, wire_of(r), &s, &outcome);
     if (t->observed != 0 && stop == TURN_GOES_ON) {
         observe(t, r, &before, &s, outcome);
     }

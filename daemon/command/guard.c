@@ -229,11 +229,11 @@ enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key
 {
     const struct rules *rules = rules_file_get(file_of(t->w));
     struct client *c = t->client;
-    enum reply why;
 
     must_be_in_turn(t);
     if (MF_UNLIKELY(c->is_guarded || (t->w->gate & GATE_ELSEWHERE) != 0)) {
-        why = ask_client(t, r); /* a candidate is guarded */
+        enum reply why = ask_client(t, r); /* a candidate is guarded */
+
         if (why != REPLY_NONE) {
             return why;
         }
@@ -248,7 +248,6 @@ enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key
 enum reply guard_ask_datagram(const struct turn *t, const struct request *r, bool has_key)
 {
     const struct rules *rules = rules_file_get(file_of(t->w));
-    struct grant g;
 
     must_be_in_turn(t);
     if ((t->w->gate & GATE_ELSEWHERE) != 0) {
@@ -257,7 +256,8 @@ enum reply guard_ask_datagram(const struct turn *t, const struct request *r, boo
     if (rules == NULL) {
         return ask(t, rules, RIGHTS_ORDINARY, RULES_NONE, r, has_key);
     }
-    g = rules_grant(rules, span_of(NULL, 0), RULES_NONE, span_str("udp"), RIGHTS_ORDINARY);
+    struct grant g =
+        rules_grant(rules, span_of(NULL, 0), RULES_NONE, span_str("udp"), RIGHTS_ORDINARY);
     return ask(t, rules, g.rights, g.rule, r, has_key);
 }
 
@@ -307,13 +307,11 @@ enum bin_reply guard_count(const struct turn *t, enum reply why)
 
 enum turn_stop exec_refused(struct turn *t, const struct request *r)
 {
-    enum bin_reply bin_reply;
-
     must_be_in_turn(t);
     if (r->refusal == REPLY_FAILOVER && t->client != NULL) {
         return TURN_WAITS; /* it is tried again, and what it may do then is another question */
     }
-    bin_reply = guard_count(t, (enum reply)r->refusal);
+    enum bin_reply bin_reply = guard_count(t, (enum reply)r->refusal);
     if (r->refusal == REPLY_TOO_MANY_CONNS) {
         turn_reply(t, REPLY_TOO_MANY_CONNS); /* of any protocol, as where it is not accepted */
     }
@@ -362,7 +360,6 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
 {
     uint8_t rights = rights_now(t);
     uint8_t needs = request_needs(r);
-    uint8_t missing;
 
     must_be_worker(t->w);
     *is_operators = false;
@@ -380,7 +377,7 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
     /* Acknowledgements are many, and change nothing. */
     *is_operators = (needs & NEED_ADMIN) != 0 || r->command == CMD_FLUSH_PREFIX ||
                     r->command == CMD_PSYNC || r->command == CMD_SYNC;
-    missing = needs & (uint8_t)~rights;
+    uint8_t missing = needs & (uint8_t)~rights;
     if (missing == 0) {
         return REPLY_NONE;
     }

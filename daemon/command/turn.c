@@ -179,7 +179,6 @@ void turn_end(struct turn *t)
 bool turn_others_are_ready(struct turn *t)
 {
     struct epoll_event ev[2];
-    int n;
 
     must_be_worker(t->w);
     if (t->client == NULL) {
@@ -194,7 +193,7 @@ bool turn_others_are_ready(struct turn *t)
      * yet in this round of events is still reported here, and asking takes nothing away from
      * it.
      */
-    n = epoll_wait(uv_backend_fd(&t->w->loop), ev, 2, 0);
+    int n = epoll_wait(uv_backend_fd(&t->w->loop), ev, 2, 0);
     for (int i = 0; i < n; i++) {
         if (ev[i].data.fd != t->client->io.fd) {
             return true;
@@ -282,14 +281,14 @@ static uint64_t mix(uint64_t x)
 msec_t turn_jitter(const struct turn *t, uint64_t hash, msec_t deadline, uint32_t pct)
 {
     msec_t ttl = deadline - t->now - ROUNDING_MS;
-    unsigned __int128 spread;
 
     must_be_worker(t->w);
     if (pct == 0 || deadline == MSEC_NEVER || ttl <= 1) {
         return deadline;
     }
     /* At least a millisecond is left. */
-    spread = (unsigned __int128)(uint64_t)(ttl - (pct >= 100)) * pct / 100 + 1;
+    unsigned __int128 spread =
+        (unsigned __int128)(uint64_t)(ttl - (pct >= 100)) * pct / 100 + 1;
     return deadline - (msec_t)(mix(hash ^ mix((uint64_t)t->now)) * spread >> 64);
 }
 
@@ -380,7 +379,6 @@ static MF_NOINLINE bool hold_output(struct turn *t)
 static MF_INLINE void send_output(struct turn *t)
 {
     uint64_t written = 0;
-    enum send_status status;
 
     must_be_able_to_send(t);
     turn_tally(t); /* whoever has the reply finds it counted, on whatever connection it asks */
@@ -406,7 +404,8 @@ static MF_INLINE void send_output(struct turn *t)
             client_has_output(t->client)) {
             keep_output(t);
         } else {
-            status = out_send(&t->out, &t->client->io, &written);
+            enum send_status status = out_send(&t->out, &t->client->io, &written);
+
             if (status == SEND_BLOCKED) {
                 keep_output(t);
             } else if (status == SEND_BROKEN) {

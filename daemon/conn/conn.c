@@ -130,13 +130,13 @@ static void refuse(struct conn *c)
 static bool take_place(struct conn *c)
 {
     struct worker *w = c->worker;
-    enum address_answer answer;
 
     if (c->peer.family == AF_UNIX) {
         return true;
     }
-    answer = addresses_enter(&w->crew->access.addresses, conn_peer_id(&c->client),
-                             setting_get(w->settings, conns_per_address));
+    enum address_answer answer =
+        addresses_enter(&w->crew->access.addresses, conn_peer_id(&c->client),
+                        setting_get(w->settings, conns_per_address));
     c->has_place = answer == ADDRESS_IN;
     if (answer == ADDRESS_FULL) {
         char peer[CONN_PEER_MAX];

@@ -93,12 +93,12 @@ bool conn_auth_failed(struct client *client, struct span user)
 {
     struct conn *c = conn_of_client(client);
     struct worker *w = c->worker;
-    struct auth_failure failure;
 
     must_be_worker(w);
     ctr_add(&w->counters, CTR_auth_cmds, 1);
     ctr_add(&w->counters, CTR_auth_errors, 1);
-    failure = auth_peers_note(&w->crew->access.peers, conn_peer_id(client), conn_wait_now());
+    struct auth_failure failure =
+        auth_peers_note(&w->crew->access.peers, conn_peer_id(client), conn_wait_now());
     ctr_add(&w->counters, CTR_auth_crowded, failure.is_crowded);
     if (failure.warn > 0) {
         warn_of_guesses(c, user, failure.warn);
@@ -347,7 +347,6 @@ static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, siz
 enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used)
 {
     bool is_text = t->w->settings->auth_file != NULL;
-    enum turn_stop stop;
 
     must_be_in_turn(t);
     if (t->client->login_state == LOGIN_DOUBTED) {
@@ -360,7 +359,7 @@ enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t 
         }
         conn_deadline_set(turn_conn(t), DEADLINE_LOGIN);
     }
-    stop = is_text ? take_text(t, p, len, used) : take_binary(t, p, len, used);
+    enum turn_stop stop = is_text ? take_text(t, p, len, used) : take_binary(t, p, len, used);
     if (stop != TURN_GOES_ON) {
         return stop;
     }

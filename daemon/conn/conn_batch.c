@@ -51,10 +51,9 @@ static MF_INLINE void parse_all(const struct turn *t, const struct conn *c, stru
     b->status = PARSE_OK;
     while (p < end && s < steps->step + TURN_BATCH) {
         struct request *r = &s->req;
-        enum parse_status status;
         size_t used;
+        enum parse_status status = parse(&limits, b, p, (size_t)(end - p), r, &used);
 
-        status = parse(&limits, b, p, (size_t)(end - p), r, &used);
         if (MF_UNLIKELY(status != PARSE_OK)) {
             b->status = status;
             b->last = r;

@@ -148,7 +148,6 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
     struct conn *c = turn_conn(t);
     size_t arrived = len - b->last_used;
     bool may_place = conn_upload_may_place(t, b->last);
-    enum turn_stop stop;
 
     if (may_place && lot->behind < CONN_READ_LITTLE_BYTES) {
         /* The rest has no room in this buffer, but has room after the next read. */
@@ -176,7 +175,7 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
         return TURN_DRY;
     }
-    stop = conn_upload_begin(t, b->last, may_place);
+    enum turn_stop stop = conn_upload_begin(t, b->last, may_place);
     if (stop == TURN_GOES_ON) {
         *used = b->last_used;
         t->requests++;
@@ -428,8 +427,6 @@ static inline bool keep_input(struct conn *c, const struct lot *lot, size_t used
 static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
 {
     struct conn *c = lot->conn;
-    enum turn_stop stop;
-    uint32_t units;
     size_t used;
 
     debug_must(!conn_is_closed(c) && !client_has_output(&c->client));
@@ -443,14 +440,14 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
     if (is_timed) {
         timing_begin(t);
     }
-    stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used, is_timed)
-                                     : run_lot(t, lot, &used);
+    enum turn_stop stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used, is_timed)
+                                                    : run_lot(t, lot, &used);
     used = stop == TURN_STREAMS ? lot->len : used;
     turn_pass(t, used < lot->len);
     if (is_timed) {
         timing_sent(t);
     }
-    units = (uint32_t)t->units + (uint32_t)(lot->len / COST_UNIT_BYTES);
+    uint32_t units = (uint32_t)t->units + (uint32_t)(lot->len / COST_UNIT_BYTES);
     t->w->loop_units += units + COST_EVENT_UNITS;
     c->is_light = units < BUDGET_light_units;
     c->reads_little = t->is_bulk || c->upload != NULL;

@@ -124,7 +124,6 @@ bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
                     const struct conn_origin *origin)
 {
     struct heir *x = &h->items[h->count];
-    char *to;
 
     must(h->count < h->max);
     x->state = *state;
@@ -133,7 +132,7 @@ bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
     if (x->bytes == NULL) {
         return false;
     }
-    to = copy(x->bytes, &x->state.user);
+    char *to = copy(x->bytes, &x->state.user);
     to = copy(to, &x->state.input);
     (void)copy(to, &x->state.output);
     h->count++;

@@ -62,10 +62,8 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
 
 static void discard(struct conn *c)
 {
-    ssize_t n;
-
     must_be_worker(c->worker);
-    n = read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
+    ssize_t n = read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
     conn_count_work(c, n > 0 ? (size_t)n : 0);
 }
 
@@ -122,13 +120,12 @@ static void read_long(struct conn *c)
     size_t tail = buf_len(&c->in);
     size_t most = kept_most(c) - tail;
     size_t room = read_most(c, tail, most < LONG_READ_BYTES ? most : LONG_READ_BYTES);
-    ssize_t n;
 
     if (!reserve(c, room) || !conn_count_kept(c, 0)) {
         close_out_of_memory(c);
         return;
     }
-    n = read_some(c, buf_end(&c->in), room);
+    ssize_t n = read_some(c, buf_end(&c->in), room);
     if (n <= 0) {
         return;
     }
@@ -147,9 +144,6 @@ static void read_requests(struct conn *c)
     struct worker *w = c->worker;
     size_t tail = buf_len(&c->in);
     struct round *r = w->conns->round;
-    char *p;
-    size_t room;
-    ssize_t n;
 
     must_be_worker(c->worker);
     if (tail > MOVE_MAX_BYTES) {
@@ -160,12 +154,12 @@ static void read_requests(struct conn *c)
     if (round_is_full(r)) {
         conn_round_run(w);
     }
-    p = w->rbuf + r->filled;
-    room = read_most(c, tail, WORKER_RBUF_BYTES - r->filled - tail);
+    char *p = w->rbuf + r->filled;
+    size_t room = read_most(c, tail, WORKER_RBUF_BYTES - r->filled - tail);
     if (MF_UNLIKELY(client_needs_login(&c->client))) {
         room = room < CONN_AUTH_READ_BYTES ? room : CONN_AUTH_READ_BYTES;
     }
-    n = read_some(c, p + tail, room);
+    ssize_t n = read_some(c, p + tail, room);
     if (n <= 0) {
         c->client.since_ns = 0;
         return;

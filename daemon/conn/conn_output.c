@@ -15,16 +15,14 @@
 void conn_write(struct conn *c)
 {
     uint64_t written = 0;
-    enum send_status status;
-    struct kept *k;
 
     must_be_worker(c->worker);
     if (conn_hold(c)) {
         conn_settle(c);
         return;
     }
-    k = c->client.kept;
-    status = outq_send(&k->outq, &c->client.io, &written);
+    struct kept *k = c->client.kept;
+    enum send_status status = outq_send(&k->outq, &c->client.io, &written);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
     conn_count_work(c, written);
     c->is_light = false;
@@ -57,13 +55,12 @@ void conn_answered(struct client *client, struct span reply, bool is_composed)
 {
     struct conn *c = conn_of_client(client);
     struct worker *w = c->worker;
-    bool is_kept;
 
     must_be_worker(w);
     if (conn_delay(c, reply)) {
         return; /* it waits on, as before */
     }
-    is_kept = is_composed && client_append(client, reply.ptr, reply.len);
+    bool is_kept = is_composed && client_append(client, reply.ptr, reply.len);
     c->last_active = worker_now(w);
     if (!client_is_waiting(client)) {
         c->then = CONN_TURN; /* the input that follows its request */

@@ -70,13 +70,12 @@ static bool has_bytes_only(const struct conn *c)
 /* Of a get line that was interrupted nothing is left but blanks: that would be no line. */
 static bool has_blank_rest(const struct conn *c)
 {
-    struct span keys;
     struct span key;
 
     if (!client_has_rest(&c->client)) {
         return false;
     }
-    keys = span_of(buf_begin(&c->in), c->client.kept->rest.keys_bytes);
+    struct span keys = span_of(buf_begin(&c->in), c->client.kept->rest.keys_bytes);
     return !text_next_key(&keys, &key);
 }
 
@@ -128,13 +127,12 @@ struct copies {
 static bool put_bytes(const struct conn *c, struct copies *copies, struct passed_conn *p)
 {
     const struct kept *k = c->client.kept;
-    const struct out *out;
 
     p->input = buf_span(&c->in);
     if (k == NULL) {
         return true;
     }
-    out = &k->outq.out;
+    const struct out *out = &k->outq.out;
     p->output = span_of(MF_AT(out->base, out->sent), out->len - out->sent);
     if (k->rest.is_active) {
         if (!put_get(&k->rest, &copies->input) ||
@@ -156,7 +154,6 @@ static bool give(struct conn *c, int fd)
 {
     const struct client *client = &c->client;
     struct copies copies = {0};
-    bool is_given;
     struct passed_conn p = {
         .fd = fd,
         .transport = (uint8_t)client->origin->transport,
@@ -175,7 +172,7 @@ static bool give(struct conn *c, int fd)
     };
 
     memcpy(p.address, c->peer.address, sizeof(p.address));
-    is_given = put_bytes(c, &copies, &p) && passed_conns_add(&c->worker->crew->passed, &p);
+    bool is_given = put_bytes(c, &copies, &p) && passed_conns_add(&c->worker->crew->passed, &p);
     buf_fini(&copies.input);
     buf_fini(&copies.output);
     return is_given;
@@ -183,16 +180,14 @@ static bool give(struct conn *c, int fd)
 
 bool conn_pass_on(struct conn *c)
 {
-    int fd;
-
     must_be_worker(c->worker);
     must_not_be_reading();
     if (!is_passable(c) || !is_between(c)) {
         return false;
     }
     /* Numbers of a service manager's sockets are kept for those. */
-    fd = fcntl(c->client.io.fd, F_DUPFD_CLOEXEC,
-               SOCKETS_INHERIT_FIRST + (int)c->worker->crew->numbers_kept);
+    int fd = fcntl(c->client.io.fd, F_DUPFD_CLOEXEC,
+                   SOCKETS_INHERIT_FIRST + (int)c->worker->crew->numbers_kept);
     if (fd < 0) {
         return false;
     }

@@ -70,13 +70,12 @@ static void look_at_new(struct worker *w, msec_t now)
 {
     for (unsigned n = 0; n < LOOKS_MAX; n++) {
         struct pace *p = pace_slowest(&w->conns->pins_new);
-        struct kept *k;
         bool is_all;
 
         if (p == NULL) {
             break;
         }
-        k = kept_of(p);
+        struct kept *k = kept_of(p);
         k->pin.seen = now;
         k->pin.seen_bytes = taken(k, &is_all);
         pace_note(&w->conns->pins, p, now, k->pin.seen_bytes);
@@ -87,7 +86,6 @@ static void look_at_new(struct worker *w, msec_t now)
 static unsigned find_stalled(struct worker *w, msec_t now, struct stalled out[LOOKS_MAX])
 {
     struct pace *p = pace_slowest(&w->conns->pins);
-    struct pace *next;
     unsigned n = 0;
 
     for (unsigned i = 0; i < LOOKS_MAX && p != NULL && now - p->since >= STALLED_MS; i++) {
@@ -95,7 +93,7 @@ static unsigned find_stalled(struct worker *w, msec_t now, struct stalled out[LO
         bool is_all;
         int64_t at = taken(k, &is_all);
 
-        next = pace_next(&w->conns->pins, p);
+        struct pace *next = pace_next(&w->conns->pins, p);
         if (is_all || at > p->bytes || !value_pin_is_dead(&k->outq.pin)) {
             pace_note(&w->conns->pins, p, now, at);
         } else {
@@ -129,12 +127,11 @@ bool conn_pin_has_any(const struct worker *w)
 void conn_pin_check(struct worker *w, msec_t now)
 {
     struct stalled stalled[LOOKS_MAX];
-    uint64_t excess;
 
     must_be_worker(w);
     must_not_be_reading();
     look_at_new(w, now);
-    excess = value_pinned_excess(w->engine->shards[0]);
+    uint64_t excess = value_pinned_excess(w->engine->shards[0]);
     if (excess > 0) {
         unsigned n = find_stalled(w, now, stalled);
         unsigned cuts = n > 0 ? 1 + n / CUT_SHARE : 0;

@@ -70,12 +70,12 @@ static void look(struct conn *c)
     char bytes[PROXY_HEADER_MAX];
     struct proxy_header header;
     size_t used;
-    ssize_t n;
 
     if (had > 0) {
         memcpy(bytes, buf_begin(&c->in), had);
     }
-    n = recv(c->client.io.fd, bytes + had, sizeof(bytes) - had, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n =
+        recv(c->client.io.fd, bytes + had, sizeof(bytes) - had, MSG_PEEK | MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }

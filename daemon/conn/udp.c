@@ -178,7 +178,6 @@ static bool join_value(struct out *o)
 {
     size_t after = o->len - o->mark;
     struct span part;
-    char *to;
 
     if (o->value_left == 0) {
         return true;
@@ -186,7 +185,7 @@ static bool join_value(struct out *o)
     if (o->value_left > o->cap - o->len) {
         return false;
     }
-    to = o->base + o->mark;
+    char *to = o->base + o->mark;
     memmove(to + o->value_left, to, after);
     while (value_walk_next(&o->walk, &part)) {
         memcpy(to, part.ptr, part.len);
@@ -240,14 +239,11 @@ static bool is_served(const struct request *r)
 
 static void execute_request(struct datagram *d, struct turn *t, struct request *r)
 {
-    enum turn_stop stop;
-    enum reply why;
-
     if (!is_served(r)) {
         send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
         return;
     }
-    why = guard_ask_datagram(t, r, true);
+    enum reply why = guard_ask_datagram(t, r, true);
     if (why != REPLY_NONE) {
         send_refusal(d, r, why, guard_count(t, why));
         return;
@@ -256,7 +252,7 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
         guard_hide(r);
     }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
-    stop = exec_request(t, r);
+    enum turn_stop stop = exec_request(t, r);
     turn_tally(t); /* counted before the client has the reply */
     if (t->insight != 0) {
         timing_count(t, r);

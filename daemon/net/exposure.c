@@ -122,12 +122,11 @@ int exposure_check(const struct settings *settings)
     must_be_main();
     while (at != NULL && (has_tcp || has_udp) && listen_address_next(&at, &text)) {
         char name[SOCKET_NAME_MAX];
-        struct conn_origin origin;
 
         if (listen_address_parse(text, &address) != NULL) {
             continue;
         }
-        origin = sockets_tcp_origin(settings, &address);
+        struct conn_origin origin = sockets_tcp_origin(settings, &address);
         if ((is_guarded(settings, &origin) && !has_udp) || !leads_outside(address.host)) {
             continue;
         }

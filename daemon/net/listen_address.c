@@ -25,13 +25,12 @@ static bool starts_with(struct span s, const char *word)
 static bool take_bracket(struct span *s, const char *word, struct span *x, const char **error)
 {
     size_t head = strlen(word);
-    const char *end;
 
     if (!starts_with(*s, word)) {
         return false;
     }
     *x = span_after(*s, head);
-    end = memchr(x->ptr, ']', x->len);
+    const char *end = memchr(x->ptr, ']', x->len);
     if (end == NULL || end + 1 == s->ptr + s->len || end[1] != ':') {
         *error = "Invalid prefix of an address";
         return false;
@@ -138,10 +137,9 @@ const char *listen_address_parse(struct span text, struct listen_address *out)
     struct span host;
     struct span rest;
     const char *end;
-    const char *error;
 
     memset(out, 0, sizeof(*out));
-    error = take_prefixes(&text, out);
+    const char *error = take_prefixes(&text, out);
     if (error != NULL) {
         return error;
     }

@@ -56,12 +56,10 @@ static unsigned gather(const struct out *o, struct iovec iov[IOV_PARTS], size_t 
         iov[n++] = (struct iovec){o->base + o->sent, head};
     }
     while (left > 0 && n < IOV_PARTS) {
-        size_t take;
-
         if (part.len == 0 && !value_walk_next(&walk, &part)) {
             unreachable();
         }
-        take = part.len < left ? part.len : left;
+        size_t take = part.len < left ? part.len : left;
         if (*total < PREFETCH_MAX_BYTES) {
             prefetch_to_read(part.ptr, take);
         }
@@ -169,7 +167,6 @@ static bool outq_reserve(struct outq *q, size_t n)
 {
     struct out *o = &q->out;
     size_t want = o->len - o->sent + n;
-    char *base;
 
     if (o->sent > 0) {
         memmove(o->base, o->base + o->sent, o->len - o->sent);
@@ -181,7 +178,7 @@ static bool outq_reserve(struct outq *q, size_t n)
         return true;
     }
     want = (want + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
-    base = mem_realloc(o->base, want);
+    char *base = mem_realloc(o->base, want);
     if (base == NULL) {
         return false;
     }
@@ -303,10 +300,8 @@ bool outq_copy(const struct outq *q, struct buf *to)
 
 enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written)
 {
-    enum send_status status;
-
     must_be_a_worker();
-    status = out_send(&q->out, io, written);
+    enum send_status status = out_send(&q->out, io, written);
     if (q->is_pinned && q->out.value_left == 0) {
         value_unpin(&q->pin);
         q->is_pinned = false;

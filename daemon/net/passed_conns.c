@@ -85,7 +85,6 @@ bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c)
     const int32_t number = c->fd;
     const size_t bytes = sizeof(struct record) + c->user.len + c->input.len + c->output.len;
     struct record r;
-    bool has_room;
 
     memset(&r, 0, sizeof(r));
     r.idle_ms = c->idle_ms;
@@ -102,8 +101,8 @@ bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c)
     r.login_failures = c->login_failures;
     r.flags = flags_of(c);
     pthread_mutex_lock(&p->lock);
-    has_room = buf_len(&p->records) + bytes <= PASSED_CONNS_BYTES_MAX &&
-               buf_reserve(&p->numbers, sizeof(number)) && buf_reserve(&p->records, bytes);
+    bool has_room = buf_len(&p->records) + bytes <= PASSED_CONNS_BYTES_MAX &&
+                    buf_reserve(&p->numbers, sizeof(number)) && buf_reserve(&p->records, bytes);
     if (has_room) {
         passed_put(&p->numbers, &number, sizeof(number));
         passed_put(&p->records, &r, sizeof(r));
@@ -117,10 +116,8 @@ bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c)
 
 size_t passed_conns_bytes(struct passed_conns *p)
 {
-    size_t bytes;
-
     pthread_mutex_lock(&p->lock);
-    bytes = buf_len(&p->records);
+    size_t bytes = buf_len(&p->records);
     pthread_mutex_unlock(&p->lock);
     return bytes;
 }
@@ -186,7 +183,6 @@ static struct span cut(struct span *from, size_t n)
 enum passed_state passed_conns_open(struct passed_reader *r, struct span bytes)
 {
     const struct span all = bytes;
-    struct span body;
     struct head h;
 
     memset(r, 0, sizeof(*r));
@@ -197,7 +193,7 @@ enum passed_state passed_conns_open(struct passed_reader *r, struct span bytes)
     if (memcmp(h.magic, MAGIC, sizeof(h.magic)) != 0 || bytes.len / sizeof(int32_t) < h.count) {
         return PASSED_DAMAGED;
     }
-    body = bytes;
+    struct span body = bytes;
     r->numbers = cut(&body, h.count * sizeof(int32_t));
     if (h.sum != sum_of(all.ptr + SUM_BEGIN, all.len - body.len - SUM_BEGIN)) {
         return PASSED_DAMAGED;

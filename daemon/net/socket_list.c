@@ -21,7 +21,6 @@
 int socket_list_add(struct socket_list *l, int fd, const struct conn_origin *origin)
 {
     struct socket_open *items = mem_realloc(l->items, (l->count + 1) * sizeof(*items));
-    struct socket_open *s;
 
     must_be_main();
     if (items == NULL) {
@@ -30,7 +29,7 @@ int socket_list_add(struct socket_list *l, int fd, const struct conn_origin *ori
         return EX_OSERR;
     }
     l->items = items;
-    s = &items[l->count++];
+    struct socket_open *s = &items[l->count++];
     memset(s, 0, sizeof(*s));
     s->fd = fd;
     s->origin = *origin;

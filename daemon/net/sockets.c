@@ -143,7 +143,6 @@ int sockets_inherit(const struct settings *settings, enum inherit_for what,
     for (uint32_t i = 0; i < count; i++) {
         int fd = SOCKETS_INHERIT_FIRST + (int)i;
         struct span name = inherited_name(i);
-        int status;
 
         if (purpose_of(name) != what) {
             continue;
@@ -153,7 +152,7 @@ int sockets_inherit(const struct settings *settings, enum inherit_for what,
                      fd);
             continue;
         }
-        status = adopt_inherited(settings, fd, name, out);
+        int status = adopt_inherited(settings, fd, name, out);
         if (status != 0) {
             return status;
         }
@@ -198,19 +197,17 @@ static int write_port_file(const struct passed_on *passed, const struct socket_l
 {
     const char *path = getenv("MEMCACHED_PORT_FILENAME");
     struct file_id id;
-    char *text;
-    size_t len;
     int status = 0;
 
     if (path == NULL || path[0] == '\0' || passed_on_is_shown(passed)) {
         return 0;
     }
-    text = mem_alloc(((size_t)tcp->count + udp->count + 1) * PORT_LINE_BYTES);
+    char *text = mem_alloc(((size_t)tcp->count + udp->count + 1) * PORT_LINE_BYTES);
     if (text == NULL) {
         log_error("listener, cannot write the ports to %s (out of memory)", path);
         return EX_OSERR;
     }
-    len = put_ports(text, 0, tcp, "TCP");
+    size_t len = put_ports(text, 0, tcp, "TCP");
     len = put_ports(text, len, udp, "UDP");
     if (!file_replace(path, span_of(text, len), 0666, &id)) {
         log_error("listener, cannot write the ports to %s (%s)", path, strerror(errno));
@@ -224,11 +221,10 @@ static int write_port_file(const struct passed_on *passed, const struct socket_l
 
 int sockets_check(const struct settings *settings)
 {
-    int status;
     int other;
 
     must_be_main();
-    status = sockets_check_unix(settings);
+    int status = sockets_check_unix(settings);
     if (settings->port != 0 && (settings->unix_path == NULL || settings->listen_both)) {
         other = sockets_check_tcp(settings);
         status = status != 0 ? status : other;

@@ -61,10 +61,9 @@ static int listen_on(const struct settings *settings, const struct sockaddr *add
 {
     const uint32_t backlog = settings->backlog;
     int on = 1;
-    int fd;
     int err;
+    int fd = passed_on_take(settings->passed, addr, len);
 
-    fd = passed_on_take(settings->passed, addr, len);
     if (fd >= 0) {
         if (!passed_on_is_shown(settings->passed)) {
             sockets_set_tcp_options(settings, fd);
@@ -160,11 +159,10 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
     const bool is_any_port = port == 0;
     const char *what;
     int status;
-    int fd;
 
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     in.sin_port = htons(port);
-    fd = listen_on(settings, (const struct sockaddr *)&in, sizeof(in), &what);
+    int fd = listen_on(settings, (const struct sockaddr *)&in, sizeof(in), &what);
     if (fd < 0) {
         status = passed_on_excuse(settings->passed, tcp_port_failed(settings, what));
     } else {
@@ -219,7 +217,6 @@ static int open_resolved(const struct settings *settings, enum option_id id, str
         union socket_address addr;
         const char *what;
         int status;
-        int fd;
 
         if ((ai->ai_family != AF_INET && ai->ai_family != AF_INET6) ||
             ai->ai_addrlen > sizeof(addr)) {
@@ -229,7 +226,7 @@ static int open_resolved(const struct settings *settings, enum option_id id, str
         if (socket_list_has(out, &addr, false)) {
             continue;
         }
-        fd = listen_on(settings, ai->ai_addr, ai->ai_addrlen, &what);
+        int fd = listen_on(settings, ai->ai_addr, ai->ai_addrlen, &what);
         if (fd < 0 && errno == EAFNOSUPPORT && ai->ai_next != NULL) {
             continue;
         }
@@ -257,10 +254,10 @@ static int open_parsed(const struct settings *settings, enum option_id id, struc
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *first = NULL;
     char port[16];
-    int status;
 
     snprintf(port, sizeof(port), "%u", address->port);
-    status = getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &first);
+    int status =
+        getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &first);
     if (status != 0) {
         return passed_on_excuse(
             settings->passed,

@@ -130,14 +130,13 @@ static int open_udp_loopback(const struct settings *settings, struct socket_list
 {
     union socket_address addr = {.in = {.sin_family = AF_INET}};
     const char *what;
-    uint16_t port;
 
     addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socket_address_set_port(&addr, wanted_port(settings));
     if (open_group(settings, &addr, sizeof(addr.in), out, &what) != 0) {
         return passed_on_excuse(settings->passed, udp_failed(settings, what));
     }
-    port = socket_address_port(&addr);
+    uint16_t port = socket_address_port(&addr);
     addr.in6 = (struct sockaddr_in6){
         .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT, .sin6_port = htons(port)};
     if (open_group(settings, &addr, sizeof(addr.in6), out, &what) != 0) {

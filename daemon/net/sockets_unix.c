@@ -44,8 +44,6 @@ static int unix_failed(const struct settings *settings, const char *path, const 
 static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
 {
     struct stat st;
-    int fd;
-    int err;
 
     if (lstat(addr->sun_path, &st) != 0) {
         return errno == ENOENT ? 0 : -1;
@@ -54,11 +52,11 @@ static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
         errno = EEXIST;
         return -1;
     }
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return -1;
     }
-    err = connect(fd, (const struct sockaddr *)addr, len) == 0 ? EADDRINUSE : errno;
+    int err = connect(fd, (const struct sockaddr *)addr, len) == 0 ? EADDRINUSE : errno;
     close(fd);
     if (err != ECONNREFUSED) {
         errno = err == EAGAIN ? EADDRINUSE : err;
@@ -92,12 +90,10 @@ bool sockets_unix_address(const char *path, struct sockaddr_un *addr, socklen_t 
  */
 static void give_to_user(const struct settings *settings, const char *path, int file)
 {
-    const struct passwd *pw;
-
     if (geteuid() != 0 || settings->user == NULL) {
         return;
     }
-    pw = getpwnam(settings->user);
+    const struct passwd *pw = getpwnam(settings->user);
     if (pw == NULL || fchownat(file, "", pw->pw_uid, pw->pw_gid, AT_EMPTY_PATH) != 0) {
         log_warn("listener, cannot change the owner of %s to %s (%s)", path, settings->user,
                  pw == NULL ? "no such user" : strerror(errno));
@@ -171,16 +167,14 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
     bool is_file = path[0] != '@';
     struct sockaddr_un addr;
     socklen_t len;
-    mode_t old_mask;
     int status;
-    int fd;
 
     must_be_main();
     if (!sockets_unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
         return unix_failed(settings, path, "bind()");
     }
-    fd = passed_on_take(settings->passed, (const struct sockaddr *)&addr, len);
+    int fd = passed_on_take(settings->passed, (const struct sockaddr *)&addr, len);
     if (fd >= 0 && is_file && access(path, F_OK) != 0) {
         close(fd); /* nobody can come to it any more */
         fd = -1;
@@ -198,7 +192,7 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
     if (fd < 0) {
         return unix_failed(settings, path, "socket()");
     }
-    old_mask = umask(~mode & 0777);
+    mode_t old_mask = umask(~mode & 0777);
     status = bind(fd, (const struct sockaddr *)&addr, len);
     umask(old_mask);
     if (status != 0 || (status = socket_list_add(out, fd, origin)) != 0) {

@@ -229,14 +229,12 @@ void tls_session_destroy(struct tls_session *s)
 
 bool tls_send_end(struct tls_session *s)
 {
-    int result;
-
     must_be_a_worker();
     if (!s->is_open || s->is_broken || s->end_is_sent) {
         return true;
     }
     ERR_clear_error();
-    result = SSL_shutdown(s->ssl);
+    int result = SSL_shutdown(s->ssl);
     if (result < 0 && SSL_get_error(s->ssl, result) == SSL_ERROR_WANT_WRITE) {
         ERR_clear_error();
         return false;
@@ -283,16 +281,12 @@ static const char *reason(int ssl_error, int err)
 
 enum tls_step tls_handshake(struct tls_session *s)
 {
-    int ssl_error;
-    int result;
-    int err;
-
     must_be_a_worker();
     debug_must(!s->is_broken);
     ERR_clear_error();
     errno = 0;
-    result = SSL_do_handshake(s->ssl);
-    err = errno;
+    int result = SSL_do_handshake(s->ssl);
+    int err = errno;
     if (result == 1) {
         s->is_open = true;
         s->empty_left = EMPTY_MAX;
@@ -304,7 +298,7 @@ enum tls_step tls_handshake(struct tls_session *s)
         tls_handshake_failed(s, "too many records");
         return TLS_FAILED;
     }
-    ssl_error = SSL_get_error(s->ssl, result);
+    int ssl_error = SSL_get_error(s->ssl, result);
     if (ssl_error == SSL_ERROR_WANT_READ) {
         return TLS_WANTS_READ;
     }
@@ -358,16 +352,14 @@ static bool read_room(struct tls_session *s, const struct iovec *to, unsigned *r
     *got = 0;
     while (*got < room) {
         size_t n;
-        int ok;
-        int err;
 
         if (*records == 0) {
             return false;
         }
         ERR_clear_error();
         errno = 0;
-        ok = SSL_read_ex(s->ssl, (char *)to->iov_base + *got, room - *got, &n);
-        err = errno;
+        int ok = SSL_read_ex(s->ssl, (char *)to->iov_base + *got, room - *got, &n);
+        int err = errno;
         if (ok != 1) {
             int ssl_error = SSL_get_error(s->ssl, ok);
 
@@ -482,13 +474,11 @@ static size_t write_piece(struct tls_session *s, struct span piece, ssize_t *res
 
     while (done < piece.len) {
         size_t n;
-        int ok;
-        int err;
 
         ERR_clear_error();
         errno = 0;
-        ok = SSL_write_ex(s->ssl, piece.ptr + done, piece.len - done, &n);
-        err = errno;
+        int ok = SSL_write_ex(s->ssl, piece.ptr + done, piece.len - done, &n);
+        int err = errno;
         if (ok != 1) {
             int ssl_error = SSL_get_error(s->ssl, ok);
 

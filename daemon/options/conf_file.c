@@ -128,8 +128,6 @@ static void include_path(struct conf_reader *r, const char *value)
 
 static void apply_line(struct conf_reader *r, const struct conf_line *line)
 {
-    char *value;
-
     if (line->why != NULL) {
         option_complain(&r->giver, EXIT_FAILURE, "%s", line->why);
         return;
@@ -137,7 +135,7 @@ static void apply_line(struct conf_reader *r, const struct conf_line *line)
     if (line->name.len == 0) {
         return;
     }
-    value = mem_alloc(line->raw.len + 1);
+    char *value = mem_alloc(line->raw.len + 1);
     if (value == NULL) {
         out_of_memory(r);
         return;
@@ -214,13 +212,12 @@ void conf_texts_fini(struct conf_texts *t)
 static const char *take_text(struct conf_texts *texts, const char *path, struct loaded *l)
 {
     const struct conf_text *kept = texts != NULL ? conf_texts_find(texts, path) : NULL;
-    const char *why;
 
     if (kept != NULL) {
         l->text = conf_text_now(kept);
         return l->text.len > CONF_FILE_MAX ? "too large" : NULL;
     }
-    why = file_read_all(path, CONF_FILE_MAX, &l->own);
+    const char *why = file_read_all(path, CONF_FILE_MAX, &l->own);
     if (why == NULL) {
         l->text = span_of(l->own.bytes, l->own.len);
         if (texts != NULL && !keep_text(texts, path, &l->own)) {
@@ -236,10 +233,8 @@ static const char *take_text(struct conf_texts *texts, const char *path, struct 
 /* Read the file; false after a message. unload() in either case. */
 static bool load_text(struct conf_reader *r, const char *path, struct loaded *l)
 {
-    const char *why;
-
     memset(l, 0, sizeof(*l));
-    why = take_text(r->texts, path, l);
+    const char *why = take_text(r->texts, path, l);
     if (why != NULL) {
         option_complain(&r->giver, EX_USAGE, "%s: cannot read %s (%s)", r->named_by, path, why);
     }

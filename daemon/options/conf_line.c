@@ -36,8 +36,6 @@ static struct span trim_end(struct span s)
 
 size_t conf_char_take(struct span s, char *out)
 {
-    int byte;
-
     if (s.ptr[0] != '\\') {
         *out = s.ptr[0];
         return 1;
@@ -46,7 +44,7 @@ size_t conf_char_take(struct span s, char *out)
         *out = s.ptr[1];
         return 2;
     }
-    byte = s.len >= 4 && s.ptr[1] == 'x' ? num_hex_byte(s.ptr + 2) : -1;
+    int byte = s.len >= 4 && s.ptr[1] == 'x' ? num_hex_byte(s.ptr + 2) : -1;
     *out = (char)byte;
     return byte >= 0 ? 4 : 0;
 }

@@ -13,11 +13,9 @@ static pthread_mutex_t live_text_lock = PTHREAD_MUTEX_INITIALIZER;
 
 size_t live_text_get(const struct live_text *text, char *out, size_t bytes)
 {
-    size_t len;
-
     must(bytes >= LIVE_TEXT_BYTES);
     pthread_mutex_lock(&live_text_lock);
-    len = strlen(text->bytes);
+    size_t len = strlen(text->bytes);
     memcpy(out, text->bytes, len + 1);
     pthread_mutex_unlock(&live_text_lock);
     return len;

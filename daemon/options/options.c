@@ -50,12 +50,11 @@ bool options_read_again(const struct settings *s, enum options_again what, struc
                         struct conf_texts *texts, struct option_messages *said)
 {
     struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
-    bool is_good;
 
     must_be_main();
     settings_init(out);
     out->messages = said;
-    is_good = read_files(out, false, s->memcached_conf_path, s->config_path, texts) == 0;
+    bool is_good = read_files(out, false, s->memcached_conf_path, s->config_path, texts) == 0;
     if (what == OPTIONS_AGAIN_ALL) {
         is_good = is_good && flags_apply(&giver, s->argc, s->argv) == FLAGS_APPLIED &&
                   options_check(out) == 0;

@@ -256,13 +256,12 @@ static bool check_sizes(const struct settings *s)
 static bool settle_shares(struct settings *s)
 {
     enum option_id ids[OPTION_SHARES_MAX];
-    enum option_id id;
     char why[OPTION_TEXT_BYTES] = "";
 
     if (options_with_share(s, ids) == 0) {
         return true;
     }
-    id = ids[0];
+    enum option_id id = ids[0];
     machine_look();
     const bool is_settled = options_settle_shares(s, &id, why);
     return option_rule(s, is_settled, id, "%s", why);

@@ -168,12 +168,11 @@ static bool read_size(const struct option_row *row, const char *value, double *o
     static const char letters[] = "kKmMgG";
     size_t len = strlen(value);
     const bool is_in_bytes = len > 1 && (value[len - 1] == 'b' || value[len - 1] == 'B');
-    const char *letter;
     int64_t number = 0;
     int shift = 0;
 
     len -= is_in_bytes;
-    letter = len > 0 ? memchr(letters, value[len - 1], sizeof(letters) - 1) : NULL;
+    const char *letter = len > 0 ? memchr(letters, value[len - 1], sizeof(letters) - 1) : NULL;
     shift = letter != NULL ? (int)(10 * ((letter - letters) / 2 + 1)) : 0;
     const int64_t unit = shift != 0 || is_in_bytes ? option_kinds[row->kind].scale : 1;
     enum mf_err err = num_i64(span_of(value, len - (shift != 0)), &number);

@@ -117,7 +117,6 @@ static bool take_option(struct settings *s, const struct settings *given,
 {
     const enum option_id id = option_find(p->name, strlen(p->name));
     char text[OPTION_TEXT_BYTES];
-    const char *now;
 
     *result = PASSED_REFUSED;
     if (id == OPTION_COUNT) {
@@ -127,7 +126,7 @@ static bool take_option(struct settings *s, const struct settings *given,
     if (!option_is_live(id, why)) {
         return true;
     }
-    now = option_typed(given, id, text);
+    const char *now = option_typed(given, id, text);
     if (strcmp(now, p->value) == 0) {
         return false;
     }
@@ -155,10 +154,8 @@ static void take_all(struct settings *s, const struct settings *given, struct sp
 /* Do the options go with each other? */
 static bool are_sound(struct settings *s, struct option_messages *said)
 {
-    bool is_sound;
-
     s->messages = said;
-    is_sound = options_check(s) == 0;
+    bool is_sound = options_check(s) == 0;
     s->messages = NULL;
     return is_sound;
 }
@@ -169,13 +166,12 @@ void options_passed_take(struct settings *s, struct span lines, option_passed_fn
     struct settings given = {0};
     struct option_messages said = {.is_logged = false};
     enum passed_option result;
-    bool is_sound;
     struct passed p;
 
     must_be_main();
     options_copy_live(&given, s);
     take_all(s, &given, lines);
-    is_sound = are_sound(s, &said);
+    bool is_sound = are_sound(s, &said);
     if (is_sound) {
         take_all(s, &given, lines); /* flags that imply others, such as -M, have been at work */
     } else {

@@ -33,15 +33,15 @@ static bool edit_option(struct options_rewrite *r, const char *config_path, enum
     const char *typed = is_there && place->is_in_bytes
                             ? option_typed_in_bytes(&r->live, id, value)
                             : option_typed(&r->live, id, value);
-    enum conf_edit result;
     struct buf out = {0};
 
     if (text == NULL) {
         option_say(said, "%s: it has changed meanwhile", is_there ? place->file : config_path);
         return false;
     }
-    result = is_there ? conf_edit_value(&out, conf_text_now(text), place->line, typed)
-                      : conf_edit_add(&out, conf_text_now(text), option_name(id), typed);
+    enum conf_edit result =
+        is_there ? conf_edit_value(&out, conf_text_now(text), place->line, typed)
+                 : conf_edit_add(&out, conf_text_now(text), option_name(id), typed);
     if (result != CONF_EDITED) {
         option_say(said, "%s: %s", text->path,
                    result == CONF_EDIT_NO_MEMORY ? "out of memory" : "it has no such line");

@@ -171,13 +171,12 @@ bool option_is(const struct settings *s, enum option_id id, int64_t number)
 const char *option_show(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
-    const char *value;
 
     must(id < OPTION_COUNT);
     if (!option_is_text(row)) {
         return kind_of(row)->show(row, load_number(s, row), text);
     }
-    value = load_text(s, row, text);
+    const char *value = load_text(s, row, text);
     if (value != NULL) {
         return value;
     }
@@ -199,11 +198,11 @@ static const char *type_share(const struct option_row *row, uint32_t percent, ch
 const char *option_typed(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
-    const char *value;
 
     must(id < OPTION_COUNT);
     if (option_is_text(row)) {
-        value = load_text(s, row, text);
+        const char *value = load_text(s, row, text);
+
         return value != NULL ? value : "";
     }
     if (option_may_be_unset(row) && load_typed(s, row) == row->def) {

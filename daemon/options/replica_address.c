@@ -97,7 +97,6 @@ static const char *split_address(const char *text, char *host, char *port)
     const char *begin = text + is_bracketed;
     size_t len = strcspn(begin, is_bracketed ? "]" : BLANKS);
     const char *rest = begin + len;
-    const char *why;
 
     if (is_bracketed && *rest == '\0') {
         return "a bracket is not closed";
@@ -114,7 +113,7 @@ static const char *split_address(const char *text, char *host, char *port)
         }
     }
     rest += *rest == ':' ? 1 : strspn(rest, BLANKS);
-    why = take_host(begin, len, is_bracketed, host);
+    const char *why = take_host(begin, len, is_bracketed, host);
     return why != NULL ? why : take_port(rest, port);
 }
 
@@ -132,11 +131,11 @@ void replica_address_join(const char *text, char out[REPLICA_ADDRESS_BYTES])
     char host[REPLICA_HOST_BYTES];
     char port[REPLICA_PORT_BYTES];
     const char *wrong;
-    bool is_ipv6_host;
 
     out[0] = '\0';
     if (replica_address_parse(text, host, port, &wrong) && host[0] != '\0') {
-        is_ipv6_host = strchr(host, ':') != NULL;
+        bool is_ipv6_host = strchr(host, ':') != NULL;
+
         snprintf(out, REPLICA_ADDRESS_BYTES, "%s%s%s:%s", is_ipv6_host ? "[" : "", host,
                  is_ipv6_host ? "]" : "", port);
     }

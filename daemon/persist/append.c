@@ -61,14 +61,13 @@ static void tell_fault(const struct append *a, enum keychain_end end)
 enum load_end append_read(struct append *a, const struct snap_header *h, struct load *l)
 {
     struct keychain *c = &a->chain_read;
-    enum keychain_end end;
     char name[KEYCHAIN_NAME_MAX];
 
     c->dir = a->dir;
     c->io = &io_system;
     c->base = a->name;
     c->may_cut = a->settings->aof_load_truncated;
-    end = keychain_read(c, h);
+    enum keychain_end end = keychain_read(c, h);
     if (end != KEYCHAIN_DONE) {
         tell_fault(a, end);
         keychain_fini(c);
@@ -229,14 +228,12 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
 {
     bool has_chain = header != NULL && header->log != 0;
     uint64_t logs = a->chain_read.logs;
-    bool is_started;
     uint64_t count;
-    int error;
 
     keychain_fini(&a->chain_read);
     a->engine = engine;
     a->chain = has_chain ? header->chain : hash_random_seed();
-    error = keychain_find(a->dir, a->name, &a->next, &count);
+    int error = keychain_find(a->dir, a->name, &a->next, &count);
     if (error != 0) {
         log_error("snapshot, cannot read the folder %s (%s)", a->dir, strerror(error));
         return false;
@@ -246,7 +243,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
         a->next = header->log;
     }
     /* The threads are there in any case: later none can be made. */
-    is_started = start_log(a, base_offset_ms);
+    bool is_started = start_log(a, base_offset_ms);
     update_hold(a);
     if (!append_is_used(a)) {
         return true;
@@ -325,8 +322,6 @@ static uint64_t written(const struct append *a)
 
 int append_before_save(struct append *a, struct save *s, uint64_t epoch)
 {
-    int error;
-
     s->flags = 0;
     s->chain = a->chain;
     s->log = a->next; /* the first that may belong to it: if no log is written, the next one */
@@ -344,7 +339,7 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
             (void)keychain_remove(&io_system, a->dir, a->name, a->next);
         }
     }
-    error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, epoch);
+    int error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, epoch);
     s->flags = SNAP_HAS_LOG;
     a->written_mark = written(a);
     a->next += error == 0;
@@ -467,12 +462,11 @@ bool append_is_long(const struct append *a)
 {
     uint64_t pct = setting_get(a->settings, auto_aof_rewrite_percentage);
     uint64_t base = atomic_load(&a->base->bytes);
-    uint64_t bytes;
 
     if (a->log == NULL || pct == 0 || !keylog_is_on(a->log)) {
         return false;
     }
-    bytes = log_bytes(a);
+    uint64_t bytes = log_bytes(a);
     return base + bytes >= setting_get(a->settings, auto_aof_rewrite_min_size) &&
            bytes / pct >= base / 100;
 }

@@ -224,13 +224,11 @@ void exports_stop(struct exports *x)
 
 bool exports_begin(struct exports *x, struct export *e, struct mailbox *to)
 {
-    bool is_free;
-
     if (!x->is_there) {
         return false;
     }
     pthread_mutex_lock(&x->mutex);
-    is_free = x->current == NULL && !x->is_stopping;
+    bool is_free = x->current == NULL && !x->is_stopping;
     if (is_free) {
         handoff_init(&e->handed, 1, NULL, NULL);
         relay_init(&e->relay, to);

@@ -166,7 +166,6 @@ static void save_now(struct snapshots *s, enum keeper_state during)
     int64_t began = clock_mono_ms();
     enum keeper_state before = keeper_state(s);
     bool wanted_anew = wants(s, KEEPER_WANTS_ANEW);
-    enum save_end end;
 
     s->asks_now = s->asks;
     s->asks = NULL;
@@ -177,7 +176,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
     s->save.behind = s->behind;
     snapshots_set_rate(s);
     pthread_mutex_unlock(&s->mutex);
-    end = save_anew(s);
+    enum save_end end = save_anew(s);
     pthread_mutex_lock(&s->mutex);
     keeper_move(s, before);
     if (end != SAVE_DONE && (wanted_anew || !append_is_logging(&s->append))) {
@@ -443,8 +442,6 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
 
 int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line))
 {
-    int status;
-
     must_be_main();
     if (s->name == NULL) {
         return 0; /* without `dir` */
@@ -482,7 +479,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     }
     pthread_mutex_lock(&s->mutex);
     wait_loaded(s, tell);
-    status = s->status;
+    int status = s->status;
     pthread_mutex_unlock(&s->mutex);
     return status;
 }
@@ -514,7 +511,6 @@ void snapshots_abandon(struct snapshots *s)
 uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line))
 {
     char line[LINE_MAX_BYTES];
-    uint32_t left;
 
     must_be_main();
     if (!s->thread.is_running) {
@@ -547,7 +543,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     if (base_kind(s) == BASE_VOID) {
         snapshots_retry_removal(s);
     }
-    left = append_end(&s->append);
+    uint32_t left = append_end(&s->append);
     pthread_mutex_destroy(&s->base.naming);
     pthread_cond_destroy(&s->wake);
     pthread_cond_destroy(&s->changed);

@@ -63,13 +63,12 @@ int snapshots_check(const struct settings *settings)
     char path[PATH_MAX];
     char text[SNAP_FAULT_TEXT_MAX];
     const char *name;
-    int status;
 
     must_be_main();
     if (settings->dir == NULL) {
         return 0;
     }
-    status = snapshots_find(settings, &name, path);
+    int status = snapshots_find(settings, &name, path);
     if (status != 0 || settings->load == LOAD_NO) {
         return status;
     }

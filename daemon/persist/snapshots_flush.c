@@ -161,12 +161,10 @@ void snapshots_retry_removal(struct snapshots *s)
 /* The log has the flushes, or else the file goes. True: it was done. */
 static bool end_flush(struct snapshots *s, enum flush_duty duty, uint64_t epoch)
 {
-    int error;
-
     if (duty == FLUSH_IS_LOGGED && append_make_durable(&s->append)) {
         return true;
     }
-    error = remove_before(s, duty == FLUSH_IS_LOGGED ? begin_epoch(s) : epoch);
+    int error = remove_before(s, duty == FLUSH_IS_LOGGED ? begin_epoch(s) : epoch);
     if (error != 0) {
         log_error("snapshot, cannot remove %s after a flush (%s): tried again each second",
                   s->path, strerror(error));
@@ -178,7 +176,6 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
 {
     enum flush_duty duty = FLUSH_IS_LOGGED;
     uint64_t epoch = 0;
-    bool is_later;
 
     if (keeper_state(s) == KEEPER_OFF) {
         return SNAPSHOTS_REMOVED;
@@ -193,7 +190,7 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
         }
     }
     pthread_mutex_lock(&s->mutex);
-    is_later = s->order == KEEPER_GOES_ON;
+    bool is_later = s->order == KEEPER_GOES_ON;
     if (is_later) {
         ask->next = s->flush_asks;
         s->flush_asks = ask;
@@ -214,14 +211,13 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
 static void run_flushes(struct snapshots *s)
 {
     uint64_t epoch = atomic_load(&s->base.now); /* that of each of them, or a later one */
-    bool is_done;
 
     s->flush_now = s->flush_next;
     s->flush_next = FLUSH_NONE;
     s->flush_asks_now = s->flush_asks;
     s->flush_asks = NULL;
     pthread_mutex_unlock(&s->mutex);
-    is_done = end_flush(s, s->flush_now, epoch);
+    bool is_done = end_flush(s, s->flush_now, epoch);
     pthread_mutex_lock(&s->mutex);
     s->flush_now = FLUSH_NONE;
     snapshots_answer(&s->flush_asks_now, is_done);

@@ -249,7 +249,6 @@ void snapshots_load_now(struct snapshots *s)
     int64_t began = clock_mono_ms();
     enum snapshots_load load = SNAPSHOTS_BAD;
     enum load_end end = append_read(&s->append, &s->file.header, &s->load);
-    bool is_kept;
 
     if (end == LOAD_DONE) {
         end = load_run(&s->load);
@@ -258,7 +257,7 @@ void snapshots_load_now(struct snapshots *s)
         guarding_end(s->engine, &s->load.guard);
     }
     load_close(&s->file);
-    is_kept = (end == LOAD_BAD || end == LOAD_NO_MEMORY) && !put_aside(s, end);
+    bool is_kept = (end == LOAD_BAD || end == LOAD_NO_MEMORY) && !put_aside(s, end);
     if (end == LOAD_STOPPED || is_kept) {
         snapshots_keep(s);
     }

@@ -50,12 +50,11 @@ void replication_failover(struct replication *r, struct span address, int64_t li
                           struct repl_ask *ask)
 {
     struct failover f = {.limit_ms = limit_ms, .ask = ask};
-    enum repl_state state;
 
     must(address.len < sizeof(f.address));
     memcpy(f.address, address.ptr, address.len);
     pthread_mutex_lock(&r->mutex);
-    state = replication_state(r);
+    enum repl_state state = replication_state(r);
     if (state != REPL_PRIMARY && state != REPL_ONLINE) {
         answer(ask, "there is no link to the primary");
     } else if (!want(r, &f)) {
@@ -67,11 +66,10 @@ void replication_failover(struct replication *r, struct span address, int64_t li
 bool replication_level(struct replication *r, int64_t limit_ms, struct repl_ask *ask)
 {
     const struct failover f = {.limit_ms = limit_ms, .is_stop = true, .ask = ask};
-    bool is_begun;
 
     must_be_main();
     pthread_mutex_lock(&r->mutex);
-    is_begun = replication_state(r) == REPL_PRIMARY && r->readers > 0 && want(r, &f);
+    bool is_begun = replication_state(r) == REPL_PRIMARY && r->readers > 0 && want(r, &f);
     pthread_mutex_unlock(&r->mutex);
     return is_begun;
 }
@@ -120,12 +118,11 @@ static void hold_and_mark(struct replication *r, const struct timespec *until)
 {
     struct failover *f = &r->failover;
     uint64_t offset;
-    uint64_t ticket;
     bool is_done;
 
     gate_set(&r->crew->gate, GATE_PAUSED, GATE_PAUSED);
     crew_settle(r->crew);
-    ticket = shipper_ask(r->shipper);
+    uint64_t ticket = shipper_ask(r->shipper);
     shipper_hurry(r->shipper, ticket);
     pthread_mutex_lock(&r->mutex);
     while (!(is_done = shipper_is_done(r->shipper, ticket, &offset)) &&
@@ -166,12 +163,11 @@ void failover_note_gone(struct replication *r, const struct replica *x)
 bool replication_awaits(struct replication *r, const struct replica *x)
 {
     const struct failover *f = &r->failover;
-    bool awaits;
 
     must_be_worker(x->worker);
     pthread_mutex_lock(&r->mutex);
-    awaits = f->state == FAILOVER_WAITS && f->offset != UINT64_MAX &&
-             (f->to == x || (f->is_stop && x->acked < f->offset));
+    bool awaits = f->state == FAILOVER_WAITS && f->offset != UINT64_MAX &&
+                  (f->to == x || (f->is_stop && x->acked < f->offset));
     pthread_mutex_unlock(&r->mutex);
     return awaits;
 }
@@ -179,11 +175,10 @@ bool replication_awaits(struct replication *r, const struct replica *x)
 bool replication_hands_over(struct replication *r, const struct replica *x)
 {
     struct failover *f = &r->failover;
-    bool is_given;
 
     must_be_worker(x->worker);
     pthread_mutex_lock(&r->mutex);
-    is_given = f->state == FAILOVER_READY && f->to == x;
+    bool is_given = f->state == FAILOVER_READY && f->to == x;
     if (is_given) {
         f->state = FAILOVER_GIVEN;
         pthread_cond_broadcast(&r->progress);
@@ -220,10 +215,9 @@ static bool are_level(struct replication *r)
 static void level_all(struct replication *r)
 {
     struct failover *f = &r->failover;
-    struct timespec until;
 
     pthread_mutex_lock(&r->mutex);
-    until = cond_after(f->limit_ms);
+    struct timespec until = cond_after(f->limit_ms);
     f->state = FAILOVER_WAITS;
     pthread_mutex_unlock(&r->mutex);
     hold_and_mark(r, &until);
@@ -240,9 +234,7 @@ bool failover_run(struct replication *r)
 {
     struct failover *f = &r->failover;
     char address[REPL_TARGET_MAX];
-    struct timespec until;
     const char *why = NULL;
-    bool is_given;
 
     must_not_be_reading();
     if (f->is_stop) { /* constant while it is wanted */
@@ -250,7 +242,7 @@ bool failover_run(struct replication *r)
         return false;
     }
     pthread_mutex_lock(&r->mutex);
-    until = cond_after(f->limit_ms);
+    struct timespec until = cond_after(f->limit_ms);
     f->to = f->state == FAILOVER_WANTED ? choose(r, &why) : NULL;
     why = f->state == FAILOVER_WANTED ? why : "the link to the replica was cut";
     if (f->to != NULL) {
@@ -267,7 +259,7 @@ bool failover_run(struct replication *r)
     while ((f->state == FAILOVER_WAITS || f->state == FAILOVER_READY) && !r->is_stopping &&
            !r->is_changed && pthread_cond_timedwait(&r->progress, &r->mutex, &until) == 0) {
     }
-    is_given = f->state == FAILOVER_GIVEN;
+    bool is_given = f->state == FAILOVER_GIVEN;
     why = f->state == FAILOVER_OVER ? "the link to the replica was cut"
                                     : "the replica did not have everything in time";
     if (!is_given) {
@@ -284,10 +276,8 @@ bool failover_run(struct replication *r)
 
 enum failover_state failover_state(struct replication *r)
 {
-    enum failover_state state;
-
     pthread_mutex_lock(&r->mutex);
-    state = r->failover.state;
+    enum failover_state state = r->failover.state;
     pthread_mutex_unlock(&r->mutex);
     return state;
 }
@@ -295,10 +285,9 @@ enum failover_state failover_state(struct replication *r)
 void failover_stop(struct replication *r)
 {
     struct failover *f = &r->failover;
-    bool is_given;
 
     pthread_mutex_lock(&r->mutex);
-    is_given = f->state == FAILOVER_GIVEN;
+    bool is_given = f->state == FAILOVER_GIVEN;
     if (is_given) {
         answer(f->ask, NULL); /* and what is held is not stored here any more */
         f->ask = NULL;

@@ -69,11 +69,10 @@ static void read_target(const struct follower *f, struct target *t)
 bool follower_is_other(struct follower *f)
 {
     struct target t;
-    bool is;
 
     read_target(f, &t);
     pthread_mutex_lock(&f->mutex);
-    is = memcmp(&t, &f->shown, sizeof(t)) != 0;
+    bool is = memcmp(&t, &f->shown, sizeof(t)) != 0;
     pthread_mutex_unlock(&f->mutex);
     return is;
 }
@@ -343,11 +342,10 @@ static const char *doubt(const struct follower *f, const struct greeting *g)
 static void note_path(struct follower *f, struct span path)
 {
     char text[REPL_PATH_REST] = "";
-    bool is_other;
 
     snprintf(text, sizeof(text), "%.*s", (int)path.len, path.ptr);
     pthread_mutex_lock(&f->mutex);
-    is_other = strcmp(text, f->path) != 0;
+    bool is_other = strcmp(text, f->path) != 0;
     memcpy(f->path, text, sizeof(text));
     pthread_mutex_unlock(&f->mutex);
     if (is_other) {
@@ -378,7 +376,6 @@ static enum session greet(struct follower *f, struct greeting *g)
     char where[REPLICA_ADDRESS_BYTES];
     char line[256 + REPLICA_ADDRESS_BYTES];
     struct span said;
-    const char *why;
 
     backlog_get_name(r->backlog, &name); /* it has the parts of a value that is under way */
     if (!replid_is_none(&name.id) && name.epoch != 0 && !f->needs_all) {
@@ -405,7 +402,7 @@ static enum session greet(struct follower *f, struct greeting *g)
         (g->continues && (id[0] == '-' || g->offset != name.offset))) {
         return follower_end(f, SESSION_CUT, "it does not let itself be followed", said);
     }
-    why = doubt(f, g);
+    const char *why = doubt(f, g);
     if (why != NULL) {
         return follower_end(f, SESSION_REFUSED, why, span_str(""));
     }
@@ -550,8 +547,6 @@ static enum session take_part(struct follower *f)
 {
     struct follower_part p;
     struct span line;
-    enum applier_result result;
-    bool is_asked;
 
     if (await_line(f, &line) != LINK_OK) {
         return follower_end_cut(f, SESSION_CUT);
@@ -577,11 +572,11 @@ static enum session take_part(struct follower *f)
         return follower_end_cut(f, SESSION_CUT);
     }
     /* There is more: let it come while this is applied. */
-    is_asked = p.bytes == REPL_PORTION_MAX;
+    bool is_asked = p.bytes == REPL_PORTION_MAX;
     if (is_asked && !ask(f)) {
         return follower_end_cut(f, SESSION_CUT);
     }
-    result = applier_take(f->applier, f->portion, p.bytes);
+    enum applier_result result = applier_take(f->applier, f->portion, p.bytes);
     if (result == APPLIER_BAD) {
         note_bad(f);
     }
@@ -755,16 +750,13 @@ static void run_session(struct follower *f)
 
 int64_t follower_run(struct follower *f)
 {
-    int64_t wait;
-    int64_t fresh;
-
     must_not_be_reading();
     if (clock_mono_ms() >= f->next_try_ms) {
         run_session(f);
     }
     note_stale(f);
-    fresh = fresh_ms(f);
-    wait = f->next_try_ms - clock_mono_ms();
+    int64_t fresh = fresh_ms(f);
+    int64_t wait = f->next_try_ms - clock_mono_ms();
     wait = wait < 0 ? 0 : wait;
     return fresh > 0 && fresh < wait ? fresh : wait;
 }

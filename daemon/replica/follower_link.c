@@ -152,7 +152,6 @@ enum session follower_log_in(struct follower *f)
     char password[LINK_NAME_BYTES];
     char why[REPL_WHY_MAX];
     struct span said;
-    enum link_result result;
     bool is_exposed;
 
     if (f->target.user[0] == '\0') {
@@ -169,7 +168,7 @@ enum session follower_log_in(struct follower *f)
     if (is_exposed) {
         log_warn("replication, others may read %s", f->target.password_file);
     }
-    result = link_login(f->link, f->target.user, password, &said);
+    enum link_result result = link_login(f->link, f->target.user, password, &said);
     explicit_bzero(password, sizeof(password));
     if (result == LINK_REFUSED) {
         return follower_end(f, SESSION_REFUSED, "the login was refused", said);

@@ -100,7 +100,6 @@ enum session follower_take_everything(struct follower *f, struct span first)
     struct sync_input in = {.f = f};
     char text[SNAP_FAULT_TEXT_MAX];
     struct snap_fault fault = {.kind = SNAP_FINE};
-    enum applier_result result;
     const ssize_t more = begin_portion(&in, first);
 
     if (more == 0) {
@@ -121,7 +120,7 @@ enum session follower_take_everything(struct follower *f, struct span first)
     if (applier_begin_full(f->applier) != APPLIER_OK) {
         return follower_end(f, SESSION_SYNC_FAILED, "no memory for the flush", span_str(""));
     }
-    result = applier_run_full(f->applier, read_incoming, &in, &fault);
+    enum applier_result result = applier_run_full(f->applier, read_incoming, &in, &fault);
     if (replication_is_changed(r)) {
         return SESSION_ENDED;
     }

@@ -25,11 +25,9 @@ static bool may_be_followed(const struct replication *r)
 static void replica_refuse(struct replication *r, const struct replica *x,
                            struct repl_greeting *g, const char *why)
 {
-    bool is_other;
-
     pthread_mutex_lock(&r->mutex);
     r->counts.sync_refused++;
-    is_other = r->refused_why != why;
+    bool is_other = r->refused_why != why;
     r->refused_why = why;
     pthread_mutex_unlock(&r->mutex);
     if (is_other) {
@@ -67,8 +65,6 @@ static void supersede(struct replication *r, const struct replid *run)
 static void answer(struct replication *r, struct replica *x, const struct backlog_name *has,
                    struct repl_greeting *g)
 {
-    enum backlog_answer a;
-
     backlog_get_name(r->backlog, &g->name);
     g->now_ms = clock_now(&r->crew->engine.clock) + r->to_unix_ms;
     if (has->epoch > g->name.epoch) {
@@ -78,7 +74,8 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     g->answer = REPL_FULL;
     g->why = "it has nothing";
     if (!replid_is_none(&has->id)) {
-        a = shipper_attach(r->shipper, &has->id, has->offset, &x->reader);
+        enum backlog_answer a = shipper_attach(r->shipper, &has->id, has->offset, &x->reader);
+
         if (a == BACKLOG_CONTINUES) {
             g->answer = REPL_CONTINUES;
         } else if (a == BACKLOG_BUSY) {
@@ -110,10 +107,8 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
 
 static bool is_full(struct replication *r)
 {
-    bool is;
-
     pthread_mutex_lock(&r->mutex);
-    is = r->count >= SHIPPER_READERS_MAX;
+    bool is = r->count >= SHIPPER_READERS_MAX;
     pthread_mutex_unlock(&r->mutex);
     return is;
 }
@@ -149,24 +144,20 @@ void replication_greet(struct replication *r, struct replica *x, const struct ba
 
 bool replication_dismisses(struct replication *r, const struct replica *x)
 {
-    bool is;
-
     must_be_worker(x->worker);
     pthread_mutex_lock(&r->mutex);
-    is = x->is_superseded;
+    bool is = x->is_superseded;
     pthread_mutex_unlock(&r->mutex);
     return is || (x->reader == NULL && !may_be_followed(r));
 }
 
 bool replication_begin_sync(struct replication *r, struct fullsync *sync)
 {
-    bool is_good;
-
     sync->shipper = r->shipper;
     sync->to_unix_ms = atomic_load(&r->to_unix_ms);
     pthread_mutex_lock(&r->mutex);
     /* States change under the mutex, and the applier goes when none that counts is left. */
-    is_good = may_be_followed(r);
+    bool is_good = may_be_followed(r);
     if (is_good && replication_is_replica(r)) {
         sync->applier = follower_applier(r->follower);
     }
@@ -190,13 +181,11 @@ bool replication_has_lost(const struct replication *r)
 
 unsigned replication_clients(struct replication *r)
 {
-    unsigned n;
-
     if (!r->is_there) {
         return 0;
     }
     pthread_mutex_lock(&r->mutex);
-    n = r->count;
+    unsigned n = r->count;
     pthread_mutex_unlock(&r->mutex);
     return n;
 }
@@ -246,12 +235,10 @@ void replication_ack(struct replication *r, struct replica *x, uint64_t offset)
 
 void replication_leave(struct replication *r, struct replica *x)
 {
-    bool has_followed;
-
     must_be_worker(x->worker);
     replication_detach(r, x);
     pthread_mutex_lock(&r->mutex);
-    has_followed = list_has_link(&x->link);
+    bool has_followed = list_has_link(&x->link);
     if (has_followed) {
         list_remove(&x->link);
         r->count--;

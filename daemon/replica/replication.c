@@ -69,14 +69,12 @@ static void promote(struct replication *r)
     const bool goes_on = is_whole && !follower_has_lost(r->follower);
     struct backlog_name fresh = {.id = replid_draw()};
     struct backlog_name name;
-    uint64_t cas_max;
-    bool records;
 
     if (replication_state(r) == REPL_ONLINE) {
         replication_enter(r, REPL_CUT, "it is about to be a primary");
     }
     role_drop_syncs(r);
-    cas_max = follower_leave(r->follower);
+    uint64_t cas_max = follower_leave(r->follower);
     if (goes_on) {
         backlog_get_name(r->backlog, &name);
         if (name.epoch < r->seen_epoch) {
@@ -99,7 +97,7 @@ static void promote(struct replication *r)
     engine_raise_cas(e, cas_max);
     engine_follow_due(e, MSEC_NEVER);
     pthread_mutex_lock(&r->control);
-    records = role_begin_recording(r, goes_on);
+    bool records = role_begin_recording(r, goes_on);
     pthread_mutex_unlock(&r->control);
     if (!records) {
         log_error("replication, no memory to record changes: replicas will be sent everything");
@@ -194,7 +192,6 @@ static void run_replication(void *arg)
     while (!r->is_stopping) {
         const bool is_changed = r->is_changed;
         const bool is_forced = r->is_forced;
-        bool follows;
         int64_t pause_ms = -1;
 
         r->is_changed = false;
@@ -202,8 +199,8 @@ static void run_replication(void *arg)
         r->is_woken = false;
         follower_resume_waits(r->follower);
         pthread_mutex_unlock(&r->mutex);
-        follows = is_changed ? follower_retarget(r->follower, is_forced)
-                             : follower_has_target(r->follower);
+        bool follows = is_changed ? follower_retarget(r->follower, is_forced)
+                                  : follower_has_target(r->follower);
         if (follows != replication_is_replica(r)) {
             change_role(r, follows);
         } else if (!follows && failover_state(r) == FAILOVER_GIVEN) {
@@ -415,12 +412,10 @@ void replication_drain(struct replication *r)
 
 void replication_options_changed(struct replication *r)
 {
-    bool is_other;
-
     if (!r->is_there) {
         return;
     }
-    is_other = follower_is_other(r->follower);
+    bool is_other = follower_is_other(r->follower);
     pthread_mutex_lock(&r->mutex);
     if (is_other) {
         interrupt(r);

@@ -107,7 +107,6 @@ bool role_begin_recording(struct replication *r, bool goes_on)
 {
     struct engine *e = &r->crew->engine;
     struct backlog_name name;
-    struct shipper_role role;
 
     if (r->records) {
         return true;
@@ -125,7 +124,8 @@ bool role_begin_recording(struct replication *r, bool goes_on)
     if (!goes_on) {
         r->to_unix_ms = clock_unix_offset_ms(&e->clock);
     }
-    role = (struct shipper_role){.to_unix_ms = r->to_unix_ms, .continues = goes_on};
+    struct shipper_role role =
+        (struct shipper_role){.to_unix_ms = r->to_unix_ms, .continues = goes_on};
     r->records = shipper_begin(r->shipper, &role) == MF_OK;
     return r->records;
 }
@@ -196,10 +196,8 @@ void role_drop_syncs(struct replication *r)
 
 bool replication_is_changed(struct replication *r)
 {
-    bool is;
-
     pthread_mutex_lock(&r->mutex);
-    is = r->is_changed || r->is_stopping;
+    bool is = r->is_changed || r->is_stopping;
     pthread_mutex_unlock(&r->mutex);
     return is;
 }

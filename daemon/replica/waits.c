@@ -74,10 +74,8 @@ void replication_wait(struct replication *r, struct repl_wait *w)
 
 bool replication_unwait(struct replication *r, struct repl_wait *w)
 {
-    bool waits;
-
     pthread_mutex_lock(&r->mutex);
-    waits = list_has_link(&w->link);
+    bool waits = list_has_link(&w->link);
     if (waits) {
         list_remove(&w->link);
         count_for(r, w);

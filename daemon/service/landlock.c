@@ -181,7 +181,6 @@ static bool allow_path(int ruleset, const char *path, uint64_t allowed, uint64_t
 {
     const int fd = open(path, O_PATH | O_CLOEXEC);
     struct stat st;
-    bool is_done;
 
     if (fd < 0) {
         return true;
@@ -189,7 +188,7 @@ static bool allow_path(int ruleset, const char *path, uint64_t allowed, uint64_t
     if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode)) {
         allowed &= FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE;
     }
-    is_done = allow(ruleset, fd, allowed, handled);
+    bool is_done = allow(ruleset, fd, allowed, handled);
     close(fd);
     return is_done;
 }
@@ -257,20 +256,18 @@ static long confine(const struct settings *s)
     const size_t size = version >= 6   ? sizeof(attr)
                         : version >= 4 ? offsetof(struct ruleset_attr, scope)
                                        : offsetof(struct ruleset_attr, net);
-    int ruleset;
-    int why;
-    bool is_done;
 
     if (version < 1) {
         return -1;
     }
-    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
     if (ruleset < 0) {
         return -1;
     }
-    is_done = allow_all(s, ruleset, attr.fs) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-              syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
-    why = errno;
+    bool is_done = allow_all(s, ruleset, attr.fs) &&
+                   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                   syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
+    int why = errno;
     close(ruleset);
     errno = why;
     return is_done ? version : -1;

@@ -403,13 +403,12 @@ static bool accept_one(struct acceptor *a)
 {
     struct listeners *l = a->all;
     const struct conn_origin *origin = &a->socket->origin;
-    int fd;
 
     if (has_to_wait(l->server, origin)) {
         pause_full(l);
         return false;
     }
-    fd = accept_from(l, a->socket);
+    int fd = accept_from(l, a->socket);
     if (fd < 0) {
         switch (errno) {
         case EAGAIN:
@@ -510,7 +509,6 @@ int listeners_check(const struct settings *settings)
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
-    int status;
 
     must_be_main();
     if (l == NULL) {
@@ -520,7 +518,7 @@ int listeners_open(struct server *s)
     l->server = s;
     s->listeners = l;
     l->udp_group = setting_get(s->crew.settings, threads);
-    status = open_all(s->crew.settings, &l->list, &l->udp);
+    int status = open_all(s->crew.settings, &l->list, &l->udp);
     if (status == 0) {
         listener_list_note_ports(&l->list, &s->crew);
         l->beyond = listener_list_make_beyond(&l->list, s->crew.settings);

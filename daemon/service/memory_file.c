@@ -211,7 +211,6 @@ static const char *why_no_use(const char *file)
 int memory_file_check(const struct settings *set)
 {
     const char *file = set->memory_file;
-    const char *why;
 
     must_be_main();
     if (file == NULL || strcmp(file, KEPT_BY_MANAGER) == 0) {
@@ -220,7 +219,7 @@ int memory_file_check(const struct settings *set)
     if (is_of_memcached(file)) {
         return refuse_memcached(set);
     }
-    why = why_no_use(file);
+    const char *why = why_no_use(file);
     return why != NULL ? memory_file_refuse(set, why) : 0;
 }
 

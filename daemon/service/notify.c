@@ -48,9 +48,6 @@ static int send_to(const char *name, const char *state, int passed, bool may_wai
     struct msghdr message = {
         .msg_name = &address, .msg_iov = &text, .msg_iovlen = 1, .msg_control = NULL};
     socklen_t len;
-    ssize_t sent;
-    int error;
-    int fd;
 
     if ((name[0] != '/' && name[0] != '@') || name[1] == '\0' ||
         !sockets_unix_address(name, &address, &len)) {
@@ -65,13 +62,13 @@ static int send_to(const char *name, const char *state, int passed, bool may_wai
         control.head.cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(&control.head), &passed, sizeof(int));
     }
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return errno;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    sent = sendmsg(fd, &message, MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT));
-    error = sent < 0 ? errno : 0;
+    ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT));
+    int error = sent < 0 ? errno : 0;
     (void)close(fd);
     return error;
 }
@@ -80,11 +77,10 @@ static MF_PRINTF(2, 3) void send_state(bool may_wait, const char *fmt, ...)
 {
     const char *name = getenv("NOTIFY_SOCKET");
     char state[NOTIFY_BYTES];
-    int error;
 
     must_be_main();
     MF_FORMAT(state, sizeof(state), fmt);
-    error = name != NULL ? send_to(name, state, -1, may_wait) : 0;
+    int error = name != NULL ? send_to(name, state, -1, may_wait) : 0;
     if (error != 0) {
         log_debug("notify, message not delivered (%s)", strerror(error));
     }

@@ -272,12 +272,10 @@ static void reload(struct server *s, struct config_ask *ask)
     bool has_new;
     const bool has_access = access_reload(&s->crew.access, &has_new);
     struct option_messages said = {.is_logged = true};
-    const char *log_fault;
-    const char *why;
 
     must_be_main();
     tell_manager(s, true);
-    log_fault = reopen_log(s->crew.settings);
+    const char *log_fault = reopen_log(s->crew.settings);
     if (has_options) {
         reload_options(s, ask, &said);
     }
@@ -286,9 +284,9 @@ static void reload(struct server *s, struct config_ask *ask)
         access_log_reload(&s->crew.access);
         listeners_check_rules(s);
     }
-    why = said.first[0] != '\0' ? said.first
-          : log_fault != NULL   ? log_fault
-                                : access_complaint(&s->crew.access);
+    const char *why = said.first[0] != '\0' ? said.first
+                      : log_fault != NULL   ? log_fault
+                                            : access_complaint(&s->crew.access);
     if (s->crew.tls != NULL) {
         reload_certs(s, ask, why); /* says when it is done */
         return;

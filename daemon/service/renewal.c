@@ -190,7 +190,6 @@ void renewal_stop(struct server *s)
 {
     static const char stopping[] = "Error loading the certificates: the server is stopping";
     struct renewal *r = renewal_of(s);
-    bool is_done;
 
     if (r == NULL || r->pool == NULL) {
         return;
@@ -198,7 +197,7 @@ void renewal_stop(struct server *s)
     answer_all(&r->under_way, false, stopping);
     answer_all(&r->waiting, false, stopping);
     uv_close((uv_handle_t *)&r->pause, NULL);
-    is_done = pool_stop(r->pool);
+    bool is_done = pool_stop(r->pool);
     r->pool = NULL;
     if (!is_done) {
         /* The thread may still use both: they are not released. The process ends anyway. */

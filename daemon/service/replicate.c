@@ -17,12 +17,11 @@ int replicate_start(struct server *s)
 {
     const struct attach *a = &s->crew.attach;
     struct repl_record record;
-    bool goes_on;
 
     _Static_assert(sizeof(record) <= ATTACH_EXTRA_BYTES, "it is left in the file of items");
     memcpy(&record, a->extra, sizeof(record));
-    goes_on = a->state == ATTACH_WARM && !a->marks_stale && a->flushed == 0 &&
-              record.bytes == sizeof(record);
+    bool goes_on = a->state == ATTACH_WARM && !a->marks_stale && a->flushed == 0 &&
+                   record.bytes == sizeof(record);
     return replication_start(&s->replication, &s->crew, goes_on ? &record : NULL);
 }
 
@@ -30,10 +29,9 @@ bool replicate_stop(struct server *s)
 {
     struct attach *a = &s->crew.attach;
     struct repl_record record;
-    bool is_whole;
 
     must_be_main();
-    is_whole = replication_stop(&s->replication, &record);
+    bool is_whole = replication_stop(&s->replication, &record);
     memset(a->extra, 0, sizeof(a->extra));
     memcpy(a->extra, &record, sizeof(record));
     return is_whole;

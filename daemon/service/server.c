@@ -213,7 +213,6 @@ static void on_signal(uv_signal_t *handle, int number)
 static void close_loop(struct server *s)
 {
     sigset_t taken;
-    int err;
 
     must_be_main();
     /* A late request to stop must not stop this last run of the loop. */
@@ -233,7 +232,7 @@ static void close_loop(struct server *s)
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
     }
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    err = uv_loop_close(&s->loop);
+    int err = uv_loop_close(&s->loop);
     must(err == 0);
 }
 
@@ -313,7 +312,6 @@ static int start_engine(struct server *s)
 {
     const struct settings *set = s->crew.settings;
     struct engine_config cfg;
-    enum mf_err err;
     int status;
     const uint64_t saved =
         snapshots_open(&s->crew.snapshots, s->crew.settings, &s->crew.gate, &status);
@@ -342,7 +340,7 @@ static int start_engine(struct server *s)
     if (status != 0) {
         return status;
     }
-    err = engine_start(&s->crew.engine, &cfg);
+    enum mf_err err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {
         /* It is not always the memory file that fails: a thread may be refused, too. */
         log_error("server, cannot start the engine (%s)",
@@ -458,8 +456,6 @@ static void stop_snapshots(struct server *s, bool is_whole)
 /* Undo the steps of the start that were done, the last first. */
 static void take_down(struct server *s)
 {
-    bool is_whole;
-
     must_be_main();
     listeners_close(s);
     metrics_close(&s->metrics);
@@ -476,7 +472,7 @@ static void take_down(struct server *s)
         upgrade_tell(s);
         upgrade_note_live(s);
     }
-    is_whole = replicate_stop(s);
+    bool is_whole = replicate_stop(s);
     welcome_close(s);
     /* All is as the last answer left it. */
     stop_snapshots(s, is_whole);
@@ -519,7 +515,6 @@ static void take_down(struct server *s)
 static int prepare_process(struct server *s)
 {
     struct settings *settings = s->crew.settings;
-    int status;
 
     privs_ignore_signals(settings);
     if (!log_init(&settings->verbosity, settings->log_to)) {
@@ -529,7 +524,7 @@ static int prepare_process(struct server *s)
     live_init(&s->crew);
     upgrade_take_live(settings, true);
     options_log(settings);
-    status = privs_check_user(settings);
+    int status = privs_check_user(settings);
     if (status == 0) {
         /* With the rights and in the folder of the user that starts it, who sees what fails. */
         status = tls_open(settings, &s->crew.tls);
@@ -656,9 +651,6 @@ static int begin_serving(struct server *s)
 
 int server_start(struct server *s, struct settings *settings)
 {
-    int status;
-    int err;
-
     context_set_thread(THREAD_MAIN, NULL, NULL);
     memset(s, 0, sizeof(*s));
     s->crew.attach.fd = -1;
@@ -678,7 +670,7 @@ int server_start(struct server *s, struct settings *settings)
     atomic_store(&s->stats.tracks_sizes, settings->track_sizes);
     passed_conns_init(&s->crew.passed);
     upgrade_init(s);
-    status = access_init(&s->crew.access, settings);
+    int status = access_init(&s->crew.access, settings);
     if (status == 0) {
         status = prepare_process(s);
     }
@@ -686,7 +678,7 @@ int server_start(struct server *s, struct settings *settings)
         goto fail;
     }
     welcome_open(s);
-    err = open_loop(s);
+    int err = open_loop(s);
     if (err != 0) {
         log_error("server, cannot start (%s)", uv_strerror(err));
         status = EX_OSERR;
@@ -750,13 +742,12 @@ static void hold_signals(struct server *s)
 int server_run(struct settings *settings)
 {
     struct server *s = mem_alloc_aligned(sizeof(*s), 64);
-    int status;
 
     if (s == NULL) {
         log_error("server, cannot start (out of memory)");
         return EX_OSERR;
     }
-    status = server_start(s, settings);
+    int status = server_start(s, settings);
     if (status == 0) {
         server_serve(s);
         if (upgrade_is_wanted(s)) {

@@ -99,7 +99,6 @@ int server_check(struct settings *settings)
     struct passed_on passed;
     struct access access;
     int first = 0;
-    int user;
 
     context_set_thread(THREAD_MAIN, NULL, NULL);
     passed_on_init(&passed);
@@ -113,7 +112,7 @@ int server_check(struct settings *settings)
     host_log(settings);
     const int opened = access_init(&access, settings);
     note(&first, opened);
-    user = privs_check_user(settings);
+    int user = privs_check_user(settings);
     note(&first, user);
     note(&first, check_files_of_starter(settings));
     note(&first, privs_set_limits(settings));

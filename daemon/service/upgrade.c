@@ -396,7 +396,6 @@ static int ask(struct server *s, char **args)
     uv_process_options_t how = {.exit_cb = on_answer, .file = u->next, .args = args};
     char memory[MEMORY_FILE_NAME_BYTES];
     char abi[24];
-    int err;
 
     snprintf(abi, sizeof(abi), "%" PRIu64, attach_abi());
     setenv(ABI_VARIABLE, abi, 1);
@@ -408,7 +407,7 @@ static int ask(struct server *s, char **args)
     how.stdio = shown.fd;
     how.stdio_count = (int)shown.count;
     u->question.data = s;
-    err = uv_spawn(&s->loop, &u->question, &how);
+    int err = uv_spawn(&s->loop, &u->question, &how);
     unsetenv(ABI_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
     hide_live();
@@ -422,7 +421,6 @@ void upgrade_begin(struct server *s, const char *program)
     struct upgrade *u = &s->upgrade;
     const char *why = obstacle(s);
     char **args;
-    int err;
 
     must_be_main();
     if (why == NULL && program[0] != '\0') {
@@ -446,7 +444,7 @@ void upgrade_begin(struct server *s, const char *program)
     snprintf(u->next, sizeof(u->next), "%s", program[0] != '\0' ? program : u->path);
     memcpy(args, set->argv, (size_t)set->argc * sizeof(*args));
     args[set->argc] = (char *)(uintptr_t) "--check-config";
-    err = ask(s, args);
+    int err = ask(s, args);
     mem_free(args);
     if (err != 0) {
         uv_close((uv_handle_t *)&u->question, on_closed);
@@ -524,7 +522,6 @@ int upgrade_become(struct server *s)
     struct upgrade *u = &s->upgrade;
     struct passed_on *passed = s->crew.settings->passed;
     char why[PATH_MAX + 128];
-    int error;
 
     must_be_main();
     if (!passed_on_note_conns(passed, &s->crew.passed, &u->keys)) {
@@ -532,7 +529,7 @@ int upgrade_become(struct server *s)
     }
     explicit_bzero(&u->keys, sizeof(u->keys));
     passed_conns_fini(&s->crew.passed);
-    error = passed_on_become(passed, u->next, s->crew.settings->argv);
+    int error = passed_on_become(passed, u->next, s->crew.settings->argv);
     snprintf(why, sizeof(why), "cannot run %s (%s), goes on with the old program", u->next,
              strerror(error));
     log_error("upgrade, %s", why);

@@ -38,8 +38,6 @@ static void tell_status(struct server *s)
     struct vigil *v = &s->vigil;
     unsigned conns = (unsigned)atomic_load(&s->crew.conns_open);
     uint64_t sum[CTR_COUNT];
-    uint64_t gets;
-    uint64_t hits;
     char used[32], limit[32], ratio[48] = "", saving[64] = "";
     struct snapshots_info snapshot;
     char text[320];
@@ -50,8 +48,8 @@ static void tell_status(struct server *s)
         return;
     }
     stats_sum_raw(&s->crew, sum);
-    gets = sum[CTR_cmd_get] - v->gets;
-    hits = sum[CTR_get_hits] - v->hits;
+    uint64_t gets = sum[CTR_cmd_get] - v->gets;
+    uint64_t hits = sum[CTR_get_hits] - v->hits;
     v->gets = sum[CTR_cmd_get];
     v->hits = sum[CTR_get_hits];
     if (gets != 0) {

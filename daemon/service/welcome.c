@@ -57,13 +57,12 @@ void welcome_close(struct server *s)
 void welcome_open(struct server *s)
 {
     struct welcome *w = &s->welcome;
-    enum passed_state state;
 
     must_be_main();
     if (!passed_on_take_conns(&s->passed_on, &w->bytes)) {
         return;
     }
-    state = passed_conns_open(&w->reader, buf_span(&w->bytes));
+    enum passed_state state = passed_conns_open(&w->reader, buf_span(&w->bytes));
     w->fds = mem_alloc((w->reader.count + 1) * sizeof(*w->fds));
     for (uint32_t i = 0; w->fds != NULL && i < w->reader.count; i++) {
         w->fds[i] = claim(passed_conns_number(&w->reader, i));

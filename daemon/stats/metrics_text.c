@@ -280,10 +280,10 @@ static void put_figure(struct writer *w, const char *name, enum figure_kind kind
                        const char *help)
 {
     char base[NAME_MAX_BYTES];
-    double scale;
 
     if (kind != NONE) {
-        scale = name_metric(name, base);
+        double scale = name_metric(name, base);
+
         put_head(w, base, kind == COUNTER ? TYPE_COUNTER : TYPE_GAUGE, help);
         put_sample(w, NULL, 0, value * scale);
     }
@@ -391,10 +391,8 @@ enum metrics_format metrics_format_for(const char *accept)
     static const char type[] = "application/openmetrics-text";
 
     while (accept != NULL && *accept != '\0') {
-        size_t len;
-
         accept += strspn(accept, ", ");
-        len = strcspn(accept, ",");
+        size_t len = strcspn(accept, ",");
         if (strncmp(accept, type, sizeof(type) - 1) == 0 && !is_refused(accept, len)) {
             return METRICS_OPEN;
         }

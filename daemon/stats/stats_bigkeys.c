@@ -115,10 +115,9 @@ static void look_up(struct big_gather *b, struct worker *w)
 {
     struct engine *e = w->engine;
     msec_t now = worker_now(w);
-    const struct route *route;
 
     rcu_begin();
-    route = router_read(&e->router);
+    const struct route *route = router_read(&e->router);
     for (uint32_t i = 0; i < b->used; i++) {
         struct big_item *item = &b->items[i];
         uint64_t hash = engine_hash(e, item->key, item->key_len);

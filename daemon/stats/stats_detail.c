@@ -167,8 +167,6 @@ static uint64_t *table_counts(struct detail_table *t, uint64_t seed, const char 
 {
     uint32_t hash = (uint32_t)hash_key(seed, prefix, len);
     uint32_t *place = index_place(t, hash, prefix, len);
-    struct detail_row *r;
-    char *copy;
 
     must(len <= UINT8_MAX);
     if (*place != 0) {
@@ -177,14 +175,14 @@ static uint64_t *table_counts(struct detail_table *t, uint64_t seed, const char 
     if (t->used >= DETAIL_PREFIXES_MAX || (t->used == t->cap && !table_grow(t))) {
         return t->overflow;
     }
-    copy = mem_alloc(len + 1);
+    char *copy = mem_alloc(len + 1);
     if (copy == NULL) {
         return t->overflow;
     }
     memcpy(copy, prefix, len);
     copy[len] = '\0';
     place = index_place(t, hash, prefix, len);
-    r = &t->rows[t->used++];
+    struct detail_row *r = &t->rows[t->used++];
     *place = t->used;
     memset(r, 0, sizeof(*r));
     r->prefix = copy;
@@ -296,8 +294,6 @@ static void narrow(struct detail_dump *d)
 
 static void add_row(struct detail_dump *d, const struct detail_row *r)
 {
-    uint32_t used;
-
     if (r->hash < d->first || r->hash > d->last) {
         return;
     }
@@ -305,7 +301,7 @@ static void add_row(struct detail_dump *d, const struct detail_row *r)
         add_counts(d->more, r->count);
         return;
     }
-    used = d->sum->used;
+    uint32_t used = d->sum->used;
     add_counts(
         table_counts(d->sum, d->gather.asker->engine->config.seed, r->prefix, r->prefix_len),
         r->count);

@@ -24,14 +24,13 @@ static void stats_put_value(struct stats_out *o, const char *name, const char *v
 {
     size_t prefix_len = strlen(o->prefix);
     size_t name_len = strlen(name);
-    char *at;
 
     debug_must(name_len > 0);
     if (o->is_short || !buf_reserve(o->buf, 5 + prefix_len + name_len + 1 + value_len + 2)) {
         o->is_short = true;
         return;
     }
-    at = buf_end(o->buf);
+    char *at = buf_end(o->buf);
     memcpy(at, "STAT ", 5);
     at += 5;
     memcpy(at, o->prefix, prefix_len);

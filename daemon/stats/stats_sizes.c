@@ -93,13 +93,12 @@ static void count_size(void *arg, const struct shard *s, const struct item *it)
 {
     struct stats_sizes *z = arg;
     uint32_t step = (uint32_t)((item_size(it) + SIZE_STEP - 1) / SIZE_STEP);
-    struct size_count *place;
 
     (void)s;
     if (z->out.is_short) {
         return;
     }
-    place = size_place(z->places, z->mask, step);
+    struct size_count *place = size_place(z->places, z->mask, step);
     if (place->step == 0) {
         if (z->used >= z->mask - z->mask / 4) {
             if (!sizes_grow(z)) {

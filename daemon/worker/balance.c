@@ -52,13 +52,12 @@ void balance_look(struct balance *b, const uint32_t *share, uint32_t count,
                   struct balance_order *order)
 {
     const uint32_t idlest = find_idlest(share, count);
-    uint32_t hot;
 
     must(count > 0);
     if (b->paused != BALANCE_NOBODY && --b->pause_s == 0) {
         b->paused = BALANCE_NOBODY;
     }
-    hot = find_hot(b, share, count, share[idlest]);
+    uint32_t hot = find_hot(b, share, count, share[idlest]);
     b->seconds = hot != BALANCE_NOBODY && hot == b->hot ? b->seconds + 1 : 1;
     b->hot = hot;
     *order = (struct balance_order){.act = BALANCE_NOTHING};

@@ -138,10 +138,8 @@ int crew_start(struct crew *crew)
         return EX_OSERR;
     }
     for (uint32_t i = 0; i < count; i++) {
-        int err;
-
         memset(&crew->workers[i], 0, sizeof(crew->workers[i]));
-        err = worker_start(&crew->workers[i], crew, i);
+        int err = worker_start(&crew->workers[i], crew, i);
 
         if (err != 0) {
             log_error("server, cannot start worker %u (%s)", (unsigned)i, uv_strerror(err));
@@ -328,12 +326,11 @@ void crew_conn_closed(struct worker *w, const struct conn_origin *origin)
 {
     struct crew *crew = w->crew;
     _Atomic uint32_t *count = count_of_kind(crew, origin);
-    uint32_t before;
 
     if (count != NULL) {
         atomic_fetch_sub(count, 1); /* first: there are never too many of the others */
     }
-    before = atomic_fetch_sub(&crew->conns_open, 1);
+    uint32_t before = atomic_fetch_sub(&crew->conns_open, 1);
     roster_remove_conn(&crew->roster, w->id);
 
     must_be_worker(w);

@@ -28,10 +28,8 @@ void handover_tell(struct handover *h, enum handover_state state, const char *wh
 
 enum handover_state handover_look(struct handover *h, char why[HANDOVER_WHY_BYTES])
 {
-    enum handover_state state;
-
     pthread_mutex_lock(&h->mutex);
-    state = h->state;
+    enum handover_state state = h->state;
     memcpy(why, h->why, HANDOVER_WHY_BYTES);
     pthread_mutex_unlock(&h->mutex);
     return state;

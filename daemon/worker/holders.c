@@ -102,10 +102,9 @@ void holder_init(struct holder *x, struct io *io)
 static void add_bytes(struct worker *w, int64_t n)
 {
     struct holders *h = &w->holders;
-    int64_t untold;
 
     h->bytes += n;
-    untold = h->bytes - h->told;
+    int64_t untold = h->bytes - h->told;
     if (untold >= TELL_BYTES || -untold >= TELL_BYTES || h->bytes == 0) {
         atomic_fetch_add_explicit(&w->crew->held_bytes, untold, memory_order_relaxed);
         h->told = h->bytes;
@@ -137,7 +136,6 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
 {
     size_t bytes = in_bytes + out_bytes;
     size_t before = x->bytes;
-    bool is_other;
 
     must_be_worker(w);
     note_output(w, x, out_bytes > 0);
@@ -145,7 +143,7 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
         x->bytes = bytes;
         return;
     }
-    is_other = before == 0 || bytes == 0 || class_of(bytes) != class_of(before);
+    bool is_other = before == 0 || bytes == 0 || class_of(bytes) != class_of(before);
     if (is_other && before > 0) {
         list_remove(&x->link);
     }
@@ -318,12 +316,11 @@ static struct holder *find_burden(struct holders *h, msec_t now)
 
         for (unsigned n = 0; n < LIST_LOOKS && looks < LOOKS; n++, looks++) {
             struct holder *x = first_of(&h->list[i]);
-            double weight;
 
             if (x == NULL || (n > 0 && x == first)) {
                 break;
             }
-            weight = burden(x, now);
+            double weight = burden(x, now);
             if (worst == NULL || weight > most ||
                 (weight >= most && x->moves_until < worst->moves_until)) {
                 worst = x;
@@ -338,7 +335,6 @@ static struct holder *find_burden(struct holders *h, msec_t now)
 struct holder *holders_victim(struct worker *w, msec_t now)
 {
     struct holders *h = &w->holders;
-    struct holder *x;
 
     must_be_worker(w);
     must_not_be_reading();
@@ -346,7 +342,7 @@ struct holder *holders_victim(struct worker *w, msec_t now)
     if (!holders_are_many(w)) {
         return NULL;
     }
-    x = find_stalled(h, now);
+    struct holder *x = find_stalled(h, now);
     if (x != NULL || kept_by_all(w) <= holders_limit_bytes(w)) {
         return x;
     }

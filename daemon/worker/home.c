@@ -88,13 +88,12 @@ static uint64_t cycle_not_before(const struct home *h, uint64_t loop_now)
 {
     uint64_t slow_at = slow_not_before(h);
     struct cycle_config cfg;
-    uint64_t fast_at;
 
     if (h->is_stuck || slow_at <= loop_now) {
         return slow_at;
     }
     cron_expire_config(h->worker, &cfg);
-    fast_at = loop_now + shard_fast_in_ms(h->shard, &cfg);
+    uint64_t fast_at = loop_now + shard_fast_in_ms(h->shard, &cfg);
     return fast_at < slow_at ? fast_at : slow_at;
 }
 
@@ -111,10 +110,6 @@ void home_arm(struct home *h)
 {
     struct worker *w = h->worker;
     msec_t due = shard_sleep_until(h->shard);
-    msec_t now;
-    uint64_t loop_now;
-    uint64_t at;
-    uint64_t floor;
 
     if (due == h->due_seen && h->tick_at != 0) {
         return;
@@ -124,12 +119,12 @@ void home_arm(struct home *h)
         disarm_tick(h);
         return;
     }
-    now = clock_now(&w->engine->clock);
+    msec_t now = clock_now(&w->engine->clock);
     /* The loop's time is when the turn began; a timer counted from it would be early. */
     uv_update_time(&w->loop);
-    loop_now = uv_now(&w->loop);
-    at = loop_now + (due > now ? (uint64_t)(due - now) : 0);
-    floor = cycle_not_before(h, loop_now);
+    uint64_t loop_now = uv_now(&w->loop);
+    uint64_t at = loop_now + (due > now ? (uint64_t)(due - now) : 0);
+    uint64_t floor = cycle_not_before(h, loop_now);
     if (at < floor) {
         at = floor;
     }
@@ -188,10 +183,9 @@ static void tidy(struct home *h)
 {
     struct worker *w = h->worker;
     struct cycle_config cfg;
-    uint32_t again_ms;
 
     cron_expire_config(w, &cfg);
-    again_ms = shard_tidy(h->shard, &cfg, worker_now(w));
+    uint32_t again_ms = shard_tidy(h->shard, &cfg, worker_now(w));
     h->is_tidying = again_ms == 0;
     if (again_ms != SHARD_TIDY && again_ms != 0) {
         uv_timer_start(&h->tidy, on_tidy, again_ms, 0);
@@ -216,10 +210,8 @@ static void begin_to_tidy(struct home *h)
 
 bool home_after_events(struct home *h)
 {
-    bool has_worked;
-
     must_be_home(h->shard);
-    has_worked = upkeep(h);
+    bool has_worked = upkeep(h);
     if (h->is_cycling) {
         run_slice(h);
         has_worked = true;

@@ -37,17 +37,15 @@ void insight_sample(struct worker *w, uint64_t hash, struct span key);
 static inline void insight_begin_loop(struct worker *w)
 {
     struct insight *i = &w->insight;
-    uint32_t sampling;
-    int32_t slow_us;
 
     must_be_worker(w);
-    slow_us = setting_get(w->settings, slowlog_us);
+    int32_t slow_us = setting_get(w->settings, slowlog_us);
     i->on = setting_get(w->settings, latency_stats) ? INSIGHT_LATENCY : 0;
     if (slow_us > 0) {
         i->on |= INSIGHT_SLOW;
         i->slow_ns = (uint64_t)slow_us * 1000;
     }
-    sampling = setting_get(w->settings, hotkeys);
+    uint32_t sampling = setting_get(w->settings, hotkeys);
     if (sampling > 0) {
         i->on |= INSIGHT_HOT;
     }

@@ -56,13 +56,12 @@ void latency_collect(const struct worker *w, enum command_kind kind, struct late
 {
     struct latency *l = w->insight.latency;
     struct latency_kind *k = &l->kinds[kind];
-    uint64_t max_ns;
 
     if (atomic_load_explicit(&l->epoch, memory_order_acquire) !=
         atomic_load_explicit(&w->crew->latency_epoch, memory_order_relaxed)) {
         return;
     }
-    max_ns = atomic_load_explicit(&k->max_ns, memory_order_relaxed);
+    uint64_t max_ns = atomic_load_explicit(&k->max_ns, memory_order_relaxed);
     for (unsigned i = 0; i < LATENCY_BINS; i++) {
         uint64_t n = atomic_load_explicit(&k->bin[i], memory_order_relaxed);
 

@@ -273,14 +273,12 @@ static bool settle_shares(struct settings *wanted, const enum option_id *ids, un
 static bool take_wanted(struct crew *crew, struct settings *wanted, const enum option_id *ids,
                         unsigned count, struct live_refusal *refusal)
 {
-    bool is_done;
-
     if (!settle_shares(wanted, ids, count, refusal) ||
         !make_workers(crew, wanted, ids, count, refusal)) {
         return false;
     }
     pthread_mutex_lock(&crew->live.lock);
-    is_done = apply(crew, wanted, ids, count, refusal);
+    bool is_done = apply(crew, wanted, ids, count, refusal);
     pthread_mutex_unlock(&crew->live.lock);
     if (is_done) {
         live_tell(crew, ids, count);
@@ -322,15 +320,13 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
 bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
                unsigned *count, struct live_refusal *refusal)
 {
-    bool is_done;
-
     must_be_main();
     *count = options_differing(&crew->live.given, fresh, true, ids);
     if (!make_workers(crew, fresh, ids, *count, refusal)) {
         return false;
     }
     pthread_mutex_lock(&crew->live.lock);
-    is_done = apply(crew, fresh, ids, *count, refusal);
+    bool is_done = apply(crew, fresh, ids, *count, refusal);
     if (is_done) {
         options_copy_live(&crew->live.given, fresh);
     }
@@ -416,11 +412,9 @@ void live_copy(struct crew *crew, struct settings *out)
 
 bool live_pass(struct crew *crew, struct buf *out)
 {
-    bool is_done;
-
     must_be_main();
     pthread_mutex_lock(&crew->live.lock);
-    is_done = options_passed_write(out, &crew->live.given, crew->settings);
+    bool is_done = options_passed_write(out, &crew->live.given, crew->settings);
     pthread_mutex_unlock(&crew->live.lock);
     return is_done;
 }
@@ -444,7 +438,6 @@ bool live_set_limit(struct crew *crew, uint64_t bytes)
 void live_note_cancel(struct crew *crew)
 {
     struct reshard_info info;
-    bool differs;
 
     must_be_main();
     engine_reshard_info(&crew->engine, &info);
@@ -452,7 +445,7 @@ void live_note_cancel(struct crew *crew)
         return; /* the wanted number has changed since */
     }
     pthread_mutex_lock(&crew->live.lock);
-    differs = setting_get(crew->settings, shards) != info.wanted;
+    bool differs = setting_get(crew->settings, shards) != info.wanted;
     setting_set(crew->settings, shards, info.wanted);
     pthread_mutex_unlock(&crew->live.lock);
     if (differs) {

@@ -16,7 +16,6 @@
 static void pin(const struct worker *w, const struct cpu_list *list)
 {
     cpu_set_t set;
-    int error;
 
     if (list->count > 0) {
         CPU_ZERO(&set);
@@ -24,7 +23,7 @@ static void pin(const struct worker *w, const struct cpu_list *list)
     } else if (sched_getaffinity(0, sizeof(set), &set) != 0) {
         return;
     }
-    error = pthread_setaffinity_np(w->thread.id, sizeof(set), &set);
+    int error = pthread_setaffinity_np(w->thread.id, sizeof(set), &set);
     if (error != 0 && list->count > 0) {
         log_warn("server, cannot pin worker %u to its CPU (%s)", (unsigned)w->id,
                  strerror(error));

@@ -125,20 +125,19 @@ static const char *reason(const struct crew *crew, enum mf_err err)
 bool shards_set(struct crew *crew, uint32_t count, char *why)
 {
     const uint32_t more = count > crew->homes ? count - crew->homes : 0;
-    struct home **homes;
-    enum mf_err err;
 
     must_be_main();
     if (crew->is_draining) {
         snprintf(why, OPTION_TEXT_BYTES, "the server is stopping");
         return false;
     }
-    homes = make_homes(more);
+    struct home **homes = make_homes(more);
     if (homes == NULL) {
         snprintf(why, OPTION_TEXT_BYTES, "out of memory");
         return false;
     }
-    err = engine_set_shards(&crew->engine, count, setting_get(crew->settings, move_cpu_pct));
+    enum mf_err err =
+        engine_set_shards(&crew->engine, count, setting_get(crew->settings, move_cpu_pct));
     send_homes(crew, homes, more);
     if (err != MF_OK) {
         snprintf(why, OPTION_TEXT_BYTES, "%s", reason(crew, err));

@@ -84,10 +84,8 @@ uint32_t slowlog_copy(struct slowlog *s, struct slow_entry *out, uint32_t n, uin
 
 uint32_t slowlog_len(struct slowlog *s, uint32_t max)
 {
-    uint32_t n;
-
     pthread_mutex_lock(&s->lock);
-    n = shown(s, max);
+    uint32_t n = shown(s, max);
     pthread_mutex_unlock(&s->lock);
     return n;
 }

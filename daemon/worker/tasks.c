@@ -52,10 +52,8 @@ static bool may_begin(struct worker *w)
 
 bool tasks_begin_slice(struct worker *w)
 {
-    bool may;
-
     must_be_worker(w);
-    may = may_begin(w);
+    bool may = may_begin(w);
     ctr_add(&w->counters, CTR_task_waits, !may);
     return may;
 }

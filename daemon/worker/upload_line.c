@@ -54,8 +54,6 @@ static void set_waits(struct upload_line *l, struct upload_place *p, bool waits)
 static bool lets_slowly(struct upload_line *l, struct upload_place *p, struct worker *w,
                         bool is_full)
 {
-    bool lets;
-
     lock_take(&l->lock);
     if (p->worker == NULL) {
         if (!is_full && atomic_load_explicit(&l->waiting, memory_order_relaxed) == 0) {
@@ -64,7 +62,7 @@ static bool lets_slowly(struct upload_line *l, struct upload_place *p, struct wo
         }
         append(l, p, w);
     }
-    lets = p == l->first || (!is_full && (p->prev == NULL || !p->prev->waits));
+    bool lets = p == l->first || (!is_full && (p->prev == NULL || !p->prev->waits));
     set_waits(l, p, !lets);
     if (lets) {
         atomic_fetch_add_explicit(&l->moves, 1, memory_order_relaxed);

@@ -197,13 +197,11 @@ void watch_join(struct watcher *x, struct worker *w)
 
 void watch_remove(struct watcher **x)
 {
-    struct worker *w;
-
     must_be_a_worker();
     if (*x == NULL) {
         return;
     }
-    w = atomic_load_explicit(&(*x)->worker, memory_order_relaxed);
+    struct worker *w = atomic_load_explicit(&(*x)->worker, memory_order_relaxed);
     watch_leave(*x);
     mailbox_post(&w->crew->main_mailbox, &(*x)->gone_message);
     *x = NULL;

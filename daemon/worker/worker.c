@@ -92,7 +92,6 @@ static void on_deal_rest(uv_timer_t *timer)
 static void deal_out(struct worker *w)
 {
     const struct worker_duties *duties = w->crew->duties;
-    bool has_more;
 
     if (w->is_stopping) {
         w->deals &= (uint8_t)~DEALS_OUT;
@@ -103,7 +102,7 @@ static void deal_out(struct worker *w)
     }
     cron_give_homes(w);
     duties->give_datagrams(w);
-    has_more = duties->give_conns(w);
+    bool has_more = duties->give_conns(w);
     if (w->id < roster_active(&w->crew->roster)) {
         w->deals &= has_more ? (uint8_t)UINT8_MAX : (uint8_t)~DEALS_OUT;
         set_role(w, WORKER_ACTIVE);

@@ -94,14 +94,10 @@ void clock_init(struct clock *c)
 
 void clock_init_at(struct clock *c, int64_t zero_ns)
 {
-    int64_t since_ns;
-    int64_t since_ms;
-    int64_t early_ns;
-
     clock_init(c);
-    since_ns = c->start_ns - zero_ns - CLOCK_FIRST_MS * NS_PER_MS;
-    since_ms = since_ns / NS_PER_MS - (since_ns % NS_PER_MS < 0);
-    early_ns = since_ns - since_ms * NS_PER_MS;
+    int64_t since_ns = c->start_ns - zero_ns - CLOCK_FIRST_MS * NS_PER_MS;
+    int64_t since_ms = since_ns / NS_PER_MS - (since_ns % NS_PER_MS < 0);
+    int64_t early_ns = since_ns - since_ms * NS_PER_MS;
     if (early_ns > SAME_NS) {
         since_ms++; /* the wall clock was set: go ahead to its next millisecond */
     }

@@ -65,12 +65,11 @@ void grace_wake(struct grace *g, enum grace_need need)
 void grace_sleep(struct grace *g, enum grace_need wakes_at, int64_t timeout_us)
 {
     struct timespec ts = {0};
-    uint32_t need;
 
     must_be_reclaimer();
     must_not_be_reading();
     atomic_store(&g->wakes_at, (uint32_t)wakes_at);
-    need = atomic_load(&g->need);
+    uint32_t need = atomic_load(&g->need);
     if (need < (uint32_t)wakes_at) {
         if (timeout_us >= 0) {
             ts.tv_sec = (time_t)(timeout_us / US_PER_SEC);

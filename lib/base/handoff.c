@@ -37,11 +37,9 @@ static void announce(struct handoff *h)
 
 bool handoff_give(struct handoff *h)
 {
-    bool is_given;
-
     pthread_mutex_lock(&h->mutex);
     must(h->given - h->done < h->slots);
-    is_given = !h->is_closed;
+    bool is_given = !h->is_closed;
     h->given += is_given;
     announce(h);
     return is_given;

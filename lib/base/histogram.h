@@ -19,13 +19,12 @@
 static MF_INLINE unsigned histogram_bin(uint64_t v, unsigned bins, unsigned steps_log2)
 {
     unsigned steps = 1u << steps_log2;
-    unsigned octave;
     unsigned bin;
 
     if (v < steps) {
         return (unsigned)v; /* a bin each */
     }
-    octave = 63u - (unsigned)__builtin_clzll(v);
+    unsigned octave = 63u - (unsigned)__builtin_clzll(v);
     bin = ((octave - steps_log2 + 1) << steps_log2) +
           ((unsigned)(v >> (octave - steps_log2)) & (steps - 1));
     return bin < bins ? bin : bins - 1;

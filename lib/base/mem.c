@@ -221,12 +221,11 @@ static uint64_t address_space_used(void)
 uint64_t mem_address_space_left(void)
 {
     struct rlimit limit;
-    uint64_t used;
 
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
         return UINT64_MAX;
     }
-    used = address_space_used();
+    uint64_t used = address_space_used();
     return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 

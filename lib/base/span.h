@@ -71,14 +71,11 @@ static inline bool span_split(struct span s, char mark, struct span *before, str
 /* Take a word and the spaces before it off the front; empty: there is none. */
 static inline struct span span_word(struct span *rest)
 {
-    struct span after;
-    struct span word;
-
     while (rest->len > 0 && rest->ptr[0] == ' ') {
         *rest = span_after(*rest, 1);
     }
-    after = *rest;
-    word = span_cut(&after, ' ');
+    struct span after = *rest;
+    struct span word = span_cut(&after, ' ');
     *rest = span_after(*rest, word.len);
     return word;
 }

@@ -293,10 +293,9 @@ static bool may_be_so_long(struct attach *a, uint32_t shards)
 static uint64_t head_sum(struct attach_head *h)
 {
     uint64_t was = h->sum;
-    uint64_t sum;
 
     h->sum = 0;
-    sum = XXH3_64bits(h, sizeof(*h));
+    uint64_t sum = XXH3_64bits(h, sizeof(*h));
     h->sum = was;
     return sum;
 }
@@ -309,7 +308,6 @@ static bool tell_away(struct attach *a)
     struct clock c;
     char boot_id[BOOT_ID_BYTES];
     int64_t away_ms;
-    msec_t now;
 
     read_boot_id(boot_id);
     if (boot_id[0] != '\0' && memcmp(boot_id, h->boot_id, BOOT_ID_BYTES) == 0) {
@@ -319,7 +317,7 @@ static bool tell_away(struct attach *a)
         }
     } else {
         clock_init(&c);
-        now = clock_now(&c);
+        msec_t now = clock_now(&c);
         if (__builtin_sub_overflow(clock_to_unix_ms(&c, now), h->unix_ms, &away_ms) ||
             away_ms < 0) {
             return no(a, "the wall clock is before the stop");
@@ -422,15 +420,13 @@ uint64_t attach_range(const struct attach *a)
 static bool has_room(struct attach *a, const struct engine_config *cfg)
 {
     struct statvfs fs;
-    uint64_t all;
-    uint64_t left;
 
     a->room_bytes = 0;
     if (fstatvfs(a->fd, &fs) != 0 || fs.f_blocks == 0) {
         return true; /* it has no bounds of its own */
     }
-    all = (uint64_t)fs.f_blocks * fs.f_frsize;
-    left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize;
+    uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize;
     if (all < cfg->limit_bytes || !share_fits(left, cfg->shards, UINT64_MAX, a->head->shift)) {
         left = all < cfg->limit_bytes ? all : left;
         return no(a, "its file system has room for %llu MiB, and the limit is %llu",
@@ -582,10 +578,10 @@ static void look_for_another(void *arg, handle_t h)
     const struct item *it = shard_item(x->shard, h);
     uint64_t hash = shard_hash(x->shard, it);
     uint32_t slot = route_slot_number(hash);
-    const struct shard *from;
 
     if (is_between(x->head, slot) && x->head->owner[slot][1] == x->shard->id) {
-        from = x->engine->shards[x->head->owner[slot][0]];
+        const struct shard *from = x->engine->shards[x->head->owner[slot][0]];
+
         x->has_twice |= table_find(&from->table, from->memory.arena.base, hash, item_key(it),
                                    it->key_len) != NULL;
     }
@@ -664,7 +660,6 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
 {
     const int64_t used = atomic_load(&e->budget.used_bytes);
     msec_t flush_at = MSEC_NEVER;
-    enum mf_err err;
 
     if (a->state != ATTACH_WARM) {
         return MF_OK;
@@ -677,7 +672,7 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
                           a->head->cas_next < ITEM_CAS_GOES_ON_MAX ? a->head->cas_next
                                                                    : ITEM_CAS_GOES_ON_MAX,
                           memory_order_relaxed);
-    err = restore_routes(a, e);
+    enum mf_err err = restore_routes(a, e);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         msec_t at = a->head->shard[i].left.flush_at;
 
@@ -707,14 +702,11 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
 static bool leave_shard(struct attach *a, struct shard *s, uint32_t i)
 {
     struct attach_shard *left = &a->head->shard[i].left;
-    struct keep_segment *list;
-    bool is_done;
-    size_t bytes;
 
     shard_enter(s);
     shard_leave_behind(s, left, NULL);
-    bytes = left->segments * sizeof(struct keep_segment);
-    list = mem_zalloc(bytes + 1);
+    size_t bytes = left->segments * sizeof(struct keep_segment);
+    struct keep_segment *list = mem_zalloc(bytes + 1);
     if (list != NULL) {
         shard_leave_behind(s, left, list);
     }
@@ -723,7 +715,7 @@ static bool leave_shard(struct attach *a, struct shard *s, uint32_t i)
         /* First: the list may need the room. */
         keep_drop_rest(&s->memory, list, left->segments);
     }
-    is_done = list != NULL && region_write(a->fd, list_at(a->head, i), list, bytes);
+    bool is_done = list != NULL && region_write(a->fd, list_at(a->head, i), list, bytes);
     if (is_done) {
         a->head->shard[i].list_sum = XXH3_64bits(list, bytes);
     } else {

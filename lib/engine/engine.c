@@ -277,7 +277,6 @@ fail:
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
 {
     struct engine_config c = *cfg;
-    enum mf_err err;
 
     must_be_main();
     if (c.attach == NULL || !is_possible(&c)) {
@@ -293,7 +292,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     if (!attach_make(c.attach, &c, range_for(&c))) {
         return MF_ESYS;
     }
-    err = start(e, &c, false);
+    enum mf_err err = start(e, &c, false);
     if (err != MF_OK) {
         c.attach->why[0] = '\0'; /* it says why the file is used empty, not why this failed */
     }
@@ -391,10 +390,8 @@ bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes)
 
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
-    bool is_borne;
-
     pthread_mutex_lock(&e->flush_lock);
-    is_borne = engine_bears(e, shards_to_be(e), limit_bytes);
+    bool is_borne = engine_bears(e, shards_to_be(e), limit_bytes);
     if (is_borne) {
         budget_set_limit(&e->budget, (int64_t)limit_bytes);
         for (uint32_t i = 0; i < e->shard_count; i++) {
@@ -522,10 +519,9 @@ static struct shard *donor_for(struct engine *e, struct shard *needy, bool *may_
     struct shard *best = NULL;
     uint32_t most_unused = STEAL_SEGMENTS;
     uint32_t most = 0;
-    uint32_t own;
 
     shard_enter(needy);
-    own = spare_segments(needy);
+    uint32_t own = spare_segments(needy);
     shard_leave(needy);
     for (uint32_t i = 0; i < looks; i++) {
         struct shard *s = e->shards[(next + i) % count];
@@ -555,10 +551,8 @@ static struct shard *donor_for(struct engine *e, struct shard *needy, bool *may_
 /* Is it the budget that a shard has no room in, and not its range? */
 static bool lacks_budget(struct shard *needy)
 {
-    bool lacks;
-
     shard_enter(needy);
-    lacks = arena_unheld(&needy->memory.arena) != 0;
+    bool lacks = arena_unheld(&needy->memory.arena) != 0;
     shard_leave(needy);
     return lacks;
 }
@@ -567,8 +561,6 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
 {
     bool may_evict = false;
     struct shard *s = e->shard_count > 1 ? donor_for(e, needy, &may_evict) : NULL;
-    uint32_t spare;
-    bool waits;
 
     shard_must_not_be_entered(needy);
     if (s == NULL || !lacks_budget(needy)) {
@@ -585,10 +577,10 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
                             STEAL_SEGMENTS);
         room_release(&s->memory);
     }
-    spare = s->memory.arena.free_count > room_wanted(&s->memory)
-                ? s->memory.arena.free_count - room_wanted(&s->memory)
-                : 0;
-    waits = arena_waiting(&s->memory.arena) != 0;
+    uint32_t spare = s->memory.arena.free_count > room_wanted(&s->memory)
+                         ? s->memory.arena.free_count - room_wanted(&s->memory)
+                         : 0;
+    bool waits = arena_waiting(&s->memory.arena) != 0;
     shard_leave(s);
     if (spare != 0 &&
         room_give_back(&s->memory, spare < STEAL_SEGMENTS ? spare : STEAL_SEGMENTS) != 0) {

@@ -60,8 +60,6 @@ static enum outcome flush_now_or_later(struct engine *e, msec_t at, msec_t now, 
 
 enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait)
 {
-    enum outcome out;
-
     /*
      * Flushed indexes are memory beyond the items: a burst of flushes has to wait for the
      * reclaimer, or they would take all memory.
@@ -71,7 +69,7 @@ enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait
         return OUT_WAIT;
     }
     pthread_mutex_lock(&e->flush_lock);
-    out = flush_now_or_later(e, at, now, MSEC_NEVER);
+    enum outcome out = flush_now_or_later(e, at, now, MSEC_NEVER);
     pthread_mutex_unlock(&e->flush_lock);
     return out;
 }
@@ -79,10 +77,9 @@ enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait
 enum outcome engine_flush_old(struct engine *e, msec_t at, msec_t before, msec_t now)
 {
     enum outcome out = OUT_OK;
-    msec_t newer;
 
     pthread_mutex_lock(&e->flush_lock);
-    newer = to_come(e, before);
+    msec_t newer = to_come(e, before);
     if (at <= now || newer == MSEC_NEVER) {
         out = flush_now_or_later(e, at, now, newer);
     }

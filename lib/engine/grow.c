@@ -98,14 +98,13 @@ static void must_be_equal(const struct shard *s, const struct shard *first)
 static enum mf_err add(struct engine *e)
 {
     struct shard *s = shard_create(&e->group, e->shard_count);
-    bool has_all;
 
     if (s == NULL) {
         return MF_ENOMEM;
     }
     must_be_equal(s, e->shards[0]);
     /* No other flush is scheduled until it is published. */
-    has_all = engine_flush_to_come(e) == MSEC_NEVER || shard_flush_prepare(s);
+    bool has_all = engine_flush_to_come(e) == MSEC_NEVER || shard_flush_prepare(s);
     pthread_mutex_lock(&e->streams_lock);
     has_all = has_all && rings_give(e, s);
     if (has_all) {
@@ -144,13 +143,12 @@ static enum mf_err add_next(struct engine *e)
     const uint32_t count = e->shard_count;
     const uint32_t sharers = atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
     struct attach *a = e->config.attach;
-    enum mf_err err;
 
     if (!may_have_more(e)) {
         return MF_EINVAL;
     }
     atomic_store_explicit(&e->group.sharers, count + 1, memory_order_relaxed);
-    err = a == NULL || attach_extend(a, count) ? add(e) : MF_ESYS;
+    enum mf_err err = a == NULL || attach_extend(a, count) ? add(e) : MF_ESYS;
     if (err != MF_OK) {
         atomic_store_explicit(&e->group.sharers, sharers, memory_order_relaxed);
     }

@@ -62,10 +62,8 @@ static bool wait_until(struct moves *m, bool (*may)(const struct moves *m),
 /* Under the mutex. */
 static bool wait_for_walk(struct moves *m, const _Atomic bool *stop, bool once)
 {
-    bool may;
-
     m->walks_waiting++;
-    may = wait_until(m, may_walk, stop, once);
+    bool may = wait_until(m, may_walk, stop, once);
     m->walks_waiting--;
     if (may) {
         m->walks++;
@@ -79,11 +77,9 @@ static bool wait_for_walk(struct moves *m, const _Atomic bool *stop, bool once)
 
 bool moves_begin_walk(struct moves *m, const _Atomic bool *stop)
 {
-    bool may;
-
     must_not_be_reading();
     pthread_mutex_lock(&m->mutex);
-    may = wait_for_walk(m, stop, false);
+    bool may = wait_for_walk(m, stop, false);
     pthread_mutex_unlock(&m->mutex);
     return may;
 }
@@ -99,11 +95,9 @@ void moves_end_walk(struct moves *m)
 
 bool moves_pause_walk(struct moves *m)
 {
-    bool pauses;
-
     pthread_mutex_lock(&m->mutex);
     must(m->walks != 0);
-    pauses = m->moves_waiting != 0;
+    bool pauses = m->moves_waiting != 0;
     if (pauses) {
         m->walks--;
         pthread_cond_broadcast(&m->changed);
@@ -114,23 +108,19 @@ bool moves_pause_walk(struct moves *m)
 
 bool moves_resume_walk(struct moves *m)
 {
-    bool may;
-
     must_not_be_reading();
     pthread_mutex_lock(&m->mutex);
-    may = wait_for_walk(m, NULL, true);
+    bool may = wait_for_walk(m, NULL, true);
     pthread_mutex_unlock(&m->mutex);
     return may;
 }
 
 bool moves_begin_move(struct moves *m, const _Atomic bool *stop)
 {
-    bool may;
-
     must_not_be_reading();
     pthread_mutex_lock(&m->mutex);
     m->moves_waiting++;
-    may = wait_until(m, may_move, stop, false);
+    bool may = wait_until(m, may_move, stop, false);
     m->moves_waiting--;
     m->has_move |= may;
     pthread_cond_broadcast(&m->changed);

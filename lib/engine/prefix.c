@@ -111,7 +111,6 @@ static bool settle(struct engine *e)
 {
     const struct prefixes *set = set_of(e);
     const uint64_t clean = atomic_load(&e->is_guarded) ? 0 : clean_of(e);
-    struct prefixes *next;
     uint32_t needed = 0;
 
     for (uint32_t i = 0; i < count_of(set); i++) {
@@ -120,7 +119,7 @@ static bool settle(struct engine *e)
     if (needed == count_of(set)) {
         return true;
     }
-    next = needed != 0 ? make_set(needed) : NULL;
+    struct prefixes *next = needed != 0 ? make_set(needed) : NULL;
     if (needed != 0 && next == NULL) {
         return false;
     }
@@ -136,8 +135,6 @@ static bool settle(struct engine *e)
 
 bool engine_prefix_settle(struct engine *e)
 {
-    bool is_done;
-
     must_not_be_reading();
     if (atomic_load_explicit(&e->group.prefixes, memory_order_relaxed) == NULL) {
         return false;
@@ -145,7 +142,7 @@ bool engine_prefix_settle(struct engine *e)
     if (pthread_mutex_trylock(&e->flush_lock) != 0) {
         return true;
     }
-    is_done = settle(e) && set_of(e) == NULL;
+    bool is_done = settle(e) && set_of(e) == NULL;
     pthread_mutex_unlock(&e->flush_lock);
     return !is_done;
 }
@@ -207,13 +204,11 @@ static bool prepare_all(struct engine *e)
 /* Context: under flush_lock. */
 static enum outcome flush_prefix(struct engine *e, struct span text)
 {
-    struct prefixes *next;
-
     (void)settle(e);
     if (count_of(set_of(e)) >= engine_option(e->config.options, flush_prefix_max)) {
         return OUT_WAIT;
     }
-    next = prepare_all(e) ? set_with(set_of(e), e->prefix_id + 1, text) : NULL;
+    struct prefixes *next = prepare_all(e) ? set_with(set_of(e), e->prefix_id + 1, text) : NULL;
     if (next == NULL) {
         end_if_none(e);
         return OUT_NO_MEMORY;
@@ -233,12 +228,10 @@ static enum outcome flush_prefix(struct engine *e, struct span text)
 
 enum outcome engine_flush_prefix(struct engine *e, struct span prefix)
 {
-    enum outcome out;
-
     must_not_be_reading();
     must(prefix.len != 0 && prefix.len <= ITEM_KEY_MAX);
     pthread_mutex_lock(&e->flush_lock);
-    out = flush_prefix(e, prefix);
+    enum outcome out = flush_prefix(e, prefix);
     pthread_mutex_unlock(&e->flush_lock);
     if (out == OUT_WAIT || clean_of(e) == engine_prefix_newest(e)) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* its hook ends what is over */

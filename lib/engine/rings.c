@@ -17,10 +17,8 @@
 /* Give a shard a ring, or take it away. */
 static struct changes *exchange_ring(struct shard *s, struct changes *c)
 {
-    struct changes *had;
-
     shard_enter(s);
-    had = s->changes;
+    struct changes *had = s->changes;
     s->changes = c;
     shard_leave(s);
     return had;
@@ -76,10 +74,8 @@ static bool make_all(struct engine *e)
 
 bool rings_use(struct engine *e)
 {
-    bool has_rings;
-
     pthread_mutex_lock(&e->streams_lock);
-    has_rings = e->streams != 0 || make_all(e);
+    bool has_rings = e->streams != 0 || make_all(e);
     e->streams += has_rings;
     pthread_mutex_unlock(&e->streams_lock);
     return has_rings;
@@ -111,12 +107,11 @@ void rings_record_expiries(struct engine *e, bool records)
 bool rings_give(struct engine *e, struct shard *s)
 {
     struct shard *other = e->shards[0];
-    struct changes *c;
 
     if (e->streams == 0) {
         return true;
     }
-    c = make_ring(e, e->shard_count + 1);
+    struct changes *c = make_ring(e, e->shard_count + 1);
     if (c == NULL) {
         return false;
     }

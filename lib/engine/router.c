@@ -33,12 +33,10 @@ static void route_release(struct retired *r)
 enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
                         struct reclaimer *reclaimer)
 {
-    struct route *t;
-
     if (count == 0 || count > ROUTE_SLOTS) {
         return MF_EINVAL;
     }
-    t = route_make();
+    struct route *t = route_make();
     if (t == NULL) {
         return MF_ENOMEM;
     }
@@ -71,14 +69,13 @@ enum mf_err router_publish_all(struct router *r, const struct route_slot slots[R
 {
     const uint32_t count = atomic_load_explicit(&r->shard_count, memory_order_acquire);
     struct route *now = atomic_load_explicit(&r->route, memory_order_relaxed);
-    struct route *next;
 
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         if (slots[i].from >= count || slots[i].to >= count) {
             return MF_EINVAL;
         }
     }
-    next = route_make();
+    struct route *next = route_make();
     if (next == NULL) {
         return MF_ENOMEM;
     }

@@ -183,7 +183,6 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
     usec_t last = ops->now_us(ops->arg);
     struct cycle_limits limits;
     struct cycle_loop loop;
-    usec_t limit;
 
     must_be_a_worker();
     must_not_be_reading();
@@ -198,12 +197,10 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
         res->is_begun = true;
     }
     cycle_limits(cfg, &limits);
-    limit = c->kind == CYCLE_SLOW ? limits.slow_us : limits.fast_us;
+    usec_t limit = c->kind == CYCLE_SLOW ? limits.slow_us : limits.fast_us;
     do {
-        usec_t now;
-
         run_loop(ops, limits.keys_per_loop, &loop, res);
-        now = ops->now_us(ops->arg);
+        usec_t now = ops->now_us(ops->arg);
         spend(c, now - last, res);
         last = now;
         if (!wants_more(&loop, limits.stop_pct)) {

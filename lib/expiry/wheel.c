@@ -364,24 +364,20 @@ static MF_NOINLINE void free_node(struct wheel *w, unsigned id)
 void wheel_remove(struct wheel *w, handle_t handle)
 {
     struct item *it = item_at(w->base, handle);
-    struct wheel_bucket *b;
-    uint32_t number;
-    uint32_t bytes;
-    msec_t summand;
 
     wheel_must_be_entered(w);
     if (!item_has_ttl(it)) {
         return;
     }
-    number = item_node(it);
+    uint32_t number = item_node(it);
     if (number == 0) {
         return;
     }
-    bytes = item_bytes(it);
-    summand = wheel_summand(item_deadline(it));
+    uint32_t bytes = item_bytes(it);
+    msec_t summand = wheel_summand(item_deadline(it));
     item_set_node(it, 0);
     w->deadlines -= summand;
-    b = &w->bucket[wheel_node_at(&w->pool, number)->bucket];
+    struct wheel_bucket *b = &w->bucket[wheel_node_at(&w->pool, number)->bucket];
     fill_gap(w, b, number, handle);
     uncount(w, b, bytes);
     if (MF_UNLIKELY(b == &w->bucket[WHEEL_DUE])) {
@@ -453,13 +449,12 @@ void wheel_moved(struct wheel *w, handle_t from, handle_t to)
     const struct item *it = item_at(w->base, to);
     uint32_t was = item_bytes(item_at(w->base, from));
     uint32_t is = item_bytes(it);
-    uint32_t number;
 
     wheel_must_be_entered(w);
     if (!item_has_ttl(it)) {
         return;
     }
-    number = item_node(it);
+    uint32_t number = item_node(it);
     if (number == 0) {
         return;
     }
@@ -525,12 +520,10 @@ void wheel_rest(struct wheel *w)
 
 void wheel_destroy(struct wheel **w)
 {
-    struct budget *budget;
-
     if (!*w) {
         return;
     }
-    budget = (*w)->pool.budget;
+    struct budget *budget = (*w)->pool.budget;
     wheel_pool_fini(&(*w)->pool);
     if (budget) {
         budget_add(budget, -(int64_t)sizeof(**w));

@@ -60,12 +60,11 @@ static unsigned first_of_ring(const struct wheel *w, unsigned l)
 static bool node_is_of(const struct wheel_pool *p, uint32_t number, unsigned bucket)
 {
     uint32_t slab = number / SLAB_NODES;
-    const struct wheel_slab *s;
 
     if (slab >= p->capacity || p->slabs[slab] == NULL) {
         return false;
     }
-    s = (const struct wheel_slab *)(const void *)p->slabs[slab];
+    const struct wheel_slab *s = (const struct wheel_slab *)(const void *)p->slabs[slab];
     return number % SLAB_NODES != 0 && number % SLAB_NODES < s->fresh &&
            wheel_node_at(p, number)->bucket == bucket;
 }
@@ -102,10 +101,9 @@ static unsigned take_some(struct wheel *w, unsigned id, handle_t *out, unsigned 
 unsigned wheel_soonest(struct wheel *w, handle_t *out, unsigned max)
 {
     msec_t end = MSEC_NEVER; /* no item of a bucket that begins later can be the earliest */
-    unsigned n;
 
     wheel_must_be_entered(w);
-    n = take_top(w, WHEEL_DUE, out, max);
+    unsigned n = take_top(w, WHEEL_DUE, out, max);
     for (unsigned l = 0; l < WHEEL_LEVELS && n < max; l++) {
         unsigned id = first_of_ring(w, l);
         msec_t begin = id != WHEEL_NONE ? wheel_bucket_start(w, l, id) : MSEC_NEVER;
@@ -136,12 +134,11 @@ static uint32_t node_drawn(const struct wheel_pool *p, uint64_t random)
     uint64_t slabs = p->free_hint >= p->slab_count ? p->free_hint : p->capacity;
     uint32_t slab = (uint32_t)((random >> 32) * slabs >> 32);
     const struct wheel_slab *s = (const struct wheel_slab *)(const void *)p->slabs[slab];
-    uint32_t at;
 
     if (s == NULL || s->fresh <= 1) {
         return 0;
     }
-    at = 1 + (uint32_t)random % (p->slab_count == 1 ? s->fresh - 1 : SLAB_USABLE);
+    uint32_t at = 1 + (uint32_t)random % (p->slab_count == 1 ? s->fresh - 1 : SLAB_USABLE);
     return at < s->fresh && p->slabs[slab][at].bucket != NODE_UNUSED ? slab * SLAB_NODES + at
                                                                      : 0;
 }

@@ -193,8 +193,6 @@ static void spare_victim(struct wheel_pool *p)
 
 bool wheel_pool_grow(struct wheel_pool *p)
 {
-    struct wheel_slab *s;
-
     if (p->victim != NO_SLAB) {
         spare_victim(p);
         return true;
@@ -205,7 +203,7 @@ bool wheel_pool_grow(struct wheel_pool *p)
     if (p->free_hint == p->capacity && !grow_directory(p)) {
         return false;
     }
-    s = take_slab(p);
+    struct wheel_slab *s = take_slab(p);
     if (!s) {
         return false;
     }
@@ -260,12 +258,10 @@ void wheel_pool_take_spare(struct wheel_pool *p, struct wheel_spare *spare)
 uint32_t wheel_pool_take(struct wheel_pool *p)
 {
     uint32_t slab = p->partial;
-    struct wheel_slab *s;
-    uint32_t node;
 
     must(slab != NO_SLAB);
-    s = slab_at(p, slab);
-    node = s->free_list;
+    struct wheel_slab *s = slab_at(p, slab);
+    uint32_t node = s->free_list;
     if (node) {
         s->free_list = wheel_node_at(p, node)->next;
     } else {

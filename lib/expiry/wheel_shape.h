@@ -171,12 +171,10 @@ static inline bool wheel_wants_shrink(const struct wheel *w)
 /* The position below one in the chain of a bucket; 0 at its end. */
 static inline uint32_t wheel_pos_below(const struct wheel *w, uint32_t pos)
 {
-    uint32_t next;
-
     if (pos % NODE_WORDS != NODE_WORD_FIRST) {
         return pos - 1;
     }
-    next = wheel_node_at(&w->pool, pos / NODE_WORDS)->next;
+    uint32_t next = wheel_node_at(&w->pool, pos / NODE_WORDS)->next;
     return next ? next * NODE_WORDS + NODE_WORD_LAST : 0;
 }
 

@@ -187,13 +187,13 @@ static bool begin_bucket(struct wheel *w, unsigned l, unsigned *nodes)
     msec_t start = was < present ? present : was;
     unsigned allowed = w->tick >= start - step / 2 ? *nodes : 0;
     unsigned unused = allowed;
-    bool is_clear;
 
     if (w->tick < start - step) {
         return false;
     }
-    is_clear = clear_half(w, l, wheel_bucket_at(l, start), &unused) &&
-               (start == was || clear_half(w, l, wheel_bucket_at(l, start - step), &unused));
+    bool is_clear =
+        clear_half(w, l, wheel_bucket_at(l, start), &unused) &&
+        (start == was || clear_half(w, l, wheel_bucket_at(l, start - step), &unused));
     *nodes -= allowed - unused;
     if (!is_clear) {
         return false;
@@ -237,13 +237,12 @@ static void begin_buckets(struct wheel *w)
 static unsigned unrefined(const struct wheel *w, unsigned l, unsigned which)
 {
     unsigned id;
-    msec_t start;
 
     if (l == WHEEL_LEVELS) {
         id = wheel_far_sorted(w);
         return w->bucket[id].count && (w->pace[l].start > w->tick) == which ? id : WHEEL_NONE;
     }
-    start = ((w->tick >> wheel_levels[l].shift) + which) << wheel_levels[l].shift;
+    msec_t start = ((w->tick >> wheel_levels[l].shift) + which) << wheel_levels[l].shift;
     if (start >= w->horizon[l - 1] || start >= w->horizon[l]) {
         return WHEEL_NONE;
     }
@@ -270,20 +269,17 @@ static uint64_t level_behind(const struct wheel *w, unsigned l, unsigned which)
 {
     unsigned id = unrefined(w, l, which);
     const struct wheel_pace *p = &w->pace[l];
-    uint64_t left;
     uint64_t want_left = 0;
-    msec_t window;
-    msec_t elapsed;
 
     if (id == WHEEL_NONE) {
         return 0;
     }
-    left = w->bucket[id].count;
+    uint64_t left = w->bucket[id].count;
     if (which == 0) {
         return left;
     }
-    window = pace_window(p, l);
-    elapsed = w->tick - p->begun;
+    msec_t window = pace_window(p, l);
+    msec_t elapsed = w->tick - p->begun;
     if (elapsed < window) {
         want_left = p->keys - p->keys * (uint64_t)elapsed / (uint64_t)window;
     }
@@ -420,13 +416,12 @@ unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
                       unsigned *sampled)
 {
     struct sample s = {.out = out, .max = max};
-    uint64_t behind;
     unsigned kept = 0;
 
     wheel_must_be_entered(w);
     wheel_advance(w, now);
     begin_buckets(w);
-    behind = all_behind(w);
+    uint64_t behind = all_behind(w);
     if (behind) {
         /* Debt must not stop refinement: in the end every item would be partly due. */
         kept = behind < (max + 1) / 2 ? (unsigned)behind : (max + 1) / 2;
@@ -474,7 +469,6 @@ static int64_t first_bucket(const struct wheel *w, unsigned l)
     uint64_t words = w->occupied_words & ring;
     uint64_t bits = w->occupied[word] >> (here % 64);
     uint64_t later = words & (~1ULL << word);
-    unsigned id;
 
     if (words == 0) {
         return -1;
@@ -484,7 +478,7 @@ static int64_t first_bucket(const struct wheel *w, unsigned l)
     }
     /* If nothing comes later in the ring, continue at its start, up to this same word. */
     word = (unsigned)__builtin_ctzll(later ? later : words);
-    id = word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
+    unsigned id = word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
     return present + ((id - here) & (lv->ring - 1));
 }
 
@@ -496,8 +490,6 @@ static msec_t next_batch(const struct wheel *w, unsigned l, msec_t start, uint64
 {
     struct wheel_pace p = w->pace[l];
     uint64_t batch = left < REFINE_BATCH ? left : REFINE_BATCH;
-    uint64_t done;
-    uint64_t window;
 
     if (start <= w->tick) {
         return w->tick - 1;
@@ -507,8 +499,8 @@ static msec_t next_batch(const struct wheel *w, unsigned l, msec_t start, uint64
         p.start = start;
         p.keys = left;
     }
-    window = (uint64_t)pace_window(&p, l);
-    done = p.keys - left + batch;
+    uint64_t window = (uint64_t)pace_window(&p, l);
+    uint64_t done = p.keys - left + batch;
     return p.begun + (msec_t)((done * window + p.keys - 1) / p.keys) - 1;
 }
 
@@ -526,13 +518,12 @@ msec_t wheel_time(const struct wheel *w)
 msec_t wheel_next(const struct wheel *w)
 {
     msec_t next = MSEC_NEVER;
-    int64_t n;
 
     wheel_must_be_entered(w);
     if (w->due_keys) {
         return w->tick - 1;
     }
-    n = first_bucket(w, 0);
+    int64_t n = first_bucket(w, 0);
     if (n >= 0) {
         next = n;
     }

@@ -43,11 +43,10 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
 {
     struct snap_header *h = &r->header;
     char p[SNAP_HEADER_BYTES];
-    ssize_t n;
 
     *r = (struct snap_reader){.read = read, .arg = arg, .offset = SNAP_HEADER_BYTES};
     *fault = (struct snap_fault){.kind = SNAP_FINE};
-    n = read_all(r, p, sizeof(p), 0);
+    ssize_t n = read_all(r, p, sizeof(p), 0);
     if (n < 0) {
         return begin_fails(fault, SNAP_FAULT_READ, (uint64_t)-n);
     }
@@ -125,13 +124,12 @@ static enum snap_next at_end(struct snap_reader *r, const struct snap_block *b,
                              struct snap_fault *fault)
 {
     char stored[SNAP_END_BYTES];
-    ssize_t n;
 
     if (b->flags != 0 || b->raw != SNAP_END_BYTES) {
         *fault = snap_fault_at(b, SNAP_FAULT_FIELDS);
         return SNAP_NEXT_FAULT;
     }
-    n = read_all(r, stored, sizeof(stored), b->offset + SNAP_BLOCK_BYTES);
+    ssize_t n = read_all(r, stored, sizeof(stored), b->offset + SNAP_BLOCK_BYTES);
     if (n < 0) {
         *fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)-n};
         return SNAP_NEXT_FAULT;
@@ -166,7 +164,6 @@ enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
 {
     char p[SNAP_BLOCK_BYTES];
     ssize_t n = read_all(r, p, sizeof(p), r->offset);
-    enum snap_fault_kind kind;
 
     *b = (struct snap_block){.number = r->number, .offset = r->offset, .marks = SNAP_MARKS};
     if (n < 0) {
@@ -188,7 +185,7 @@ enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
     b->sum = snap_get64(p + 40);
     b->seed = hash_key(r->header.sum, p, SNAP_SUMMED_BLOCK);
     b->marks |= (r->header.flags & SNAP_IS_LOG) != 0 ? SNAP_GONE : 0;
-    kind = judge(r, p, b);
+    enum snap_fault_kind kind = judge(r, p, b);
     if (kind != SNAP_FINE) {
         b->number = r->number;
         *fault = snap_fault_at(b, kind);
@@ -264,12 +261,11 @@ bool snap_block_open(const struct snap_reader *r, const struct snap_block *b,
 static bool head_of(struct span *rest, uint8_t marks, struct snap_item *it)
 {
     const char *p = rest->ptr;
-    size_t key_len;
 
     if (rest->len < SNAP_ITEM_BYTES) {
         return false;
     }
-    key_len = (uint8_t)p[0];
+    size_t key_len = (uint8_t)p[0];
     it->marks = (uint8_t)p[1];
     it->heat = (uint8_t)p[2];
     it->client_flags = snap_get32(p + 4);
@@ -303,13 +299,11 @@ bool snap_cursor_next(struct snap_cursor *c, struct snap_item *it)
 bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
                   struct snap_item *it, struct span *bytes)
 {
-    struct span rest;
-
     if (content.len < SNAP_PART_BYTES || snap_get32(content.ptr + 4) != 0) {
         return false;
     }
     *at = snap_get32(content.ptr);
-    rest = span_of(content.ptr + SNAP_PART_BYTES, content.len - SNAP_PART_BYTES);
+    struct span rest = span_of(content.ptr + SNAP_PART_BYTES, content.len - SNAP_PART_BYTES);
     if ((*at == 0) != (b->items == 1)) {
         return false;
     }

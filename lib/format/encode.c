@@ -192,13 +192,11 @@ static void begin_part(struct snap_encoder *e)
 
 bool snap_value_begin(struct snap_encoder *e, const struct snap_item *it, int64_t unix_ms)
 {
-    char *p;
-
     snap_encoder_send(e, unix_ms);
     e->value_at = 0;
     e->value_left = it->value_len;
     begin_part(e);
-    p = e->block + SNAP_BLOCK_BYTES + SNAP_PART_BYTES;
+    char *p = e->block + SNAP_BLOCK_BYTES + SNAP_PART_BYTES;
     snap_put_head(p, it);
     memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
     e->used += SNAP_ITEM_BYTES + (uint32_t)it->key.len;
@@ -234,8 +232,6 @@ bool snap_value_end(struct snap_encoder *e, int64_t unix_ms)
 
 bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
 {
-    char *p;
-
     if (e->items != 0 && !e->is_log) {
         /* Nothing of the block was sent. */
         e->value_left = 0;
@@ -247,7 +243,7 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
         send_as(e, SNAP_VALUE, unix_ms); /* so that a log takes the state before it away */
     }
     e->value_left = 0;
-    p = e->block + SNAP_BLOCK_BYTES;
+    char *p = e->block + SNAP_BLOCK_BYTES;
     snap_put32(p, SNAP_PART_CUT);
     snap_put32(p + 4, 0);
     e->used = SNAP_PART_BYTES;

@@ -38,15 +38,13 @@ void pack_destroy(struct pack **p)
 
 size_t pack_bytes(struct pack *p, struct span raw, char *out, size_t max)
 {
-    size_t n;
-
     if (p->in == NULL) {
         p->in = ZSTD_createCCtx();
     }
     if (p->in == NULL) {
         return 0;
     }
-    n = ZSTD_compressCCtx(p->in, out, max, raw.ptr, raw.len, LEVEL);
+    size_t n = ZSTD_compressCCtx(p->in, out, max, raw.ptr, raw.len, LEVEL);
     return ZSTD_isError(n) ? 0 : n;
 }
 

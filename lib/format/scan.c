@@ -207,7 +207,6 @@ static bool step(struct scan *s, struct snap_opener *o, const struct scan_sink *
     struct snap_fault fault = {.kind = SNAP_FINE};
     struct scan_value none = {0};
     struct snap_block b;
-    enum snap_next next;
     bool goes_on = false;
     bool is_held = true;
 
@@ -216,7 +215,7 @@ static bool step(struct scan *s, struct snap_opener *o, const struct scan_sink *
         pthread_mutex_unlock(&s->mutex);
         return false;
     }
-    next = snap_reader_next(&s->reader, &b, &fault);
+    enum snap_next next = snap_reader_next(&s->reader, &b, &fault);
     if (next == SNAP_NEXT_END) {
         s->is_whole = true;
     } else if (next == SNAP_NEXT_BLOCK && b.kind == SNAP_VALUE) {

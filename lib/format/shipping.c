@@ -123,10 +123,9 @@ static void on_item(void *arg, const struct ship_item *it)
 static MF_INLINE void put_plain(struct shipping *s, const struct item *it, uint16_t shape)
 {
     const size_t len = item_block_len(it);
-    char *p;
 
     begin_item(s);
-    p = snap_item_room(s->encoder, it->key_len, len);
+    char *p = snap_item_room(s->encoder, it->key_len, len);
     if (MF_UNLIKELY(p == NULL)) {
         snap_encoder_send(s->encoder, unix_now(s));
         p = snap_item_room(s->encoder, it->key_len, len);

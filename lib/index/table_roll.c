@@ -99,13 +99,12 @@ void table_part_done(struct table *t, const struct table_part *part)
 bool table_drained(struct table *t, struct table_part *part)
 {
     const struct table_view *v = view_of(t);
-    uint64_t end;
 
     table_must_be_entered(t);
     if (t->ready == TABLE_ALL || t->phase != TABLE_MOVING) {
         return false;
     }
-    end = t->move_next & ~(part_of(t, v) - 1);
+    uint64_t end = t->move_next & ~(part_of(t, v) - 1);
     if (end <= t->drained || atomic_load_explicit(&v->old[end - 1].word[1],
                                                   memory_order_relaxed) >= TABLE_COUNT_ONE) {
         return false;

@@ -46,11 +46,10 @@ unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, un
     table_must_be_entered(t);
     for (unsigned i = 0; n < max && i < max * SAMPLE_TRIES; i++) {
         uint64_t r = num_random(random);
-        handle_t h;
 
         at = (uint64_t)(((unsigned __int128)r * buckets) >> 64);
-        h = atomic_load_explicit(&bucket_number(v, at)->slot[r % TABLE_SLOTS],
-                                 memory_order_relaxed);
+        handle_t h = atomic_load_explicit(&bucket_number(v, at)->slot[r % TABLE_SLOTS],
+                                          memory_order_relaxed);
         if (h != 0) {
             out[n++] = h;
         }

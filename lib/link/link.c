@@ -68,7 +68,6 @@ static enum link_result await_quietly(struct link *l, short events, msec_t until
         struct pollfd p[2] = {{.fd = events != 0 ? l->fd : -1, .events = events},
                               {.fd = l->cancel_fd, .events = POLLIN}};
         msec_t left = until - clock_mono_ms();
-        int n;
 
         if (l->is_interrupted != NULL && l->is_interrupted()) {
             return fail(l, LINK_INTERRUPTED, "interrupted");
@@ -76,7 +75,7 @@ static enum link_result await_quietly(struct link *l, short events, msec_t until
         if (left <= 0) {
             return LINK_SILENT;
         }
-        n = poll(p, 2, left < ASK_MS ? (int)left : ASK_MS);
+        int n = poll(p, 2, left < ASK_MS ? (int)left : ASK_MS);
         if (n < 0 && errno != EINTR) {
             return fail(l, LINK_BROKEN, strerror(errno));
         }
@@ -404,13 +403,12 @@ static enum link_result receive(struct link *l, void *out, size_t max, msec_t un
 /* Read some more into the buffer. */
 static enum link_result fill(struct link *l, msec_t until)
 {
-    enum link_result result;
     size_t got = 0;
 
     if (!buf_reserve(&l->in, READ_BYTES)) {
         return fail(l, LINK_NO_MEMORY, "no memory for the answer");
     }
-    result = receive(l, buf_end(&l->in), READ_BYTES, until, &got);
+    enum link_result result = receive(l, buf_end(&l->in), READ_BYTES, until, &got);
     l->in.end += got;
     return result;
 }
@@ -433,7 +431,6 @@ static enum link_result next_line(struct link *l, struct span *line, bool is_pat
         const char *begin = buf_begin(&l->in);
         const char *end =
             len > searched ? memchr(begin + searched, '\n', len - searched) : NULL;
-        enum link_result result;
 
         if (end != NULL) {
             size_t n = (size_t)(end - begin);
@@ -446,7 +443,7 @@ static enum link_result next_line(struct link *l, struct span *line, bool is_pat
             return fail(l, LINK_TOO_LONG, "the server sent a line without an end");
         }
         searched = len;
-        result = fill(l, until);
+        enum link_result result = fill(l, until);
         if (result != LINK_OK) {
             return result;
         }
@@ -480,11 +477,9 @@ enum link_result link_bytes(struct link *l, size_t n, struct span *bytes)
 
 enum link_result link_some(struct link *l, void *out, size_t max, size_t *got)
 {
-    size_t kept;
-
     must(max > 0);
     move_on(l);
-    kept = buf_len(&l->in);
+    size_t kept = buf_len(&l->in);
     if (kept == 0) {
         *got = 0;
         return receive(l, out, max, deadline(l), got);
@@ -524,13 +519,11 @@ enum link_result link_login(struct link *l, const char *user, const char *passwo
 {
     char line[2 * LINK_NAME_BYTES + 64];
     struct span got = {0};
-    enum link_result result;
-    int len;
 
     must(link_user_is_valid(user) && strlen(password) < LINK_NAME_BYTES);
-    len = snprintf(line, sizeof(line), "set login 0 0 %zu\r\n%s %s\r\n",
-                   strlen(user) + 1 + strlen(password), user, password);
-    result = link_send(l, span_of(line, (size_t)len));
+    int len = snprintf(line, sizeof(line), "set login 0 0 %zu\r\n%s %s\r\n",
+                       strlen(user) + 1 + strlen(password), user, password);
+    enum link_result result = link_send(l, span_of(line, (size_t)len));
     explicit_bzero(line, sizeof(line));
     if (result == LINK_OK) {
         result = link_line(l, &got);

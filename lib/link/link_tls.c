@@ -175,7 +175,6 @@ void link_tls_destroy(struct link_tls **t)
 static ssize_t outcome(struct link_tls *t, int result)
 {
     int error = SSL_get_error(t->ssl, result);
-    long verdict;
 
     switch (error) {
     case SSL_ERROR_WANT_READ:
@@ -187,7 +186,7 @@ static ssize_t outcome(struct link_tls *t, int result)
     default:
         break;
     }
-    verdict = SSL_get_verify_result(t->ssl);
+    long verdict = SSL_get_verify_result(t->ssl);
     if (verdict != X509_V_OK) {
         snprintf(t->why, sizeof(t->why), "the certificate of the server: %s",
                  X509_verify_cert_error_string(verdict));
@@ -210,28 +209,22 @@ static ssize_t outcome(struct link_tls *t, int result)
 
 ssize_t link_tls_greet(struct link_tls *t)
 {
-    int result;
-
     ERR_clear_error();
-    result = SSL_do_handshake(t->ssl);
+    int result = SSL_do_handshake(t->ssl);
     return result == 1 ? 1 : outcome(t, result);
 }
 
 ssize_t link_tls_read(struct link_tls *t, void *out, size_t n)
 {
-    int result;
-
     ERR_clear_error();
-    result = SSL_read(t->ssl, out, n > INT32_MAX ? INT32_MAX : (int)n);
+    int result = SSL_read(t->ssl, out, n > INT32_MAX ? INT32_MAX : (int)n);
     return result > 0 ? result : outcome(t, result);
 }
 
 ssize_t link_tls_write(struct link_tls *t, const void *bytes, size_t n)
 {
-    int result;
-
     ERR_clear_error();
-    result = SSL_write(t->ssl, bytes, n > INT32_MAX ? INT32_MAX : (int)n);
+    int result = SSL_write(t->ssl, bytes, n > INT32_MAX ? INT32_MAX : (int)n);
     return result > 0 ? result : outcome(t, result);
 }
 

@@ -38,7 +38,6 @@ bool password_read_file(const char *path, char out[LINK_NAME_BYTES], bool *is_ex
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
-    bool is_read;
 
     *is_exposed = false;
     if (fd < 0) {
@@ -46,7 +45,7 @@ bool password_read_file(const char *path, char out[LINK_NAME_BYTES], bool *is_ex
         return false;
     }
     *is_exposed = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 077) != 0;
-    is_read = password_read_line(fd, out, is_interrupted);
+    bool is_read = password_read_line(fd, out, is_interrupted);
     if (!is_read) {
         explicit_bzero(out, LINK_NAME_BYTES);
         snprintf(why, why_bytes, "%s: its first line is not a password", path);

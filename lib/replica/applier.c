@@ -334,13 +334,12 @@ static enum applier_result apply_block(struct applier *a, struct snap_block *b)
 static enum applier_result take_block(struct applier *a, const char *block, size_t n)
 {
     struct backlog *backlog = a->cfg.backlog;
-    enum applier_result result;
     struct backlog_name name;
     struct snap_block b;
 
     a->block = block;
     a->block_len = n;
-    result = apply_block(a, &b);
+    enum applier_result result = apply_block(a, &b);
     if (result != APPLIER_OK) {
         return result;
     }

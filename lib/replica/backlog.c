@@ -364,8 +364,6 @@ static void get_run(const struct backlog *b, uint64_t index, char *to, size_t n)
 ptrdiff_t backlog_copy(const struct backlog *b, uint64_t offset, void *out, size_t n)
 {
     uint64_t end = get(&b->end);
-    uint64_t index;
-    size_t run;
 
     if (offset > end || offset < get(&b->first)) {
         return -1;
@@ -378,8 +376,8 @@ ptrdiff_t backlog_copy(const struct backlog *b, uint64_t offset, void *out, size
     if (end - offset > get(&b->bytes)) {
         return -1;
     }
-    index = offset % get(&b->bytes);
-    run = n < get(&b->bytes) - index ? n : get(&b->bytes) - index;
+    uint64_t index = offset % get(&b->bytes);
+    size_t run = n < get(&b->bytes) - index ? n : get(&b->bytes) - index;
     get_run(b, index, out, run);
     get_run(b, 0, (char *)out + run, n - run);
     if (atomic_load_explicit(&b->begun, memory_order_relaxed) > offset + get(&b->bytes) ||
@@ -396,17 +394,15 @@ static enum backlog_answer look_at_block(const struct backlog *b, const struct r
     enum backlog_answer answer = BACKLOG_NO_BLOCK;
     char header[SNAP_BLOCK_BYTES];
     ptrdiff_t n = backlog_copy(b, offset, header, sizeof(header));
-    size_t length;
-    char *block;
 
     if (n < 0) {
         return BACKLOG_TOO_OLD;
     }
-    length = n == sizeof(header) ? frame_length(header, offset) : 0;
+    size_t length = n == sizeof(header) ? frame_length(header, offset) : 0;
     if (length == 0) {
         return BACKLOG_NO_BLOCK;
     }
-    block = mem_alloc(length);
+    char *block = mem_alloc(length);
     if (block == NULL) {
         return BACKLOG_NO_MEMORY;
     }
@@ -424,10 +420,9 @@ enum backlog_answer backlog_may_continue(struct backlog *b, const struct replid 
                                          uint64_t offset)
 {
     enum backlog_answer answer = BACKLOG_CONTINUES;
-    uint64_t end;
 
     pthread_mutex_lock(&b->mutex);
-    end = backlog_end(b);
+    uint64_t end = backlog_end(b);
     if (replid_is_none(id)) {
         answer = BACKLOG_OTHER_ID;
     } else if (replid_equal(id, &b->name.id)) {

@@ -224,14 +224,13 @@ static bool finish(struct syncing *y)
 {
     const struct timespec look = {0, LOOK_NS};
     struct fullsync *s = y->sync;
-    uint64_t ticket;
 
     put_flush_to_come(y);
     snap_encoder_send(&y->encoder, unix_now(y));
     if (!goes_on(y)) {
         return false;
     }
-    ticket = ask(y);
+    uint64_t ticket = ask(y);
     while (!is_placed(y, ticket, &s->serve_from)) {
         if (is_stopped(y)) {
             return end_with(y, FULLSYNC_STOPPED);
@@ -319,7 +318,6 @@ enum fullsync_end fullsync_run(struct fullsync *s)
 {
     /* A feed that ends by itself was overrun too often. */
     struct syncing y = {.sync = s, .ops = shipping_ops, .end = FULLSYNC_LOST};
-    enum fullsync_end end;
 
     must_not_be_reading();
     s->reader = NULL;
@@ -332,7 +330,7 @@ enum fullsync_end fullsync_run(struct fullsync *s)
     y.ops.complete = on_complete;
     y.ops.takes_due = true;
     budget_add(&s->engine->budget, FULLSYNC_BYTES);
-    end = run_feed(&y);
+    enum fullsync_end end = run_feed(&y);
     if (end == FULLSYNC_LOST && is_stopped(&y)) {
         end = FULLSYNC_STOPPED;
     }

@@ -30,12 +30,11 @@ size_t line_seal(char *line, size_t len)
 bool line_unseal(struct span *line)
 {
     char sum[SUM_BYTES];
-    size_t len;
 
     if (line->len <= 1 + DIGITS) {
         return false;
     }
-    len = line->len - 1 - DIGITS;
+    size_t len = line->len - 1 - DIGITS;
     put_sum(sum, line->ptr, len);
     if (memcmp(line->ptr + len, sum, 1 + DIGITS) != 0) {
         return false;

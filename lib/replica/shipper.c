@@ -288,14 +288,12 @@ static void note_counts(struct shipper *s)
 /* Ship what was changed before the call. */
 static enum stream_state ship_changes(struct shipper *s)
 {
-    enum stream_state state;
-
     msec_t now = clock_now(&s->cfg.engine->clock);
 
     s->shipping.now_s = (uint32_t)(now / 1000);
     s->due_gone = clock_add_ms(stream_due_gone(&s->stream, now), s->role.to_unix_ms);
     ship_rest(&s->ship);
-    state = stream_pass(&s->stream, &s->ship);
+    enum stream_state state = stream_pass(&s->stream, &s->ship);
     if (state < STREAM_OVERRUN) {
         snap_encoder_send(&s->filler, 0);
     }
@@ -330,7 +328,6 @@ static void serve(struct shipper *s)
     uint64_t records = stream_records(&s->stream);
     enum stream_state state = ship_changes(s);
     bool is_new = stream_records(&s->stream) != records;
-    bool was_asked;
 
     if (state >= STREAM_OVERRUN) {
         on_overrun(s);
@@ -341,7 +338,7 @@ static void serve(struct shipper *s)
     if (state == STREAM_IDLE) {
         s->level = (struct shipper_level){backlog_end(s->cfg.backlog), s->due_gone};
     }
-    was_asked = state == STREAM_IDLE && s->done < asked;
+    bool was_asked = state == STREAM_IDLE && s->done < asked;
     if (was_asked) {
         s->done = asked;
         s->done_offset = backlog_end(s->cfg.backlog);
@@ -404,10 +401,9 @@ static void change_role(struct shipper *s)
 static void look(struct shipper *s)
 {
     uint64_t looks = s->looks;
-    bool is_overrun;
 
     pthread_mutex_unlock(&s->mutex);
-    is_overrun = stream_fullness(&s->stream) > STREAM_FULL;
+    bool is_overrun = stream_fullness(&s->stream) > STREAM_FULL;
     if (is_overrun) {
         on_overrun(s);
     }
@@ -506,8 +502,6 @@ void shipper_stop(struct shipper **sp)
 
 enum mf_err shipper_begin(struct shipper *s, const struct shipper_role *role)
 {
-    bool is_refused;
-
     must_not_be_reading();
     if (backlog_bytes(s->cfg.backlog) < SHIPPER_BACKLOG_MIN) {
         return MF_EINVAL;
@@ -521,7 +515,7 @@ enum mf_err shipper_begin(struct shipper *s, const struct shipper_role *role)
     while (!s->records && !s->is_refused) {
         pthread_cond_wait(&s->changed, &s->mutex);
     }
-    is_refused = s->is_refused;
+    bool is_refused = s->is_refused;
     pthread_mutex_unlock(&s->mutex);
     return is_refused ? MF_ENOMEM : MF_OK;
 }
@@ -556,8 +550,6 @@ static void have_rings_looked_at(struct shipper *s)
 enum backlog_answer shipper_attach(struct shipper *s, const struct replid *id, uint64_t offset,
                                    struct shipper_reader **reader)
 {
-    enum backlog_answer answer;
-
     must_not_be_reading();
     *reader = NULL;
     pthread_mutex_lock(&s->mutex);
@@ -565,7 +557,7 @@ enum backlog_answer shipper_attach(struct shipper *s, const struct replid *id, u
     if (s->readers.online == 0) { /* else the thread finds out by itself */
         have_rings_looked_at(s);
     }
-    answer = backlog_may_continue(s->cfg.backlog, id, offset);
+    enum backlog_answer answer = backlog_may_continue(s->cfg.backlog, id, offset);
     if (answer == BACKLOG_CONTINUES &&
         (s->is_overrun || s->granted > offset + backlog_bytes(s->cfg.backlog))) {
         answer = BACKLOG_TOO_OLD; /* there will be a gap; it may be overwritten at any moment */
@@ -638,10 +630,8 @@ uint64_t shipper_offset(struct shipper_reader *r)
 
 bool shipper_is_dropped(struct shipper_reader *r, struct shipper_drop *why)
 {
-    bool is;
-
     pthread_mutex_lock(&r->shipper->mutex);
-    is = !reader_is_online(r);
+    bool is = !reader_is_online(r);
     if (why != NULL) {
         *why = r->drop;
     }
@@ -666,10 +656,8 @@ struct backlog *shipper_backlog(const struct shipper *s)
 
 uint64_t shipper_ask(struct shipper *s)
 {
-    uint64_t ticket;
-
     pthread_mutex_lock(&s->mutex);
-    ticket = atomic_fetch_add(&s->asked, 1) + 1;
+    uint64_t ticket = atomic_fetch_add(&s->asked, 1) + 1;
     kick(s);
     pthread_mutex_unlock(&s->mutex);
     return ticket;
@@ -691,10 +679,8 @@ static bool is_done(const struct shipper *s, uint64_t ticket, uint64_t *offset)
 
 bool shipper_is_done(struct shipper *s, uint64_t ticket, uint64_t *offset)
 {
-    bool is;
-
     pthread_mutex_lock(&s->mutex);
-    is = is_done(s, ticket, offset);
+    bool is = is_done(s, ticket, offset);
     pthread_mutex_unlock(&s->mutex);
     return is;
 }
@@ -715,10 +701,8 @@ bool shipper_mark(struct shipper *s, uint64_t *offset)
 
 bool shipper_level(struct shipper *s, struct shipper_level *level)
 {
-    bool records;
-
     pthread_mutex_lock(&s->mutex);
-    records = s->records;
+    bool records = s->records;
     *level = s->level;
     pthread_mutex_unlock(&s->mutex);
     return records;
@@ -728,15 +712,13 @@ bool shipper_level(struct shipper *s, struct shipper_level *level)
 
 void shipper_info(struct shipper *s, struct shipper_info *info)
 {
-    const struct shipper_reader *r;
-
     pthread_mutex_lock(&s->mutex);
     *info = s->info;
     info->records = s->records;
     info->readers = s->readers.online;
     info->dropped = s->readers.too_slow;
     info->lag_bytes = s->has_stream ? stream_lag(&s->stream) : 0;
-    r = readers_slowest(&s->readers);
+    const struct shipper_reader *r = readers_slowest(&s->readers);
     info->slowest = r != NULL ? r->kept : backlog_end(s->cfg.backlog);
     pthread_mutex_unlock(&s->mutex);
 }

@@ -121,12 +121,10 @@ static bool link_oldest(struct attach_scan *x)
 
 static bool link_later(struct attach_scan *x, handle_t h, uint64_t hash)
 {
-    uint32_t i;
-
     if (x->ahead_end - x->ahead_first == AHEAD && !link_oldest(x)) {
         return false;
     }
-    i = x->ahead_end++ % AHEAD;
+    uint32_t i = x->ahead_end++ % AHEAD;
     x->ahead[i].handle = h;
     x->ahead[i].hash = hash;
     table_prefetch_bucket(&x->shard->table, hash);
@@ -137,14 +135,12 @@ static bool take_item(struct attach_scan *x, handle_t h)
 {
     struct shard *s = x->shard;
     struct item *it = shard_item(s, h);
-    const uint16_t *owner;
-    uint64_t hash;
 
     if (MF_UNLIKELY(!is_sane(it))) {
         return doubt(x, "block %u is no item", h);
     }
-    hash = shard_hash(s, it);
-    owner = x->job->owners[hash >> x->job->owner_shift];
+    uint64_t hash = shard_hash(s, it);
+    const uint16_t *owner = x->job->owners[hash >> x->job->owner_shift];
     if (MF_UNLIKELY(owner[0] != s->id && owner[1] != s->id)) {
         return doubt(x, "block %u has a key of another shard", h);
     }
@@ -203,14 +199,12 @@ static bool take_segment(struct attach_scan *x, const struct keep_segment *k)
 
     while (at < k->fill) {
         handle_t h = first + at / ITEM_UNIT;
-        uint16_t shape;
-        uint32_t bytes;
 
         if (k->fill - at < sizeof(struct item)) {
             return doubt(x, "segment %u has no block at %u", k->number, at);
         }
-        shape = item_shape(arena_item(a, h));
-        bytes = (shape & SHAPE_SIZE) * ITEM_UNIT;
+        uint16_t shape = item_shape(arena_item(a, h));
+        uint32_t bytes = (shape & SHAPE_SIZE) * ITEM_UNIT;
         if (bytes < sizeof(struct item) || bytes > k->fill - at) {
             return doubt(x, "segment %u has a block of %u bytes at %u", k->number, bytes, at);
         }
@@ -391,14 +385,13 @@ static bool take_all(struct attach_scan *x)
 bool shard_attach(struct shard *s, struct attach_job *job)
 {
     struct attach_scan x = {.shard = s, .job = job};
-    bool is_done;
 
     job->items = job->expired = job->flushed = 0;
     if (!fit_index(&x)) {
         return false;
     }
     shard_enter(s);
-    is_done = take_all(&x);
+    bool is_done = take_all(&x);
     keyspace_note_due(s);
     shard_note_work(s);
     shard_leave(s);

@@ -43,19 +43,17 @@ static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
     struct loop_arg *a = arg;
     struct shard *s = a->shard;
     handle_t due[LOOP_MAX];
-    msec_t until;
-    unsigned n;
 
     *out = (struct cycle_loop){0};
     max = max < LOOP_MAX ? max : LOOP_MAX;
     shard_enter(s);
-    until = shard_due_now(s, a->now);
+    msec_t until = shard_due_now(s, a->now);
     if (until == DUE_NOTHING || shard_is_ahead(s)) {
         keyspace_note_due(s); /* after the limit, so that the home worker sleeps */
         shard_leave(s);
         return;
     }
-    n = wheel_sample(s->wheel, until, due, max, &out->sampled);
+    unsigned n = wheel_sample(s->wheel, until, due, max, &out->sampled);
     for (unsigned i = 0; i < n; i++) {
         const struct item *it = shard_item(s, due[i]);
 
@@ -101,7 +99,6 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
     struct loop_arg arg = {.shard = s, .now = clock_now(s->group->clock)};
     struct cycle_ops ops = {mono_us, sampling_loop, &arg};
     struct cycle_result res;
-    usec_t cpu_us;
 
     must_be_home(s);
     if (is_held(s) || shard_due_now(s, arg.now) == DUE_NOTHING) {
@@ -111,7 +108,7 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
     arg.since = later(atomic_load_explicit(&s->group->hold_until, memory_order_relaxed),
                       atomic_load_explicit(&s->group->due_since, memory_order_relaxed));
     arg.since = later(arg.since, s->rest_end_ms);
-    cpu_us = clock_thread_us();
+    usec_t cpu_us = clock_thread_us();
     cycle_slice(&s->cycle, kind, cfg, &ops, &res);
     cpu_us = clock_thread_us() - cpu_us;
 
@@ -158,11 +155,11 @@ unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg)
 msec_t shard_due_gone(struct shard *s, msec_t now)
 {
     msec_t until = shard_due_limit(s, now);
-    msec_t next;
 
     shard_must_be_entered(s);
     if (until > s->due_gone) {
-        next = wheel_next(s->wheel);
+        msec_t next = wheel_next(s->wheel);
+
         /* What is due by a later time, which the wheel was shown, may be due by this one. */
         if (next > until && next > wheel_time(s->wheel)) {
             s->due_gone = until;

@@ -97,16 +97,13 @@ static struct generation *pop_spare(struct shard *s)
 bool shard_flush_prepare(struct shard *s)
 {
     for (;;) {
-        struct generation *g;
-        bool is_enough;
-
         shard_enter(s);
-        is_enough = spare_count(s) > is_scheduled(s);
+        bool is_enough = spare_count(s) > is_scheduled(s);
         shard_leave(s);
         if (is_enough) {
             return true;
         }
-        g = generation_create(s);
+        struct generation *g = generation_create(s);
         if (g == NULL) {
             return false;
         }
@@ -168,15 +165,12 @@ void shard_flush_follow(struct shard *s, msec_t at, uint64_t id)
 /* Put g in the place of one with a larger index, which is returned; NULL: there is none. */
 static struct generation *exchange_larger(struct shard *s, struct generation *g)
 {
-    struct generation **at;
-    struct generation *larger;
-
     shard_enter(s);
-    at = &s->spare;
+    struct generation **at = &s->spare;
     while (*at != NULL && table_bytes(&(*at)->table) <= table_bytes(&g->table)) {
         at = &(*at)->next;
     }
-    larger = *at;
+    struct generation *larger = *at;
     if (larger != NULL) {
         g->next = larger->next;
         *at = g;
@@ -187,13 +181,10 @@ static struct generation *exchange_larger(struct shard *s, struct generation *g)
 
 void shard_flush_fit(struct shard *s)
 {
-    struct generation *g;
-    bool has_spare;
-
     shard_enter(s);
-    has_spare = s->spare != NULL;
+    bool has_spare = s->spare != NULL;
     shard_leave(s);
-    g = has_spare ? generation_create(s) : NULL;
+    struct generation *g = has_spare ? generation_create(s) : NULL;
     while (g != NULL) {
         struct generation *larger = exchange_larger(s, g);
 
@@ -238,12 +229,11 @@ static void swap_generation(struct shard *s, struct generation *g)
 static void carry_out(struct shard *s, msec_t now, struct generation **out,
                       struct table_retiree **unused)
 {
-    struct generation *g;
-
     shard_must_be_entered(s);
     s->flush_done = s->flush_id;
     if (s->table.count != 0) {
-        g = pop_spare(s);
+        struct generation *g = pop_spare(s);
+
         wheel_start(g->wheel, now); /* it may have been made long ago */
         swap_generation(s, g);
         g->bytes = (int64_t)(table_bytes(&g->table) + wheel_bytes(g->wheel));
@@ -320,19 +310,15 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id)
 
 bool shard_prefix_prepare(struct shard *s)
 {
-    struct prefix_marks *old;
-    struct prefix_marks *m;
-    uint64_t ranges;
-
     must_not_be_reading();
     shard_enter(s);
-    old = prefix_marks_of(s);
-    ranges = prefix_ranges(old, table_buckets(&s->table));
+    struct prefix_marks *old = prefix_marks_of(s);
+    uint64_t ranges = prefix_ranges(old, table_buckets(&s->table));
     shard_leave(s);
     if (ranges == 0) {
         return true;
     }
-    m = prefix_marks_create(s->group->budget, ranges);
+    struct prefix_marks *m = prefix_marks_create(s->group->budget, ranges);
     if (m == NULL) {
         return false;
     }
@@ -375,10 +361,8 @@ void shard_prefix_begin(struct shard *s, uint64_t id)
 
 void shard_prefix_end(struct shard *s)
 {
-    struct prefix_marks *m;
-
     shard_enter(s);
-    m = prefix_marks_of(s);
+    struct prefix_marks *m = prefix_marks_of(s);
     atomic_store_explicit(&s->prefix_marks, NULL, memory_order_release);
     shard_set_gate(s);
     shard_leave(s);

@@ -30,7 +30,6 @@ bool guard_init(struct guard *g, uint64_t items, struct budget *budget)
     const int64_t limit = budget_limit(budget);
     const uint64_t most = (uint64_t)limit / GUARD_LIMIT_PART;
     uint64_t lines = LINES_MIN;
-    size_t bytes;
 
     *g = (struct guard){.line_log = 10};
     while (lines < LINES_MAX && lines * BLOOM_LINE_BYTES < items &&
@@ -38,7 +37,7 @@ bool guard_init(struct guard *g, uint64_t items, struct budget *budget)
         lines *= 2;
         g->line_log++;
     }
-    bytes = sizeof(struct guard_bits) + lines * BLOOM_LINE_BYTES;
+    size_t bytes = sizeof(struct guard_bits) + lines * BLOOM_LINE_BYTES;
     /* With huge pages the first note in each would have to clear 2 MiB, inside a shard. */
     g->bits = mem_map(bytes, MEM_PAGES_SMALL);
     if (g->bits == NULL) {

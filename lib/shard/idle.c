@@ -24,10 +24,8 @@
 /* What is left in segments is dead. False: there are items. */
 static bool forget_blocks(struct shard *s)
 {
-    bool is_empty;
-
     shard_enter(s);
-    is_empty = s->table.count == 0;
+    bool is_empty = s->table.count == 0;
     if (is_empty && s->memory.arena.held != 0) {
         memory_flush(&s->memory);
     }
@@ -54,13 +52,11 @@ static bool give_free(struct shard *s)
 /* What an index that is made now has left; it may want another one after that. */
 static bool resizes(struct shard *s)
 {
-    bool goes_on;
-
     shard_enter(s);
     while (shard_resize_step(s, RESIZE_BUCKETS) && table_may_step(&s->table)) {
     }
     shard_note_work(s);
-    goes_on = shard_resize_goes_on(s);
+    bool goes_on = shard_resize_goes_on(s);
     shard_leave(s);
     return goes_on;
 }

@@ -159,12 +159,10 @@ static inline bool has_large(struct shard *s, handle_t h, handle_t old, uint16_t
 static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16_t shape,
                                uint16_t old_shape)
 {
-    msec_t deadline;
-
     if ((shape & old_shape & SHAPE_TTL) == 0 || has_large(s, h, old, shape, old_shape)) {
         return false;
     }
-    deadline = item_deadline(shard_item(s, h));
+    msec_t deadline = item_deadline(shard_item(s, h));
     if (deadline == MSEC_NEVER || !wheel_replace(s->wheel, old, h)) {
         return false;
     }

@@ -75,13 +75,12 @@ static unsigned owner_drop_due(void *owner, unsigned max, msec_t now, unsigned *
     msec_t limit = shard_due_limit(s, now);
     handle_t due[DUE_MAX];
     unsigned sampled = 0;
-    unsigned n;
 
     if (wheel_count(s->wheel) == 0 || wheel_next(s->wheel) > now) {
         return 0;
     }
     max = max < DUE_MAX ? max : DUE_MAX;
-    n = wheel_sample(s->wheel, limit, due, max, &sampled);
+    unsigned n = wheel_sample(s->wheel, limit, due, max, &sampled);
     if (n == 0 && limit < now) {
         n = find_masked(s, due, max, now, &sampled);
     }

@@ -116,13 +116,12 @@ static uint64_t newest_of(const struct prefixes *all, uint64_t upto, const char 
 bool shard_hides_slowly(const struct shard *s, uint64_t hash, const char *key, size_t key_len)
 {
     const struct prefix_marks *m = prefix_marks_of(s);
-    uint64_t id;
 
     must_be_reading();
     if (m == NULL) {
         return false;
     }
-    id = newest_of(prefixes_of(s->group), shard_prefix_newest(s), key, key_len);
+    uint64_t id = newest_of(prefixes_of(s->group), shard_prefix_newest(s), key, key_len);
     return id > prefix_range_clean(s, m, prefix_range_of(m, hash));
 }
 
@@ -147,12 +146,10 @@ bool shard_is_being_flushed(const struct shard *s, struct span key)
 
 bool shard_prefixes_are_full(const struct shard *s)
 {
-    const struct prefixes *all;
-    bool are_full;
-
     rcu_begin();
-    all = prefixes_of(s->group);
-    are_full = all != NULL && all->count >= engine_option(s->group->options, flush_prefix_max);
+    const struct prefixes *all = prefixes_of(s->group);
+    bool are_full =
+        all != NULL && all->count >= engine_option(s->group->options, flush_prefix_max);
     rcu_end();
     return are_full;
 }

@@ -123,20 +123,15 @@ static bool publish(struct shard *s, struct table_retiree *t)
 
 static void begin_resize(struct shard *s)
 {
-    struct table_retiree *t;
-    uint64_t want;
-    bool rolls;
-    bool is_resident;
-
     shard_enter(s);
-    want = wants_resize(s) ? table_wants(&s->table) : 0;
-    rolls = table_rolls(&s->table, want);
+    uint64_t want = wants_resize(s) ? table_wants(&s->table) : 0;
+    bool rolls = table_rolls(&s->table, want);
     shard_leave(s);
-    t = want != 0 ? prepare(s, want) : NULL;
+    struct table_retiree *t = want != 0 ? prepare(s, want) : NULL;
     if (t == NULL) {
         return;
     }
-    is_resident = rolls || table_touch(&t->grow);
+    bool is_resident = rolls || table_touch(&t->grow);
     shard_enter(s);
     if (wants_resize(s)) { /* otherwise a flush, say, was faster */
         uint64_t bytes = table_bytes(&s->table);
@@ -180,12 +175,11 @@ void shard_fit_index(struct shard *s, uint64_t items, bool is_least, bool rolls)
 void shard_roll_index(struct shard *s)
 {
     struct table_part part;
-    bool has_any;
 
     must_not_be_reading();
     rcu_begin();
     shard_enter(s);
-    has_any = table_next_part(&s->table, &part);
+    bool has_any = table_next_part(&s->table, &part);
     shard_leave(s);
     if (has_any) {
         table_touch_part(&part);
@@ -218,14 +212,11 @@ bool shard_resize_goes_on(const struct shard *s)
 
 bool shard_touch_burst(struct shard *s)
 {
-    struct table_retiree *t;
-    bool is_wanted;
-
     must_be_reclaimer();
     shard_enter(s);
-    t = s->table_next;
+    struct table_retiree *t = s->table_next;
     /* After a flush, say: as long as it is on its way, no other can be made. */
-    is_wanted = t != NULL && table_wants(&s->table) == t->want;
+    bool is_wanted = t != NULL && table_wants(&s->table) == t->want;
     if (t != NULL && !is_wanted) {
         s->table_next = NULL;
         shard_note_work(s);
@@ -361,18 +352,12 @@ static void make_spare(struct shard *s, uint32_t capacity)
  */
 static void make_all(struct shard *s)
 {
-    uint32_t spare_capacity;
-    bool spare;
-    bool resize;
-    bool past;
-    bool ring;
-
     shard_enter(s);
-    resize = wants_resize(s);
-    past = wants_past(s);
-    ring = s->memory.blocks.ring_misfits;
-    spare = s->wants_spare;
-    spare_capacity = wheel_spare_capacity(s->wheel);
+    bool resize = wants_resize(s);
+    bool past = wants_past(s);
+    bool ring = s->memory.blocks.ring_misfits;
+    bool spare = s->wants_spare;
+    uint32_t spare_capacity = wheel_spare_capacity(s->wheel);
     shard_leave(s);
     if (spare) {
         make_spare(s, spare_capacity);
@@ -390,10 +375,8 @@ static void make_all(struct shard *s)
 
 void shard_make_wanted(struct shard *s)
 {
-    bool makes;
-
     shard_enter(s);
-    makes = wants_any(s) && !s->is_making;
+    bool makes = wants_any(s) && !s->is_making;
     s->is_making = s->is_making || makes;
     shard_leave(s);
     memory_grow(&s->memory);
@@ -435,10 +418,9 @@ static void fit_lowered(struct shard *s)
 /* One round. True when another should follow at once. */
 static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
 {
-    bool more;
-
     shard_enter(s);
-    more = resizes_at_home(s) && shard_resize_step(s, buckets) && table_may_step(&s->table);
+    bool more =
+        resizes_at_home(s) && shard_resize_step(s, buckets) && table_may_step(&s->table);
     room_release(&s->memory);
     blocks_ripen(&s->memory, 64);
     if (room_is_short(&s->memory) && room_may_evict(&s->memory)) {
@@ -487,12 +469,11 @@ static bool maintain_rest(struct shard *s, msec_t now, usec_t start, usec_t max_
 bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
 {
     const usec_t start = clock_mono_us();
-    bool cleans;
 
     must_be_home(s);
     must_not_be_reading();
     flush_if_due(s, now);
-    cleans = shard_has_prefixes(s) && clean_prefixes(s, start, max_us);
+    bool cleans = shard_has_prefixes(s) && clean_prefixes(s, start, max_us);
     return maintain_rest(s, now, start, max_us) || cleans;
 }
 
@@ -500,15 +481,13 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
 static usec_t clean_us(const struct shard *s, const struct cycle_config *cfg, usec_t now_us,
                        usec_t max_us)
 {
-    usec_t earned;
-
     if (shard_prefixes_are_full(s)) {
         return max_us; /* commands wait for it */
     }
     if (now_us - s->prefix_rests_us >= PREFIX_REST_MOST_US) {
         return BUDGET_slice_us; /* with many shards a second may not earn a slice */
     }
-    earned = cycle_earned(cfg, now_us - s->prefix_rests_us);
+    usec_t earned = cycle_earned(cfg, now_us - s->prefix_rests_us);
     return earned < BUDGET_slice_us ? 0 : earned < max_us ? earned : max_us;
 }
 
@@ -542,15 +521,13 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
 {
     struct memory *m = &s->memory;
     usec_t start = clock_mono_us();
-    enum tidy_next next;
     bool more;
-    bool fit_ring;
 
     must_be_home(s);
     must_not_be_reading();
     shard_enter(s);
-    next = tidy_look(m, now);
-    fit_ring = tidy_wants_ring(m);
+    enum tidy_next next = tidy_look(m, now);
+    bool fit_ring = tidy_wants_ring(m);
     if (next == TIDY_DONE) {
         atomic_store_explicit(&s->wants_tidy, false, memory_order_relaxed);
     }

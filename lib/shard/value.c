@@ -179,12 +179,10 @@ void value_unpin(struct value_pin *pin)
 
 bool value_pin_is_dead(const struct value_pin *pin)
 {
-    const struct arena *a;
-
     if (pin->shard == NULL) {
         return false;
     }
-    a = &pin->shard->memory.arena;
+    const struct arena *a = &pin->shard->memory.arena;
     return (atomic_load_explicit(&a->segments[pin->anchor].pins, memory_order_relaxed) &
             PIN_DEAD) != 0;
 }

@@ -56,10 +56,9 @@ static bool begin_large(struct ship *s, const struct shard *shard, const struct 
 {
     struct value_walk w;
     struct ship_large *l;
-    size_t tail;
 
     value_walk_begin(&w, shard, it);
-    tail = value_walk_tail(&w);
+    size_t tail = value_walk_tail(&w);
     must(value_walk_has_segments(&w)); /* pieces alone are less than SHIP_BYTES */
     if (!value_may_pin(&w)) {
         return false;

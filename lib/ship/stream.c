@@ -203,10 +203,9 @@ msec_t stream_due_gone(const struct stream *st, msec_t now)
     must_not_be_reading();
     for (uint32_t i = 0; i < st->engine->shard_count; i++) {
         struct shard *s = st->engine->shards[i];
-        msec_t one;
 
         shard_enter(s);
-        one = shard_due_gone(s, now);
+        msec_t one = shard_due_gone(s, now);
         shard_leave(s);
         gone = one < gone ? one : gone;
     }
@@ -420,15 +419,14 @@ static MF_INLINE const struct item *find_in(const struct shard *s, uint64_t hash
                                             const struct change *c, msec_t now,
                                             const struct shard **in)
 {
-    const struct item *it;
-
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
         return NULL;
     }
     if (shard_hides(s, hash, c->key, c->key_len)) {
         return NULL;
     }
-    it = table_find(&s->table, s->memory.arena.base, hash, c->key, c->key_len);
+    const struct item *it =
+        table_find(&s->table, s->memory.arena.base, hash, c->key, c->key_len);
     *in = s;
     return it;
 }
@@ -552,10 +550,8 @@ static bool ship_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
     unsigned at = 0;
 
     while (at < st->batch->n) {
-        enum shipped out;
-
         rcu_begin();
-        out = ship_some(st, ring, until, &at, ship, walk);
+        enum shipped out = ship_some(st, ring, until, &at, ship, walk);
         rcu_end();
         if ((out == SHIP_LARGE && !ship_large(ship)) ||
             (out != SHIP_DONE && !ship_rest(ship))) {
@@ -568,7 +564,6 @@ static bool ship_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
 enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk)
 {
     bool has_read = pass_flushes(st, ship);
-    enum stream_state state;
 
     must_not_be_reading();
     for (uint32_t i = 0; i < st->ring_count; i++) {
@@ -581,7 +576,7 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
         if (r->pos == until || r->held_at != 0 || !may_read(st, r)) {
             continue;
         }
-        state = read_batch(st, i, until, ship);
+        enum stream_state state = read_batch(st, i, until, ship);
         if (state != STREAM_IDLE) {
             return state;
         }

@@ -288,10 +288,8 @@ static enum shipped ship_picks(struct walk *w, struct picks *p, msec_t now)
 /* Go on to the next shard that a pass has something to do in, or to the end. */
 static void skip_idle(struct walk *w)
 {
-    const struct route *rt;
-
     rcu_begin();
-    rt = router_read(&w->engine->router);
+    const struct route *rt = router_read(&w->engine->router);
     while (w->pass < PASSES) {
         while (w->at.shard < w->engine->shard_count && !has_any(w, rt, w->at.shard)) {
             position_go(&w->at, 0);
@@ -336,11 +334,10 @@ static enum shipped walk_positions(struct walk *w)
     }
     for (unsigned i = 0; i < SLICE_POSITIONS && w->at.shard == shard && out == SHIP_DONE; i++) {
         uint64_t positions;
-        uint64_t next;
 
         p.from = w->resume;
         p.n = 0;
-        next = position_look(&w->at, s, pick, &p, &positions);
+        uint64_t next = position_look(&w->at, s, pick, &p, &positions);
         if (w->resume != 0 && positions < w->positions) {
             w->resume = 0;
             continue;
@@ -357,7 +354,6 @@ static enum shipped walk_positions(struct walk *w)
 bool walk_slice(struct walk *w)
 {
     const uint32_t shard = w->at.shard;
-    enum shipped out;
     bool is_wanted = true;
 
     must_not_be_reading();
@@ -373,7 +369,7 @@ bool walk_slice(struct walk *w)
         return false;
     }
     rcu_begin();
-    out = walk_positions(w);
+    enum shipped out = walk_positions(w);
     rcu_end();
     if (out == SHIP_LARGE) {
         is_wanted = ship_large(&w->ship);

@@ -76,7 +76,6 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
     const struct engine *e = a->engine;
     const struct keyset *dropped = a->dropped;
     msec_t deadline = MSEC_NEVER;
-    uint32_t idle_s;
 
     if (dropped != NULL && keyset_has(dropped, keyset_hash(dropped, it->key))) {
         count(&a->counts->changed, 1);
@@ -93,7 +92,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
         return false;
     }
     /* Half of the representable time, so that it does not wrap soon after. */
-    idle_s = it->idle_s < ACCESS_IDLE_MAX_S / 2 ? it->idle_s : ACCESS_IDLE_MAX_S / 2;
+    uint32_t idle_s = it->idle_s < ACCESS_IDLE_MAX_S / 2 ? it->idle_s : ACCESS_IDLE_MAX_S / 2;
     *kept = (struct store_kept){
         .marks =
             (uint16_t)((a->marks_stale || (it->marks & SNAP_STALE) != 0 ? SHAPE_STALE : 0) |
@@ -159,11 +158,10 @@ static void note_stored(struct apply *a, enum outcome out, uint64_t hash, struct
 static unsigned store_some(struct apply *a, unsigned from)
 {
     struct engine *e = a->engine;
-    const struct route *rt;
     unsigned i;
 
     rcu_begin();
-    rt = router_read(&e->router);
+    const struct route *rt = router_read(&e->router);
     for (i = from; i < a->n; i++) {
         engine_prefetch_bucket(rt, a->hash[i]);
     }
@@ -171,7 +169,6 @@ static unsigned store_some(struct apply *a, unsigned from)
     for (i = from; i < a->n; i++) {
         struct store_kept kept;
         struct store st;
-        enum outcome out;
 
         if ((a->item[i].marks & SNAP_GONE) != 0) {
             count(&a->counts->states, 1);
@@ -183,7 +180,7 @@ static unsigned store_some(struct apply *a, unsigned from)
             continue;
         }
         st.value = a->item[i].value;
-        out = engine_store(e, &st, a->now);
+        enum outcome out = engine_store(e, &st, a->now);
         if (out == OUT_WAIT) {
             break;
         }
@@ -301,11 +298,10 @@ static bool feed(struct apply *a, struct span bytes)
     unsigned waits = 0;
 
     while (bytes.len != 0) {
-        enum outcome out;
         size_t n = 0;
         char *room;
+        enum outcome out = body_room(a->body, true, &room, &n);
 
-        out = body_room(a->body, true, &room, &n);
         if (out == OUT_WAIT && wait_for_room(a, &waits)) {
             continue;
         }

@@ -236,7 +236,6 @@ static enum load_end load_all(struct load *load)
     uint64_t cas_max = 0;
     unsigned n = 0;
     struct scan scan;
-    enum load_end end;
 
     must_not_be_reading();
     if (all == NULL) {
@@ -273,7 +272,9 @@ static enum load_end load_all(struct load *load)
     }
     load->flush_unix_ms = flush_at;
     load->fault = scan.fault;
-    end = scan.is_whole ? LOAD_DONE : scan.fault.kind != SNAP_FINE ? LOAD_BAD : LOAD_STOPPED;
+    enum load_end end = scan.is_whole                  ? LOAD_DONE
+                        : scan.fault.kind != SNAP_FINE ? LOAD_BAD
+                                                       : LOAD_STOPPED;
     if (load->is_beside && atomic_load_explicit(&load->guard.is_void, memory_order_relaxed)) {
         end = LOAD_FLUSHED;
     }
@@ -367,13 +368,11 @@ static enum load_end load_later(struct load *load, enum load_end end)
 
 enum load_end load_run(struct load *load)
 {
-    enum load_end end;
-
     set_clock(load);
     pthread_mutex_init(&load->upkeep, NULL);
     load->flush_at = MSEC_NEVER;
     load->flush_unix_ms = INT64_MAX;
-    end = load_all(load);
+    enum load_end end = load_all(load);
     if ((end == LOAD_DONE || end == LOAD_BAD) && load->chain != NULL &&
         load->chain->has_states) {
         end = load_later(load, end);

@@ -132,12 +132,11 @@ static enum save_end write_file(struct saver *s)
         .items = atomic_load_explicit(&s->walk.total, memory_order_relaxed),
         .bytes = engine_counter(save->engine, CTR_item_bytes),
     };
-    enum save_end end;
 
     if (!snap_encoder_begin(&s->encoder, write_bytes, s, &h, save->is_packed)) {
         return s->is_broken ? SAVE_FAILED : SAVE_NO_MEMORY;
     }
-    end = write_all(s);
+    enum save_end end = write_all(s);
     snap_encoder_fini(&s->encoder);
     return end;
 }
@@ -146,7 +145,6 @@ static enum save_end write_file(struct saver *s)
 static enum save_end commit(struct saver *s)
 {
     const struct save *save = s->save;
-    bool is_named;
 
     if (!newfile_sync(&s->file)) {
         return SAVE_FAILED;
@@ -154,7 +152,7 @@ static enum save_end commit(struct saver *s)
     if (save->before_naming != NULL && !save->before_naming(save->arg)) {
         return SAVE_FLUSHED;
     }
-    is_named = newfile_name(&s->file);
+    bool is_named = newfile_name(&s->file);
     if (save->after_naming != NULL) {
         save->after_naming(save->arg, is_named);
     }
@@ -200,7 +198,6 @@ static enum save_end end_file(struct saver *s, enum save_end end)
 enum save_end save_run(struct save *save)
 {
     struct saver s = {.save = save, .flush_at = MSEC_NEVER};
-    enum save_end end;
 
     must_not_be_reading();
     save->error = 0;
@@ -218,7 +215,7 @@ enum save_end save_run(struct save *save)
     if (save->write == NULL && !begin_file(&s)) {
         return SAVE_FAILED;
     }
-    end = SAVE_STOPPED;
+    enum save_end end = SAVE_STOPPED;
     if (walk_begin(&s.walk, save->engine, &shipping_ops, &s.shipping, &save->is_to_stop)) {
         atomic_store_explicit(&save->items_total,
                               atomic_load_explicit(&s.walk.total, memory_order_relaxed),
