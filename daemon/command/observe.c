@@ -82,20 +82,13 @@ void observe_fetch(struct turn *t, struct span key, const struct before *b)
 
 static const char *store_status(enum outcome outcome)
 {
-    switch (outcome) {
-    case OUT_STORED:
-        return "stored";
-    case OUT_EXISTS:
-        return "exists";
-    case OUT_NOT_FOUND:
-        return "not_found";
-    case OUT_TOO_LARGE:
-        return "too_large";
-    case OUT_NO_MEMORY:
-        return "no_memory";
-    default:
-        return "not_stored";
-    }
+    static const char *const texts[OUT_COUNT] = {
+        [OUT_STORED] = "stored",       [OUT_EXISTS] = "exists",
+        [OUT_NOT_FOUND] = "not_found", [OUT_TOO_LARGE] = "too_large",
+        [OUT_NO_MEMORY] = "no_memory",
+    };
+
+    return texts[outcome] != NULL ? texts[outcome] : "not_stored";
 }
 
 /* As lines of stores show it. */

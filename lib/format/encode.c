@@ -265,28 +265,37 @@ void snap_item_cut(struct snap_encoder *e)
     }
 }
 
-bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
+/* Send what is there, and then a block of these bytes. */
+static bool put_alone(struct snap_encoder *e, enum snap_kind kind, struct span bytes,
+                      int64_t unix_ms)
 {
     snap_encoder_send(e, unix_ms);
-    snap_put64(e->block + SNAP_BLOCK_BYTES, (uint64_t)at_unix_ms);
-    e->used = SNAP_FLUSH_BYTES;
-    return send_as(e, SNAP_FLUSH, unix_ms);
+    snap_put_more(e, bytes);
+    return send_as(e, kind, unix_ms);
+}
+
+static bool put_instant(struct snap_encoder *e, enum snap_kind kind, int64_t instant,
+                        int64_t unix_ms)
+{
+    char bytes[8];
+
+    snap_put64(bytes, (uint64_t)instant);
+    return put_alone(e, kind, span_of(bytes, sizeof(bytes)), unix_ms);
+}
+
+bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
+{
+    return put_instant(e, SNAP_FLUSH, at_unix_ms, unix_ms);
 }
 
 bool snap_put_prefix(struct snap_encoder *e, struct span prefix, int64_t unix_ms)
 {
-    snap_encoder_send(e, unix_ms);
-    memcpy(e->block + SNAP_BLOCK_BYTES, prefix.ptr, prefix.len);
-    e->used = (uint32_t)prefix.len;
-    return send_as(e, SNAP_PREFIX, unix_ms);
+    return put_alone(e, SNAP_PREFIX, prefix, unix_ms);
 }
 
 bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms)
 {
-    snap_encoder_send(e, unix_ms);
-    snap_put64(e->block + SNAP_BLOCK_BYTES, (uint64_t)due_unix_ms);
-    e->used = SNAP_DUE_BYTES;
-    return send_as(e, SNAP_DUE, unix_ms);
+    return put_instant(e, SNAP_DUE, due_unix_ms, unix_ms);
 }
 
 bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms)

@@ -127,15 +127,13 @@ enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, stru
     case SNAP_ITEMS:
         return give_items(b, content, sink, fault);
     case SNAP_FLUSH:
-        if (!snap_flush_of(content, &at)) {
-            return bad(b, SNAP_FAULT_CONTENT, fault);
-        }
-        return given(sink->flush == NULL || sink->flush(sink->arg, at));
+        return snap_flush_of(content, &at)
+                   ? given(sink->flush == NULL || sink->flush(sink->arg, at))
+                   : bad(b, SNAP_FAULT_CONTENT, fault);
     case SNAP_PREFIX:
-        if (!snap_prefix_of(content, &prefix)) {
-            return bad(b, SNAP_FAULT_CONTENT, fault);
-        }
-        return given(sink->prefix == NULL || sink->prefix(sink->arg, prefix));
+        return snap_prefix_of(content, &prefix)
+                   ? given(sink->prefix == NULL || sink->prefix(sink->arg, prefix))
+                   : bad(b, SNAP_FAULT_CONTENT, fault);
     case SNAP_DUE:
         if (!snap_due_of(content, &at)) {
             return bad(b, SNAP_FAULT_CONTENT, fault);
