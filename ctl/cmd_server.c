@@ -12,11 +12,6 @@
 
 /* ---- config ------------------------------------------------------------------------------ */
 
-static bool is_last(struct span line)
-{
-    return span_is(line, "END") || span_is(line, "OK");
-}
-
 /* A value, which is quoted if mayfly.conf requires it. */
 static void put_config_json(struct json *j, struct span value)
 {
@@ -114,7 +109,7 @@ int cmd_config(struct ctl *c, const struct ctl_words *args)
         return status;
     }
     json_begin(&j, NULL, '{');
-    while (status == CTL_OK && !is_last(line)) {
+    while (status == CTL_OK && !span_is(line, "END") && !span_is(line, "OK")) {
         if (!put_note(c, &j, line, &group)) {
             put_config(c, &j, line);
         }

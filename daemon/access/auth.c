@@ -71,13 +71,6 @@ static bool is_unusable(struct span user, struct span password)
     return user.len == 0 || password.len == 0 || memchr(user.ptr, ' ', user.len) != NULL;
 }
 
-/* Editors of other systems end lines with CR LF. */
-static struct span without_return(struct span line)
-{
-    line.len -= line.len > 0 && line.ptr[line.len - 1] == '\r';
-    return line;
-}
-
 static bool add_line(struct auth_table *table, const struct siphash_key *key, struct span line)
 {
     const char *colon = memchr(line.ptr, ':', line.len);
@@ -186,8 +179,10 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
         return NULL;
     }
     for (size_t number = 1; text.len > 0; number++) {
-        struct span line = without_return(span_cut(&text, '\n'));
+        struct span line = span_cut(&text, '\n');
 
+        /* Editors of other systems end lines with CR LF. */
+        line.len -= line.len > 0 && line.ptr[line.len - 1] == '\r';
         if (!(form == AUTH_PWDB ? add_pwdb_line : add_line)(table, key, line)) {
             *bad_line = number;
             auth_table_destroy(table);

@@ -44,13 +44,6 @@ uint64_t auth_peers_id(uint16_t family, const uint8_t address[16])
     return id;
 }
 
-static struct auth_peer *row_of(const struct auth_peers *a, uint64_t id)
-{
-    const size_t row = hash_key(a->seed, &id, sizeof(id)) % AUTH_PEERS_ROWS;
-
-    return &a->peers[row * AUTH_PEERS_WAYS];
-}
-
 static bool is_forgotten(const struct auth_peer *p, msec_t now)
 {
     return p->failures == 0 || now - p->last >= AUTH_PEERS_FORGET_MS;
@@ -69,7 +62,8 @@ static bool is_less(const struct auth_peer *p, const struct auth_peer *other, ms
 /* The entry of a peer that is not forgotten; if there is none, the one that it would take. */
 static struct auth_peer *entry_of(const struct auth_peers *a, uint64_t id, msec_t now)
 {
-    struct auth_peer *row = row_of(a, id);
+    const size_t number = hash_key(a->seed, &id, sizeof(id)) % AUTH_PEERS_ROWS;
+    struct auth_peer *row = &a->peers[number * AUTH_PEERS_WAYS];
     struct auth_peer *least = row;
 
     for (unsigned i = 0; i < AUTH_PEERS_WAYS; i++) {

@@ -335,16 +335,11 @@ bool exec_config_limit(struct turn *t, uint64_t bytes)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-static bool may_config(const struct turn *t)
-{
-    return t->client != NULL && (t->client->rights & RIGHT_CONFIG) != 0;
-}
-
 enum turn_stop exec_config(struct turn *t, const struct request *r)
 {
     struct config_words w;
 
-    if (!may_config(t)) {
+    if (t->client == NULL || (t->client->rights & RIGHT_CONFIG) == 0) {
         return turn_answer(t, r, REPLY_CONFIG_DENIED);
     }
     const char *why = split(&w, r->args, r->noreply);

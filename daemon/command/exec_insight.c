@@ -87,13 +87,6 @@ static enum turn_stop slowlog_get(struct turn *t, const struct request *r, uint3
     return TURN_GOES_ON;
 }
 
-static enum turn_stop slowlog_count(struct turn *t)
-{
-    uint32_t len = slowlog_len(&t->w->crew->slowlog, setting_get(t->w->settings, slowlog_max));
-
-    return turn_line(t, "SLOWLOG %" PRIu32 "\r\n", len);
-}
-
 enum turn_stop exec_slowlog(struct turn *t, const struct request *r)
 {
     uint32_t n = SLOWLOG_GET_DEFAULT;
@@ -109,7 +102,9 @@ enum turn_stop exec_slowlog(struct turn *t, const struct request *r)
         return slowlog_get(t, r, n);
     }
     if (count == 1 && span_is(word[0], "len")) {
-        return slowlog_count(t);
+        return turn_line(
+            t, "SLOWLOG %" PRIu32 "\r\n",
+            slowlog_len(&t->w->crew->slowlog, setting_get(t->w->settings, slowlog_max)));
     }
     if (count == 1 && span_is(word[0], "reset")) {
         slowlog_reset(&t->w->crew->slowlog);

@@ -57,12 +57,6 @@ static bool has_answer(struct span key)
     return !begins_with(key, "cachedump") && !begins_with(key, " ");
 }
 
-/* Do the lines of its answer make one statistic together? */
-static bool is_one_statistic(struct span key)
-{
-    return begins_with(key, "detail");
-}
-
 static bool append_stat(struct buf *out, const struct request *r, struct span name,
                         struct span value)
 {
@@ -298,7 +292,8 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
 {
     struct stats_ask *ask;
     struct span args = r->cls == CLASS_ADMIN ? r->args : r->key;
-    bool is_whole = r->cls != CLASS_ADMIN && is_one_statistic(args);
+    /* The lines of that answer make one statistic together. */
+    bool is_whole = r->cls != CLASS_ADMIN && begins_with(args, "detail");
 
     if (r->cls == CLASS_ADMIN && is_cachedump(&args)) {
         return begin_cachedump(t, r, args);

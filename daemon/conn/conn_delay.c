@@ -26,19 +26,14 @@ struct delayed {
     char reply[];
 };
 
-static void drop(struct delayed *d)
-{
-    list_remove(&d->link);
-    mem_free(d);
-}
-
 /* Its client closes. */
 static void end_service(struct client_service *service)
 {
     struct delayed *d = (struct delayed *)(void *)service;
 
     d->late.client->late = NULL;
-    drop(d);
+    list_remove(&d->link);
+    mem_free(d);
 }
 
 /* Give the answer of the first. */

@@ -235,6 +235,7 @@ static bool load_text(struct conf_reader *r, const char *path, struct loaded *l)
 {
     memset(l, 0, sizeof(*l));
     const char *why = take_text(r->texts, path, l);
+
     if (why != NULL) {
         option_complain(&r->giver, EX_USAGE, "%s: cannot read %s (%s)", r->named_by, path, why);
     }

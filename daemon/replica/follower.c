@@ -178,16 +178,10 @@ void follower_destroy(struct follower **fp)
     *fp = NULL;
 }
 
-/* For how long data may be served without word from the primary; 0: without limit. */
-static msec_t stale_ms(const struct follower *f)
-{
-    return (msec_t)setting_get(settings_of(f), replica_max_stale) * 1000;
-}
-
 /* How long until what is here is too old; 0: it is. -1: never. */
 static msec_t left_ms(const struct follower *f)
 {
-    msec_t most = stale_ms(f);
+    msec_t most = (msec_t)setting_get(settings_of(f), replica_max_stale) * 1000;
     msec_t left = f->heard_ms + most - clock_mono_ms();
 
     return most == 0 ? -1 : left > 0 ? left : 0;

@@ -137,12 +137,6 @@ static void show_live(struct server *s)
     }
 }
 
-static void hide_live(void)
-{
-    unsetenv(LIVE_VARIABLE);
-    unsetenv(HOLD_VARIABLE);
-}
-
 /* For reporting the options that were handed over. */
 struct live_told {
     const struct settings *settings;
@@ -410,7 +404,8 @@ static int ask(struct server *s, char **args)
     int err = uv_spawn(&s->loop, &u->question, &how);
     unsetenv(ABI_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
-    hide_live();
+    unsetenv(LIVE_VARIABLE);
+    unsetenv(HOLD_VARIABLE);
     passed_on_show(NULL);
     return err;
 }

@@ -262,11 +262,6 @@ static bool is_full(const struct detail_dump *d)
     return d->shown >= DETAIL_PREFIXES_MAX;
 }
 
-static size_t line_bytes(const struct detail_row *r)
-{
-    return ENCODE_URI_BYTES((size_t)r->prefix_len) + 32;
-}
-
 static bool range_is_too_large(const struct detail_table *sum)
 {
     size_t bytes = 0;
@@ -275,7 +270,7 @@ static bool range_is_too_large(const struct detail_table *sum)
         return true;
     }
     for (uint32_t i = 0; i < sum->used; i++) {
-        bytes += line_bytes(&sum->rows[i]);
+        bytes += ENCODE_URI_BYTES((size_t)sum->rows[i].prefix_len) + 32; /* a line */
     }
     return bytes > RANGE_BYTES;
 }

@@ -6,11 +6,6 @@
 
 #include "lib/base/num.h"
 
-static const struct table_view *view_of(const struct table *t)
-{
-    return atomic_load_explicit(&t->view, memory_order_acquire);
-}
-
 /* Draws in vain, for each item that is wanted. Below 15 % full a table shrinks. */
 #define SAMPLE_TRIES 32u
 
@@ -38,7 +33,7 @@ static handle_t next_item(const struct table_view *v, uint64_t at, uint64_t buck
 
 unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, unsigned max)
 {
-    const struct table_view *v = view_of(t);
+    const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
     uint64_t buckets = v->mask + 1 + (v->old != NULL ? v->old_mask + 1 : 0);
     uint64_t at = 0;
     unsigned n = 0;

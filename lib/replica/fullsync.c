@@ -270,12 +270,6 @@ static bool on_complete(void *arg)
 
 /* ---- the caller's thread ----------------------------------------------------------------- */
 
-static void note_progress(struct fullsync *s, const struct feed_info *info)
-{
-    atomic_store_explicit(&s->items, info->keys_shipped, memory_order_relaxed);
-    atomic_store_explicit(&s->items_total, info->keys_all, memory_order_relaxed);
-}
-
 /* Wait until the feed is over, or is to be. */
 static void wait_for_feed(struct syncing *y, struct feed *feed)
 {
@@ -284,7 +278,8 @@ static void wait_for_feed(struct syncing *y, struct feed *feed)
 
     for (;;) {
         feed_info(feed, &info);
-        note_progress(y->sync, &info);
+        atomic_store_explicit(&y->sync->items, info.keys_shipped, memory_order_relaxed);
+        atomic_store_explicit(&y->sync->items_total, info.keys_all, memory_order_relaxed);
         if (info.is_over || is_stopped(y)) {
             return;
         }

@@ -79,12 +79,6 @@ static unsigned spare_count(const struct shard *s)
     return n;
 }
 
-static void push_spare(struct shard *s, struct generation *g)
-{
-    g->next = s->spare;
-    s->spare = g;
-}
-
 static struct generation *pop_spare(struct shard *s)
 {
     struct generation *g = s->spare;
@@ -108,7 +102,8 @@ bool shard_flush_prepare(struct shard *s)
             return false;
         }
         shard_enter(s);
-        push_spare(s, g);
+        g->next = s->spare;
+        s->spare = g;
         shard_leave(s);
     }
 }

@@ -316,19 +316,14 @@ static bool feed(struct apply *a, struct span bytes)
     return true;
 }
 
-static void pass_over(struct apply *a)
-{
-    body_abort(&a->body);
-    a->is_passed_over = true;
-}
-
 static bool on_value_part(void *arg, struct span bytes)
 {
     struct apply *a = arg;
 
     if (!a->is_passed_over && !feed(a, bytes)) {
         count(&a->counts->refused, 1);
-        pass_over(a);
+        body_abort(&a->body);
+        a->is_passed_over = true;
     }
     return goes_on(a);
 }
