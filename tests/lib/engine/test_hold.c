@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Holding expired items: they are never found, and stay until the end of the hold.
- * What takes its place, and what happens where there is no room left.
+ * Holding expired items: when it ends, and what happens where there is no room left. That
+ * nobody finds them meanwhile is in test_passive.c.
  */
 #include "lib/engine/engine.h"
 
-#include "lib/memory/tidy.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
-#include "lib/shard/upkeep.h"
 #include "tests/lib/fixture.h"
 
 #define HOLD_MS 60000
@@ -43,69 +41,6 @@ static void end_hold(void)
     fixture_expire(&f);
 }
 
-TEST_LOOP(nobody_finds_what_is_held_and_nobody_unlinks_it, 3)
-{
-    static const size_t lens[] = {10, 16343, 100000};
-    struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
-    struct erase mark = {.marks_stale = true};
-    uint64_t number;
-
-    fixture_start(&f, NULL);
-    hold();
-    fixture_set_until(&f, "k", lens[_i], fixture_now(&f) + 10);
-    ck_assert(fixture_has(&f, "k"));
-    clock_advance(&f.engine.clock, 10);
-    ck_assert(!fixture_has(&f, "k"));
-    assert_kept(1);
-    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
-    ck_assert_int_eq(fixture_erase(&f, "k", &mark), OUT_NOT_FOUND);
-    ck_assert_int_eq(fixture_touch(&f, "k", MSEC_NEVER), OUT_NOT_FOUND);
-    ck_assert_int_eq(fixture_arith(&f, "k", false, 1, &number), OUT_NOT_FOUND);
-    ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
-    ck_assert_int_eq(get.found.miss, MISS_EXPIRED);
-
-    struct put p = {.mode = STORE_REPLACE, .key = "k", .ptr = "new", .len = 3};
-    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
-    p.mode = STORE_APPEND;
-    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
-    p.mode = STORE_CAS;
-    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_FOUND);
-    /* Dead when it arrives, it takes no place. */
-    p.mode = STORE_SET;
-    p.deadline = fixture_now(&f);
-    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
-    assert_kept(1);
-    end_hold();
-    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
-    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-}
-
-/* Old and new value: in a block, in pieces, in segments; with a deadline and without. */
-TEST_LOOP(a_new_item_takes_the_place, 36)
-{
-    static const size_t lens[] = {10, 16343, 100000};
-    static const enum store_mode modes[] = {STORE_SET, STORE_ADD};
-    size_t old = lens[_i % 3];
-    size_t new = lens[_i / 3 % 3];
-    struct put p = {.mode = modes[_i / 9 % 2], .key = "k", .len = new};
-    char *value = calloc(1, new);
-
-    fixture_start(&f, NULL);
-    hold();
-    fixture_set_until(&f, "k", old, fixture_now(&f) + 10);
-    clock_advance(&f.engine.clock, 10);
-    p.ptr = value;
-    p.deadline = _i / 18 != 0 ? fixture_now(&f) + 1000 : 0;
-    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
-    ck_assert(fixture_has(&f, "k"));
-    ck_assert_uint_eq(fixture_get(&f, "k").len, new);
-    assert_kept(1);
-    fixture_settle(&f);
-    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
-    ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
-    free(value);
-}
-
 TEST(counters_are_made_in_its_place)
 {
     struct fetch get = {.vivifies = true, .vivify_deadline = MSEC_NEVER};
@@ -124,6 +59,7 @@ TEST(the_end_comes_by_itself)
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
+    ck_assert_int_eq(engine_hold_left(&f.engine, now), 0);
     hold();
     ck_assert_int_eq(engine_hold_left(&f.engine, now), HOLD_MS);
     fixture_set_until(&f, "k", 10, now + 10);
@@ -132,53 +68,22 @@ TEST(the_end_comes_by_itself)
     ck_assert_int_eq(shard_next_due(f.shard), now + HOLD_MS);
     clock_advance(&f.engine.clock, HOLD_MS - 1);
     assert_kept(2);
+    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 1);
     clock_advance(&f.engine.clock, 1);
     ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     ck_assert_int_eq(fixture_get(&f, "late").deadline, now + HOLD_MS + 500);
+    clock_advance(&f.engine.clock, 100);
+    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
     /* It can also be ended before. */
     hold();
-    clock_advance(&f.engine.clock, 500);
+    clock_advance(&f.engine.clock, 400);
     assert_sampler_rests();
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     engine_hold_expired(&f.engine, 0);
     ck_assert(!fixture_has(&f, "late"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
-}
-
-TEST(cleaning_moves_what_is_held)
-{
-    static const struct cycle_config cap = {
-        .effort = 1, .hz = 10, .slice_us = 1000000, .cpu_pct = 100};
-    unsigned kept = 0;
-    unsigned calls = 0;
-
-    fixture_start(&f, NULL);
-    hold();
-    for (unsigned i = 0; i < 8000; i++) {
-        fixture_set_until(&f, fixture_key("k", i), 500, fixture_now(&f) + 1000);
-    }
-    for (unsigned i = 0; i < 8000; i++) {
-        if (i % 10 != 0) {
-            ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
-        } else {
-            kept++;
-        }
-    }
-    fixture_grace(&f);
-    clock_advance(&f.engine.clock, 1000);
-    ck_assert_uint_lt(1000 + 200 * TIDY_LOOK_MS, HOLD_MS);
-    while (fixture_counter(&f, CTR_cursor_cleaned) < 50) {
-        clock_advance(&f.engine.clock, TIDY_LOOK_MS);
-        (void)shard_tidy(f.shard, &cap, fixture_now(&f));
-        fixture_grace(&f);
-        ck_assert_uint_lt(++calls, 200);
-    }
-    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
-    assert_kept(kept);
-    end_hold();
-    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
 }
 
 /* A slot on its way: what is kept in one shard must not meet a new item in the other. */
@@ -231,18 +136,6 @@ TEST_LOOP(what_is_held_moves_with_its_slot, 2)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 4);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_verify(&f);
-}
-
-TEST(the_rest_of_a_hold_is_told)
-{
-    fixture_start(&f, NULL);
-    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
-    hold();
-    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), HOLD_MS);
-    clock_advance(&f.engine.clock, HOLD_MS - 1);
-    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 1);
-    clock_advance(&f.engine.clock, 1000);
-    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
 }
 
 /* Memory comes first: no store fails, and nothing alive is evicted, for what is held. */
