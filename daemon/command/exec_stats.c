@@ -211,7 +211,8 @@ static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gat
 
         /* The client may take it at once: then the gather is at another worker on return. */
         struct buf portion = *text;
-        buf_init(text);
+
+        *text = (struct buf){0};
         client_answer_portion(&ask->late, buf_span(&portion), is_composed, on_taken);
         buf_fini(&portion);
     }

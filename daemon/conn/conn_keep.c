@@ -25,12 +25,11 @@ bool conn_count_kept(struct conn *c, size_t n)
 /* Little is left of much: give the rest of the memory back. */
 static void shrink(struct buf *b)
 {
-    struct buf small;
+    struct buf small = {0};
 
     if (b->cap <= SHRINK_BYTES || buf_len(b) >= b->cap / 4) {
         return;
     }
-    buf_init(&small);
     if (buf_append(&small, buf_begin(b), buf_len(b))) {
         buf_fini(b);
         *b = small;

@@ -53,9 +53,8 @@ _Static_assert(sizeof(struct record) == 80, "another size is another version");
 
 void passed_conns_init(struct passed_conns *p)
 {
+    *p = (struct passed_conns){0};
     pthread_mutex_init(&p->lock, NULL);
-    buf_init(&p->numbers);
-    buf_init(&p->records);
 }
 
 void passed_conns_fini(struct passed_conns *p)

@@ -16,15 +16,10 @@
 /* The first allocation: most replies to administrative commands fit into it. */
 #define BUF_MIN_BYTES 128u
 
-void buf_init(struct buf *b)
-{
-    *b = (struct buf){0};
-}
-
 void buf_fini(struct buf *b)
 {
     mem_free(b->base);
-    buf_init(b);
+    *b = (struct buf){0};
 }
 
 /* Move the content to the front, so that all free room is after the write mark. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A growable byte buffer with a read mark and a write mark. The bytes between the marks are the
- * content. A buffer owns no memory until it is first written.
+ * content. A buffer that is all zero is empty, and owns no memory until it is first written.
  */
 #ifndef MAYFLY_LIB_BASE_BUF_H
 #define MAYFLY_LIB_BASE_BUF_H
@@ -19,12 +19,7 @@ struct buf {
     size_t end;   /* write mark */
 };
 
-/*
- * Make an empty buffer that owns nothing. So is one that is all zero. Context: any thread.
- */
-void buf_init(struct buf *b);
-
-/* Release the memory; the buffer is then as after buf_init(). Context: any thread. */
+/* Release the memory; the buffer is then all zero. Context: any thread. */
 void buf_fini(struct buf *b);
 
 /*

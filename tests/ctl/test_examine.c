@@ -34,7 +34,7 @@ static void make(struct buf *file, bool is_packed, bool has_large)
     struct snap_encoder e;
     struct snap_item it;
 
-    buf_init(file);
+    *file = (struct buf){0};
     ck_assert(snap_encoder_begin(&e, file_append, file, &h, is_packed));
     ck_assert(snap_put_flush(&e, NOW + 5000, NOW));
     for (unsigned i = 0; i < 30; i++) {
@@ -158,7 +158,7 @@ static void make_log(struct buf *file, size_t ends[4])
     struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = 77, .log = 12};
     struct snap_encoder e;
 
-    buf_init(file);
+    *file = (struct buf){0};
     ck_assert(snap_encoder_begin(&e, file_append, file, &h, false));
     ends[0] = buf_len(file);
     for (unsigned i = 1; i <= 3; i++) {
@@ -176,11 +176,10 @@ TEST(what_a_log_says_of_expiry_is_shown)
     struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = 77, .log = 12};
     struct snap_encoder e;
     struct examined x;
-    struct buf file;
+    struct buf file = {0};
     char text[4096];
     FILE *out = fmemopen(text, sizeof(text), "w");
 
-    buf_init(&file);
     ck_assert(snap_encoder_begin(&e, file_append, &file, &h, false));
     ck_assert(snap_put_key(&e, 1, NOW));
     ck_assert(snap_put_due(&e, NOW + 1000, NOW + 1000));

@@ -104,9 +104,8 @@ static void send_bytes(struct control *c, struct buf *bytes)
 
 static void send_line(struct control *c, const char *line)
 {
-    struct buf bytes;
+    struct buf bytes = {0};
 
-    buf_init(&bytes);
     must(buf_printf(&bytes, "%s\n", line));
     send_bytes(c, &bytes);
 }
@@ -114,10 +113,9 @@ static void send_line(struct control *c, const char *line)
 static void send_counters(struct control *c)
 {
     uint64_t sum[CTR_COUNT];
-    struct buf bytes;
+    struct buf bytes = {0};
     unsigned id;
 
-    buf_init(&bytes);
     stats_sum_raw(&c->server->crew, sum);
     for (id = 0; id < CTR_COUNT; id++) {
         const struct counter_row *row = &counter_rows[id];
@@ -293,7 +291,6 @@ static bool control_open(struct control *c, struct server *server)
     memset(c, 0, sizeof(*c));
     c->server = server;
     c->path = getenv("MAYFLY_TEST_CONTROL");
-    buf_init(&c->in);
     clock_freeze(&server->crew.engine.clock);
     hold_sampler(c, true);
     if (c->path == NULL) {

@@ -100,10 +100,9 @@ static struct conf_line line_of(struct span text, unsigned number)
 /* The value of a line, from 1, is changed. */
 static void check_edit(struct span text, const struct conf_line *line, const char *value)
 {
-    struct buf out;
+    struct buf out = {0};
     char again[64];
 
-    buf_init(&out);
     const enum conf_edit result = conf_edit_value(&out, text, line->number, value);
     if (line->why != NULL || line->name.len == 0) {
         require(result == CONF_EDIT_NO_LINE && buf_len(&out) == 0);
@@ -129,10 +128,9 @@ static void check_edit(struct span text, const struct conf_line *line, const cha
 static void check_add(struct span text)
 {
     struct conf_line line = {0};
-    struct buf out;
+    struct buf out = {0};
     unsigned names[2] = {0, 0};
 
-    buf_init(&out);
     require(conf_edit_add(&out, text, "fuzz", "a b") == CONF_EDITED);
     for (unsigned i = 0; i < 2; i++) {
         struct span rest = i == 0 ? text : buf_span(&out);

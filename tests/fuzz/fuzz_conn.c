@@ -302,9 +302,8 @@ static size_t drop_digits(char *text, size_t len)
 static void check_whole(const struct stream *s, struct buf *replies)
 {
     struct stream whole = {.bytes = s->bytes};
-    struct buf again;
+    struct buf again = {0};
 
-    buf_init(&again);
     run(&whole, &again);
     size_t len = drop_digits(buf_begin(replies), buf_len(replies));
     require(drop_digits(buf_begin(&again), buf_len(&again)) == len);
@@ -315,7 +314,7 @@ static void check_whole(const struct stream *s, struct buf *replies)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *newline = size > 0 ? memchr(data + 1, '\n', size - 1) : NULL;
-    struct buf replies;
+    struct buf replies = {0};
     struct stream s;
 
     if (newline == NULL) {
@@ -328,7 +327,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .bytes = span_of(data + head, size - head < STREAM_MAX ? size - head : STREAM_MAX),
     };
     start();
-    buf_init(&replies);
     run(&s, &replies);
     look_and_forget();
     if ((s.flags & LEAVES) == 0 && is_repeatable(s.bytes)) {

@@ -64,7 +64,7 @@ static void pass_away(struct buf *bytes, struct passed_conn *out)
 
     solo_run(give);
     ck_assert(is_given);
-    buf_init(bytes);
+    *bytes = (struct buf){0};
     ck_assert(passed_conns_encode(&solo.crew.passed, &keys, bytes));
     ck_assert_int_eq(passed_conns_open(&r, buf_span(bytes)), PASSED_GOOD);
     ck_assert(passed_conns_next(&r, out));

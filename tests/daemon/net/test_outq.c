@@ -108,9 +108,8 @@ static void check_stream(size_t total, size_t have)
 static void check_copy(const struct outq *q, size_t total)
 {
     const size_t left = out_left(&q->out);
-    struct buf copy;
+    struct buf copy = {0};
 
-    buf_init(&copy);
     ck_assert(outq_copy(q, &copy));
     ck_assert_uint_eq(buf_len(&copy), left);
     ck_assert_int_eq(memcmp(buf_begin(&copy), expected + total - left, left), 0);

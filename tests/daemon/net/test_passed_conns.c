@@ -43,7 +43,6 @@ static const struct passed_conn full = {
 static void setup(void)
 {
     passed_conns_init(&conns);
-    buf_init(&bytes);
     ck_assert(passed_conns_add(&conns, &plain));
     ck_assert(passed_conns_add(&conns, &full));
     ck_assert(passed_conns_encode(&conns, &keys, &bytes));
@@ -231,7 +230,6 @@ TEST(a_header_is_no_longer_than_it_can_be)
         half.input.len = PASSED_HEADER_MAX + over;
         teardown();
         passed_conns_init(&conns);
-        buf_init(&bytes);
         ck_assert(passed_conns_add(&conns, &half));
         ck_assert(passed_conns_encode(&conns, &keys, &bytes));
         ck_assert_int_eq(passed_conns_open(&r, buf_span(&bytes)), PASSED_GOOD);

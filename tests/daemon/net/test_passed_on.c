@@ -125,7 +125,7 @@ TEST(sockets_are_found_by_their_addresses)
     int fds[] = {listening(), listening(), socket(AF_INET, SOCK_STREAM, 0), listening()};
     int fd6 = listening6();
     int memory = open("/dev/null", O_RDONLY);
-    struct buf bytes;
+    struct buf bytes = {0};
     char text[64];
     int file;
 
@@ -146,7 +146,6 @@ TEST(sockets_are_found_by_their_addresses)
     ck_assert_ptr_null(getenv("MAYFLY_PASSED_CONNS"));
     ck_assert_int_eq(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
 
-    buf_init(&bytes);
     ck_assert(passed_on_take_conns(&passed, &bytes));
     ck_assert_uint_eq(buf_len(&bytes), sizeof(written));
     ck_assert_int_eq(memcmp(buf_begin(&bytes), written, sizeof(written)), 0);

@@ -11,24 +11,12 @@
 
 static struct buf out;
 
-static void setup(void)
-{
-    buf_init(&out);
-}
-
-static void teardown(void)
-{
-    buf_fini(&out);
-}
-
-TEST_FIXTURE(setup, teardown)
-
 static void gives(enum conf_edit result, const char *wanted)
 {
     ck_assert_int_eq(result, CONF_EDITED);
     ck_assert(buf_append(&out, "", 1));
     ck_assert_str_eq(buf_begin(&out), wanted);
-    buf_clear(&out);
+    buf_fini(&out);
 }
 
 static void becomes(const char *text, unsigned line, const char *value, const char *wanted)
@@ -161,4 +149,5 @@ TEST(any_text_keeps_its_other_lines)
         }
     }
     ck_assert_uint_gt(edited, 1000);
+    buf_fini(&out);
 }

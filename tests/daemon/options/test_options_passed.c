@@ -20,7 +20,6 @@ static void setup(void)
     settings_init(&given);
     settings_init(&live);
     settings_init(&next);
-    buf_init(&lines);
     told[0] = '\0';
 }
 

@@ -413,9 +413,8 @@ static void draw_file(struct rng *r, unsigned file)
                                          "listen = ::1",
                                          "user ="};
     const char *end = rng_below(r, 4) == 0 ? "\r\n" : "\n";
-    struct buf b;
+    struct buf b = {0};
 
-    buf_init(&b);
     for (uint64_t n = rng_below(r, 12); n > 0; n--) {
         if (rng_below(r, 3) > 0) {
             draw_setting(r, &b, end);

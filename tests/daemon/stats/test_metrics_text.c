@@ -18,7 +18,6 @@ static struct buf out;
 static void setup(void)
 {
     solo_setup();
-    buf_init(&out);
 }
 
 static void teardown(void)

@@ -48,8 +48,6 @@ static void setup(void)
         ck_assert_int_eq(mailbox_init(&w->mailbox, &loop, w), 0);
         list_init(&w->tasks.waiting);
     }
-    buf_init(&answer);
-    buf_init(&portion);
     portions_wanted = 0;
 }
 

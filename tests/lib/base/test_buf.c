@@ -8,9 +8,8 @@
 
 TEST(empty_buffer_owns_nothing)
 {
-    struct buf b;
+    struct buf b = {0};
 
-    buf_init(&b);
     ck_assert_ptr_null(b.base);
     ck_assert_uint_eq(buf_len(&b), 0);
     ck_assert_uint_eq(buf_room(&b), 0);
@@ -22,9 +21,8 @@ TEST(empty_buffer_owns_nothing)
 
 TEST(append_then_consume)
 {
-    struct buf b;
+    struct buf b = {0};
 
-    buf_init(&b);
     ck_assert(buf_append(&b, "hello ", 6));
     ck_assert(buf_append(&b, "world", 5));
     ck_assert(span_is(buf_span(&b), "hello world"));
@@ -39,9 +37,8 @@ TEST(append_then_consume)
 
 TEST(reserve_moves_to_the_front_before_it_grows)
 {
-    struct buf b;
+    struct buf b = {0};
 
-    buf_init(&b);
     ck_assert(buf_reserve(&b, 100));
     size_t cap = b.cap;
     const char *base = b.base;
@@ -63,10 +60,9 @@ TEST(reserve_moves_to_the_front_before_it_grows)
 
 TEST(reserve_grows_no_further_than_the_content_will)
 {
-    struct buf b;
+    struct buf b = {0};
     char bytes[1000] = {0};
 
-    buf_init(&b);
     ck_assert(buf_append(&b, bytes, sizeof(bytes)));
     ck_assert(buf_reserve_within(&b, 200, 1500));
     ck_assert_uint_eq(b.cap, 1500);
@@ -79,9 +75,8 @@ TEST(reserve_grows_no_further_than_the_content_will)
 
 TEST(impossible_reserve_keeps_the_content)
 {
-    struct buf b;
+    struct buf b = {0};
 
-    buf_init(&b);
     ck_assert(buf_append(&b, "abc", 3));
     ck_assert(!buf_reserve(&b, SIZE_MAX));
     ck_assert(!buf_reserve(&b, SIZE_MAX / 2));
@@ -91,11 +86,10 @@ TEST(impossible_reserve_keeps_the_content)
 
 TEST(printf_appends_and_grows)
 {
-    struct buf b;
+    struct buf b = {0};
     char expect[4096] = "";
     size_t n = 0;
 
-    buf_init(&b);
     for (int i = 0; i < 100; i++) {
         ck_assert(buf_printf(&b, "STAT %s %d\r\n", "name", i));
         n += (size_t)snprintf(expect + n, sizeof(expect) - n, "STAT %s %d\r\n", "name", i);
@@ -113,13 +107,12 @@ TEST(random_run_keeps_the_stream)
 {
     uint64_t seed = rng_seed();
     struct rng rng;
-    struct buf b;
+    struct buf b = {0};
     uint8_t in = 0;
     uint8_t out = 0;
     size_t len = 0;
 
     rng_init(&rng, seed);
-    buf_init(&b);
     for (int step = 0; step < 20000; step++) {
         char piece[300];
         size_t n = (size_t)rng_below(&rng, sizeof(piece));

@@ -201,7 +201,7 @@ static struct taken make(struct buf *file, struct rng *r, unsigned items, size_t
     char *value = malloc(LONGEST);
     char key[256];
 
-    buf_init(file);
+    *file = (struct buf){0};
     ck_assert(snap_encoder_begin(&e, file_append, file, &h, is_packed));
     if (has_flush) {
         ck_assert(snap_put_flush(&e, NOW + 5000, NOW));
@@ -517,9 +517,8 @@ static enum snap_fault_kind fault_in(uint32_t flags, struct snap_block b, struct
     char block[SNAP_BLOCK_BYTES];
     struct snap_fault fault;
     struct taken got = {0};
-    struct buf file;
+    struct buf file = {0};
 
-    buf_init(&file);
     snap_header_put(header, &h);
     b.stored = (uint32_t)content.len;
     snap_block_put(block, &b, h.sum, content.ptr);
@@ -604,10 +603,9 @@ TEST_LOOP(a_prefix_comes_back_in_its_place, 3)
     struct taken got = {0};
     struct snap_fault fault;
     struct snap_encoder e;
-    struct buf file;
+    struct buf file = {0};
 
     memset(text, 'p', sizeof(text));
-    buf_init(&file);
     ck_assert(snap_encoder_begin(&e, file_append, &file, &h, pack_is_there()));
     ck_assert(snap_put_item(&e, &it));
     ck_assert(snap_put_prefix(&e, span_of(text, lens[_i]), NOW));
@@ -681,9 +679,8 @@ TEST(items_end_a_value)
     struct snap_reader r;
     struct snap_block b;
     struct span all;
-    struct buf file;
+    struct buf file = {0};
 
-    buf_init(&file);
     snap_header_put(header, &h);
     ck_assert(buf_append(&file, header, sizeof(header)));
     for (int i = 0; i < 4; i++) {
@@ -716,11 +713,10 @@ TEST_LOOP(a_value_that_fills_its_blocks_comes_back, 3)
     struct taken got = {0};
     struct snap_fault fault;
     struct snap_encoder e;
-    struct buf file;
+    struct buf file = {0};
     struct rng r;
 
     rng_init(&r, 7);
-    buf_init(&file);
     ck_assert(snap_encoder_begin(&e, file_append, &file, &h, false));
     put(&e, &r, &it);
     ck_assert(snap_encoder_end(&e, NOW));
@@ -746,9 +742,8 @@ TEST(a_value_that_is_cut_at_once_is_not_in_a_file)
     struct taken got = {0};
     struct snap_fault fault;
     struct snap_encoder e;
-    struct buf file;
+    struct buf file = {0};
 
-    buf_init(&file);
     ck_assert(snap_encoder_begin(&e, file_append, &file, &h, false));
     ck_assert(snap_value_begin(&e, &large, NOW));
     ck_assert(snap_value_part(&e, span_str("part"), NOW));

@@ -269,7 +269,7 @@ TEST(what_is_saved_may_go_elsewhere)
     struct load l = {.threads = 1};
     int fd;
 
-    buf_init(&out.bytes);
+    out.bytes = (struct buf){0};
     start(2, 64);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
@@ -337,7 +337,7 @@ TEST_LOOP(each_flush_to_come_is_saved_once, 3)
     int64_t at[2] = {0};
     unsigned n = 0;
 
-    buf_init(&out.stream.bytes);
+    out.stream.bytes = (struct buf){0};
     start(2, 64);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 300);
