@@ -5,10 +5,12 @@
 #include "tests/common/folder.h"
 
 #include <check.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 char folder[64];
 
@@ -18,12 +20,24 @@ void folder_make(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
 }
 
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
 void folder_remove(void)
 {
-    char command[128];
+    ck_assert_int_eq(nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
+}
 
-    snprintf(command, sizeof(command), "rm -rf '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
+void folder_remove_with(const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    (void)unlink(path);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 
 void folder_put(const char *name, const char *text)

@@ -13,6 +13,9 @@ extern char folder[64];
 void folder_make(void);
 void folder_remove(void);
 
+/* Remove one in which nothing but a file of this name may be left. */
+void folder_remove_with(const char *name);
+
 /* Write a file of this text below it, and make the folders on the way. */
 void folder_put(const char *name, const char *text);
 

@@ -11,6 +11,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "tests/common/exact.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
 static const struct siphash_key key = {.k0 = 17, .k1 = 4};
@@ -221,31 +222,19 @@ TEST(pwdb_password_may_end_at_any_colon)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-static char folder[] = "/tmp/mayfly-auth.XXXXXX";
-static char path[64];
+static char path[96];
 
 static void make_folder(void)
 {
-    strcpy(strrchr(folder, '.'), ".XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(path, sizeof(path), "%s/users", folder);
 }
 
-static void remove_folder(void)
-{
-    unlink(path);
-    rmdir(folder);
-}
-
-TEST_FIXTURE(make_folder, remove_folder)
+TEST_FIXTURE(make_folder, folder_remove)
 
 static void write_file(const char *text)
 {
-    FILE *f = fopen(path, "w");
-
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    ck_assert_int_eq(fclose(f), 0);
+    folder_put("users", text);
 }
 
 static bool lets_in(const struct auth *a, const char *user, const char *password)

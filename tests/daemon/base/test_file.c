@@ -10,27 +10,25 @@
 #include <sys/wait.h>
 
 #include "lib/base/mem.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
-static char dir[64];
 static char path[128];
 static char other[128];
 static struct file_id id;
 
 static void setup(void)
 {
-    strcpy(dir, "/tmp/mayfly-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/file", dir);
-    snprintf(other, sizeof(other), "%s/other", dir);
+    folder_make();
+    snprintf(path, sizeof(path), "%s/file", folder);
+    snprintf(other, sizeof(other), "%s/other", folder);
 }
 
 /* Nothing is left beside the two files that tests use. */
 static void teardown(void)
 {
-    (void)unlink(path);
     (void)unlink(other);
-    ck_assert_int_eq(rmdir(dir), 0);
+    folder_remove_with("file");
 }
 
 TEST_FIXTURE(setup, teardown)
@@ -154,7 +152,7 @@ TEST(a_whole_file_is_read_and_nothing_else)
     ck_assert_int_eq(unlink(path), 0);
 
     ck_assert_str_eq(whole(path, 6), "No such file or directory");
-    ck_assert_str_eq(whole(dir, 6), "not a regular file");
+    ck_assert_str_eq(whole(folder, 6), "not a regular file");
     ck_assert_str_eq(whole("/dev/zero", 6), "not a regular file");
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_str_eq(whole(path, 6), "not a regular file");
@@ -196,7 +194,7 @@ TEST(a_file_that_cannot_be_removed_is_emptied)
     if (geteuid() != 0 || pw == NULL) {
         return; /* only root can give a file away */
     }
-    ck_assert_int_eq(chmod(dir, 0755), 0);
+    ck_assert_int_eq(chmod(folder, 0755), 0);
     ck_assert(file_replace(path, span_str("1\n"), 0644, &id));
     ck_assert_int_eq(chown(path, pw->pw_uid, pw->pw_gid), 0);
     ck_assert_int_eq(remove_as_nobody(pw), 0);

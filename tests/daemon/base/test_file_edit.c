@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
-static char dir[64];
 static char path[128];
 static char why[256];
 
@@ -28,9 +28,8 @@ static void write_file(const char *text)
 
 static void setup(void)
 {
-    strcpy(dir, "/tmp/mayfly-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(path, sizeof(path), "%s/file", dir);
+    folder_make();
+    snprintf(path, sizeof(path), "%s/file", folder);
     write_file("old\n");
     why[0] = '\0';
 }
@@ -38,8 +37,7 @@ static void setup(void)
 /* No other file is left. */
 static void teardown(void)
 {
-    (void)unlink(path);
-    ck_assert_int_eq(rmdir(dir), 0);
+    folder_remove_with("file");
 }
 
 TEST_FIXTURE(setup, teardown)
@@ -199,17 +197,17 @@ TEST(rights_are_those_of_the_process)
     if (geteuid() != 0 || pw == NULL) {
         return; /* nobody else can be become */
     }
-    ck_assert_int_eq(chmod(dir, 0777), 0);
+    ck_assert_int_eq(chmod(folder, 0777), 0);
     ck_assert_int_eq(as_nobody(may_not_write), 0);
     ck_assert_int_eq(chmod(path, 0666), 0);
     ck_assert_int_eq(as_nobody(cannot_keep_the_owner), 0);
-    ck_assert_int_eq(chmod(dir, 0755), 0);
+    ck_assert_int_eq(chmod(folder, 0755), 0);
     ck_assert_int_eq(as_nobody(finds_no_room_beside), 0);
     has("old\n");
 
     ck_assert_int_eq(chown(path, pw->pw_uid, pw->pw_gid), 0);
     ck_assert_int_eq(chmod(path, 0444), 0);
-    ck_assert_int_eq(chmod(dir, 0777), 0);
+    ck_assert_int_eq(chmod(folder, 0777), 0);
     ck_assert_int_eq(as_nobody(may_not_write), 0); /* although it could be replaced */
     ck_assert_int_eq(chmod(path, 0640), 0);
     ck_assert_int_eq(as_nobody(edits), 0);

@@ -7,9 +7,9 @@
 #include <sys/un.h>
 
 #include "daemon/base/log.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
-static char folder[64];
 static struct sockaddr_un address;
 static int journal;
 static int saved_stderr;
@@ -24,8 +24,7 @@ static void listen_as_journal(void)
 
 static void setup(void)
 {
-    strcpy(folder, "/tmp/mayfly-journal-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     address.sun_family = AF_UNIX;
     snprintf(address.sun_path, sizeof(address.sun_path), "%s/socket", folder);
     listen_as_journal();
@@ -44,8 +43,7 @@ static void teardown(void)
     close(saved_stderr);
     fclose(file);
     close(journal);
-    unlink(address.sun_path);
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove();
 }
 
 TEST_FIXTURE(setup, teardown)

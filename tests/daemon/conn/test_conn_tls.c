@@ -13,6 +13,7 @@
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
 #include "daemon/net/tls.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 #include "tests/daemon/net/key_pair.h"
@@ -20,7 +21,6 @@
 #define FLOODS      60
 #define FLOOD_LINES 400u
 
-static char folder[64];
 static char chain[96];
 static char key[96];
 static SSL_CTX *client_context;
@@ -31,8 +31,7 @@ static struct tls *tls;
 
 static void setup(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-ctls-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(chain, sizeof(chain), "%s/chain", folder);
     snprintf(key, sizeof(key), "%s/key", folder);
     key_pair_write("solo", chain, key);
@@ -58,9 +57,7 @@ static void teardown(void)
     solo.settings.ssl_chain_cert = NULL; /* ours */
     solo.settings.ssl_key = NULL;
     settings_fini(&solo.settings);
-    (void)unlink(chain);
-    (void)unlink(key);
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove();
 }
 
 TEST_FIXTURE(setup, teardown)

@@ -16,9 +16,9 @@
 
 #include "daemon/net/listen_address.h"
 #include "daemon/options/settings.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
-static char folder[64];
 static char path[108];
 static struct settings settings;
 static struct socket_list list;
@@ -26,8 +26,7 @@ static struct socket_list udp;
 
 static void setup(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-sockets-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(path, sizeof(path), "%s/s", folder);
     settings_init(&settings);
     settings.unix_path = path;
@@ -52,8 +51,7 @@ static void close_all(void)
 static void teardown(void)
 {
     close_all();
-    (void)unlink(path);
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove_with("s");
     settings.unix_path = NULL; /* ours */
     settings.listen = NULL;
     settings_fini(&settings);

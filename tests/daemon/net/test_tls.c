@@ -18,6 +18,7 @@
 #include "daemon/options/settings.h"
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
+#include "tests/common/folder.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/net/key_pair.h"
@@ -25,7 +26,6 @@
 #define STREAM_BYTES (600u * 1024)
 #define PARTS_MAX    64u
 
-static char folder[64];
 static char chain[96];
 static char key[96];
 static struct settings settings;
@@ -58,8 +58,7 @@ static void write_text(const char *path, const char *text)
 
 static void setup(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-tls-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(chain, sizeof(chain), "%s/chain", folder);
     snprintf(key, sizeof(key), "%s/key", folder);
     write_pair("first");
@@ -116,9 +115,7 @@ static void teardown(void)
     settings.ssl_chain_cert = NULL; /* ours */
     settings.ssl_key = NULL;
     settings_fini(&settings);
-    (void)unlink(chain);
-    (void)unlink(key);
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove();
 }
 
 TEST_FIXTURE(setup, teardown)

@@ -9,37 +9,22 @@
 
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
-static char dir[64];
 static struct settings s;
 static char errors[16384]; /* what was printed, without the folder */
 
 static void setup(void)
 {
-    strcpy(dir, "/tmp/mayfly-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    folder_make();
     settings_init(&s);
 }
 
-/* The tests use few names; nothing else may be left. */
 static void teardown(void)
 {
-    static const char *const names[] = {"a.conf",    "b.conf",   "d/1.conf",
-                                        "d/10.conf", "d/2.conf", "d/x.conf~",
-                                        "d/.h.conf", "d/y.txt",  "d/sub/z.conf"};
-    char path[128];
-
     settings_fini(&s);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-        (void)unlink(path);
-    }
-    snprintf(path, sizeof(path), "%s/d/sub", dir);
-    (void)rmdir(path);
-    snprintf(path, sizeof(path), "%s/d", dir);
-    (void)rmdir(path);
-    ck_assert_int_eq(rmdir(dir), 0);
+    folder_remove();
 }
 
 TEST_FIXTURE(setup, teardown)
@@ -48,7 +33,7 @@ static const char *in_dir(const char *name)
 {
     static char path[128];
 
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
     return path;
 }
 
@@ -74,9 +59,9 @@ static void make_folder(const char *name)
 /* Take the folder's name out of the messages, so that tests can tell what they are. */
 static void drop_dir(void)
 {
-    const size_t len = strlen(dir) + 1;
+    const size_t len = strlen(folder) + 1;
 
-    for (char *at = strstr(errors, dir); at != NULL; at = strstr(at, dir)) {
+    for (char *at = strstr(errors, folder); at != NULL; at = strstr(at, folder)) {
         memmove(at, at + len, strlen(at + len) + 1);
     }
 }
@@ -126,7 +111,7 @@ static void is_from(enum option_id id, const char *where)
     char text[OPTION_WHERE_BYTES];
     const char *got = option_where(&s, id, text);
 
-    got = strncmp(got, dir, strlen(dir)) == 0 ? got + strlen(dir) + 1 : got;
+    got = strncmp(got, folder, strlen(folder)) == 0 ? got + strlen(folder) + 1 : got;
     ck_assert_msg(strcmp(got, where) == 0, "%s is from %s", option_rows[id].name, got);
 }
 
@@ -293,7 +278,7 @@ TEST(an_include_is_found_from_its_file)
     reads("a.conf");
     ck_assert(s.threads == 6 && s.port == 6 && setting_get(&s, hz) == 7);
 
-    snprintf(text, sizeof(text), "include = \"%s/d/sub\"\n", dir);
+    snprintf(text, sizeof(text), "include = \"%s/d/sub\"\n", folder);
     write_text("a.conf", text);
     write_text("b.conf", "port = 8\n");
     reads("a.conf");

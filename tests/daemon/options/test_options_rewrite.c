@@ -13,6 +13,7 @@
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/mem.h"
+#include "tests/common/folder.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 
@@ -21,7 +22,6 @@
 static const char *const names[] = {"a.conf", "b.conf", "d/1.conf", "d/2.conf", "d/.x.conf"};
 #define FILES 5u
 
-static char dir[64];
 static char paths[FILES][96];
 static char config_flag[128];
 static struct option_messages said;
@@ -35,28 +35,27 @@ static struct options_rewrite plan;
 
 static void setup(void)
 {
-    char folder[96];
+    char sub[96];
 
-    strcpy(dir, "/tmp/mayfly-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    snprintf(folder, sizeof(folder), "%s/d", dir);
-    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    folder_make();
+    snprintf(sub, sizeof(sub), "%s/d", folder);
+    ck_assert_int_eq(mkdir(sub, 0700), 0);
     for (unsigned i = 0; i < FILES; i++) {
-        snprintf(paths[i], sizeof(paths[i]), "%s/%s", dir, names[i]);
+        snprintf(paths[i], sizeof(paths[i]), "%s/%s", folder, names[i]);
     }
     snprintf(config_flag, sizeof(config_flag), "--config=%s", paths[0]);
 }
 
 static void teardown(void)
 {
-    char folder[96];
+    char sub[96];
 
     for (unsigned i = 0; i < FILES; i++) {
         (void)unlink(paths[i]);
     }
-    snprintf(folder, sizeof(folder), "%s/d", dir);
+    snprintf(sub, sizeof(sub), "%s/d", folder);
+    ck_assert_int_eq(rmdir(sub), 0);
     ck_assert_int_eq(rmdir(folder), 0);
-    ck_assert_int_eq(rmdir(dir), 0);
 }
 
 TEST_FIXTURE(setup, teardown)

@@ -26,6 +26,7 @@
 #include "lib/engine/engine.h"
 #include "lib/link/link.h"
 #include "lib/ship/feed.h"
+#include "tests/common/folder.h"
 #include "tests/common/moves.h"
 #include "tests/common/unit.h"
 #include "tests/lib/link/into.h"
@@ -510,8 +511,6 @@ TEST(threads_that_run_are_confined_too)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static char folder[64];
-
 /* Each in a folder of its own: that is what is noted. */
 static const char *const of_link[] = {"password/file", "authority/file", "certificate/file",
                                       "key/file"};
@@ -559,56 +558,19 @@ static void confine_files(void)
     child_must(!can_open("/etc/passwd", O_RDONLY));
 }
 
-/* A folder within, and a file of this name in it. */
-static void put_within(const char *name)
-{
-    char path[128];
-
-    snprintf(path, sizeof(path), "%s/%.*s", folder, (int)strcspn(name, "/"), name);
-    ck_assert_int_eq(mkdir(path, 0700), 0);
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    ck_assert(can_open(path, O_WRONLY | O_CREAT));
-}
-
-static void remove_within(const char *name)
-{
-    char path[128];
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    (void)unlink(path);
-    *strrchr(path, '/') = '\0';
-    (void)rmdir(path);
-}
-
-static void put(const char *name)
-{
-    char path[128];
-
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    ck_assert(can_open(path, O_WRONLY | O_CREAT));
-}
-
 TEST(files_that_are_not_needed_are_out_of_reach)
 {
     char said[512];
-    char path[128];
     int status;
 
-    strcpy(folder, "/tmp/mayfly-filter-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    put("users");
-    put_within("run/pid");
+    folder_make();
+    folder_put("users", "");
+    folder_put("run/pid", "");
     for (size_t i = 0; i < OF_LINK; i++) {
-        put_within(of_link[i]);
+        folder_put(of_link[i], "");
     }
     status = in_child(confine_files, said);
-    snprintf(path, sizeof(path), "%s/users", folder);
-    (void)unlink(path);
-    remove_within("run/pid");
-    for (size_t i = 0; i < OF_LINK; i++) {
-        remove_within(of_link[i]);
-    }
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove();
     ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 98),
                   "status %x: %s", (unsigned)status, said);
 }

@@ -16,6 +16,7 @@
 #include "daemon/options/options.h"
 #include "daemon/options/options_value.h"
 #include "daemon/service/privs.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
 /* A child exits with a status made from the line number, so that a failure shows where. */
@@ -26,7 +27,6 @@
         }                                                                                      \
     } while (0)
 
-static char dir[64];
 static struct settings settings;
 
 static void set_text(enum option_id id, const char *value)
@@ -38,15 +38,14 @@ static void set_text(enum option_id id, const char *value)
 
 static void setup(void)
 {
-    strcpy(dir, "/tmp/mayfly-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
+    folder_make();
     settings_init(&settings);
 }
 
 static void teardown(void)
 {
     settings_fini(&settings);
-    ck_assert_int_eq(rmdir(dir), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
 }
 
 TEST_FIXTURE(setup, teardown)
@@ -343,7 +342,7 @@ TEST(the_pid_file_lives_as_long_as_the_server)
 {
     char path[128];
 
-    snprintf(path, sizeof(path), "%s/pid", dir);
+    snprintf(path, sizeof(path), "%s/pid", folder);
     set_text(OPTION_pidfile, path);
     ck_assert_int_eq(in_child(write_and_remove), 0);
 
@@ -356,7 +355,7 @@ TEST(the_pid_file_lives_as_long_as_the_server)
 
     /* In a folder of root it stays root's: the server must not choose what root kills. */
     if (geteuid() == 0) {
-        ck_assert_int_eq(chmod(dir, 0755), 0);
+        ck_assert_int_eq(chmod(folder, 0755), 0);
         set_text(OPTION_user, "nobody");
         ck_assert_int_eq(in_child(write_drop_remove), 0);
         ck_assert_int_eq(unlink(path), 0);
@@ -369,8 +368,8 @@ TEST(a_pid_file_follows_no_link_and_waits_for_no_fifo)
     char path[128];
     char precious[128];
 
-    snprintf(path, sizeof(path), "%s/pid", dir);
-    snprintf(precious, sizeof(precious), "%s/precious", dir);
+    snprintf(path, sizeof(path), "%s/pid", folder);
+    snprintf(precious, sizeof(precious), "%s/precious", folder);
     set_text(OPTION_pidfile, path);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(in_child(write_and_remove), 0);
@@ -397,7 +396,7 @@ TEST(the_pid_file_of_another_server_stays)
 {
     char path[128];
 
-    snprintf(path, sizeof(path), "%s/pid", dir);
+    snprintf(path, sizeof(path), "%s/pid", folder);
     set_text(OPTION_pidfile, path);
     ck_assert_int_eq(in_child(replace_and_remove), 0);
     ck_assert_int_eq(unlink(path), 0);

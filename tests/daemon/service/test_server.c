@@ -10,11 +10,12 @@
 #include "daemon/options/options.h"
 #include "lib/engine/attach.h"
 #include "lib/reshard/reshard.h"
+#include "tests/common/folder.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 300u
 
-static char folder[64], file[96], path[96];
+static char file[96], path[96];
 
 /* Items in a file, half of whose slots are on their way from one shard to the other. */
 static void leave_half_done(void)
@@ -57,8 +58,7 @@ TEST(a_move_that_was_left_is_finished)
     sigset_t before, pending;
 
     (void)sigprocmask(SIG_BLOCK, NULL, &before);
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-server.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(file, sizeof(file), "%s/memory", folder);
     snprintf(path, sizeof(path), "%s/socket", folder);
     leave_half_done();
@@ -94,6 +94,5 @@ TEST(a_move_that_was_left_is_finished)
     (void)signal(SIGHUP, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &before, NULL);
     settings_fini(&settings);
-    (void)unlink(file);
-    (void)rmdir(folder);
+    folder_remove();
 }

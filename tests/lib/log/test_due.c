@@ -20,9 +20,7 @@
 #include "tests/lib/fixture.h"
 #include "tests/lib/log/unheard.h"
 
-#define BASE  "data"
-#define CHAIN 77
-#define HOUR  ((msec_t)3600 * 1000)
+#define HOUR ((msec_t)3600 * 1000)
 
 /* Milliseconds are short here: LOGFILL_DUE_MS is waited for often. */
 #define HASTE 20
@@ -79,18 +77,9 @@ static void stop(void)
 
 static void start_log(int64_t base_offset_ms)
 {
-    const struct keylog_config cfg = {
-        .engine = &f.engine,
-        .io = &io,
-        .dir = folder,
-        .base = BASE,
-        .base_offset_ms = base_offset_ms,
-        .on_gap = on_gap,
-        .on_slow = unheard_slow,
-        .on_behind = unheard_behind,
-        .on_done = unheard_done,
-    };
+    struct keylog_config cfg = unheard_config(&f.engine, &io, on_gap);
 
+    cfg.base_offset_ms = base_offset_ms;
     ck_assert_int_eq(keylog_start(&keylog, &cfg, KEYLOG_SYNC_EVERYSEC), MF_OK);
     unit_at_end(stop);
 }

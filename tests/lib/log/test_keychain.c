@@ -13,24 +13,9 @@
 #include "tests/common/unit.h"
 #include "tests/lib/format/faults.h"
 #include "tests/lib/format/files.h"
+#include "tests/lib/log/unheard.h"
 
-#define BASE  "data"
-#define CHAIN 77
-#define NOW   1700000000123
-
-static char folder[64];
-
-static void make_folder(void)
-{
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-keychain.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void remove_folder(void)
-{
-    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, UINT64_MAX), 0);
-    ck_assert_int_eq(rmdir(folder), 0);
-}
+#define NOW 1700000000123
 
 static void path_of(char out[400], const char *name)
 {
@@ -114,7 +99,7 @@ static void check_has(const struct keychain *c, uint64_t from, uint64_t until)
     }
 }
 
-TEST_FIXTURE(make_folder, remove_folder)
+TEST_FIXTURE(folder_make, remove_logs)
 
 TEST(all_logs_are_read_from_the_first_on)
 {
@@ -218,8 +203,8 @@ TEST(a_torn_end_is_cut_off)
         ck_assert_int_eq(c.fault.kind, n == good ? SNAP_FINE : SNAP_FAULT_CUT);
         keychain_fini(&c);
         put_log(4, "", 0);
-        remove_folder();
-        ck_assert_int_eq(mkdir(folder, 0700), 0);
+        remove_logs();
+        folder_make();
         put_log(3, log.base, n);
         ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_DONE);
         ck_assert_uint_eq(c.cut_bytes, n - good);

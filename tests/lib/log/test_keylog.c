@@ -14,29 +14,18 @@
 #include "tests/lib/format/faults.h"
 #include "tests/lib/log/unheard.h"
 
-#define BASE  "data"
-#define CHAIN 77
-
 static struct fixture f;
 static struct keylog *l;
-static char folder[64];
 static _Atomic int gaps, gap_error, done;
 static _Atomic bool behind, behind_ever;
 static _Atomic bool base_stays; /* after a gap it cannot be removed */
 
 static void make_folder(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-keylog.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     memset(&faults, 0, sizeof(faults));
     gaps = gap_error = done = 0;
     base_stays = false;
-}
-
-static void remove_folder(void)
-{
-    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, UINT64_MAX), 0);
-    ck_assert_int_eq(rmdir(folder), 0);
 }
 
 static void on_gap(void *arg, int error)
@@ -112,7 +101,7 @@ static bool has(const struct keychain *c, const char *key)
     return keyset_has(&c->set, keyset_hash(&c->set, span_of(key, strlen(key))));
 }
 
-TEST_FIXTURE(make_folder, remove_folder)
+TEST_FIXTURE(make_folder, remove_logs)
 
 TEST(what_changes_is_in_it)
 {
@@ -320,7 +309,7 @@ TEST(a_fault_is_told)
                 keychain_fini(&c);
             }
             fixture_stop(&f);
-            remove_folder();
+            remove_logs();
             make_folder();
         }
     }

@@ -6,15 +6,12 @@
 
 #include "lib/base/mem.h"
 #include "lib/format/decode.h"
-#include "tests/common/unit.h"
+#include "tests/lib/log/unheard.h"
 
-#define BASE  "data"
-#define CHAIN 77
-#define MOST  SNAP_RAW_MAX
-#define LONG  (64u * 1024)
-#define KEYS  (LONG / SNAP_KEY_BYTES)
+#define MOST SNAP_RAW_MAX
+#define LONG (64u * 1024)
+#define KEYS (LONG / SNAP_KEY_BYTES)
 
-static char folder[64];
 static char *room;
 static uint64_t keys;
 
@@ -55,8 +52,7 @@ static struct io_calls io;
 
 static void set_up(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-logfile.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     memset(&calls, 0, sizeof(calls));
     io = io_system;
     io.write = note_write;
@@ -68,8 +64,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     mem_free(room);
-    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, UINT64_MAX), 0);
-    ck_assert_int_eq(rmdir(folder), 0);
+    remove_logs();
 }
 
 TEST_FIXTURE(set_up, tear_down)

@@ -17,31 +17,19 @@
 #include "tests/lib/fixture.h"
 #include "tests/lib/log/unheard.h"
 
-#define BASE  "data"
-#define CHAIN 77
-
 static struct fixture f;
 static struct keylog *l;
-static char folder[64];
 static char path[96];
 static _Atomic int gaps;
 
 static void make_folder(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-logfill.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(path, sizeof(path), "%s/" BASE, folder);
     gaps = 0;
 }
 
-static void remove_folder(void)
-{
-    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, UINT64_MAX), 0);
-    unlink(path);
-    ck_assert_int_eq(rmdir(folder), 0);
-}
-
-TEST_FIXTURE(make_folder, remove_folder)
+TEST_FIXTURE(make_folder, remove_logs)
 
 static void start(void)
 {
@@ -180,16 +168,7 @@ static void on_gap(void *arg, int error)
 
 static void start_log(void)
 {
-    const struct keylog_config cfg = {
-        .engine = &f.engine,
-        .io = &io_system,
-        .dir = folder,
-        .base = BASE,
-        .on_gap = on_gap,
-        .on_slow = unheard_slow,
-        .on_behind = unheard_behind,
-        .on_done = unheard_done,
-    };
+    const struct keylog_config cfg = unheard_config(&f.engine, &io_system, on_gap);
 
     ck_assert_int_eq(keylog_start(&l, &cfg, KEYLOG_SYNC_EVERYSEC), MF_OK);
 }

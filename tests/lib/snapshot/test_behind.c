@@ -8,12 +8,12 @@
 
 #include "lib/base/mem.h"
 #include "lib/format/newfile.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
 #define NAME "data"
 #define MOST ((size_t)5 << 20)
 
-static char folder[64];
 static char path[80];
 
 /* What was written, and how: set by the test while no thread is in a call. */
@@ -62,8 +62,7 @@ static char *pattern;
 
 static void set_up(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-behind.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(path, sizeof(path), "%s/%s", folder, NAME);
     memset(&calls, 0, sizeof(calls));
     io = io_system;
@@ -79,8 +78,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     mem_free(pattern);
-    (void)unlink(path);
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove_with(NAME);
 }
 
 TEST_FIXTURE(set_up, tear_down)

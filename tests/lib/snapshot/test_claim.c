@@ -6,22 +6,15 @@
 
 #include <sys/wait.h>
 
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
-
-static char folder[64];
-
-static void make_folder(void)
-{
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-claim.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
 
 static void remove_folder(void)
 {
-    ck_assert_int_eq(rmdir(folder), 0); /* nothing is left in it */
+    folder_remove_with(""); /* nothing is left in it */
 }
 
-TEST_FIXTURE(make_folder, remove_folder)
+TEST_FIXTURE(folder_make, remove_folder)
 
 TEST(a_name_is_for_one)
 {

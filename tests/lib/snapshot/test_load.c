@@ -7,9 +7,9 @@
 
 #include "lib/base/buf.h"
 #include "lib/format/encode.h"
+#include "tests/common/folder.h"
 #include "tests/lib/fixture.h"
 
-static char folder[64];
 static char path[96];
 static struct fixture f;
 static struct buf bytes; /* of the file that is being made */
@@ -24,8 +24,7 @@ static void set_up(void)
 {
     struct engine_config cfg;
 
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-load.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(path, sizeof(path), "%s/data", folder);
     fixture_config(&cfg);
     cfg.item_size_max = 5000;
@@ -36,8 +35,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     fixture_stop(&f);
-    unlink(path);
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove();
 }
 
 /* ---- files ------------------------------------------------------------------------------- */

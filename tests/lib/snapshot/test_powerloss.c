@@ -21,9 +21,6 @@
 #include "tests/lib/log/unheard.h"
 #include "tests/lib/snapshot/disk.h"
 
-#define BASE  "data"
-#define CHAIN 77
-
 #define KEYS      24
 #define STEPS_MAX 600
 #define ACKS_MAX  600
@@ -96,16 +93,7 @@ static void start(struct fixture *f)
 
 static void start_log(void)
 {
-    const struct keylog_config cfg = {
-        .engine = &life.f.engine,
-        .io = &disk_io,
-        .dir = folder,
-        .base = BASE,
-        .on_gap = on_gap,
-        .on_slow = unheard_slow,
-        .on_behind = unheard_behind,
-        .on_done = unheard_done,
-    };
+    const struct keylog_config cfg = unheard_config(&life.f.engine, &disk_io, on_gap);
 
     ck_assert_int_eq(keylog_start(&life.log, &cfg, life.sync), MF_OK);
 }

@@ -13,19 +13,18 @@
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
+#include "tests/common/folder.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/format/faults.h"
 
 #define NAME "data"
 
 static struct fixture f;
-static char folder[64];
 static char path[96];
 
 static void make_folder(void)
 {
-    snprintf(folder, sizeof(folder), "/tmp/mayfly-snapshot.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    folder_make();
     snprintf(path, sizeof(path), "%s/" NAME, folder);
     memset(&faults, 0, sizeof(faults));
 }
@@ -33,8 +32,7 @@ static void make_folder(void)
 /* Nothing but the file may be left. */
 static void remove_folder(void)
 {
-    unlink(path);
-    ck_assert_int_eq(rmdir(folder), 0);
+    folder_remove_with(NAME);
 }
 
 static void start(unsigned shards, size_t mib)
