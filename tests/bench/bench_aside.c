@@ -180,7 +180,6 @@ static void simulate(void)
     const uint64_t keys = key_count();
     struct ideal in = {request, requests, opt.warmup, opt.sim, NULL};
     uint32_t *size = NULL;
-    struct ideal_ratios r;
 
     if (opt.sim_bytes != 0) {
         in.room = opt.sim_bytes;
@@ -189,7 +188,7 @@ static void simulate(void)
             size[id] = (uint32_t)(KEY_BYTES + size_of(id) + SIM_OVERHEAD);
         }
     }
-    r = ideal_play(&in);
+    struct ideal_ratios r = ideal_play(&in);
     printf("{\"requests\": %" PRIu64 ", \"min\": %.4f, \"lru\": %.4f, \"s3fifo_1\": %.4f, "
            "\"s3fifo_2\": %.4f}\n",
            requests, r.min, r.lru, r.s3fifo_1, r.s3fifo_2);
@@ -377,7 +376,6 @@ static void run_phase(uint64_t n)
 static void play(void)
 {
     clockid_t server = cpu_clock_of(opt.pid);
-    double cpu;
 
     text = make_text(opt.size_high);
     conns = must_alloc(calloc((size_t)opt.conns, sizeof(*conns)));
@@ -386,7 +384,7 @@ static void play(void)
     }
     run_phase(opt.warmup);
     gets = hits = stores = 0;
-    cpu = seconds_of(server);
+    double cpu = seconds_of(server);
     run_phase(requests - opt.warmup);
     cpu = seconds_of(server) - cpu;
     printf("{\"gets\": %" PRIu64 ", \"stores\": %" PRIu64 ", \"hit_ratio\": %.4f, "

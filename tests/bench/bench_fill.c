@@ -92,12 +92,10 @@ static uint64_t now_ns(clockid_t clock)
 
 static unsigned bin_of(uint64_t ns)
 {
-    unsigned log2;
-
     if (ns < STEPS) {
         return (unsigned)ns;
     }
-    log2 = 63u - (unsigned)__builtin_clzll(ns);
+    unsigned log2 = 63u - (unsigned)__builtin_clzll(ns);
     return (log2 - STEPS_LOG2 + 1) * STEPS + (unsigned)(ns >> (log2 - STEPS_LOG2)) % STEPS;
 }
 
@@ -123,7 +121,6 @@ static bool store(struct bench *b, uint64_t number, const char *value)
     msec_t now = clock_now(&b->engine.clock);
     struct store st = {
         .mode = STORE_SET, .value = span_of(value, b->set.value), .may_wait = true};
-    enum outcome out;
 
     snprintf(text, sizeof(text), "key-%016llx", (unsigned long long)number);
     st.key = span_of(text, 20);
@@ -131,7 +128,7 @@ static bool store(struct bench *b, uint64_t number, const char *value)
     /* Far away, and all different. */
     st.deadline =
         b->set.has_deadlines ? now + 3600000 + (msec_t)(number % 3600000) : MSEC_NEVER;
-    out = engine_store(&b->engine, &st, now);
+    enum outcome out = engine_store(&b->engine, &st, now);
     if (out != OUT_STORED && out != OUT_WAIT) {
         fail("a set was not stored");
     }
@@ -172,15 +169,11 @@ static void *run(void *arg)
     pthread_barrier_wait(&b->start);
     t->faults = -faults_of_thread();
     for (uint64_t i = 0; i < b->sets; i++) {
-        uint64_t began;
-        uint64_t took;
-        bool is_stored;
-
         pause_for(b->set.pause_ns);
         rcu_begin();
-        began = now_ns(b->set.clock);
-        is_stored = store(b, i * b->set.threads + t->number, value);
-        took = now_ns(b->set.clock) - began;
+        uint64_t began = now_ns(b->set.clock);
+        bool is_stored = store(b, i * b->set.threads + t->number, value);
+        uint64_t took = now_ns(b->set.clock) - began;
         rcu_end();
         if (!is_stored || i % TURN == 0) {
             work_at_home(t);
@@ -247,7 +240,6 @@ static void measure(struct bench *b, struct bench_thread *threads, double *out)
     double longest = 0;
     double faults = 0;
     double waits = 0;
-    uint64_t cpu;
 
     start_engine(b);
     pthread_barrier_init(&b->start, NULL, b->set.threads + 1);
@@ -257,7 +249,7 @@ static void measure(struct bench *b, struct bench_thread *threads, double *out)
         pthread_create(&threads[i].id, NULL, run, &threads[i]);
     }
     pthread_barrier_wait(&b->start);
-    cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
+    uint64_t cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
     for (unsigned i = 0; i < b->set.threads; i++) {
         pthread_join(threads[i].id, NULL);
         for (unsigned k = 0; k < BINS; k++) {

@@ -309,14 +309,7 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
 {
     uint64_t before = sum(b, CTR_curr_items);
     uint64_t resident = status_bytes("VmRSS:");
-    double began;
-    double cpu;
-    double all;
-    double took;
     double limit = (double)((uint64_t)b->set.mib << 20);
-    double peak;
-    uint64_t after;
-    uint64_t moved;
 
     for (int i = 0; i < 2; i++) {
         b->probes[i].count[GETS] = b->probes[i].count[SETS] = 0;
@@ -324,25 +317,25 @@ static void measure(struct bench *b, const char *name, unsigned pct, const struc
     b->is_stopping = false;
     b->is_moving = false;
     b->prober_s = 0;
-    all = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    double all = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     if (!b->set.is_idle) {
         pthread_create(&b->prober, NULL, probe_main, b);
         usleep(500000);
     }
     forget_peak();
-    cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-    began = seconds_of(CLOCK_MONOTONIC);
+    double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    double began = seconds_of(CLOCK_MONOTONIC);
     atomic_store(&b->is_moving, true);
-    moved = p != NULL ? carry_out(b, p) : change_number(b, shards);
-    took = seconds_of(CLOCK_MONOTONIC) - began;
+    uint64_t moved = p != NULL ? carry_out(b, p) : change_number(b, shards);
+    double took = seconds_of(CLOCK_MONOTONIC) - began;
     cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
     atomic_store(&b->is_stopping, true);
     if (!b->set.is_idle) {
         pthread_join(b->prober, NULL);
     }
     all = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - all - b->prober_s;
-    after = sum(b, CTR_curr_items);
-    peak = (double)status_bytes("VmHWM:");
+    uint64_t after = sum(b, CTR_curr_items);
+    double peak = (double)status_bytes("VmHWM:");
     printf("%-10s %3u %%  items %9llu  lost %6.2f %%  %6.2f s  moved %9llu  CPU us an item "
            "%6.2f, all %6.2f  used %5.1f %%  resident + %4.2f %%, above -m %4.2f %%\n",
            name, pct, (unsigned long long)before,

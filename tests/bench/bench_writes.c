@@ -125,7 +125,6 @@ static void *run(void *arg)
     struct rng rng;
     const struct key *keys[BATCH_MAX];
     char *value = calloc(1, b->set.value + 1);
-    double began;
 
     pin_thread(t->number);
     if (b->set.is_urgent) {
@@ -134,7 +133,7 @@ static void *run(void *arg)
     rng_init(&rng, t->number + 1);
     rcu_register();
     pthread_barrier_wait(&b->start);
-    began = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    double began = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     while (!atomic_load_explicit(&b->stop, memory_order_relaxed)) {
         msec_t now = clock_now(&b->engine.clock);
 
@@ -172,7 +171,6 @@ static void measure(struct bench *b, enum way way, double *rate, double *cpu_ns)
     struct stream stream;
     uint64_t sets = 0;
     double cpu = 0;
-    double began;
 
     b->way = way;
     b->stop = false;
@@ -186,7 +184,7 @@ static void measure(struct bench *b, enum way way, double *rate, double *cpu_ns)
         pthread_create(&threads[i].id, NULL, run, &threads[i]);
     }
     pthread_barrier_wait(&b->start);
-    began = seconds_of(CLOCK_MONOTONIC);
+    double began = seconds_of(CLOCK_MONOTONIC);
     usleep((useconds_t)(b->set.seconds * 1e6));
     atomic_store(&b->stop, true);
     for (unsigned i = 0; i < n; i++) {

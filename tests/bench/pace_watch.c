@@ -27,13 +27,12 @@ static int64_t resident_bytes(void)
 {
     char path[64];
     long long total, resident = 0;
-    FILE *f;
 
     if (pace.pid == 0) {
         return 0;
     }
     (void)snprintf(path, sizeof(path), "/proc/%d/statm", (int)pace.pid);
-    f = fopen(path, "r");
+    FILE *f = fopen(path, "r");
     if (f == NULL || fscanf(f, "%lld %lld", &total, &resident) != 2) {
         die("no such server process");
     }

@@ -119,7 +119,6 @@ static void take(struct wire *w, const struct wire_client *client, const char *b
 
     while (at < len) {
         const char *line = bytes + at;
-        const char *end;
 
         if (w->skip != 0) {
             uint64_t n = w->skip < len - at ? w->skip : len - at;
@@ -131,7 +130,7 @@ static void take(struct wire *w, const struct wire_client *client, const char *b
             at += n;
             continue;
         }
-        end = memchr(line, '\n', len - at);
+        const char *end = memchr(line, '\n', len - at);
         if (end == NULL) {
             break;
         }
@@ -148,10 +147,8 @@ static void take(struct wire *w, const struct wire_client *client, const char *b
 
 static void on_readable(struct wire *w, const struct wire_client *client)
 {
-    ssize_t n;
-
     memcpy(read_buf, w->tail, w->tail_len);
-    n = recv(w->fd, read_buf + w->tail_len, READ_BYTES, MSG_DONTWAIT);
+    ssize_t n = recv(w->fd, read_buf + w->tail_len, READ_BYTES, MSG_DONTWAIT);
     if (n < 0 && errno == EAGAIN) {
         return;
     }

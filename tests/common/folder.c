@@ -43,7 +43,6 @@ void folder_remove_with(const char *name)
 void folder_put(const char *name, const char *text)
 {
     char path[256];
-    FILE *f;
 
     snprintf(path, sizeof(path), "%s/%s", folder, name);
     for (char *at = path + strlen(folder) + 1; (at = strchr(at, '/')) != NULL; at++) {
@@ -51,7 +50,7 @@ void folder_put(const char *name, const char *text)
         (void)mkdir(path, 0700);
         *at = '/';
     }
-    f = fopen(path, "w");
+    FILE *f = fopen(path, "w");
     ck_assert_ptr_nonnull(f);
     ck_assert_int_ge(fputs(text, f), 0);
     ck_assert_int_eq(fclose(f), 0);

@@ -230,10 +230,9 @@ int open(const char *path, int flags, ...)
 {
     struct file *f = file_at(AT_FDCWD, path);
     va_list rest;
-    unsigned mode;
 
     va_start(rest, flags);
-    mode = mode_of(flags, rest);
+    unsigned mode = mode_of(flags, rest);
     va_end(rest);
     return fails(f, OPEN, NULL) ? -1 : opened(REAL(open)(path, flags, mode), f, flags);
 }
@@ -242,10 +241,9 @@ int openat(int dir, const char *path, int flags, ...)
 {
     struct file *f = file_at(dir, path);
     va_list rest;
-    unsigned mode;
 
     va_start(rest, flags);
-    mode = mode_of(flags, rest);
+    unsigned mode = mode_of(flags, rest);
     va_end(rest);
     return fails(f, OPEN, NULL) ? -1 : opened(REAL(openat)(dir, path, flags, mode), f, flags);
 }

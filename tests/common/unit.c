@@ -160,13 +160,11 @@ static bool is_in_right_list(void)
 
 int main(void)
 {
-    int failed;
-
     runner = srunner_create(suite_of(entries->test.file));
     /* A child of a test must not inherit lines that are still to be written. */
     (void)setvbuf(stdout, NULL, _IOLBF, 0);
     srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
+    int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     if (failed > 0) {
         say_seed();

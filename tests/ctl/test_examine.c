@@ -255,10 +255,9 @@ static void check_says(const char *text, const char *what)
 TEST(a_whole_file_is_described)
 {
     struct buf file;
-    const char *text;
 
     make(&file, false, true);
-    text = said(buf_span(&file), false);
+    const char *text = said(buf_span(&file), false);
     check_says(text, "a\\nb: whole\n");
     check_says(text, "made         2023-11-14 22:12:20 UTC, 1 min ago, within 1 min");
     check_says(text, ": 3 of items, 4 of large values, 1 of flushes, the end\n");
@@ -279,12 +278,11 @@ TEST(damage_is_named_with_what_is_left)
     struct examined x;
     char expected[80];
     struct buf file;
-    size_t at;
 
     make(&file, false, false);
     examine_span(&x, buf_span(&file));
     /* The end, and before it the third block of items. */
-    at = buf_len(&file) - SNAP_BLOCK_BYTES - SNAP_END_BYTES - 3;
+    size_t at = buf_len(&file) - SNAP_BLOCK_BYTES - SNAP_END_BYTES - 3;
     buf_begin(&file)[at] ^= 1;
     examine_span(&x, buf_span(&file));
     snprintf(expected, sizeof(expected), "a\\nb: block 3 at %llu: checksum differs\n",

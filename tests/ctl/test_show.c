@@ -66,12 +66,11 @@ TEST(escapes_come_back)
     for (unsigned round = 0; round < 400; round++) {
         size_t len = rng_below(&rng, sizeof(bytes));
         size_t got = 0;
-        const char *text;
 
         for (size_t i = 0; i < len; i++) {
             bytes[i] = (char)rng_below(&rng, 256);
         }
-        text = shown(bytes, len, round % 2 == 0);
+        const char *text = shown(bytes, len, round % 2 == 0);
         ck_assert(utf8_is_valid(span_str(text)));
         ck_assert(strcspn(text, "\n\r\t\033\x7f") == strlen(text));
         ck_assert(show_unescape(back, &got, span_str(text)));

@@ -14,12 +14,11 @@ static void add(struct stats *s, int shard, const char *name, double v)
 {
     char prefix[16] = "";
     char line[200];
-    int len;
 
     if (shard >= 0) {
         snprintf(prefix, sizeof(prefix), "%d:", shard);
     }
-    len = snprintf(line, sizeof(line), "STAT %s%s %.0f", prefix, name, v);
+    int len = snprintf(line, sizeof(line), "STAT %s%s %.0f", prefix, name, v);
     ck_assert(stats_take(s, span_of(line, (size_t)len)));
 }
 

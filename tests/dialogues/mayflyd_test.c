@@ -91,11 +91,10 @@ static void on_written(uv_write_t *write, int status)
 static void send_bytes(struct control *c, struct buf *bytes)
 {
     struct answer *a = mem_alloc(sizeof(*a));
-    uv_buf_t piece;
 
     must(a != NULL);
     a->bytes = *bytes;
-    piece = uv_buf_init(buf_begin(&a->bytes), (unsigned)buf_len(&a->bytes));
+    uv_buf_t piece = uv_buf_init(buf_begin(&a->bytes), (unsigned)buf_len(&a->bytes));
     if (!c->has_client ||
         uv_write(&a->write, (uv_stream_t *)&c->client, &piece, 1, on_written) != 0) {
         on_written(&a->write, 0);
@@ -114,10 +113,9 @@ static void send_counters(struct control *c)
 {
     uint64_t sum[CTR_COUNT];
     struct buf bytes = {0};
-    unsigned id;
 
     stats_sum_raw(&c->server->crew, sum);
-    for (id = 0; id < CTR_COUNT; id++) {
+    for (unsigned id = 0; id < CTR_COUNT; id++) {
         const struct counter_row *row = &counter_rows[id];
 
         must(buf_printf(&bytes, "%s %" PRId64 "\n", row->line, (int64_t)sum[id]));
@@ -154,15 +152,14 @@ static void on_settle(struct message *m, void *receiver)
     struct settle *s = (struct settle *)(void *)m;
     msec_t now = worker_now(w);
     struct cycle_config cfg;
-    unsigned n;
 
     cron_expire_config(w, &cfg);
     for (uint32_t i = 0; i < w->home_count; i++) {
         struct shard *shard = w->homes[i]->shard;
 
-        for (n = 0; n < SETTLE_SLICES && shard_maintain(shard, now, 1000); n++) {
+        for (unsigned n = 0; n < SETTLE_SLICES && shard_maintain(shard, now, 1000); n++) {
         }
-        for (n = 0;
+        for (unsigned n = 0;
              n < SETTLE_SLICES && !atomic_load(&s->control->is_held) &&
              setting_get(w->settings, engine.active_expire) && shard_next_due(shard) <= now;
              n++) {
@@ -178,11 +175,9 @@ static void on_settle(struct message *m, void *receiver)
 
 static void settle_all(struct control *c)
 {
-    uint32_t i;
-
     c->is_settling = true;
     c->settling = roster_created(&c->server->crew.roster);
-    for (i = 0; i < roster_created(&c->server->crew.roster); i++) {
+    for (uint32_t i = 0; i < roster_created(&c->server->crew.roster); i++) {
         c->settles[i].control = c;
         c->settles[i].message.fn = on_settle;
         mailbox_post(&c->server->crew.workers[i].mailbox, &c->settles[i].message);
@@ -286,8 +281,6 @@ static void on_client(uv_stream_t *listener, int status)
 
 static bool control_open(struct control *c, struct server *server)
 {
-    int err;
-
     memset(c, 0, sizeof(*c));
     c->server = server;
     c->path = getenv("MAYFLY_TEST_CONTROL");
@@ -301,7 +294,7 @@ static bool control_open(struct control *c, struct server *server)
     uv_pipe_init(&server->loop, &c->listener, 0);
     c->listener.data = c;
     c->is_open = true;
-    err = uv_pipe_bind(&c->listener, c->path);
+    int err = uv_pipe_bind(&c->listener, c->path);
     if (err == 0) {
         err = uv_listen((uv_stream_t *)&c->listener, 4, on_client);
     }
@@ -336,12 +329,11 @@ static int run(struct settings *settings)
 {
     static struct control control;
     struct server *server = mem_alloc_aligned(sizeof(*server), 64);
-    int status;
 
     if (server == NULL) {
         return EX_OSERR;
     }
-    status = server_start(server, settings);
+    int status = server_start(server, settings);
     if (status == 0) {
         if (control_open(&control, server)) {
             server_serve(server);

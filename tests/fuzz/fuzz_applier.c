@@ -71,13 +71,12 @@ static size_t seal(char *block, size_t left, struct replid *of, uint64_t offset)
     struct snap_block b = {0};
     struct replid next;
     uint64_t epoch;
-    uint32_t room;
 
     if (left < SNAP_BLOCK_BYTES) {
         return 0;
     }
-    room = left - SNAP_BLOCK_BYTES < SNAP_RAW_MAX ? (uint32_t)(left - SNAP_BLOCK_BYTES)
-                                                  : SNAP_RAW_MAX;
+    uint32_t room = left - SNAP_BLOCK_BYTES < SNAP_RAW_MAX ? (uint32_t)(left - SNAP_BLOCK_BYTES)
+                                                           : SNAP_RAW_MAX;
     b.kind = (uint8_t)block[4];
     b.flags = (uint8_t)block[5] & SNAP_OPTIONAL;
     b.items = snap_get32(block + 16);
@@ -122,10 +121,8 @@ static void check(size_t given)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum applier_result result = APPLIER_OK;
-    size_t piece;
     size_t at = 0;
     char why[256];
-    char *bytes;
 
     if (size < 2) {
         return 0;
@@ -133,9 +130,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (backlog == NULL) {
         start();
     }
-    piece = data[1] + 1u;
+    size_t piece = data[1] + 1u;
     size -= 2;
-    bytes = exact_copy(data + 2, size);
+    char *bytes = exact_copy(data + 2, size);
     if (data[0] % 2 == 1) {
         seal_all(bytes, size);
     }

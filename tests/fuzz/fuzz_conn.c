@@ -315,13 +315,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const uint8_t *newline = size > 0 ? memchr(data + 1, '\n', size - 1) : NULL;
     struct buf replies = {0};
-    struct stream s;
 
     if (newline == NULL) {
         return 0;
     }
     size_t head = (size_t)(newline - data) + 1;
-    s = (struct stream){
+    struct stream s = (struct stream){
         .flags = data[0],
         .lengths = span_of(data + 1, head - 2),
         .bytes = span_of(data + head, size - head < STREAM_MAX ? size - head : STREAM_MAX),

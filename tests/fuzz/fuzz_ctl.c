@@ -51,7 +51,6 @@ static void check_text(struct span line, bool is_utf8)
     size_t size = 0;
     size_t back_len = 0;
     FILE *out = open_memstream(&text, &size);
-    char *back;
 
     require(out != NULL);
     (void)show_text(out, line, is_utf8);
@@ -62,7 +61,7 @@ static void check_text(struct span line, bool is_utf8)
         require(c >= ' ' && c != 0x7f && (is_utf8 || c < 0x80));
     }
     require(utf8_is_valid(span_of(text, size)));
-    back = exact_block(size);
+    char *back = exact_block(size);
     require(show_unescape(back, &back_len, span_of(text, size)));
     require(span_eq(span_of(back, back_len), line));
     free(back);

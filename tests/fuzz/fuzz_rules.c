@@ -54,10 +54,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *copy = exact_copy(data, size);
     struct span text = span_of(copy, size);
-    struct rules *rules;
 
     complaints = 0;
-    rules = rules_create(text, note, NULL);
+    struct rules *rules = rules_create(text, note, NULL);
     require((rules == NULL) == (complaints > 0));
     if (rules != NULL) {
         require(rules_count(rules) <= lines_of(text));

@@ -97,13 +97,12 @@ static bool on_prefix(void *arg, struct span prefix)
 /* Make all sums right, as far as the blocks' lengths lead. */
 static void seal(char *p, size_t size)
 {
-    uint64_t sum;
     size_t at = SNAP_HEADER_BYTES;
 
     if (size < SNAP_HEADER_BYTES) {
         return;
     }
-    sum = hash_key(0, p, SNAP_SUMMED_HEADER);
+    uint64_t sum = hash_key(0, p, SNAP_SUMMED_HEADER);
     snap_put64(p + SNAP_SUMMED_HEADER, sum);
     while (size - at >= SNAP_BLOCK_BYTES) {
         uint32_t stored = snap_get32(p + at + 12);
@@ -155,18 +154,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     };
     char text[SNAP_FAULT_TEXT_MAX];
     struct snap_opener o;
-    struct span file;
     struct scan s;
-    char *copy;
 
     if (size == 0) {
         return 0;
     }
-    copy = exact_copy(data + 1, size - 1);
+    char *copy = exact_copy(data + 1, size - 1);
     if (data[0] % 2 == 1) {
         seal(copy, size - 1);
     }
-    file = span_of(copy, size - 1);
+    struct span file = span_of(copy, size - 1);
     require(snap_opener_init(&o));
     seen.opener = &o;
     if (scan_init(&s, file_read, &file)) {

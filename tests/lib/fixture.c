@@ -192,12 +192,11 @@ static bool is_waiting(struct fixture *f)
 {
     for (uint32_t i = 0; i < f->engine.shard_count; i++) {
         struct shard *s = f->engine.shards[i];
-        bool waits;
 
         shard_enter(s);
-        waits = arena_waiting(&s->memory.arena) != 0 ||
-                s->memory.blocks.ring_head != s->memory.blocks.ring_tail ||
-                s->table_next != NULL || s->table.phase != TABLE_STEADY;
+        bool waits = arena_waiting(&s->memory.arena) != 0 ||
+                     s->memory.blocks.ring_head != s->memory.blocks.ring_tail ||
+                     s->table_next != NULL || s->table.phase != TABLE_STEADY;
         shard_leave(s);
         if (waits) {
             return true;
@@ -347,13 +346,12 @@ enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t 
 {
     char *value = mem_alloc(len + 1);
     struct put p = {.key = key, .ptr = value, .len = len, .deadline = deadline};
-    enum outcome out;
 
     ck_assert(value != NULL);
     fixture_fill(value, len, seed_of(key, len));
     /* A value this large is never received in one span. */
     p.portion = len > MIB ? MIB : 0;
-    out = fixture_store(f, &p, NULL);
+    enum outcome out = fixture_store(f, &p, NULL);
     mem_free(value);
     if (out != OUT_STORED && out != OUT_NO_MEMORY) {
         ck_abort_msg("set says %d", (int)out);
@@ -403,10 +401,9 @@ void fixture_flush_prefix(struct fixture *f, const char *prefix)
 
 enum outcome fixture_delete(struct fixture *f, const char *key)
 {
-    enum outcome out;
-
     rcu_begin();
-    out = engine_delete(&f->engine, fixture_hash(f, key), key_of(key), 0, fixture_now(f));
+    enum outcome out =
+        engine_delete(&f->engine, fixture_hash(f, key), key_of(key), 0, fixture_now(f));
     rcu_end();
     return out;
 }
@@ -498,11 +495,10 @@ enum outcome fixture_touch(struct fixture *f, const char *key, msec_t deadline)
 struct got fixture_use(struct fixture *f, const char *key, unsigned times)
 {
     struct got got = {0};
-    struct found found;
 
     rcu_begin();
-    found = engine_find(router_read(&f->engine.router), fixture_hash(f, key), key, strlen(key),
-                        fixture_now(f));
+    struct found found = engine_find(router_read(&f->engine.router), fixture_hash(f, key), key,
+                                     strlen(key), fixture_now(f));
     got.is_hit = found.item != NULL;
     got.miss = found.miss;
     got.shard = found.shard;
@@ -576,10 +572,8 @@ int64_t fixture_used(const struct fixture *f)
 
 uint32_t fixture_avail(struct fixture *f)
 {
-    uint32_t n;
-
     shard_enter(f->shard);
-    n = arena_avail(&f->shard->memory.arena);
+    uint32_t n = arena_avail(&f->shard->memory.arena);
     shard_leave(f->shard);
     return n;
 }

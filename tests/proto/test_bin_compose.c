@@ -20,10 +20,9 @@ static struct request request_of(int opcode, enum command command)
 static void assert_frame(const char *got, size_t got_len, struct frame want)
 {
     size_t len;
-    char *bytes;
 
     want.magic = 0x81;
-    bytes = frame_bytes(&want, &len);
+    char *bytes = frame_bytes(&want, &len);
     ck_assert_uint_eq(got_len, len);
     ck_assert_msg(memcmp(got, bytes, len) == 0, "another frame for opcode %d", want.opcode);
     free(bytes);

@@ -334,10 +334,9 @@ TEST(key_and_value_share_the_limit)
     for (int key = 1; key <= REQUEST_KEY_MAX; key += 83) {
         for (int total = VALUE_MAX - 2; total <= VALUE_MAX + 2; total++) {
             char line[512];
-            struct said said;
             int n = snprintf(line, sizeof(line), "set %0*d 0 0 %d\r\n", key, 0, total - key);
 
-            said = parse_exact(line, (size_t)n);
+            struct said said = parse_exact(line, (size_t)n);
             ck_assert_int_eq(said.status, total <= VALUE_MAX ? PARSE_BODY : PARSE_REPLY);
         }
     }
@@ -410,11 +409,10 @@ TEST(spaces_before_a_long_get_are_bounded)
 {
     for (size_t spaces = 99; spaces <= 102; spaces++) {
         char *line = long_line("", TEXT_LINE_MAX);
-        struct said said;
 
         memset(line, ' ', spaces);
         memcpy(line + spaces, "get ", 4);
-        said = parse_exact(line, TEXT_UNENDED_MAX + 1);
+        struct said said = parse_exact(line, TEXT_UNENDED_MAX + 1);
         ck_assert_int_eq(said.status, spaces <= 100 ? PARSE_MORE : PARSE_CLOSE);
         free(line);
     }
@@ -594,12 +592,11 @@ TEST(a_refused_line_has_no_key)
         struct request req;
         enum reply reply;
         size_t used;
-        int n;
 
         memset(line, 'k', sizeof(line));
         memcpy(line, lines[i], head);
         head += lines[i][head] == '%' ? 1000 : 0;
-        n = snprintf(line + head, sizeof(line) - head, "%s\r\nx\r\n", tail);
+        int n = snprintf(line + head, sizeof(line) - head, "%s\r\nx\r\n", tail);
         ck_assert_int_eq(text_parse(line, head + (size_t)n, &extended, &req, &used, &reply),
                          PARSE_REPLY);
         ck_assert_msg(req.key.len == 0 && !req.invalidate, "\"%s\"", lines[i]);

@@ -75,10 +75,9 @@ static void win(struct worker *w, const struct name *n, struct own *o)
                         .recache_before = b.now + (msec_t)rng_below(&w->rng, 3000)};
     bool wins = !o->is_won && (o->is_stale || (get.recaches && o->deadline != MSEC_NEVER &&
                                                o->deadline < get.recache_before));
-    enum outcome out;
 
     rcu_begin();
-    out = engine_fetch(e, &get, b.now);
+    enum outcome out = engine_fetch(e, &get, b.now);
     if (out == OUT_HIT) {
         client_check_item(w, n, &get.found, b.now);
         if (get.is_won != wins || get.was_won != o->is_won || get.is_stale != o->is_stale ||

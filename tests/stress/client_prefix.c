@@ -65,7 +65,6 @@ void client_flush_prefix(struct world *world, struct rng *rng)
     const uint64_t level = rng_below(rng, 20);
     char key[KEY_BYTES];
     size_t len = content_key(id, key);
-    enum outcome out;
 
     if (level == 0) {
         len = 1; /* the letter of the kind */
@@ -79,7 +78,7 @@ void client_flush_prefix(struct world *world, struct rng *rng)
         s.is_key = true;
     }
     count(world, &s, BEGINS);
-    out = engine_flush_prefix(&world->engine, span_of(key, len));
+    enum outcome out = engine_flush_prefix(&world->engine, span_of(key, len));
     count(world, &s, out == OUT_OK ? ENDS : FAILS);
     if (out == OUT_OK) {
         atomic_fetch_add(&world->prefixes_flushed, 1);

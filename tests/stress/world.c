@@ -240,8 +240,6 @@ static void *mover_main(void *arg)
     rng_init(&rng, world->scenario->seed ^ 0x510075);
     rcu_register();
     while (!atomic_load(&world->is_stopping)) {
-        uint32_t slots;
-
         if (atomic_load(&world->mover_shall_pause)) {
             atomic_store(&world->mover_pauses, true);
             (void)pthread_barrier_wait(&world->barrier);
@@ -251,7 +249,7 @@ static void *mover_main(void *arg)
             doze_us(MOVER_DOZE_US);
             continue;
         }
-        slots = draw_plan(world, &rng, &plan);
+        uint32_t slots = draw_plan(world, &rng, &plan);
         move_by(world, &rng, &plan);
         atomic_fetch_add(&world->slots_moved, slots);
         if (world->scenario->mover_rest_us != 0) {

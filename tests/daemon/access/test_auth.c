@@ -240,11 +240,10 @@ static void write_file(const char *text)
 static bool lets_in(const struct auth *a, const char *user, const char *password)
 {
     struct siphash_digest login;
-    bool is_in;
 
     rcu_register();
     rcu_begin();
-    is_in = auth_check(a, span_str(user), span_str(password), &login);
+    bool is_in = auth_check(a, span_str(user), span_str(password), &login);
     ck_assert(auth_knows(a, &login) == is_in);
     rcu_end();
     rcu_unregister();
@@ -253,11 +252,9 @@ static bool lets_in(const struct auth *a, const char *user, const char *password
 
 static size_t entries_of(const struct auth *a)
 {
-    size_t count;
-
     rcu_register();
     rcu_begin();
-    count = auth_count(a);
+    size_t count = auth_count(a);
     rcu_end();
     rcu_unregister();
     return count;
@@ -335,11 +332,9 @@ TEST(relative_path_outlives_the_folder)
 static bool logs_in_as(const struct auth *a, const char *user, const char *password,
                        struct siphash_digest *login, unsigned *hashes)
 {
-    bool is_in;
-
     *hashes = 0;
     rcu_register();
-    is_in = auth_check_hashed(a, span_str(user), span_str(password), login, hashes);
+    bool is_in = auth_check_hashed(a, span_str(user), span_str(password), login, hashes);
     rcu_begin();
     ck_assert(auth_knows(a, login) == is_in);
     ck_assert(auth_check(a, span_str(user), span_str(password), login) == is_in);
@@ -461,11 +456,9 @@ TEST(a_user_may_have_several_hashes)
 
 static bool is_known(const struct auth *a, const struct siphash_digest *login)
 {
-    bool is_it;
-
     rcu_register();
     rcu_begin();
-    is_it = auth_knows(a, login);
+    bool is_it = auth_knows(a, login);
     rcu_end();
     rcu_unregister();
     return is_it;

@@ -23,13 +23,12 @@ static const char *hash_of(int method, const char *password)
 {
     static struct crypt_data data;
     char setting[CRYPT_GENSALT_OUTPUT_SIZE];
-    const char *hash;
 
     memset(&data, 0, sizeof(data));
     ck_assert_ptr_nonnull(crypt_gensalt_rn(methods[method].prefix, methods[method].count,
                                            "0123456789abcdef0123456789abcdef", 32, setting,
                                            sizeof(setting)));
-    hash = crypt_rn(password, setting, &data, sizeof(data));
+    const char *hash = crypt_rn(password, setting, &data, sizeof(data));
     ck_assert_ptr_nonnull(hash);
     return hash;
 }

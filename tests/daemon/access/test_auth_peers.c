@@ -69,13 +69,12 @@ TEST(the_eleventh_failure_within_a_minute_is_quick)
 {
     /* Times whose low 32 bits begin again amid the minute. */
     const msec_t begin = ((msec_t)7 << 32) - 30000;
-    struct auth_failure f;
 
     for (unsigned i = 0; i < AUTH_PEERS_QUICK; i++) {
         ck_assert(!is_quick(id_of(1), begin + i * 5900));
     }
     ck_assert(!is_quick(id_of(2), begin + 59999));
-    f = auth_peers_note(&peers, id_of(1), begin + 59999);
+    struct auth_failure f = auth_peers_note(&peers, id_of(1), begin + 59999);
     ck_assert(f.is_quick && f.is_quick_first);
     /* The first of those ten was the last that counts no more. */
     ck_assert(!is_quick(id_of(1), begin + 5900 + AUTH_PEERS_QUICK_MS));

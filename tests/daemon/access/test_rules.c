@@ -25,10 +25,9 @@ static void note(void *arg, unsigned line, const char *why)
 static struct rules *rules_of_bytes(const char *text, size_t len)
 {
     char *copy = exact_copy(text, len);
-    struct rules *rules;
 
     told[0] = '\0';
-    rules = rules_create(span_of(copy, len), note, NULL);
+    struct rules *rules = rules_create(span_of(copy, len), note, NULL);
     memset(copy, 'x', len);
     free(copy);
     ck_assert((rules == NULL) == (told[0] != '\0'));

@@ -44,14 +44,13 @@ TEST(bytes_come_out_in_order_over_the_end)
 TEST(front_is_contiguous_and_never_beyond_the_end)
 {
     struct byte_ring r;
-    struct span front;
 
     ck_assert(byte_ring_init(&r, 10));
     ck_assert_uint_eq(byte_ring_front(&r).len, 0);
     ck_assert(byte_ring_put(&r, span_str("1234567"), NOTHING));
     byte_ring_drop(&r, 7);
     ck_assert(byte_ring_put(&r, span_str("abcdef"), span_str("gh")));
-    front = byte_ring_front(&r);
+    struct span front = byte_ring_front(&r);
     ck_assert(span_is(front, "abc"));
     byte_ring_drop(&r, front.len);
     ck_assert(span_is(byte_ring_front(&r), "defgh"));

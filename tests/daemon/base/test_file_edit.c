@@ -130,12 +130,11 @@ TEST(a_write_that_fails_leaves_the_old_file)
 {
     static char text[100000];
     struct rlimit before;
-    struct rlimit few;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
 
     memset(text, 'x', sizeof(text) - 1);
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
-    few = before;
+    struct rlimit few = before;
     few.rlim_cur = 4096;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &few), 0);
     const bool is_done = edit("old\n", text);

@@ -81,10 +81,9 @@ static const char *said_to_stderr(void)
 TEST(a_message_has_fields)
 {
     const struct log_about about = {.peer = "192.0.2.1", .user = "somebody"};
-    const char *text;
 
     log_warn("thing, number %d went wrong", 7);
-    text = heard();
+    const char *text = heard();
     must_have(text, "PRIORITY=4");
     must_have(text, "SYSLOG_IDENTIFIER=mayflyd");
     must_have(text, "MAYFLY_AREA=thing");
@@ -110,10 +109,9 @@ TEST(nobody_adds_fields)
 {
     const struct log_about about = {.peer = "x\nPRIORITY=0", .user = NULL};
     char longer[3000];
-    const char *text;
 
     log_warn_about(&about, "%s", "a\nMESSAGE=b");
-    text = heard();
+    const char *text = heard();
     must_have(text, "MAYFLY_PEER=x?PRIORITY=0");
     must_have(text, "MESSAGE=a?MESSAGE=b");
     memset(longer, 'x', sizeof(longer) - 1);

@@ -14,10 +14,9 @@ static MF_PRINTF(4, 5) void compose(enum log_level level, uint32_t left_out,
                                     const struct log_about *about, const char *fmt, ...)
 {
     va_list args;
-    size_t len;
 
     va_start(args, fmt);
-    len = log_json_compose(line, level, left_out, about, fmt, args);
+    size_t len = log_json_compose(line, level, left_out, about, fmt, args);
     va_end(args);
     ck_assert_uint_le(len, LOG_LINE_BYTES);
     line[len] = '\0';

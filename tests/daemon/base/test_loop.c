@@ -20,11 +20,10 @@ static void on_event(uv_poll_t *poll, int status, int events)
 static void poll_at(uv_loop_t *loop, int number)
 {
     int ends[2];
-    int fd;
     uv_poll_t poll;
 
     ck_assert_int_eq(pipe(ends), 0);
-    fd = fcntl(ends[0], F_DUPFD_CLOEXEC, number);
+    int fd = fcntl(ends[0], F_DUPFD_CLOEXEC, number);
     ck_assert_int_ge(fd, number);
     ck_assert_int_eq(write(ends[1], "x", 1), 1);
     has_come = false;

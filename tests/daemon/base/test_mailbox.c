@@ -62,9 +62,8 @@ static void take(struct message *m, void *receiver)
 static void *post_many(void *arg)
 {
     struct numbered *all = arg;
-    uint32_t i;
 
-    for (i = 0; i < EACH; i++) {
+    for (uint32_t i = 0; i < EACH; i++) {
         mailbox_post(&box, &all[i].message);
     }
     return NULL;
@@ -74,22 +73,20 @@ TEST(many_posters_lose_nothing_and_keep_their_order)
 {
     struct numbered *all = calloc(POSTERS * EACH, sizeof(*all));
     pthread_t threads[POSTERS];
-    uint32_t p;
-    uint32_t i;
 
     ck_assert_ptr_nonnull(all);
-    for (p = 0; p < POSTERS; p++) {
-        for (i = 0; i < EACH; i++) {
+    for (uint32_t p = 0; p < POSTERS; p++) {
+        for (uint32_t i = 0; i < EACH; i++) {
             all[p * EACH + i] =
                 (struct numbered){.message.fn = take, .poster = p, .number = i + 1};
         }
     }
-    for (p = 0; p < POSTERS; p++) {
+    for (uint32_t p = 0; p < POSTERS; p++) {
         ck_assert_int_eq(pthread_create(&threads[p], NULL, post_many, &all[p * EACH]), 0);
     }
     /* Returns after the last message closed the mailbox. */
     uv_run(&loop, UV_RUN_DEFAULT);
-    for (p = 0; p < POSTERS; p++) {
+    for (uint32_t p = 0; p < POSTERS; p++) {
         pthread_join(threads[p], NULL);
     }
     ck_assert_uint_eq(seen.count, POSTERS * EACH);
@@ -172,9 +169,8 @@ TEST(close_runs_what_waits_and_what_that_posts)
 TEST(message_may_be_posted_again_after_it_ran)
 {
     struct message m = {.fn = count_one};
-    unsigned i;
 
-    for (i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         mailbox_post(&box, &m);
         uv_run(&loop, UV_RUN_ONCE);
     }

@@ -90,11 +90,10 @@ TEST(replies_that_wait_are_bounded)
     enum { CLIENTS = 300 };
     char *v = wire_value(READ_LEN, 1);
     int fd[CLIENTS];
-    int other;
     int n = 0;
 
     restart(256, 2);
-    other = wire_dial(0);
+    int other = wire_dial(0);
     wire_store(other, "k", v, READ_LEN);
     while (solo_counter(CTR_slow_drops) == 0) {
         ck_assert_int_lt(n, CLIENTS);
@@ -116,13 +115,11 @@ TEST(a_reader_that_moves_stays)
     enum { DEAF = 60, LATE = 60, TAKEN = 100000 };
     char *v = wire_value(READ_LEN, 1);
     int fd[DEAF + LATE];
-    int reader;
-    int other;
 
     restart(256, 2);
-    other = wire_dial(0);
+    int other = wire_dial(0);
     wire_store(other, "k", v, READ_LEN);
-    reader = begin_to_read(other);
+    int reader = begin_to_read(other);
     for (int i = 0; i < DEAF; i++) {
         fd[i] = begin_to_read(other);
     }
@@ -149,14 +146,12 @@ TEST(a_reader_that_takes_any_byte_stays)
     enum { DEAF = 100, ROUNDS = 5 };
     char *v = wire_value(READ_LEN, 1);
     int server;
-    int reader;
-    int other;
     size_t at = 0;
 
     restart(256, 2);
-    other = wire_dial(0);
+    int other = wire_dial(0);
     wire_store(other, "k", v, READ_LEN);
-    reader = wire_dial_tcp(&server);
+    int reader = wire_dial_tcp(&server);
     wire_say(reader, "get k\r\n");
     wire_expect(reader, "VALUE k 0 240000\r\n");
     wire_store(other, "turn", "x", 1);
@@ -197,10 +192,9 @@ TEST(lines_without_end_are_bounded)
     char *line = malloc(LINE);
     char *v = wire_value(VALUE, 1);
     int fd[CLIENTS];
-    int other;
 
     restart(64, 1);
-    other = wire_dial(0);
+    int other = wire_dial(0);
     memset(line, 'k', LINE);
     memcpy(line, "get ", 4);
     for (size_t i = 100; i < LINE; i += 100) {
@@ -229,12 +223,10 @@ TEST(who_still_sends_stays)
     enum { CLIENTS = 60, LINE = 1000000, BEGIN = 600000, MORE = 5000 };
     char *line = malloc(LINE);
     int fd[CLIENTS];
-    int sender;
-    int other;
 
     restart(64, 1);
-    other = wire_dial(0);
-    sender = wire_dial(0);
+    int other = wire_dial(0);
+    int sender = wire_dial(0);
     memset(line, ' ', LINE);
     memcpy(line, "get k", 5);
     wire_put(sender, line, BEGIN);
@@ -256,12 +248,11 @@ TEST(one_connection_keeps_a_share_at_most)
 {
     enum { LINE = 1900000 };
     char *line = malloc(LINE);
-    int fd;
 
     solo_stop();
     solo.settings.read_buf_mem_limit_bytes = 4 * MIB;
     solo_start_with(64 * (uint64_t)MIB, 1, true);
-    fd = wire_dial(0);
+    int fd = wire_dial(0);
     memset(line, ' ', LINE);
     memcpy(line, "get k", 5);
     push(fd, line, LINE);
@@ -356,8 +347,6 @@ TEST(neighbours_of_a_flood_are_served)
     struct solo_errand pause;
     char *incrs = malloc(FLOOD * 10);
     char line[32];
-    int before;
-    int len;
 
     wire_store(neighbour, "n", "0", 1);
     wire_say(fd, "get k\r\n");
@@ -369,10 +358,10 @@ TEST(neighbours_of_a_flood_are_served)
     wire_put(fd, incrs, (size_t)FLOOD * 10);
     wire_say(neighbour, "incr n 1\r\n");
     solo_resume(&pause);
-    for (len = 0; len == 0 || line[len - 1] != '\n'; len++) {
+    for (int len = 0; len == 0 || line[len - 1] != '\n'; len++) {
         wire_get(neighbour, line + len, 1);
     }
-    before = atoi(line) - 1;
+    int before = atoi(line) - 1;
     ck_assert_int_gt(before, 0);
     ck_assert_int_le(before, PORTION);
     for (int i = 1; i <= FLOOD + 1; i++) {
@@ -391,7 +380,6 @@ TEST(statistics_count_as_the_work_they_are)
     int neighbour = wire_dial(0);
     struct solo_errand pause;
     char line[32];
-    int len;
 
     wire_store(neighbour, "n", "0", 1);
     wire_say(fd, "get k\r\n");
@@ -402,7 +390,7 @@ TEST(statistics_count_as_the_work_they_are)
     }
     wire_say(neighbour, "incr n 1\r\n");
     solo_resume(&pause);
-    for (len = 0; len == 0 || line[len - 1] != '\n'; len++) {
+    for (int len = 0; len == 0 || line[len - 1] != '\n'; len++) {
         wire_get(neighbour, line + len, 1);
     }
     ck_assert_int_gt(atoi(line), 1);
@@ -411,10 +399,8 @@ TEST(statistics_count_as_the_work_they_are)
 
 TEST(idle_clients_are_sent_away)
 {
-    int fd;
-
     restart_with_idle_timeout(5);
-    fd = wire_dial(0);
+    int fd = wire_dial(0);
     for (int i = 0; i < 3; i++) {
         wire_say(fd, "get k\r\n");
         wire_expect(fd, "END\r\n");
@@ -442,10 +428,9 @@ static void allow_seconds(struct worker *w)
 TEST(another_idle_timeout_holds_at_once)
 {
     static const uint32_t timeouts[] = {1000, 0, 7};
-    int fd;
 
     restart_with_idle_timeout(5);
-    fd = wire_dial(0);
+    int fd = wire_dial(0);
     wire_say(fd, "get k\r\n");
     wire_expect(fd, "END\r\n");
     for (int i = 0; i < 3; i++) {
@@ -521,10 +506,8 @@ TEST(a_check_looks_at_those_that_may_be_idle)
 /* Longer than the worker sorts by. */
 TEST(a_long_timeout_is_kept_to_the_millisecond)
 {
-    int fd;
-
     restart_with_idle_timeout(1000);
-    fd = wire_dial(0);
+    int fd = wire_dial(0);
     wire_store(fd, "k", "v", 1);
     ck_assert_uint_le(pass_seconds(1000), 1000 / IDLE_SLOTS + 2);
     ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 0);

@@ -315,12 +315,11 @@ TEST_LOOP(a_pinned_value_is_copied_up_to_a_bound, 2)
     const size_t len = _i == 0 ? MIB : LARGE;
     char *v = wire_value(len, 1);
     char line[64];
-    int fd;
 
     stop();
     solo.settings.item_size_max = 8 * MIB;
     start();
-    fd = wire_dial(SMALL_SOCKET);
+    int fd = wire_dial(SMALL_SOCKET);
     wire_store(fd, "k", v, len);
     wire_say(fd, "get k\r\n");
     snprintf(line, sizeof(line), "VALUE k 0 %zu\r\n", len);

@@ -110,11 +110,10 @@ TEST(who_stands_still_is_cut_when_too_much_is_dead)
     int other = wire_dial(0);
     int fd[ENOUGH + 1];
     char *some = malloc(LEN / 2);
-    int alive;
 
     wire_store(other, "k", value, LEN);
     wire_store(other, "alive", value, LEN);
-    alive = begin_reading("get alive\r\n", "VALUE alive 0 1000000\r\n");
+    int alive = begin_reading("get alive\r\n", "VALUE alive 0 1000000\r\n");
     begin_reading_k(fd, ENOUGH + 1, other);
     pass(500); /* sees how far they are */
     pass(4999);

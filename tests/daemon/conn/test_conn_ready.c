@@ -77,7 +77,6 @@ static uint64_t read_number(int fd)
 static uint64_t executed_before(int *floods, unsigned count, int fd)
 {
     struct solo_errand pause;
-    uint64_t seen;
 
     wire_store(fd, "n", "0", 1);
     solo_pause(&pause);
@@ -86,7 +85,7 @@ static uint64_t executed_before(int *floods, unsigned count, int fd)
     }
     wire_say(fd, "get n\r\n");
     solo_resume(&pause);
-    seen = read_number(fd);
+    uint64_t seen = read_number(fd);
     for (unsigned i = 0; i < count; i++) {
         expect_version(floods[i]);
     }
@@ -99,12 +98,11 @@ TEST(many_floods_hold_a_quiet_neighbour_up_no_longer_than_some)
 {
     int quiet = dial_quiet();
     int floods[FLOODS];
-    uint64_t before;
 
     for (unsigned i = 0; i < FLOODS; i++) {
         floods[i] = wire_dial(0);
     }
-    before = executed_before(floods, FLOODS, quiet);
+    uint64_t before = executed_before(floods, FLOODS, quiet);
     ck_assert_uint_lt(before, 3 * BUDGET_loop_units);
     ck_assert_uint_gt(solo_counter(CTR_conn_deferrals), 0);
 }
@@ -114,12 +112,11 @@ TEST(floods_of_those_that_were_quiet_are_bounded_too)
 {
     int quiet = dial_quiet();
     int floods[FLOODS];
-    uint64_t before;
 
     for (unsigned i = 0; i < FLOODS; i++) {
         floods[i] = dial_quiet();
     }
-    before = executed_before(floods, FLOODS, quiet);
+    uint64_t before = executed_before(floods, FLOODS, quiet);
     ck_assert_uint_lt(before, BUDGET_light_all_units + 2 * BUDGET_loop_units);
     ck_assert_uint_gt(solo_counter(CTR_conn_deferrals), 0);
     for (unsigned i = 0; i < FLOODS; i++) {
@@ -132,7 +129,6 @@ TEST(floods_that_go_on_are_bounded_like_new_ones)
 {
     int quiet = dial_quiet();
     int floods[FLOODS];
-    uint64_t before;
 
     wire_store(quiet, "n", "0", 1);
     for (unsigned i = 0; i < FLOODS; i++) {
@@ -140,7 +136,7 @@ TEST(floods_that_go_on_are_bounded_like_new_ones)
         put_lines(floods[i], FLOOD_LINES / 2);
         expect_version(floods[i]);
     }
-    before = executed_before(floods, FLOODS, quiet);
+    uint64_t before = executed_before(floods, FLOODS, quiet);
     ck_assert_uint_lt(before, 3 * BUDGET_loop_units);
     for (unsigned i = 0; i < FLOODS; i++) {
         close(floods[i]);

@@ -81,12 +81,11 @@ static void say_hello(SSL *client)
     BIO *in = BIO_new(BIO_s_mem());
     int fd = SSL_get_fd(client);
     char *bytes;
-    long n;
 
     BIO_set_mem_eof_return(in, -1);
     SSL_set_bio(client, in, out);
     ck_assert_int_ne(SSL_do_handshake(client), 1);
-    n = BIO_get_mem_data(out, &bytes);
+    long n = BIO_get_mem_data(out, &bytes);
     wire_put(fd, bytes, (size_t)n);
     ERR_clear_error();
     BIO_up_ref(in);
@@ -141,12 +140,11 @@ TEST(a_handshake_that_has_to_wait_goes_on)
     int floods[FLOODS];
     struct solo_errand pause;
     int fd;
-    SSL *client;
 
     for (unsigned i = 0; i < FLOODS; i++) {
         floods[i] = wire_dial(0);
     }
-    client = dial_tls(&fd); /* last, so that its event is the last too */
+    SSL *client = dial_tls(&fd); /* last, so that its event is the last too */
     solo_pause(&pause);
     for (unsigned i = 0; i < FLOODS; i++) {
         flood(floods[i]);
@@ -173,11 +171,10 @@ TEST(a_handshake_that_comes_with_the_stop_is_not_begun)
     struct solo_errand pause;
     char byte;
     int fd;
-    SSL *client;
 
     solo_pause(&pause);
     worker_stop(solo.worker);
-    client = dial_tls(&fd);
+    SSL *client = dial_tls(&fd);
     say_hello(client);
     solo_resume(&pause);
     ck_assert_int_le(recv(fd, &byte, 1, 0), 0);
@@ -204,10 +201,9 @@ TEST(the_time_for_a_login_begins_after_the_handshake)
 {
     char byte;
     int fd;
-    SSL *client;
 
     solo.settings.auth_file = users; /* never read */
-    client = dial_tls(&fd);
+    SSL *client = dial_tls(&fd);
     solo_run(see);
     ck_assert_int_eq(state_seen, CONN_SHAKES);
     ck_assert(is_in[DEADLINE_HANDSHAKE] && !is_in[DEADLINE_LOGIN]);

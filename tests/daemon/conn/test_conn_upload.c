@@ -90,7 +90,6 @@ TEST(the_slowest_give_way_when_they_hold_too_much)
     int quick = begin_upload(SLOW, BEGUN);
     int other = wire_dial(0);
     int fd[SLOW];
-    uint64_t shed;
 
     wire_store(other, "slow0", "old", 3);
     fd[0] = begin_upload(0, BEGUN_FIRST);
@@ -107,7 +106,7 @@ TEST(the_slowest_give_way_when_they_hold_too_much)
     }
     wire_say(quick, "\r\n");
     wire_expect(quick, "STORED\r\n");
-    shed = solo_counter(CTR_bodies_shed);
+    uint64_t shed = solo_counter(CTR_bodies_shed);
     ck_assert_uint_ge(shed, 6);
     ck_assert_uint_lt(shed, SLOW / 2); /* no more than it takes */
     ck_assert_uint_le(solo_counter(CTR_body_pending_bytes), LIMIT / 8);
@@ -162,10 +161,9 @@ TEST(what_they_hold_has_a_bound)
 TEST(a_client_that_goes_away_leaves_the_old_value)
 {
     int other = wire_dial(0);
-    int fd;
 
     wire_store(other, "slow0", "old", 3);
-    fd = begin_upload(0, LEN / 2);
+    int fd = begin_upload(0, LEN / 2);
     wait_until_held(LEN / 2);
     close(fd);
     WAIT_UNTIL(solo_counter(CTR_body_pending_bytes) == 0);

@@ -17,7 +17,6 @@ static void key_pair_write(const char *name, const char *chain, const char *key)
     EVP_PKEY *pair = EVP_EC_gen("P-256");
     X509 *cert = X509_new();
     X509_NAME *subject = X509_get_subject_name(cert);
-    FILE *f;
 
     ck_assert_ptr_nonnull(pair);
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1,
@@ -27,7 +26,7 @@ static void key_pair_write(const char *name, const char *chain, const char *key)
     X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
     X509_set_pubkey(cert, pair);
     ck_assert_int_gt(X509_sign(cert, pair, EVP_sha256()), 0);
-    f = fopen(chain, "w");
+    FILE *f = fopen(chain, "w");
     ck_assert_int_eq(PEM_write_X509(f, cert), 1);
     fclose(f);
     f = fopen(key, "w");

@@ -45,13 +45,12 @@ static bool add(struct socket_list *l, const char *address, enum conn_transport 
     const struct conn_origin origin = {.transport = transport};
     union socket_address addr = {.any = {0}};
     const bool is_v6 = strchr(address, ':') != NULL;
-    int fd;
 
     addr.sa.sa_family = is_v6 ? AF_INET6 : AF_INET;
     ck_assert_int_eq(inet_pton(addr.sa.sa_family, address,
                                is_v6 ? (void *)&addr.in6.sin6_addr : &addr.in.sin_addr),
                      1);
-    fd = socket(addr.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(addr.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, &addr.sa, is_v6 ? sizeof(addr.in6) : sizeof(addr.in)) != 0) {
         close(fd);
         return false;

@@ -149,7 +149,6 @@ static void send_round(struct rng *rng, size_t value_len)
     struct out o;
     size_t total = 0;
     uint64_t written = 0;
-    size_t have;
 
     store_value(value_len, (char)('A' + rng_below(rng, 20)));
     outq_init(&q);
@@ -165,7 +164,7 @@ static void send_round(struct rng *rng, size_t value_len)
         total += value_len;
     }
     compose(&o, &total, rng_below(rng, 3) * rng_below(rng, 30000), '2');
-    have = 0;
+    size_t have = 0;
     for (unsigned i = rng_below(rng, 20); i > 0; i--) {
         ck_assert_int_ne(out_send(&o, &io, &written), SEND_BROKEN);
         have += take(have, 1 + rng_below(rng, 60000));
@@ -239,13 +238,12 @@ TEST(pin_is_undone_when_the_queue_is_dropped)
     char *base = malloc(OUT_BYTES);
     struct outq q;
     struct out o;
-    struct found f;
 
     store_value(VALUE_MAX, 'A');
     outq_init(&q);
     out_init(&o, base, OUT_BYTES);
     rcu_begin();
-    f = find_value();
+    struct found f = find_value();
     out_value(&o, f.shard, f.item);
     ck_assert(outq_keep(&q, &o));
     rcu_end();

@@ -127,14 +127,13 @@ TEST(sockets_are_found_by_their_addresses)
     int memory = open("/dev/null", O_RDONLY);
     struct buf bytes = {0};
     char text[64];
-    int file;
 
     snprintf(text, sizeof(text), "0,1,2,%d,%d,nonsense,%d,9999,%d,%d", fds[0], fds[1], fds[2],
              fds[3], fd6);
     setenv("MAYFLY_PASSED_SOCKETS", text, 1);
     snprintf(text, sizeof(text), "%d", memory);
     setenv("MAYFLY_PASSED_MEMORY", text, 1);
-    file = memfd_create("test", 0);
+    int file = memfd_create("test", 0);
     ck_assert_int_eq(write(file, written, sizeof(written)), sizeof(written));
     snprintf(text, sizeof(text), "%d", file);
     setenv("MAYFLY_PASSED_CONNS", text, 1);

@@ -36,13 +36,11 @@ static void setup(void)
 
 static void close_all(void)
 {
-    uint32_t i;
-
-    for (i = 0; i < list.count; i++) {
+    for (uint32_t i = 0; i < list.count; i++) {
         socket_close(&list.items[i]);
     }
     socket_list_fini(&list);
-    for (i = 0; i < udp.count; i++) {
+    for (uint32_t i = 0; i < udp.count; i++) {
         socket_close(&udp.items[i]);
     }
     socket_list_fini(&udp);
@@ -89,9 +87,8 @@ static mode_t mode_of(const char *file)
 TEST(mode_is_exact_whatever_the_umask)
 {
     static const mode_t masks[] = {0, 022, 077, 0777};
-    size_t i;
 
-    for (i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+    for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
         mode_t old = umask(masks[i]);
 
         settings.unix_mask = 0750;
@@ -226,9 +223,8 @@ TEST(addresses_that_are_understood)
         {"tag[abc]:127.0.0.1:11311", "127.0.0.1", 11311},
         {"proto[negotiating]:h:1", "h", 1},
     };
-    size_t i;
 
-    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct listen_address addr;
         const char *error = listen_address_parse(span_str(cases[i].text), &addr);
 
@@ -261,9 +257,8 @@ TEST(addresses_that_are_refused)
         "btls:mtls:h",
         "mtls:tag[a]:btls:h:1",
     };
-    size_t i;
 
-    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct listen_address addr;
 
         ck_assert_msg(listen_address_parse(span_str(cases[i]), &addr) != NULL, "%s", cases[i]);
@@ -345,7 +340,6 @@ TEST(port_file_names_every_port)
     char file[108];
     char line[64];
     unsigned port;
-    FILE *f;
 
     snprintf(file, sizeof(file), "%s/ports", folder);
     setenv("MEMCACHED_PORT_FILENAME", file, 1);
@@ -354,7 +348,7 @@ TEST(port_file_names_every_port)
     settings.listen = (char *)(uintptr_t) "127.0.0.1";
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     unsetenv("MEMCACHED_PORT_FILENAME");
-    f = fopen(file, "r");
+    FILE *f = fopen(file, "r");
     ck_assert_ptr_nonnull(f);
     ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
     ck_assert_int_eq(sscanf(line, "TCP INET: %u", &port), 1);
@@ -560,10 +554,9 @@ TEST(nonsense_in_the_environment_is_no_socket)
     static const char *const counts[] = {"", "x", "-1", "0", "99999999999", "1 2"};
     char pid[16];
     bool found;
-    size_t i;
 
     snprintf(pid, sizeof(pid), "%ld", (long)getpid());
-    for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         set_inherited(pid, counts[i]);
         ck_assert_int_eq(sockets_inherit(&settings, INHERIT_CLIENTS, &list, &found), 0);
         ck_assert(!found);
@@ -600,7 +593,6 @@ static int accept_one(int listening, const char *host, const union socket_addres
 {
     union socket_address to = *at;
     int client = socket(at->sa.sa_family, SOCK_STREAM, 0);
-    int fd;
 
     ck_assert_int_eq(inet_pton(at->sa.sa_family, host,
                                at->sa.sa_family == AF_INET ? (void *)&to.in.sin_addr
@@ -609,7 +601,7 @@ static int accept_one(int listening, const char *host, const union socket_addres
     ck_assert_int_eq(
         connect(client, &to.sa, to.sa.sa_family == AF_INET ? sizeof(to.in) : sizeof(to.in6)),
         0);
-    fd = accept(listening, NULL, NULL);
+    int fd = accept(listening, NULL, NULL);
     ck_assert_int_ge(fd, 0);
     close(client);
     return fd;

@@ -69,14 +69,12 @@ static void drop_dir(void)
 static int run(int (*read_it)(struct settings *, const char *), const char *name)
 {
     FILE *sink = tmpfile();
-    int saved;
-    int status;
 
     ck_assert_ptr_nonnull(sink);
     fflush(stderr);
-    saved = dup(STDERR_FILENO);
+    int saved = dup(STDERR_FILENO);
     dup2(fileno(sink), STDERR_FILENO);
-    status = read_it(&s, in_dir(name));
+    int status = read_it(&s, in_dir(name));
     fflush(stderr);
     dup2(saved, STDERR_FILENO);
     close(saved);

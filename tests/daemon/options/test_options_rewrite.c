@@ -328,7 +328,6 @@ static bool draw_value(struct rng *r, enum option_id id, char *out)
     char why[OPTION_TEXT_BYTES];
     char word[OPTION_TEXT_BYTES];
     struct settings s;
-    bool is_good;
 
     if (row->kind == OPT_BOOL) {
         snprintf(out, OPTION_TEXT_BYTES, "%s", switches[rng_below(r, 8)]);
@@ -348,7 +347,7 @@ static bool draw_value(struct rng *r, enum option_id id, char *out)
                  (long long)(least + (int64_t)rng_below(r, (span < 1000 ? span : 1000) + 1)));
     }
     settings_init(&s);
-    is_good = option_set(&s, id, out, OPTION_FILE, why);
+    bool is_good = option_set(&s, id, out, OPTION_FILE, why);
     settings_fini(&s);
     return is_good;
 }
@@ -497,10 +496,9 @@ static void check_next_start(const struct settings *before)
 {
     enum option_id ids[OPTION_COUNT];
     struct settings after;
-    unsigned count;
 
     ck_assert(read_anew(&after));
-    count = options_differing(&live, &after, true, ids);
+    unsigned count = options_differing(&live, &after, true, ids);
     ck_assert(count == plan.overridden_count);
     for (unsigned i = 0; i < count; i++) {
         ck_assert(is_overridden(ids[i]) && may_be_overridden(&after, ids[i]));

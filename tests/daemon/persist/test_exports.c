@@ -16,14 +16,11 @@ static struct exports *x;
 
 static void setup(void)
 {
-    char *value;
-    int fd;
-
     solo_setup();
     x = &solo.crew.exports;
     ck_assert_int_eq(exports_start(x, &solo.settings, &solo.crew.engine), 0);
-    value = wire_value(LEN, 1);
-    fd = wire_dial(0);
+    char *value = wire_value(LEN, 1);
+    int fd = wire_dial(0);
     for (unsigned i = 0; i < VALUES; i++) {
         char key[16];
 

@@ -53,11 +53,9 @@ TEST_FIXTURE(setup, teardown)
 static int in_child(void (*fn)(void), char said[512])
 {
     int status;
-    ssize_t n;
-    pid_t child;
 
     fflush(NULL);
-    child = fork();
+    pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         const struct rlimit none = {0, 0};
@@ -68,7 +66,7 @@ static int in_child(void (*fn)(void), char said[512])
         _exit(0);
     }
     close(log_pipe[1]);
-    n = read(log_pipe[0], said, 511);
+    ssize_t n = read(log_pipe[0], said, 511);
     said[n > 0 ? n : 0] = '\0';
     while (waitpid(child, &status, 0) < 0) {
         ck_assert_int_eq(errno, EINTR);
@@ -285,13 +283,12 @@ static void talk_to(const char *host)
     struct link *l = link_open(&target, why, sizeof(why));
     struct span line;
     char got[4];
-    int peer;
 
     if (l == NULL) {
         fprintf(stderr, "%s\n", why);
         _exit(97);
     }
-    peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    int peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     child_must(peer >= 0 && send(peer, "hello\r\nrest", 11, MSG_NOSIGNAL) == 11);
     child_must(link_send(l, span_of("ping", 4)) == LINK_OK);
     child_must(recv(peer, got, 4, MSG_WAITALL) == 4);
@@ -336,10 +333,9 @@ static void link_under_filter(void)
 TEST(a_link_can_be_opened_under_the_filter)
 {
     char said[512];
-    int status;
 
     listen_here();
-    status = in_child(link_under_filter, said);
+    int status = in_child(link_under_filter, said);
     close(listener);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
                   (unsigned)status, said);
@@ -361,10 +357,9 @@ static void link_confined(void)
 TEST(a_link_can_be_opened_where_files_are_confined)
 {
     char said[512];
-    int status;
 
     listen_here();
-    status = in_child(link_confined, said);
+    int status = in_child(link_confined, said);
     close(listener);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
                   (unsigned)status, said);
@@ -561,7 +556,6 @@ static void confine_files(void)
 TEST(files_that_are_not_needed_are_out_of_reach)
 {
     char said[512];
-    int status;
 
     folder_make();
     folder_put("users", "");
@@ -569,7 +563,7 @@ TEST(files_that_are_not_needed_are_out_of_reach)
     for (size_t i = 0; i < OF_LINK; i++) {
         folder_put(of_link[i], "");
     }
-    status = in_child(confine_files, said);
+    int status = in_child(confine_files, said);
     folder_remove();
     ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 98),
                   "status %x: %s", (unsigned)status, said);

@@ -10,10 +10,9 @@
 TEST(need_grows_with_what_may_be_kept)
 {
     static struct settings s;
-    uint64_t before;
 
     settings_init(&s);
-    before = host_memory_need(&s);
+    uint64_t before = host_memory_need(&s);
     ck_assert_uint_gt(before, setting_get(&s, memory_limit_bytes));
     setting_set(&s, memory_limit_bytes, setting_get(&s, memory_limit_bytes) + 100);
     ck_assert_uint_eq(host_memory_need(&s), before + 100);

@@ -381,11 +381,10 @@ TEST(a_pid_file_follows_no_link_and_waits_for_no_fifo)
 static void replace_and_remove(void)
 {
     char other[PATH_MAX];
-    FILE *f;
 
     privs_write_pidfile(&settings);
     snprintf(other, sizeof(other), "%s.other", settings.pidfile);
-    f = fopen(other, "we");
+    FILE *f = fopen(other, "we");
     child_must(f != NULL && fputs("1\n", f) >= 0 && fclose(f) == 0);
     child_must(rename(other, settings.pidfile) == 0);
     privs_remove_pidfile(&settings);

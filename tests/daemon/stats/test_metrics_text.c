@@ -58,13 +58,12 @@ TEST(openmetrics_for_who_accepts_it)
 static double sample(const char *line)
 {
     char begin[96];
-    const char *at;
 
     snprintf(begin, sizeof(begin), "\n%s ", line);
     buf_clear(&out);
     ck_assert(metrics_compose(&solo.crew, METRICS_TEXT, &out));
     ck_assert(buf_append(&out, "", 1));
-    at = strstr(buf_begin(&out), begin);
+    const char *at = strstr(buf_begin(&out), begin);
     ck_assert_msg(at != NULL, "no %s", line);
     return strtod(at + strlen(begin), NULL);
 }
@@ -192,13 +191,10 @@ TEST(a_reset_of_statistics_changes_nothing)
 
 TEST(openmetrics_has_units_and_an_end)
 {
-    const char *text;
-    size_t n;
-
     ck_assert(metrics_compose(&solo.crew, METRICS_OPEN, &out));
-    n = buf_len(&out);
+    size_t n = buf_len(&out);
     ck_assert(buf_append(&out, "", 1));
-    text = buf_begin(&out);
+    const char *text = buf_begin(&out);
     ck_assert_str_eq(text + n - 6, "# EOF\n");
     ck_assert_ptr_nonnull(strstr(text, "# TYPE mayfly_cmd_get counter\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nmayfly_cmd_get_total 0\n"));

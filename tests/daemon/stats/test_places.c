@@ -60,7 +60,6 @@ static const struct sockaddr *address(const char *text)
 static struct place *come(const char *from, usec_t now)
 {
     int fd[2];
-    struct place *at;
 
     if (!places_admit(&p, address(from), now)) {
         return NULL;
@@ -68,7 +67,7 @@ static struct place *come(const char *from, usec_t now)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     ck_assert_uint_lt(opened, sizeof(peer) / sizeof(peer[0]));
     peer[opened++] = fd[1];
-    at = places_enter(&p, fd[0], address(from), now);
+    struct place *at = places_enter(&p, fd[0], address(from), now);
     ck_assert_ptr_nonnull(at);
     return at;
 }

@@ -23,8 +23,6 @@ static bool is_answered;
 
 static void setup(void)
 {
-    uint32_t i;
-
     crew = aligned_alloc(64, (sizeof(*crew) + 63) / 64 * 64);
     ck_assert_ptr_nonnull(crew);
     memset(crew, 0, sizeof(*crew));
@@ -37,7 +35,7 @@ static void setup(void)
     memset(crew->workers, 0, WORKERS * sizeof(struct worker));
     atomic_store(&crew->roster.created, WORKERS);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
-    for (i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < WORKERS; i++) {
         struct worker *w = &crew->workers[i];
 
         w->magic = WORKER_MAGIC;
@@ -53,9 +51,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    uint32_t i;
-
-    for (i = 0; i < WORKERS; i++) {
+    for (uint32_t i = 0; i < WORKERS; i++) {
         ck_assert_uint_eq(crew->workers[i].later_count, 0);
         mailbox_close(&crew->workers[i].mailbox);
         detail_table_destroy(&crew->workers[i].detail);
@@ -104,13 +100,12 @@ static void serve(void)
 /* Ask worker 0; returns the whole answer, NUL-terminated. */
 static const char *ask(const char *args)
 {
-    enum stats_result result;
-
     buf_clear(&answer);
     buf_clear(&portion);
     portions = 0;
     is_answered = false;
-    result = stats_command(&crew->workers[0], span_str(args), &portion, on_answer, &answer);
+    enum stats_result result =
+        stats_command(&crew->workers[0], span_str(args), &portion, on_answer, &answer);
     if (result == STATS_LATER) {
         serve();
     } else {
@@ -162,19 +157,17 @@ TEST(reset_forgets_on_every_worker)
 
 TEST(dump_of_40000_prefixes_is_bounded_and_loses_no_count)
 {
-    const char *text;
     unsigned long long sum = 0;
     unsigned rows = 0;
-    unsigned i;
 
-    for (i = 0; i < 40000; i++) {
+    for (unsigned i = 0; i < 40000; i++) {
         char key[32];
 
         snprintf(key, sizeof(key), "p%u:k", i);
         count(i % WORKERS, STATS_DETAIL_SET, key);
         count(i % WORKERS, STATS_DETAIL_SET, key);
     }
-    text = ask("detail dump");
+    const char *text = ask("detail dump");
     for (; strncmp(text, "PREFIX ", 7) == 0; text = strchr(text, '\n') + 1) {
         unsigned long long sets;
 
@@ -192,7 +185,6 @@ TEST(every_prefix_of_a_long_dump_is_shown_once)
 {
     static const char counts[] = " get 0 hit 0 set 1 del 1\r\n";
     static bool is_shown[5000];
-    const char *text;
 
     for (unsigned i = 0; i < 5000; i++) {
         char key[280];
@@ -201,7 +193,7 @@ TEST(every_prefix_of_a_long_dump_is_shown_once)
         count(i % WORKERS, STATS_DETAIL_SET, key);
         count((i + 1) % WORKERS, STATS_DETAIL_DELETE, key);
     }
-    text = ask("detail dump");
+    const char *text = ask("detail dump");
     for (unsigned n = 0; n < 5000; n++) {
         unsigned i;
 

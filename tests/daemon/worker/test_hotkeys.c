@@ -117,14 +117,13 @@ static uint32_t place(const struct hotkeys_sum *sum, uint32_t n)
 
 TEST(the_hottest_are_found_and_their_error_is_known)
 {
-    struct hotkeys_sum *sum;
     struct rng rng;
 
     rng_init(&rng, 1);
     for (uint32_t i = 0; i < ACCESSES; i++) {
         ask(&workers[i % WORKERS], draw_key(&rng));
     }
-    sum = sum_of_all();
+    struct hotkeys_sum *sum = sum_of_all();
     ck_assert_double_ge(sum->total, 0.97 * ACCESSES);
     ck_assert_double_le(sum->total, 1.03 * ACCESSES);
     for (uint32_t n = 0; n < TOP; n++) {

@@ -48,12 +48,10 @@ static struct latency_sum all(enum command_kind kind)
 
 TEST(workers_are_summed_by_kind)
 {
-    struct latency_sum sum;
-
     latency_add(&workers[0], KIND_GET, 1000, 3);
     latency_add(&workers[1], KIND_GET, 2000000, 1);
     latency_add(&workers[1], KIND_SET, 5, 1);
-    sum = all(KIND_GET);
+    struct latency_sum sum = all(KIND_GET);
     ck_assert_uint_eq(sum.count, 4);
     ck_assert_uint_eq(sum.sum_ns, 2003000);
     ck_assert_uint_eq(sum.max_ns, 2000000);
@@ -83,10 +81,8 @@ TEST(a_reset_is_seen_before_the_worker_counts_again)
 
 TEST(what_takes_very_long_is_in_the_last_bin)
 {
-    struct latency_sum sum;
-
     latency_add(&workers[0], KIND_ADMIN, UINT64_C(1) << 50, 1);
-    sum = all(KIND_ADMIN);
+    struct latency_sum sum = all(KIND_ADMIN);
     ck_assert_uint_eq(sum.bin[LATENCY_BINS - 1], 1);
     ck_assert_uint_eq(latency_percentile_ns(&sum, 50), UINT64_C(1) << 50);
 }

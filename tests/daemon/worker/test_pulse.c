@@ -37,11 +37,10 @@ TEST(a_worker_that_turns_answers)
 TEST(one_that_is_held_up_does_not)
 {
     struct solo_errand held;
-    usec_t first;
 
     solo_pause(&held);
     pulse_ask(&solo.crew);
-    first = pulse_delay_us(&solo.crew);
+    usec_t first = pulse_delay_us(&solo.crew);
     ck_assert_int_gt(first, 0);
     while (pulse_delay_us(&solo.crew) < first + 2000) {
         pulse_ask(&solo.crew); /* another question does not make it younger */

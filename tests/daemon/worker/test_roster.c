@@ -75,13 +75,12 @@ TEST(nothing_is_on_its_way_unseen)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         bool has_gone = false;
-        bool was_quiet;
         pthread_t thread;
 
         setup();
         ck_assert_int_eq(pthread_create(&thread, NULL, send_one, &has_gone), 0);
         roster_stay(&r);
-        was_quiet = roster_is_quiet(&r, 2);
+        bool was_quiet = roster_is_quiet(&r, 2);
         pthread_join(thread, NULL);
         ck_assert(!(has_gone && was_quiet));
         if (has_gone) {

@@ -18,10 +18,9 @@ static void last_words(void (*fn)(void), char *out, size_t size)
     ssize_t n;
     int fds[2];
     int status;
-    pid_t pid;
 
     ck_assert_int_eq(pipe(fds), 0);
-    pid = fork();
+    pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         const struct rlimit no_core = {0, 0};

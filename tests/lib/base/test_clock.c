@@ -52,11 +52,10 @@ static void fake_clocks(unsigned count, int64_t ms)
 TEST(losing_the_cpu_between_two_clocks_shifts_nothing)
 {
     struct clock c;
-    int64_t offset_ms;
 
     fake_clocks(0, 0);
     clock_init(&c);
-    offset_ms = clock_unix_offset_ms(&c);
+    int64_t offset_ms = clock_unix_offset_ms(&c);
     fake_clocks(1, 400);
     ck_assert_int_eq(clock_unix_offset_ms(&c), offset_ms);
     fake_clocks(3, 400);
@@ -270,11 +269,10 @@ TEST(a_clock_goes_on_with_the_time_of_another)
 {
     struct clock first;
     struct clock next;
-    msec_t then;
 
     clock_init(&first);
     clock_advance(&first, 3600000);
-    then = clock_now(&first);
+    msec_t then = clock_now(&first);
     clock_init_at(&next, clock_zero_ns(&first));
     ck_assert_int_ge(clock_now(&next), then);
     ck_assert_int_le(clock_now(&first), clock_now(&next));

@@ -690,10 +690,9 @@ TEST(who_had_to_wait_for_the_cpu_rests_no_longer)
 static bool read_task_file(const char *tid, const char *name, char *out, size_t n)
 {
     char path[96];
-    FILE *f;
 
     snprintf(path, sizeof(path), "/proc/self/task/%.20s/%s", tid, name);
-    f = fopen(path, "re");
+    FILE *f = fopen(path, "re");
     if (f == NULL) {
         return false;
     }

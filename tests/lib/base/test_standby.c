@@ -79,13 +79,12 @@ TEST(a_second_job_is_refused_until_the_first_has_ended)
 {
     uint64_t first = standby_run(&standby, run, &job);
     pthread_t thread;
-    uint64_t second;
 
     wait_on(&job.begun);
     ck_assert_uint_eq(standby_run(&standby, note_thread, &thread), 0);
     sem_post(&job.go_on);
     standby_wait(&standby, first);
-    second = standby_run(&standby, note_thread, &thread);
+    uint64_t second = standby_run(&standby, note_thread, &thread);
     ck_assert_uint_gt(second, first);
     standby_wait(&standby, second);
     standby_wait(&standby, first); /* over long ago */

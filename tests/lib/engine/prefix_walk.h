@@ -13,11 +13,10 @@
 static inline bool prefix_slice(struct fixture *f, uint32_t shard)
 {
     struct shard *s = f->engine.shards[shard];
-    bool more;
 
     rcu_begin();
     shard_enter(s);
-    more = shard_prefix_slice(s);
+    bool more = shard_prefix_slice(s);
     shard_leave(s);
     rcu_end();
     return more;

@@ -52,10 +52,8 @@ TEST(items_come_back_as_they_were)
         ck_assert_uint_eq(a.items, 8);
         ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), bytes);
         for (unsigned i = 0; i < 8; i++) {
-            struct got g;
-
             fixture_check(&f, fixture_key("k", i), sizes[i]);
-            g = fixture_get(&f, fixture_key("k", i));
+            struct got g = fixture_get(&f, fixture_key("k", i));
             ck_assert_uint_eq(g.cas, was[i].cas);
             ck_assert_uint_eq(g.flags, was[i].flags);
         }
@@ -70,10 +68,7 @@ TEST(use_and_age_come_back)
         uint32_t sealed_s, sealed_cas;
         uint8_t state, chain;
     } had[SEGMENTS];
-    const struct segment *segs;
     unsigned sealed = 0;
-    struct got got;
-    uint32_t access_s;
     uint8_t heat;
     uint32_t fresh;
 
@@ -86,10 +81,10 @@ TEST(use_and_age_come_back)
             clock_advance(&f.engine.clock, 1000);
         }
     }
-    got = fixture_use(&f, "k77", 3);
+    struct got got = fixture_use(&f, "k77", 3);
     heat = atomic_load(&got.item->heat);
-    access_s = item_used(got.item);
-    segs = f.shard->memory.arena.segments;
+    uint32_t access_s = item_used(got.item);
+    const struct segment *segs = f.shard->memory.arena.segments;
     fresh = f.shard->memory.arena.fresh;
     ck_assert_uint_lt(fresh, SEGMENTS);
     for (uint32_t n = 1; n < fresh; n++) {
@@ -148,10 +143,8 @@ TEST(deleted_and_replaced_values_do_not_come_back)
 
 TEST(deadlines_are_exact_over_any_number_of_restarts)
 {
-    msec_t now;
-
     start();
-    now = fixture_now(&f);
+    msec_t now = fixture_now(&f);
     fixture_set_until(&f, "soon", 100, now + 20000);
     fixture_set_until(&f, "next", 100, now + 20001 + 60000);
     fixture_set_until(&f, "large", 300000, now + 20000);
@@ -304,11 +297,9 @@ TEST(a_stale_one_can_be_won_again)
 /* The home worker sleeps until the first deadline of what was taken over. */
 TEST(the_first_deadline_is_known)
 {
-    msec_t at;
-
     shards = 1;
     start();
-    at = fixture_now(&f) + 50000;
+    msec_t at = fixture_now(&f) + 50000;
     fixture_set_until(&f, "k", 10, at);
     stop();
     start_warm();
@@ -336,13 +327,12 @@ TEST(pages_that_are_missing_are_allocated)
 {
     static const char zeros[300000];
     struct put p = {.mode = STORE_SET, .key = "zeros", .ptr = zeros, .len = sizeof(zeros)};
-    uint64_t bytes;
 
     start();
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
     fixture_set(&f, "a", 100);
     stop();
-    bytes = allocated();
+    uint64_t bytes = allocated();
     dig_holes();
     ck_assert_uint_lt(allocated(), bytes - 200000);
     start_warm();
@@ -364,13 +354,12 @@ static uint64_t held_of(struct shard *s)
 /* What others had taken of the file system they may give back. */
 TEST(a_shard_that_was_refused_memory_asks_again_later)
 {
-    struct shard *s;
     uint64_t held;
 
     shards = 1;
     limit = 64 * MIB;
     start();
-    s = f.engine.shards[0];
+    struct shard *s = f.engine.shards[0];
     fixture_set(&f, "a", 1000);
     fixture_settle(&f);
     shard_enter(s);
@@ -458,8 +447,6 @@ TEST(what_was_moved_in_a_full_cache_is_there)
 
 TEST(slots_that_were_prepared_to_move_stay)
 {
-    const struct route *rt;
-
     start();
     fixture_set(&f, "k", 100);
     ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_prepared(0, 1)),
@@ -468,7 +455,7 @@ TEST(slots_that_were_prepared_to_move_stay)
     start_warm();
     fixture_check(&f, "k", 100);
     rcu_begin();
-    rt = router_read(&f.engine.router);
+    const struct route *rt = router_read(&f.engine.router);
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         ck_assert(!route_is_moving(&rt->slot[i]));
     }
@@ -581,12 +568,10 @@ TEST(moves_that_were_cut_short_go_on_in_another_life)
 
 TEST(an_upload_that_never_ended_is_not_there)
 {
-    struct body *body;
-
     start();
     fixture_set(&f, "a", 100);
     rcu_begin();
-    body = body_begin(&f.engine, fixture_hash(&f, "b"), 200000);
+    struct body *body = body_begin(&f.engine, fixture_hash(&f, "b"), 200000);
     rcu_end();
     ck_assert_ptr_nonnull(body);
     body_abort(&body);
@@ -599,14 +584,12 @@ TEST(an_upload_that_never_ended_is_not_there)
 
 TEST(a_lower_limit_evicts_and_a_higher_one_does_not)
 {
-    uint64_t items;
-
     limit = 32 * MIB;
     start();
     for (unsigned i = 0; i < 20000; i++) {
         (void)fixture_try(&f, fixture_key("k", i), 1000, MSEC_NEVER);
     }
-    items = fixture_counter(&f, CTR_curr_items);
+    uint64_t items = fixture_counter(&f, CTR_curr_items);
     stop();
     limit = 64 * MIB;
     start_warm();

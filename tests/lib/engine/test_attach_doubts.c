@@ -18,13 +18,11 @@ TEST_FIXTURE(make_file, remove_file)
 
 TEST(a_crash_is_a_cold_start)
 {
-    int crashed;
-
     start();
     fixture_set(&f, "a", 100);
     stop();
     start_warm();
-    crashed = copy_of(file);
+    int crashed = copy_of(file);
     stop();
     close(file);
     file = crashed;
@@ -113,12 +111,11 @@ static void start_anyhow(void)
 static bool is_warm_with(uint64_t at, uint8_t mask)
 {
     int clean = file;
-    bool is_warm;
 
     file = copy_of(clean);
     change(at, mask);
     start();
-    is_warm = a.state == ATTACH_WARM;
+    bool is_warm = a.state == ATTACH_WARM;
     ck_assert(is_warm || (a.why[0] != '\0' && fixture_counter(&f, CTR_curr_items) == 0));
     fixture_stop(&f);
     attach_close(&a);
@@ -166,14 +163,13 @@ TEST(fields_of_blocks_are_doubted)
         uint8_t mask;
         const char *what;
     } wrong[24];
-    const struct item *it;
     const struct large *l;
     const struct item *piece;
     unsigned n = 0;
 
     leave_all_kinds();
     start_warm();
-    it = fixture_get(&f, "k201").item;
+    const struct item *it = fixture_get(&f, "k201").item;
 #define WRONG(key, field, bits)                                                                \
     (wrong[n].at = place_of(key, field), wrong[n].mask = (bits), wrong[n++].what = #field)
     WRONG("k201", (const char *)&it->shape, 0x01);     /* another size */
@@ -215,14 +211,12 @@ TEST(fields_of_blocks_are_doubted)
 TEST(damaged_blocks_never_crash)
 {
     struct rng r;
-    uint64_t base;
-    int clean;
 
     leave_all_kinds();
     start_warm();
-    base = a.region[0].at;
+    uint64_t base = a.region[0].at;
     stop();
-    clean = file;
+    int clean = file;
     rng_init(&r, rng_seed());
     for (unsigned i = 0; i < 300; i++) {
         file = copy_of(clean);
@@ -246,10 +240,9 @@ TEST(a_file_that_was_cut_is_not_used)
 TEST(a_key_in_two_shards_is_doubted)
 {
     const struct route_slot at_0 = route_settled(0);
-    uint32_t slot;
 
     start();
-    slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
+    uint32_t slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
     ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, at_0), MF_OK);
     fixture_set(&f, "k", 100);
     ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_settled(1)), MF_OK);

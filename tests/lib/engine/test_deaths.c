@@ -53,12 +53,11 @@ static struct deaths counted(enum reason reason)
 /* What the item of a key counts in `bytes`; 0: there is none. */
 static uint64_t weight_of(const char *key)
 {
-    struct found found;
     uint64_t bytes = 0;
 
     rcu_begin();
-    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
-                        fixture_now(&f));
+    struct found found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key,
+                                     strlen(key), fixture_now(&f));
     if (found.item != NULL) {
         bytes = item_all_bytes(found.item);
     }

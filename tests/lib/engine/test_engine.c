@@ -251,8 +251,6 @@ static void do_store(struct model *m, struct entry *e)
                                             STORE_CAS, STORE_APPEND, STORE_PREPEND};
     struct put p = {.key = e->key};
     uint64_t cas = 0;
-    enum outcome want;
-    enum outcome out;
 
     p.mode = modes[rng_below(&m->rng, sizeof(modes) / sizeof(modes[0]))];
     p.flags = (uint32_t)rng_next(&m->rng);
@@ -264,8 +262,8 @@ static void do_store(struct model *m, struct entry *e)
         e->len + p.len > m->run->len_max) {
         p.mode = STORE_SET;
     }
-    want = expected(m, e, &p);
-    out = fixture_store(&m->f, &p, &cas);
+    enum outcome want = expected(m, e, &p);
+    enum outcome out = fixture_store(&m->f, &p, &cas);
     if (out == OUT_NO_MEMORY) {
         model_must(m, !m->run->has_room, "no memory", e);
         if (p.mode == STORE_SET) {
@@ -287,10 +285,8 @@ static void do_store(struct model *m, struct entry *e)
 
 static void do_delete(struct model *m, struct entry *e)
 {
-    enum outcome want;
-
     (void)compare(m, e);
-    want = is_live(m, e) ? OUT_DELETED : OUT_NOT_FOUND;
+    enum outcome want = is_live(m, e) ? OUT_DELETED : OUT_NOT_FOUND;
     model_must(m, fixture_delete(&m->f, e->key) == want, "delete", e);
     clear(e);
 }
@@ -298,10 +294,9 @@ static void do_delete(struct model *m, struct entry *e)
 static void do_touch(struct model *m, struct entry *e)
 {
     msec_t deadline = pick_deadline(m);
-    enum outcome out;
 
     (void)compare(m, e);
-    out = fixture_touch(&m->f, e->key, deadline);
+    enum outcome out = fixture_touch(&m->f, e->key, deadline);
     if (out == OUT_NO_MEMORY) {
         model_must(m, !m->run->has_room, "no memory", e);
         if (is_live(m, e) && !fixture_has(&m->f, e->key)) {
@@ -371,15 +366,13 @@ static void do_arith(struct model *m, struct entry *e)
                "incr", e);
     if (out == OUT_NUMBER) {
         char digits[24];
-        size_t n;
         size_t len;
-        char *value;
 
         v = !is_decr ? v + delta : delta > v ? 0 : v - delta;
         model_must(m, number == v, "the number", e);
-        n = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, v);
+        size_t n = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, v);
         len = n > e->len ? n : e->len;
-        value = mem_alloc(len + 1);
+        char *value = mem_alloc(len + 1);
         ck_assert_ptr_nonnull(value);
         memset(value, ' ', len);
         memcpy(value, digits, n);
@@ -686,10 +679,9 @@ TEST(the_least_works)
 static void bring_nearer(msec_t width, bool by_touch)
 {
     struct fixture f;
-    msec_t begin;
 
     fixture_start(&f, NULL);
-    begin = (fixture_now(&f) / width + 2) * width;
+    msec_t begin = (fixture_now(&f) / width + 2) * width;
     fixture_set_until(&f, "next", 10, begin + width + width / 8);
     fixture_set_until(&f, "late", 10, begin + width - width / 16);
     ck_assert_int_le(shard_next_due(f.shard), begin + width - width / 16);
@@ -717,12 +709,11 @@ TEST(an_old_flush_leaves_a_newer_one_to_come)
 {
     struct engine_config cfg;
     static struct fixture f;
-    msec_t newer;
 
     fixture_config(&cfg);
     cfg.shards = 2;
     fixture_start(&f, &cfg);
-    newer = fixture_now(&f) + 1000;
+    msec_t newer = fixture_now(&f) + 1000;
     fixture_set(&f, "a", 10);
     fixture_flush(&f, newer);
     ck_assert_int_eq(engine_flush_old(&f.engine, fixture_now(&f), MSEC_NEVER, fixture_now(&f)),

@@ -175,10 +175,9 @@ TEST(its_segments_are_those_of_the_others)
     set_all();
     for (unsigned i = 0; i < 4; i++) {
         const struct arena *first = &f.engine.shards[0]->memory.arena;
-        const struct arena *a;
 
         add_and_move();
-        a = &f.engine.shards[f.engine.shard_count - 1]->memory.arena;
+        const struct arena *a = &f.engine.shards[f.engine.shard_count - 1]->memory.arena;
         ck_assert_uint_eq(a->shift, 18);
         ck_assert_uint_eq(a->shift, first->shift);
         ck_assert_uint_ne(a->unit_segments, 0);
@@ -219,10 +218,8 @@ TEST(there_are_as_many_as_the_limit_bears)
 
 TEST(the_range_grows_with_them)
 {
-    uint64_t each;
-
     start(1, 16 * MIB);
-    each = engine_range(&f.engine);
+    uint64_t each = engine_range(&f.engine);
     ck_assert(!engine_set_limit(&f.engine, each + MIB));
     add();
     ck_assert_uint_eq(engine_range(&f.engine), 2 * each);
@@ -441,12 +438,11 @@ TEST(a_sampler_that_is_held_is_held_there)
 TEST(where_memory_is_refused_no_prefix_is_flushed)
 {
     enum outcome out = OUT_NO_MEMORY;
-    int64_t used;
 
     start(2, 64 * MIB);
     fixture_set(&f, "p", 10);
     fixture_settle(&f);
-    used = fixture_used(&f);
+    int64_t used = fixture_used(&f);
     for (int n = 0; n < 4; n++) {
         ck_assert(fixture_has(&f, "p"));
         refuse_after = n;
@@ -564,8 +560,6 @@ TEST_LOOP(a_flush_that_was_not_read_yet_comes_first, 2)
 /* Enough other records come before its own in the two rings that the third has its turn. */
 TEST_LOOP(a_flush_of_a_prefix_that_was_not_read_yet_comes_first, 2)
 {
-    const char *flushed;
-
     for (unsigned i = 0; i < 6 * STREAM_BATCH; i++) {
         fixture_set(&f, fixture_key("", i % 10), 10);
     }
@@ -574,7 +568,7 @@ TEST_LOOP(a_flush_of_a_prefix_that_was_not_read_yet_comes_first, 2)
     fixture_set(&f, "p", 10);
     while (goes_on(_i)) {
     }
-    flushed = strstr(told.text, "p* ");
+    const char *flushed = strstr(told.text, "p* ");
     ck_assert_ptr_nonnull(flushed);
     ck_assert_ptr_nonnull(strstr(flushed, "p+ "));
     told.len = 0;

@@ -33,10 +33,9 @@ static bool load(const char *key, size_t len)
 {
     char *value = mem_zalloc(len + 1);
     struct put p = {.mode = STORE_ADD, .key = key, .ptr = value, .len = len};
-    enum outcome out;
 
     guard_set_loader(true);
-    out = fixture_store(&f, &p, NULL);
+    enum outcome out = fixture_store(&f, &p, NULL);
     guard_set_loader(false);
     mem_free(value);
     ck_assert(out == OUT_STORED || out == OUT_NOT_STORED);
@@ -236,17 +235,14 @@ static void begin_again(uint64_t items)
 
 TEST(a_guard_counts_until_it_is_released)
 {
-    int64_t with;
-    int64_t without;
-
     begin_again(UINT64_MAX);
-    with = used_bytes();
+    int64_t with = used_bytes();
     guarding_end(&f.engine, &guard);
     ck_assert_int_eq(used_bytes(), with);
     ck_assert_int_gt(budget_retired(&f.engine.budget), 0);
     fixture_settle(&f);
     ck_assert_int_eq(budget_retired(&f.engine.budget), 0);
-    without = used_bytes();
+    int64_t without = used_bytes();
     ck_assert_int_gt(with, without);
     /* However many items are announced. */
     ck_assert_int_le(with - without, 8 * (int64_t)MIB / GUARD_LIMIT_PART + 4096);
@@ -258,7 +254,6 @@ TEST(a_guard_is_made_of_fresh_pages)
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char is_resident[64] = {0};
     unsigned resident = 0;
-    size_t pages;
 
     /* The memory of earlier ones has been written to. */
     for (unsigned i = 0; i < 3; i++) {
@@ -268,7 +263,7 @@ TEST(a_guard_is_made_of_fresh_pages)
         }
     }
     begin_again(UINT64_MAX);
-    pages = (((size_t)BLOOM_LINE_BYTES << guard.line_log) + page - 1) / page;
+    size_t pages = (((size_t)BLOOM_LINE_BYTES << guard.line_log) + page - 1) / page;
     ck_assert_uint_le(pages, sizeof(is_resident));
     ck_assert_int_eq(mincore(guard.bits, pages * page, is_resident), 0);
     for (size_t i = 0; i < pages; i++) {

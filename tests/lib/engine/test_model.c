@@ -95,12 +95,11 @@ static void end_if_due(struct model *m)
 static void compare(unsigned k, bool knows_cas)
 {
     struct model *m = &models[k];
-    struct got got;
     char key[8];
 
     (void)snprintf(key, sizeof(key), "%u", k);
     end_if_due(m);
-    got = fixture_get(&f, key);
+    struct got got = fixture_get(&f, key);
     ck_assert_int_eq(got.is_hit, m->is_there);
     if (!m->is_there) {
         return;
@@ -198,7 +197,6 @@ static void do_store(struct model *m, const char *key)
                     .takes_older = flip(),
                     .vivifies = flip(),
                     .cas_new = pick_cas_new()};
-    enum outcome want;
     uint64_t cas = 0;
 
     if (rng_below(&rng, 4) == 0) {
@@ -212,7 +210,7 @@ static void do_store(struct model *m, const char *key)
     if (p.len > ENGINE_SMALL_MAX && flip()) {
         p.portion = 1 + rng_below(&rng, p.len);
     }
-    want = judge(m, &p);
+    enum outcome want = judge(m, &p);
     ck_assert_int_eq(fixture_store(&f, &p, &cas), want);
     if (want == OUT_STORED) {
         model_store(m, &p);
@@ -338,7 +336,6 @@ static bool do_fetch(struct model *m, const char *key)
                         .cas_new = pick_cas_new()};
     msec_t seen = get.touches && get.touches_first ? get.touch_deadline : m->deadline;
     enum outcome out = fixture_fetch(&f, key, &get);
-    bool wins;
 
     if (!m->is_there) {
         ck_assert_int_eq(out, get.vivifies ? OUT_HIT : OUT_MISS);
@@ -350,8 +347,9 @@ static bool do_fetch(struct model *m, const char *key)
         }
         return get.cas_new != 0 || !get.vivifies;
     }
-    wins = !m->is_won &&
-           (m->is_stale || (get.recaches && seen != MSEC_NEVER && seen < get.recache_before));
+    bool wins =
+        !m->is_won &&
+        (m->is_stale || (get.recaches && seen != MSEC_NEVER && seen < get.recache_before));
     ck_assert_int_eq(out, OUT_HIT);
     ck_assert(!get.is_created);
     ck_assert_int_eq(get.is_won, wins);

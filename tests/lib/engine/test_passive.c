@@ -66,10 +66,8 @@ static void home_works(void)
 
 static msec_t due_gone(void)
 {
-    msec_t gone;
-
     shard_enter(f.shard);
-    gone = shard_due_gone(f.shard, fixture_now(&f));
+    msec_t gone = shard_due_gone(f.shard, fixture_now(&f));
     shard_leave(f.shard);
     return gone;
 }
@@ -89,17 +87,15 @@ TEST_LOOP(what_is_masked_stays_and_is_not_found, 6)
     struct erase mark = {.marks_stale = true};
     struct put p = {.key = "k", .ptr = "1", .len = 1};
     uint64_t number;
-    uint64_t bytes;
-    msec_t due;
 
     fixture_start(&f, NULL);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     mask(holds);
     if (!holds) {
         follow(due - 1);
     }
     fixture_set_until(&f, "k", lens[_i % 3], due);
-    bytes = fixture_counter(&f, CTR_item_bytes);
+    uint64_t bytes = fixture_counter(&f, CTR_item_bytes);
     ck_assert(fixture_has(&f, "k"));
     pass(10);
     for (unsigned i = 0; i < 2; i++) {
@@ -137,10 +133,9 @@ TEST_LOOP(what_is_masked_stays_and_is_not_found, 6)
 TEST_LOOP(what_the_limit_has_reached_goes_and_nothing_later, 3)
 {
     uint64_t number;
-    msec_t due;
 
     fixture_start(&f, NULL);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     follow(DUE_NOTHING);
     fixture_set_until(&f, "first", 10, due);
     fixture_set_until(&f, "later", 10, due + 1);
@@ -175,10 +170,8 @@ TEST_LOOP(what_the_limit_has_reached_goes_and_nothing_later, 3)
 /* A time after the present is the present. */
 TEST(a_limit_that_has_not_come_lets_nothing_go_early)
 {
-    msec_t due;
-
     fixture_start(&f, NULL);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     fixture_set_until(&f, "k", 10, due);
     follow(due + 5000);
     home_works();
@@ -191,10 +184,8 @@ TEST(a_limit_that_has_not_come_lets_nothing_go_early)
 
 TEST(a_limit_does_not_go_back_unless_it_is_set_anew)
 {
-    msec_t due;
-
     fixture_start(&f, NULL);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     pass(100);
     ck_assert(!engine_is_passive(&f.engine));
     ck_assert_int_eq(shard_due_now(f.shard, fixture_now(&f)), fixture_now(&f));
@@ -242,10 +233,8 @@ TEST(a_promotion_lets_all_go_that_is_due)
 /* An engine that has expired by its own clock follows one whose clock is slower. */
 TEST(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
 {
-    msec_t due;
-
     fixture_start(&f, NULL);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     fixture_set_until(&f, "a", 10, due);
     fixture_set_until(&f, "b", 10, due + 50);
     fixture_set_until(&f, "c", 10, due + 200);
@@ -327,12 +316,11 @@ TEST(what_is_masked_goes_to_another_shard)
 {
     enum { KEYS = 300 };
     struct engine_config engine;
-    msec_t due;
 
     fixture_config(&engine);
     engine.shards = 2;
     fixture_start(&f, &engine);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     follow(due - 1);
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, due);
@@ -355,15 +343,13 @@ TEST(what_is_masked_goes_to_another_shard)
 /* The flush of a full synchronisation: the new wheel begins with the present. */
 TEST(what_comes_after_a_flush_is_masked_as_well)
 {
-    msec_t due;
-
     fixture_start(&f, NULL);
     follow(DUE_NOTHING);
     fixture_set(&f, "old", 10);
     fixture_flush(&f, fixture_now(&f));
     home_works();
     ck_assert_uint_eq(items(), 0);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     fixture_set_until(&f, "k", 10, due);
     pass(1000);
     home_works();
@@ -384,12 +370,10 @@ static void wake(void *arg, uint32_t shard)
 
 TEST(a_home_worker_is_woken_when_something_may_go)
 {
-    msec_t due;
-
     fixture_start(&f, NULL);
     follow(DUE_NOTHING);
     engine_wake_homes(&f.engine, wake, NULL);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     fixture_set_until(&f, "k", 10, due);
     /* It sleeps without an end, rather than turn in a circle once the clock has passed. */
     ck_assert_int_eq(shard_next_due(f.shard), MSEC_NEVER);
@@ -421,14 +405,12 @@ TEST(a_home_worker_is_woken_when_something_may_go)
 /* The limit rises in steps, and what it reaches with one could not go before. */
 TEST(the_time_until_the_limit_is_no_lag)
 {
-    struct shard_info info;
-
     fixture_start(&f, NULL);
     follow(fixture_now(&f));
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     pass(3600000);
     (void)shard_sleep_until(f.shard);
-    info = info_now();
+    struct shard_info info = info_now();
     ck_assert_uint_eq(info.debt_keys, 0);
     ck_assert_int_eq(info.debt_oldest_ms, 0);
     follow(fixture_now(&f) - 100);
@@ -441,10 +423,8 @@ TEST(the_time_until_the_limit_is_no_lag)
 
 TEST(a_hold_stops_what_the_limit_allows)
 {
-    msec_t due;
-
     fixture_start(&f, NULL);
-    due = fixture_now(&f) + 10;
+    msec_t due = fixture_now(&f) + 10;
     follow(DUE_NOTHING);
     fixture_set_until(&f, "k", 10, due);
     engine_hold_expired(&f.engine, due + 1000);
@@ -464,14 +444,13 @@ TEST(a_hold_stops_what_the_limit_allows)
 TEST(a_get_wins_nothing)
 {
     struct erase mark = {.marks_stale = true};
-    struct got before;
 
     fixture_start(&f, NULL);
     fixture_set(&f, "k", 10);
     fixture_set_until(&f, "ending", 10, fixture_now(&f) + 1000);
     ck_assert_int_eq(fixture_erase(&f, "k", &mark), OUT_DELETED);
     follow(DUE_NOTHING);
-    before = fixture_get(&f, "k");
+    struct got before = fixture_get(&f, "k");
     for (unsigned i = 0; i < 2; i++) {
         struct fetch get = {0};
 
@@ -525,8 +504,6 @@ TEST_LOOP(where_room_is_short_what_is_masked_goes_first, 4)
 {
     const msec_t late = _i / 2 == 0 ? 1000 : 300000;
     struct engine_config c;
-    msec_t due;
-    unsigned n;
 
     fixture_config(&c);
     if (_i % 2 != 0) {
@@ -534,8 +511,8 @@ TEST_LOOP(where_room_is_short_what_is_masked_goes_first, 4)
     }
     fixture_start(&f, &c);
     follow(fixture_now(&f));
-    due = fixture_now(&f) + late;
-    n = fill_with_dying(6 * MIB, due);
+    msec_t due = fixture_now(&f) + late;
+    unsigned n = fill_with_dying(6 * MIB, due);
     fixture_set_until(&f, "soon", 500, due + 100);
     pass(late + 50);
     home_works();
@@ -562,14 +539,12 @@ TEST_LOOP(where_room_is_short_what_is_masked_goes_first, 4)
 
 TEST(evictions_are_counted_as_those_of_a_replica)
 {
-    uint64_t before;
-
     fixture_start(&f, NULL);
     for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < 100; i++) {
         store_new(i);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_repl_evicted), 0);
-    before = fixture_counter(&f, CTR_evictions);
+    uint64_t before = fixture_counter(&f, CTR_evictions);
     follow(DUE_NOTHING);
     for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < before + 100; i++) {
         store_new(i);
@@ -620,11 +595,10 @@ TEST(values_are_drawn_above_what_was_applied)
 TEST_LOOP(what_was_masked_is_attached, 6)
 {
     const bool is_passive = _i / 3 == 0;
-    msec_t due;
 
     make_file();
     start();
-    due = fixture_now(&f) + 1000;
+    msec_t due = fixture_now(&f) + 1000;
     follow(DUE_NOTHING);
     fixture_set_until(&f, "k", lens[_i % 3], due);
     fixture_set(&f, "alive", lens[_i % 3]);

@@ -242,13 +242,12 @@ TEST_LOOP(a_body_on_its_way_is_stored_when_it_is_whole, 2)
                        .key = span_str("p:k"),
                        .deadline = MSEC_NEVER,
                        .may_wait = true};
-    struct body *body;
     size_t n = 0;
     char *room;
 
     by_parts("p:k");
     rcu_begin();
-    body = body_begin(&f.engine, st.hash, 10000);
+    struct body *body = body_begin(&f.engine, st.hash, 10000);
     rcu_end();
     ck_assert_int_eq(body_room(body, true, &room, &n), OUT_OK);
     body_filled(body, 1);
@@ -579,10 +578,8 @@ TEST_LOOP(a_flush_to_come_comes, 2)
 
 static bool load(const char *key, size_t len)
 {
-    enum outcome out;
-
     guard_set_loader(true);
-    out = put(key, STORE_ADD, len, 0);
+    enum outcome out = put(key, STORE_ADD, len, 0);
     guard_set_loader(false);
     return out == OUT_STORED;
 }

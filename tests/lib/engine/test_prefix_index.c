@@ -15,11 +15,9 @@ static struct fixture f;
 /* Some ranges. True: there are more. */
 static bool slice(void)
 {
-    bool more;
-
     rcu_begin();
     shard_enter(f.shard);
-    more = shard_prefix_slice(f.shard);
+    bool more = shard_prefix_slice(f.shard);
     shard_leave(f.shard);
     rcu_end();
     return more;
@@ -70,14 +68,12 @@ TEST_FIXTURE(start, NULL)
 /* _i: slices before the index grows, of which it is left in the middle or not. */
 TEST_LOOP(the_index_grows_meanwhile, 12)
 {
-    uint64_t buckets;
-
     old_keys = 400;
     new_keys = 60000;
     for (unsigned i = 0; i < old_keys; i++) {
         fixture_set(&f, fixture_key("p:", i), 10);
     }
-    buckets = table_buckets(&f.shard->table);
+    uint64_t buckets = table_buckets(&f.shard->table);
     fixture_flush_prefix(&f, "p:");
     for (int i = 0; i < _i / 2; i++) {
         (void)slice();
@@ -120,8 +116,6 @@ TEST_LOOP(the_index_grows_meanwhile, 12)
 /* In the end there are fewer buckets than ranges. */
 TEST_LOOP(the_index_shrinks_meanwhile, 6)
 {
-    uint64_t buckets;
-
     old_keys = 1500;
     new_keys = 0;
     for (unsigned i = 0; i < 60000; i++) {
@@ -131,7 +125,7 @@ TEST_LOOP(the_index_shrinks_meanwhile, 6)
         fixture_set(&f, fixture_key("p:", i), 10);
     }
     fixture_settle(&f);
-    buckets = table_buckets(&f.shard->table);
+    uint64_t buckets = table_buckets(&f.shard->table);
     fixture_flush_prefix(&f, "p:");
     for (int i = 0; i < _i * 10; i++) {
         ck_assert(slice());

@@ -26,10 +26,10 @@ static struct shard *fill_one(void)
 
     for (unsigned i = 0; stored < 60; i++) {
         const char *key = fixture_key("key-", i);
-        const struct shard *s;
 
         rcu_begin();
-        s = route_shard(router_read(&f.engine.router), fixture_hash(&f, key));
+        const struct shard *s =
+            route_shard(router_read(&f.engine.router), fixture_hash(&f, key));
         rcu_end();
         if (s == full) {
             fixture_set(&f, key, 32 * KIB);
@@ -52,21 +52,17 @@ static unsigned searches(struct shard *needy, unsigned most)
 
 TEST(all_shards_are_looked_at_in_turn)
 {
-    unsigned n;
-
     start();
     (void)fill_one();
-    n = searches(f.shard, 2 * SHARDS);
+    unsigned n = searches(f.shard, 2 * SHARDS);
     ck_assert_uint_gt(n, 1); /* it is the last one: a search does not go through all of them */
     ck_assert_uint_le(n, SHARDS / LOOKS);
 }
 
 TEST(a_search_does_not_wait_for_who_is_in_another_shard)
 {
-    struct shard *full;
-
     start();
-    full = fill_one();
+    struct shard *full = fill_one();
     shard_enter(full);
     ck_assert_uint_eq(searches(f.shard, SHARDS), SHARDS);
     shard_leave(full);
@@ -112,13 +108,9 @@ static const char *key_in(const struct shard *s, unsigned n)
 TEST(a_large_value_waits_for_what_its_own_shard_retired)
 {
     const unsigned each = 26;
-    struct shard *rich;
-    enum outcome out;
-    struct body *b;
-    uint64_t hash;
 
     fixture_start_sized(&f, 2, 16 * MIB);
-    rich = f.engine.shards[1];
+    struct shard *rich = f.engine.shards[1];
     for (unsigned i = 0; i < each; i++) {
         fixture_set(&f, key_in(f.shard, i), 256 * KIB);
         fixture_set(&f, key_in(rich, i), 256 * KIB);
@@ -128,10 +120,10 @@ TEST(a_large_value_waits_for_what_its_own_shard_retired)
     }
     fixture_settle(&f);
     ck_assert_uint_gt(rich->memory.arena.free_count, 100);
-    hash = fixture_hash(&f, key_in(f.shard, each));
+    uint64_t hash = fixture_hash(&f, key_in(f.shard, each));
     rcu_begin();
-    b = body_begin(&f.engine, hash, 7 * MIB);
-    out = body_take(b, false);
+    struct body *b = body_begin(&f.engine, hash, 7 * MIB);
+    enum outcome out = body_take(b, false);
     ck_assert_int_eq(out, OUT_NO_MEMORY);
     shard_enter(f.shard);
     ck_assert_uint_gt(arena_waiting(&f.shard->memory.arena), 0);
@@ -159,12 +151,11 @@ static enum outcome store_once(const char *key, size_t len)
                        .deadline = MSEC_NEVER,
                        .may_wait = true};
     char value[1000] = {0};
-    enum outcome out;
 
     ck_assert_uint_le(len, sizeof(value));
     st.value = span_of(value, len);
     rcu_begin();
-    out = engine_store(&f.engine, &st, fixture_now(&f));
+    enum outcome out = engine_store(&f.engine, &st, fixture_now(&f));
     rcu_end();
     return out;
 }

@@ -152,11 +152,10 @@ static struct expected from_table(const struct row *r, uint32_t limit_us, uint64
 
     for (;;) {
         uint64_t due = (uint64_t)r->keys * due_pct / 100;
-        uint64_t sampled;
 
         due = due < debt ? due : debt;
         debt -= due;
-        sampled = due || due_pct < 100 ? r->keys : 0;
+        uint64_t sampled = due || due_pct < 100 ? r->keys : 0;
         x.loops++;
         spent += loop_us;
         if (sampled ? due * 100 / sampled <= r->stop_pct : debt == 0) {
@@ -190,11 +189,10 @@ TEST(cycles_follow_the_table)
         struct expected x = from_table(r, limit, s.debt, pct, s.loop_us);
         struct cycle_config cfg = config(r->effort, 10);
         struct cycle c;
-        struct cycle_result res;
         unsigned slices;
 
         cycle_init(&c);
-        res = run_cycle(&c, kind, &cfg, &s, &slices);
+        struct cycle_result res = run_cycle(&c, kind, &cfg, &s, &slices);
         ck_assert_uint_eq(res.loops, x.loops);
         ck_assert_int_eq(res.hit_time_limit, x.hit);
         ck_assert_uint_eq(s.max_seen, r->keys);
@@ -213,11 +211,10 @@ TEST(slices_cut_a_cycle_but_do_not_change_it)
         .now_us = 5, .loop_us = 10, .between_us = 300, .debt = 1000000, .due_pct = 100};
     struct cycle_config cfg = config(1, 10);
     struct cycle c;
-    struct cycle_result res;
     unsigned slices;
 
     cycle_init(&c);
-    res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
+    struct cycle_result res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert_uint_eq(slices, 100); /* 25 ms in pieces of 250 us */
     ck_assert_uint_eq(res.loops, 2500);
     ck_assert(res.hit_time_limit);
@@ -231,11 +228,10 @@ TEST(sampling_nothing_while_there_is_debt_does_not_end_a_cycle)
     struct sim s = {.now_us = 5, .loop_us = 10, .debt = 7, .due_pct = 100};
     struct cycle_config cfg = config(1, 100);
     struct cycle c;
-    struct cycle_result res;
     unsigned slices;
 
     cycle_init(&c);
-    res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
+    struct cycle_result res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert_uint_eq(res.loops, 2); /* one loop takes all, one finds nothing */
     ck_assert(!res.hit_time_limit);
 
@@ -345,17 +341,14 @@ TEST(the_cpu_cap_holds_over_slow_and_fast)
         struct cycle_config cfg = config(r->effort, i % 2 ? 10 : 100);
         struct sim s = {
             .now_us = 77, .loop_us = 11, .between_us = 20, .debt = 1ULL << 40, .due_pct = 100};
-        uint32_t pct;
         uint64_t hits = 0;
-        usec_t share;
-        usec_t spent;
 
         cfg.cpu_pct = caps[i / ROWS];
         cfg.sharers = i % 3;
-        pct = cfg.cpu_pct ? cfg.cpu_pct : r->slow_pct;
-        spent = run_worker(&cfg, &s, &hits);
+        uint32_t pct = cfg.cpu_pct ? cfg.cpu_pct : r->slow_pct;
+        usec_t spent = run_worker(&cfg, &s, &hits);
         /* Ten windows, each exceeding its limit by one loop at most. */
-        share = (usec_t)pct * 10000 / (cfg.sharers == 2 ? 2 : 1);
+        usec_t share = (usec_t)pct * 10000 / (cfg.sharers == 2 ? 2 : 1);
         ck_assert_int_le(spent, 10 * (share + s.loop_us));
         ck_assert_int_ge(spent, 9 * share);
         ck_assert_uint_gt(hits, 0);
@@ -369,10 +362,9 @@ TEST(without_a_cap_the_share_is_that_of_the_table)
     struct sim s = {
         .now_us = 77, .loop_us = 5, .between_us = 1, .debt = 1ULL << 40, .due_pct = 100};
     uint64_t hits = 0;
-    usec_t spent;
 
     cfg.slice_us = 1000000;
-    spent = run_worker(&cfg, &s, &hits);
+    usec_t spent = run_worker(&cfg, &s, &hits);
     ck_assert_int_ge(spent, 6000000);
     ck_assert_int_le(spent, 6500000);
 }
@@ -405,11 +397,10 @@ static void check_nothing_runs(struct capped *t)
 TEST(a_spent_cap_does_nothing)
 {
     struct capped t;
-    struct cycle_result res;
     unsigned slices;
 
     begin_capped(&t, 20000);
-    res = run_cycle(&t.c, CYCLE_SLOW, &t.cfg, &t.s, &slices);
+    struct cycle_result res = run_cycle(&t.c, CYCLE_SLOW, &t.cfg, &t.s, &slices);
     ck_assert_uint_eq(res.loops, 1);
     ck_assert(res.hit_time_limit);
     ck_assert(!cycle_may_begin(&t.c, CYCLE_SLOW, &t.cfg, 1, t.s.now_us));

@@ -30,10 +30,8 @@ static struct lag_sum collect(enum lag_window window, msec_t now)
 
 TEST(no_item_means_no_lag)
 {
-    struct lag_sum sum;
-
     lag_reset(&lag);
-    sum = collect(LAG_1M, CLOCK_FIRST_MS);
+    struct lag_sum sum = collect(LAG_1M, CLOCK_FIRST_MS);
     ck_assert_uint_eq(lag_percentile(&sum, 50), 0);
     ck_assert_uint_eq(lag_percentile(&sum, 100), 0);
     ck_assert_uint_eq(sum.count, 0);
@@ -42,11 +40,9 @@ TEST(no_item_means_no_lag)
 TEST(one_number_is_every_percentile)
 {
     for (uint64_t v = 0; v < 100000; v = v < 20 ? v + 1 : v * 5 / 4) {
-        struct lag_sum sum;
-
         lag_reset(&lag);
         lag_add(&lag, CLOCK_FIRST_MS, v);
-        sum = collect(LAG_10M, CLOCK_FIRST_MS);
+        struct lag_sum sum = collect(LAG_10M, CLOCK_FIRST_MS);
         ck_assert_uint_eq(lag_percentile(&sum, 0), v);
         ck_assert_uint_eq(lag_percentile(&sum, 50), v);
         ck_assert_uint_eq(lag_percentile(&sum, 100), v);
@@ -59,7 +55,6 @@ TEST(one_number_is_every_percentile)
 TEST(percentiles_are_exact_to_an_eighth)
 {
     static uint64_t numbers[NUMBERS];
-    struct lag_sum sum;
     struct rng rng;
 
     rng_init(&rng, 7);
@@ -68,7 +63,7 @@ TEST(percentiles_are_exact_to_an_eighth)
         numbers[i] = rng_next(&rng) >> (40 + rng_below(&rng, 24));
         lag_add(&lag, 1000000, numbers[i]);
     }
-    sum = collect(LAG_1M, 1000000);
+    struct lag_sum sum = collect(LAG_1M, 1000000);
     qsort(numbers, NUMBERS, sizeof(numbers[0]), by_size);
     for (int pct = 0; pct < 100; pct++) {
         uint64_t exact = numbers[NUMBERS * pct / 100];
@@ -82,12 +77,10 @@ TEST(percentiles_are_exact_to_an_eighth)
 
 TEST(the_maximum_is_kept_beyond_the_last_bin)
 {
-    struct lag_sum sum;
-
     lag_reset(&lag);
     lag_add(&lag, CLOCK_FIRST_MS, UINT64_MAX);
     lag_add(&lag, CLOCK_FIRST_MS, 3);
-    sum = collect(LAG_1M, CLOCK_FIRST_MS);
+    struct lag_sum sum = collect(LAG_1M, CLOCK_FIRST_MS);
     ck_assert_uint_eq(sum.max_ms, UINT64_MAX);
     ck_assert_uint_eq(sum.bin[LAG_BINS - 1], 1);
     ck_assert_uint_eq(lag_percentile(&sum, 0), 3);
@@ -135,7 +128,6 @@ TEST(sums_of_shards_are_one_distribution)
 TEST(what_one_has_counted_goes_to_another)
 {
     static struct lag other;
-    struct lag_sum sum;
 
     lag_reset(&lag);
     lag_reset(&other);
@@ -147,7 +139,7 @@ TEST(what_one_has_counted_goes_to_another)
         lag_add(&lag, 1012000, 7);
     }
     lag_absorb(&lag, &other);
-    sum = collect(LAG_1M, 1012000);
+    struct lag_sum sum = collect(LAG_1M, 1012000);
     ck_assert_uint_eq(sum.count, 40);
     ck_assert_uint_eq(sum.max_ms, 500);
     ck_assert_uint_eq(collect(LAG_10M, 1012000).count, 41);

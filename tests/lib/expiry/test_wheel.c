@@ -407,7 +407,6 @@ static const msec_t leaps[] = {511,   512,      513,      1024,     65535,
 TEST_LOOP(a_clock_that_jumps_loses_nothing, sizeof(leaps) / sizeof(*leaps))
 {
     struct wheel_info info;
-    uint64_t calls;
 
     world_start(4000, CLOCK_FIRST_MS + 123);
     for (uint32_t i = 0; i < w.items_len; i++) {
@@ -415,7 +414,7 @@ TEST_LOOP(a_clock_that_jumps_loses_nothing, sizeof(leaps) / sizeof(*leaps))
     }
     w.now += leaps[_i];
     check_debt(&info);
-    calls = drain(20);
+    uint64_t calls = drain(20);
     /* Each item is read only a few times on its way to its millisecond. */
     ck_assert_uint_le(calls, w.items_len * 5 / 20 + 100);
     ck_assert(wheel_verify(w.set));
@@ -466,7 +465,6 @@ TEST(debt_does_not_stop_refinement)
 {
     handle_t out[20];
     unsigned sampled;
-    unsigned due;
 
     world_start(1500, 10 * HOUR);
     for (uint32_t i = 0; i < 1000; i++) {
@@ -478,7 +476,7 @@ TEST(debt_does_not_stop_refinement)
         add(i, w.now - 1);
     }
     ck_assert_uint_gt(wheel_behind(w.set, w.now), 20);
-    due = wheel_sample(w.set, w.now, out, 20, &sampled);
+    unsigned due = wheel_sample(w.set, w.now, out, 20, &sampled);
     ck_assert_uint_eq(sampled, 20);
     ck_assert_uint_eq(due, 10);
 }
@@ -678,7 +676,6 @@ TEST(a_million_keys_take_five_bytes_each)
 {
     const uint32_t n = 1000000;
     struct wheel_info info;
-    uint64_t used;
 
     world_start(n, CLOCK_FIRST_MS);
     wheel_info(w.set, w.now, &info);
@@ -687,7 +684,7 @@ TEST(a_million_keys_take_five_bytes_each)
         add(i, w.now + 1 + (msec_t)rng_below(&w.rng, (uint64_t)HOUR));
     }
     wheel_info(w.set, w.now, &info);
-    used = (uint64_t)atomic_load(&w.budget.used_bytes);
+    uint64_t used = (uint64_t)atomic_load(&w.budget.used_bytes);
     ck_assert_uint_eq(info.bytes, used);
     ck_assert_uint_le(info.bytes, 5 * (uint64_t)n);
     /* Most items go, in random order: memory shrinks, and the others stay where they belong. */

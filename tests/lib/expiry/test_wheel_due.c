@@ -117,7 +117,6 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_half_refined)
     const msec_t first = 20 * 65536;
     handle_t out[64];
     unsigned sampled;
-    unsigned n;
     bool is_found = false;
 
     start(1000 * SECOND);
@@ -127,7 +126,7 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_half_refined)
     now = first - 40 * SECOND;
     ck_assert_uint_eq(wheel_sample(wheel, now, out, 20, &sampled), 0);
     ck_assert_uint_eq(sampled, 20);
-    n = wheel_soonest(wheel, out, 64);
+    unsigned n = wheel_soonest(wheel, out, 64);
     for (unsigned i = 0; i < n; i++) {
         is_found = is_found || out[i] == handle_of(0);
     }
@@ -138,7 +137,6 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_half_refined)
 TEST_LOOP(a_block_of_another_size_is_counted, 4)
 {
     const uint32_t units = _i % 2 == 0 ? UNITS + 9 : UNITS - 1;
-    struct wheel_info info;
 
     start(CLOCK_FIRST_MS);
     add(0, now + 5 * SECOND);
@@ -147,7 +145,7 @@ TEST_LOOP(a_block_of_another_size_is_counted, 4)
     memcpy(item_of(1), item_of(0), FAKE_BYTES);
     atomic_store(&item_of(1)->shape, (uint16_t)(units | SHAPE_TTL));
     wheel_moved(wheel, handle_of(0), handle_of(1));
-    info = info_now();
+    struct wheel_info info = info_now();
     ck_assert_uint_eq(_i < 2 ? info.forecast_bytes[1] : info.debt_bytes, units * ITEM_UNIT);
     wheel_remove(wheel, handle_of(1));
     info = info_now();

@@ -229,15 +229,13 @@ TEST_LOOP(what_is_written_comes_back, 24)
     static const size_t value_max[] = {0, 100, 3000, LONGEST};
     struct taken got = {0};
     struct snap_fault fault;
-    struct taken want;
     struct buf file;
     struct rng r;
-    bool is_whole;
 
     rng_init(&r, rng_seed() + (uint64_t)_i);
-    want = make(&file, &r, _i < 4 ? (unsigned)_i : 30, value_max[_i % 4],
-                pack_is_there() && _i % 8 >= 4, _i % 3 == 0);
-    is_whole = scan_bytes(buf_span(&file), &got, &fault);
+    struct taken want = make(&file, &r, _i < 4 ? (unsigned)_i : 30, value_max[_i % 4],
+                             pack_is_there() && _i % 8 >= 4, _i % 3 == 0);
+    bool is_whole = scan_bytes(buf_span(&file), &got, &fault);
     ck_assert_int_eq(fault.kind, SNAP_FINE);
     ck_assert(is_whole);
     ck_assert_uint_eq(got.items, want.items);
@@ -283,7 +281,6 @@ static void check_damaged(struct span file, const struct taken *whole)
 
 TEST_LOOP(a_file_that_is_cut_at_any_byte_is_found_out, 2)
 {
-    struct taken whole;
     struct buf file;
     struct rng r;
 
@@ -291,7 +288,7 @@ TEST_LOOP(a_file_that_is_cut_at_any_byte_is_found_out, 2)
         return;
     }
     rng_init(&r, rng_seed());
-    whole = make(&file, &r, 20, 60, _i == 1, true);
+    struct taken whole = make(&file, &r, 20, 60, _i == 1, true);
     for (size_t n = 0; n < buf_len(&file); n++) {
         char *copy = malloc(n + 1);
 
@@ -304,7 +301,6 @@ TEST_LOOP(a_file_that_is_cut_at_any_byte_is_found_out, 2)
 
 TEST_LOOP(any_byte_that_is_flipped_is_found, 4)
 {
-    struct taken whole;
     struct buf file;
     struct rng r;
 
@@ -312,7 +308,7 @@ TEST_LOOP(any_byte_that_is_flipped_is_found, 4)
         return;
     }
     rng_init(&r, rng_seed());
-    whole = make(&file, &r, 20, 60, _i % 2 == 1, true);
+    struct taken whole = make(&file, &r, 20, 60, _i % 2 == 1, true);
     for (size_t at = 0; at < buf_len(&file); at++) {
         char was = buf_begin(&file)[at];
 
@@ -363,7 +359,6 @@ TEST(faults_are_named)
     char header[SNAP_HEADER_BYTES];
     struct buf file;
     struct rng r;
-    size_t end;
 
     ck_assert_str_eq(text_for(span_str("REDIS0010")), "is a Redis RDB file");
     ck_assert_str_eq(text_for(span_str("PK\3\4 and so on")), "is not a snapshot of mayfly");
@@ -379,7 +374,7 @@ TEST(faults_are_named)
 
     rng_init(&r, 5);
     make(&file, &r, 3, 50, false, true);
-    end = buf_len(&file) - SNAP_BLOCK_BYTES - SNAP_END_BYTES;
+    size_t end = buf_len(&file) - SNAP_BLOCK_BYTES - SNAP_END_BYTES;
     /* The flush is block 0, the items block 1, the end block 2. */
     buf_end(&file)[-1] ^= 1;
     snprintf(expected, sizeof(expected), "block 2 at %zu: checksum differs", end);
@@ -678,7 +673,6 @@ TEST(items_end_a_value)
     struct snap_fault fault;
     struct snap_reader r;
     struct snap_block b;
-    struct span all;
     struct buf file = {0};
 
     snap_header_put(header, &h);
@@ -688,7 +682,7 @@ TEST(items_end_a_value)
         ck_assert(buf_append(&file, block, sizeof(block)));
         ck_assert(buf_append(&file, content, sizeof(content)));
     }
-    all = buf_span(&file);
+    struct span all = buf_span(&file);
     ck_assert(snap_reader_begin(&r, file_read, &all, &fault));
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(snap_reader_next(&r, &b, &fault), SNAP_NEXT_BLOCK);

@@ -55,7 +55,6 @@ static uint64_t most_resident(struct table *t)
     table_begin_move(t);
     while (t->phase != TABLE_DRAINED) {
         struct table_part part;
-        uint64_t n;
 
         if (table_next_part(t, &part)) {
             table_touch_part(&part);
@@ -65,7 +64,8 @@ static uint64_t most_resident(struct table *t)
         if (table_drained(t, &part)) {
             table_drop_part(&part);
         }
-        n = resident_bytes(v->old, v->old_mask + 1) + resident_bytes(v->buckets, v->mask + 1);
+        uint64_t n =
+            resident_bytes(v->old, v->old_mask + 1) + resident_bytes(v->buckets, v->mask + 1);
         most = n > most ? n : most;
     }
     ck_assert_uint_eq(resident_bytes(v->buckets, v->mask + 1),
@@ -100,12 +100,11 @@ static void insert_all(struct table *t, uint64_t *random, unsigned items)
 
 TEST(inserts_leave_the_new_array_alone_until_their_bucket_moves)
 {
-    const struct table_view *v;
     uint64_t random = 1;
     struct table t;
 
     begin(&t, BUCKETS * 2);
-    v = atomic_load(&t.view);
+    const struct table_view *v = atomic_load(&t.view);
     insert_all(&t, &random, BUCKETS * 4); /* a third of what it holds */
     ck_assert_uint_eq(resident_bytes(v->buckets, v->mask + 1), 0);
     table_unroll(&t);

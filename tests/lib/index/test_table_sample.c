@@ -112,14 +112,13 @@ TEST(every_item_comes_as_often_while_the_table_grows)
 {
     struct table_grow grow;
     struct table_waste waste;
-    uint64_t old_buckets;
     unsigned key = 0;
 
     start(0);
     while (table_wants(&table) == 0) {
         insert(key++);
     }
-    old_buckets = table_bytes(&table) / 64;
+    uint64_t old_buckets = table_bytes(&table) / 64;
     ck_assert(table_prepare(&table, old_buckets * 2, &grow));
     table_publish(&table, &grow);
     check_samples();

@@ -55,12 +55,10 @@ usec_t __wrap_clock_mono_us(void)
 /* A moment for what is on its way; then the time has passed. */
 int __wrap_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
-    int ready;
-
     if (!is_frozen) {
         return __real_poll(p, n, timeout_ms);
     }
-    ready = __real_poll(p, n, 10);
+    int ready = __real_poll(p, n, 10);
     now_us += ready == 0 ? (usec_t)timeout_ms * 1000 : 0;
     return ready;
 }
@@ -245,10 +243,9 @@ static void *send_stream(void *arg)
 
     while (at < STREAM_BYTES) {
         size_t n = 1 + rng_below(&rng, 70001);
-        ssize_t sent;
 
         n = n < STREAM_BYTES - at ? n : STREAM_BYTES - at;
-        sent = send(peer, stream + at, n, MSG_NOSIGNAL);
+        ssize_t sent = send(peer, stream + at, n, MSG_NOSIGNAL);
         ck_assert(sent > 0);
         at += (size_t)sent;
     }
@@ -558,14 +555,13 @@ TEST(a_descriptor_ends_waiting_for_a_full_unix_socket)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct link *first;
 
     folder_make();
     snprintf(a.sun_path, sizeof(a.sun_path), "%s/socket", folder);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
     ck_assert_int_eq(listen(fd, 0), 0);
     target.path = a.sun_path;
-    first = link_open(&target, why, sizeof(why));
+    struct link *first = link_open(&target, why, sizeof(why));
     ck_assert_msg(first != NULL, "%s", why);
     ck_assert(link_is_local(first));
     stop_waits();

@@ -80,13 +80,12 @@ static void *serve(void *arg)
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
     char *got = mem_alloc(STREAM_BYTES);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    SSL *ssl;
     size_t at = 0;
     char end;
 
     ck_assert(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
     ck_assert(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
-    ssl = SSL_new(context);
+    SSL *ssl = SSL_new(context);
     ck_assert(fd >= 0 && SSL_set_fd(ssl, fd) == 1);
     if (SSL_accept(ssl) == 1) {
         for (int n = 1; at < STREAM_BYTES && n > 0; at += n > 0 ? (size_t)n : 0) {
@@ -210,13 +209,12 @@ static void *want_a_certificate(void *arg)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    SSL *ssl;
 
     SSL_CTX_set_max_proto_version(context, *(const int *)arg);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
     ck_assert(SSL_CTX_use_certificate_file(context, chain, SSL_FILETYPE_PEM) == 1);
     ck_assert(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
-    ssl = SSL_new(context);
+    SSL *ssl = SSL_new(context);
     ck_assert(fd >= 0 && SSL_set_fd(ssl, fd) == 1);
     ck_assert(SSL_accept(ssl) != 1);
     SSL_free(ssl);
@@ -252,10 +250,9 @@ TEST(a_key_with_a_password_is_refused)
 {
     char locked[96];
     EVP_PKEY *pair = EVP_EC_gen("P-256");
-    FILE *f;
 
     snprintf(locked, sizeof(locked), "%s/locked", folder);
-    f = fopen(locked, "w");
+    FILE *f = fopen(locked, "w");
     ck_assert_int_eq(PEM_write_PrivateKey(f, pair, EVP_aes_256_cbc(), (unsigned char *)"secret",
                                           6, NULL, NULL),
                      1);

@@ -149,12 +149,11 @@ static void copy_file(const char *from, const char *to)
 static void kill_it(void)
 {
     const struct dirent *entry;
-    DIR *d;
 
     keylog_settle(keylog);
     snprintf(killed, sizeof(killed), "%s/killed", folder);
     (void)mkdir(killed, 0700);
-    d = opendir(folder);
+    DIR *d = opendir(folder);
     ck_assert_ptr_nonnull(d);
     while ((entry = readdir(d)) != NULL) {
         char from[512];
@@ -240,11 +239,9 @@ TEST_LOOP(a_mass_of_deaths_is_a_word_in_the_log, 2)
     enum keylog_mode mode = _i == 0 ? KEYLOG_KEYS : KEYLOG_FULL;
     int64_t due_unix_ms = 0;
     struct load load;
-    uint64_t before;
-    msec_t deadline;
 
     start(mode);
-    deadline = fixture_now(&f) + 60000;
+    msec_t deadline = fixture_now(&f) + 60000;
     for (unsigned i = 0; i < MANY; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, deadline);
         if (i % 1000 == 0) {
@@ -253,7 +250,7 @@ TEST_LOOP(a_mass_of_deaths_is_a_word_in_the_log, 2)
     }
     fixture_set(&f, "stays", 10);
     save(mode);
-    before = logged();
+    uint64_t before = logged();
     clock_advance(&f.engine.clock, 60000);
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), MANY);
@@ -292,10 +289,9 @@ TEST(the_word_is_written_though_nothing_else_changes)
 TEST(the_word_says_no_more_than_is_gone)
 {
     int64_t due_unix_ms = 0;
-    msec_t deadline;
 
     start(KEYLOG_FULL);
-    deadline = fixture_now(&f) + 1000;
+    msec_t deadline = fixture_now(&f) + 1000;
     engine_hold_sampler(&f.engine, true);
     fixture_set_until(&f, "due", 10, deadline);
     fixture_set_until(&f, "met", 10, deadline + 1000);
@@ -372,13 +368,12 @@ TEST_LOOP(what_was_loaded_by_a_clock_that_is_behind_stays_away, 2)
 {
     enum keylog_mode mode = _i == 0 ? KEYLOG_KEYS : KEYLOG_FULL;
     struct load load;
-    int64_t unix_ms;
 
     start(mode);
     fixture_set_until(&f, "dead", 10, fixture_now(&f) + 60000);
     fixture_set_until(&f, "lives", 10, fixture_now(&f) + HOUR);
     save(mode);
-    unix_ms = clock_unix_ms(&f.engine.clock);
+    int64_t unix_ms = clock_unix_ms(&f.engine.clock);
     stop();
     load_from(&f, folder, unix_ms - HOUR, &load);
     ck_assert_int_gt(load.behind_ms, HOUR - 60000);

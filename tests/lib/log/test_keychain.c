@@ -25,11 +25,10 @@ static void path_of(char out[400], const char *name)
 static void put_file(const char *name, const void *bytes, size_t n)
 {
     char path[400];
-    FILE *f;
 
     path_of(path, name);
     (void)unlink(path); /* some file systems write rewritten files at once */
-    f = fopen(path, "wb");
+    FILE *f = fopen(path, "wb");
     ck_assert_ptr_nonnull(f);
     ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
     ck_assert_int_eq(fclose(f), 0);
@@ -223,16 +222,13 @@ TEST(a_flipped_bit_is_found)
     struct buf log = {.base = NULL};
     struct keychain c;
     size_t block = SNAP_BLOCK_BYTES + 2 * SNAP_KEY_BYTES;
-    size_t last;
 
     make_log(&log, 3, 0, 3, 2);
-    last = log.end - block;
+    size_t last = log.end - block;
     for (size_t n = 0; n < log.end * 8; n++) {
-        enum keychain_end end;
-
         log.base[n / 8] ^= (char)(1u << n % 8);
         put_log(3, log.base, log.end);
-        end = read_chain(&c, 3, true);
+        enum keychain_end end = read_chain(&c, 3, true);
         if (n / 8 < last) {
             ck_assert_int_eq(end, KEYCHAIN_BAD);
         } else {
@@ -370,7 +366,6 @@ TEST(what_clients_store_is_no_block)
     char fake[2 * SNAP_BLOCK_BYTES] = "MfBK\3";
     const char zeros[1000] = {0};
     struct keychain c;
-    size_t bytes;
 
     make_synced_log(&good);
     snap_put32(fake + 8, 200000);  /* raw */
@@ -382,7 +377,7 @@ TEST(what_clients_store_is_no_block)
         snap_put64(fake + 32, SYNCED + 1 + i % 3);
         ck_assert(buf_append(&log, fake, sizeof(fake)));
     }
-    bytes = log.end;
+    size_t bytes = log.end;
     put_log(3, log.base, bytes);
     ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_DONE);
     ck_assert_uint_eq(c.cut_bytes, bytes - offset_of(SYNCED));
@@ -397,14 +392,13 @@ TEST(what_was_read_is_made_durable)
 {
     const struct snap_header h = {.flags = SNAP_HAS_LOG, .chain = CHAIN, .log = 3};
     struct buf log = {.base = NULL};
-    struct keychain c;
 
     memset(&faults, 0, sizeof(faults));
     make_log(&log, 3, 0, 1, 1);
     put_log(3, log.base, log.end);
     make_log(&log, 4, 0, 1, 1);
     put_log(4, log.base, log.end);
-    c = (struct keychain){.io = &io_faulty, .dir = folder, .base = BASE};
+    struct keychain c = (struct keychain){.io = &io_faulty, .dir = folder, .base = BASE};
     ck_assert_int_eq(keychain_read(&c, &h), KEYCHAIN_DONE);
     ck_assert_uint_eq(faults.count[FAULT_FSYNC], 1);
     keychain_fini(&c);

@@ -106,7 +106,6 @@ TEST_FIXTURE(make_folder, remove_logs)
 TEST(what_changes_is_in_it)
 {
     struct keylog_info info;
-    uint64_t first_bytes;
     struct keychain c;
 
     start(&io_system, KEYLOG_SYNC_EVERYSEC, MIB);
@@ -123,7 +122,7 @@ TEST(what_changes_is_in_it)
     keylog_settle(l);
     keylog_look(l, &info);
     ck_assert_uint_eq(info.all_bytes, info.bytes);
-    first_bytes = info.bytes;
+    uint64_t first_bytes = info.bytes;
     /* A new log: what is known of the old one is forgotten. */
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 6, 0), 0);
     fixture_set(&f, "stored", 10);
@@ -211,10 +210,8 @@ TEST(who_asks_waits_for_the_disk)
     ck_assert_uint_eq(keylog_ask(l), 0); /* no log */
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; i < 50; i++) {
-        uint64_t ticket;
-
         fixture_set(&f, fixture_key("k", i), 10);
-        ticket = keylog_ask(l);
+        uint64_t ticket = keylog_ask(l);
         ck_assert_uint_ne(ticket, 0);
         WAIT_UNTIL(keylog_is_done(l, ticket));
         read_back(&c, 1);
@@ -279,7 +276,6 @@ TEST(a_fault_is_told)
         for (unsigned nth = 1; nth <= 8; nth++) {
             bool may_fail = kinds[k].error != 0;
             struct keychain c;
-            int begun;
 
             memset(&faults, 0, sizeof(faults));
             faults.call = kinds[k].call;
@@ -287,13 +283,11 @@ TEST(a_fault_is_told)
             faults.error = kinds[k].error;
             gaps = 0;
             start(&io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
-            begun = keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0);
+            int begun = keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0);
             ck_assert(begun == 0 || (may_fail && begun == kinds[k].error));
             for (unsigned i = 0; begun == 0 && i < 3; i++) {
-                uint64_t ticket;
-
                 fixture_set(&f, fixture_key("k", i), 10);
-                ticket = keylog_ask(l);
+                uint64_t ticket = keylog_ask(l);
                 WAIT_UNTIL(keylog_is_done(l, ticket));
                 if (i == 1 && keylog_is_on(l)) {
                     ck_assert(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 0) == 0 || may_fail);
@@ -318,15 +312,13 @@ TEST(a_fault_is_told)
 /* A gap ends what was asked: there is nothing left to wait for. */
 TEST(nobody_waits_for_a_log_that_is_gone)
 {
-    uint64_t ticket;
-
     faults.call = FAULT_WRITE;
     faults.nth = 2;
     faults.error = EIO;
     start(&io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
-    ticket = keylog_ask(l);
+    uint64_t ticket = keylog_ask(l);
     wait_gap();
     WAIT_UNTIL(keylog_is_done(l, ticket));
     ck_assert_int_eq(gap_error, EIO);
@@ -368,7 +360,6 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
 {
     struct io_calls io = io_system;
     struct keylog_info info;
-    uint64_t ticket;
 
     io.write = write_slowly;
     is_hanging = behind = behind_ever = false;
@@ -378,7 +369,7 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
     is_hanging = true;
     set_until(&gaps, &behind);
     ck_assert(behind && gaps == 0);
-    ticket = keylog_ask(l);
+    uint64_t ticket = keylog_ask(l);
     ck_assert_uint_ne(ticket, 0);
     ck_assert(!keylog_is_done(l, ticket));
     if (_i == 1) {
@@ -408,7 +399,6 @@ static int sync_never(int fd)
 TEST_LOOP(changes_wait_until_the_base_of_a_gap_is_gone, 2)
 {
     struct io_calls io = io_system;
-    uint64_t before, after;
 
     io.fsync = sync_never;
     is_hanging = false;
@@ -417,14 +407,14 @@ TEST_LOOP(changes_wait_until_the_base_of_a_gap_is_gone, 2)
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 3), 0);
     is_hanging = true;
     fixture_set(&f, "a", 10);
-    before = keylog_ask(l);
+    uint64_t before = keylog_ask(l);
     wait_gap();
     ck_assert(keylog_is_void(l) && !keylog_is_on(l));
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 3), EBUSY);
     uint64_t made = changes_made();
     fixture_set(&f, "b", 10);
     ck_assert_uint_ne(changes_made(), made); /* a thread that made a change knows it */
-    after = keylog_ask(l);
+    uint64_t after = keylog_ask(l);
     ck_assert_uint_ne(after, 0);
     keylog_forget(l, 3);
     for (unsigned i = 0; i < 20; i++) {
@@ -465,7 +455,6 @@ TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
 {
     struct io_calls io = io_system;
     struct keylog_info info;
-    int before;
 
     io.fsync = sync_slowly;
     is_hanging = false;
@@ -473,7 +462,7 @@ TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
     start(&io, KEYLOG_SYNC_EVERYSEC, MIB);
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     is_hanging = true;
-    before = syncs;
+    int before = syncs;
     fixture_set(&f, "a", 10);
     WAIT_UNTIL(syncs != before);
     fixture_set(&f, "b", 10);

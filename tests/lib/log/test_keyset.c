@@ -15,9 +15,8 @@ TEST(what_was_added_is_there)
         uint64_t state = rng_seed();
         uint64_t others = 0;
         struct keyset s;
-        uint64_t again;
 
-        again = state;
+        uint64_t again = state;
         ck_assert(keyset_init(&s, counts[i], 7));
         ck_assert_uint_le(s.bytes, counts[i] * 8 + 64);
         for (uint64_t k = 0; k < counts[i]; k++) {

@@ -144,13 +144,12 @@ TEST(blocks_that_fill_their_memory_take_one_write)
     struct logfile_block blocks[6];
     struct logfile f;
     unsigned done = 0;
-    unsigned n;
 
     begin(&f);
     put(&f, KEYS, false);
     begin_run(blocks, 6, bytes);
     calls.buffered = 0;
-    n = logfile_put(&f, blocks, 6, false);
+    unsigned n = logfile_put(&f, blocks, 6, false);
     ck_assert_uint_eq(n, 4); /* the fourth does not fill its memory */
     ck_assert_uint_eq(calls.directs, 1);
     ck_assert_uint_eq(f.file.bytes % NEWFILE_ALIGN, 0);
@@ -226,7 +225,6 @@ TEST(short_ones_and_those_in_haste_do_not)
 TEST_LOOP(a_file_system_may_refuse_it, 2)
 {
     struct logfile f;
-    uint64_t before;
 
     calls.refuses_direct = _i == 0;
     calls.refuses_writes = _i == 1;
@@ -236,7 +234,7 @@ TEST_LOOP(a_file_system_may_refuse_it, 2)
     }
     ck_assert_uint_eq(calls.directs, 0);
     ck_assert_uint_eq(calls.buffered, 5);
-    before = f.file.bytes;
+    uint64_t before = f.file.bytes;
     put(&f, KEYS, false);
     ck_assert_uint_eq(f.file.bytes, before + SNAP_BLOCK_BYTES + LONG);
     end(&f);
@@ -257,7 +255,6 @@ TEST(a_block_tells_what_is_durable_and_what_fills_pages_does_not)
     struct logfile f;
     struct snap_block b;
     char path[sizeof(folder) + sizeof(f.name)];
-    int fd;
 
     begin(&f);
     put(&f, KEYS, false);
@@ -265,7 +262,7 @@ TEST(a_block_tells_what_is_durable_and_what_fills_pages_does_not)
     put(&f, KEYS, false);
     put(&f, 1, false);
     snprintf(path, sizeof(path), "%s/%s", folder, f.name);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ck_assert(fd >= 0 && snap_reader_begin(&r, read_file, &fd, &fault));
     for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         ck_assert_int_eq(snap_reader_next(&r, &b, &fault), SNAP_NEXT_BLOCK);

@@ -61,7 +61,6 @@ static void on_wait(void *arg)
 TEST(a_key_that_changes_often_is_put_once)
 {
     struct logfill *fill = mem_zalloc(sizeof(*fill));
-    struct logfile_block *block;
 
     start();
     ck_assert(logfill_init(fill, &f.engine, on_wake, on_wait, &fill));
@@ -76,7 +75,7 @@ TEST(a_key_that_changes_often_is_put_once)
     ck_assert(logfill_has_begun(fill));
     ck_assert_ptr_null(logfill_next(fill));
     logfill_send(fill);
-    block = logfill_next(fill);
+    struct logfile_block *block = logfill_next(fill);
     ck_assert_uint_eq(block->b.items, 4);
     ck_assert_int_eq(block->b.kind, SNAP_ITEMS);
     ck_assert_uint_eq(logfill_waiting(fill), block->b.stored);
@@ -135,7 +134,6 @@ TEST(a_value_that_is_cut_at_once_is_in_the_log)
 {
     const struct snap_item it = {
         .deadline = SNAP_DEADLINE_NEVER, .key = span_str("large"), .value_len = 600000};
-    struct span content;
     struct snap_item read;
     struct snap_encoder e;
     struct span bytes;
@@ -148,7 +146,7 @@ TEST(a_value_that_is_cut_at_once_is_in_the_log)
     ck_assert(snap_value_cut(&e, 1));
     ck_assert_uint_eq(taken.n, 2);
     taken.b[0].marks = SNAP_MARKS;
-    content = span_of(taken.room[0] + SNAP_BLOCK_BYTES, taken.b[0].stored);
+    struct span content = span_of(taken.room[0] + SNAP_BLOCK_BYTES, taken.b[0].stored);
     ck_assert(taken.b[0].kind == SNAP_VALUE && taken.is_more[0]);
     ck_assert(snap_part_of(&taken.b[0], content, &at, &read, &bytes));
     ck_assert(at == 0 && read.key.len == 5 && bytes.len == 4);
@@ -223,9 +221,6 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
 {
     const struct erase mark = {.marks_stale = true};
     struct load load;
-    struct got before;
-    struct got after;
-    msec_t left;
 
     start();
     start_log();
@@ -258,8 +253,8 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
     rotate(KEYLOG_FULL, 6);
     fixture_set(&f, "stored", 30);
     fixture_delete(&f, fixture_key("k", 17));
-    before = fixture_get(&f, "touched");
-    left = before.deadline - fixture_now(&f);
+    struct got before = fixture_get(&f, "touched");
+    msec_t left = before.deadline - fixture_now(&f);
     stop();
     load_after(50, &load);
     ck_assert_uint_ge(load.counts.states, 2);
@@ -268,7 +263,7 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
     fixture_check(&f, "grown", 3 * MIB);
     fixture_check(&f, "shrunk", 300000);
     fixture_check(&f, "new", 100);
-    after = fixture_get(&f, "touched");
+    struct got after = fixture_get(&f, "touched");
     ck_assert(after.is_hit && after.cas == before.cas);
     ck_assert_int_le(after.deadline - fixture_now(&f), left - 50); /* the test takes a while */
     ck_assert_int_gt(after.deadline - fixture_now(&f), left - 90000);

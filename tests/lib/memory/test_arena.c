@@ -249,10 +249,9 @@ TEST(ranges_suit_the_limit)
 TEST(what_nobody_saw_is_free_at_once)
 {
     segment_t last = 0;
-    segment_t first;
 
     start(LIMIT, LIMIT);
-    first = take_list(5, &last);
+    segment_t first = take_list(5, &last);
     ck_assert_uint_eq(a.whole, 5);
     arena_give_whole(&a, first, last, 5);
     ck_assert_uint_eq(a.whole, 0);
@@ -267,11 +266,10 @@ TEST(a_run_waits_for_its_grace_period)
 {
     struct run_released r = {0};
     segment_t last = 0;
-    segment_t first;
     uint32_t generation;
 
     start(LIMIT, LIMIT);
-    first = take_list(100, &last);
+    segment_t first = take_list(100, &last);
     generation = a.segments[first].generation;
     arena_link_value(&a, first, last, 100);
     ck_assert_uint_eq(a.values.segments, 100);
@@ -337,10 +335,9 @@ TEST(a_flush_retires_all_values_in_one_step)
 {
     struct run_released r = {0};
     segment_t last = 0;
-    segment_t first;
 
     start(LIMIT, LIMIT);
-    first = take_list(3, &last);
+    segment_t first = take_list(3, &last);
     arena_link_value(&a, first, last, 3);
     for (uint32_t i = 0; i < 20; i++) {
         segment_t n = take_list(2, &last);
@@ -374,12 +371,11 @@ TEST(a_pinned_run_waits_for_its_reader)
 {
     struct run_released r = {0};
     segment_t last = 0;
-    segment_t pinned, other;
 
     start(LIMIT, LIMIT);
-    pinned = take_list(4, &last);
+    segment_t pinned = take_list(4, &last);
     arena_link_value(&a, pinned, last, 4);
-    other = take_list(2, &last);
+    segment_t other = take_list(2, &last);
     arena_link_value(&a, other, last, 2);
     atomic_fetch_add(&a.segments[pinned].pins, 2);
     arena_retire_value(&a, pinned, RUN_DIRECT);
@@ -408,15 +404,13 @@ TEST(units_with_holes_have_small_pages)
 {
     segment_t last = 0;
     segment_t list = 0;
-    segment_t first;
-    uint32_t n;
 
     start(1024 * MIB, 1024 * MIB);
     ck_assert_uint_eq(a.unit_segments, 8);
-    first = take_list(40, &last);
+    segment_t first = take_list(40, &last);
     ck_assert_uint_eq(arena_unit_whole(&a), 0);
     arena_give_whole(&a, first, last, 40);
-    n = arena_trim_take(&a, 3, &list);
+    uint32_t n = arena_trim_take(&a, 3, &list);
     ck_assert_uint_eq(arena_unit_whole(&a), 0);
     arena_trim_discard(&a, list);
     arena_trim_done(&a, list, n);
@@ -478,13 +472,11 @@ TEST(trimming_gives_the_unused_part_of_a_unit_back)
 {
     segment_t last = 0;
     segment_t list = 0;
-    segment_t first;
-    uint32_t n;
 
     start(256u * MIB, 256u * MIB);
-    first = take_list(3, &last);
+    segment_t first = take_list(3, &last);
     memset(segment_ptr(&a, first), 1, 3 * segment_bytes(&a));
-    n = a.segments[first].next;
+    uint32_t n = a.segments[first].next;
     arena_give_whole(&a, first, first, 1);
     first = n;
     n = arena_trim_take(&a, 8, &list);
@@ -508,14 +500,12 @@ TEST(trimming_pays_back_and_cold_ones_read_as_zero)
 {
     segment_t last = 0;
     segment_t list = 0;
-    segment_t first;
-    uint32_t n;
 
     start(LIMIT, LIMIT);
-    first = take_list(10, &last);
+    segment_t first = take_list(10, &last);
     memset(segment_ptr(&a, first), 0xa5, segment_bytes(&a));
     arena_give_whole(&a, first, last, 10);
-    n = arena_trim_take(&a, 4, &list);
+    uint32_t n = arena_trim_take(&a, 4, &list);
     ck_assert_uint_eq(n, 4);
     ck_assert_uint_eq(a.trimming, 4);
     ck_assert_uint_eq(a.free_count, 6);
@@ -547,17 +537,15 @@ TEST(one_that_holds_nothing_begins_again)
 {
     segment_t last = 0;
     segment_t list = 0;
-    segment_t first;
-    uint32_t n;
     uint32_t committed;
 
     start(LIMIT, LIMIT);
-    first = take_list(10, &last);
+    segment_t first = take_list(10, &last);
     memset(segment_ptr(&a, first), 0xa5, segment_bytes(&a));
     ck_assert(!arena_reset(&a));
     arena_give_whole(&a, first, last, 10);
     ck_assert(!arena_reset(&a));
-    n = arena_trim_take(&a, 100, &list);
+    uint32_t n = arena_trim_take(&a, 100, &list);
     arena_trim_discard(&a, list);
     ck_assert(!arena_reset(&a));
     arena_trim_done(&a, list, n);

@@ -61,10 +61,9 @@ TEST(a_buried_block_is_no_hole_later)
     struct memory *m = &f.shard->memory;
     uint32_t units = 20;
     uint64_t dead = m->blocks.dead_bytes;
-    handle_t h;
 
     shard_enter(f.shard);
-    h = blocks_put(m, CHAIN_SMALL, &units, DRAW_PUT);
+    handle_t h = blocks_put(m, CHAIN_SMALL, &units, DRAW_PUT);
     ck_assert_uint_ne(h, 0);
     atomic_store(&memory_item(m, h)->shape, (uint16_t)units);
     blocks_bury(m, h);
@@ -76,12 +75,9 @@ TEST(a_buried_block_is_no_hole_later)
 
 TEST(an_overwrite_takes_what_the_one_before_left)
 {
-    const struct item *first;
-    const struct item *second;
-
     fixture_start(&f, NULL);
-    first = set_units("a", 33);
-    second = set_units("a", 33);
+    const struct item *first = set_units("a", 33);
+    const struct item *second = set_units("a", 33);
     ck_assert_ptr_ne(first, second);
     for (int i = 0; i < 50; i++) {
         fixture_grace(&f);
@@ -94,17 +90,14 @@ TEST(an_overwrite_takes_what_the_one_before_left)
 /* A hole may be too large by a thirty-second of the block, and no more. */
 TEST(a_hole_may_be_a_little_larger)
 {
-    const struct item *a;
-    struct got got;
-
     fixture_start(&f, NULL);
-    a = set_units("a", 40);
+    const struct item *a = set_units("a", 40);
     delete ("a");
     fixture_grace(&f);
     ck_assert_ptr_ne(set_units("b", 41), a);
     ck_assert_ptr_ne(set_units("c", 38), a);
     ck_assert_ptr_eq(set_units("d", 39), a);
-    got = fixture_get(&f, "d");
+    struct got got = fixture_get(&f, "d");
     ck_assert_uint_eq(got.units, 40);
     fixture_check(&f, "d", len_for("d", 39));
     delete ("d");
@@ -129,18 +122,15 @@ static void make_holes(const char *kind, unsigned count, uint32_t units)
 
 TEST(large_holes_are_split_when_there_are_many)
 {
-    uint64_t holes;
-    uint64_t reused;
-
     fixture_start(&f, NULL);
     make_holes("few", 50, 200); /* 80000 bytes: less than a fiftieth of 8 MiB */
     ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 80000);
     (void)set_units("x", 20);
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
     make_holes("many", 150, 201);
-    holes = f.shard->memory.blocks.hole_bytes;
+    uint64_t holes = f.shard->memory.blocks.hole_bytes;
     ck_assert_uint_gt(holes, 8 * MIB / 50);
-    reused = fixture_counter(&f, CTR_hole_reused);
+    uint64_t reused = fixture_counter(&f, CTR_hole_reused);
     for (unsigned i = 0; i < 50; i++) {
         ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, holes - i * 20 * ITEM_UNIT);
         (void)set_units(name("part", i), 20);
@@ -151,14 +141,12 @@ TEST(large_holes_are_split_when_there_are_many)
 
 TEST(nothing_is_split_that_leaves_less_than_a_block)
 {
-    const struct item *b;
-
     fixture_start(&f, NULL);
     make_holes("hole", 700, 40);
     ck_assert_uint_gt(f.shard->memory.blocks.hole_bytes, 8 * MIB / 50);
     (void)set_units("a", 36); /* 40 would leave 4 units */
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
-    b = set_units("b", 60);
+    const struct item *b = set_units("b", 60);
     delete ("b");
     fixture_grace(&f);
     ck_assert_ptr_eq(set_units("c", 36), b);
@@ -168,12 +156,9 @@ TEST(nothing_is_split_that_leaves_less_than_a_block)
 
 TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
 {
-    uint32_t size;
-    unsigned n;
-
     fixture_start(&f, NULL);
-    size = f.shard->memory.blocks.ring_mask + 1;
-    n = size + 500;
+    uint32_t size = f.shard->memory.blocks.ring_mask + 1;
+    unsigned n = size + 500;
     for (unsigned i = 0; i < n; i++) {
         (void)set_units(name("k", i), 10);
         if (i % 64 == 0) {
@@ -402,17 +387,15 @@ TEST(what_is_dead_is_sealed_though_it_has_a_rest)
 /* In the rest of the only other segment there is what was just stored: that is not evicted. */
 TEST(what_came_to_the_rest_is_young)
 {
-    struct memory *m;
     segment_t rest;
-    const struct item *last;
 
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     for (unsigned i = 0; i < 11; i++) {
         (void)set_units(name("k", i), 3000 / ITEM_UNIT);
     }
     rest = m->blocks.rest[CHAIN_SMALL];
-    last = set_units("last", 2700 / ITEM_UNIT);
+    const struct item *last = set_units("last", 2700 / ITEM_UNIT);
     ck_assert((const char *)last >= segment_ptr(&m->arena, rest) &&
               (const char *)last < segment_ptr(&m->arena, rest + 1));
     shard_enter(f.shard);

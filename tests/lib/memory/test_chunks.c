@@ -65,10 +65,9 @@ TEST(every_byte_has_its_place)
     ck_assert_uint_eq(segment_bytes(&f.shard->memory.arena), SEG);
     for (size_t len = 1; len <= MIB; len += len < 3 * SEG ? 7 : 1021) {
         struct cut cut;
-        size_t whole;
 
         chunks_cut(&f.shard->memory, len, &cut);
-        whole = cut.segments * SEG;
+        size_t whole = cut.segments * SEG;
         ck_assert_uint_le(cut.pieces, PIECES_MAX);
         ck_assert_uint_le(cut.tail, (size_t)cut.pieces * f.shard->memory.piece_max);
         ck_assert_uint_ge(whole + cut.tail, len);
@@ -193,7 +192,6 @@ TEST(values_joined_across_the_boundaries)
 TEST(joined_beyond_the_item_size_is_refused)
 {
     struct put p = {.mode = STORE_APPEND, .key = "k", .len = 2000};
-    struct got got;
 
     start(16 * MIB - 1);
     const size_t max = f.engine.item_bytes_max - 1; /* next to the key */
@@ -205,7 +203,7 @@ TEST(joined_beyond_the_item_size_is_refused)
     p.len = 5000;
     p.portion = 100;
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
-    got = check("k", max - 1999);
+    struct got got = check("k", max - 1999);
     p.len = 1999;
     p.portion = 0;
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
@@ -223,13 +221,11 @@ TEST(a_touch_keeps_value_and_cas_at_all_lengths)
     start(16 * MIB - 1);
     for (const size_t *len = lengths(); *len != 0; len++) {
         const msec_t until = fixture_now(&f) + 1000;
-        struct got before;
-        struct got after;
 
         put("key", STORE_SET, 0, *len, 0, 0);
-        before = check("key", *len);
+        struct got before = check("key", *len);
         ck_assert_int_eq(fixture_touch(&f, "key", until), OUT_TOUCHED);
-        after = check("key", *len);
+        struct got after = check("key", *len);
         ck_assert_int_eq(after.deadline, until);
         ck_assert_uint_eq(after.cas, before.cas);
         fixture_verify(&f);
@@ -292,19 +288,17 @@ TEST(the_cursor_moves_heads_and_pieces)
 TEST(an_aborted_body_gives_everything_back)
 {
     static const size_t stops[] = {0, 1, SEG, SEG + 5, 3 * SEG, 3 * SEG + 9, 3 * SEG + 3000};
-    int64_t used;
 
     start(8 * MIB);
     fixture_set(&f, "warm", 200000); /* segments that are held in any case */
     (void)fixture_delete(&f, "warm");
     fixture_settle(&f);
-    used = fixture_used(&f);
+    int64_t used = fixture_used(&f);
     for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
-        struct body *b;
         size_t done = 0;
 
         rcu_begin();
-        b = body_begin(&f.engine, engine_hash(&f.engine, "k", 1), 3 * SEG + 3000);
+        struct body *b = body_begin(&f.engine, engine_hash(&f.engine, "k", 1), 3 * SEG + 3000);
         rcu_end();
         ck_assert_ptr_nonnull(b);
         while (done < stops[i]) {

@@ -39,11 +39,10 @@ static unsigned fill(const char *kind, size_t len, msec_t deadline, unsigned eve
 
 TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
 {
-    unsigned n;
     uint64_t put = 0;
 
     fixture_start(&f, NULL);
-    n = fill("k", 200, MSEC_NEVER, 1);
+    unsigned n = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; i < n; i++) {
         if (i % 5 < 2) {
             ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
@@ -66,21 +65,18 @@ TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
 
 TEST(what_it_lets_go_it_may_choose_again)
 {
-    struct memory *m;
     int64_t work = 20;
-    segment_t n;
-    unsigned keys;
 
     fixture_start(&f, NULL);
-    keys = fill("k", 200, MSEC_NEVER, 1);
+    unsigned keys = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; i < 300; i++) {
         if (i % 2 == 0) {
             ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
         }
     }
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     shard_enter(f.shard);
-    n = cursor_emptiest(m);
+    segment_t n = cursor_emptiest(m);
     ck_assert_uint_ne(n, 0);
     ck_assert(cursor_clean(m, n, &work, fixture_now(&f)));
     ck_assert_uint_eq(m->cursor.segment, n);
@@ -102,7 +98,6 @@ TEST(what_it_lets_go_it_may_choose_again)
 TEST(a_storm_of_deadlines_leaves_work_for_making_room)
 {
     struct engine_config cfg;
-    struct memory *m;
     segment_t taken[64];
     unsigned slices = 0;
     unsigned n = 0;
@@ -112,7 +107,7 @@ TEST(a_storm_of_deadlines_leaves_work_for_making_room)
     /* So large that cleaning is far away also after a whole segment has been evicted. */
     cfg.limit_bytes = 40 * MIB;
     fixture_start(&f, &cfg);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     for (keys = 0; fixture_avail(&f) > 16; keys++) {
         /* Neighbours fall due in different milliseconds. */
         fixture_set_until(&f, name("k", keys), 40, fixture_now(&f) + 60000 + keys % 997);
@@ -141,10 +136,8 @@ TEST(a_storm_of_deadlines_leaves_work_for_making_room)
 
 TEST(without_dead_ones_the_oldest_are_evicted)
 {
-    unsigned n;
-
     fixture_start(&f, NULL);
-    n = fill("k", 200, MSEC_NEVER, 1);
+    unsigned n = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < 500; i++) {
         fixture_set(&f, name("new", i), 200);
         if (i % 16 == 0) {
@@ -160,14 +153,10 @@ TEST(without_dead_ones_the_oldest_are_evicted)
 
 TEST(what_is_due_dies_before_anything_alive)
 {
-    msec_t due;
-    unsigned n;
-    unsigned volatile_keys;
-
     fixture_start(&f, NULL);
-    due = fixture_now(&f) + 60000;
-    n = fill("k", 200, due, 3);
-    volatile_keys = (n + 2) / 3;
+    msec_t due = fixture_now(&f) + 60000;
+    unsigned n = fill("k", 200, due, 3);
+    unsigned volatile_keys = (n + 2) / 3;
     clock_advance(&f.engine.clock, 60000);
     for (unsigned i = 0; fixture_counter(&f, CTR_evictions) == 0; i++) {
         struct shard_info info;
@@ -188,20 +177,16 @@ TEST(what_is_due_dies_before_anything_alive)
 /* An eviction was interrupted when items fall due elsewhere: they die before it goes on. */
 TEST(what_falls_due_amid_an_eviction_dies_before_the_rest_of_it)
 {
-    struct memory *m;
-    uint64_t evicted;
-    unsigned n;
-
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
-    n = fill("k", 200, fixture_now(&f) + 1000, 3);
+    struct memory *m = &f.shard->memory;
+    unsigned n = fill("k", 200, fixture_now(&f) + 1000, 3);
     shard_enter(f.shard);
     while (fixture_counter(&f, CTR_evictions) < 5) {
         ck_assert(cursor_slice(m, 1, fixture_now(&f)));
     }
     ck_assert_uint_ne(m->cursor.segment, 0);
     ck_assert_int_eq(m->cursor.mode, CURSOR_EVICT);
-    evicted = fixture_counter(&f, CTR_evictions);
+    uint64_t evicted = fixture_counter(&f, CTR_evictions);
     clock_advance(&f.engine.clock, 1000);
     while (fixture_counter(&f, CTR_curr_items) > n - n / 3) {
         ck_assert(cursor_slice(m, 512, fixture_now(&f)));
@@ -216,12 +201,11 @@ TEST(what_falls_due_amid_an_eviction_dies_before_the_rest_of_it)
 
 TEST(age_order_survives_cleaning)
 {
-    unsigned n;
     unsigned gone = 0;
     unsigned early = 0;
 
     fixture_start(&f, NULL);
-    n = fill("k", 200, MSEC_NEVER, 1);
+    unsigned n = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; i < n; i += 2) {
         ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
     }
@@ -247,16 +231,14 @@ TEST(age_order_survives_cleaning)
 
 TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
 {
-    unsigned n;
     unsigned was_due = 0;
     unsigned was_deleted = 0;
     uint64_t dropped;
-    struct got before;
 
     fixture_start(&f, NULL);
-    n = fill("k", 300, fixture_now(&f) + 1000, 4);
+    unsigned n = fill("k", 300, fixture_now(&f) + 1000, 4);
     fixture_set_until(&f, "ttl", 300, fixture_now(&f) + 99999);
-    before = fixture_use(&f, "ttl", 2);
+    struct got before = fixture_use(&f, "ttl", 2);
     for (unsigned i = 1; i < n; i += 4) {
         ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
     }
@@ -301,11 +283,8 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
 /* The cursor has begun with a segment when items of it fall due: these are not moved. */
 TEST(what_falls_due_amid_a_segment_is_dropped)
 {
-    struct cursor *c;
-    segment_t begun;
-
     fixture_start(&f, NULL);
-    c = &f.shard->memory.cursor;
+    struct cursor *c = &f.shard->memory.cursor;
     for (unsigned i = 1, n = fill("k", 300, fixture_now(&f) + 1000, 4); i < n; i += 4) {
         ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
     }
@@ -313,7 +292,7 @@ TEST(what_falls_due_amid_a_segment_is_dropped)
     while (fixture_counter(&f, CTR_cursor_moved_bytes) == 0) {
         ck_assert(cursor_slice(&f.shard->memory, 1, fixture_now(&f)));
     }
-    begun = c->segment;
+    segment_t begun = c->segment;
     ck_assert_uint_ne(begun, 0);
     clock_advance(&f.engine.clock, 1000);
     while (fixture_counter(&f, CTR_expired_reclaim) == 0 && c->segment == begun) {
@@ -328,10 +307,8 @@ TEST(what_falls_due_amid_a_segment_is_dropped)
 /* One slice exceeds its work by one block at most, however much there is to do. */
 TEST(a_slice_is_bounded)
 {
-    unsigned n;
-
     fixture_start(&f, NULL);
-    n = fill("k", 100, MSEC_NEVER, 1);
+    unsigned n = fill("k", 100, MSEC_NEVER, 1);
     ck_assert_uint_gt(n, 10000);
     for (int i = 0; i < 200; i++) {
         uint64_t before = fixture_counter(&f, CTR_evictions);
@@ -348,7 +325,6 @@ TEST(a_slice_is_bounded)
 TEST(where_nothing_may_be_evicted_it_only_cleans)
 {
     struct engine_config cfg;
-    unsigned n;
 
     fixture_config(&cfg);
     fixture_policy(CHOICE_NOEVICTION);
@@ -356,7 +332,7 @@ TEST(where_nothing_may_be_evicted_it_only_cleans)
     shard_enter(f.shard);
     ck_assert(!cursor_slice(&f.shard->memory, 1000, fixture_now(&f)));
     shard_leave(f.shard);
-    n = fill("k", 200, MSEC_NEVER, 1);
+    unsigned n = fill("k", 200, MSEC_NEVER, 1);
     shard_enter(f.shard);
     ck_assert(!cursor_slice(&f.shard->memory, 1000, fixture_now(&f)));
     shard_leave(f.shard);
@@ -391,7 +367,6 @@ TEST(a_reader_that_comes_during_the_verdict_is_remembered)
 {
     struct evict_policy policy = evict_density;
     const struct evict_policy *const policies[] = {&policy};
-    unsigned kept;
 
     fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
@@ -403,7 +378,7 @@ TEST(a_reader_that_comes_during_the_verdict_is_remembered)
     }
     f.shard->memory.evict.policies = evict_policies;
     shard_leave(f.shard);
-    kept = (unsigned)fixture_counter(&f, CTR_moves_within);
+    unsigned kept = (unsigned)fixture_counter(&f, CTR_moves_within);
     for (unsigned i = 0; i < kept; i++) {
         ck_assert_uint_eq(fixture_get(&f, name("k", i)).item->heat, HEAT_FETCHED);
     }
@@ -415,11 +390,8 @@ TEST(a_reader_that_comes_during_the_verdict_is_remembered)
  */
 TEST(while_items_are_due_what_is_half_dead_is_cleaned)
 {
-    struct memory *m;
-    segment_t first;
-
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     for (unsigned i = 0; i < 32; i++) {
         fixture_set(&f, name("first", i), 950);
     }
@@ -429,7 +401,7 @@ TEST(while_items_are_due_what_is_half_dead_is_cleaned)
     }
     fixture_settle(&f);
     clock_advance(&f.engine.clock, 1000);
-    first = m->blocks.chain[CHAIN_SMALL].head;
+    segment_t first = m->blocks.chain[CHAIN_SMALL].head;
     shard_enter(f.shard);
     ck_assert(cursor_slice(m, 100, fixture_now(&f)));
     ck_assert_uint_eq(m->cursor.segment, first);
@@ -446,7 +418,6 @@ TEST(while_items_are_due_what_is_half_dead_is_cleaned)
 TEST_LOOP(due_items_spread_over_all_go_before_live_ones, 2)
 {
     struct engine_config cfg;
-    struct memory *m;
     segment_t taken[64];
     unsigned n = 0;
 
@@ -454,7 +425,7 @@ TEST_LOOP(due_items_spread_over_all_go_before_live_ones, 2)
     cfg.limit_bytes = 28 * MIB;
     fixture_policy(_i == 0 ? CHOICE_DENSITY : CHOICE_ALLKEYS_RANDOM);
     fixture_start(&f, &cfg);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     for (unsigned i = 0; fixture_avail(&f) > 16; i++) {
         fixture_set_until(&f, name("k", i), 1000,
                           i % 2 == 0 ? fixture_now(&f) + 1000 : MSEC_NEVER);
@@ -479,15 +450,12 @@ TEST_LOOP(due_items_spread_over_all_go_before_live_ones, 2)
 /* As many segments as are asked for beyond what the shard wants for itself, and no more. */
 TEST(it_makes_as_much_room_as_is_asked_for)
 {
-    struct memory *m;
-    uint32_t more;
-
     fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     m->blocks.put_per_grace = 0;
     shard_enter(f.shard);
-    more = arena_avail(&m->arena) + 3 - room_wanted(m);
+    uint32_t more = arena_avail(&m->arena) + 3 - room_wanted(m);
     ck_assert(cursor_slice_beyond(m, 1000000, fixture_now(&f), more));
     ck_assert_uint_eq(arena_avail(&m->arena) + memory_waiting(m), room_wanted(m) + more);
     shard_leave(f.shard);
@@ -497,13 +465,12 @@ TEST(it_makes_as_much_room_as_is_asked_for)
 TEST(no_item_is_evicted_once_there_is_room)
 {
     struct engine_config cfg;
-    struct memory *m;
 
     fixture_config(&cfg);
     fixture_policy(CHOICE_ALLKEYS_RANDOM);
     fixture_start(&f, &cfg);
     (void)fill("k", 200, MSEC_NEVER, 1);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     m->blocks.put_per_grace = 0;
     shard_enter(f.shard);
     ck_assert(!room_is_short(m));
@@ -522,19 +489,16 @@ static segment_t oldest(void)
 /* Cleaning continues with the segment that is being emptied, and evicts nothing. */
 TEST(cleaning_keeps_the_rest_of_an_eviction)
 {
-    struct memory *m;
     int64_t work = 100000;
-    uint64_t evicted;
-    segment_t n;
 
     fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
-    m = &f.shard->memory;
-    n = oldest();
+    struct memory *m = &f.shard->memory;
+    segment_t n = oldest();
     shard_enter(f.shard);
     (void)cursor_slice(m, 40, fixture_now(&f));
     ck_assert_uint_eq(m->cursor.segment, n);
-    evicted = fixture_counter(&f, CTR_evictions);
+    uint64_t evicted = fixture_counter(&f, CTR_evictions);
     ck_assert_uint_gt(evicted, 0);
     ck_assert(cursor_clean(m, oldest(), &work, fixture_now(&f)));
     ck_assert_uint_eq(m->cursor.segment, 0);
@@ -547,16 +511,12 @@ TEST(cleaning_keeps_the_rest_of_an_eviction)
 /* An eviction goes on as such, unless enough has died meanwhile. */
 TEST(an_eviction_becomes_a_cleaning_when_enough_is_dead)
 {
-    struct memory *m;
-    unsigned keys;
-    segment_t n;
-
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
-    keys = fill("k", 200, MSEC_NEVER, 1);
+    struct memory *m = &f.shard->memory;
+    unsigned keys = fill("k", 200, MSEC_NEVER, 1);
     fixture_set_until(&f, "soon", 200, fixture_now(&f) + 1000);
     fixture_set_until(&f, "later", 200, fixture_now(&f) + 2000);
-    n = oldest();
+    segment_t n = oldest();
     shard_enter(f.shard);
     (void)cursor_slice(m, 40, fixture_now(&f));
     ck_assert_uint_eq(m->cursor.segment, n);
@@ -581,12 +541,11 @@ TEST(an_eviction_becomes_a_cleaning_when_enough_is_dead)
 /* What was kept and promoted is counted over the last megabytes. */
 TEST(counts_of_what_was_kept_age)
 {
-    struct cursor *c;
     int64_t work = 1;
 
     fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
-    c = &f.shard->memory.cursor;
+    struct cursor *c = &f.shard->memory.cursor;
     shard_enter(f.shard);
     *c =
         (struct cursor){.kept = 600000, .scanned = (1 << 20) + 1, .promoted = 70, .passed = 77};
@@ -610,13 +569,12 @@ TEST(counts_of_what_was_kept_age)
 TEST(cleaning_sorts_what_another_policy_left)
 {
     int64_t work = 100000;
-    struct memory *m;
 
     fixture_start(&f, NULL);
     (void)fill("k", 200, fixture_now(&f) + 1000000, 2);
     ck_assert_int_eq(fixture_get(&f, name("k", 1)).chain, CHAIN_SMALL);
     fixture_policy(CHOICE_VOLATILE_LRU);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     shard_enter(f.shard);
     ck_assert(cursor_clean(m, oldest(), &work, fixture_now(&f)));
     shard_leave(f.shard);

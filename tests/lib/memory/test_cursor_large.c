@@ -48,15 +48,12 @@ TEST_LOOP(a_head_apart_from_its_pieces_is_reached, 2)
 {
     int64_t work = 1000;
     const unsigned pieces = _i == 0 ? 5 : 8; /* a part of a segment, and one full */
-    unsigned per_segment;
-    size_t piece, rest;
-    struct memory *m;
 
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
-    per_segment = segment_bytes(&m->arena) / KIB;
-    piece = m->piece_max;
-    rest = segment_bytes(&m->arena) - pieces * (sizeof(struct item) + piece);
+    struct memory *m = &f.shard->memory;
+    unsigned per_segment = segment_bytes(&m->arena) / KIB;
+    size_t piece = m->piece_max;
+    size_t rest = segment_bytes(&m->arena) - pieces * (sizeof(struct item) + piece);
     set_kilobytes("old", 0, (unsigned)(rest / KIB));
     fixture_set(&f, "last", rest % KIB - sizeof(struct item) - strlen("last"));
     fixture_set(&f, "wide", pieces * piece);
@@ -90,10 +87,8 @@ static segment_t segment_of_piece(const struct item *it, unsigned number)
 /* Small's first segment, which is to be cleaned: a value of three pieces among dead items. */
 static struct memory *begin_wide(void)
 {
-    struct memory *m;
-
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     set_kilobytes("dead", 0, 10);
     fixture_set(&f, "wide", 3 * m->piece_max);
     return m;
@@ -102,7 +97,6 @@ static struct memory *begin_wide(void)
 /* The places of its pieces when the segment has been cleaned. */
 static const struct item *clean_wide(struct memory *m, segment_t place[3])
 {
-    const struct item *wide;
     int64_t work = 1000;
 
     for (unsigned i = 0; i < 10; i++) {
@@ -115,7 +109,7 @@ static const struct item *clean_wide(struct memory *m, segment_t place[3])
     ck_assert(cursor_clean(m, m->blocks.chain[CHAIN_SMALL].head, &work, fixture_now(&f)));
     shard_leave(f.shard);
     fixture_check(&f, "wide", 3 * m->piece_max);
-    wide = fixture_get(&f, "wide").item;
+    const struct item *wide = fixture_get(&f, "wide").item;
     for (unsigned i = 0; i < 3; i++) {
         place[i] = segment_of_piece(wide, i);
     }
@@ -126,11 +120,10 @@ static const struct item *clean_wide(struct memory *m, segment_t place[3])
 TEST(pieces_that_are_cleaned_keep_their_place)
 {
     struct memory *m = begin_wide();
-    const struct item *wide;
     segment_t compact, place[3];
 
     set_kilobytes("k", 0, 100);
-    wide = clean_wide(m, place);
+    const struct item *wide = clean_wide(m, place);
     compact = m->blocks.chain[CHAIN_SMALL].compact;
     ck_assert_uint_ne(compact, 0);
     ck_assert_uint_eq(segment_at(wide), compact);
@@ -175,11 +168,9 @@ TEST(a_head_that_is_kept_stands_by_its_pieces)
 {
     struct evict_policy policy = evict_density;
     const struct evict_policy *const policies[] = {&policy};
-    struct memory *m;
-    const struct item *wide;
 
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     set_kilobytes("k", 0, segment_bytes(&m->arena) / KIB - 1);
     fixture_set(&f, "wide1", 3 * m->piece_max);
     fixture_set(&f, "wide2", 3 * m->piece_max);
@@ -194,7 +185,7 @@ TEST(a_head_that_is_kept_stands_by_its_pieces)
     m->evict.policies = evict_policies;
     shard_leave(f.shard);
     ck_assert_uint_ne(m->blocks.rest[CHAIN_MAIN], 0);
-    wide = fixture_get(&f, "wide2").item;
+    const struct item *wide = fixture_get(&f, "wide2").item;
     ck_assert_uint_eq(segment_at(wide), m->blocks.chain[CHAIN_MAIN].open);
     ck_assert_uint_eq(segment_of_piece(wide, 0), m->blocks.chain[CHAIN_MAIN].open);
 }
@@ -214,10 +205,9 @@ TEST(what_is_not_promoted_goes_unless_it_had_no_time)
 {
     struct evict_policy policy = evict_density;
     const struct evict_policy *const policies[] = {&policy};
-    struct memory *m;
 
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     fill("k", 200);
     clock_advance(&f.engine.clock, 5000);
     for (unsigned i = 0; i < 20; i++) {

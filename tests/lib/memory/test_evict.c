@@ -348,11 +348,10 @@ TEST(values_that_have_grown_get_the_room_of_the_small)
 
 TEST(what_comes_back_goes_straight_to_main)
 {
-    unsigned next;
     unsigned remembered = 0;
 
     fixture_start(&f, NULL);
-    next = push_out(0, 200); /* so that the ghost is in use */
+    unsigned next = push_out(0, 200); /* so that the ghost is in use */
     for (unsigned i = 0; i < 100; i++) {
         fixture_set(&f, fixture_key("back-", i), LEN);
     }
@@ -374,7 +373,6 @@ TEST(what_comes_back_goes_straight_to_main)
 /* Everything is hot: puts still find victims, and the bytes copied for each are bounded. */
 TEST(a_cache_in_which_all_is_hot_still_takes_puts)
 {
-    uint64_t moved;
     uint64_t put = 0;
     unsigned n = 0;
 
@@ -387,7 +385,7 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
         }
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
-    moved = fixture_counter(&f, CTR_cursor_moved_bytes);
+    uint64_t moved = fixture_counter(&f, CTR_cursor_moved_bytes);
     for (unsigned i = 0; i < 2000; i++, put += LEN) {
         fixture_set(&f, fixture_key("all-", n), LEN);
         (void)fixture_use(&f, fixture_key("all-", n++), 3);
@@ -455,10 +453,9 @@ TEST_LOOP(the_young_in_old_segments_are_spared, 3)
     }
     fixture_grace(&f);
     for (unsigned i = 0; i < 20; i++) {
-        struct item *it;
-
         fixture_set(&f, fixture_key("yng-", i), LEN);
-        it = (struct item *)(uintptr_t)fixture_get(&f, fixture_key("yng-", i)).item;
+        struct item *it =
+            (struct item *)(uintptr_t)fixture_get(&f, fixture_key("yng-", i)).item;
         item_set_access(it, (uint32_t)(fixture_now(&f) / 1000) - (_i == 2));
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 20);
@@ -565,12 +562,9 @@ TEST(large_newcomers_cost_few_others_their_place)
 /* A shard with items in all three chains, small and big above their shares. */
 static void fill_chains(void)
 {
-    struct memory *m;
-    unsigned next;
-
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
-    next = push_out(0, 200);
+    struct memory *m = &f.shard->memory;
+    unsigned next = push_out(0, 200);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("large-", i), 8 * LEN);
         fixture_set(&f, fixture_key("kept-", i), LEN);
@@ -603,15 +597,11 @@ static enum chain_id pick(struct memory *m)
 /* Big goes first unless small was sealed earlier, within a second by the cas. */
 TEST(the_older_of_small_and_big_goes)
 {
-    struct segment *small;
-    struct segment *big;
-    struct memory *m;
-
     fill_chains();
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     shard_enter(f.shard);
-    small = &m->arena.segments[chains_oldest(m, CHAIN_SMALL)];
-    big = &m->arena.segments[chains_oldest(m, CHAIN_BIG)];
+    struct segment *small = &m->arena.segments[chains_oldest(m, CHAIN_SMALL)];
+    struct segment *big = &m->arena.segments[chains_oldest(m, CHAIN_BIG)];
     ck_assert(small != m->arena.segments && big != m->arena.segments);
     small->sealed_s = big->sealed_s - 1;
     ck_assert_int_eq(pick(m), CHAIN_SMALL);
@@ -628,17 +618,15 @@ TEST(the_older_of_small_and_big_goes)
 /* While most of main was never hit, every other segment is one of main. */
 TEST(untried_items_of_main_are_judged_every_other_time)
 {
-    struct memory *m;
     uint64_t bytes;
-    uint64_t left;
 
     fill_chains();
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     shard_enter(f.shard);
     bytes = m->blocks.chain[CHAIN_MAIN].bytes;
     m->evict.untried = 100 * bytes; /* most of them have died since */
     ck_assert_int_eq(pick(m), CHAIN_MAIN);
-    left = m->evict.untried;
+    uint64_t left = m->evict.untried;
     ck_assert_uint_lt(left, bytes);
     ck_assert_uint_gt(left, bytes - 2 * segment_bytes(&m->arena));
     ck_assert_int_ne(pick(m), CHAIN_MAIN);
@@ -657,13 +645,10 @@ TEST(untried_items_of_main_are_judged_every_other_time)
  */
 TEST(one_segment_is_not_too_many)
 {
-    struct memory *m;
-    uint64_t *big;
-
     fill_chains();
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     shard_enter(f.shard);
-    big = &m->blocks.chain[CHAIN_BIG].bytes;
+    uint64_t *big = &m->blocks.chain[CHAIN_BIG].bytes;
     uint64_t all = *big;
     uint32_t held = m->arena.held;
 
@@ -687,12 +672,11 @@ static bool wants(uint64_t capacity, uint64_t items)
 {
     struct evict *ev = &f.shard->memory.evict;
     uint64_t had = ev->past_capacity;
-    bool is_wanted;
 
     shard_enter(f.shard);
     ev->past_capacity = capacity;
     ev->past_is_wanted = true;
-    is_wanted = evict_wants_past(ev, items);
+    bool is_wanted = evict_wants_past(ev, items);
     ev->past_capacity = had;
     ev->past_is_wanted = false;
     shard_leave(f.shard);
@@ -711,15 +695,13 @@ TEST(the_past_is_replaced_when_it_is_half_or_four_times_the_size)
 /* Another policy does not sort new keys by what density remembers, and adds nothing to it. */
 TEST(the_past_of_another_policy_is_not_asked)
 {
-    struct evict *ev;
-    uint64_t hash;
     struct engine_config cfg;
 
     fixture_config(&cfg);
     fixture_start(&f, &cfg);
     (void)push_out(0, 200);
-    ev = &f.shard->memory.evict;
-    hash = fixture_hash(&f, "key");
+    struct evict *ev = &f.shard->memory.evict;
+    uint64_t hash = fixture_hash(&f, "key");
     shard_enter(f.shard);
     evict_remember(ev, CHAIN_SMALL, hash);
     fixture_policy(CHOICE_ALLKEYS_LRU);

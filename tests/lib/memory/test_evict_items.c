@@ -145,10 +145,9 @@ TEST(volatile_ttl_takes_the_earliest)
 {
     unsigned last_gone = 0;
     unsigned first_left = UINT32_MAX;
-    unsigned n;
 
     start(CHOICE_VOLATILE_TTL);
-    n = fill_by_deadline(600000, 400);
+    unsigned n = fill_by_deadline(600000, 400);
     store("later-", 5000, 20000000);
     for (unsigned i = 0; i < n; i++) {
         unsigned place = i * 7919u % 30000;
@@ -170,12 +169,10 @@ TEST(volatile_ttl_takes_the_earliest)
 /* One that is put off after the policy has looked at it is not the next any more. */
 TEST(volatile_ttl_spares_what_was_put_off)
 {
-    uint64_t before;
-
     start(CHOICE_VOLATILE_TTL);
     (void)fill_by_deadline(600000, 400);
     store("soon-", 64, 1000);
-    before = evictions();
+    uint64_t before = evictions();
     for (unsigned i = 0; evictions() == before; i++) {
         fixture_set_until(&f, fixture_key("later-", i), LEN, fixture_now(&f) + 20000000);
     }
@@ -193,10 +190,9 @@ TEST(volatile_ttl_takes_early_ones_of_many)
 {
     uint64_t sum = 0;
     unsigned gone = 0;
-    unsigned n;
 
     start(CHOICE_VOLATILE_TTL);
-    n = fill_by_deadline(600000, 1); /* all within half a minute */
+    unsigned n = fill_by_deadline(600000, 1); /* all within half a minute */
     store("later-", 5000, 20000000);
     for (unsigned i = 0; i < n; i++) {
         if (!fixture_has(&f, fixture_key("k", i))) {
@@ -212,8 +208,6 @@ TEST(volatile_ttl_takes_early_ones_of_many)
 /* Of a full shard one half is used again later. How much of that half does the policy evict? */
 static unsigned lost_of_used(enum evict_choice choice, uint32_t samples)
 {
-    unsigned lost;
-
     start(choice);
     atomic_store(&fixture_options.maxmemory_samples, samples);
     for (unsigned i = 0; evictions() == 0; i++) {
@@ -227,7 +221,7 @@ static unsigned lost_of_used(enum evict_choice choice, uint32_t samples)
         (void)fixture_use(&f, fixture_key("k", i), 1);
     }
     clock_advance(&f.engine.clock, 60000);
-    lost = present("k", 0, 10000);
+    unsigned lost = present("k", 0, 10000);
     store("new-", 4000, 1000000);
     lost -= present("k", 0, 10000);
     ck_assert_uint_gt(lost, 1000);
@@ -312,8 +306,6 @@ TEST_LOOP(lfu_spares_what_was_used_often, 2)
 /* Of what is lost of two groups, used 40 and 10 times: how much is of the second? */
 static unsigned lost_by_factor(uint32_t factor)
 {
-    unsigned pct;
-
     start_lfu(CHOICE_ALLKEYS_LFU, factor, 0);
     atomic_store(&fixture_options.maxmemory_samples, 32);
     store("40-", GROUP, 100000000);
@@ -328,7 +320,7 @@ static unsigned lost_by_factor(uint32_t factor)
             fixture_grace(&f);
         }
     }
-    pct = 100 * lost("10-") / (lost("40-") + lost("10-"));
+    unsigned pct = 100 * lost("10-") / (lost("40-") + lost("10-"));
     fixture_stop(&f);
     return pct;
 }
@@ -343,8 +335,6 @@ TEST(lfu_log_factor_says_what_differs)
 /* Of what was used often long ago, and a little now: how much of what goes is of the former? */
 static unsigned lost_of_old(uint32_t decay_min)
 {
-    unsigned pct;
-
     start_lfu(CHOICE_ALLKEYS_LFU, 1, decay_min);
     store("old-", GROUP, 100000000);
     use("old-", GROUP, 100);
@@ -352,7 +342,7 @@ static unsigned lost_of_old(uint32_t decay_min)
     store("now-", GROUP, 100000000);
     use("now-", GROUP, 10);
     push_out(6000);
-    pct = 100 * lost("old-") / (lost("old-") + lost("now-"));
+    unsigned pct = 100 * lost("old-") / (lost("old-") + lost("now-"));
     fixture_stop(&f);
     return pct;
 }
@@ -419,10 +409,9 @@ TEST(policies_are_changed_at_work)
         enum evict_choice choice = (enum evict_choice)(round * 4 % EVICT_CHOICES);
         uint64_t before = evictions();
         unsigned stored = 0;
-        unsigned had;
 
         fixture_policy(choice);
-        had = present("stays-", 0, 1000);
+        unsigned had = present("stays-", 0, 1000);
         for (unsigned i = 0; i < 600; i++) {
             msec_t deadline = i % 3 == 0 ? MSEC_NEVER : fixture_now(&f) + 1000000;
 

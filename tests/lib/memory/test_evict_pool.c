@@ -155,10 +155,8 @@ static handle_t handle_of(const char *key)
 /* Store an item that was last used this number of seconds ago. */
 static handle_t idle(const char *key, uint32_t seconds)
 {
-    handle_t h;
-
     fixture_set(&f, key, 100);
-    h = handle_of(key);
+    handle_t h = handle_of(key);
     item_set_access(memory_item(&f.shard->memory, h),
                     (uint32_t)(fixture_now(&f) / 1000) - seconds);
     return h;
@@ -174,11 +172,10 @@ static handle_t until(const char *key, msec_t ms)
 static handle_t evict_one(int64_t *work)
 {
     int64_t left = 1000000;
-    bool is_done;
 
     dropped = 0;
     shard_enter(f.shard);
-    is_done = evict_item(&f.shard->memory, fixture_now(&f), &left);
+    bool is_done = evict_item(&f.shard->memory, fixture_now(&f), &left);
     shard_leave(f.shard);
     ck_assert(is_done == (dropped != 0));
     if (work != NULL) {
@@ -195,12 +192,10 @@ static void start_at(enum evict_choice choice)
 
 TEST(the_highest_score_is_evicted)
 {
-    handle_t a, b, c;
-
     start_at(CHOICE_ALLKEYS_LRU);
-    a = idle("a", 10);
-    b = idle("b", 30);
-    c = idle("c", 20);
+    handle_t a = idle("a", 10);
+    handle_t b = idle("b", 30);
+    handle_t c = idle("c", 20);
     memcpy(draws[0], (handle_t[]){a, b, c}, 3 * sizeof(a));
     ck_assert_uint_eq(evict_one(NULL), b);
     ck_assert_int_eq(reason, DEATH_EVICT);
@@ -213,13 +208,11 @@ TEST(the_highest_score_is_evicted)
 /* A candidate that was not evicted competes with items that are sampled later. */
 TEST(candidates_compete_with_later_samples)
 {
-    handle_t a, b, c, d;
-
     start_at(CHOICE_ALLKEYS_LRU);
-    a = idle("a", 10);
-    b = idle("b", 30);
-    c = idle("c", 20);
-    d = idle("d", 15);
+    handle_t a = idle("a", 10);
+    handle_t b = idle("b", 30);
+    handle_t c = idle("c", 20);
+    handle_t d = idle("d", 15);
     memcpy(draws[0], (handle_t[]){a, b, c}, 3 * sizeof(a));
     draws[1][0] = d;
     draws[2][0] = a;
@@ -231,13 +224,11 @@ TEST(candidates_compete_with_later_samples)
 /* An item that is sampled many times takes one place, so the others keep theirs. */
 TEST(an_item_is_in_the_pool_once)
 {
-    handle_t a, b, c;
-
     start_at(CHOICE_ALLKEYS_LRU);
     atomic_store(&fixture_options.maxmemory_samples, 64);
-    a = idle("a", 30);
-    b = idle("b", 40);
-    c = idle("c", 10);
+    handle_t a = idle("a", 30);
+    handle_t b = idle("b", 40);
+    handle_t c = idle("c", 10);
     draws[0][0] = a;
     for (unsigned i = 1; i < 1 + 2 * EVICT_POOL; i++) {
         draws[0][i] = b;
@@ -309,12 +300,10 @@ TEST_LOOP(a_changed_candidate_is_skipped, 5)
 /* If every candidate was used since it was sampled, one call samples again. */
 TEST(an_exhausted_pool_is_filled_again)
 {
-    handle_t a, b, c;
-
     start_at(CHOICE_ALLKEYS_LRU);
-    a = idle("a", 40);
-    b = idle("b", 30);
-    c = idle("c", 10);
+    handle_t a = idle("a", 40);
+    handle_t b = idle("b", 30);
+    handle_t c = idle("c", 10);
     memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
     draws[2][0] = c;
     ck_assert_uint_eq(evict_one(NULL), a);
@@ -327,11 +316,9 @@ TEST(an_exhausted_pool_is_filled_again)
 /* Items a and b, of which a has been evicted: b is left in the pool. */
 static void leave_b_pooled(void)
 {
-    handle_t a, b;
-
     start_at(CHOICE_ALLKEYS_LRU);
-    a = idle("a", 60);
-    b = idle("b", 50);
+    handle_t a = idle("a", 60);
+    handle_t b = idle("b", 50);
     memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
     ck_assert_uint_eq(evict_one(NULL), a);
     ck_assert_uint_eq(f.shard->memory.evict.pooled, 1);
@@ -340,11 +327,9 @@ static void leave_b_pooled(void)
 /* Candidates of the previous policy have scores of its own, and may lack a deadline. */
 TEST(a_change_of_policy_empties_the_pool)
 {
-    handle_t c;
-
     leave_b_pooled();
     fixture_policy(CHOICE_VOLATILE_LRU);
-    c = until("c", 1000000);
+    handle_t c = until("c", 1000000);
     draws[1][0] = c;
     ck_assert_uint_eq(evict_one(NULL), c);
     ck_assert_int_eq(source, SOURCE_VOLATILE);
@@ -354,12 +339,10 @@ TEST(a_change_of_policy_empties_the_pool)
 /* A flush takes all items from the index at once; their blocks look alive for a while. */
 TEST(a_flush_empties_the_pool)
 {
-    handle_t c;
-
     leave_b_pooled();
     fixture_flush(&f, fixture_now(&f));
     ck_assert(!fixture_has(&f, "b"));
-    c = idle("c", 10);
+    handle_t c = idle("c", 10);
     draws[1][0] = c;
     ck_assert_uint_eq(evict_one(NULL), c);
 }
@@ -369,11 +352,9 @@ TEST(a_flush_empties_the_pool)
 /* A due item that is sampled is dropped first, and counts as expired. */
 TEST(a_sampled_due_item_expires)
 {
-    handle_t a, b;
-
     start_at(CHOICE_ALLKEYS_LRU);
-    a = idle("a", 60);
-    b = until("b", 10);
+    handle_t a = idle("a", 60);
+    handle_t b = until("b", 10);
     clock_advance(&f.engine.clock, 10);
     memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
     ck_assert_uint_eq(evict_one(NULL), b);
@@ -383,12 +364,10 @@ TEST(a_sampled_due_item_expires)
 
 TEST(a_candidate_that_becomes_due_expires)
 {
-    handle_t a, b, c;
-
     start_at(CHOICE_VOLATILE_LRU);
-    a = until("a", 100);
-    b = until("b", 100000);
-    c = until("c", 200000);
+    handle_t a = until("a", 100);
+    handle_t b = until("b", 100000);
+    handle_t c = until("c", 200000);
     item_set_access(memory_item(&f.shard->memory, a), 1);
     item_set_access(memory_item(&f.shard->memory, b), 0);
     memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
@@ -408,13 +387,11 @@ TEST(a_candidate_that_becomes_due_expires)
  */
 TEST(volatile_ttl_keeps_an_exact_order)
 {
-    handle_t a, b, c, d;
-
     start_at(CHOICE_VOLATILE_TTL);
-    a = until("a", 100000);
-    b = until("b", 200000);
-    c = until("c", 300000);
-    d = until("d", 400000);
+    handle_t a = until("a", 100000);
+    handle_t b = until("b", 200000);
+    handle_t c = until("c", 300000);
+    handle_t d = until("d", 400000);
     memcpy(draws[0], (handle_t[]){b, a, c}, 3 * sizeof(a));
     draws[1][0] = d; /* later than b, and not added */
     ck_assert_uint_eq(evict_one(NULL), a);
@@ -426,15 +403,13 @@ TEST(volatile_ttl_keeps_an_exact_order)
 /* If a candidate is gone it may have moved, so the pool is built again. */
 TEST(volatile_ttl_samples_again_when_a_candidate_is_gone)
 {
-    handle_t a, b, c, d;
-
     start_at(CHOICE_VOLATILE_TTL);
-    a = until("a", 100000);
-    b = until("b", 200000);
-    c = until("c", 400000);
+    handle_t a = until("a", 100000);
+    handle_t b = until("b", 200000);
+    handle_t c = until("c", 400000);
     memcpy(draws[0], (handle_t[]){a, b, c}, 3 * sizeof(a));
     ck_assert_uint_eq(evict_one(NULL), a);
-    d = until("d", 300000);
+    handle_t d = until("d", 300000);
     ck_assert_int_eq(fixture_delete(&f, "b"), OUT_DELETED);
     draws[1][0] = c;
     memcpy(draws[2], (handle_t[]){c, d}, 2 * sizeof(c));
@@ -444,13 +419,11 @@ TEST(volatile_ttl_samples_again_when_a_candidate_is_gone)
 /* An empty pool samples the first bucket; otherwise 20 items, or maxmemory_samples if more. */
 TEST(volatile_ttl_samples_enough)
 {
-    handle_t a, b, c;
-
     start_at(CHOICE_VOLATILE_TTL);
     atomic_store(&fixture_options.maxmemory_samples, 1);
-    a = until("a", 100000);
-    b = until("b", 200000);
-    c = until("c", 300000);
+    handle_t a = until("a", 100000);
+    handle_t b = until("b", 200000);
+    handle_t c = until("c", 300000);
     memcpy(draws[0], (handle_t[]){a, b, c}, 3 * sizeof(a));
     draws[1][0] = b;
     draws[2][0] = c;

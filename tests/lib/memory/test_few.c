@@ -18,14 +18,12 @@ TEST_LOOP(blocks_of_one_size_leave_no_more_than_an_eighth_of_a_segment, 3)
 {
     static const uint64_t limits[] = {8 * MIB, 32 * MIB, 256 * MIB};
     struct engine_config cfg;
-    const struct memory *m;
-    uint32_t segment;
 
     fixture_config(&cfg);
     cfg.limit_bytes = limits[_i];
     fixture_start(&f, &cfg);
-    m = &f.shard->memory;
-    segment = segment_bytes(&m->arena);
+    const struct memory *m = &f.shard->memory;
+    uint32_t segment = segment_bytes(&m->arena);
     for (uint32_t units = 4; units <= ITEM_SIZE_MAX + 9; units++) {
         uint32_t tail = segment % (units * ITEM_UNIT);
 
@@ -223,7 +221,6 @@ TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
     const uint32_t keys = (uint32_t)(8 * MIB / len * 4);
     const unsigned asks = 12 * keys;
     unsigned hits = 0, ideal_hits = 0;
-    uint64_t moved;
     struct rng rng;
 
     ck_assert_uint_le(keys, KEYS_MAX);
@@ -241,7 +238,7 @@ TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
             fixture_grace(&f);
         }
     }
-    moved = fixture_counter(&f, CTR_cursor_moved_bytes);
+    uint64_t moved = fixture_counter(&f, CTR_cursor_moved_bytes);
     ck_assert_uint_le(moved * 100, (uint64_t)(asks - hits) * len * rows[_i].copied_pct);
     ck_assert(rows[_i].copied_pct > 40 || fixture_counter(&f, CTR_cursor_sifted) > 100);
     memset(&ideal, 0, sizeof(ideal));

@@ -33,11 +33,10 @@ static uint32_t hoarded;
 
 static enum outcome take(struct waiter *w, uint32_t want)
 {
-    enum outcome out;
     segment_t n = 0;
 
     shard_enter(f.shard);
-    out = room_take_whole(m, w, want, fixture_now(&f), &n);
+    enum outcome out = room_take_whole(m, w, want, fixture_now(&f), &n);
     shard_leave(f.shard);
     if (out == OUT_OK) {
         ck_assert_uint_lt(hoarded, 4096);
@@ -260,12 +259,11 @@ TEST(a_block_that_waits_has_a_segment_before_the_line)
 
 TEST(a_body_takes_its_place_with_it)
 {
-    struct body *b;
     size_t n;
     char *p;
 
     rcu_begin();
-    b = body_begin(&f.engine, fixture_hash(&f, "k"), MIB);
+    struct body *b = body_begin(&f.engine, fixture_hash(&f, "k"), MIB);
     rcu_end();
     body_wait_in_line(b, &waiters[0], false);
     ck_assert_int_ne(body_room(b, true, &p, &n), OUT_OK);
@@ -279,10 +277,8 @@ TEST(a_body_takes_its_place_with_it)
 
 static uint32_t ahead_of(unsigned i)
 {
-    uint32_t n;
-
     shard_enter(f.shard);
-    n = line_ahead(m, &waiters[i]);
+    uint32_t n = line_ahead(m, &waiters[i]);
     shard_leave(f.shard);
     return n;
 }

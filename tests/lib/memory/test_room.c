@@ -46,10 +46,9 @@ static const size_t lens[] = {10, 300, 1900, 5000, 40000};
 TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
 {
     const size_t len = lens[_i];
-    unsigned n;
 
     start(1, 4 * MIB, false);
-    n = fill("k", len);
+    unsigned n = fill("k", len);
     /* The index of many small items is counted when it grows, whatever room there is. */
     ck_assert_int_le(fixture_used(&f), 4 * (int64_t)MIB + (len < 300 ? MIB : 0));
     /* Most of the limit was used before, or the index of small items could not double. */
@@ -76,10 +75,8 @@ TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
 
 TEST(deletes_of_one_size_make_room_for_another)
 {
-    unsigned n;
-
     start(1, 8 * MIB, false);
-    n = fill("small", 100);
+    unsigned n = fill("small", 100);
     for (unsigned i = 0; i < n; i += 2) {
         ck_assert_int_eq(fixture_delete(&f, fixture_key("small", i)), OUT_DELETED);
     }
@@ -94,11 +91,10 @@ TEST(deletes_of_one_size_make_room_for_another)
 
 TEST(overwrites_go_on_in_a_full_cache)
 {
-    unsigned n;
     unsigned failed = 0;
 
     start(1, 8 * MIB, false);
-    n = fill("k", 500);
+    unsigned n = fill("k", 500);
     for (unsigned i = 0; i < n; i++) {
         failed += fixture_try(&f, fixture_key("k", i), 500, MSEC_NEVER) != OUT_STORED;
     }
@@ -232,8 +228,6 @@ TEST(a_limit_is_no_lower_than_eight_segments_a_shard)
 
 TEST(a_lower_limit_is_reached_and_a_higher_one_used)
 {
-    unsigned items;
-
     start(2, 16 * MIB, true);
     ck_assert(!engine_set_limit(&f.engine, MIB));
     for (unsigned i = 0; i < 12000; i++) {
@@ -254,7 +248,7 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
     fixture_verify(&f);
     ck_assert_uint_gt(fixture_counter(&f, CTR_segments_discarded), 0);
-    items = (unsigned)fixture_counter(&f, CTR_curr_items);
+    unsigned items = (unsigned)fixture_counter(&f, CTR_curr_items);
     ck_assert_uint_gt(items, 3000);
 
     /* It stays at the lower limit. */
@@ -286,13 +280,12 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
 TEST(idle_memory_goes_back)
 {
     const struct cycle_config cap = {.effort = 1, .hz = 10, .slice_us = 1000, .cpu_pct = 100};
-    int64_t full;
 
     start(1, 16 * MIB, true);
     for (unsigned i = 0; i < 100; i++) {
         fixture_set(&f, fixture_key("k", i), 100000);
     }
-    full = fixture_used(&f);
+    int64_t full = fixture_used(&f);
     for (unsigned i = 0; i < 100; i++) {
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
@@ -352,17 +345,14 @@ TEST(more_than_the_limit_is_refused_without_harm)
 /* A shard at the end of its range evicts its own, and takes nothing from others. */
 TEST(a_shard_at_the_end_of_its_range_evicts_its_own)
 {
-    struct arena *a;
-    uint64_t others;
-
     start(2, 16 * MIB, true);
-    a = &f.engine.shards[0]->memory.arena;
+    struct arena *a = &f.engine.shards[0]->memory.arena;
     for (unsigned i = 0; i < 1000; i++) {
         fixture_set(&f, fixture_key("k", i), 1000);
     }
     fixture_settle(&f);
     a->held_max = a->held;
-    others = ctr_get(&f.engine.shards[1]->counters, CTR_curr_items);
+    uint64_t others = ctr_get(&f.engine.shards[1]->counters, CTR_curr_items);
     for (unsigned i = 1000; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 1000);
         fixture_check(&f, fixture_key("k", i), 1000);
@@ -378,12 +368,10 @@ static const char *key_of(const struct shard *s, const char *kind, unsigned *n)
     for (;;) {
         const char *key = fixture_key(kind, (*n)++);
         uint64_t hash = engine_hash(&f.engine, key, strlen(key));
-        const struct route *rt;
-        bool is_here;
 
         rcu_begin();
-        rt = router_read(&f.engine.router);
-        is_here = rt->shards[route_slot(rt, hash)->put] == s;
+        const struct route *rt = router_read(&f.engine.router);
+        bool is_here = rt->shards[route_slot(rt, hash)->put] == s;
         rcu_end();
         if (is_here) {
             return key;
@@ -475,11 +463,8 @@ TEST(nobody_waits_until_an_index_has_shrunk)
 
 TEST(the_ring_fits_the_limit)
 {
-    const struct blocks *b;
-    int64_t used;
-
     start(1, 64 * MIB, true);
-    b = &f.shard->memory.blocks;
+    const struct blocks *b = &f.shard->memory.blocks;
     ck_assert_uint_eq(b->ring_mask + 1, 16384);
     for (unsigned i = 0; i < 6000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
@@ -487,7 +472,7 @@ TEST(the_ring_fits_the_limit)
     for (unsigned i = 0; i < 6000; i++) {
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
-    used = fixture_used(&f);
+    int64_t used = fixture_used(&f);
     ck_assert(engine_set_limit(&f.engine, 4 * MIB));
     ck_assert_uint_eq(b->ring_mask + 1, 1024);
     ck_assert_uint_eq(b->ring_tail - b->ring_head, 1024);
@@ -502,8 +487,6 @@ TEST(the_ring_fits_the_limit)
 
 TEST(a_flush_leaves_a_small_past)
 {
-    uint64_t before;
-
     start(1, 8 * MIB, true);
     for (unsigned i = 0; i < 200000; i++) {
         fixture_set(&f, fixture_key("k", i), 10);
@@ -513,7 +496,7 @@ TEST(a_flush_leaves_a_small_past)
     }
     fixture_settle(&f);
     shard_enter(f.shard);
-    before = evict_past_bytes(&f.shard->memory.evict);
+    uint64_t before = evict_past_bytes(&f.shard->memory.evict);
     shard_leave(f.shard);
     ck_assert_uint_gt(before, 256 * KIB);
     fixture_flush(&f, fixture_now(&f));
@@ -563,7 +546,6 @@ static int64_t bound(void)
 TEST(a_lower_limit_leaves_a_waiting_store_some_time)
 {
     struct waiter w = {.wake = no_wake};
-    int64_t before;
 
     start(1, 64 * MIB, true);
     for (unsigned i = 0; i < 40000; i++) {
@@ -574,7 +556,7 @@ TEST(a_lower_limit_leaves_a_waiting_store_some_time)
     }
     ck_assert(engine_set_limit(&f.engine, 8 * MIB));
     fixture_grace(&f);
-    before = bound();
+    int64_t before = bound();
     ck_assert_int_le(before, fixture_used(&f) - MIB);
     fixture_settle(&f);
     fixture_settle(&f);
@@ -626,8 +608,6 @@ TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
 /* Number of items in a cache of this size that is filled from empty. */
 static uint64_t items_in_fresh(uint32_t shards, uint64_t limit)
 {
-    uint64_t items;
-
     start(shards, limit, true);
     for (unsigned i = 0; i < 160000; i++) {
         (void)fixture_try(&f, fixture_key("k", i), 10, MSEC_NEVER);
@@ -635,17 +615,15 @@ static uint64_t items_in_fresh(uint32_t shards, uint64_t limit)
             fixture_settle(&f);
         }
     }
-    items = fixture_counter(&f, CTR_curr_items);
+    uint64_t items = fixture_counter(&f, CTR_curr_items);
     fixture_stop(&f);
     return items;
 }
 
 static uint64_t index_bytes(struct shard *s)
 {
-    uint64_t bytes;
-
     shard_enter(s);
-    bytes = table_bytes(&s->table);
+    uint64_t bytes = table_bytes(&s->table);
     shard_leave(s);
     return bytes;
 }

@@ -56,12 +56,10 @@ TEST(a_store_is_as_tenacious_as_it_is_told)
 /* Nobody is hurried before the section ends; then a period ends, and what it frees is free. */
 TEST(a_hurry_is_put_off_to_the_end_of_the_section)
 {
-    struct arena *a;
     uint32_t completed;
-    uint32_t waiting;
 
     fixture_start(&f, NULL);
-    a = &f.shard->memory.arena;
+    struct arena *a = &f.shard->memory.arena;
     room_defer();
     for (unsigned i = 0; i < 40000 && room_deferral.owed == NULL; i++) {
         fixture_set(&f, fixture_key("k", i), LEN);
@@ -70,7 +68,7 @@ TEST(a_hurry_is_put_off_to_the_end_of_the_section)
     ck_assert(!grace_is_asked(a->grace, GRACE_HURRY));
     completed = atomic_load(&a->grace->completed);
     shard_enter(f.shard);
-    waiting = arena_waiting(a);
+    uint32_t waiting = arena_waiting(a);
     shard_leave(f.shard);
     ck_assert_uint_gt(waiting, 0);
     ck_assert(room_settle());
@@ -111,11 +109,9 @@ static void take_all(void)
 TEST(large_values_overdraw_while_segments_wait)
 {
     const int64_t limit = 8 * (int64_t)MIB;
-    struct arena *a;
-    int64_t kept;
 
     fixture_start(&f, NULL);
-    a = &f.shard->memory.arena;
+    struct arena *a = &f.shard->memory.arena;
     taken_count = 0;
     take_all();
     ck_assert_uint_gt(taken_count, 100);
@@ -129,7 +125,7 @@ TEST(large_values_overdraw_while_segments_wait)
     }
     shard_leave(f.shard);
     take_all();
-    kept = (ROOM_RESERVE + 1) * (int64_t)segment_bytes(a);
+    int64_t kept = (ROOM_RESERVE + 1) * (int64_t)segment_bytes(a);
     ck_assert_int_gt(fixture_used(&f), limit + limit / 16 - kept);
     ck_assert_int_le(fixture_used(&f), limit + limit / 16);
     shard_enter(f.shard);
@@ -144,10 +140,8 @@ TEST(large_values_overdraw_while_segments_wait)
 
 static uint32_t wanted(void)
 {
-    uint32_t n;
-
     shard_enter(f.shard);
-    n = room_wanted(&f.shard->memory);
+    uint32_t n = room_wanted(&f.shard->memory);
     shard_leave(f.shard);
     return n;
 }
@@ -163,15 +157,13 @@ static void overdraw(int64_t segments)
 
 TEST(room_is_kept_for_what_comes_and_who_waits)
 {
-    struct memory *m;
-    uint32_t least;
     uint32_t shift;
 
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     shift = m->arena.shift;
     m->blocks.put_per_grace = 0;
-    least = wanted();
+    uint32_t least = wanted();
     m->line.wanted = 3;
     ck_assert_uint_eq(wanted(), least + 3);
     m->line.wanted = LINE_MOST + 1;
@@ -188,14 +180,10 @@ TEST(room_is_kept_for_what_comes_and_who_waits)
 /* An overdraft is paid back, but not by a shard that holds next to nothing. */
 TEST(an_overdraft_is_wanted_back)
 {
-    struct budget *b;
-    uint32_t least;
-    int64_t used;
-
     fixture_start(&f, NULL);
-    b = f.shard->memory.arena.budget;
-    used = atomic_load(&b->used_bytes);
-    least = wanted();
+    struct budget *b = f.shard->memory.arena.budget;
+    int64_t used = atomic_load(&b->used_bytes);
+    uint32_t least = wanted();
     overdraw(3);
     ck_assert_uint_eq(wanted(), least);
     budget_add(b, used - atomic_load(&b->used_bytes));
@@ -216,16 +204,14 @@ TEST(an_overdraft_is_wanted_back)
 TEST_LOOP(a_long_time_without_a_period_foresees_little, 2)
 {
     const msec_t passed = _i == 0 ? 8 : 80;
-    struct memory *m;
-    uint64_t put;
 
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     fixture_grace(&f);
     shard_enter(f.shard);
     room_grace_ended(m);
     shard_leave(f.shard);
-    put = m->blocks.put_bytes;
+    uint64_t put = m->blocks.put_bytes;
     for (unsigned i = 0; i < 1000; i++) {
         fixture_set(&f, fixture_key("k", i), LEN);
     }
@@ -242,10 +228,9 @@ TEST_LOOP(a_long_time_without_a_period_foresees_little, 2)
 TEST(what_is_kept_for_a_burst_fades)
 {
     const uint64_t segment = 32 * KIB;
-    struct memory *m;
 
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     for (unsigned i = 0; i < 4000; i++) {
         fixture_set(&f, fixture_key("k", i), LEN);
     }

@@ -125,7 +125,6 @@ static unsigned drop_none(void *owner, unsigned max, msec_t now, unsigned *looke
 /* What is due when a segment is sifted has expired, also if it is met there first. */
 TEST(what_is_due_is_not_evicted)
 {
-    const struct memory_owner_ops *real;
     struct memory_owner_ops ops;
     const msec_t due = 100;
 
@@ -147,7 +146,7 @@ TEST(what_is_due_is_not_evicted)
     clock_advance(&f.engine.clock, due);
     ops = *m->ops;
     ops.drop_due = drop_none;
-    real = m->ops;
+    const struct memory_owner_ops *real = m->ops;
     m->ops = &ops;
     ck_assert(is_sifted());
     m->ops = real;
@@ -213,17 +212,14 @@ TEST_LOOP(few_items_that_fill_a_segment_are_sifted, WHYS)
 /* The ghost remembers what small and big evict; what main evicts had its time. */
 TEST(what_main_evicts_is_not_remembered)
 {
-    struct evict *ev;
-    uint64_t hash;
-
     begin();
     put("gone", LEN, COLD);
     for (unsigned i = 0; i < 4; i++) {
         put(fixture_key("k", i), LEN, HOT);
     }
     fill();
-    ev = &m->evict;
-    hash = fixture_hash(&f, "gone");
+    struct evict *ev = &m->evict;
+    uint64_t hash = fixture_hash(&f, "gone");
     evict_make_past(m, 1000);
     fixture_settle(&f);
     shard_enter(f.shard);
@@ -240,15 +236,13 @@ TEST(what_main_evicts_is_not_remembered)
 TEST(parts_of_large_values_stay_where_they_are)
 {
     const size_t len = LARGE_LEN;
-    const struct item *place;
-    uint32_t held;
 
     begin();
     put("kept", len, HOT);
     put("gone", len, COLD);
-    place = fixture_get(&f, "kept").item;
+    const struct item *place = fixture_get(&f, "kept").item;
     fill();
-    held = m->arena.values.segments;
+    uint32_t held = m->arena.values.segments;
     ck_assert_uint_eq(held, 2);
     ck_assert(is_sifted());
     ck_assert(!fixture_has(&f, "gone"));

@@ -108,11 +108,9 @@ TEST_LOOP(the_reclaimer_makes_segments_resident, 3)
 /* Also the first ones, and the first use of none is late. */
 TEST_LOOP(a_move_fills_a_new_shard, 3)
 {
-    uint32_t kept;
-
     start(limits[_i]);
     shard_enter(f.shard);
-    kept = room_wanted(&f.shard->memory);
+    uint32_t kept = room_wanted(&f.shard->memory);
     shard_leave(f.shard);
     for (unsigned i = 0; i < 10; i++) {
         stock_fill(&f.shard->memory);
@@ -133,8 +131,6 @@ TEST_LOOP(a_put_does_it_if_the_reclaimer_does_not_come, 3)
 
 TEST(what_was_given_back_is_made_resident_again)
 {
-    uint64_t before;
-
     start(8 * MIB);
     fill(60, true);
     fixture_flush(&f, 0);
@@ -142,7 +138,7 @@ TEST(what_was_given_back_is_made_resident_again)
     while (room_give_back(&f.shard->memory, 8) != 0) {
     }
     ck_assert_uint_ne(arena()->cold, 0);
-    before = late();
+    uint64_t before = late();
     fill(50, true);
     /* The first finds nothing. What is held is new again. */
     ck_assert_uint_le(late() - before, FIRST);
@@ -175,12 +171,11 @@ TEST(none_are_made_resident_where_room_is_short)
     start(2 * MIB);
     for (unsigned i = 0; fixture_counter(&f, CTR_evictions) == 0; i++) {
         uint32_t held;
-        bool is_short;
 
         fixture_set(&f, fixture_key("k", i), BYTES);
         shard_enter(f.shard);
         held = arena()->held;
-        is_short = arena_allowed(arena()) <= (int64_t)room_wanted(&f.shard->memory);
+        bool is_short = arena_allowed(arena()) <= (int64_t)room_wanted(&f.shard->memory);
         shard_leave(f.shard);
         fixture_grace(&f);
         if (is_short) {

@@ -57,10 +57,8 @@ static void tidy_to_the_end(void)
 
 static uint64_t filled(void)
 {
-    uint64_t bytes;
-
     shard_enter(f.shard);
-    bytes = chains_filled(&f.shard->memory);
+    uint64_t bytes = chains_filled(&f.shard->memory);
     shard_leave(f.shard);
     return bytes;
 }
@@ -68,17 +66,15 @@ static uint64_t filled(void)
 TEST_LOOP(memory_follows_the_data, 3)
 {
     static const unsigned kept[] = {2, 10, ITEMS};
-    uint64_t seg;
-    uint64_t live;
 
     start_full();
-    seg = segment_bytes(&f.shard->memory.arena);
+    uint64_t seg = segment_bytes(&f.shard->memory.arena);
     ck_assert(!shard_wants_tidy(f.shard));
     delete_but(kept[_i]);
     ck_assert(shard_wants_tidy(f.shard));
     tidy_to_the_end();
     ck_assert(!shard_wants_tidy(f.shard));
-    live = fixture_counter(&f, CTR_item_bytes);
+    uint64_t live = fixture_counter(&f, CTR_item_bytes);
     /* A sixteenth of it may be dead, and two segments; three are open. */
     ck_assert_uint_le(filled() * 15 / 16, live + 5 * seg);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), (ITEMS - 1) / kept[_i] + 1);
@@ -87,12 +83,10 @@ TEST_LOOP(memory_follows_the_data, 3)
 
 TEST(what_puts_are_about_to_reuse_stays)
 {
-    uint64_t before;
-
     start_full();
     delete_but(4);
     (void)look();
-    before = filled();
+    uint64_t before = filled();
     for (unsigned round = 0; round < 4; round++) {
         /* A tenth of what is dead in each second: in ten seconds all of it. */
         for (unsigned i = 0; i < ITEMS * 3 / 4 / 40; i++) {
@@ -121,10 +115,8 @@ TEST(a_small_share_of_dead_is_no_work)
 /* A segment with nothing alive is worth no copying: it goes even if little is dead in all. */
 TEST(what_is_wholly_dead_goes_at_once)
 {
-    uint32_t a_segment;
-
     start_full();
-    a_segment = segment_bytes(&f.shard->memory.arena) / BYTES;
+    uint32_t a_segment = segment_bytes(&f.shard->memory.arena) / BYTES;
     for (unsigned i = 0; i < 3 * a_segment; i++) {
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
@@ -147,12 +139,11 @@ TEST(an_empty_ring_gives_its_pages_back)
 TEST(nothing_is_cleaned_when_the_share_of_the_cpu_is_spent)
 {
     const struct cycle_config none = {.effort = 1, .hz = 10, .slice_us = 250, .cpu_pct = 1};
-    struct cycle *c;
     uint32_t again;
     usec_t began;
 
     start_full();
-    c = &f.shard->cycle;
+    struct cycle *c = &f.shard->cycle;
     delete_but(10);
     (void)look();
     do {
@@ -169,13 +160,10 @@ TEST(nothing_is_cleaned_when_the_share_of_the_cpu_is_spent)
 /* What is put within ten seconds at the pace of the last look may go into what is dead. */
 TEST(the_pace_of_puts_is_measured)
 {
-    struct memory *m;
-    uint64_t put;
-
     start_full();
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     (void)look(); /* begins to measure */
-    put = m->blocks.put_bytes;
+    uint64_t put = m->blocks.put_bytes;
     for (unsigned i = 0; i < 100; i++) {
         fixture_set(&f, fixture_key("new", i), BYTES);
     }
@@ -210,10 +198,8 @@ TEST(the_end_is_not_the_last)
 /* A full shard with a known rate of puts: `bytes` are likely to be reused. */
 static struct memory *start_measured(uint64_t spare)
 {
-    struct memory *m;
-
     start_full();
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     m->tidy = (struct tidy){.is_measured = true,
                             .looked = fixture_now(&f),
                             .put_bytes_seen = m->blocks.put_bytes,
@@ -223,10 +209,8 @@ static struct memory *start_measured(uint64_t spare)
 
 static enum tidy_next look_now(void)
 {
-    enum tidy_next next;
-
     shard_enter(f.shard);
-    next = tidy_look(&f.shard->memory, fixture_now(&f));
+    enum tidy_next next = tidy_look(&f.shard->memory, fixture_now(&f));
     shard_leave(f.shard);
     return next;
 }
@@ -320,13 +304,11 @@ TEST(a_clock_that_goes_back_is_measured_anew)
 /* Then the cursor has other work; the end is not known before it is done. */
 TEST(where_room_is_short_it_looks_again)
 {
-    struct memory *m;
-
     start_full();
     for (unsigned i = 0; fixture_avail(&f) > 20; i++) {
         fixture_set(&f, fixture_key("more", i), BYTES);
     }
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     m->tidy = (struct tidy){
         .is_measured = true, .looked = fixture_now(&f), .put_bytes_seen = m->blocks.put_bytes};
     m->line.wanted = LINE_MOST;
@@ -353,15 +335,13 @@ TEST(a_ring_in_use_keeps_its_pages)
 /* What is free then is for the cursor, which cleans by itself what is worth it. */
 TEST(where_room_is_short_nothing_is_tidied)
 {
-    struct memory *m;
-
     start_full();
     for (unsigned i = 0; fixture_avail(&f) > 20; i++) {
         fixture_set(&f, fixture_key("more", i), BYTES);
     }
     delete_but(4);
     fixture_settle(&f);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     m->line.wanted = LINE_MOST;
     shard_enter(f.shard);
     ck_assert(room_is_short(m));

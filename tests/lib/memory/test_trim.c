@@ -47,11 +47,8 @@ TEST(an_overdraft_of_a_lower_limit_is_paid_at_once)
 /* Otherwise with what stayed free for a while, and by all shards in equal parts. */
 TEST(an_overdraft_is_paid_in_equal_parts)
 {
-    struct budget *b;
-    int64_t added;
-
     start_with_free(2, 12);
-    b = &f.engine.budget;
+    struct budget *b = &f.engine.budget;
     for (unsigned i = 0; i < 2; i++) {
         struct memory *m = &f.engine.shards[i]->memory;
 
@@ -60,7 +57,7 @@ TEST(an_overdraft_is_paid_in_equal_parts)
         m->trim.looked = fixture_now(&f);
         m->arena.free_low = m->arena.free_count;
     }
-    added = budget_left(b) + ((int64_t)8 << f.shard->memory.arena.shift);
+    int64_t added = budget_left(b) + ((int64_t)8 << f.shard->memory.arena.shift);
     budget_add(b, added);
     clock_advance(&f.engine.clock, 50);
     fixture_grace(&f);
@@ -74,10 +71,8 @@ TEST(an_overdraft_is_paid_in_equal_parts)
 /* What the system refused is asked for again after ten seconds, and not before. */
 TEST(a_range_that_was_cut_is_tried_again)
 {
-    struct memory *m;
-
     fixture_start(&f, NULL);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     shard_enter(f.shard);
     m->arena.held_max = m->arena.held;
     shard_leave(f.shard);
@@ -95,10 +90,8 @@ TEST(a_range_that_was_cut_is_tried_again)
 /* While nobody stores, nobody else makes holes of what has died. */
 TEST(what_has_died_becomes_a_hole_without_a_put)
 {
-    const struct blocks *b;
-
     fixture_start(&f, NULL);
-    b = &f.shard->memory.blocks;
+    const struct blocks *b = &f.shard->memory.blocks;
     for (unsigned i = 0; i < 10; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
@@ -137,10 +130,9 @@ TEST(the_first_that_waits_is_called)
 TEST(what_a_burst_took_is_kept_at_first)
 {
     const uint32_t peak = 64;
-    struct memory *m;
 
     start_with_free(1, 12);
-    m = &f.shard->memory;
+    struct memory *m = &f.shard->memory;
     for (unsigned i = 0; i < 100; i++) {
         m->blocks.put_peak = (uint64_t)peak << m->arena.shift;
         clock_advance(&f.engine.clock, atomic_load(&fixture_options.idle_trim_ms));

@@ -285,11 +285,10 @@ static inline void pair_settle(struct pair_side *side)
 /* They have the same; returns how many items. */
 static inline uint64_t pair_check(struct pair_side *primary, struct pair_side *replica)
 {
-    uint64_t items;
-
     pair_settle(primary);
     pair_settle(replica);
-    items = pair_compare_all(primary, PAIR_TO_UNIX, replica, PAIR_TO_UNIX - PAIR_AHEAD);
+    uint64_t items =
+        pair_compare_all(primary, PAIR_TO_UNIX, replica, PAIR_TO_UNIX - PAIR_AHEAD);
 
     ck_assert_uint_eq(
         pair_compare_all(replica, PAIR_TO_UNIX - PAIR_AHEAD, primary, PAIR_TO_UNIX), items);

@@ -144,13 +144,11 @@ TEST(a_bit_that_is_wrong_is_refused)
     make_small_stream();
     for (size_t at = 0; at < stream.len; at++) {
         char right = stream.at[at];
-        enum applier_result result;
-        uint64_t offset;
 
         begin_again();
         stream.at[at] = (char)(right ^ 1 << at % 8);
-        result = take(0, stream.len);
-        offset = applier_offset(replica.applier);
+        enum applier_result result = take(0, stream.len);
+        uint64_t offset = applier_offset(replica.applier);
         stream.at[at] = right;
         /* One that is longer than it was may not be whole yet: its length is in its header. */
         ck_assert(result == APPLIER_BAD ||
@@ -201,7 +199,6 @@ TEST(a_value_that_is_larger_than_the_backlog_comes_through_it)
     struct shipper_reader *r;
     struct backlog_name name;
     struct shipper_info info;
-    uint64_t ticket;
     uint64_t offset;
 
     backlog_get_name(primary.backlog, &name);
@@ -209,7 +206,7 @@ TEST(a_value_that_is_larger_than_the_backlog_comes_through_it)
                      BACKLOG_CONTINUES);
     fixture_set(&primary.f, "large", 9 * MIB);
     fixture_set(&primary.f, "small", 10);
-    ticket = shipper_ask(primary.shipper);
+    uint64_t ticket = shipper_ask(primary.shipper);
     while (!shipper_is_done(primary.shipper, ticket, &offset)) {
         ck_assert(pair_pull_to(&replica, r, backlog_end(primary.backlog), &rng));
     }
@@ -248,7 +245,6 @@ TEST(a_promotion_amid_a_value_cuts_it_and_renames)
     const struct replid next = replid_draw();
     struct backlog_name name;
     struct pair_side middle;
-    uint64_t offset;
 
     /* The middle has a part of the value, and so has its replica. */
     pair_start_replica(&middle, &primary);
@@ -259,7 +255,7 @@ TEST(a_promotion_amid_a_value_cuts_it_and_renames)
     fixture_set(&primary.f, "large", MIB);
     take_stream();
     ck_assert_int_eq(applier_take(middle.applier, stream.at, stream.len / 2), APPLIER_OK);
-    offset = applier_offset(middle.applier);
+    uint64_t offset = applier_offset(middle.applier);
     ck_assert_int_eq(take(0, offset - from), APPLIER_OK);
     applier_leave(middle.applier);
     backlog_promote(middle.backlog, &next, 1);
@@ -375,13 +371,11 @@ TEST(what_is_due_by_this_clock_is_stored)
 /* The scale is learned better as pings come. */
 TEST(deadlines_go_by_the_scale)
 {
-    struct got got;
-
     fixture_set_until(&primary.f, "key", 10, fixture_now(&primary.f) + 5000);
     take_stream();
     applier_set_scale(replica.applier, PAIR_TO_UNIX - PAIR_AHEAD - 3);
     take_rest();
-    got = fixture_get(&replica.f, "key");
+    struct got got = fixture_get(&replica.f, "key");
     ck_assert(got.is_hit);
     ck_assert_int_eq(got.deadline, fixture_now(&primary.f) + 5000 + PAIR_AHEAD + 3);
 }

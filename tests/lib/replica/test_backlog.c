@@ -155,7 +155,6 @@ TEST(blocks_of_all_lengths_come_out)
 
 TEST(what_is_not_in_the_ring_is_refused)
 {
-    uint64_t start;
     char out[8];
 
     ck_assert_int_eq(backlog_copy(b, 0, out, sizeof(out)), 0);
@@ -163,7 +162,7 @@ TEST(what_is_not_in_the_ring_is_refused)
     while (model.end < 3 * RING_BYTES) {
         append(101);
     }
-    start = backlog_start(b);
+    uint64_t start = backlog_start(b);
     ck_assert_int_eq(backlog_copy(b, model.end, out, sizeof(out)), 0);
     ck_assert_int_eq(backlog_copy(b, model.end + 1, out, sizeof(out)), -1);
     ck_assert_int_eq(backlog_copy(b, UINT64_MAX, out, sizeof(out)), -1);
@@ -406,10 +405,9 @@ TEST(a_copy_has_the_same_bytes_and_names)
     while (backlog_end(copy) != backlog_end(b)) {
         uint64_t offset = backlog_end(copy);
         ptrdiff_t n = backlog_copy(b, offset, block, sizeof(block));
-        size_t length;
 
         ck_assert_int_ge(n, SNAP_BLOCK_BYTES);
-        length = frame_length(block, offset);
+        size_t length = frame_length(block, offset);
         ck_assert_uint_ne(length, 0);
         ck_assert(!backlog_append_copy(copy, block, length - 1));
         ck_assert(n == (ptrdiff_t)length || !backlog_append_copy(copy, block, length + 1));

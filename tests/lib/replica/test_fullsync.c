@@ -94,10 +94,9 @@ static void follow(void)
 
 static void catch_up(void)
 {
-    uint64_t ticket;
     uint64_t offset;
 
-    ticket = shipper_ask(primary.shipper);
+    uint64_t ticket = shipper_ask(primary.shipper);
     while (!shipper_is_done(primary.shipper, ticket, &offset)) {
         ck_assert(pair_pull_to(&replica, fs.reader, backlog_end(primary.backlog), &rng));
     }
@@ -156,11 +155,9 @@ TEST(an_empty_one_is_a_header)
 
 TEST(at_rest_all_is_there)
 {
-    int64_t used;
-
     fill(4000);
     fixture_set(&primary.f, "large", 5 * MIB);
-    used = fixture_used(&primary.f);
+    int64_t used = fixture_used(&primary.f);
     fixture_set(&replica.f, "older", 10);
     ck_assert_int_eq(fullsync_run(&fs), FULLSYNC_DONE);
     ck_assert_uint_eq(fs.walks, 1);
@@ -294,12 +291,11 @@ static bool expire(void)
 TEST(what_expires_meanwhile_has_no_record)
 {
     struct apply_counts counts;
-    uint64_t end;
 
     for (unsigned i = 0; i < 5000; i++) {
         fixture_set_until(&primary.f, fixture_key("key", i), 200, fixture_now(&primary.f) + 1);
     }
-    end = pair_mark(&primary);
+    uint64_t end = pair_mark(&primary);
     at_write = expire;
     ck_assert_int_eq(fullsync_run(&fs), FULLSYNC_DONE);
     ck_assert_uint_eq(fixture_counter(&primary.f, CTR_curr_items), 0);
@@ -418,11 +414,9 @@ static bool ask_to_stop(void)
 
 TEST(it_ends_at_any_write)
 {
-    unsigned all;
-
     fill(1000);
     ck_assert_int_eq(fullsync_run(&fs), FULLSYNC_DONE);
-    all = writes;
+    unsigned all = writes;
     ck_assert_uint_gt(all, 5);
     shipper_detach(&fs.reader);
     for (last_write = 1; last_write <= all; last_write++) {
@@ -482,14 +476,13 @@ TEST(another_one_that_is_stalled_does_not_hold_it_up)
 TEST(one_that_is_cut_is_none)
 {
     struct snap_fault fault;
-    size_t all;
     size_t at = SNAP_HEADER_BYTES;
     unsigned boundaries = 0;
 
     fill(300);
     fixture_set(&primary.f, "large", 700000);
     ck_assert_int_eq(fullsync_run(&fs), FULLSYNC_DONE);
-    all = full.len;
+    size_t all = full.len;
     for (size_t n = 0; n < all; n += 1 + rng_below(&rng, 20000)) {
         full.len = n;
         full.read = 0;
@@ -523,12 +516,11 @@ TEST(one_that_is_damaged_is_none)
     for (unsigned i = 0; i < 300; i++) {
         size_t at = i < SNAP_HEADER_BYTES + SNAP_BLOCK_BYTES ? i : rng_below(&rng, full.len);
         char had = full.at[at];
-        enum applier_result result;
 
         full.read = 0;
         full.is_ended = false;
         full.at[at] = (char)(had ^ 1 << rng_below(&rng, 8));
-        result = read_full(&fault);
+        enum applier_result result = read_full(&fault);
         /* A block that is longer than it was ends too early. */
         ck_assert(result == APPLIER_BAD || result == APPLIER_CUT);
         full.at[at] = had;

@@ -152,14 +152,13 @@ TEST(changes_come_as_they_are_by_then)
 TEST(what_expires_goes)
 {
     struct shipper_level level;
-    uint64_t end;
 
     for (unsigned i = 0; i < 100; i++) {
         fixture_set_until(&f, fixture_key("k", i), 100, fixture_now(&f) + 10 + i);
     }
     pull_all(&replica);
     check_equal(&replica, 100);
-    end = replica.offset;
+    uint64_t end = replica.offset;
     clock_advance(&f.engine.clock, 60);
     pull_all(&replica); /* due, and not gone yet */
     ck_assert(shipper_level(shipper, &level));
@@ -308,10 +307,8 @@ TEST(a_link_that_breaks_goes_on)
 
 TEST(a_value_may_be_larger_than_the_backlog)
 {
-    uint64_t before;
-
     pull_all(&replica);
-    before = atomic_load(&told);
+    uint64_t before = atomic_load(&told);
     fixture_set(&f, "large", 3 * SHIPPER_BACKLOG_MIN);
     WAIT_UNTIL(info_now().waits != 0);
     ck_assert_uint_gt(atomic_load(&told), before + 1); /* of what has come, before it waits */
@@ -511,11 +508,9 @@ TEST(changes_that_were_lost_meanwhile_are_no_partial_sync)
 
 TEST(changes_that_were_lost_drop_who_is_online)
 {
-    uint64_t before;
-
     fixture_set(&f, "a", 10);
     pull_all(&replica);
-    before = atomic_load(&told);
+    uint64_t before = atomic_load(&told);
     pthread_mutex_lock(&gate);
     fixture_set(&f, "a", 11);
     WAIT_UNTIL(atomic_load(&told) != before);

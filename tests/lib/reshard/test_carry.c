@@ -100,23 +100,18 @@ static uint64_t items_in(uint32_t shard)
 TEST(a_full_cache_is_kept)
 {
     struct move_plan plan;
-    struct move_info info;
-    uint64_t evicted;
-    unsigned keys;
-    unsigned had;
-    unsigned has;
 
     start(4, 192 * MIB, CHOICE_DENSITY);
     move_plan_even(&plan, &f.engine, 2);
     (void)move(&plan);
-    keys = fill(len_of);
-    had = check(keys, len_of);
+    unsigned keys = fill(len_of);
+    unsigned had = check(keys, len_of);
     ck_assert_uint_eq(items_in(2) + items_in(3), 0);
     move_plan_even(&plan, &f.engine, 4);
-    evicted = fixture_counter(&f, CTR_evictions);
-    info = move(&plan);
+    uint64_t evicted = fixture_counter(&f, CTR_evictions);
+    struct move_info info = move(&plan);
     ck_assert_uint_le(info.evicted, fixture_counter(&f, CTR_evictions) - evicted);
-    has = check(keys, len_of);
+    unsigned has = check(keys, len_of);
     ck_assert_uint_le(had - has, had * LOSS_PCT / 100);
     ck_assert_uint_gt(info.items, had * 2 / 5);
     ck_assert_uint_lt(info.items, had * 3 / 5);
@@ -133,15 +128,12 @@ TEST(a_full_cache_is_kept)
 TEST(runs_go_in_one_pass)
 {
     struct move_plan plan;
-    unsigned keys;
-    unsigned had;
-    uint64_t all;
 
     start(3, 96 * MIB, CHOICE_DENSITY);
     move_all(0);
-    keys = fill(len_of);
-    had = check(keys, len_of);
-    all = items_in(0);
+    unsigned keys = fill(len_of);
+    unsigned had = check(keys, len_of);
+    uint64_t all = items_in(0);
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         plan.to[i] = (uint16_t)(i / 16 % 4 % 3);
     }
@@ -163,7 +155,6 @@ static size_t large_len(unsigned i)
 TEST(values_of_all_sizes_arrive_whole)
 {
     unsigned keys;
-    unsigned had;
 
     start(2, 128 * MIB, CHOICE_DENSITY);
     for (keys = 0; keys < 360; keys++) {
@@ -176,7 +167,7 @@ TEST(values_of_all_sizes_arrive_whole)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     keys = fill(large_len);
-    had = check(keys, large_len);
+    unsigned had = check(keys, large_len);
     move_all(0);
     /* Of the largest some must be dropped, to have room for the first. */
     ck_assert_uint_ge(check(keys, large_len), had * 9 / 10);
@@ -185,7 +176,6 @@ TEST(values_of_all_sizes_arrive_whole)
 TEST(items_go_in_their_order_and_to_their_chain)
 {
     struct chain *chain;
-    const struct memory *m;
     uint64_t last = 0;
     unsigned n = 0;
 
@@ -195,7 +185,7 @@ TEST(items_go_in_their_order_and_to_their_chain)
         fixture_set(&f, fixture_key("key-", i), 400);
     }
     move_all(1);
-    m = &f.engine.shards[1]->memory;
+    const struct memory *m = &f.engine.shards[1]->memory;
     chain = &f.engine.shards[1]->memory.blocks.chain[CHAIN_SMALL];
     for (segment_t s = chain->head; s != 0; s = m->arena.segments[s].next) {
         for (uint32_t at = 0; at < m->arena.segments[s].fill; n++) {
@@ -220,10 +210,8 @@ TEST(items_go_in_their_order_and_to_their_chain)
  */
 static unsigned fill_and_get_stuck(size_t len)
 {
-    unsigned n;
-
     start(2, 32 * MIB, CHOICE_NOEVICTION);
-    n = fixture_fill_up(&f, "key-", len);
+    unsigned n = fixture_fill_up(&f, "key-", len);
     budget_add(&f.engine.budget, LIMIT_TAKEN);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_ENOMEM);
     budget_add(&f.engine.budget, -LIMIT_TAKEN);
@@ -316,10 +304,9 @@ static void on_event(void *arg, const struct shard_event *ev)
 static bool has_chain(enum chain_id id)
 {
     struct shard *s = f.engine.shards[0];
-    bool has;
 
     shard_enter(s);
-    has = s->memory.blocks.chain[id].head != 0;
+    bool has = s->memory.blocks.chain[id].head != 0;
     shard_leave(s);
     return has;
 }
@@ -383,11 +370,10 @@ static void put_behind(void *arg, const struct shard_event *ev)
     struct memory *m = &s->memory;
     const struct item *it =
         table_find(&s->table, m->arena.base, fixture_hash(&f, key), key, strlen(key));
-    handle_t from, to;
 
     ck_assert_ptr_nonnull(it);
-    from = (handle_t)(((uintptr_t)it - (uintptr_t)m->arena.base) / ITEM_UNIT);
-    to = draw_block(m, CHAIN_SMALL, item_units(it), 0, DRAW_CURSOR);
+    handle_t from = (handle_t)(((uintptr_t)it - (uintptr_t)m->arena.base) / ITEM_UNIT);
+    handle_t to = draw_block(m, CHAIN_SMALL, item_units(it), 0, DRAW_CURSOR);
     ck_assert_uint_ne(to, 0);
     blocks_copy(memory_item(m, to), it);
     m->ops->moved(m->owner, from, to);
@@ -435,14 +421,12 @@ TEST_LOOP(what_is_put_behind_the_search_is_searched_for, 2)
 TEST(a_segment_that_leaves_as_a_whole_is_freed)
 {
     const uint32_t slots = ROUTE_SLOTS / 16;
-    const struct memory *m;
     uint32_t generation;
-    segment_t first;
     unsigned n = 0;
 
     start(2, 32 * MIB, CHOICE_DENSITY);
     move_all(0);
-    m = &f.engine.shards[0]->memory;
+    const struct memory *m = &f.engine.shards[0]->memory;
     for (unsigned i = 0; n < 2 * segment_bytes(&m->arena) / 1000; i++) {
         const char *key = fixture_key("key-", i);
 
@@ -454,7 +438,7 @@ TEST(a_segment_that_leaves_as_a_whole_is_freed)
     for (unsigned i = 0; i < 1000; i++) {
         fixture_set(&f, fixture_key("other-", i), 1000);
     }
-    first = m->blocks.chain[CHAIN_SMALL].head;
+    segment_t first = m->blocks.chain[CHAIN_SMALL].head;
     generation = m->arena.segments[first].generation;
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, slots, 1), MF_OK);
     ck_assert_uint_ge(items_in(1), n);
@@ -472,14 +456,11 @@ struct reader {
 /* As a connection reads that is slow. False: not that as well. */
 static bool may_read(struct reader *r, const char *key)
 {
-    struct found found;
-    bool may;
-
     rcu_begin();
-    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
-                        fixture_now(&f));
+    struct found found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key,
+                                     strlen(key), fixture_now(&f));
     value_walk_begin(&r->walk, found.shard, found.item);
-    may = value_may_pin(&r->walk);
+    bool may = value_may_pin(&r->walk);
     if (may) {
         r->pin = value_pin(&r->walk);
     }
@@ -525,15 +506,11 @@ TEST(slow_readers_do_not_stop_it)
 /* The system, or a full file system, gives a shard no more: that is not paid for by others. */
 TEST(nothing_is_evicted_for_a_shard_that_can_have_no_more)
 {
-    struct memory *m;
-    unsigned keys;
-    unsigned had;
-
     start(2, 64 * MIB, CHOICE_DENSITY);
     move_all(0);
-    keys = fill(len_of);
-    had = check(keys, len_of);
-    m = &f.engine.shards[1]->memory;
+    unsigned keys = fill(len_of);
+    unsigned had = check(keys, len_of);
+    struct memory *m = &f.engine.shards[1]->memory;
     lock_take(m->lock);
     m->arena.held_max = m->arena.held;
     lock_give(m->lock);

@@ -72,11 +72,9 @@ static uint64_t late_in(uint32_t shard)
 /* Pages are not cleared while both shards are entered. */
 TEST(the_segments_of_a_new_shard_are_resident_before_they_are_used)
 {
-    uint64_t late;
-
     start(2);
     move(0, ROUTE_SLOTS, 0);
-    late = late_in(1);
+    uint64_t late = late_in(1);
     move(0, ROUTE_SLOTS / 2, 1);
     ck_assert_uint_gt(f.engine.shards[1]->memory.arena.held, 12);
     ck_assert_uint_eq(late_in(1), late);

@@ -153,10 +153,8 @@ TEST(a_number_that_the_limit_does_not_bear_is_refused)
 /* Nor may it become one that they do not bear, before they are there. */
 TEST(the_limit_suits_those_that_are_wanted)
 {
-    uint64_t each;
-
     start_full();
-    each = engine_range(&f.engine);
+    uint64_t each = engine_range(&f.engine);
     become(4);
     ck_assert_uint_eq(engine_range(&f.engine), 4 * each);
     ck_assert_int_eq(engine_set_shards(&f.engine, 1, 1), MF_OK);
@@ -284,11 +282,10 @@ static unsigned moving_slots(unsigned slot, uint16_t *from)
 TEST(others_do_not_wait_for_a_large_value)
 {
     char key[32];
-    unsigned slot;
     uint16_t from;
 
     start_without_room(key, sizeof(key));
-    slot = route_slot_number(fixture_hash(&f, key));
+    unsigned slot = route_slot_number(fixture_hash(&f, key));
     ck_assert_uint_eq(moving_slots(slot, &from), 1);
     ck_assert_uint_eq(from, 0);
     for (unsigned i = 0; i < 200; i++) {
@@ -350,10 +347,8 @@ TEST(items_follow_the_number_of_shards)
 
 TEST(figures_tell_what_was_moved)
 {
-    struct reshard_info i;
-
     become(2);
-    i = info();
+    struct reshard_info i = info();
     ck_assert_uint_eq(i.shards, 2);
     ck_assert_uint_eq(i.slots, ROUTE_SLOTS / 2);
     ck_assert_uint_eq(i.slots_done, ROUTE_SLOTS / 2);

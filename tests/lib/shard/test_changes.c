@@ -40,12 +40,11 @@ static void drop_ring(void)
 static size_t key_of(uint64_t number, char key[ITEM_KEY_MAX])
 {
     size_t len = 9 + number * 7 % (ITEM_KEY_MAX - 8);
-    uint64_t sum;
 
     for (size_t i = 8; i < len; i++) {
         key[i] = (char)(number * 31 + i);
     }
-    sum = hash_key(SUM_SEED, key + 8, len - 8);
+    uint64_t sum = hash_key(SUM_SEED, key + 8, len - 8);
     memcpy(key, &sum, sizeof(sum));
     return len;
 }

@@ -34,7 +34,6 @@ static void *hold_shard(void *arg)
 
 TEST(a_slice_that_waits_is_not_long)
 {
-    usec_t before;
     pthread_t thread;
 
     fixture_start(&f, NULL);
@@ -44,7 +43,7 @@ TEST(a_slice_that_waits_is_not_long)
     ck_assert_int_eq(pthread_create(&thread, NULL, hold_shard, NULL), 0);
     while (!atomic_load(&is_held)) {
     }
-    before = clock_mono_us();
+    usec_t before = clock_mono_us();
     (void)shard_expire_slice(f.shard, CYCLE_SLOW, &cfg);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
@@ -68,8 +67,6 @@ TEST(a_slice_that_works_is_counted)
 /* All time of all slices, in microseconds: a single one cannot have used more of the CPU. */
 TEST(the_time_of_slices_is_counted)
 {
-    uint64_t all;
-
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 8000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
@@ -77,7 +74,7 @@ TEST(the_time_of_slices_is_counted)
     clock_advance(&f.engine.clock, 10);
     ck_assert(!shard_expire_slice(f.shard, CYCLE_SLOW, &cfg) ||
               fixture_counter(&f, CTR_expired_active) > 0);
-    all = fixture_counter(&f, CTR_expire_cycle_us);
+    uint64_t all = fixture_counter(&f, CTR_expire_cycle_us);
     ck_assert_uint_ge(all * 2, fixture_counter(&f, CTR_expire_slice_longest_us));
     fixture_expire(&f);
 }
@@ -197,12 +194,8 @@ TEST(the_wait_for_a_fast_cycle_is_rounded_up)
 /* A block that died when its grace period began is a hole at the next loop after it. */
 TEST(a_loop_makes_holes_of_what_has_died)
 {
-    struct grace *g;
-    uint32_t number;
-    const struct blocks *b;
-
     fixture_start(&f, NULL);
-    b = &f.shard->memory.blocks;
+    const struct blocks *b = &f.shard->memory.blocks;
     for (unsigned i = 0; i < 21; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + (i == 0 ? 20 : 10));
     }
@@ -210,8 +203,8 @@ TEST(a_loop_makes_holes_of_what_has_died)
     fixture_expire(&f);
     ck_assert_uint_gt(b->dead_bytes, 0);
     ck_assert_uint_eq(b->hole_bytes, 0);
-    g = reclaim_grace(f.engine.reclaimer);
-    number = grace_begin(g);
+    struct grace *g = reclaim_grace(f.engine.reclaimer);
+    uint32_t number = grace_begin(g);
     rcu_wait();
     grace_complete(g, number);
     clock_advance(&f.engine.clock, 10);
@@ -258,10 +251,8 @@ TEST(the_sampler_can_be_turned_off)
 /* Then a flush that is to come is all that the home worker wakes for. */
 TEST(a_flush_is_awaited_without_the_sampler)
 {
-    msec_t at;
-
     fixture_start(&f, NULL);
-    at = fixture_now(&f) + 500;
+    msec_t at = fixture_now(&f) + 500;
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     fixture_flush(&f, at);
     ck_assert_int_le(shard_next_due(f.shard), fixture_now(&f) + 10);
@@ -281,14 +272,12 @@ static struct shard_info info_now(void)
 /* The share of keys that are due and still there, whatever cycles saw before. */
 TEST(the_stale_share_is_that_of_the_debt)
 {
-    struct shard_info info;
-
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 1000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10,
                           fixture_now(&f) + (i < 200 ? 10 : 99999));
     }
-    info = info_now();
+    struct shard_info info = info_now();
     ck_assert(shard_info_stale_pct(&info) == 0);
     clock_advance(&f.engine.clock, 10);
     info = info_now();
@@ -425,10 +414,9 @@ TEST(a_nearer_deadline_wakes_the_home_worker)
     struct fetch get = {.vivifies = true};
     struct arith a = {.vivifies = true};
     struct erase mark = {.marks_stale = true, .touches = true};
-    msec_t now;
 
     fixture_start(&f, NULL);
-    now = fixture_now(&f);
+    msec_t now = fixture_now(&f);
     fixture_set_until(&f, "a", 10, now + 9000);
     fixture_settle(&f);
     engine_wake_homes(&f.engine, note_woken, &f);

@@ -186,7 +186,6 @@ TEST(a_value_on_its_way_is_newer_than_the_flush)
 {
     const size_t len = 150000;
     char *bytes = mem_alloc(len);
-    struct body *b;
     size_t done = 0;
     struct store st = {.mode = STORE_SET, .key = span_str("body"), .deadline = MSEC_NEVER};
 
@@ -195,7 +194,7 @@ TEST(a_value_on_its_way_is_newer_than_the_flush)
     start(1);
     st.hash = engine_hash(&f.engine, "body", 4);
     rcu_begin();
-    b = body_begin(&f.engine, st.hash, len);
+    struct body *b = body_begin(&f.engine, st.hash, len);
     rcu_end();
     ck_assert_ptr_nonnull(b);
     while (body_missing(b) > 0) {

@@ -141,8 +141,6 @@ TEST(a_shard_over_the_limit_has_work)
 /* A writer that finds little room for deadlines makes more when it has left the shard. */
 TEST(the_wheel_gets_its_spare_outside_the_shard)
 {
-    uint64_t bytes;
-
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1000 + i);
@@ -154,7 +152,7 @@ TEST(the_wheel_gets_its_spare_outside_the_shard)
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1000 + i);
     }
     shard_enter(f.shard);
-    bytes = wheel_bytes(f.shard->wheel);
+    uint64_t bytes = wheel_bytes(f.shard->wheel);
     shard_leave(f.shard);
     for (unsigned i = 200; i < 300; i++) { /* more than one slab takes: the spare is used */
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1000 + i);

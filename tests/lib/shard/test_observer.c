@@ -27,7 +27,6 @@ static struct {
 static const char *look_at(void *arg, const struct shard_event *ev)
 {
     char key[16];
-    unsigned long n;
 
     if (arg != &told || (unsigned)ev->kind >= KINDS) {
         return "it is none of ours";
@@ -39,7 +38,7 @@ static const char *look_at(void *arg, const struct shard_event *ev)
         return "its item is due or is not, but not as it says";
     }
     (void)snprintf(key, sizeof(key), "%.*s", (int)ev->item->key_len, item_key(ev->item));
-    n = strtoul(key, NULL, 10);
+    unsigned long n = strtoul(key, NULL, 10);
     if (n >= KEYS_MAX) {
         return "its key is none";
     }
@@ -279,13 +278,11 @@ TEST(large_values_are_told_too)
 
 TEST(what_is_due_when_room_is_made_expired)
 {
-    unsigned before;
-
     start(ALL);
     for (unsigned i = 0; i < 30000; i++) {
         fixture_set_until(&f, fixture_key("", i), 500, fixture_now(&f) + 10);
     }
-    before = told.count[SHARD_EVICTED];
+    unsigned before = told.count[SHARD_EVICTED];
     ck_assert_uint_eq(told_in_all(), before);
     clock_advance(&f.engine.clock, 10);
     for (unsigned i = 30000; i < 36000; i++) {

@@ -48,10 +48,8 @@ static const struct table_view *view(void)
 /* Is an array being made resident? */
 static bool is_on_its_way(void)
 {
-    bool is;
-
     shard_enter(f.shard);
-    is = f.shard->table_next != NULL;
+    bool is = f.shard->table_next != NULL;
     shard_leave(f.shard);
     return is;
 }
@@ -99,12 +97,11 @@ TEST(an_index_is_resident_when_it_is_published)
 
 TEST(a_past_is_resident_when_it_is_used)
 {
-    const struct evict *ev;
     void *seen = NULL;
     unsigned large = 0;
 
     start(32 * MIB);
-    ev = &f.shard->memory.evict;
+    const struct evict *ev = &f.shard->memory.evict;
     for (unsigned i = 0; large == 0; i++) {
         ck_assert_uint_lt(i, 10 * MANY);
         put(i);
@@ -167,12 +164,9 @@ TEST(a_stop_in_between_leaves_nothing)
 
 TEST(only_one_index_is_made_at_a_time)
 {
-    const struct table_retiree *first;
-    int64_t used;
-
     begin_large(2);
-    first = f.shard->table_next;
-    used = fixture_used(&f);
+    const struct table_retiree *first = f.shard->table_next;
+    int64_t used = fixture_used(&f);
     shard_make_wanted(f.shard);
     ck_assert_ptr_eq(f.shard->table_next, first);
     ck_assert_int_eq(fixture_used(&f), used);
@@ -187,10 +181,8 @@ static void set_making(bool is)
 
 static bool resize_goes_on(void)
 {
-    bool goes_on;
-
     shard_enter(f.shard);
-    goes_on = shard_resize_goes_on(f.shard);
+    bool goes_on = shard_resize_goes_on(f.shard);
     shard_leave(f.shard);
     return goes_on;
 }
@@ -198,11 +190,9 @@ static bool resize_goes_on(void)
 /* Items would be evicted for the second. */
 TEST(only_one_thread_allocates_an_index)
 {
-    int64_t used;
-
     start(LIMIT);
     set_making(true); /* by another thread */
-    used = fixture_used(&f);
+    int64_t used = fixture_used(&f);
     shard_fit_index(f.shard, MANY, true, false);
     ck_assert(!is_on_its_way());
     ck_assert_int_eq(fixture_used(&f), used);
@@ -322,7 +312,6 @@ TEST_LOOP(memory_is_tidied_for_a_lower_limit_beside_one_item_or_none, 2)
 /* A value that alone exceeds a lower limit a little. */
 TEST(an_overdraft_that_lasts_is_paid_with_the_only_item)
 {
-    int64_t used;
     struct engine_config cfg;
 
     fixture_config(&cfg);
@@ -332,7 +321,7 @@ TEST(an_overdraft_that_lasts_is_paid_with_the_only_item)
     fixture_set(&f, "large", 20 * MIB - 200);
     rest();
     ck_assert(fixture_has(&f, "large"));
-    used = fixture_used(&f);
+    int64_t used = fixture_used(&f);
     budget_add(&f.engine.budget, (int64_t)LIMIT - used + MIB / 2);
     fixture_settle(&f);
     ck_assert(fixture_has(&f, "large"));

@@ -49,13 +49,12 @@ static void take(struct span part)
 static void on_item(void *arg, const struct ship_item *it)
 {
     uint64_t number;
-    struct copy *c;
 
     ck_assert_ptr_null(sink.open);
     ck_assert_ptr_eq(arg, &sink);
     ck_assert_int_eq(num_u64(it->key, &number), MF_OK);
     ck_assert_uint_lt(number, KEYS);
-    c = &sink.copies[number];
+    struct copy *c = &sink.copies[number];
     mem_free(c->value);
     *c = (struct copy){.times = c->times + 1,
                        .cas = it->cas,
@@ -279,7 +278,6 @@ TEST(a_large_value_begins_with_all_of_the_room)
 TEST(a_value_that_is_replaced_meanwhile_comes_as_it_was)
 {
     struct walk w;
-    uint64_t pinned;
 
     start(1, 64 * MIB);
     for (unsigned i = 0; i < 4; i++) {
@@ -294,7 +292,7 @@ TEST(a_value_that_is_replaced_meanwhile_comes_as_it_was)
         ck_assert_uint_eq(sink.copies[i].len, got.len);
         ck_assert_mem_eq(sink.copies[i].value, got.value, got.len);
     }
-    pinned = (uint64_t)atomic_load(&f.engine.budget.pinned_bytes);
+    uint64_t pinned = (uint64_t)atomic_load(&f.engine.budget.pinned_bytes);
     ck_assert_uint_eq(pinned, 0);
 }
 
@@ -325,18 +323,16 @@ TEST(a_dead_value_that_keeps_too_much_is_cut)
 
 TEST(what_cannot_be_pinned_is_left_out)
 {
-    const struct item *first;
-    struct value_pin pin;
     struct value_walk v;
     struct walk w;
 
     start(1, 8 * MIB);
     fixture_set(&f, key(0), 2 * MIB);
     fixture_set(&f, key(1), 2 * MIB);
-    first = fixture_get(&f, key(0)).item;
+    const struct item *first = fixture_get(&f, key(0)).item;
     rcu_begin();
     value_walk_begin(&v, f.shard, first);
-    pin = value_pin(&v);
+    struct value_pin pin = value_pin(&v);
     rcu_end();
     ck_assert_int_eq(walk_all(&w), WALK_DONE);
     value_unpin(&pin);
@@ -538,13 +534,12 @@ TEST(what_goes_from_shard_to_shard_is_met)
 {
     struct engine_config cfg;
     struct walk w;
-    unsigned n;
 
     fixture_config(&cfg);
     cfg.shards = 2;
     fixture_policy(CHOICE_NOEVICTION);
     fixture_start_threaded(&f, &cfg);
-    n = fixture_fill_up(&f, "", 3000);
+    unsigned n = fixture_fill_up(&f, "", 3000);
     ck_assert_uint_le(n, KEYS);
     budget_add(&f.engine.budget, LIMIT_TAKEN); /* what leaves a shard makes no room */
     /* Both ways, so that no order of the shards would do. */

@@ -103,10 +103,9 @@ static void image_do(struct image *m, const struct call *c)
 static void image_put(const struct image *m, const char *dir, const char *name)
 {
     char path[256];
-    FILE *f;
 
     snprintf(path, sizeof(path), "%s/%s", dir, name);
-    f = fopen(path, "wb");
+    FILE *f = fopen(path, "wb");
     ck_assert_ptr_nonnull(f);
     ck_assert(m->n == 0 || fwrite(m->bytes, 1, m->n, f) == m->n);
     ck_assert_int_eq(fclose(f), 0);
@@ -382,10 +381,8 @@ void disk_kill_after(size_t calls)
 
 bool disk_is_dead(void)
 {
-    bool is;
-
     pthread_mutex_lock(&disk.mutex);
-    is = is_dead();
+    bool is = is_dead();
     pthread_mutex_unlock(&disk.mutex);
     return is;
 }
@@ -523,7 +520,6 @@ static void lose_pages(struct image *out, unsigned file, size_t calls, struct rn
     size_t size = rng_below(r, 2) == 0 ? 512 : 4096;
     unsigned way = (unsigned)rng_below(r, WAYS);
     struct image now;
-    size_t most, first, pages;
     size_t lost = 0;
     size_t nth = 0;
     size_t *when;
@@ -535,8 +531,8 @@ static void lose_pages(struct image *out, unsigned file, size_t calls, struct rn
         }
     }
     image_copy(out, &now);
-    most = now.n;
-    first = now.n;
+    size_t most = now.n;
+    size_t first = now.n;
     for (size_t i = synced; i < calls; i++) {
         const struct call *c = &disk.calls[i];
 
@@ -551,7 +547,7 @@ static void lose_pages(struct image *out, unsigned file, size_t calls, struct rn
         fill_junk(out, file, now.n, r);
     }
     first -= first % size;
-    pages = (most - first + size - 1) / size;
+    size_t pages = (most - first + size - 1) / size;
     when = calloc(pages + 1, sizeof(*when));
     ck_assert_ptr_nonnull(when);
     for (size_t i = 0; i < pages; i++) {

@@ -53,10 +53,8 @@ static void set_up(bool keeps_use, enum apply_mode mode)
 
 static void store_used(const char *key, size_t len, msec_t deadline, uint32_t access_s)
 {
-    struct item *it;
-
     fixture_set_until(&f, key, len, deadline);
-    it = (struct item *)(uintptr_t)fixture_get(&f, key).item;
+    struct item *it = (struct item *)(uintptr_t)fixture_get(&f, key).item;
     atomic_store(&it->heat, (uint8_t)OWN_HEAT);
     item_set_access(it, access_s);
 }
@@ -77,10 +75,9 @@ TEST_LOOP(a_key_that_is_there_keeps_its_use_if_asked_to, 8)
     const size_t old_len = (_i & 1) != 0 ? 10 : 200000;
     const size_t len = (_i & 2) != 0 ? 10 : sizeof(value);
     const bool keeps_use = (_i & 4) != 0;
-    uint32_t sent_s;
 
     set_up(keeps_use, APPLY_STATES);
-    sent_s = (uint32_t)(fixture_now(&f) / 1000) - SENT_IDLE_S;
+    uint32_t sent_s = (uint32_t)(fixture_now(&f) / 1000) - SENT_IDLE_S;
     store_used("k", old_len, MSEC_NEVER, 700);
     apply("k", len);
     ck_assert_uint_eq(fixture_get(&f, "k").len, len);

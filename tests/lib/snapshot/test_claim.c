@@ -38,11 +38,10 @@ TEST(a_child_keeps_it_and_others_do_not_get_it)
     int ends[2];
     int status;
     char byte;
-    pid_t child;
 
     ck_assert_int_ge(one, 0);
     ck_assert_int_eq(pipe(ends), 0);
-    child = fork();
+    pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         close(ends[1]);

@@ -109,11 +109,10 @@ TEST(idle_time_and_heat_are_loaded)
 {
     struct snap_item it = item("a");
     struct load l = {.threads = 1};
-    struct got got;
 
     it.idle_s = 1000;
     it.heat = HEAT_JUDGED | HEAT_FETCHED | 2 << HEAT_CREDIT_SHIFT | 1;
-    got = load_one(&it, &l);
+    struct got got = load_one(&it, &l);
     ck_assert(got.is_hit);
     ck_assert_uint_eq(item_access_s(got.item, (uint32_t)(fixture_now(&f) / 1000)),
                       fixture_now(&f) / 1000 - 1000);
@@ -136,10 +135,9 @@ TEST_LOOP(marks_are_loaded, 4)
 {
     struct snap_item it = item("a");
     struct load l = {.threads = 1, .marks_stale = _i >= 2};
-    struct got got;
 
     it.marks = (uint8_t)(_i % 2 == 0 ? SNAP_STALE | SNAP_WON : SNAP_WON);
-    got = load_one(&it, &l);
+    struct got got = load_one(&it, &l);
     ck_assert_int_eq(got.is_stale, _i != 1);
     ck_assert_int_eq(got.is_won, _i < 2);
 }
@@ -155,10 +153,9 @@ TEST(an_item_is_loaded_until_its_deadline)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct load l = {.threads = 1};
-        struct got got;
 
         it.deadline = unix_now() + rows[i].after_ms;
-        got = load_one(&it, &l);
+        struct got got = load_one(&it, &l);
         ck_assert_int_eq(got.is_hit, rows[i].is_loaded);
         ck_assert_uint_eq(l.counts.items, rows[i].is_loaded);
         ck_assert_uint_eq(l.counts.expired, !rows[i].is_loaded);
@@ -277,7 +274,6 @@ TEST_LOOP(times_count_from_the_latest_one_that_is_known, 3)
 {
     struct snap_item it = item("a");
     struct load l = {.threads = 1};
-    struct got got;
 
     it.deadline = unix_now() + 100000;
     begin_file(unix_now() + (_i == 1 ? 40000 : 0));
@@ -285,7 +281,7 @@ TEST_LOOP(times_count_from_the_latest_one_that_is_known, 3)
     end_file();
     l.unix_floor_ms = unix_now() + (_i == 0 ? 40000 : -40000);
     load(&l);
-    got = fixture_get(&f, "a");
+    struct got got = fixture_get(&f, "a");
     ck_assert_int_eq(l.behind_ms, _i < 2 ? 40000 : 0);
     ck_assert_int_eq(got.deadline, fixture_now(&f) + 100000 - l.behind_ms);
 }

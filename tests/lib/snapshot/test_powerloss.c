@@ -151,10 +151,9 @@ static void do_step(void)
 {
     unsigned key = draw(KEYS);
     unsigned what = draw(100);
-    unsigned *now;
 
     begin_step();
-    now = history.length[history.n];
+    unsigned *now = history.length[history.n];
     if (what < 3 && !life.is_mixed && life.mode == KEYLOG_FULL && !life.is_saving) {
         fixture_flush(&life.f, fixture_now(&life.f));
         memset(now, 0, sizeof(history.length[0]));
@@ -221,10 +220,9 @@ static void save(void)
                      .log = ++life.number,
                      .is_void = is_void,
                      .before_naming = before_naming};
-    unsigned step;
 
     rotate();
-    step = history.n; /* it may have later ones as well */
+    unsigned step = history.n; /* it may have later ones as well */
     life.is_saving = true;
     ck_assert_int_eq(save_run(&s), SAVE_DONE);
     life.is_saving = false;
@@ -242,7 +240,6 @@ static bool load_from(const char *dir, const struct io_calls *io, struct fixture
     char path[256];
     char text[SNAP_FAULT_TEXT_MAX];
     struct load_file file;
-    struct load l;
 
     snprintf(path, sizeof(path), "%s/%s", dir, BASE);
     if (access(path, F_OK) != 0) {
@@ -255,11 +252,11 @@ static bool load_from(const char *dir, const struct io_calls *io, struct fixture
         ck_abort_msg("%s: log %u of %u: %s", path, (unsigned)c.number,
                      (unsigned)file.header.log, snap_fault_text(&c.fault, text));
     }
-    l = (struct load){.engine = &f->engine,
-                      .file = &file,
-                      .threads = 1,
-                      .chain = &c,
-                      .unix_floor_ms = c.unix_ms};
+    struct load l = (struct load){.engine = &f->engine,
+                                  .file = &file,
+                                  .threads = 1,
+                                  .chain = &c,
+                                  .unix_floor_ms = c.unix_ms};
     if (load_run(&l) != LOAD_DONE) {
         ck_abort_msg("%s: %s", path, snap_fault_text(&l.fault, text));
     }
@@ -366,7 +363,6 @@ static void begin_life(bool has_lost_power)
     size_t calls = disk_calls();
     uint64_t highest;
     uint64_t count;
-    bool is_there;
 
     if (has_lost_power) {
         calls -= draw(calls < 20 ? (unsigned)calls : 20);
@@ -375,7 +371,7 @@ static void begin_life(bool has_lost_power)
         disk_begin(folder);
     }
     start(&life.f);
-    is_there = load_from(folder, &disk_io, &life.f);
+    bool is_there = load_from(folder, &disk_io, &life.f);
     ck_assert(is_there || !life.is_named || calls < life.named);
     if (is_there) {
         check_found(&life.f, calls);

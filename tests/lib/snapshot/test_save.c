@@ -58,13 +58,12 @@ static enum save_end save_as(struct save *s)
 static enum load_end load_as(struct load *l)
 {
     struct load_file file;
-    enum load_end end;
 
     ck_assert(load_open(&file, path));
     l->engine = &f.engine;
     l->file = &file;
     l->threads = l->threads != 0 ? l->threads : 1;
-    end = load_run(l);
+    enum load_end end = load_run(l);
     load_close(&file);
     return end;
 }
@@ -116,32 +115,29 @@ TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
     struct put put = {.key = "a", .ptr = "value", .len = 5, .flags = 0xdeadbeef};
     struct erase stale = {.marks_stale = true};
     struct load l = {.threads = 1};
-    struct got was;
-    struct got is;
-    int64_t unix_ms;
-    uint32_t idle_s;
 
     start(1, 16);
     put.deadline = fixture_now(&f) + 123457;
     ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
     ck_assert_int_eq(fixture_erase(&f, "a", &stale), OUT_DELETED);
-    was = fixture_use(&f, "a", 2);
+    struct got was = fixture_use(&f, "a", 2);
     ck_assert(was.is_stale);
     put.key = "idle";
     ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
     clock_advance(&f.engine.clock, 77000);
-    unix_ms = clock_to_unix_ms(&f.engine.clock, was.deadline);
+    int64_t unix_ms = clock_to_unix_ms(&f.engine.clock, was.deadline);
     save_well();
     fixture_stop(&f);
 
     start(1, 16);
     clock_advance(&f.engine.clock, 100000);
     ck_assert_int_eq(load_as(&l), LOAD_DONE);
-    idle_s = (uint32_t)(fixture_now(&f) / 1000) -
-             item_access_s(fixture_get(&f, "idle").item, (uint32_t)(fixture_now(&f) / 1000));
+    uint32_t idle_s =
+        (uint32_t)(fixture_now(&f) / 1000) -
+        item_access_s(fixture_get(&f, "idle").item, (uint32_t)(fixture_now(&f) / 1000));
     ck_assert_uint_eq(idle_s, 77);
     put.key = "a";
-    is = fixture_get(&f, "a");
+    struct got is = fixture_get(&f, "a");
     ck_assert(is.is_hit && is.is_stale && !is.is_won && is.was_fetched);
     ck_assert_uint_eq(is.flags, 0xdeadbeef);
     ck_assert_uint_eq(is.cas, was.cas);
@@ -215,7 +211,6 @@ TEST_LOOP(nothing_lives_longer_when_the_clock_has_gone_back, 2)
 {
     struct load l = {.threads = 2};
     struct load_file file;
-    uint64_t next;
 
     start(2, 16);
     fixture_set_until(&f, "short", 10, fixture_now(&f) + 20000);
@@ -223,7 +218,7 @@ TEST_LOOP(nothing_lives_longer_when_the_clock_has_gone_back, 2)
     fixture_set_until(&f, "long", 10, fixture_now(&f) + 90000);
     fixture_flush(&f, fixture_now(&f) + 60000);
     save_well();
-    next = (uint64_t)clock_unix_ms(&f.engine.clock) << 16;
+    uint64_t next = (uint64_t)clock_unix_ms(&f.engine.clock) << 16;
     fixture_stop(&f);
 
     start(2, 16);
@@ -265,7 +260,6 @@ TEST(what_is_saved_may_go_elsewhere)
     struct stream out = {.limit = 0};
     struct save s = {.write = stream_write, .write_arg = &out};
     struct load l = {.threads = 1};
-    int fd;
 
     out.bytes = (struct buf){0};
     start(2, 64);
@@ -278,7 +272,7 @@ TEST(what_is_saved_may_go_elsewhere)
     ck_assert_uint_eq(s.bytes, buf_len(&out.bytes));
     ck_assert_int_ne(access(path, F_OK), 0);
     fixture_stop(&f);
-    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
     ck_assert_int_eq(write(fd, buf_begin(&out.bytes), buf_len(&out.bytes)),
                      (ssize_t)buf_len(&out.bytes));
     close(fd);
@@ -366,13 +360,12 @@ TEST_LOOP(the_earliest_flush_is_saved, 2)
 {
     struct save s = {.error = 0};
     struct load l = {.threads = 1};
-    int64_t unix_ms;
 
     start(2, 16);
     fixture_set(&f, "a", 10);
     fixture_flush(&f, fixture_now(&f) + 90000);
     atomic_store(&f.engine.shards[_i]->flush_at, fixture_now(&f) + 60000);
-    unix_ms = clock_unix_ms(&f.engine.clock) + 60000;
+    int64_t unix_ms = clock_unix_ms(&f.engine.clock) + 60000;
     ck_assert_int_eq(save_as(&s), SAVE_DONE);
     ck_assert_int_eq(load_as(&l), LOAD_DONE);
     ck_assert_int_eq(l.flush_unix_ms, unix_ms);
@@ -605,12 +598,11 @@ TEST_LOOP(a_save_that_fails_anywhere_leaves_the_old_file, 2)
     enum save_end end = SAVE_FAILED;
     struct load l = {.threads = 1};
     unsigned n = 0;
-    size_t len;
 
     start(1, 32);
     fixture_set(&f, "old", 10);
     save_well();
-    len = file_len();
+    size_t len = file_len();
     fixture_set(&f, "new", 10);
     fixture_set(&f, "large", 2 * MIB);
     while (end != SAVE_DONE) {
@@ -643,7 +635,6 @@ TEST(a_damaged_file_gives_what_stands_before)
 {
     struct load l = {.threads = 2};
     char byte = 0;
-    int fd;
 
     start(1, 64);
     for (unsigned i = 0; i < 20000; i++) {
@@ -651,7 +642,7 @@ TEST(a_damaged_file_gives_what_stands_before)
     }
     save_well();
     fixture_stop(&f);
-    fd = open(path, O_RDWR);
+    int fd = open(path, O_RDWR);
     ck_assert_int_eq(pread(fd, &byte, 1, (off_t)(file_len() - 5000)), 1);
     byte ^= 4;
     ck_assert_int_eq(pwrite(fd, &byte, 1, (off_t)(file_len() - 5000)), 1);

@@ -67,12 +67,11 @@ TEST_LOOP(the_longest_result_is_that_of_a_set, 6)
     const size_t first = results[_i % 3].first;
     const size_t step = results[_i % 3].step;
     struct engine_config cfg;
-    size_t most;
 
     fixture_config(&cfg);
     cfg.item_size_max = results[_i % 3].item_size_max;
     fixture_start(&f, &cfg);
-    most = f.engine.item_bytes_max - strlen(key);
+    size_t most = f.engine.item_bytes_max - strlen(key);
     ck_assert((ENGINE_SMALL_MAX > most) == (_i % 3 == 0));
     fixture_set(&f, key, most);
     ck_assert_int_eq(add(STORE_SET, key, value, most + 1), OUT_TOO_LARGE);
@@ -132,7 +131,6 @@ static enum outcome add_amid(enum store_mode mode, size_t len, void (*fn)(void))
     struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     struct sigaction before;
     pthread_t other;
-    enum outcome out;
 
     amid.bytes = (size_t)sysconf(_SC_PAGESIZE);
     amid.bytes *= 1 + (len - 1) / amid.bytes;
@@ -148,7 +146,7 @@ static enum outcome add_amid(enum store_mode mode, size_t len, void (*fn)(void))
     sigemptyset(&sa.sa_mask);
     ck_assert_int_eq(sigaction(SIGSEGV, &sa, &before), 0);
     ck_assert_int_eq(pthread_create(&other, NULL, act, NULL), 0);
-    out = add(mode, "k", amid.page, len);
+    enum outcome out = add(mode, "k", amid.page, len);
     ck_assert_uint_eq(amid.times, 1);
     pthread_join(other, NULL);
     ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
@@ -163,23 +161,21 @@ static size_t fresh_len;
 static void replace(void)
 {
     struct store st = {.mode = STORE_SET, .flags = 7, .deadline = MSEC_NEVER};
-    enum outcome out;
 
     st.key = span_of("k", 1);
     st.hash = fixture_hash(&f, "k");
     st.value = span_of(fresh, fresh_len);
     rcu_begin();
-    out = engine_store(&f.engine, &st, fixture_now(&f));
+    enum outcome out = engine_store(&f.engine, &st, fixture_now(&f));
     rcu_end();
     must(out == OUT_STORED);
 }
 
 static void erase(void)
 {
-    enum outcome out;
-
     rcu_begin();
-    out = engine_delete(&f.engine, fixture_hash(&f, "k"), span_of("k", 1), 0, fixture_now(&f));
+    enum outcome out =
+        engine_delete(&f.engine, fixture_hash(&f, "k"), span_of("k", 1), 0, fixture_now(&f));
     rcu_end();
     must(out == OUT_DELETED);
 }
@@ -190,14 +186,13 @@ static const size_t fresh_lens[] = {LARGE, 100, 20 * KIB};
 TEST_LOOP(a_value_that_is_replaced_meanwhile_is_added_to, 6)
 {
     const enum store_mode mode = modes[_i / 3];
-    struct got got;
 
     fresh_len = fresh_lens[_i % 3];
     fixture_fill(fresh, fresh_len, 99);
     fixture_start(&f, NULL);
     fixture_set(&f, "k", LARGE);
     ck_assert_int_eq(add_amid(mode, 50, replace), OUT_STORED);
-    got = fixture_get(&f, "k");
+    struct got got = fixture_get(&f, "k");
     ck_assert(got.is_hit);
     ck_assert_uint_eq(got.len, fresh_len + 50);
     ck_assert_uint_eq(got.flags, 7);
@@ -296,13 +291,12 @@ TEST_LOOP(a_long_value_that_is_touched_meanwhile_is_extended, 2)
 static void add_too(void)
 {
     struct store st = {.mode = STORE_APPEND, .deadline = MSEC_NEVER, .may_wait = true};
-    enum outcome out;
 
     st.key = span_of("k", 1);
     st.hash = fixture_hash(&f, "k");
     st.value = span_of("torn", 4);
     rcu_begin();
-    out = engine_store(&f.engine, &st, fixture_now(&f));
+    enum outcome out = engine_store(&f.engine, &st, fixture_now(&f));
     must(out == OUT_WAIT);
     st.may_wait = false;
     out = engine_store(&f.engine, &st, fixture_now(&f));

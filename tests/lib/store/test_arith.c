@@ -79,12 +79,11 @@ TEST_LOOP(rules, sizeof(rows) / sizeof(rows[0]))
 {
     uint64_t number = 0;
     uint64_t cas;
-    enum outcome out;
 
     fixture_start(&f, NULL);
     put_text(rows[_i].before, strlen(rows[_i].before));
     cas = fixture_get(&f, "n").cas;
-    out = fixture_arith(&f, "n", rows[_i].is_decr, rows[_i].delta, &number);
+    enum outcome out = fixture_arith(&f, "n", rows[_i].is_decr, rows[_i].delta, &number);
     ck_assert_msg(out == rows[_i].out, "\"%s\": outcome %d", rows[_i].before, (int)out);
     if (out == OUT_NUMBER) {
         ck_assert_uint_eq(number, rows[_i].number);

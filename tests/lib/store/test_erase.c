@@ -71,13 +71,12 @@ TEST_LOOP(a_stale_item_stays_with_a_new_cas, LENS)
     for (int i = 0; i < 6; i++) {
         struct erase d = {.marks_stale = true, .touches = i >= 2};
         msec_t before = i & 1 ? now + 1000 : MSEC_NEVER;
-        struct got old;
         struct got got;
 
         d.deadline = i >= 4 ? MSEC_NEVER : now + 50;
         fixture_set_until(&f, "k", len, before);
         use("k");
-        old = fixture_get(&f, "k");
+        struct got old = fixture_get(&f, "k");
         ck_assert_int_eq(erase(d), OUT_DELETED);
         fixture_check(&f, "k", len);
         got = fixture_get(&f, "k");
@@ -125,7 +124,6 @@ TEST_LOOP(an_empty_item_is_left, LENS)
                           .flags = (uint32_t)i,
                           .deadline = now + 50};
         struct put p = {.key = "k", .ptr = "flagged", .len = 7, .flags = 5};
-        struct got got;
         uint64_t cas;
 
         ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
@@ -133,7 +131,7 @@ TEST_LOOP(an_empty_item_is_left, LENS)
         use("k");
         cas = fixture_get(&f, "k").cas;
         ck_assert_int_eq(erase(d), OUT_DELETED);
-        got = fixture_get(&f, "k");
+        struct got got = fixture_get(&f, "k");
         ck_assert(got.is_hit && !got.is_large && !got.was_fetched && !got.is_won);
         ck_assert_uint_eq(got.len, 0);
         ck_assert_uint_eq(got.flags, d.flags);
@@ -199,13 +197,13 @@ TEST_LOOP(readers_of_the_old_block_read_on, LENS)
     char *want = mem_alloc(len + 1);
     char *read = mem_alloc(len + 1);
     struct erase d = {.hash = 0, .key = span_str("k"), .marks_stale = true};
-    struct found found;
 
     fixture_start(&f, NULL);
     d.hash = fixture_hash(&f, "k");
     fixture_set(&f, "k", len);
     rcu_begin();
-    found = engine_find(router_read(&f.engine.router), d.hash, "k", 1, fixture_now(&f));
+    struct found found =
+        engine_find(router_read(&f.engine.router), d.hash, "k", 1, fixture_now(&f));
     value_copy(found.shard, found.item, want);
     ck_assert_int_eq(engine_erase(&f.engine, &d, fixture_now(&f)), OUT_DELETED);
     ck_assert(!item_is_stale(found.item));

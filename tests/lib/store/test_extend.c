@@ -39,10 +39,8 @@ static void start(void)
 
 static uint64_t put_bytes(void)
 {
-    uint64_t bytes;
-
     shard_enter(f.shard);
-    bytes = f.shard->memory.blocks.put_bytes;
+    uint64_t bytes = f.shard->memory.blocks.put_bytes;
     shard_leave(f.shard);
     return bytes;
 }
@@ -90,12 +88,10 @@ static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND};
 /* The first addition fills a segment of its own, those after it only a block for the head. */
 TEST_LOOP(a_short_addition_costs_what_it_is_long, 2)
 {
-    uint64_t before;
-
     start();
     set_model(LEN, 0);
     add_to_model(modes[_i], 100, 0);
-    before = put_bytes();
+    uint64_t before = put_bytes();
     for (unsigned i = 0; i < 50; i++) {
         add_to_model(modes[_i], 100, 0);
     }
@@ -110,11 +106,10 @@ TEST_LOOP(a_short_addition_costs_what_it_is_long, 2)
 TEST_LOOP(a_long_addition_is_joined, 4)
 {
     const enum store_mode mode = modes[_i % 2];
-    uint64_t before;
 
     start();
     set_model(_i / 2 == 0 ? LEN : 1000, 0);
-    before = put_bytes();
+    uint64_t before = put_bytes();
     add_to_model(mode, LEN, 9999);
     ck_assert_uint_le(put_bytes() - before, LEN + 2 * SEGMENT + 200);
     check_model();
@@ -160,11 +155,10 @@ static void read_begin(struct reader *r)
 static bool may_pin(const char *key)
 {
     struct value_walk w;
-    bool may;
 
     rcu_begin();
     walk_begin(&w, key);
-    may = value_may_pin(&w);
+    bool may = value_may_pin(&w);
     rcu_end();
     return may;
 }
@@ -324,11 +318,9 @@ TEST_LOOP(a_value_stays_when_there_is_no_room_for_more, 2)
 
 static enum outcome store_once(struct store *st)
 {
-    enum outcome out;
-
     st->hash = engine_hash(&f.engine, st->key.ptr, st->key.len);
     rcu_begin();
-    out = engine_store(&f.engine, st, fixture_now(&f));
+    enum outcome out = engine_store(&f.engine, st, fixture_now(&f));
     rcu_end();
     return out;
 }
@@ -350,14 +342,13 @@ static void fill_index(void)
 TEST_LOOP(a_joint_that_has_to_wait_is_undone, 2)
 {
     struct store st = {.mode = modes[_i], .deadline = MSEC_NEVER, .may_wait = true};
-    struct body *body;
 
     start();
     set_model(1000, 0);
     fill_index();
     fixture_fill(input, LEN, 1);
     rcu_begin();
-    body = body_begin(&f.engine, fixture_hash(&f, "k"), LEN);
+    struct body *body = body_begin(&f.engine, fixture_hash(&f, "k"), LEN);
     ck_assert_int_eq(body_append(body, span_of(input, LEN), true), OUT_OK);
     rcu_end();
     st.key = span_of("k", 1);
@@ -397,15 +388,13 @@ static void *end_claim(void *anchor)
 TEST(who_may_not_wait_meets_a_claim)
 {
     struct store st = {.mode = STORE_APPEND, .deadline = MSEC_NEVER, .key = span_of("k", 1)};
-    struct segment *anchor;
     pthread_t other;
-    struct got got;
 
     start();
     set_model(3 * LEN, 0);
-    got = fixture_get(&f, "k");
+    struct got got = fixture_get(&f, "k");
     ck_assert(got.is_large);
-    anchor = &f.shard->memory.arena.segments[f.shard->memory.arena.values.head];
+    struct segment *anchor = &f.shard->memory.arena.segments[f.shard->memory.arena.values.head];
     st.value = span_of(input, 1000);
     set_claimed(anchor, true);
     ck_assert_int_eq(pthread_create(&other, NULL, end_claim, anchor), 0);
@@ -427,9 +416,6 @@ TEST(who_may_not_wait_meets_a_claim)
 TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
 {
     struct engine_config cfg;
-    struct route_slot at;
-    uint32_t slot;
-    uint16_t to;
 
     fixture_config(&cfg);
     cfg.shards = 2;
@@ -437,11 +423,11 @@ TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
     cfg.item_size_max = LONGER_MAX;
     fixture_start_threaded(&f, &cfg);
     set_model(_i / 2 == 0 ? 3 * LEN : 1000, 0);
-    slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
+    uint32_t slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
     rcu_begin();
-    at = *route_slot(router_read(&f.engine.router), fixture_hash(&f, "k"));
+    struct route_slot at = *route_slot(router_read(&f.engine.router), fixture_hash(&f, "k"));
     rcu_end();
-    to = 1 - at.put;
+    uint16_t to = 1 - at.put;
     ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_prepared(at.from, to)),
                      MF_OK);
     ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_moving(at.from, to)),
@@ -486,15 +472,13 @@ TEST_LOOP(what_an_extension_leaves_dies_after_the_link, 2)
 {
     struct sigaction sa = {.sa_sigaction = on_link, .sa_flags = SA_SIGINFO};
     struct sigaction before;
-    const char *slot;
-    uint64_t deaths;
 
     start();
     set_model(LEN, 0);
     shard_enter(f.shard);
-    slot = (const char *)table_slot(&f.shard->table, f.shard->memory.arena.base,
-                                    fixture_hash(&f, "k"), "k", 1);
-    deaths = f.shard->memory.blocks.ring_tail;
+    const char *slot = (const char *)table_slot(&f.shard->table, f.shard->memory.arena.base,
+                                                fixture_hash(&f, "k"), "k", 1);
+    uint64_t deaths = f.shard->memory.blocks.ring_tail;
     shard_leave(f.shard);
     link_at.bytes = (size_t)sysconf(_SC_PAGESIZE);
     link_at.page = (char *)((uintptr_t)slot & ~(link_at.bytes - 1));

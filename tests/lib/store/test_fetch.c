@@ -40,13 +40,12 @@ TEST(an_absent_key_is_made_and_won)
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
     struct fetch get = {.vivifies = true, .vivify_deadline = now + 30};
-    struct got got;
 
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
     ck_assert(get.is_created);
     check_outs(&get, true, false, false);
     ck_assert_int_eq(get.deadline_before, MSEC_NEVER);
-    got = fixture_get(&f, "k");
+    struct got got = fixture_get(&f, "k");
     ck_assert_uint_eq(got.len, 0);
     ck_assert_uint_eq(got.flags, 0);
     ck_assert_int_eq(got.deadline, now + 30);

@@ -88,12 +88,9 @@ static void fill_rest(struct body *b, size_t len, size_t portion)
 /* Where the key is stored now. */
 static const struct shard *key_shard(void)
 {
-    const struct route *rt;
-    const struct shard *s;
-
     rcu_begin();
-    rt = router_read(&f.engine.router);
-    s = rt->shards[route_slot(rt, fixture_hash(&f, KEY))->put];
+    const struct route *rt = router_read(&f.engine.router);
+    const struct shard *s = rt->shards[route_slot(rt, fixture_hash(&f, KEY))->put];
     rcu_end();
     return s;
 }
@@ -185,7 +182,6 @@ TEST_LOOP(the_end_of_a_value_is_placed, LENS)
     for (unsigned way = 0; way < 4; way++) {
         struct store s;
         struct body *b;
-        bool has_pieces;
 
         store_init(&s, STORE_SET, &b);
         rcu_begin();
@@ -195,7 +191,7 @@ TEST_LOOP(the_end_of_a_value_is_placed, LENS)
         while (body_missing(b) > 0 && !body_is_at_pieces(b)) {
             fill_some(b, len, 10000);
         }
-        has_pieces = body_missing(b) > 0;
+        bool has_pieces = body_missing(b) > 0;
         rcu_begin();
         ck_assert(body_place(b, &s, fixture_now(&f)));
         fill_places(b, len, way == 0 ? len : len - body_missing(b) + body_missing(b) / 2);
@@ -283,12 +279,11 @@ TEST_LOOP(it_follows_its_slot, 3 * LENS)
     const size_t len = lens[_i % LENS];
     struct store s;
     struct body *b;
-    const struct shard *from;
 
     fixture_start_sized(&f, 2, 16 * MIB);
     fixture_fill(bytes, sizeof(bytes), 7);
     store_init(&s, STORE_SET, &b);
-    from = key_shard();
+    const struct shard *from = key_shard();
     rcu_begin();
     b = body_begin(&f.engine, s.hash, len);
     ck_assert_ptr_nonnull(b);
@@ -430,13 +425,12 @@ TEST_LOOP(segments_are_taken_for_one_read, LENS)
     struct iovec places[BODY_PLACES_MAX];
     struct store s;
     struct body *b;
-    unsigned had;
 
     start();
     store_init(&s, STORE_SET, &b);
     rcu_begin();
     b = body_begin(&f.engine, s.hash, len);
-    had = fixture_avail(&f);
+    unsigned had = fixture_avail(&f);
     body_take_ahead(b);
     ck_assert_uint_ge(body_held_bytes(b), whole);
     ck_assert_uint_le(body_places(b, places), BODY_SEGMENTS_MAX);
@@ -506,13 +500,12 @@ TEST_LOOP(conditions_count_when_it_is_stored, LENS)
 TEST(what_will_not_be_stored_is_not_placed)
 {
     struct store s;
-    struct body *b;
 
     start();
     ck_assert(!engine_may_place(&f.engine, ENGINE_SMALL_MAX));
     ck_assert(!engine_may_place(&f.engine, BODY_PLACE_MAX + 1));
     rcu_begin();
-    b = body_begin(&f.engine, fixture_hash(&f, KEY), 20000);
+    struct body *b = body_begin(&f.engine, fixture_hash(&f, KEY), 20000);
     store_init(&s, STORE_REPLACE, &b);
     ck_assert(!body_place(b, &s, fixture_now(&f)));
     store_init(&s, STORE_SET, &b);

@@ -123,7 +123,6 @@ TEST_LOOP(a_touch_leaves_value_flags_and_cas, LENS)
     const msec_t now = fixture_now(&f);
     struct put p = {.key = "k", .len = lens[_i], .flags = 3};
     char *value = mem_alloc(p.len);
-    struct got got;
     uint64_t cas;
 
     ck_assert_ptr_nonnull(value);
@@ -132,7 +131,7 @@ TEST_LOOP(a_touch_leaves_value_flags_and_cas, LENS)
     ck_assert_int_eq(fixture_store(&f, &p, &cas), OUT_STORED);
     ck_assert(!fixture_get(&f, "k").is_large);
     ck_assert_int_eq(fixture_touch(&f, "k", now + 50), OUT_TOUCHED);
-    got = fixture_get(&f, "k");
+    struct got got = fixture_get(&f, "k");
     ck_assert_uint_eq(got.len, p.len);
     ck_assert_mem_eq(got.value, value, p.len);
     ck_assert_uint_eq(got.flags, 3);
@@ -186,13 +185,12 @@ TEST_LOOP(a_fetch_that_touches_shows_the_value, LENS)
                         .recaches = true,
                         .recache_before = now + 100};
     struct got old = make("k", lens[_i]);
-    struct got got;
 
     /* The new deadline is near: the request that sets it wins, and the item is marked so. */
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
     ck_assert(get.is_won && !get.was_won && !get.is_stale && !get.is_created);
     ck_assert_int_eq(get.deadline_before, MSEC_NEVER);
-    got = check("k", &old, now + 50);
+    struct got got = check("k", &old, now + 50);
     ck_assert(got.is_won);
     ck_assert_uint_eq(got.cas, old.cas);
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
@@ -208,11 +206,10 @@ TEST_LOOP(a_stale_item_gets_a_deadline_and_keeps_its_marks, LENS)
         .marks_stale = true, .touches = true, .deadline = now + 50};
     struct fetch win = {0};
     struct got old = make("a", lens[_i]);
-    struct got got;
 
     /* Marked and given a deadline at once. */
     ck_assert_int_eq(fixture_erase(&f, "a", &stale_until), OUT_DELETED);
-    got = check("a", &old, now + 50);
+    struct got got = check("a", &old, now + 50);
     ck_assert(got.is_stale && !got.is_won);
     ck_assert_uint_gt(got.cas, old.cas);
     /* Marked, won, then given a deadline by a touch. */

@@ -60,11 +60,10 @@ TEST(modes_answer_as_they_should)
 TEST(a_delete_may_ask_for_a_cas)
 {
     struct span key = span_str("k");
-    uint64_t hash;
     uint64_t cas;
 
     fixture_start(&f, NULL);
-    hash = engine_hash(&f.engine, "k", 1);
+    uint64_t hash = engine_hash(&f.engine, "k", 1);
     fixture_set(&f, "k", 10);
     cas = fixture_get(&f, "k").cas;
     rcu_begin();
@@ -258,11 +257,10 @@ TEST(a_miss_tells_why)
 TEST_LOOP(stored_with_a_deadline_that_has_passed_is_gone, 7)
 {
     const size_t len = lens[_i];
-    uint64_t before;
 
     fixture_start(&f, NULL);
     fixture_set(&f, "k", len);
-    before = fixture_get(&f, "k").cas;
+    uint64_t before = fixture_get(&f, "k").cas;
     fixture_set_until(&f, "k", len, fixture_now(&f));
     ck_assert(!fixture_has(&f, "k"));
     fixture_set_until(&f, "new", len, fixture_now(&f) - 1000);

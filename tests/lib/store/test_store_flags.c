@@ -125,14 +125,13 @@ TEST_LOOP(a_cas_can_be_chosen, SHAPES)
 TEST_LOOP(an_older_cas_makes_a_stale_item, SHAPES)
 {
     struct fetch get = {0};
-    struct put p;
     uint64_t cas;
 
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     fixture_set(&f, "other", 1); /* takes the cas of 1 */
-    p = shaped(_i, STORE_CAS, 1);
+    struct put p = shaped(_i, STORE_CAS, 1);
     p.takes_older = true;
     p.cas = 5;
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_FOUND);

@@ -21,11 +21,10 @@ static enum outcome change(msec_t deadline, const char *only)
         .if_earlier = strchr(only, 'l') != NULL,
     };
     struct found found;
-    enum outcome out;
 
     rcu_begin();
-    out = engine_touch_if(&f.engine, fixture_hash(&f, "k"), span_str("k"), &c, fixture_now(&f),
-                          &found);
+    enum outcome out = engine_touch_if(&f.engine, fixture_hash(&f, "k"), span_str("k"), &c,
+                                       fixture_now(&f), &found);
     ck_assert((found.item != NULL) == (out == OUT_TOUCHED || out == OUT_NOT_STORED));
     rcu_end();
     miss = found.miss;
@@ -84,19 +83,17 @@ TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
 TEST_LOOP(the_first_deadline_keeps_how_an_item_was_used, 3)
 {
     static const size_t lens[] = {5, 16343, 100000};
-    struct got was;
-    struct got is;
 
     fixture_start(&f, NULL);
     fixture_set(&f, "k", lens[_i]);
     (void)fixture_use(&f, "k", 2);
-    was = fixture_get(&f, "k");
+    struct got was = fixture_get(&f, "k");
     const uint8_t heat = atomic_load(&was.item->heat);
     const uint32_t access_s = item_used(was.item);
 
     clock_advance(&f.engine.clock, 5000);
     ck_assert_int_eq(change(fixture_now(&f) + 1000, ""), OUT_TOUCHED);
-    is = fixture_get(&f, "k");
+    struct got is = fixture_get(&f, "k");
     ck_assert(is.item != was.item);
     ck_assert_uint_eq(atomic_load(&is.item->heat), heat);
     ck_assert_uint_eq(item_used(is.item), access_s);

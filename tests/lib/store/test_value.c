@@ -25,15 +25,13 @@ struct reader {
 /* Read like a connection whose socket is full: pin the value, and copy its tail. */
 static void read_begin(struct reader *r, const char *key)
 {
-    struct found found;
-
     r->copy = mem_alloc(LEN);
     ck_assert_ptr_nonnull(r->copy);
     fixture_check(&f, key, LEN);
     memcpy(r->copy, fixture_get(&f, key).value, LEN);
     rcu_begin();
-    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
-                        fixture_now(&f));
+    struct found found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key,
+                                     strlen(key), fixture_now(&f));
     value_walk_begin(&r->walk, found.shard, found.item);
     r->pin = value_pin(&r->walk);
     rcu_end();
@@ -176,14 +174,12 @@ TEST(dead_values_beyond_an_eighth_of_the_limit_are_too_much)
 static bool may_pin(const char *key)
 {
     struct value_walk w;
-    struct found found;
-    bool may;
 
     rcu_begin();
-    found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key, strlen(key),
-                        fixture_now(&f));
+    struct found found = engine_find(router_read(&f.engine.router), fixture_hash(&f, key), key,
+                                     strlen(key), fixture_now(&f));
     value_walk_begin(&w, found.shard, found.item);
-    may = value_may_pin(&w);
+    bool may = value_may_pin(&w);
     rcu_end();
     return may;
 }
@@ -239,18 +235,15 @@ TEST(a_walk_gives_every_byte_in_order)
     for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
         struct value_walk w;
         struct span part;
-        struct found found;
-        struct got got;
         size_t done = 0;
-        char *tail;
 
         fixture_set(&f, "k", lens[i]);
-        got = fixture_get(&f, "k");
+        struct got got = fixture_get(&f, "k");
         rcu_begin();
-        found = engine_find(router_read(&f.engine.router), fixture_hash(&f, "k"), "k", 1,
-                            fixture_now(&f));
+        struct found found = engine_find(router_read(&f.engine.router), fixture_hash(&f, "k"),
+                                         "k", 1, fixture_now(&f));
         value_walk_begin(&w, found.shard, found.item);
-        tail = mem_alloc(value_walk_tail(&w) + 1);
+        char *tail = mem_alloc(value_walk_tail(&w) + 1);
         must(tail != NULL && value_walk_tail(&w) <= lens[i]);
         value_walk_copy_tail(&w, tail);
         must(memcmp(tail, got.value + lens[i] - value_walk_tail(&w), value_walk_tail(&w)) == 0);

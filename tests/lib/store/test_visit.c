@@ -70,13 +70,12 @@ static const struct {
 
 TEST_LOOP(a_writer_that_waited_looks_at_the_table_again, 4)
 {
-    struct shard *taken;
     pthread_t writer;
     enum outcome out = OUT_MISS;
 
     fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     publish(moves[_i].before);
-    taken = shard(moves[_i].waits_for);
+    struct shard *taken = shard(moves[_i].waits_for);
     shard_enter(taken);
     ck_assert_int_eq(pthread_create(&writer, NULL, set_key, &out), 0);
     wait_until_waited_for(taken);
