@@ -22,6 +22,7 @@
 
 #include "tests/bench/basics.h"
 #include "tests/bench/wire.h"
+#include "tests/common/rng.h"
 
 #define KEY_BYTES   20u
 #define ZIPF_RING   (1u << 20)
@@ -67,7 +68,7 @@ static struct conn *conns;
 static char *text; /* values are slices of it */
 static uint32_t *zipf_ring;
 static uint32_t zipf_at;
-static uint64_t rng_state;
+static struct rng rng;
 static struct counts counts;
 static uint64_t to_send;    /* requests of this phase not yet sent */
 static uint64_t done_until; /* number of replies that ends this phase */
@@ -76,19 +77,6 @@ static uint64_t fill_next;
 static struct conn *conn_of(struct wire *w)
 {
     return (struct conn *)(void *)w;
-}
-
-static uint64_t rng_next(void)
-{
-    rng_state ^= rng_state >> 12;
-    rng_state ^= rng_state << 25;
-    rng_state ^= rng_state >> 27;
-    return rng_state * 0x2545f4914f6cdd1dULL;
-}
-
-static uint64_t rng_below(uint64_t n)
-{
-    return (uint64_t)(((unsigned __int128)rng_next() * n) >> 64);
 }
 
 /* ---- keys and values --------------------------------------------------------------------- */
@@ -102,7 +90,8 @@ static void make_zipf(void)
     zipf_ring = must_alloc(malloc(ZIPF_RING * sizeof(*zipf_ring)));
     for (uint32_t i = 0; i < ZIPF_RING; i++) {
         /* Ranks are scattered over the keys, so that hot keys are not neighbours. */
-        zipf_ring[i] = (uint32_t)(zipf_pick(&z, unit_of(rng_next())) * 2654435761u % opt.keys);
+        zipf_ring[i] =
+            (uint32_t)(zipf_pick(&z, unit_of(rng_next(&rng))) * 2654435761u % opt.keys);
     }
     zipf_fini(&z);
 }
@@ -112,7 +101,7 @@ static uint64_t pick_key(void)
     if (opt.zipf) {
         return zipf_ring[zipf_at++ % ZIPF_RING];
     }
-    return rng_below(opt.keys);
+    return rng_below(&rng, opt.keys);
 }
 
 static void put_key(char *out, uint64_t id)
@@ -172,7 +161,7 @@ static void put_set(struct conn *c, uint64_t id)
 {
     char *p = wire_room(&c->wire, opt.size + 256), *start = p, key[KEY_BYTES];
     char number[24];
-    unsigned ttl = opt.ttl != 0 ? opt.ttl + (unsigned)rng_below(opt.ttl * 4) : 0;
+    unsigned ttl = opt.ttl != 0 ? opt.ttl + (unsigned)rng_below(&rng, opt.ttl * 4) : 0;
     const char *value = value_of(id);
     size_t size = opt.size;
 
@@ -227,7 +216,7 @@ static void put_request(struct conn *c)
         put_incr(c);
         break;
     case OP_MIXED:
-        if (rng_below(opt.ratio + 1) == 0) {
+        if (rng_below(&rng, opt.ratio + 1) == 0) {
             put_set(c, pick_key());
         } else {
             put_get(c);
@@ -447,7 +436,7 @@ static void parse_options(int argc, char **argv)
 int main(int argc, char **argv)
 {
     parse_options(argc, argv);
-    rng_state = opt.seed * 0x9e3779b97f4a7c15ULL | 1;
+    rng_init(&rng, opt.seed);
     text = make_text(opt.size + TEXT_SPREAD);
     if (opt.zipf) {
         make_zipf();

@@ -13,6 +13,7 @@
 #include "tests/bench/basics.h"
 #include "tests/bench/pace.h"
 #include "tests/bench/wire.h"
+#include "tests/common/rng.h"
 
 #define SET_CONNS    4
 #define BATCH_KEYS   256u
@@ -38,7 +39,7 @@ uint64_t pace_hits, pace_misses;
 static struct conn *conns, *bulk, *watcher; /* bulk and watcher are the last two of conns */
 static int conn_count;
 static char *text;
-static uint64_t rng_state;
+static struct rng rng;
 static bool is_watching; /* a question is not answered */
 static double next_sample;
 static uint64_t bulk_waiting;
@@ -55,17 +56,9 @@ double pace_now(void)
     return seconds_of(CLOCK_MONOTONIC);
 }
 
-static uint64_t random_below(uint64_t n)
-{
-    rng_state ^= rng_state >> 12;
-    rng_state ^= rng_state << 25;
-    rng_state ^= rng_state >> 27;
-    return (uint64_t)(((unsigned __int128)(rng_state * 0x2545f4914f6cdd1dULL) * n) >> 64);
-}
-
 static uint64_t random_from(uint64_t low, uint64_t high)
 {
-    return low + random_below(high - low + 1);
+    return low + rng_below(&rng, high - low + 1);
 }
 
 /* ---- connections ------------------------------------------------------------------------- */
@@ -74,7 +67,7 @@ void pace_connect(void)
 {
     uint64_t longest = pace.size > pace.dying_size ? pace.size : pace.dying_size;
 
-    rng_state = pace.seed * 0x9e3779b97f4a7c15ULL | 1;
+    rng_init(&rng, pace.seed);
     text = make_text(longest + TEXT_SPREAD);
     conn_count = pace.conns + SET_CONNS + 2;
     conns = must_alloc(calloc((size_t)conn_count, sizeof(*conns)));
@@ -214,16 +207,14 @@ static void note_end(uint64_t number, double now)
 
 static void answered(struct conn *c, struct pace_stream *stream)
 {
-    struct pace_record *r;
-    uint64_t number;
     double now = pace_now();
 
     if (c->first == c->next) {
         errno = EPROTO;
         fail("an answer to nothing");
     }
-    number = c->asked[c->first++ & (c->cap - 1)];
-    r = &stream->record[number];
+    uint64_t number = c->asked[c->first++ & (c->cap - 1)];
+    struct pace_record *r = &stream->record[number];
     r->took_s = (float)(now - r->due);
     stream->answered++;
     if (stream == &pace_sets) {
@@ -398,7 +389,7 @@ static void send_next_get(double due, double now)
 {
     struct conn *c = &conns[pace_gets.count % (uint64_t)pace.conns];
 
-    put_get(c, random_below(pace.live));
+    put_get(c, rng_below(&rng, pace.live));
     note_sent(&pace_gets, c, due, now);
 }
 
