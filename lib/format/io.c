@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -52,6 +53,22 @@ static int unlink_at(int dir, const char *name)
     return unlinkat(dir, name, 0);
 }
 
+static int check_name(int fd, const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat own, named;
+
+    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= (int)sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (fstat(fd, &own) != 0 || stat(path, &named) != 0) {
+        return -1;
+    }
+    errno = ENOENT;
+    return own.st_ino == named.st_ino && own.st_dev == named.st_dev ? 0 : -1;
+}
+
 const struct io_calls io_system = {
     .open_at = open_at,
     .write = write,
@@ -62,4 +79,5 @@ const struct io_calls io_system = {
     .close = close,
     .rename_at = rename_at,
     .unlink_at = unlink_at,
+    .check_name = check_name,
 };

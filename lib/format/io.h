@@ -25,6 +25,8 @@ struct io_calls {
     int (*close)(int fd);
     int (*rename_at)(int dir, const char *from, const char *to);
     int (*unlink_at)(int dir, const char *name);
+    /* Is the file that this descriptor is of the one of this name in the folder? ENOENT: no. */
+    int (*check_name)(int fd, const char *dir, const char *name);
 };
 
 /* Those of the system. [const] */

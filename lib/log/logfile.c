@@ -16,11 +16,21 @@ static bool write_bytes(void *arg, const void *bytes, size_t n)
     return newfile_write(&((struct logfile *)arg)->file, bytes, n);
 }
 
+/*
+ * Would a start find what was written? An fsync succeeds also if the file or its folder was
+ * removed or moved away. False: f->file.error.
+ */
+static bool has_name(struct logfile *f)
+{
+    return newfile_flushed(
+        &f->file, f->file.io->check_name(f->file.fd, f->dir, f->name) == 0 ? 0 : errno);
+}
+
 bool logfile_sync(struct logfile *f)
 {
     uint64_t bytes = f->file.bytes;
 
-    if (!logfile_sync_end(f) || !newfile_flush(&f->file)) {
+    if (!logfile_sync_end(f) || !newfile_flush(&f->file) || !has_name(f)) {
         return false;
     }
     f->synced = bytes;
@@ -37,7 +47,7 @@ void logfile_sync_begin(struct logfile *f, struct handoff *to)
 bool logfile_sync_end(struct logfile *f)
 {
     if (f->sync != NULL) {
-        if (newfile_flushed(&f->file, handoff_wait(f->sync, 0, HANDOFF_EVER))) {
+        if (newfile_flushed(&f->file, handoff_wait(f->sync, 0, HANDOFF_EVER)) && has_name(f)) {
             f->synced = f->syncing;
         }
         f->sync = NULL;
@@ -62,7 +72,7 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
         .unix_ms = unix_ms, .flags = SNAP_IS_LOG, .chain = chain, .log = number};
     int error;
 
-    *f = (struct logfile){.is_open = false};
+    *f = (struct logfile){.dir = dir};
     if (!keychain_name(f->name, base, number)) {
         return ENAMETOOLONG;
     }

@@ -28,6 +28,7 @@ struct logfile_block {
 struct logfile {
     struct newfile file;
     struct snap_encoder encoder;
+    const char *dir; /* [borrowed] */
     char name[KEYCHAIN_NAME_MAX];
     bool is_open;
     bool is_buffered;     /* by the system, as it has to be */
@@ -38,8 +39,8 @@ struct logfile {
 };
 
 /*
- * Make the log of this number, with a header, durably. Returns 0 or an errno. Context: outside
- * a section; as the rest.
+ * Make the log of this number, with a header, durably. `dir` stays. Returns 0 or an errno.
+ * Context: outside a section; as the rest.
  */
 int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
                  const char *base, int64_t unix_ms, uint64_t chain, uint64_t number);
@@ -64,9 +65,9 @@ void logfile_seal(struct logfile *f, int64_t unix_ms);
 void logfile_move(struct logfile *to, const struct logfile *from);
 
 /*
- * Make durable what was written. False: file.error. Between begin and end another thread takes
- * the slot of `to`, calls fsync, and is done with its errno. The file may be written to
- * meanwhile; end waits, and does nothing if there was no begin.
+ * Make durable what was written, under its name. False: file.error. Between begin and end
+ * another thread takes the slot of `to`, calls fsync, and is done with its errno. The file may
+ * be written to meanwhile; end waits, and does nothing if there was no begin.
  */
 bool logfile_sync(struct logfile *f);
 void logfile_sync_begin(struct logfile *f, struct handoff *to);

@@ -536,6 +536,36 @@ def test_a_full_disk():
         wait_for(lambda: len(log_names(k)) == 1, "older logs are gone")
 
 
+def test_a_folder_that_goes_away():
+    """An fsync of a file succeeds wherever its folder is; a start would not find it."""
+    def run(way, mode, sync):
+        with kept() as k:
+            moved = k.folder + ".moved"
+            with k.daemon("-o", "save_on_stop=no,appendonly=%s,appendfsync=%s" % (mode, sync)) as d, \
+                    d.operator() as o, d.operator() as p:
+                o.set(b"a", b"1")
+                assert o.ask(b"save") == b"OK"
+                os.rename(k.folder, moved)
+                if way == "removed":
+                    shutil.rmtree(moved)
+                p.send(b"set a 0 0 1\r\n2\r\n")
+                wait_for(lambda: figures(o)["aof_last_write_status"] == "err", "it was noticed")
+                wait_for(lambda: figure(o, "aof_gaps") == 1 and figure(o, "rdb_void_file") == 1, "the snapshot is void")
+                assert figure(o, "aof_whole") == 0
+                os.mkdir(k.folder) if way == "removed" else os.rename(moved, k.folder)
+                assert p.line() == b"STORED"
+                assert o.set(b"b", b"1") == b"STORED"
+                wait_for_base(k, o)
+                wait_for_log(o)
+                assert figures(o)["aof_last_write_status"] == "ok"
+                assert d.log().count("cannot write its log") == 1, d.log()
+                d.crash()
+            with k.daemon("-o", "appendonly=" + mode) as d, d.operator() as o:
+                assert o.get(b"a") == b"2"
+    mayfly.in_parallel(lambda case: run(*case), (("removed", "keys", "everysec"), ("removed", "full", "always"),
+                                                 ("moved", "full", "everysec"), ("moved", "keys", "always")))
+
+
 def test_a_mass_of_deaths_takes_next_to_nothing():
     """However long they take: the sampler is held until all are due, and their log is measured from then on."""
     for mode in b"keys", b"full":

@@ -95,6 +95,11 @@ static int fault_unlink(int dir, const char *name)
     return io_system.unlink_at(dir, name);
 }
 
+static int fault_name(int fd, const char *dir, const char *name)
+{
+    return io_system.check_name(fd, dir, name);
+}
+
 static const struct io_calls io_faulty = {
     .open_at = fault_open,
     .write = fault_write,
@@ -105,6 +110,7 @@ static const struct io_calls io_faulty = {
     .close = fault_close,
     .rename_at = fault_rename,
     .unlink_at = fault_unlink,
+    .check_name = fault_name,
 };
 
 #endif

@@ -350,6 +350,12 @@ static int unlink_at(int dir, const char *name)
     return result;
 }
 
+/* What is written once the power is lost has no name, and the process does not notice. */
+static int check_name(int fd, const char *dir, const char *name)
+{
+    return disk_is_dead() ? 0 : io_system.check_name(fd, dir, name);
+}
+
 const struct io_calls disk_io = {
     .open_at = open_at,
     .write = write_to,
@@ -360,6 +366,7 @@ const struct io_calls disk_io = {
     .close = close_it,
     .rename_at = rename_at,
     .unlink_at = unlink_at,
+    .check_name = check_name,
 };
 
 static void set_end(size_t end)
