@@ -5,6 +5,7 @@
  */
 #include "lib/base/mem.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,8 +232,13 @@ uint64_t mem_address_space_left(void)
 
 void mem_unmap(void *p, size_t n)
 {
-    if (p != NULL) {
-        must(munmap(p, n) == 0); /* fails only for a range that was not mapped like this */
+    if (p != NULL && munmap(p, n) != 0) {
+        /*
+         * The kernel may have merged it with its neighbours, and cannot split that while the
+         * process has the most mappings that it may (vm.max_map_count). The addresses are lost.
+         */
+        must(errno == ENOMEM);
+        (void)madvise(p, n, MADV_DONTNEED);
     }
 }
 

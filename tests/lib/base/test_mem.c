@@ -109,6 +109,30 @@ TEST(discarded_pages_leave_and_read_as_zero)
     mem_unmap(p, n);
 }
 
+TEST(what_cannot_be_unmapped_is_emptied)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t most = 1 << 17; /* more than vm.max_map_count */
+    char *p = mem_map(3 * page, MEM_PAGES_SMALL);
+    char *many = mmap(NULL, 2 * most * page, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t n = 0;
+
+    ck_assert_ptr_nonnull(p);
+    ck_assert_ptr_ne(many, MAP_FAILED);
+    memset(p, 1, 3 * page);
+    while (n < most && mprotect(many + 2 * n * page, page, PROT_READ) == 0) {
+        n++;
+    }
+    mem_unmap(p + page, page);
+    ck_assert_int_eq(munmap(many, 2 * most * page), 0);
+    ck_assert_int_eq(p[0] + p[2 * page], 2);
+    if (n < most) {
+        ck_assert_int_eq(p[page], 0);
+        mem_unmap(p, 3 * page);
+    }
+}
+
 TEST(only_pages_of_zeros_are_discarded)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
