@@ -25,6 +25,8 @@ bool snapshots_are_strict(const struct settings *set)
 
 int snapshots_find(const struct settings *settings, const char **name, char path[PATH_MAX])
 {
+    char within[PATH_MAX]; /* the folder by a name in it: the error says if it is none */
+
     must_be_main();
     *name = settings->dbfilename != NULL ? settings->dbfilename : FILE_DEFAULT;
     if (snprintf(path, PATH_MAX, "%s/%s", settings->dir, *name) >= PATH_MAX) {
@@ -32,7 +34,8 @@ int snapshots_find(const struct settings *settings, const char **name, char path
                      "the path of the file is too long (dir, dbfilename)");
         return EX_USAGE;
     }
-    if (access(settings->dir, R_OK | W_OK | X_OK) != 0) {
+    if (snprintf(within, sizeof(within), "%s/.", settings->dir) >= PATH_MAX ||
+        access(within, R_OK | W_OK | X_OK) != 0) {
         option_fault(settings, OPTION_dir, "cannot write to %s (%s)", settings->dir,
                      strerror(errno));
         return EX_CANTCREAT;

@@ -397,7 +397,9 @@ def test_names_that_look_like_those_of_logs():
 
 
 def test_what_cannot_work_is_refused():
-    for options, text in (("dir=/nonexistent/folder", "cannot write to"), ("save=5", "-o save: \"5\" is not a list of rules"),
+    for options, text in (("dir=/nonexistent/folder", "cannot write to"),
+                          ("dir=/dev/null", "cannot write to /dev/null (Not a directory)"),
+                          ("save=5", "-o save: \"5\" is not a list of rules"),
                           ("dbfilename=a/b", "dbfilename:"), ("load=perhaps", ""),
                           # Names that are those of another server's logs, or of what it has put aside.
                           ("dbfilename=x.log.1", "dbfilename:"), ("dbfilename=x.log.0123", "dbfilename:"),
