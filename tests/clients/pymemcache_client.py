@@ -23,8 +23,7 @@ def check(client):
     assert client.decr("n", 20) == 0
     assert client.touch("n", 100, noreply=False)
     assert client.set_many({"m%d" % i: b"%d" % i for i in range(100)}, noreply=False) == []
-    assert client.get_many(["m%d" % i for i in range(0, 200, 2)]) == {
-        "m%d" % i: b"%d" % i for i in range(0, 100, 2)}
+    assert client.get_many(["m%d" % i for i in range(0, 200, 2)]) == {"m%d" % i: b"%d" % i for i in range(0, 100, 2)}
     assert client.delete("k", noreply=False) is True
     assert client.delete("k", noreply=False) is False
     assert client.set("large", b"x" * 900000, noreply=False)

@@ -63,8 +63,7 @@ class Proxy:
                 if self.tries < 5:
                     self.start()
                     return None
-                with open(self.log_path, errors="replace") as f:
-                    raise AssertionError("nutcracker ended: " + f.read())
+                raise AssertionError("nutcracker ended: " + mayfly.read(self.log_path))
             try:
                 return Client(self.path)
             except OSError:

@@ -23,12 +23,10 @@ class Kept:
         return os.path.exists(self.file)
 
     def bytes(self):
-        with open(self.file, "rb") as f:
-            return f.read()
+        return mayfly.read_bytes(self.file)
 
     def write(self, data):
-        with open(self.file, "wb") as f:
-            f.write(data)
+        mayfly.write(self.file, data)
 
     def names(self):
         return sorted(os.listdir(self.folder))

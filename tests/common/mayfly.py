@@ -38,6 +38,57 @@ class Inapplicable(Skip):
         return "inapplicable: " + super().__str__()
 
 
+def skip_if(holds, why):
+    """Skip this test, which such a build, user or machine cannot run."""
+    if holds:
+        raise Inapplicable(why)
+
+
+def needs(program, package=None):
+    """Skip this test where a program is not installed."""
+    if shutil.which(program) is None:
+        raise Skip("%s is not installed" % (package or program))
+
+
+def read_bytes(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def read(path):
+    return read_bytes(path).decode(errors="replace")
+
+
+def write(path, text, permissions=None):
+    with open(path, "wb") as f:
+        f.write(text.encode() if isinstance(text, str) else text)
+    if permissions is not None:
+        os.chmod(path, permissions)
+    return path
+
+
+def replace(path, text, permissions=None):
+    """Write a file in one step for those who read it."""
+    os.rename(write(path + ".new", text, permissions), path)
+    return path
+
+
+def folder(in_memory=False):
+    """One that is removed at the end; in memory, where there is such a place."""
+    return tempfile.TemporaryDirectory(prefix="mayfly-it.",
+                                       dir="/dev/shm" if in_memory and os.access("/dev/shm", os.W_OK) else None)
+
+
+@contextlib.contextmanager
+def place(name, text=None, permissions=None, in_memory=False):
+    """The path of a file in a folder of its own. With a text it is there."""
+    with folder(in_memory) as made:
+        path = os.path.join(made, name)
+        if text is not None:
+            write(path, text, permissions)
+        yield path
+
+
 def wait_for(condition, what, patience=PATIENCE):
     """Poll until condition() is true, and return its value."""
     end = time.monotonic() + patience
@@ -81,16 +132,19 @@ def in_parallel(run, cases):
         pass
 
 
+def has_text(*texts, program=PROGRAM):
+    """Is one of them in the program, which is linked with something that has it?"""
+    code = read_bytes(program)
+    return any(text in code for text in texts)
+
+
 def is_sanitized(program=PROGRAM):
     """Was it built with a sanitizer? Measuring memory or speed of such a build is pointless."""
-    with open(program, "rb") as f:
-        code = f.read()
-    return any(name in code for name in (b"libasan", b"__asan_init", b"__tsan_init"))
+    return has_text(b"libasan", b"__asan_init", b"__tsan_init", program=program)
 
 
 def has_address_sanitizer(program=PROGRAM):
-    with open(program, "rb") as f:
-        return b"__asan_init" in f.read()
+    return has_text(b"__asan_init", program=program)
 
 
 def use_python_of_debian():
@@ -279,11 +333,8 @@ class Daemon:
         """What /proc says of the thread of this name."""
         for task in os.listdir("/proc/%d/task" % self.pid):
             where = "/proc/%d/task/%s/" % (self.pid, task)
-            with open(where + "comm") as f:
-                if f.read().strip() != name:
-                    continue
-            with open(where + file) as f:
-                return f.read()
+            if read(where + "comm").strip() == name:
+                return read(where + file)
         raise AssertionError("there is no thread " + name)
 
     def cpu_of_thread(self, name):
@@ -296,12 +347,13 @@ class Daemon:
 
     def find_port(self):
         if self.port is None:
-            with contextlib.suppress(OSError), open(self.port_file) as f:
-                for line in f:
-                    if line.startswith("TCP INET: "):
-                        self.port = int(line.split()[2])
-                        break
+            with contextlib.suppress(OSError):
+                self.port = next(iter(self.ports()), None)
         return self.port
+
+    def ports(self, kind="TCP INET"):
+        """Those that it listens on."""
+        return [int(line.split()[2]) for line in read(self.port_file).splitlines() if line.startswith(kind + ": ")]
 
     def wait_until_it_serves(self):
         def serves():
@@ -343,8 +395,7 @@ class Daemon:
             raise AssertionError("%s is not in the log:\n%s" % (text, self.log())) from None
 
     def log(self):
-        with open(self.log_path, errors="replace") as f:
-            return f.read()
+        return read(self.log_path)
 
     def rss(self):
         """Resident bytes. Counted page by page where the kernel lets us: the number in statm lacks
@@ -353,8 +404,7 @@ class Daemon:
             for line in f:
                 if line.startswith("Rss:"):
                     return int(line.split()[1]) * 1024
-        with open("/proc/%d/statm" % self.pid) as f:
-            return int(f.read().split()[1]) * resource.getpagesize()
+        return int(read("/proc/%d/statm" % self.pid).split()[1]) * resource.getpagesize()
 
     def cpu(self):
         """CPU seconds used by all threads. The clock of a process needs no statistics, which a
@@ -366,11 +416,7 @@ class Daemon:
 
     def has_stopped(self):
         tasks = "/proc/%d/task" % self.pid
-        for task in os.listdir(tasks):
-            with open("%s/%s/stat" % (tasks, task)) as f:
-                if f.read().rsplit(")", 1)[1].split()[0] != "T":
-                    return False
-        return True
+        return all(read("%s/%s/stat" % (tasks, task)).rsplit(")", 1)[1].split()[0] == "T" for task in os.listdir(tasks))
 
     @contextlib.contextmanager
     def paused(self):
@@ -477,8 +523,7 @@ def main(names, beside=()):
     if not os.access(PROGRAM, os.X_OK):
         skip_all("%s is not built" % PROGRAM)
     only = sys.argv[1:]
-    tests = [(name, test) for name, test in names.items()
-             if name.startswith("test_") and (not only or name in only)]
+    tests = [(name, test) for name, test in names.items() if name.startswith("test_") and (not only or name in only)]
     print("1..%d" % len(tests), flush=True)
     runs = [(name, Run(test, name in beside)) for name, test in tests]
     failed = [name for number, (name, run) in enumerate(runs, 1) if not run.report(number, name)]

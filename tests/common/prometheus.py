@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import urllib.request
 
 sys.dont_write_bytecode = True
 import mayfly                                                           # noqa: E402
-from mayfly import Skip, wait_for                                       # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
 
 CONFIG = """global:
   scrape_interval: 1s
@@ -46,8 +45,7 @@ class Prometheus:
     def __init__(self, folder, target, log):
         self.log = log
         config = os.path.join(folder, "prometheus.yml")
-        with open(config, "w") as f:
-            f.write(CONFIG % target)
+        mayfly.write(config, CONFIG % target)
         for _ in range(5):      # somebody may take the port before it does
             self.port = free_port()
             self.process = subprocess.Popen(
@@ -83,10 +81,8 @@ class Prometheus:
 @contextlib.contextmanager
 def prometheus(target):
     """A Prometheus that scrapes this port."""
-    if shutil.which("prometheus") is None:
-        raise Skip("no prometheus (package prometheus)")
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, \
-            open(os.path.join(folder, "log"), "w+") as log:
+    mayfly.needs("prometheus")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, open(os.path.join(folder, "log"), "w+") as log:
         running = Prometheus(folder, target, log)
         try:
             yield running

@@ -270,16 +270,14 @@ def random_frame(rng):
         return b.pack(rng.choice(GETS), key, opaque=opaque)
     if kind < 55:
         value = random_value(rng)
-        frame = b.store(rng.choice(UPDATES), key, value, rng.randrange(1 << 32), rng.choice(EXPTIMES),
-                        opaque=opaque)
+        frame = b.store(rng.choice(UPDATES), key, value, rng.randrange(1 << 32), rng.choice(EXPTIMES), opaque=opaque)
     elif kind < 65:
         # Short: memcached takes "5 " with 80 KB after it for a number, mayflyd only a small value.
         value = random_value(rng)[:1000]
         frame = b.pack(rng.choice(EXTENSIONS), key, value=value, opaque=opaque)
     elif kind < 77:
         delta = int(rng.choice(streams.NUMBERS))
-        number = b.arith(rng.choice(ARITHMETIC), key, delta, rng.randrange(1000),
-                         rng.choice(EXPTIMES), opaque=opaque)
+        number = b.arith(rng.choice(ARITHMETIC), key, delta, rng.randrange(1000), rng.choice(EXPTIMES), opaque=opaque)
         return RELEASE + (number if rng.randrange(8) else with_cas(number, 1 << 60))
     elif kind < 84:
         frame = b.pack(rng.choice(DELETES), key, opaque=opaque)

@@ -131,8 +131,7 @@ def make_users(folder):
     if not os.access(tool, os.X_OK):
         raise mayfly.Skip("saslpasswd2 is not installed")
     db = os.path.join(folder, "sasldb2")
-    with open(os.path.join(folder, "memcached.conf"), "w") as f:
-        f.write(CONFIGURATION % db)
+    mayfly.write(os.path.join(folder, "memcached.conf"), CONFIGURATION % db)
     arguments = [tool, "-p", "-c", "-a", "memcached", "-f", db, "-u", "realm", "user"]
     subprocess.run(arguments, input=b"pass", check=True)
 
@@ -151,8 +150,7 @@ def has_sasl(command, folder):
 def guarded():
     with tempfile.TemporaryDirectory(prefix="mayfly-sasl.") as folder:
         os.environ["SASL_CONF_PATH"] = folder
-        if not has_sasl(mayfly.PROGRAM, folder):
-            raise mayfly.Inapplicable("mayflyd is built without SASL")
+        mayfly.skip_if(not has_sasl(mayfly.PROGRAM, folder), "mayflyd is built without SASL")
         make_users(folder)
         with both("-S") as servers:
             yield servers

@@ -305,9 +305,7 @@ def keys():
             stream = [PREPARE + form % key + b"\r\n" + FINISH]
             yield "%r with %d" % (form, length), stream
     for text in (b"A" * 248, b"A" * 252):
-        yield "base64 of %d" % len(text), [
-            b"ms %s 1 b k\r\nx\r\nmg %s b v k\r\nmn\r\n" % (text, text)
-        ]
+        yield "base64 of %d" % len(text), [b"ms %s 1 b k\r\nx\r\nmg %s b v k\r\nmn\r\n" % (text, text)]
 
 
 def values():
@@ -415,11 +413,7 @@ def random_delete(rng, key, with_cas):
 
 
 def random_arith(rng, key):
-    flags = some(
-        rng,
-        [b"k", b"O4", b"q", b"v", b"t", b"c", b"N0", b"N1000", b"J12", b"D7", b"D0", b"M+", b"C0"],
-        6,
-    )
+    flags = some(rng, [b"k", b"O4", b"q", b"v", b"t", b"c", b"N0", b"N1000", b"J12", b"D7", b"D0", b"M+", b"C0"], 6)
     # With q an older memcached answers when it made the number.
     flags = [flag for flag in flags if flag != b"q" or not {b"N0", b"N1000"} & set(flags)]
     return join([b"ma", key] + flags)

@@ -43,9 +43,7 @@ class Server:
         if os.geteuid() == 0:
             args += ["-u", "root"]
         self.log = open(self.path + ".log", "w+b")
-        self.process = subprocess.Popen(
-            args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log
-        )
+        self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         self.control = None
 
     def wait_until_ready(self):

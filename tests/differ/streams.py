@@ -435,20 +435,12 @@ def flags():
         absent = b"%s b 98 0 1\r\nq\r\nget b\r\n" % command
         yield "%s keeps what" % command.decode(), [PREPARE + present + absent]
     yield "widest flags", [b"set a 4294967295 0 1\r\nx\r\nincr a 1\r\nget a\r\n"]
-    for numbers in (
-        b"+1 +0 +1",
-        b"007 -0 01",
-        b"\t1 0 1\x0b",
-        b"1\tz 0 1\r",
-        b"0000000000000000000000012 0 1",
-    ):
+    for numbers in (b"+1 +0 +1", b"007 -0 01", b"\t1 0 1\x0b", b"1\tz 0 1\r", b"0000000000000000000000012 0 1"):
         yield "numbers %r" % numbers, [b"set a " + numbers + b"\r\nx\r\nget a\r\n"]
 
 
 INNER = b"flush_all\r\nget a n\r\n"
-REFUSED = (
-    [b"%s a x 0 %%d", b"%s a 0 x %%d", b"%s a -1 0 %%d", b"%s " + K251 + b" 0 0 %%d", b"%s a 0 0 %%d x y z"]
-)
+REFUSED = ([b"%s a x 0 %%d", b"%s a 0 x %%d", b"%s a -1 0 %%d", b"%s " + K251 + b" 0 0 %%d", b"%s a 0 0 %%d x y z"])
 
 
 def refused():
@@ -512,11 +504,7 @@ def scripts():
 # The answer to "version" marks the place where a cas was asked for, so no other request may be
 # "version"; and a line that announces a value would take the next request for its value.
 ANNOUNCES = re.compile(r"(set|add|replace|append|prepend|cas) \S+ \S+ \S+ [-+]?\d|ms \S+ \d")
-RANDOM_LINES = [
-    line
-    for line in ODD_LINES.split("\n")
-    if not line.startswith("version") and not ANNOUNCES.match(line)
-]
+RANDOM_LINES = [line for line in ODD_LINES.split("\n") if not line.startswith("version") and not ANNOUNCES.match(line)]
 
 KEYS = [b"a", b"n", b"key", b"k:0000000000000001", b"x" * 40, K250, b"odd\xff\x01"]
 # Below 2^63: for larger ones memcached looks for a minus in the bytes after the value.

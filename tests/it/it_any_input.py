@@ -279,10 +279,8 @@ def test_client_that_may_everything():
     """Only what depends on the rights: config. The operator puts back what locks clients out."""
     with tempfile.TemporaryDirectory(prefix="mayfly-any.") as folder:
         users, rules = os.path.join(folder, "users"), os.path.join(folder, "access")
-        with open(users, "w") as f:
-            f.write("boss:pass\n")
-        with open(rules, "w") as f:
-            f.write("listener unix all\nuser boss all\n")
+        mayfly.write(users, "boss:pass\n")
+        mayfly.write(rules, "listener unix all\nuser boss all\n")
         with busy("-Y", users, "--access", rules, wait=False) as d:
             d.wait_for_operator()
 
@@ -332,8 +330,7 @@ def test_datagrams():
     good, bad = frames()
     lines = [line + b"\r\n" for line in plain_lines() if not line.startswith((b"config set", b"lru_crawler"))][::4]
     with busy("-U", "-1", tcp=True) as d:
-        with open(d.port_file) as f:
-            port = int(re.search(r"^UDP INET: (\d+)$", f.read(), re.M).group(1))
+        port = d.ports("UDP INET")[0]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.connect(("127.0.0.1", port))
             s.settimeout(mayfly.PATIENCE)
@@ -371,8 +368,7 @@ def test_http():
     with tempfile.TemporaryDirectory(prefix="mayfly-any.") as folder:
         done = subprocess.run(command() + ["--check-config", "--metrics", "127.0.0.1:0", "-s", os.path.join(folder, "s")],
                               capture_output=True, text=True, timeout=mayfly.PATIENCE, check=False)
-    if "not built with" in done.stderr:
-        raise mayfly.Inapplicable("not built with metrics")
+    mayfly.skip_if("not built with" in done.stderr, "not built with metrics")
     with busy("--metrics", "127.0.0.1:0") as d:
         port = int(wait_for(lambda: re.search(r"metrics, listens on tcp:127\.0\.0\.1:(\d+)", d.log()), "it listens").group(1))
         all_requests = list(requests())
@@ -422,8 +418,7 @@ OTHER_TEXTS = [b"", b"\0", b"x" * 100000, b":\n", b"a:\n", b":b\n", b"a:b\na:b\n
 def reload_each(d, path, texts):
     n = 0
     for n, text in enumerate(texts, 1):
-        with open(path, "wb") as f:
-            f.write(text)
+        mayfly.write(path, text)
         with d.operator() as c:
             assert ask_all(c, b"config reload\r\nconfig get *"), d.log()[-2000:]
             if n % 20 == 0:
@@ -436,16 +431,13 @@ def test_files_that_are_read_again():
     with tempfile.TemporaryDirectory(prefix="mayfly-any.") as folder:
         conf, flags, rules, users = (os.path.join(folder, name) for name in ("main.conf", "memcached.conf", "access", "users"))
         for path, text in ((conf, b""), (flags, b""), (rules, b"listener unix all\n"), (users, b"a:b\n")):
-            with open(path, "wb") as f:
-                f.write(text)
+            mayfly.write(path, text)
         with busy("--config", conf, "--memcached-conf", flags, "--access", rules, "-Y", users, wait=False) as d:
             d.wait_for_operator()
             n = reload_each(d, conf, conf_texts()) * len(NAMES)
-            with open(conf, "wb") as f:
-                f.write(b"")
+            mayfly.write(conf, b"")
             n += reload_each(d, flags, flag_texts()) * len(NAMES)
-            with open(flags, "wb") as f:
-                f.write(b"")
+            mayfly.write(flags, b"")
             n += reload_each(d, rules, OTHER_TEXTS) + reload_each(d, users, OTHER_TEXTS)
             note("files read again", n)
 
@@ -476,8 +468,7 @@ def test_command_line():
         for kind, texts in (("--config", conf_texts()), ("--memcached-conf", flag_texts())):
             for i, text in enumerate(list(texts)[::5]):
                 path = os.path.join(folder, "%s%d" % (kind[2:], i))
-                with open(path, "wb") as f:
-                    f.write(text)
+                mayfly.write(path, text)
                 runs.append([kind, path])
         for path in ("/nonexistent", folder, "/dev/null", ""):
             runs += [[flag, path] for flag in ("--config", "--memcached-conf", "--access", "-Y", "--dir", "-e", "-P", "-s", "--control")]
@@ -511,8 +502,7 @@ def start(args, env=None, wrapper=None):
             if p.poll() is None:
                 p.kill()
                 p.wait()
-        with open(log, errors="replace") as f:
-            check_ended(status, f.read(), (args, env))
+        check_ended(status, mayfly.read(log), (args, env))
 
 
 def start_all(where, starts):
@@ -550,8 +540,7 @@ def test_files_of_data():
                 copy = os.path.join(folder, "%s.%d" % (name, i))
                 os.mkdir(copy)
                 for other, text in whole.items():
-                    with open(os.path.join(copy, other), "wb") as f:
-                        f.write(bad if other == name else text)
+                    mayfly.write(os.path.join(copy, other), bad if other == name else text)
                 load = ("yes", "strict", "salvage")[i % 3]
                 starts.append((["--dir", copy, "-o", "appendonly=full,load=" + load],))
         with open(items, "rb") as f:

@@ -24,8 +24,7 @@ PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x4000
 
 def wait_for_log(c):
     """All that was answered is in the file."""
-    wait_for(lambda: figure(c, "aof_whole") == 1 and figure(c, "aof_pending_bytes") == 0,
-             "the log has everything")
+    wait_for(lambda: figure(c, "aof_whole") == 1 and figure(c, "aof_pending_bytes") == 0, "the log has everything")
 
 
 def wait_for_base(k, c):
@@ -179,8 +178,7 @@ def test_full_does_not_start_with_damage():
                 o.set(b"k%d" % n, b"1")
                 wait_for_log(o)
             d.crash()
-        with open(log_path(k), "rb") as f:
-            log = bytearray(f.read())
+        log = bytearray(mayfly.read_bytes(log_path(k)))
         with open(log_path(k), "ab") as f:
             f.write(b"torn")
         with k.daemon(*FULL) as d, d.operator() as o:
@@ -188,8 +186,7 @@ def test_full_does_not_start_with_damage():
             assert o.stats()["curr_items"] == "3"
             d.crash()
         log[64 + 48] ^= 1
-        with open(os.path.join(k.folder, log_names(k)[0]), "wb") as f:
-            f.write(log)
+        mayfly.write(os.path.join(k.folder, log_names(k)[0]), log)
         names = k.names()
         with k.daemon(*FULL, wait=False) as d:
             assert status_of(d) == STRICT
@@ -212,27 +209,23 @@ def test_logs_are_kept_with_a_snapshot_that_is_put_aside():
             wait_for_log(o)
             d.crash()
         name = os.path.basename(log_path(k))
-        with open(log_path(k), "rb") as f:
-            good = f.read()
+        good = mayfly.read_bytes(log_path(k))
         bad = bytearray(good)
         bad[64 + 48] ^= 1
         for number, more in enumerate(([], ["-o", "load=salvage"], [*always, "-o", "load=salvage"])):
             aside = "mayfly.snapshot.bad" if number == 0 else "mayfly.snapshot.%d.bad" % (number + 1)
             snapshot = k.bytes()
-            with open(os.path.join(k.folder, name), "wb") as f:
-                f.write(bad)
+            mayfly.write(os.path.join(k.folder, name), bad)
             with k.daemon(*more) as d, d.operator() as o:
                 assert o.stats()["curr_items"] == "0", more
             with open(os.path.join(k.folder, aside + name[len("mayfly.snapshot"):]), "rb") as f:
                 assert f.read() == bad, (more, k.names())
-            with open(os.path.join(k.folder, aside), "rb") as f:
-                assert f.read() == snapshot, more
+            assert mayfly.read_bytes(os.path.join(k.folder, aside)) == snapshot, more
             # The operator has repaired it, and puts it back.
             for path in [k.file] + [os.path.join(k.folder, n) for n in log_names(k) if ".bad." not in n]:
                 os.unlink(path)
             shutil.copy(os.path.join(k.folder, aside), k.file)
-            with open(os.path.join(k.folder, name), "wb") as f:
-                f.write(good)
+            mayfly.write(os.path.join(k.folder, name), good)
         with k.daemon(*always) as d, d.operator() as o:
             assert o.stats()["curr_items"] == "101"
             assert [n for n in k.names() if n.endswith(".bad")] == ["mayfly.snapshot.2.bad", "mayfly.snapshot.3.bad",
@@ -322,8 +315,7 @@ class Stopped:
                     if open("%s/%s/comm" % (tasks, tid)).read().strip() == name][0]
 
     def __enter__(self):
-        if self.libc.ptrace(PTRACE_SEIZE, self.tid, None, None) != 0:
-            raise mayfly.Inapplicable("threads cannot be traced here")
+        mayfly.skip_if(self.libc.ptrace(PTRACE_SEIZE, self.tid, None, None) != 0, "threads cannot be traced here")
         assert self.libc.ptrace(PTRACE_INTERRUPT, self.tid, None, None) == 0
         os.waitpid(self.tid, WALL)
 
@@ -387,8 +379,7 @@ def test_changes_wait_for_a_full_log_that_is_behind():
 
 def test_who_changes_something_quietly_waits_with_the_next_answer():
     """Which says that all before it was done."""
-    with kept() as k, k.daemon(*FULL, "-t", "1", "-o", "appendfsync=always") as d, d.operator() as o, \
-            d.operator() as p:
+    with kept() as k, k.daemon(*FULL, "-t", "1", "-o", "appendfsync=always") as d, d.operator() as o, d.operator() as p:
         o.set(b"a", b"0")
         with Stopped(d.process.pid, "log writer"):
             o.send(b"ms a 1 q\r\n1\r\n")
@@ -461,13 +452,11 @@ def test_damage():
             for name in k.names():
                 os.unlink(os.path.join(k.folder, name))
             for name, content in good.items():
-                with open(os.path.join(k.folder, name), "wb") as f:
-                    f.write(content)
+                mayfly.write(os.path.join(k.folder, name), content)
             if data is None:
                 os.unlink(path)
             else:
-                with open(path, "wb") as f:
-                    f.write(data)
+                mayfly.write(path, data)
 
         put_back(log + b"torn")
         with k.daemon(*KEYS) as d, d.operator() as o:

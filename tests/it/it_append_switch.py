@@ -188,8 +188,7 @@ def test_to_another_kind():
         before, after = modes
         with injected() as (k, i):
             make_base(k)
-            with k.daemon("-o", "appendonly=%s,appendfsync=always" % before, *SLOW, env=i.env) as d, \
-                    d.operator() as o:
+            with k.daemon("-o", "appendonly=%s,appendfsync=always" % before, *SLOW, env=i.env) as d, d.operator() as o:
                 wait_for(lambda: figure(o, "aof_whole") == 1, "it has everything")
                 assert o.set(b"x", b"2") == b"STORED"
                 switch(o, after)

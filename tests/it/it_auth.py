@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 import mayfly
-from mayfly import Client, Daemon, Inapplicable, wait_for
+from mayfly import Client, Daemon, wait_for
 
 UNAUTHENTICATED = b"CLIENT_ERROR unauthenticated"
 FAILURE = b"CLIENT_ERROR authentication failure"
@@ -34,8 +34,7 @@ class Guarded:
         self.daemon = Daemon("-Y", self.file, *args, **kw)
 
     def write(self, users):
-        with open(self.file, "wb") as f:
-            f.write(users)
+        mayfly.write(self.file, users)
 
     def reload(self, says):
         """Send SIGHUP, and wait until the log mentions it once more."""
@@ -76,16 +75,14 @@ def test_start_wants_a_good_file():
         assert start_status("-Y", path)[0] == 1
         assert start_status("-Y", folder)[0] == 1
         for text in (b"user\n", b"u:p\n\n", b"u:p\rv:q\n", b"u:p\nno colon\nv:q\n"):
-            with open(path, "wb") as f:
-                f.write(text)
+            mayfly.write(path, text)
             status, said = start_status("-Y", path)
             assert status == 1 and "malformed" in said, (text, status, said)
 
 
 def test_start_reads_with_the_rights_that_stay():
     """A file that only root can read could not be read again, so it is refused at once."""
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     with tempfile.NamedTemporaryFile(prefix="mayfly-auth.") as f:
         f.write(b"u:p\n")
         f.flush()
@@ -382,18 +379,15 @@ def test_reload_under_load():
 def test_relative_path_in_the_background():
     """-d leaves the folder; the file is still found again."""
     with tempfile.TemporaryDirectory(prefix="mayfly-auth.") as folder:
-        with open(os.path.join(folder, "users"), "wb") as f:
-            f.write(b"u:p\n")
+        mayfly.write(os.path.join(folder, "users"), b"u:p\n")
         path = os.path.join(folder, "socket")
         pidfile = os.path.join(folder, "pid")
         user = ["-u", "root"] if os.geteuid() == 0 else []
         subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-s", path, "-P", pidfile, "-Y", "users"] + user,
                        cwd=folder, check=True, timeout=mayfly.PATIENCE)
-        with open(pidfile) as f:
-            pid = int(f.read())
+        pid = int(mayfly.read(pidfile))
         try:
-            with open(os.path.join(folder, "users"), "wb") as f:
-                f.write(b"v:q\n")
+            mayfly.write(os.path.join(folder, "users"), b"v:q\n")
             os.kill(pid, signal.SIGHUP)
 
             def lets_in():
@@ -476,8 +470,7 @@ def test_hashes_do_not_hold_up_others():
 
 
 def test_unauthenticated_clients_cost_little_memory():
-    if mayfly.is_sanitized():
-        raise Inapplicable("sanitizers keep memory of their own")
+    mayfly.skip_if(mayfly.is_sanitized(), "sanitizers keep memory of their own")
     ways = [
         b"set a 0 0 4096\r\n" + b"x" * 4000,            # an offer that is never whole
         b"x" * 2048,                                    # a line that never ends

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Inapplicable, PROGRAM, Skip, wait_for    # noqa: E402
+from mayfly import Client, Daemon, PROGRAM, Skip, wait_for              # noqa: E402
 from proxy import Plan, Proxy                                           # noqa: E402
 
 GUIDE = os.path.join(HERE, "..", "..", "docs", "operating.md")
@@ -39,8 +39,7 @@ def server(*args):
         done = subprocess.run([PROGRAM, "--check-config", "--metrics", "127.0.0.1:0", "-s", os.path.join(folder, "s")] +
                               (["-u", "root"] if os.geteuid() == 0 else []), capture_output=True, text=True,
                               timeout=mayfly.PATIENCE, check=False)
-    if "not built with" in done.stderr:
-        raise Inapplicable("not built with metrics")
+    mayfly.skip_if("not built with" in done.stderr, "not built with metrics")
     with Daemon("--metrics", "127.0.0.1:0", *args, tcp=True, control=True) as d:
         yield d
 
@@ -135,19 +134,16 @@ exec "$@"
 
 def blocks_of_guide():
     """The files that the guide shows, by name."""
-    with open(GUIDE) as f:
-        return dict(re.findall(r"^```text (\S+)\n(.*?)^```$", f.read(), re.M | re.S))
+    return dict(re.findall(r"^```text (\S+)\n(.*?)^```$", mayfly.read(GUIDE), re.M | re.S))
 
 
 def play(scene, *programs):
     """Run a scene, or say what it lacks."""
-    if os.geteuid() != 0:
-        raise Inapplicable("only root can make hosts of namespaces")
+    mayfly.skip_if(os.geteuid() != 0, "only root can make hosts of namespaces")
     done = subprocess.run(["unshare", "-m", "-n", "-p", "--fork", "sh", "-c",
                            "ip link add x0 type veth peer name x1 && ip link add x2 type bridge"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        raise Inapplicable("no namespaces, or no links in them: " + done.stdout.strip())
+    mayfly.skip_if(done.returncode != 0, "no namespaces, or no links in them: " + done.stdout.strip())
     for program in programs:
         if shutil.which(program, path=PATH) is None:
             raise Skip("%s is not installed" % program)
@@ -160,8 +156,7 @@ def play(scene, *programs):
                                    sys.executable, os.path.abspath(__file__), SCENE, scene],
                                   env={**os.environ, "TMPDIR": folder, "PATH": PATH}, stdout=to, stderr=to, check=False,
                                   timeout=3 * mayfly.PATIENCE)
-        with open(said, errors="replace") as f:
-            assert done.returncode == 0, f.read()
+        assert done.returncode == 0, mayfly.read(said)
 
 
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
@@ -304,8 +299,7 @@ def pair():
 def balance(name):
     """Start HAProxy with a file of the guide."""
     path = os.path.join(tempfile.mkdtemp(), "haproxy.cfg")
-    with open(path, "w") as f:
-        f.write(blocks_of_guide()[name])
+    mayfly.write(path, blocks_of_guide()[name])
     done = subprocess.run(["haproxy", "-c", "-f", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     assert done.returncode == 0 and "WARNING" not in done.stdout, done.stdout
     return subprocess.Popen(["haproxy", "-db", "-f", path], stdin=subprocess.DEVNULL)
@@ -363,8 +357,7 @@ def fail_over(one, two):
 
 
 def read(path):
-    with open(path, errors="replace") as f:
-        return f.read()
+    return mayfly.read(path)
 
 
 def scene_haproxy():

@@ -213,8 +213,7 @@ PICTURES = ["storm-latency", "storm-memory", "hits", "misses"]
 
 def pictures_of(folder):
     """Those that the page in the folder shows."""
-    with open(os.path.join(folder, "figures.md")) as f:
-        page = f.read()
+    page = mayfly.read(os.path.join(folder, "figures.md"))
     return [name for name in PICTURES if "(%s.svg)" % name in page]
 
 
@@ -227,14 +226,12 @@ def test_the_page_is_what_the_report_makes():
         assert sorted(f for f in os.listdir(folder) if f != "figures.md") == \
             sorted(name + ".gp" for name in pictures_of(folder))
         for name in pictures_of(folder):
-            with open(os.path.join(folder, name + ".gp")) as f:
-                script = f.read()
+            script = mayfly.read(os.path.join(folder, name + ".gp"))
             assert "\nplot " in script and "mayflyd" in script, script
 
 
 def check_picture(path):
-    with open(path, "rb") as f:
-        text = f.read()
+    text = mayfly.read_bytes(path)
     xml.etree.ElementTree.fromstring(text)
     assert len(text) < 100000 and os.uname().nodename.encode() not in text and os.getcwd().encode() not in text
 
@@ -246,8 +243,7 @@ def test_pictures_are_small_and_say_nothing_of_the_machine():
 
 
 def test_pictures_are_drawn():
-    if shutil.which("gnuplot") is None:
-        raise mayfly.Inapplicable("gnuplot is not installed, which only the pictures need")
+    mayfly.skip_if(shutil.which("gnuplot") is None, "gnuplot is not installed, which only the pictures need")
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         make_report(folder)
         subprocess.run([sys.executable, os.path.join(HERE, "..", "bench", "soak"), "--redraw", "--csv",
@@ -282,8 +278,7 @@ def test_without_gnuplot_the_report_says_so():
 
 def test_replication_loses_nothing():
     """What is measured and judged in full by make bench-replication."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        runs = os.path.join(folder, "runs.json")
+    with mayfly.place("runs.json") as runs:
         done = subprocess.run([sys.executable, os.path.join(HERE, "..", "bench", "replication"), "--rounds", "1", "--json",
                                runs, "--servers", "mayflyd", "--only", "expiry,failover,kill,proxy", "--expiries", "1000",
                                "--failovers", "2", "--kills", "2", "--minutes", ".01"], timeout=10 * mayfly.PATIENCE,

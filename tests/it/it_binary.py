@@ -77,8 +77,7 @@ def test_slow_reader_gets_all_in_order():
     with Daemon("-m", "64", "-t", "1") as d, connect(d, rcvbuf=8192) as c:
         for i in range(8):
             assert c.call(store(b.SET, b"k%d" % i, pattern(b"k%d" % i, 400000))).status == b.OK
-        c.send(b"".join(pack(b.GETKQ, b"k%d" % (i % 8), opaque=i) for i in range(50))
-               + pack(b.NOOP, opaque=50))
+        c.send(b"".join(pack(b.GETKQ, b"k%d" % (i % 8), opaque=i) for i in range(50)) + pack(b.NOOP, opaque=50))
         for i in range(50):
             frame = c.frame()
             assert (frame.opaque, frame.key) == (i, b"k%d" % (i % 8))
@@ -216,8 +215,6 @@ def test_bodies_that_never_come():
                 assert c.call(store(b.SET, b"k%d" % i, pattern(b"k", 100000))).status == b.OK
             assert c.call(pack(b.GET, b"k199")).value == pattern(b"k", 100000)
         assert mayfly.is_sanitized() or d.rss() - before < 40 * MIB
-        for s in silent:
-            s.close()
 
 
 # ---- options -------------------------------------------------------------------------------------
@@ -294,8 +291,7 @@ def test_detail():
         assert c.statistics(b"detail on") == {}
         c.until_noop(store(b.SET, b"a:1") + pack(b.GET, b"a:1") + pack(b.GETQ, b"a:2")
                      + timed(b.GAT, b"a:1", 0) + pack(b.DELETE, b"a:1"))
-        assert c.statistics(b"detail dump") == {
-            "detailed": "PREFIX a get 3 hit 2 set 1 del 1\r\nEND\r\n"}
+        assert c.statistics(b"detail dump") == {"detailed": "PREFIX a get 3 hit 2 set 1 del 1\r\nEND\r\n"}
         assert c.statistics(b"detail off") == {}
 
 

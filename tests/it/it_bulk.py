@@ -67,8 +67,7 @@ def one(rng, model):
     quiet = rng.randrange(6) == 0
     reply = model.store(mode, key, data)
     if mode == b"set" and rng.randrange(3) == 0:
-        return (b"ms %s %d%s\r\n%s\r\n" % (key, len(data), b" q" if quiet else b"", data),
-                b"" if quiet else b"HD\r\n")
+        return (b"ms %s %d%s\r\n%s\r\n" % (key, len(data), b" q" if quiet else b"", data), b"" if quiet else b"HD\r\n")
     return (b"%s %s 0 0 %d%s\r\n%s\r\n" % (mode, key, len(data), b" noreply" if quiet else b"", data),
             b"" if quiet else reply)
 
@@ -95,8 +94,7 @@ def run(options, seed):
             sender.start()
             got = c.exactly(len(answer))
             sender.join()
-            assert got == answer, "seed %d, step %d: %r..., not %r..." % (seed, step, got[:60],
-                                                                          answer[:60])
+            assert got == answer, "seed %d, step %d: %r..., not %r..." % (seed, step, got[:60], answer[:60])
         assert c.ask(b"mn_is_no_command") == b"ERROR"
         placed = c.shard_sum("mayfly_bodies_placed")
         assert c.shard_sum("mayfly_body_pending_bytes") == 0
@@ -159,8 +157,7 @@ def test_a_full_cache_places_values_with_segments():
         with d.client() as c:
             for _ in range(40):
                 keys = [rng.randrange(2500) for _ in range(8)]
-                c.send(b"".join(b"set k%d 0 0 %d\r\n%s\r\n" % (k, size - k, BLOB[k:size])
-                                for k in keys))
+                c.send(b"".join(b"set k%d 0 0 %d\r\n%s\r\n" % (k, size - k, BLOB[k:size]) for k in keys))
                 answers = [c.line() for _ in keys]
                 assert answers == [b"STORED"] * len(keys), answers
                 for key, data in c.get(*(b"k%d" % k for k in keys[:2])).items():

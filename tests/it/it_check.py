@@ -32,8 +32,7 @@ class Folder:
 
     def put(self, name, data):
         path = os.path.join(self.path, name)
-        with open(path, "wb") as f:
-            f.write(data)
+        mayfly.write(path, data)
         return path
 
     def daemon(self, *args, **kw):
@@ -50,8 +49,7 @@ class Folder:
             mayfly.wait_for(lambda: o.stats(b"persistence")["aof_pending_bytes"] == "0", "it is in the log")
             assert o.ask(b"save") == b"OK"
         path = os.path.join(self.path, "mayfly.snapshot")
-        with open(path, "rb") as f:
-            return path, f.read()
+        return path, mayfly.read_bytes(path)
 
 
 def test_a_saved_file_is_whole():

@@ -95,8 +95,7 @@ def hold_storm(c, count):
     """
     change(c, active_expire="no")
     store_dying(c, b"k", [1] * count)
-    wait_for(lambda: 0.9 * count < expire(c, "expire_debt_keys") == expire(c, "expire_keys_volatile"),
-             "all are due")
+    wait_for(lambda: 0.9 * count < expire(c, "expire_debt_keys") == expire(c, "expire_keys_volatile"), "all are due")
 
 
 def slices_of_a_storm(c):
@@ -108,8 +107,7 @@ def slices_of_a_storm(c):
 
 
 def test_expire_slice_us():
-    with Daemon("-t", "1", "-m", "64", "-o", "expire_effort=10,expire_cpu_pct=100") as d, \
-            d.operator() as c:
+    with Daemon("-t", "1", "-m", "64", "-o", "expire_effort=10,expire_cpu_pct=100") as d, d.operator() as c:
         for _ in range(20):
             change(c, expire_slice_us=50)
             many = slices_of_a_storm(c)
@@ -403,8 +401,7 @@ def test_max_reqs_per_event():
 def live_options():
     """The options that the example file marks as live, and the words that each has."""
     root = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-    with open(os.path.join(root, "etc", "mayfly.conf")) as f:
-        blocks = f.read().split("\n\n")
+    blocks = mayfly.read(os.path.join(root, "etc", "mayfly.conf")).split("\n\n")
     found = {}
     for block in blocks:
         lines = block.splitlines()

@@ -9,7 +9,6 @@ import sys
 import tempfile
 
 import mayfly
-from mayfly import Inapplicable
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPTS = ("tls", "sasl", "metrics", "udp", "signals", "load_async", "replication_tls")
@@ -26,8 +25,7 @@ def start():
         if sys.argv[1:] and "test_" + name not in sys.argv[1:]:
             continue
         script = os.path.join(HERE, "it_%s.py" % name)
-        with open(script) as f:
-            tests = [test for test in re.findall(r"(?m)^def (test_\w+)", f.read()) if test not in LEFT_OUT]
+        tests = [test for test in re.findall(r"(?m)^def (test_\w+)", mayfly.read(script)) if test not in LEFT_OUT]
         out = tempfile.TemporaryFile()
         process = subprocess.Popen([sys.executable, script, *tests], env=env,
                                    stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
@@ -35,11 +33,8 @@ def start():
 
 
 def run(name):
-    if mayfly.is_sanitized():
-        raise Inapplicable("a sanitizer makes calls of its own")
-    with open(mayfly.PROGRAM, "rb") as f:
-        if b"libseccomp" not in f.read():
-            raise Inapplicable("built without libseccomp")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer makes calls of its own")
+    mayfly.skip_if(not mayfly.has_text(b"libseccomp"), "built without libseccomp")
     if not running:
         start()
     process, out = running[name]

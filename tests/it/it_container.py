@@ -20,8 +20,7 @@ CTL = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
 
 
 def read(*path):
-    with open(os.path.join(TREE, *path)) as f:
-        return f.read()
+    return mayfly.read(os.path.join(TREE, *path))
 
 
 def instructions():
@@ -213,13 +212,10 @@ class Images:
 
 
 def test_it_is_built_and_serves():
-    if os.environ.get("MAYFLY_CONTAINER") != "yes":
-        raise Inapplicable("takes minutes; MAYFLY_CONTAINER=yes runs it")
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.environ.get("MAYFLY_CONTAINER") != "yes", "takes minutes; MAYFLY_CONTAINER=yes runs it")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     for program in ("buildah", "debootstrap", "unshare", "ip"):
-        if shutil.which(program) is None:
-            raise Inapplicable(program + " is not installed")
+        mayfly.skip_if(shutil.which(program) is None, program + " is not installed")
     with Images() as images:
         images.make_base()
         images.copy_tree()

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import mayfly
-from mayfly import Client, Daemon, Inapplicable, wait_for
+from mayfly import Client, Daemon, wait_for
 
 PLACES = 8      # CONTROL_CONNS_MAX
 
@@ -25,8 +25,7 @@ def Controlled(*args, **kw):
 
 
 def need_root():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
 
 
 # ---- who ------------------------------------------------------------------------------------------
@@ -194,9 +193,7 @@ def test_it_stays_when_descriptors_run_out():
 # ---- files of options that are read again ---------------------------------------------------------
 
 def write(path, text):
-    with open(path + ".new", "w") as f:
-        f.write(text)
-    os.rename(path + ".new", path)
+    mayfly.replace(path, text)
 
 
 def reload(d, says="options, read again ("):
@@ -247,9 +244,7 @@ def test_a_reload_takes_what_is_new_in_the_file():
 
 
 def test_a_reload_takes_nothing_of_a_file_with_errors():
-    with tempfile.TemporaryDirectory(prefix="mayfly-conf.") as folder:
-        path = os.path.join(folder, "mayfly.conf")
-        write(path, "hz = 20\n")
+    with mayfly.place("mayfly.conf", "hz = 20\n") as path:
         with Controlled("--config", path, "-t", "1") as d, d.operator() as c:
             for text, complaint in (("hz = 30\nexpire-effort = 11\nhzz = 1\n", path + ":2: "),
                                     ("hz = 30\nmemory-limit = 16000000\n", "memory-limit: "),

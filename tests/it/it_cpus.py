@@ -21,8 +21,7 @@ def pinned(d, count):
 def look(d):
     workers, others = {}, set()
     for task in os.listdir("/proc/%d/task" % d.pid):
-        with open("/proc/%d/task/%s/comm" % (d.pid, task)) as f:
-            name = f.read().strip()
+        name = mayfly.read("/proc/%d/task/%s/comm" % (d.pid, task)).strip()
         cpus = tuple(sorted(os.sched_getaffinity(int(task))))
         if name.startswith("mayfly-w") and name[8:].isdigit():
             workers[int(name[8:])] = cpus
@@ -47,8 +46,7 @@ def test_each_worker_is_on_its_cpu():
 
 
 def test_those_that_come_later_are_pinned():
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise mayfly.Inapplicable("with drop_privileges no thread can be made")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no thread can be made")
     with Daemon("-t", "2", "-o", "worker_cpus=%d" % CPUS[0], control=True) as d, d.operator() as c:
         for n in (1, 4, 2):
             assert c.ask(b"config set threads %d" % n) == b"OK"
@@ -59,8 +57,7 @@ def test_those_that_come_later_are_pinned():
 
 
 def test_it_works_under_the_filter():
-    if mayfly.is_sanitized():
-        raise mayfly.Inapplicable("a sanitizer makes calls of its own")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer makes calls of its own")
     with Daemon("-t", "2", "-o", "drop_privileges,max_threads=3", control=True) as d, d.operator() as c:
         answer = c.ask(b"config set worker_cpus %d" % CPUS[0])
         assert answer == b"OK", answer

@@ -17,6 +17,7 @@ import tempfile
 import threading
 
 import mayfly
+import tls
 from mayfly import Daemon, Skip, wait_for
 
 PROGRAM = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
@@ -188,10 +189,8 @@ def test_rates_are_of_a_second():
 @contextlib.contextmanager
 def controlled(*args, **kw):
     """A daemon with a control socket, and the arguments that lead to that."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "control")
-        with Daemon("-t", "1", "--control", path, *args, **kw) as d:
-            yield d, ["-s", path]
+    with mayfly.place("control") as path, Daemon("-t", "1", "--control", path, *args, **kw) as d:
+        yield d, ["-s", path]
 
 
 def test_config():
@@ -205,15 +204,11 @@ def test_config():
 
 
 def test_config_of_files():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "mayfly.conf")
-        with open(path, "w") as f:
-            f.write("threads = 1\nhz = 25\n")
+    with mayfly.place("mayfly.conf", "threads = 1\nhz = 25\n") as path:
         with controlled("--config", path, "-o", "idle_timeout=5") as (_, there):
             assert run(*there, "config", "set", "hz", "50", "idle_timeout", "6") == b"OK\n"
             assert run(*there, "config", "rewrite") == b"idle_timeout the next start overrides it with 5\nOK\n"
-            with open(path) as f:
-                assert f.read().startswith("threads = 1\nhz = 50\n\n# ")
+            assert mayfly.read(path).startswith("threads = 1\nhz = 50\n\n# ")
             with open(path, "a") as f:
                 f.write("listen-backlog = 2\npidfile = \"a #\"\n")
             assert run(*there, "config", "reload") == \
@@ -358,13 +353,11 @@ def test_memory():
 
 def test_upgrade():
     """Waits until another program serves, or none will."""
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
     with tempfile.TemporaryDirectory(prefix="mayfly-ctl.") as where:
         program, options = os.path.join(where, "another"), os.path.join(where, "conf")
         shutil.copy(mayfly.PROGRAM, program)
-        with open(options, "w") as f:
-            f.write("hz = 20\n")
+        mayfly.write(options, "hz = 20\n")
         with Daemon("-t", "1", "--config", options, "-e", os.path.join(where, "memory"), control=True) as d, d.client() as c:
             c.set(b"k", b"v")
             for i, args in enumerate(([], [program], [])):
@@ -376,20 +369,16 @@ def test_upgrade():
             said = complaint(*of(d), "upgrade", where, status=REFUSED)
             assert "it is no program" in said, said
             assert "usage: upgrade" in complaint(*of(d), "upgrade", "nonsense", status=REFUSED)
-            with open(options, "w") as f:
-                f.write("nonsense\n")
+            mayfly.write(options, "nonsense\n")
             said = complaint(*of(d), "upgrade", status=REFUSED)
             assert "would not start (status 1)" in said, said
             with d.operator() as o:
                 shown = o.stats(b"persistence")
             assert shown["upgrade_state"] == "refused" and "would not start" in shown["upgrade_reason"]
-            with open(options, "w") as f:
-                f.write("hz = 20\n")
+            mayfly.write(options, "hz = 20\n")
             # One that goes when it is needed: the one before has to go on.
             script = os.path.join(where, "script")
-            with open(script, "w") as f:
-                f.write("#!/bin/sh\nrm $0\nexec %s \"$@\"\n" % mayfly.PROGRAM)
-            os.chmod(script, 0o755)
+            mayfly.write(script, "#!/bin/sh\nrm $0\nexec %s \"$@\"\n" % mayfly.PROGRAM, 0o755)
             said = complaint(*of(d), "upgrade", script, status=REFUSED)
             assert "cannot run %s" % script in said, said
             wait_for(lambda: d.log().count("is ready") == 6, "the one before is ready again")
@@ -543,8 +532,7 @@ def test_tables_of_any_server():
 # ---- top -----------------------------------------------------------------------------------------
 
 def has_ncurses():
-    with open(PROGRAM, "rb") as f:
-        return b"newterm" in f.read()
+    return mayfly.has_text(b"newterm", program=PROGRAM)
 
 
 def test_shards_tell_requests():
@@ -582,8 +570,7 @@ def screen(t, rows=24, columns=80):
 
 
 def test_top_on_a_terminal():
-    if not has_ncurses():
-        raise mayfly.Inapplicable("built without ncurses")
+    mayfly.skip_if(not has_ncurses(), "built without ncurses")
     with Daemon("-t", "2", "-m", "100") as d, d.client() as c:
         for i in range(100):
             c.set(b"k%d" % i, b"v" * 1000)
@@ -628,12 +615,9 @@ def test_top_on_a_dumb_terminal():
 
 
 def test_top_survives_its_server():
-    if not has_ncurses():
-        raise mayfly.Inapplicable("built without ncurses")
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "socket")
-        with Daemon("-t", "1", path=path) as d, \
-                Terminal(PROGRAM, *of(d), "top", "-i", "0.05", term="xterm") as t:
+    mayfly.skip_if(not has_ncurses(), "built without ncurses")
+    with mayfly.place("socket") as path:
+        with Daemon("-t", "1", path=path) as d, Terminal(PROGRAM, *of(d), "top", "-i", "0.05", term="xterm") as t:
             t.expect(b"memory")
             d.stop()
             t.expect(b"no connection")
@@ -725,8 +709,7 @@ def test_misuse():
 
 
 def test_no_server():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "socket")
+    with mayfly.place("socket") as path:
         assert path in complaint("-s", path, "ping", status=LINK)
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
@@ -739,9 +722,7 @@ def test_tcp_users_and_passwords():
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         users, good, bad = (os.path.join(folder, n) for n in ("users", "good", "bad"))
         for path, text in ((users, "ops:secret word\n"), (good, "secret word\n"), (bad, "wrong\n")):
-            with open(path, "w") as f:
-                f.write(text)
-            os.chmod(path, 0o600)
+            mayfly.write(path, text, 0o600)
         with Daemon("-t", "1", "-Y", users, tcp=True) as d:
             assert b"answers" in ctl(d, "--user", "ops", "--password-file", good, "ping")
             assert "authentication failure" in complaint(*of(d), "--user", "ops", "--password-file", bad, "ping",
@@ -766,29 +747,17 @@ def test_tcp_users_and_passwords():
 
 
 def test_tls():
-    if shutil.which("openssl") is None:
-        raise Skip("openssl is not installed")
-    with open(PROGRAM, "rb") as f:
-        if b"built without OpenSSL" in f.read():
-            raise mayfly.Inapplicable("built without OpenSSL")
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
-        made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
-                               "/CN=cache.example", "-addext", "subjectAltName=DNS:cache.example", "-keyout", key,
-                               "-out", cert], capture_output=True, check=False)
-        assert made.returncode == 0, made.stderr
-        port_file = os.path.join(folder, "port")
-        d = Daemon("-t", "1", "-Z", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (cert, key), tcp=True, wait=False)
-        with d:
-            wait_for(lambda: os.path.exists(port_file) or d.find_port(), "it listens")
-            wait_for(lambda: b"answers" in subprocess.run(
-                [PROGRAM, *of(d), "--tls", "--ca", cert, "--tls-name", "cache.example", "ping"], capture_output=True,
-                check=False, timeout=mayfly.PATIENCE).stdout, "it answers over TLS")
-            ctl(d, "--tls", "--ca", cert, "--tls-name", "cache.example", "set", "big", stdin=b"v" * 500000)
-            assert ctl(d, "--tls", "--ca", cert, "--tls-name", "cache.example", "get", "big") == b"v" * 500000
-            assert "certificate" in complaint(*of(d), "--tls", "--ca", cert, "ping", status=LINK)   # another name
-            assert "certificate" in complaint(*of(d), "--tls", "--tls-name", "cache.example", "ping", status=LINK)
-            assert "key.pem" in complaint(*of(d), "--tls", "--ca", key, "ping", status=LINK)
+    made = tls.Certificates()
+    named = ["--tls", "--ca", made.path("cache.pem"), "--tls-name", "cache"]
+    with Daemon("-t", "1", *made.serve("cache"), tcp=True, wait=False) as d:
+        wait_for(d.find_port, "it listens")
+        wait_for(lambda: b"answers" in subprocess.run([PROGRAM, *of(d), *named, "ping"], capture_output=True, check=False,
+                                                      timeout=mayfly.PATIENCE).stdout, "it answers over TLS")
+        ctl(d, *named, "set", "big", stdin=b"v" * 500000)
+        assert ctl(d, *named, "get", "big") == b"v" * 500000
+        assert "certificate" in complaint(*of(d), *named[:3], "ping", status=LINK)   # another name
+        assert "certificate" in complaint(*of(d), "--tls", "--tls-name", "cache", "ping", status=LINK)
+        assert "cache.key" in complaint(*of(d), "--tls", "--ca", made.path("cache.key"), "ping", status=LINK)
 
 
 # ---- the prompt ----------------------------------------------------------------------------------
@@ -974,13 +943,11 @@ def test_what_cannot_be_undone_is_asked_on_a_terminal():
 
 
 def has_readline():
-    with open(PROGRAM, "rb") as f:
-        return b"add_history" in f.read()
+    return mayfly.has_text(b"add_history", program=PROGRAM)
 
 
 def test_prompt_completes_and_remembers():
-    if not has_readline():
-        raise mayfly.Inapplicable("built without readline")
+    mayfly.skip_if(not has_readline(), "built without readline")
     with Daemon("-t", "1") as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         with prompt(d, folder) as t:
             t.expect(b"mayfly> ")
@@ -1025,8 +992,7 @@ def test_prompt_connects_again():
 def fake(*answers, then="close", echo=False):
     """A server that answers each chunk of input with the next of the answers, whatever was asked. echo: an
     answer that is a function also gets what was asked."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, \
-            socket.socket(socket.AF_UNIX) as s:
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, socket.socket(socket.AF_UNIX) as s:
         path = os.path.join(folder, "socket")
         s.bind(path)
         s.listen()
@@ -1123,8 +1089,7 @@ def test_sizes_are_bounded():
 
 
 def test_output_that_nobody_takes():
-    if not os.path.exists("/dev/full"):
-        raise mayfly.Inapplicable("no /dev/full")
+    mayfly.skip_if(not os.path.exists("/dev/full"), "no /dev/full")
     with Daemon("-t", "1") as d, open("/dev/full", "wb") as full:
         done = subprocess.run([PROGRAM, *of(d), "stats"], stdout=full, stderr=subprocess.PIPE, check=False,
                               timeout=mayfly.PATIENCE)
@@ -1173,8 +1138,7 @@ def test_bash_completes():
 
 def test_zsh_completes():
     zsh = shutil.which("zsh")
-    if zsh is None:
-        raise mayfly.Inapplicable("zsh is not installed")
+    mayfly.skip_if(zsh is None, "zsh is not installed")
     script = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "etc", "completion", "_mayflyctl")
     done = subprocess.run([zsh, "-n", script], capture_output=True, check=False)
     assert done.returncode == 0 and done.stderr == b"", done

@@ -24,8 +24,7 @@ def store(client, keys, value=b"v", exptime=0):
     keys = list(keys)
     for at in range(0, len(keys), 1000):
         part = keys[at:at + 1000]
-        client.send(b"".join(b"set %s 0 %d %d\r\n%s\r\n" % (k, exptime, len(value), value)
-                             for k in part))
+        client.send(b"".join(b"set %s 0 %d %d\r\n%s\r\n" % (k, exptime, len(value), value) for k in part))
         for _ in part:
             assert client.line() == b"STORED"
 
@@ -298,8 +297,7 @@ def test_answers_to_clients_that_do_not_read_hold_little():
     with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
         assert c.ask(b"stats detail on") == b"OK"
         store(c, (b"p%0100d:%d" % (i // 2, i) for i in range(20000)))
-        asks = (b"stats cachedump 1 0", b"lru_crawler metadump all", b"lru_crawler mgdump all",
-                b"stats detail dump")
+        asks = (b"stats cachedump 1 0", b"lru_crawler metadump all", b"lru_crawler mgdump all", b"stats detail dump")
         with contextlib.ExitStack() as stack:
             readers = [stack.enter_context(d.client(rcvbuf=4096)) for _ in range(60)]
             for i, reader in enumerate(readers):
@@ -307,8 +305,7 @@ def test_answers_to_clients_that_do_not_read_hold_little():
             wait_for(lambda: sum(state == "conn_mwrite" for name, state in c.stats(b"conns").items()
                                  if name.endswith(":state")) == len(readers),
                      "all wait for their readers")
-            pending = sum(int(n) for name, n in c.stats(b"shards").items()
-                          if name.endswith("out_pending_bytes"))
+            pending = sum(int(n) for name, n in c.stats(b"shards").items() if name.endswith("out_pending_bytes"))
             # Each of them asked for megabytes.
             assert pending <= len(readers) * 64 * 1024, pending
             for reader in readers[:len(asks)]:

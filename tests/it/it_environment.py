@@ -40,8 +40,7 @@ def file(text, name="conf"):
     with tempfile.TemporaryDirectory(prefix="mayfly-env.") as made:
         os.chmod(made, 0o755)
         path = os.path.join(made, name)
-        with open(path, "w") as f:
-            f.write(text)
+        mayfly.write(path, text)
         yield path
 
 
@@ -68,8 +67,7 @@ def test_all_others_override_it():
 
 
 def test_every_option_has_its_variable():
-    with open(TEMPLATE) as f:
-        options = re.findall(r"(?m)^#([a-z0-9-]+) = ?(.*)$", f.read())
+    options = re.findall(r"(?m)^#([a-z0-9-]+) = ?(.*)$", mayfly.read(TEMPLATE))
     assert len(options) > 100
     env = {"MAYFLY_" + name.upper().replace("-", "_"): value for name, value in options}
     got = printed(env=env)

@@ -125,8 +125,7 @@ def test_hups_without_end():
     """The users are read again hundreds of times while clients come, authenticate and read."""
     folder = tempfile.mkdtemp(prefix="mayfly-faults.")
     path = os.path.join(folder, "users")
-    with open(path, "w") as f:
-        f.write("me:secret\n")
+    mayfly.write(path, "me:secret\n")
     value = pattern(b"value", 100000)
     failures = []
     rounds = [0]

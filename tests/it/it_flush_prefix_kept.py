@@ -11,7 +11,7 @@ import tempfile
 
 import mayfly
 from kept import figure, figures, kept
-from mayfly import Daemon, Inapplicable, in_parallel, wait_for
+from mayfly import Daemon, in_parallel, wait_for
 from proxy import Proxy
 from replicas import Node, assert_equal, keys, level
 
@@ -193,8 +193,7 @@ def test_a_restart_with_items_in_memory():
 
 
 def test_an_upgrade():
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise Inapplicable("with drop_privileges no program can be started")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
     with memory_folder() as folder:
         with Daemon("-t", "2", "-m", "256", "-e", os.path.join(folder, "memory"), control=True) as d:
             with d.operator() as o:

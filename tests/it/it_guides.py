@@ -17,21 +17,15 @@ for folder in ("common", "differ", "guides"):
 import blocks                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
 import tables                                                           # noqa: E402
-from mayfly import PROGRAM, Inapplicable, Skip                          # noqa: E402
+from mayfly import PROGRAM, Skip, needs                                 # noqa: E402
 from peers import Server                                                # noqa: E402
 
 TOP = os.path.join(HERE, "..", "..")
 DOCS = os.path.join(TOP, "docs")
 
 
-def need(program, package=None):
-    if shutil.which(program) is None:
-        raise Skip("%s is not installed" % (package or program))
-
-
 def page(name):
-    with open(os.path.join(DOCS, name)) as f:
-        return f.read()
+    return mayfly.read(os.path.join(DOCS, name))
 
 
 # ---- the tables ----------------------------------------------------------------------------------
@@ -83,7 +77,7 @@ def check(name, verdict, status, text):
 
 @contextlib.contextmanager
 def both(*extra):
-    need("memcached")
+    needs("memcached")
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         peer, ours = (Server(name, program, list(extra), folder)
                       for name, program in (("memcached", "memcached"), ("mayflyd", PROGRAM)))
@@ -115,14 +109,13 @@ def lines_of(server, what):
 
 
 def version_of_peer():
-    need("memcached")
+    needs("memcached")
     done = subprocess.run(["memcached", "-V"], stdout=subprocess.PIPE, text=True, check=False)
     return done.stdout.split()[-1]
 
 
 def test_memcached_has_the_flags_that_the_page_names():
-    if version_of_peer() != "1.6.18":
-        raise Inapplicable("memcached is not 1.6.18")
+    mayfly.skip_if(version_of_peer() != "1.6.18", "memcached is not 1.6.18")
     text = subprocess.run(["memcached", "-h"], stdout=subprocess.PIPE, text=True, check=False).stdout
     for letter in set(re.findall(r"^-(\w)[ ,]", text, re.M)) - set("hiVo"):
         assert [f for f in tables.FLAGS if f.startswith(letter + ":")], "-" + letter
@@ -139,8 +132,7 @@ def test_memcached_has_the_flags_that_the_page_names():
 
 
 def test_defaults_and_lines_are_those_of_memcached():
-    if version_of_peer() != "1.6.18":
-        raise Inapplicable("memcached is not 1.6.18")
+    mayfly.skip_if(version_of_peer() != "1.6.18", "memcached is not 1.6.18")
     with both() as (peer, ours):
         there, here = lines_of(peer, b"stats settings"), lines_of(ours, b"stats settings")
         # Each has its own path, and no ids are shown as 0 here.
@@ -161,8 +153,7 @@ def unescaped(cell):
 
 
 def test_answers_are_those_of_the_page():
-    if version_of_peer() != "1.6.18":
-        raise Inapplicable("memcached is not 1.6.18")
+    mayfly.skip_if(version_of_peer() != "1.6.18", "memcached is not 1.6.18")
     rows = re.findall(r"^\| (`[^|]*\\r\\n`) \| (`[^|]*`) \| (`[^|]*`) \|$", page("migrating-from-memcached.md"), re.M)
     assert len(rows) > 5, rows
     for row in rows:
@@ -191,11 +182,9 @@ def run(name):
 
 def test_the_first_commands_need_bash_alone():
     """Those of README.md, and those that bootstrap prints when it starts the server."""
-    with open(os.path.join(TOP, "README.md")) as f:
-        readme = f.read().split("## Try it")[1].split("\n## ")[0]
+    readme = mayfly.read(os.path.join(TOP, "README.md")).split("## Try it")[1].split("\n## ")[0]
     shown = "\n".join(line[4:] for line in readme.splitlines() if line.startswith("    "))
-    with open(os.path.join(TOP, "bootstrap")) as f:
-        printed = f.read().split("<<EOF\n")[1].split("\nEOF\n")[0].replace("\\\\", "\\")
+    printed = mayfly.read(os.path.join(TOP, "bootstrap")).split("<<EOF\n")[1].split("\nEOF\n")[0].replace("\\\\", "\\")
     printed = "".join(line[4:] + "\n" for line in printed.splitlines() if line.startswith("    "))
     assert "mayflyctl -s $control stats" in printed, printed
     commands = re.findall(r"^\$ (.*)$", shown, re.M)
@@ -255,13 +244,13 @@ def test_examples_of_invalidating_with_pymemcache():
     example, _ = examples("invalidating.md", "python")
     has_it = "from pymemcache.client.base import Client; Client.raw_command"
     if subprocess.run([PYTHON, "-c", has_it], stderr=subprocess.DEVNULL, check=False).returncode != 0:
-        raise Inapplicable("there is no pymemcache that has raw_command, 4.0 or later")
+        raise mayfly.Inapplicable("there is no pymemcache that has raw_command, 4.0 or later")
     with mayfly.Daemon("-t", "1", tcp=True) as d:
         assert run_example(d, example, PYTHON, "-") == "b'new' b'other'\n"
 
 
 def test_examples_of_invalidating_in_php():
-    need("php", "php-cli")
+    needs("php", "php-cli")
     example, = examples("invalidating.md", "php")
     with mayfly.Daemon("-t", "1", tcp=True) as d:
         is_flushed(d)
@@ -273,18 +262,18 @@ def test_examples_of_invalidating_in_php():
 
 
 def test_commands_of_migrating():
-    need("memcached")
-    need("nc", "netcat-openbsd")
+    needs("memcached")
+    needs("nc", "netcat-openbsd")
     if not os.path.exists("/etc/memcached.conf"):
         raise Skip("memcached is not that of Debian")
     run("migrating-from-memcached.md")
 
 
 def test_commands_of_operating():
-    need("nc", "netcat-openbsd")
-    need("nutcracker")
-    need("openssl")
-    need("promtool", "prometheus")
+    needs("nc", "netcat-openbsd")
+    needs("nutcracker")
+    needs("openssl")
+    needs("promtool", "prometheus")
     run("operating.md")
 
 

@@ -52,8 +52,6 @@ def test_the_hottest_keys_are_found():
         share = 100 * keys.count(0) / len(keys)
         error = float(found[0]["error_pct"])
         assert names[0] == "key-0" and abs(float(found[0]["share_pct"]) - share) <= 2 * error < share, found[0]
-        for c in clients:
-            c.close()
 
 
 def test_each_command_counts():

@@ -108,8 +108,7 @@ def test_workers():
 
 
 def test_it_is_an_option():
-    with Daemon("-t", "1", control=True) as d, \
-            d.client() as c, d.operator() as operator:
+    with Daemon("-t", "1", control=True) as d, d.client() as c, d.operator() as operator:
         assert c.ask(b"mn") == b"MN"
         assert counts(c) == {}
         assert operator.ask(b"config set latency_stats yes") == b"OK"

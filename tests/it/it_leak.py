@@ -6,7 +6,7 @@ import os
 import random
 
 import mayfly
-from mayfly import Daemon, Inapplicable
+from mayfly import Daemon
 
 ENV = {"ASAN_OPTIONS": "detect_leaks=1:exitcode=23:" + os.environ.get("ASAN_OPTIONS", "")}
 
@@ -33,8 +33,7 @@ def load(d, rng):
 
 
 def cycle(*args):
-    if not mayfly.has_address_sanitizer():
-        raise Inapplicable("not built with the address sanitizer")
+    mayfly.skip_if(not mayfly.has_address_sanitizer(), "not built with the address sanitizer")
     with Daemon(*args, env=ENV) as d:
         clients = load(d, random.Random(1))
         status = d.stop()

@@ -97,8 +97,6 @@ def test_who_comes_too_late_waits():
         assert d.stop() == 0
         with contextlib.suppress(ConnectionError):
             assert never.line() is None
-        for c in late + [keep, last, never]:
-            c.close()
 
 
 class Both(Daemon):
@@ -177,8 +175,6 @@ def test_workers_take_turns():
             assert is_served(other)
         after = [int(c.stats(b"shards")["%d:total_connections" % i]) for i in range(4)]
         assert [b - a for a, b in zip(before, after)] == [10] * 4, (before, after)
-        for other in clients:
-            other.close()
 
 
 def test_flood_beyond_the_limit():

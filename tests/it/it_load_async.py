@@ -22,19 +22,16 @@ class Kept:
         self.file = os.path.join(self.folder, "mayfly.snapshot")
         with self.daemon() as d, d.operator() as o:
             for at in range(0, KEYS, 5000):
-                ask_all(o, (b"ms k%d %d q\r\nv1:k%d\r\n" % (n, len(b"v1:k%d" % n), n)
-                            for n in range(at, at + 5000)))
+                ask_all(o, (b"ms k%d %d q\r\nv1:k%d\r\n" % (n, len(b"v1:k%d" % n), n) for n in range(at, at + 5000)))
             o.set(b"large", b"x" * 3000000)
             assert d.stop() == 0
-        with open(self.file, "rb") as f:
-            self.good = f.read()
+        self.good = mayfly.read_bytes(self.file)
 
     def daemon(self, *args, **kw):
         return mayfly.Daemon("-t", "2", "-m", "256", "-I", "8m", "-o", "dir=" + self.folder, *args, control=True, **kw)
 
     def put_back(self, data=None):
-        with open(self.file, "wb") as f:
-            f.write(self.good if data is None else data)
+        mayfly.write(self.file, self.good if data is None else data)
 
 
 kept = None
@@ -137,8 +134,7 @@ def test_a_stop_without_a_save_leaves_the_file():
     kept.put_back()
     with kept.daemon("-o", "load_async,save_on_stop=no") as d:
         assert d.stop() == 0
-    with open(kept.file, "rb") as f:
-        assert f.read() == kept.good
+    assert mayfly.read_bytes(kept.file) == kept.good
 
 
 def test_a_damaged_file():

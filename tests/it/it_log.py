@@ -14,7 +14,8 @@ import subprocess
 import tempfile
 
 import mayfly
-from mayfly import Daemon, Inapplicable, Skip, wait_for
+import tls
+from mayfly import Daemon, Inapplicable, wait_for
 
 BURST = 5           # lines of one kind in a window of ten seconds (daemon/base/log.h)
 
@@ -124,26 +125,16 @@ def test_background_says_what_it_has_to_before_it_leaves():
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ),
                               stderr=open(os.path.join(folder, "log"), "wb"), timeout=mayfly.PATIENCE)
         assert done.returncode == 0
-        with open(pid_file) as f:
-            pid = int(f.read())
+        pid = int(mayfly.read(pid_file))
         try:
             def is_ready():
-                with open(os.path.join(folder, "log")) as f:
-                    return "server, is ready" in f.read()
+                return "server, is ready" in mayfly.read(os.path.join(folder, "log"))
             wait_for(is_ready, "it says that it is ready")
         finally:
             os.kill(pid, signal.SIGTERM)
             wait_for(lambda: not os.path.exists(pid_file), "it ends")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def make_certificate(folder):
-    if shutil.which("openssl") is None:
-        raise Skip("openssl is not installed")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                    "-nodes", "-keyout", "key", "-out", "pem", "-days", "2", "-subj", "/CN=log"], cwd=folder,
-                   check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def fail_handshakes(d, count):
@@ -156,29 +147,17 @@ def fail_handshakes(d, count):
 
 def test_clients_cannot_fill_the_log():
     """Each failed handshake has its message at -v, which any client may ask for by verbosity."""
-    with Daemon() as probe, probe.client() as asked:
-        if asked.ask(b"refresh_certs") == b"ERROR":
-            raise Inapplicable("mayflyd is built without TLS")
-    folder = tempfile.mkdtemp(prefix="mayfly-it.")
-    try:
-        make_certificate(folder)
-        options = "ssl_chain_cert=%s,ssl_key=%s" % (os.path.join(folder, "pem"), os.path.join(folder, "key"))
-        with Daemon("-l", "notls:127.0.0.1:0", "-Z", "-o", options, "-vvv", "-t", "2", tcp=True,
-                    wait=False) as d:
-            wait_for(d.find_port, "it listens")
-            with open(d.port_file) as f:
-                plain_port = [int(line.split()[2]) for line in f][-1]
-            with mayfly.Client(("127.0.0.1", plain_port)) as c:
-                before = d.log().count("handshake failed")
-                windows = c.stat("uptime") // 10
-                fail_handshakes(d, 200)
-                lines = d.log().count("handshake failed") - before
-                windows = c.stat("uptime") // 10 - windows + 2
-                assert 1 <= lines <= windows * BURST, "%d lines of 200 failures" % lines
-                assert c.stat("mayfly_log_left_out") >= 200 - windows * BURST
-                assert c.stat("ssl_handshake_errors") >= 200
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with Daemon("-l", "notls:127.0.0.1:0", *tls.Certificates().serve("log"), "-vvv", "-t", "2", tcp=True, wait=False) as d:
+        wait_for(d.find_port, "it listens")
+        with mayfly.Client(("127.0.0.1", d.ports()[-1])) as c:
+            before = d.log().count("handshake failed")
+            windows = c.stat("uptime") // 10
+            fail_handshakes(d, 200)
+            lines = d.log().count("handshake failed") - before
+            windows = c.stat("uptime") // 10 - windows + 2
+            assert 1 <= lines <= windows * BURST, "%d lines of 200 failures" % lines
+            assert c.stat("mayfly_log_left_out") >= 200 - windows * BURST
+            assert c.stat("ssl_handshake_errors") >= 200
 
 
 def test_notices_of_clients_are_limited():
@@ -263,8 +242,7 @@ class Folder:
         self.made.cleanup()
 
     def read(self, name="log"):
-        with open(os.path.join(self.made.name, name), "rb") as f:
-            return f.read().decode()
+        return mayfly.read(os.path.join(self.made.name, name))
 
 
 def config(c, what):
@@ -335,8 +313,7 @@ def test_a_file_that_cannot_be_opened_ends_the_start():
 
 
 def test_a_full_disk_is_told_to_standard_error():
-    if not os.access("/dev/shm", os.W_OK):
-        raise Inapplicable("nowhere to limit a file")
+    mayfly.skip_if(not os.access("/dev/shm", os.W_OK), "nowhere to limit a file")
     with Folder() as f:
         def small():
             import resource

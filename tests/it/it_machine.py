@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 import mayfly
-from mayfly import Daemon, Inapplicable, wait_for
+from mayfly import Daemon, wait_for
 
 MIB = 1 << 20
 BESIDE = 48     # megabytes for the process and for connections, by default
@@ -30,9 +30,7 @@ class Machine:
     def put(self, path, text):
         path = os.path.join(self.folder, path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".new", "w") as f:
-            f.write(text)
-        os.rename(path + ".new", path)
+        mayfly.replace(path, text)
 
     def conf(self, text):
         """Make a configuration file. Returns its path."""
@@ -172,8 +170,7 @@ def test_a_share_set_while_it_serves():
         with Daemon("--config", path, env=m.env, control=True) as d, d.operator() as c:
             assert config(c, "set memory_limit 50%") == b"OK" and limit(c) == share(50, 1024)
             assert config(c, "rewrite").startswith(b"OK")
-            with open(path) as f:
-                assert f.read() == "memory-limit = 50%\n"
+            assert mayfly.read(path) == "memory-limit = 50%\n"
             m.memory(300)
             wait_for(lambda: limit(c) == share(50, 300), "a share that was set later is followed")
             assert config(c, "reload") == b"OK" and given(c, "memory_limit") == "50%"
@@ -187,8 +184,7 @@ def test_a_share_set_while_it_serves():
 
 
 def test_a_share_outlives_an_upgrade():
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise Inapplicable("with drop_privileges no program can be started")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
     with machine() as m, tempfile.TemporaryDirectory(prefix="mayfly-machine.") as folder:
         m.memory(400)
         with Daemon("-m", "64", "-e", os.path.join(folder, "items"), env=m.env, control=True) as d:
@@ -201,11 +197,8 @@ def test_a_share_outlives_an_upgrade():
 
 
 def test_a_confined_server_follows():
-    with open(mayfly.PROGRAM, "rb") as f:
-        if b"libseccomp" not in f.read():
-            raise Inapplicable("built without libseccomp")
-    if mayfly.is_sanitized():
-        raise Inapplicable("a sanitizer makes calls of its own")
+    mayfly.skip_if(not mayfly.has_text(b"libseccomp"), "built without libseccomp")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer makes calls of its own")
     with machine() as m:
         m.memory(400)
         with Daemon("-m", "50%", "-t", "auto", "-o", "drop_privileges", env=m.env) as d, d.client() as c:
@@ -237,8 +230,7 @@ def test_threads_by_affinity():
 
 
 def test_threads_by_quota():
-    if len(CPUS) < 2:
-        raise Inapplicable("there is one CPU")
+    mayfly.skip_if(len(CPUS) < 2, "there is one CPU")
     with machine() as m:
         m.cpus("100000 100000")
         with Daemon("-t", "auto", env=m.env, control=True) as d, d.operator() as c:
@@ -257,8 +249,7 @@ def test_threads_are_written():
         with Daemon("--config", path, env=m.env, control=True) as d, d.operator() as c:
             assert config(c, "set threads auto") == b"OK" and threads(c) == len(CPUS)
             assert config(c, "rewrite").startswith(b"OK")
-        with open(path) as f:
-            assert f.read() == "threads = auto\n"
+        assert mayfly.read(path) == "threads = auto\n"
 
 
 def test_odd_values_of_threads():

@@ -3,12 +3,11 @@
 """mayfly-stats(7) has every line that a running server answers to stats, and no other."""
 import os
 import re
-import shutil
-import subprocess
 import tempfile
 
 import mayfly
-from mayfly import Daemon, Inapplicable, Skip
+import tls
+from mayfly import Daemon
 
 PAGE = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "man", "mayflyd-stats.inc")
 KINDS = "get|set|delete|arith|touch|flush|admin|other"
@@ -42,8 +41,7 @@ def described():
 
 def texts_of(section):
     """What the page says of each line of a section, up to the name of the option."""
-    with open(PAGE, encoding="utf-8") as f:
-        part = f.read().split(".Ss %s\n" % section)[1].split("\n.Ss ")[0]
+    part = mayfly.read(PAGE).split(".Ss %s\n" % section)[1].split("\n.Ss ")[0]
     return {name: " ".join(text.split()) for name, text in re.findall(r"^\.It Li (\S+)\n(.*?)(?=\n\.)", part, re.M | re.S)}
 
 
@@ -56,19 +54,6 @@ def answered(c, section):
     return {re.sub("^" + BEFORE.get(section, ""), "", n) for n in names}
 
 
-def certificate(folder):
-    """A key and a certificate that it has signed itself."""
-    pem = os.path.join(folder, "both.pem")
-    key = os.path.join(folder, "key.pem")
-    if shutil.which("openssl") is None:
-        raise Skip("no openssl")
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", pem,
-                    "-days", "2", "-subj", "/CN=test"], check=True, capture_output=True)
-    with open(key, encoding="ascii") as f, open(pem, "a", encoding="ascii") as out:
-        out.write(f.read())
-    return pem
-
-
 def ask_all(d, found, auth=None):
     with d.client() as c:
         if auth is not None:
@@ -78,8 +63,7 @@ def ask_all(d, found, auth=None):
         assert c.get(b"k") is not None
         for section in described():
             found.setdefault(section, set()).update(answered(c, section))
-        found["stats latency"].update(re.sub("^" + BEFORE["stats latency"], "", n)
-                                      for n in c.stats(b"latency workers"))
+        found["stats latency"].update(re.sub("^" + BEFORE["stats latency"], "", n) for n in c.stats(b"latency workers"))
         return found
 
 
@@ -128,12 +112,8 @@ def test_the_page_has_what_the_server_answers_and_nothing_else():
         os.chmod(users, 0o644)
         with Daemon("-Y", users) as d:
             ask_all(d, found, b"a b")
-        with Daemon() as probe, probe.client() as c:
-            if c.ask(b"refresh_certs") == b"ERROR":
-                raise Inapplicable("mayflyd is built without TLS")
-        pem = certificate(folder)
-        os.chmod(pem, 0o644)
-        with Daemon("-Z", "-o", "ssl_chain_cert=%s,ssl_session_cache" % pem) as d:
+        options = tls.Certificates().serve("test")
+        with Daemon(*options[:2], options[2] + ",ssl_session_cache") as d:
             ask_all(d, found)
     for section, names in page.items():
         assert found[section] == names, (section, "not described", sorted(found[section] - names),

@@ -7,15 +7,14 @@ import random
 
 import binary
 import mayfly
-from mayfly import Daemon, Inapplicable, wait_for
+from mayfly import Daemon, wait_for
 
 MIB = 1 << 20
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
 
 
 def need_real_memory():
-    if mayfly.is_sanitized():
-        raise Inapplicable("a sanitizer build")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer build")
 
 
 def test_sizes_that_wander():
@@ -128,8 +127,6 @@ def test_idle_connections():
         assert c.stat("curr_connections") >= 900
         each = (d.rss() - before) / 800
         assert each < 2048, "%d bytes resident for an idle connection" % each
-        for w in warm + idle:
-            w.close()
 
 
 def test_noeviction_keeps_everything():

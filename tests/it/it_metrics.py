@@ -14,7 +14,7 @@ import tempfile
 import threading
 
 import mayfly
-from mayfly import Daemon, Inapplicable, PROGRAM, Skip, wait_for
+from mayfly import Daemon, Inapplicable, PROGRAM, wait_for
 from prometheus import prometheus
 
 ANY = "127.0.0.1:0"
@@ -32,8 +32,7 @@ def is_built_in():
 def refusal(*args):
     """What it says when it does not start."""
     command = [PROGRAM] + (["-u", "root"] if os.geteuid() == 0 else [])
-    done = subprocess.run(command + list(args), capture_output=True, text=True, timeout=mayfly.PATIENCE,
-                          check=False)
+    done = subprocess.run(command + list(args), capture_output=True, text=True, timeout=mayfly.PATIENCE, check=False)
     assert done.returncode != 0, args
     return done.stderr
 
@@ -94,8 +93,7 @@ def test_what_stats_counts_is_there():
 
 
 def need_promtool():
-    if shutil.which("promtool") is None:
-        raise Skip("no promtool (package prometheus)")
+    mayfly.needs("promtool")
 
 
 def test_promtool_finds_nothing():
@@ -220,8 +218,7 @@ def test_connections_that_trickle_keep_nobody_out():
 
 
 def test_bad_addresses():
-    with socket.create_server(("127.0.0.1", 0)) as taken, tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "s")
+    with socket.create_server(("127.0.0.1", 0)) as taken, mayfly.place("s") as path:
         for address, why in (("127.0.0.1", "the port is missing"), ("notls:127.0.0.1:1", "prefixes"),
                              ("127.0.0.1:99999", "Invalid port"), ("256.0.0.1:0", "getaddrinfo"),
                              ("127.0.0.1:%d" % taken.getsockname()[1], "in use")):
@@ -321,14 +318,12 @@ def test_rules_and_dashboard_name_what_there_is():
     with served() as (_, web):
         there = {k.split("{")[0] for k in samples(web.ask("/metrics")[2])}
     for path in (RULES, DASHBOARD):
-        with open(path) as f:
-            named = names_of(f.read())
+        named = names_of(mayfly.read(path))
         assert len(named) > 8 and named <= there, (path, named - there)
 
 
 def test_every_alert_has_a_row_in_the_guide():
-    with open(RULES) as f:
-        alerts = re.findall(r"^ +- alert: (\w+)$", f.read(), re.M)
+    alerts = re.findall(r"^ +- alert: (\w+)$", mayfly.read(RULES), re.M)
     with open(os.path.join(os.path.dirname(RULES), "..", "..", "docs", "operating.md")) as f:
         rows = re.findall(r"^\| (Mayfly\w+) \|", f.read(), re.M)
     assert alerts == rows and len(alerts) > 8, (alerts, rows)
@@ -337,8 +332,7 @@ def test_every_alert_has_a_row_in_the_guide():
 def check_alerts(tests):
     """Promtool plays these tests of rules."""
     need_promtool()
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "test.yml")
+    with mayfly.place("test.yml") as path:
         with open(path, "w") as f:
             json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{"interval": "1m", **test} for test in tests]}, f)
         done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

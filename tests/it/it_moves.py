@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What is shown of workers, connections and items that move: `stats moves`, `moves`, `moves cancel`,
 /metrics, the log, and mayflyctl."""
-import os
 import re
-import tempfile
 
 import mayfly
 from mayfly import Daemon, wait_for
@@ -122,11 +120,9 @@ def shards_of(c):
 
 def test_the_option_says_what_is_wanted_after_a_cancel():
     """Whether it was given or derived. What is written of it does not bring the move back, nor do other threads."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "mayfly.conf")
+    with mayfly.place("mayfly.conf") as path:
         for change in (b"shards", b"threads"):
-            with open(path, "w") as f:
-                f.write("hz = 20\n")
+            mayfly.write(path, "hz = 20\n")
             with Slow("--config", path) as (d, c):
                 ok(c, b"config set move_cpu_pct 100 %s 4" % change)
                 wait_for_state(c, "idle")
@@ -144,8 +140,7 @@ def test_the_option_says_what_is_wanted_after_a_cancel():
                 while line.startswith(b"OVERRIDDEN "):      # by what Slow gives on the command line
                     line = c.line()
                 assert line == b"OK"
-                with open(path) as f:
-                    assert "shards = 4\n" in f.read()
+                assert "shards = 4\n" in mayfly.read(path)
                 ok(c, b"config set shards 0")
                 assert wait_for_state(c, "idle")["shards_active"] == 3
 
@@ -212,8 +207,6 @@ def test_workers_that_leave():
         assert look(c)["conns_moved"] >= 6, look(c)
         wait_for(lambda: len(lines(d, "workers")) == 2, "the log says that as well")
         assert lines(d, "workers")[1] == "those that do not serve are parked", lines(d, "workers")
-        for one in uploads:
-            one.close()
 
 
 mayfly.main(globals())

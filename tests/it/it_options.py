@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 
 import mayfly
-from mayfly import Daemon, Inapplicable, Skip, wait_for
+from mayfly import Daemon, Skip, wait_for
 
 PROGRAM = os.path.abspath(mayfly.PROGRAM)
 WRAPPER = "/usr/share/memcached/scripts/systemd-memcached-wrapper"
@@ -39,8 +39,7 @@ def folder(**files):
 
 def write(name, text):
     os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
-    with open(name, "wb") as f:
-        f.write(text if isinstance(text, bytes) else text.encode())
+    mayfly.write(name, text if isinstance(text, bytes) else text.encode())
 
 
 def run(*args, user=True, env=None):
@@ -168,8 +167,7 @@ def test_no_file_makes_it_wait_or_fill_memory():
 
 
 def test_a_file_that_may_not_be_read():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     nobody = pwd.getpwnam("nobody")
     with folder(a__conf="threads = 2\n") as here:
         os.chmod("a.conf", 0o600)
@@ -259,8 +257,7 @@ def test_check_of_certificates():
 
 
 def test_check_with_the_rights_of_the_server():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     with folder(users="a:b\n"):
         os.chmod("users", 0o600)
         status, _, err = run("--check-config", "-Y", "users", "-u", "nobody", user=False)
@@ -274,8 +271,7 @@ def test_a_port_in_use_names_its_process():
     with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         udp.bind(("127.0.0.1", 0))
         port, udp_port = tcp.getsockname()[1], udp.getsockname()[1]
-        with open("/proc/self/comm") as f:
-            owner = "by %s, pid %d" % (f.read().strip(), os.getpid())
+        owner = "by %s, pid %d" % (mayfly.read("/proc/self/comm").strip(), os.getpid())
         for args, given, where, number in (
                 (["-p", str(port)], "-p", "TCP port %d" % port, port),
                 (["--port=%d" % port], "--port", "TCP port %d" % port, port),
@@ -416,12 +412,10 @@ FLAG_FILES = [
 
 def test_flags_are_read_as_by_the_script_of_debian():
     """The script itself, which starts mayflyd in the place of memcached, against --memcached-conf."""
-    if os.geteuid() != 0:
-        raise Inapplicable("not root: the script wants to be")
+    mayfly.skip_if(os.geteuid() != 0, "not root: the script wants to be")
     if not os.path.exists(WRAPPER) or shutil.which("perl") is None:
         raise Skip("memcached or perl is not installed")
-    with open(WRAPPER) as f:
-        script = f.read()
+    script = mayfly.read(WRAPPER)
     assert '"/usr/bin/memcached"' in script
     for text in FLAG_FILES:
         with folder(a__conf=text):

@@ -11,12 +11,11 @@ import subprocess
 import tempfile
 
 import mayfly
-from mayfly import Daemon, Inapplicable, wait_for
+from mayfly import Daemon, wait_for
 
 
 def need_root():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
 
 
 def test_everything_is_dropped():
@@ -72,14 +71,11 @@ def test_traps_in_the_folder_of_the_user():
         os.mkfifo(inside("pid"))
         with Daemon("-u", "nobody", "-P", inside("pid"), "-l", "127.0.0.1", "-p", "-1", "-o", "listen_both",
                     user=False, path=inside("socket"), env={"MEMCACHED_PORT_FILENAME": inside("ports")}) as d:
-            with open(inside("pid")) as f:
-                assert int(f.read()) == d.pid
+            assert int(mayfly.read(inside("pid"))) == d.pid
             assert not os.path.islink(inside("ports"))
-            with open(inside("ports")) as f:
-                assert f.read().startswith("TCP INET: ")
+            assert mayfly.read(inside("ports")).startswith("TCP INET: ")
             assert os.stat(inside("socket")).st_uid == nobody.pw_uid
-        with open(precious.name, "rb") as f:
-            assert f.read() == b"precious"
+        assert mayfly.read_bytes(precious.name) == b"precious"
         assert sorted(os.listdir(folder)) == ["ports", "ports.lck"], "pid file and socket are removed"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -90,10 +86,8 @@ def test_traps_in_the_folder_of_the_user():
 
 @contextlib.contextmanager
 def confined(*args, **kw):
-    if mayfly.is_sanitized():
-        raise Inapplicable("a sanitizer makes calls of its own")
-    if b"libseccomp" not in open(mayfly.PROGRAM, "rb").read():
-        raise Inapplicable("built without libseccomp")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer makes calls of its own")
+    mayfly.skip_if(b"libseccomp" not in open(mayfly.PROGRAM, "rb").read(), "built without libseccomp")
     with Daemon("-v", "-o", "drop_privileges", *args, **kw) as d:
         yield d
 
@@ -121,17 +115,14 @@ def test_files_are_read_again_where_they_were():
         users = os.path.join(folder, "users")
 
         def put(path, text):
-            with open(path + ".new", "w") as f:
-                f.write(text)
-            os.rename(path + ".new", path)
+            mayfly.replace(path, text)
 
         def log_in(d, name):
             with d.client() as c:
                 return c.set(b"u", name + b" " + name)
         put(users, "one:one\n")
         with confined("-t", "1", "-Y", users) as d:
-            if "files are confined" not in d.log():
-                raise Inapplicable("this kernel has no Landlock")
+            mayfly.skip_if("files are confined" not in d.log(), "this kernel has no Landlock")
             assert log_in(d, b"one") == b"STORED"
             put(users, "two:two\n")
             d.process.send_signal(signal.SIGHUP)
@@ -147,8 +138,7 @@ def test_files_are_read_again_where_they_were():
 def test_a_long_life_in_confinement():
     """What a server does beside serving: watchers, dumps, large values, options, a flush, a pid file
     that it removes."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        pidfile = os.path.join(folder, "pid")
+    with mayfly.place("pid") as pidfile:
         with confined("-t", "2", "-m", "64", "-P", pidfile, tcp=True, control=True) as d, d.client() as c, \
                 d.client() as w:
             assert w.ask(b"watch mutations connevents") == b"OK"

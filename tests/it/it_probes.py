@@ -14,16 +14,13 @@ sys.path.insert(0, os.path.join(HERE, "..", "common"))
 sys.path.insert(0, os.path.join(HERE, "..", "guides"))
 import mayfly                                                           # noqa: E402
 import probes                                                           # noqa: E402
-from mayfly import Inapplicable, Skip                                   # noqa: E402
 
 
 def notes():
     """Of each place of a probe: its name and arguments."""
     with open(os.path.join(mayfly.BUILD, "config.h")) as f:
-        if "#define HAVE_USDT 1" not in f.read():
-            raise Inapplicable("built without probes")
-    if shutil.which("readelf") is None:
-        raise Skip("readelf is not installed")
+        mayfly.skip_if("#define HAVE_USDT 1" not in f.read(), "built without probes")
+    mayfly.needs("readelf")
     said = subprocess.run(["readelf", "-n", "-W", mayfly.PROGRAM], stdout=subprocess.PIPE, check=True).stdout.decode()
     found = re.findall(r"Provider: mayfly\n\s+Name: (\w+)\n.*?\n\s+Arguments: (.*)\n", said)
     assert found, said
@@ -47,12 +44,10 @@ def test_arguments_are_there_anyway():
 
 def test_the_scripts_are_understood():
     notes()
-    if shutil.which("bpftrace") is None:
-        raise Inapplicable("bpftrace is not installed")
+    mayfly.skip_if(shutil.which("bpftrace") is None, "bpftrace is not installed")
     version = subprocess.run(["bpftrace", "--version"], stdout=subprocess.PIPE, check=False).stdout.decode()
     number = re.search(r"v0\.(\d+)", version)
-    if number is None or int(number.group(1)) > 20:
-        raise Inapplicable("this bpftrace does not only compile: " + version)
+    mayfly.skip_if(number is None or int(number.group(1)) > 20, "this bpftrace does not only compile: " + version)
     for name in probes.SCRIPTS:
         script = os.path.join(probes.TREE, "etc", "bpftrace", name + ".bt")
         done = subprocess.run(["bpftrace", "-d", script, mayfly.PROGRAM], stdin=subprocess.DEVNULL,

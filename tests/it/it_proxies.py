@@ -29,8 +29,7 @@ def routes(ports):
 def proxy(ports):
     """A client of a proxy in front of servers at these ports."""
     program = os.environ.get("MEMCACHED_PROXY")
-    if not program:
-        raise mayfly.Inapplicable("MEMCACHED_PROXY names no memcached with a proxy")
+    mayfly.skip_if(not program, "MEMCACHED_PROXY names no memcached with a proxy")
     with tempfile.TemporaryDirectory(prefix="mayfly-proxy.") as folder:
         path = os.path.join(folder, "socket")
         with open(os.path.join(folder, "routes.lua"), "w", encoding="utf-8") as f:

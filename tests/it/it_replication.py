@@ -128,7 +128,7 @@ def test_each_write_of_text_is_refused():
     # All that the table has; a new one that is not here fails.
     needed = {row[1] for row in deftables.rows("proto/command.def", "COMMAND|EXTENSION") if "NEED_WRITE" in row[5]}
     assert needed == set(TEXT_WRITES), needed ^ set(TEXT_WRITES)
-    with Node() as a, Node("-U", str(free_udp_port()), of=a.port) as b:
+    with Node() as a, Node("-U", "-1", of=a.port) as b:
         assert a.c.set(b"k", b"1") == b"STORED"
         level(a, b)
         before = replicas.dump(b.c)
@@ -149,18 +149,10 @@ def test_each_write_of_text_is_refused():
         assert replicas.dump(b.c) == before
 
 
-def free_udp_port():
-    """One for a server; another process may take it, and then the test fails."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def udp(b, before):
-    port = int(b.c.stats(b"settings")["udpport"])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(mayfly.PATIENCE)
-        s.connect(("127.0.0.1", port))
+        s.connect(("127.0.0.1", b.ports("UDP INET")[0]))
         for n, line in enumerate(TEXT_WRITES.values()):
             s.send(struct.pack(">HHHH", n, 0, 1, 0) + line + b"\r\n")
             got = s.recv(2000)
@@ -437,8 +429,7 @@ def upgrade(n):
 
 def test_either_side_is_upgraded_under_load():
     """No write is refused, and nobody is sent everything again."""
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
     with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder, \
             Node("-e", os.path.join(folder, "a")) as a, Node("-e", os.path.join(folder, "b"), of=a.port) as b:
         b.online()
@@ -563,9 +554,7 @@ def test_with_a_login():
     with tempfile.TemporaryDirectory(prefix="mayfly-repl.") as folder:
         def write(name, text):
             path = os.path.join(folder, name)
-            with open(path, "w") as f:
-                f.write(text)
-            os.chmod(path, 0o600)
+            mayfly.write(path, text, 0o600)
             return path
         users = write("users", "ops:secret\napp:secret\n")
         access = write("access", "user ops all\nuser app read,write\ndefault none\n")
@@ -593,10 +582,7 @@ def test_a_user_that_may_only_replicate():
     with tempfile.TemporaryDirectory(prefix="mayfly-repl.") as folder:
         def write(name, text):
             path = os.path.join(folder, name)
-            with open(path + ".new", "w") as f:
-                f.write(text)
-            os.chmod(path + ".new", 0o600)
-            os.rename(path + ".new", path)
+            mayfly.replace(path, text, 0o600)
             return path
         users, password = write("users", "copy:secret\n"), write("password", "secret\n")
         access = write("access", "user copy replicate\ndefault none\n")

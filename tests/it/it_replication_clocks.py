@@ -116,8 +116,7 @@ def test_a_step_while_the_primary_is_started_again():
                 assert "-> syncing" not in b.log().split("-> online", 1)[1]
                 assert_moved(was, deadlines(b.c, b"o"), 0)
                 for letter in (b"o", b"n"):
-                    shifts = [t - s - 1000 * HOUR
-                              for s, t in zip(deadlines(again.c, letter), deadlines(b.c, letter))]
+                    shifts = [t - s - 1000 * HOUR for s, t in zip(deadlines(again.c, letter), deadlines(b.c, letter))]
                     assert min(shifts) >= -ROUNDING_MS and max(shifts) <= TRANSIT_MS, (min(shifts), max(shifts))
     finally:
         shutil.rmtree(folder)

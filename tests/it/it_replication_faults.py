@@ -11,7 +11,7 @@ import threading
 import mayfly
 import replicas
 from mayfly import wait_for
-from proxy import PASSES, Plan, Proxy, Scripted
+from proxy import Plan, Proxy, Scripted
 from replicas import Node, assert_equal, level, sealed
 
 SEED = int(os.environ.get("MAYFLY_TEST_SEED", "26"))

@@ -133,9 +133,7 @@ def test_one_that_does_not_follow_after_all_is_closed():
 def test_with_a_login():
     with tempfile.TemporaryDirectory(prefix="mayfly-repl.") as folder:
         for name, text in (("users", "copy:secret\n"), ("password", "secret\n")):
-            with open(os.path.join(folder, name), "w") as f:
-                f.write(text)
-            os.chmod(f.name, 0o600)
+            mayfly.write(os.path.join(folder, name), text, 0o600)
         with Node("-c", "2", "-Y", os.path.join(folder, "users"), wait=False) as a, a.client() as c, a.client() as other:
             for x in (c, other):
                 assert x.ask(b"set login 0 0 11\r\ncopy secret") == b"STORED"

@@ -75,8 +75,7 @@ def test_one_that_serves_nobody_is_followed():
     with tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder:
         secret, users = os.path.join(folder, "secret"), os.path.join(folder, "users")
         for path, text in ((secret, "word\n"), (users, "me:word\n")):
-            with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
-                f.write(text)
+            mayfly.write(path, text, 0o600)
         with Node() as a, Node("-o", "replica_reads=no", "-Y", users, of=a.port) as b, \
                 Node("-o", "replica_user=me,replica_password_file=" + secret, of=b.port) as c:
             assert a.c.set(b"k", b"v") == b"STORED"

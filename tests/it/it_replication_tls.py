@@ -2,50 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Replication over TLS: certificates of both sides, reasons that say what to do, links that are cut, certificates that
 are replaced, roles that change, and chains. it_confined.py runs it with confined servers."""
-import atexit
 import os
 import shutil
 import ssl
-import subprocess
 import tempfile
 
 import mayfly
+import tls
 from mayfly import wait_for
 from proxy import Plan, Proxy
 from replicas import Node, assert_equal, level
 
-FOLDER = tempfile.mkdtemp(prefix="mayfly-repltls.")
-atexit.register(shutil.rmtree, FOLDER, True)
-
-
-def path(name):
-    return os.path.join(FOLDER, name)
-
-
-def openssl(*args):
-    subprocess.run(["openssl", *args], check=True, cwd=FOLDER, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.PIPE)
-
-
-def make_certificate(name, authority=None, names="IP:127.0.0.1"):
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", name + ".key",
-           "-subj", "/CN=" + name]
-    if authority is None:
-        openssl("req", "-x509", *key, "-out", name + ".pem", "-days", "2")
-        return
-    with open(path(name + ".ext"), "w") as f:
-        f.write("subjectAltName = %s\n" % names)
-    openssl("req", *key, "-out", name + ".csr")
-    openssl("x509", "-req", "-in", name + ".csr", "-CA", authority + ".pem", "-CAkey", authority + ".key",
-            "-CAcreateserial", "-out", name + ".pem", "-days", "2", "-extfile", name + ".ext")
-
-
-def make_certificates():
-    make_certificate("ca")
-    make_certificate("other-ca")
-    make_certificate("node", "ca")
-    make_certificate("named", "ca", "DNS:cache.example")
-    make_certificate("other", "other-ca")
+made = tls.make_or_skip_all(**{
+    "ca": {}, "other-ca": {}, "node": {"authority": "ca", "names": "IP:127.0.0.1"},
+    "named": {"authority": "ca", "names": "DNS:cache.example"}, "other": {"authority": "other-ca", "names": "IP:127.0.0.1"}})
+FOLDER, path = made.folder, made.path
 
 
 class TlsNode(Node):
@@ -119,8 +90,7 @@ def test_certificates_of_both_sides():
         with TlsNode(link=()) as b:
             with open(b.file("both.pem"), "wb") as out:
                 for name in ("cert.pem", "cert.key"):
-                    with open(b.file(name), "rb") as f:
-                        out.write(f.read())
+                    out.write(mayfly.read_bytes(b.file(name)))
             b.config(replica_tls_cert=b.file("both.pem"))
             b.follow(a.port)
             level(a, b)
@@ -234,8 +204,7 @@ def test_the_port_that_is_told():
 
 
 def test_a_certificate_instead_of_a_user():
-    with open(path("access"), "w") as f:
-        f.write("certificate named replicate\ndefault read,write\n")
+    mayfly.write(path("access"), "certificate named replicate\ndefault read,write\n")
     with TlsNode("--access", path("access")) as a:
         fill(a.c, 5)
         with TlsNode(of=a.port) as b:
@@ -275,11 +244,5 @@ def test_a_chain():
         assert c.log().count("it is sent everything") == 1
 
 
-if shutil.which("openssl") is None:
-    mayfly.skip_all("openssl is not installed")
-with mayfly.Daemon() as probe, probe.client() as asked:
-    if asked.ask(b"refresh_certs") == b"ERROR":
-        mayfly.skip_all(mayfly.Inapplicable("mayflyd is built without TLS"))
-make_certificates()
 mayfly.main(globals(), beside=("test_a_primary_that_is_not_trusted", "test_roles_change", "test_a_handshake_that_hangs",
                                "test_a_handshake_that_is_cut"))

@@ -243,8 +243,7 @@ def test_files_that_are_not_to_be_used():
             pass
         refuses(WRONG_FILE, "memcached has left its items")
         os.unlink(k.file + ".meta")
-        with open(k.file, "w") as f:
-            f.write("precious")
+        mayfly.write(k.file, "precious")
         refuses(73, "something else")
         assert os.stat(k.file).st_size == 8
         os.unlink(k.file)
@@ -363,8 +362,7 @@ def test_nothing_older_than_what_was_answered():
 
 
 def test_what_belongs_to_another_is_not_used():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     with kept() as k:
         with open(k.file, "w"):
             pass
@@ -399,12 +397,10 @@ def booted(path):
 
 
 def test_another_boot_goes_by_the_wall_clock():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     with kept() as k:
         boot = os.path.join(k.folder, "boot")
-        with open(boot, "w") as f:
-            f.write("11111111-2222-3333-4444-555555555555\n")
+        mayfly.write(boot, "11111111-2222-3333-4444-555555555555\n")
         with k.daemon() as d, d.operator() as o:
             assert o.ask(b"ms short 1 p500\r\nx") == b"HD"
             assert o.ask(b"ms long 1 T1000\r\nx") == b"HD"
@@ -434,8 +430,7 @@ def mounted(where, options):
 
 
 def test_a_full_file_system_ends_nothing():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     with kept() as k:
         try:
             d = k.daemon(before=mounted(k.folder, "size=40m"), wait=False)
@@ -447,8 +442,7 @@ def test_a_full_file_system_ends_nothing():
 
         def taken():
             mount()
-            with open(os.path.join(k.folder, "taken"), "wb") as f:
-                f.write(b"x" * 50 * MIB)
+            mayfly.write(os.path.join(k.folder, "taken"), b"x" * 50 * MIB)
         mount = mounted(k.folder, "size=66m")
         with k.daemon(before=taken) as d, d.operator() as o:
             wait_for(lambda: re.search("has room for 1[0-9] megabytes only", d.log()), "it warns")
@@ -555,8 +549,7 @@ def test_a_relative_path_in_the_background():
         for warm in b"", b"here":
             subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-e", "memory", "-s", path, "-P", pid, "-t", "1", "-m", "16"]
                            + (["-u", "root"] if os.geteuid() == 0 else []), cwd=k.folder, check=True, timeout=mayfly.PATIENCE)
-            with open(pid) as f:
-                number = int(f.read())
+            number = int(mayfly.read(pid))
             try:
                 with mayfly.Client(path) as c:
                     assert (c.get(b"a") or b"") == warm
@@ -575,15 +568,13 @@ def test_a_start_that_fails_leaves_nothing():
             assert d.stop() == 0
         os.unlink(k.file)
         snapshot = os.path.join(k.folder, "mayfly.snapshot")
-        with open(snapshot, "rb") as f:
-            whole = f.read()
+        whole = mayfly.read_bytes(snapshot)
         with open(snapshot, "r+b") as f:
             f.truncate(len(whole) - 10)
         for _ in range(2):
             with k.daemon(*options, "-o", "load=strict", wait=False) as d:
                 assert d.process.wait(mayfly.PATIENCE) == WRONG_FILE, d.log()
-        with open(snapshot, "wb") as f:
-            f.write(whole)
+        mayfly.write(snapshot, whole)
         with k.daemon(*options, "-o", "load=strict") as d, d.operator() as o:
             assert o.get(b"a") == b"x" * 1000
 

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 import mayfly
+import tls
 from mayfly import Inapplicable, wait_for
 
 CLONE_NEWNS = 0x20000
@@ -45,8 +46,7 @@ def write(path, text):
 
 
 def read(path):
-    with open(path, newline="") as f:
-        return f.read()
+    return mayfly.read(path)
 
 
 def answer(c, line):
@@ -214,8 +214,7 @@ def test_errors_of_the_files_are_told():
 # ---- what may fail --------------------------------------------------------------------------------
 
 def test_the_user_of_the_server_needs_file_and_folder():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     nobody = pwd.getpwnam("nobody")
     with folder(a__conf="threads = 1\nhz = 20\n") as here:
         path = here + "/a.conf"
@@ -236,14 +235,12 @@ def test_the_user_of_the_server_needs_file_and_folder():
 
 def test_confined():
     """drop_privileges leaves the folder of the file."""
-    if mayfly.is_sanitized():
-        raise Inapplicable("a sanitizer makes calls of its own")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer makes calls of its own")
     with folder(a__conf="threads = 1\nhz = 20\ninclude = more\n") as here:
         write(here + "/more/b.conf", "ttl-jitter = 1\n")
         got = subprocess.run([mayfly.PROGRAM, *as_root(), "-o", "drop_privileges", "--check-config"],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        if b"not built with" in got.stdout:
-            raise Inapplicable("mayflyd is built without seccomp")
+        mayfly.skip_if(b"not built with" in got.stdout, "mayflyd is built without seccomp")
         with Daemon(here + "/a.conf", "-o", "drop_privileges") as d, d.operator() as c:
             change(c, hz=21, ttl_jitter=2)
             assert answer(c, b"config rewrite") == ["OK"]
@@ -264,8 +261,7 @@ def small_disk(where, options):
 
 
 def test_a_full_disk_leaves_the_old_file():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     with folder() as here:
         os.mkdir(here + "/disk")
         path = here + "/disk/a.conf"
@@ -285,8 +281,7 @@ def test_a_full_disk_leaves_the_old_file():
 
 
 def test_all_files_or_none():
-    if os.geteuid() != 0:
-        raise Inapplicable("not root")
+    mayfly.skip_if(os.geteuid() != 0, "not root")
     nobody = pwd.getpwnam("nobody")
     with folder(a__conf="threads = 1\nhz = 20\ninclude = more/b.conf\n") as here:
         write(here + "/more/b.conf", "ttl-jitter = 1\n")
@@ -399,22 +394,13 @@ def test_reload_tells_of_users_and_rules():
 
 
 def test_reload_waits_for_certificates():
-    with folder() as here:
-        def make(name):
-            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                            "-days", "2", "-subj", "/CN=" + name, "-keyout", here + "/key", "-out", here + "/cert"],
-                           check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        with mayfly.Daemon("-t", "1", control=True) as d, d.operator() as c:
-            if "ssl_enabled" not in c.stats(b"settings"):
-                raise Inapplicable("mayflyd is built without TLS")
-        make("one")
-        with mayfly.Daemon("-t", "1", "-Z", "-o", "ssl_chain_cert=%s/cert,ssl_key=%s/key" % (here, here), control=True,
-                           tcp=True, wait=False) as d:
-            d.wait_for_operator()
-            with d.operator() as c:
-                assert answer(c, b"config reload") == ["OK"]
-                write(here + "/key", "no key")
-                assert answer(c, b"config reload")[0].startswith("CLIENT_ERROR Error loading the ")
+    made = tls.Certificates()
+    with mayfly.Daemon("-t", "1", *made.serve("one"), control=True, tcp=True, wait=False) as d:
+        d.wait_for_operator()
+        with d.operator() as c:
+            assert answer(c, b"config reload") == ["OK"]
+            write(made.path("one.key"), "no key")
+            assert answer(c, b"config reload")[0].startswith("CLIENT_ERROR Error loading the ")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 """Rights: rules for users, certificates and listeners (--access), prefixes, commands of operators
 (-o admin_commands) and what is logged of them (-o audit_log). Every command of the tables is sent with every
 set of rights, over each protocol: a command that is added there has to be added to EXAMPLES here."""
-import atexit
 import os
 import re
 import shutil
@@ -16,7 +15,8 @@ import tempfile
 
 import binary
 import mayfly
-from mayfly import Client, Daemon, Inapplicable, Skip, wait_for
+import tls
+from mayfly import Client, Daemon, wait_for
 
 SOURCES = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 READ, WRITE, ADMIN, REPLICATE = 1, 2, 4, 16
@@ -373,14 +373,9 @@ def udp_ask(port, payload):
         return s.recv(65536)[8:]
 
 
-def udp_port(d):
-    with open(d.port_file) as f:
-        return next(int(line.split()[2]) for line in f if line.startswith("UDP INET: "))
-
-
 def test_datagrams():
     with Ruled("listener udp read\n", "-U", "-1", "-t", "1", tcp=True) as d, d.client() as c:
-        port = udp_port(d)
+        port = d.ports("UDP INET")[0]
         assert c.set(b"k", b"v") == b"STORED"
         assert udp_ask(port, b"get k\r\n") == b"VALUE k 0 1\r\nv\r\nEND\r\n"
         assert udp_ask(port, b"set k 0 0 1\r\nx\r\n") == NO_WRITE + b"\r\n"
@@ -391,46 +386,19 @@ def test_datagrams():
 
 # ---- certificates -----------------------------------------------------------------------------------
 
-class Certificates:
-    """Made once, by openssl."""
-
+class Certificates(tls.Certificates):
     def __init__(self):
-        if shutil.which("openssl") is None:
-            raise Skip("openssl is not here")
-        self.folder = tempfile.mkdtemp(prefix="mayfly-rights.")
-        atexit.register(shutil.rmtree, self.folder, True)
-        self.make("ca", "/CN=authority")
-        self.make("server", "/CN=server", "ca")
-        self.make("reader", "/CN=Build Machine 7", "ca")
-        self.make("named", "/O=x/CN=nothing", "ca", "subjectAltName=DNS:writer.example,email:w@example,URI:urn:x")
-        self.make("both", "/CN=first", "ca", "subjectAltName=DNS:second")
-        self.make("unknown", "/CN=unknown", "ca")
-
-    def run(self, *args):
-        subprocess.run(["openssl", *args], check=True, cwd=self.folder, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def make(self, name, subject, authority=None, extension=None):
-        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        more = ["-addext", extension] if extension else []
-        if authority is None:
-            self.run("req", "-x509", *key, "-keyout", name + ".key", "-out", name + ".pem", "-days", "2", "-subj", subject)
-            return
-        self.run("req", *key, *more, "-keyout", name + ".key", "-out", name + ".csr", "-subj", subject)
-        self.run("x509", "-req", "-in", name + ".csr", "-CA", authority + ".pem", "-CAkey", authority + ".key",
-                 "-CAcreateserial", "-out", name + ".pem", "-days", "2", "-copy_extensions", "copyall")
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
+        super().__init__()
+        self.make("ca")
+        self.make("server", "ca")
+        self.make("reader", "ca", "/CN=Build Machine 7")
+        self.make("named", "ca", "/O=x/CN=nothing", "DNS:writer.example,email:w@example,URI:urn:x")
+        self.make("both", "ca", "/CN=first", "DNS:second")
+        self.make("unknown", "ca")
 
     def client(self, d, certificate):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.load_verify_locations(self.path("ca.pem"))
-        if certificate:
-            context.load_cert_chain(self.path(certificate + ".pem"), self.path(certificate + ".key"))
         c = Client(d.address)
-        c.sock = context.wrap_socket(c.sock)
+        c.sock = self.context(certificate).wrap_socket(c.sock)
         return c
 
     def options(self, mode):
@@ -439,17 +407,13 @@ class Certificates:
 
 
 def test_certificates():
-    with Daemon() as d, d.client() as c:
-        if "ssl_enabled" not in c.stats(b"settings"):
-            raise Inapplicable("mayflyd is built without TLS")
     made = Certificates()
     rules = ('certificate "Build Machine 7" read\ncertificate writer.example write\ncertificate second read,write\n'
              "certificate first all\nlistener tls all\ndefault none\nlistener plain none\n")
     with Ruled(rules, *made.options(1), "-l", "notls:tag[plain]:127.0.0.1:0", "-o", "audit_log", control=True, tcp=True,
                wait=False) as d:
         wait_for(d.find_port, "it listens")
-        with open(d.port_file) as f:
-            ports = [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+        ports = d.ports()
 
         def rights_of(certificate, port):
             d.port = port
@@ -540,8 +504,7 @@ def test_who_may_flush_a_prefix():
 # ---- commands of operators --------------------------------------------------------------------------
 
 def test_admin_commands_of_the_control_socket():
-    with tempfile.TemporaryDirectory(prefix="mayfly-rights.") as folder:
-        control = os.path.join(folder, "control")
+    with mayfly.place("control") as control:
         with Daemon("-t", "1", "-o", "admin_commands=control", "--control", control) as d:
             check_text(d, READ | WRITE)
             assert (status_of(d, binary.pack(0x08))) == AUTH_FAILURE

@@ -6,7 +6,7 @@ import resource
 import time
 
 import mayfly
-from mayfly import Daemon, Inapplicable, pattern, wait_for
+from mayfly import Daemon, pattern, wait_for
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -76,8 +76,6 @@ def test_many_workers_with_a_shard_each():
             assert int(stats["evictions"]) > 0 and int(stats["total_items"]) == 300 * threads + 40
             assert c.ask(b"flush_all") == b"OK"
             assert [client.get(b"big0") for client in clients] == [None] * len(clients)
-            for client in clients:
-                client.close()
 
 
 def limited(what, value):
@@ -85,8 +83,7 @@ def limited(what, value):
 
 
 def test_limited_address_space():
-    if mayfly.is_sanitized():
-        raise Inapplicable("sanitizers take address space")
+    mayfly.skip_if(mayfly.is_sanitized(), "sanitizers take address space")
     with Daemon("-m", "1024", before=limited(resource.RLIMIT_AS, 16000000 * KIB)) as d, d.client() as c:
         assert c.set(b"k", b"v" * (MIB - ITEM_EXTRA)) == b"STORED"
         assert "address space" not in d.log()
@@ -97,8 +94,7 @@ def test_limited_address_space():
 
 def test_memory_that_the_system_does_not_promise():
     """As where overcommit is off: data that may be written is limited. What is there is used."""
-    if mayfly.is_sanitized():
-        raise Inapplicable("sanitizers take memory of their own")
+    mayfly.skip_if(mayfly.is_sanitized(), "sanitizers take memory of their own")
     with Daemon("-m", "1024", "-t", "1", before=limited(resource.RLIMIT_DATA, 200 * MIB)) as d, d.client() as c:
         big = b"v" * (MIB - ITEM_EXTRA)
         for i in range(300):
@@ -124,8 +120,7 @@ def fill(c, count, value):
 
 
 def test_a_lower_limit_is_taken_up_without_requests():
-    if mayfly.is_sanitized():
-        raise Inapplicable("a sanitizer build")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer build")
     with Daemon("-m", "96", "-t", "4") as d, d.client() as c:
         empty = d.rss()
         fill(c, 90000, b"v" * 1000)

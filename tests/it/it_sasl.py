@@ -115,8 +115,7 @@ class Guarded:
             raise
 
     def write(self, users):
-        with open(self.pwdb, "wb") as f:
-            f.write(users)
+        mayfly.write(self.pwdb, users)
 
     def client(self, **kw):
         return Binary(self.daemon.address, **kw)
@@ -440,8 +439,7 @@ def test_relative_configuration_in_the_background():
         user = ["-u", "root"] if os.geteuid() == 0 else []
         subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-S", "-s", path, "-P", pidfile] + user, cwd=folder,
                        check=True, timeout=mayfly.PATIENCE, env=dict(os.environ, SASL_CONF_PATH="none:conf"))
-        with open(pidfile) as f:
-            pid = int(f.read())
+        pid = int(mayfly.read(pidfile))
         try:
             with Binary(path) as c:
                 assert c.ask_frame(frame(LIST)) == (OK, b"LOGIN")
@@ -593,8 +591,7 @@ def test_logins_are_fair_and_bounded():
         wait_for(refused, "those that find no place are told")
         assert len(authd.waiting) == 1 + 3, len(authd.waiting)
         other = Binary.__new__(Binary)
-        other.sock, other.buf = socket.create_connection(g.daemon.address, mayfly.PATIENCE,
-                                                         ("127.0.0.2", 0)), b""
+        other.sock, other.buf = socket.create_connection(g.daemon.address, mayfly.PATIENCE, ("127.0.0.2", 0)), b""
         other.send(plain(b"user", b"pass"))
         wait_for(lambda: len(authd.waiting) == 1 + 4, "another peer has its turn")
         authd.answers.set()
@@ -664,8 +661,7 @@ def test_stop_while_a_check_hangs():
 
 
 def test_unauthenticated_clients_cost_little_memory():
-    if mayfly.is_sanitized():
-        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    mayfly.skip_if(mayfly.is_sanitized(), "sanitizers keep memory of their own")
     ways = [
         frame(AUTH, b"PLAIN", b"\0user@realm\0" + b"p" * 5000, body_len=8000),     # never whole
         frame(AUTH, b"LOGIN"),                                                      # in the middle
@@ -685,8 +681,6 @@ def test_unauthenticated_clients_cost_little_memory():
         assert known.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
         grown = g.daemon.rss() - before
         assert grown < 300 * 32 * 1024, "%d bytes" % grown      # what the library keeps is part of it
-        for c in held:
-            c.close()
 
 
 def test_pylibmc():
@@ -717,8 +711,7 @@ def test_tools_of_libmemcached():
     with Guarded(users=b"u:p\n", tcp=True) as g:      # its SASL needs addresses
         where = ["--binary", "--servers=127.0.0.1:%d" % g.daemon.port, "--username=u"]
         path = os.path.join(g.folder.name, "greeting")
-        with open(path, "w") as f:
-            f.write("hello")
+        mayfly.write(path, "hello")
         subprocess.run(["memccp"] + where + ["--password=p", path], check=True, timeout=mayfly.PATIENCE)
         got = subprocess.run(["memccat"] + where + ["--password=p", "greeting"], check=True, timeout=mayfly.PATIENCE,
                              stdout=subprocess.PIPE)

@@ -214,8 +214,7 @@ def test_the_manager_keeps_the_items():
 
 def test_a_program_takes_over_under_the_manager():
     """It tells that it reloads, not that it stops; sockets and items of the manager are the next one's."""
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
     server, port = listening()
     with server, Keeper() as m:
         m.kept.append(("client", os.dup(server.fileno())))
@@ -258,8 +257,7 @@ BECOME = ("import os, sys\n"
 @contextlib.contextmanager
 def activated(sockets, *args, env=None):
     """A daemon that is passed these sockets, by name."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "log")
+    with mayfly.place("log") as path:
         # Out of the way of those that they become.
         fds = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 20) for _, s in sockets]
         with open(path, "wb") as log:
@@ -317,8 +315,7 @@ def test_a_restart_refuses_nobody():
     def connect():
         while not stop.is_set():
             try:
-                with Client(("127.0.0.1", port)) as c, contextlib.suppress(BrokenPipeError,
-                                                                           ConnectionResetError):
+                with Client(("127.0.0.1", port)) as c, contextlib.suppress(BrokenPipeError, ConnectionResetError):
                     done[0] += c.ask(b"version") is not None
             except OSError as e:
                 wrong.append(str(e))

@@ -198,8 +198,7 @@ def test_two_operators_who_disagree():
 
 def test_a_restart_in_the_midst_of_a_move():
     """Items in a file come along, and go on to where they shall be; also to another number."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
-        path = os.path.join(folder, "items")
+    with mayfly.place("items", in_memory=True) as path:
         for step, (n, to, how) in enumerate(((1, 7, signal.SIGTERM), (2, 5, signal.SIGUSR1), (3, 6, signal.SIGINT))):
             with Daemon("-t", "2", "-m", "256", "-M", "-e", path, "-o", "shards=%d,move_cpu_pct=100" % n,
                         control=True) as d, d.operator() as c:
@@ -244,8 +243,7 @@ def test_ends_of_any_kind_at_any_moment():
 
 
 def test_a_crash_in_the_midst_of_a_move():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
-        path = os.path.join(folder, "items")
+    with mayfly.place("items", in_memory=True) as path:
         with Daemon("-t", "1", "-m", "256", "-e", path, "-o", "move_cpu_pct=1", control=True) as d, d.operator() as c:
             fill(c, 2 * ITEMS)
             shards(c, 4)
@@ -259,8 +257,7 @@ def test_a_crash_in_the_midst_of_a_move():
 
 
 def test_an_upgrade_in_the_midst_of_a_move():
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
     with Daemon("-t", "1", "-m", "256", "-M", "-e", "fdstore", "-o", "move_cpu_pct=1", control=True) as d, d.client() as c:
         with d.operator() as o:
             fill(c, 2 * ITEMS)
@@ -317,8 +314,7 @@ def test_replicas_with_other_shards():
 
 def test_idle_shards_have_little_memory():
     """A shard that has given its items away keeps 16 KiB at most, and it can be used again."""
-    if mayfly.is_sanitized():
-        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    mayfly.skip_if(mayfly.is_sanitized(), "sanitizers keep memory of their own")
     few, many, idle_bytes = 32, 256, 16 << 10
     # Two numbers are compared: the first moves leave a few megabytes in heaps, whatever the number is.
     with Daemon("-t", "2", "-m", "4096", "-o", "shards=2", is_visible=True, control=True) as d, d.operator() as c:
@@ -341,8 +337,7 @@ def test_idle_shards_have_little_memory():
 
 
 def test_without_privileges():
-    if mayfly.has_address_sanitizer():
-        raise mayfly.Inapplicable("the search for leaks needs system calls that the filter forbids")
+    mayfly.skip_if(mayfly.has_address_sanitizer(), "the search for leaks needs system calls that the filter forbids")
     with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
         for more in ((), ("-e", os.path.join(folder, "items")), ("-e", "fdstore")):
             with Daemon("-t", "2", "-m", "128", "-M", "-o", "drop_privileges,max_threads=4", *more, control=True) as d, \
@@ -366,8 +361,7 @@ def is_unchanged(c):
 
 
 def test_a_file_that_cannot_become_longer():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
-        path = os.path.join(folder, "items")
+    with mayfly.place("items", in_memory=True) as path:
         with Daemon("-t", "2", "-m", "128", "-e", path, control=True) as d, d.operator() as c:
             fill(c)
             resource.prlimit(d.pid, resource.RLIMIT_FSIZE, (os.stat(path).st_size, resource.RLIM_INFINITY))
@@ -381,12 +375,10 @@ def test_a_file_that_cannot_become_longer():
 
 
 def test_no_memory_changes_nothing():
-    if SANITIZED:
-        raise mayfly.Inapplicable("sanitizers take address space")
+    mayfly.skip_if(SANITIZED, "sanitizers take address space")
     with Daemon("-t", "2", "-m", "128", control=True) as d, d.operator() as c:
         fill(c)
-        with open("/proc/%d/statm" % d.pid) as f:
-            mapped = int(f.read().split()[0]) * resource.getpagesize()
+        mapped = int(mayfly.read("/proc/%d/statm" % d.pid).split()[0]) * resource.getpagesize()
         soft, hard = resource.prlimit(d.pid, resource.RLIMIT_AS)
         for more in (8, 300):
             resource.prlimit(d.pid, resource.RLIMIT_AS, (mapped + (more << 20), hard))
@@ -400,8 +392,7 @@ def test_no_memory_changes_nothing():
 
 def test_where_address_space_is_limited():
     """Shards that hold less than the limit are not added for threads."""
-    if SANITIZED:
-        raise mayfly.Inapplicable("sanitizers take address space")
+    mayfly.skip_if(SANITIZED, "sanitizers take address space")
     with Daemon("-t", "2", "-m", "20000", control=True,
                 before=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))) as d, d.operator() as c:
         wait_for(lambda: "the address space is limited" in d.log(), "it says so")
@@ -440,12 +431,9 @@ def test_threads_say_how_many_unless_that_is_said():
 
 
 def test_a_file_that_is_read_again():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "mayfly.conf")
-
+    with mayfly.place("mayfly.conf") as path:
         def write(text):
-            with open(path, "w") as f:
-                f.write(text)
+            mayfly.write(path, text)
         write("threads = 2\n")
         with Daemon("--config", path, control=True) as d, d.operator() as c:
             fill(c)
@@ -457,8 +445,7 @@ def test_a_file_that_is_read_again():
             wait_until_moved(c, 3)
             shards(c, 7)
             assert c.ask(b"config rewrite") == b"OK"
-            with open(path) as f:
-                assert f.read() == "threads = 4\nshards = 7\n"
+            assert mayfly.read(path) == "threads = 4\nshards = 7\n"
             wait_until_moved(c, 7)
 
 
@@ -487,8 +474,7 @@ def test_numbers_that_are_none():
 
 
 def test_a_warm_start_with_other_shards():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
-        path = os.path.join(folder, "items")
+    with mayfly.place("items", in_memory=True) as path:
         for args, n in (("-t 2", 2), ("-t 5", 5), ("-t 1", 1), ("-t 1 -o shards=9", 9), ("-t 3", 3)):
             with Daemon("-m", "128", "-e", path, *args.split(), control=True) as d, d.operator() as c:
                 if n == 2:
@@ -500,8 +486,7 @@ def test_a_warm_start_with_other_shards():
 
 def test_shards_that_are_not_wanted_any_more_are_not_left():
     """The next start may have a limit that does not bear them."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
-        path = os.path.join(folder, "items")
+    with mayfly.place("items", in_memory=True) as path:
         with Daemon("-t", "1", "-m", "64", "-e", path, control=True) as d, d.operator() as c:
             fill(c, 1000)
             shards(c, 40)
@@ -520,8 +505,7 @@ def test_shards_that_are_not_wanted_any_more_are_not_left():
 def test_a_limit_for_the_shards_to_come_and_a_stop():
     """The limit is lowered to what only the wanted shards bear, and the server stops before the move ends: the
     next one has the items, and goes on."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.", dir="/dev/shm") as folder:
-        path = os.path.join(folder, "items")
+    with mayfly.place("items", in_memory=True) as path:
         with Daemon("-t", "1", "-m", "128", "-e", path, "-o", "shards=100", control=True) as d, d.operator() as c:
             fill(c, 4 * ITEMS)
             assert c.ask(b"config set move_cpu_pct 1 shards 2") == b"OK"

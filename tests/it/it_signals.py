@@ -140,8 +140,6 @@ def test_a_second_signal_cuts_the_stop_short():
         d.process.send_signal(signal.SIGCONT)
         assert d.process.wait(mayfly.PATIENCE) == 0
         assert d.says("is stopping (") and d.says("is stopping at once (")
-        for s in stalled:
-            s.close()
 
 
 def begin_graceful_stop(d, how):
@@ -234,8 +232,6 @@ def test_same_port_at_once():
             assert d.stop() == 0        # it closes first, so the port is left in TIME_WAIT
             with Daemon(tcp=True, port=port) as again, again.client() as c:
                 assert c.get(b"k") is None
-            for c in clients:
-                c.close()
     once_of(attempt)
 
 
@@ -300,8 +296,7 @@ def test_a_log_that_may_not_grow():
 def test_a_start_that_fails_gives_a_reason():
     """In an address space that is too small the start fails at one step or another, or it succeeds. No
     message has an empty reason."""
-    if mayfly.is_sanitized():
-        raise mayfly.Inapplicable("a sanitizer takes more")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer takes more")
     for megabytes in range(28, 104, 4):
         def limit():
             resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))

@@ -197,8 +197,6 @@ def test_bodies_that_come_in_part():
                 assert c.get(b"k%d" % i) == b"v" * 5000
         if not mayfly.is_sanitized():
             assert d.rss() < 110 * MIB, "%d MiB" % (d.rss() // MIB)
-        for c in liars:
-            c.close()
 
 
 def test_slow_loris():
@@ -226,8 +224,6 @@ def test_line_without_end():
         serves_within(d, 200)
         if not mayfly.is_sanitized():
             assert d.rss() - before < 64 * MIB
-        for c in clients:
-            c.close()
 
 
 def test_only_gets_may_be_long_without_an_end():

@@ -76,8 +76,7 @@ def nice_of(d):
     tasks = "/proc/%d/task" % d.pid
     found = {}
     for task in os.listdir(tasks):
-        with open("%s/%s/stat" % (tasks, task)) as f:
-            name, rest = f.read().rsplit(")", 1)
+        name, rest = mayfly.read("%s/%s/stat" % (tasks, task)).rsplit(")", 1)
         found[name.split("(", 1)[1]] = int(rest.split()[16])
     return found
 
@@ -123,8 +122,7 @@ def test_cas_values_do_not_repeat():
 
 def test_requests_go_first():
     """Also where most system calls are forbidden."""
-    with open(mayfly.PROGRAM, "rb") as f:
-        is_filtered = b"libseccomp" in f.read() and not mayfly.is_sanitized()
+    is_filtered = mayfly.has_text(b"libseccomp") and not mayfly.is_sanitized()
     for args in ((), ("-o", "drop_privileges"))[:1 + is_filtered]:
         with kept() as k, k.daemon(*args) as d:
             expected = dict.fromkeys(("snapshot", "snapshot write", "export"), min(19, os.nice(0) + 5))
@@ -347,8 +345,7 @@ def test_too_old_or_as_stale():
 
 def test_a_file_that_may_not_be_read_is_not_replaced():
     """Data of root, a server of another user: it does not start, whatever it is to do with damage."""
-    if os.getuid() != 0:
-        raise mayfly.Inapplicable("only root can make a file that the server may not read")
+    mayfly.skip_if(os.getuid() != 0, "only root can make a file that the server may not read")
     nobody = pwd.getpwnam("nobody")
     with kept() as k:
         os.chown(k.folder, nobody.pw_uid, nobody.pw_gid)

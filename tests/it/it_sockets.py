@@ -44,17 +44,13 @@ def test_unix_socket_turns_tcp_off():
 
 
 def test_regular_file_is_left_alone():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "precious")
-        with open(path, "w") as f:
-            f.write("data")
+    with mayfly.place("precious", "data") as path:
         user = ["-u", "root"] if os.geteuid() == 0 else []
         done = subprocess.run([mayfly.PROGRAM, "-s", path] + user, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, timeout=mayfly.PATIENCE)
         assert done.returncode != 0
         assert done.stderr
-        with open(path) as f:
-            assert f.read() == "data"
+        assert mayfly.read(path) == "data"
 
 
 def test_longest_path():
@@ -99,23 +95,21 @@ def test_left_over_environment():
 
 
 def test_tells_the_service_manager_when_it_serves_and_stops():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "notify")
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.bind(path)
-            s.settimeout(mayfly.PATIENCE)
-            with Daemon(env={"NOTIFY_SOCKET": path}, wait=False) as d:
-                said = b""
-                while b"READY=1" not in said:
+    with mayfly.place("notify") as path, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.bind(path)
+        s.settimeout(mayfly.PATIENCE)
+        with Daemon(env={"NOTIFY_SOCKET": path}, wait=False) as d:
+            said = b""
+            while b"READY=1" not in said:
+                said += s.recv(4096) + b"\n"
+            assert b"STOPPING=1" not in said
+            with d.client() as c:
+                assert c.ask(b"version").startswith(b"VERSION")
+                # A graceful stop is one, too, while clients are still served.
+                d.process.send_signal(signal.SIGUSR1)
+                while b"STOPPING=1" not in said:
                     said += s.recv(4096) + b"\n"
-                assert b"STOPPING=1" not in said
-                with d.client() as c:
-                    assert c.ask(b"version").startswith(b"VERSION")
-                    # A graceful stop is one, too, while clients are still served.
-                    d.process.send_signal(signal.SIGUSR1)
-                    while b"STOPPING=1" not in said:
-                        said += s.recv(4096) + b"\n"
-                    assert c.ask(b"version").startswith(b"VERSION")
+                assert c.ask(b"version").startswith(b"VERSION")
 
 
 def test_ports_of_somebody_else():
@@ -168,15 +162,13 @@ def test_sockets_of_a_service_manager():
             with mayfly.Client(("127.0.0.1", port)) as c, mayfly.Client(path) as local:
                 assert c.set(b"k", b"v") == b"STORED"
                 assert local.get(b"k") == b"v"
-                listening = [k for k, v in c.stats(b"conns").items()
-                             if k.endswith(":state") and v == "conn_listening"]
+                listening = [k for k, v in c.stats(b"conns").items() if k.endswith(":state") and v == "conn_listening"]
                 assert len(listening) == 2, listening
             process.terminate()
             assert process.wait(mayfly.PATIENCE) == 0
             # The file belongs to the manager, which may start the daemon again.
             assert stat.S_ISSOCK(os.stat(path).st_mode)
-            with open(os.path.join(folder, "log")) as f:
-                said = f.read()
+            said = mayfly.read(os.path.join(folder, "log"))
             for fd in (4, 6):
                 assert "ignored passed descriptor %d" % fd in said, said
         finally:
@@ -187,8 +179,7 @@ def test_sockets_of_a_service_manager():
 def test_several_addresses():
     with Daemon("-l", "127.0.0.2", tcp=True) as d, d.client() as c:
         assert c.set(b"k", b"v") == b"STORED"
-        with open(d.port_file) as f:
-            ports = [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+        ports = d.ports()
         assert len(ports) == 2, ports
         with Client(("127.0.0.2", ports[1])) as other:
             assert other.get(b"k") == b"v"
@@ -202,8 +193,7 @@ def test_clients_by_ipv6():
     except OSError:
         raise mayfly.Inapplicable("no IPv6 here")
     with Daemon("-l", "[::1]:0", "-t", "1", tcp=True) as d, d.client() as watcher, d.client() as c:
-        with open(d.port_file) as f:
-            port = [int(line.split()[2]) for line in f if line.startswith("TCP INET6: ")][0]
+        port = d.ports("TCP INET6")[0]
         assert watcher.ask(b"watch connevents") == b"OK"
         with socket.create_connection(("::1", port), mayfly.PATIENCE) as s:
             s.sendall(b"set k 0 0 1\r\nv\r\n")
@@ -222,8 +212,7 @@ def test_sockets_with_a_protocol_and_a_tag_of_their_own():
     noop = b"\x80\x0a" + b"\0" * 22
     with Daemon("-l", "proto[binary]:tag[bin]:127.0.0.1:0,tag[txt]:proto[ascii]:127.0.0.1:0,"
                 "proto[auto]:127.0.0.1:0", tcp=True) as d:
-        with open(d.port_file) as f:
-            ports = [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+        ports = d.ports()
         assert len(ports) == 4, ports
         binary, ascii_only, either = ports[1:]
 

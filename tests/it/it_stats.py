@@ -99,8 +99,7 @@ def test_very_many_sizes():
     """One item of each of a thousand sizes, and two of some, in several shards."""
     steps = 1000
     with Daemon("-t", "3", "-o", "track_sizes") as d, d.client() as c:
-        c.send(b"".join(b"set k%04d 0 0 %d noreply\r\n%s\r\n" % (i, 32 * i, b"v" * (32 * i))
-                        for i in range(steps)))
+        c.send(b"".join(b"set k%04d 0 0 %d noreply\r\n%s\r\n" % (i, 32 * i, b"v" * (32 * i)) for i in range(steps)))
         c.send(b"".join(b"set l%04d 0 0 %d noreply\r\n%s\r\n" % (i, 32 * i, b"v" * (32 * i))
                         for i in range(0, steps, 10)))
         assert c.stat("curr_items") == steps + steps // 10

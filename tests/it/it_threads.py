@@ -4,14 +4,12 @@
 read again. Connections go from worker to worker, and none is closed; each client checks that it gets
 its replies, all of them and in order."""
 import contextlib
-import os
 import random
 import re
 import resource
 import signal
 import socket
 import struct
-import tempfile
 import time
 
 import mayfly
@@ -229,8 +227,7 @@ def test_expiry_has_a_home_all_the_time():
 
 def test_datagrams_are_read_by_those_who_serve():
     with Daemon("-t", "4", "-U", "-1", tcp=True, control=True) as d, d.operator() as c:
-        with open(d.port_file) as f:
-            port = [int(line.split()[2]) for line in f if line.startswith("UDP INET: ")][0]
+        port = d.ports("UDP INET")[0]
 
         def ask_all():
             for i in range(40):         # the kernel deals them to the sockets by the port
@@ -245,13 +242,9 @@ def test_datagrams_are_read_by_those_who_serve():
 
 
 def test_users_that_go_while_connections_move():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "users")
-
+    with mayfly.place("users") as path:
         def users(*names):
-            with open(path + ".new", "w") as f:
-                f.write("".join("%s:secret\n" % name for name in names))
-            os.rename(path + ".new", path)
+            mayfly.replace(path, "".join("%s:secret\n" % name for name in names))
         users("a", "b")
         with Daemon("-t", "4", "-Y", path, control=True) as d:
             d.wait_for_operator()
@@ -361,13 +354,11 @@ def test_no_descriptor_left_changes_nothing():
 
 
 def test_no_memory_changes_nothing():
-    if SANITIZED:
-        raise mayfly.Inapplicable("sanitizers take address space")
+    mayfly.skip_if(SANITIZED, "sanitizers take address space")
     with Daemon("-t", "2", control=True) as d, d.operator() as o:
         clients = [d.client() for _ in range(20)]
         assert is_unchanged(o, clients)
-        with open("/proc/%d/statm" % d.pid) as f:
-            mapped = int(f.read().split()[0]) * resource.getpagesize()
+        mapped = int(mayfly.read("/proc/%d/statm" % d.pid).split()[0]) * resource.getpagesize()
         soft, hard = resource.prlimit(d.pid, resource.RLIMIT_AS)
         resource.prlimit(d.pid, resource.RLIMIT_AS, (mapped + (8 << 20), hard))
         answer = o.ask(b"config set threads 200 hz 77")
@@ -379,8 +370,7 @@ def test_no_memory_changes_nothing():
 
 
 def test_no_more_than_max_threads_without_privileges():
-    if mayfly.has_address_sanitizer():
-        raise mayfly.Inapplicable("the search for leaks needs system calls that the filter forbids")
+    mayfly.skip_if(mayfly.has_address_sanitizer(), "the search for leaks needs system calls that the filter forbids")
     with Daemon("-t", "2", "-o", "drop_privileges,max_threads=5", control=True) as d, d.operator() as c, \
             Load(d, 8, text, meta) as load:
         assert figures(c)["mayfly_threads_created"] == 5 and figures(c)["threads"] == 2
@@ -393,12 +383,9 @@ def test_no_more_than_max_threads_without_privileges():
 
 
 def test_a_file_that_is_read_again():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "mayfly.conf")
-
+    with mayfly.place("mayfly.conf") as path:
         def write(n):
-            with open(path, "w") as f:
-                f.write("threads = %d\n" % n)
+            mayfly.write(path, "threads = %d\n" % n)
         write(2)
         with Daemon("--config", path, control=True) as d, d.operator() as o:
             write(6)
@@ -406,16 +393,14 @@ def test_a_file_that_is_read_again():
             wait_for(lambda: figures(o)["threads"] == 6, "the file counts")
             threads(o, 3)
             assert o.ask(b"config rewrite") == b"OK"
-            with open(path) as f:
-                assert f.read() == "threads = 3\n"
+            assert mayfly.read(path) == "threads = 3\n"
             assert o.ask(b"config reset *") == b"OK" and figures(o)["threads"] == 3
             wait_for(lambda: "options, * is as it was given (config reset)" in d.log(), "the reset is logged")
             assert d.log().count("(config reset") == 1, "one line for a pattern"
 
 
 def test_parked_workers_cost_little():
-    if SANITIZED:
-        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    mayfly.skip_if(SANITIZED, "sanitizers keep memory of their own")
     with Daemon("-t", "2", is_visible=True, control=True) as d, d.operator() as c:
         threads(c, MANY)
         load = [d.client() for _ in range(4 * MANY)]
@@ -441,8 +426,7 @@ CREW = 200
 
 
 def test_parked_workers_give_their_memory_back():
-    if SANITIZED:
-        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    mayfly.skip_if(SANITIZED, "sanitizers keep memory of their own")
     with Daemon("-t", "2", "-o", "shards=2", is_visible=True, control=True) as d, d.operator() as c:
         load = [d.client() for _ in range(3 * CREW)]
         assert all(one.ask(b"mn") == b"MN" for one in load)
@@ -469,8 +453,7 @@ def test_parked_workers_give_their_memory_back():
 
 
 def test_workers_parked_from_the_start_have_little_memory():
-    if SANITIZED:
-        raise mayfly.Inapplicable("sanitizers keep memory of their own")
+    mayfly.skip_if(SANITIZED, "sanitizers keep memory of their own")
     resident = []
     for n in (2, CREW):
         with Daemon("-t", "2", "-o", "shards=2,drop_privileges,max_threads=%d" % n, is_visible=True, control=True) as d, \

@@ -3,9 +3,7 @@
 """What a client has begun that goes on for long, while the number of worker threads changes: replicas'
 connections, full syncs and exports go to another worker, so that those which do not serve any more are
 parked; who waits stays until that is over. Nothing is closed, and no replica syncs again."""
-import os
 import signal
-import tempfile
 
 import mayfly
 import replicas
@@ -241,10 +239,7 @@ def test_who_waits_stays_until_that_is_over():
 
 
 def test_logins_without_a_limit_hold_no_worker():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "users")
-        with open(path, "w") as f:
-            f.write("a:secret\n")
+    with mayfly.place("users", "a:secret\n") as path:
         with Daemon("-t", "4", "-Y", path, "-o", "auth_timeout=0", control=True) as d:
             d.wait_for_operator()
             with d.operator() as o:

@@ -4,9 +4,7 @@
 that change, a failover, limits and counts, stats conns, stops and upgrades. None may be missed because it
 is on its way, and none may be counted twice or not at all when it has come."""
 import contextlib
-import os
 import signal
-import tempfile
 import threading
 
 import mayfly
@@ -63,13 +61,9 @@ def several(d, count, **kw):
 # ---- messages to all connections --------------------------------------------------------------
 
 def test_each_connection_goes_by_the_newest_rules():
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        path = os.path.join(folder, "access")
-
+    with mayfly.place("access") as path:
         def write(rights):
-            with open(path + ".new", "w") as f:
-                f.write("default %s\n" % rights)
-            os.rename(path + ".new", path)
+            mayfly.replace(path, "default %s\n" % rights)
         write("all")
         with Daemon("-t", "2", "--access", path, control=True) as d, d.operator() as o, several(d, CLIENTS) as clients:
             with Changes(d) as changes:

@@ -3,7 +3,6 @@
 """TLS: small and large values, pipelines, slow readers, records of odd sizes, client certificates,
 versions, new certificates while connections stay, resumption, plain listeners beside it, and peers
 that never finish a handshake. Certificates are made by openssl in a temporary directory."""
-import atexit
 import contextlib
 import ctypes
 import os
@@ -18,58 +17,17 @@ import tempfile
 import time
 
 import mayfly
+import tls
 from checked import Load, binary, meta, text, upload
-from mayfly import Daemon, Skip, best_of, wait_for
+from mayfly import Daemon, Skip, wait_for
 
-FOLDER = tempfile.mkdtemp(prefix="mayfly-tls.")
-atexit.register(shutil.rmtree, FOLDER, True)
+made = tls.make_or_skip_all(ca={}, foreign={}, server={"authority": "ca"}, renewed={"authority": "ca"},
+                            client={"authority": "ca"}, stranger={"authority": "foreign"})
+path, context = made.path, made.context
+made.openssl("pkey", "-in", "server.key", "-outform", "DER", "-out", "server.der")
+made.openssl("pkey", "-in", "server.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key")
+mayfly.write(path("both.pem"), mayfly.read(path("server.pem")) + mayfly.read(path("server.key")))
 MIB = 1 << 20
-
-
-def path(name):
-    return os.path.join(FOLDER, name)
-
-
-def openssl(*args, **kw):
-    return subprocess.run(["openssl", *args], check=True, cwd=FOLDER, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **kw)
-
-
-def make_certificate(name, authority, subject):
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    if authority is None:
-        openssl("req", "-x509", *key, "-keyout", name + ".key", "-out", name + ".pem", "-days", "2",
-                "-subj", "/CN=" + subject)
-        return
-    openssl("req", *key, "-keyout", name + ".key", "-out", name + ".csr", "-subj", "/CN=" + subject)
-    openssl("x509", "-req", "-in", name + ".csr", "-CA", authority + ".pem", "-CAkey", authority + ".key",
-            "-CAcreateserial", "-out", name + ".pem", "-days", "2")
-
-
-def make_certificates():
-    make_certificate("ca", None, "authority")
-    make_certificate("foreign", None, "somebody else")
-    make_certificate("server", "ca", "first")
-    make_certificate("renewed", "ca", "second")
-    make_certificate("client", "ca", "client")
-    make_certificate("stranger", "foreign", "stranger")
-    openssl("pkey", "-in", "server.key", "-outform", "DER", "-out", "server.der")
-    openssl("pkey", "-in", "server.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key")
-    with open(path("both.pem"), "wb") as out:
-        for name in ("server.pem", "server.key"):
-            with open(path(name), "rb") as f:
-                out.write(f.read())
-
-
-def context(certificate=None, newest=None):
-    c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    c.check_hostname = False
-    c.load_verify_locations(path("ca.pem"))
-    if certificate:
-        c.load_cert_chain(path(certificate + ".pem"), path(certificate + ".key"))
-    if newest:
-        c.maximum_version = newest
-    return c
 
 
 class Client(mayfly.Client):
@@ -95,7 +53,7 @@ class Server(Daemon):
         self.listeners = listeners
         self.serves = serves                # does it answer clients that did not authenticate?
         # Files of its own, so that a test may replace them.
-        self.files = tempfile.mkdtemp(prefix="files.", dir=FOLDER)
+        self.files = tempfile.mkdtemp(prefix="files.", dir=made.folder)
         self.put(chain, "chain.pem")
         names = "ssl_chain_cert=" + self.file("chain.pem")
         if key:
@@ -110,10 +68,6 @@ class Server(Daemon):
     def put(self, source, name):
         shutil.copy(path(source), self.file(name + ".new"))
         os.rename(self.file(name + ".new"), self.file(name))
-
-    def ports(self):
-        with open(self.port_file) as f:
-            return [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
 
     def wait_until_it_serves(self):
         def serves():
@@ -154,8 +108,7 @@ def test_datagrams_stay_plain_and_are_warned_of():
     with Server("-U", "-1") as d, d.tls() as c:
         wait_for(lambda: "datagrams of UDP are served in the clear" in d.log(), "it is warned of")
         assert c.set(b"a", b"1") == b"STORED"
-        with open(d.port_file) as f:
-            port = int(next(line for line in f if line.startswith("UDP INET: ")).split()[2])
+        port = d.ports("UDP INET")[0]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
             u.settimeout(mayfly.PATIENCE)
             u.connect(("127.0.0.1", port))
@@ -281,8 +234,7 @@ def test_bytes_behind_the_handshake():
 def test_less_read_than_a_record_holds():
     """Before a client has authenticated little is read at once: the rest of the record waits in
     the library, and no event of the socket reports it."""
-    with open(path("users"), "w") as f:
-        f.write("me:secret\n")
+    mayfly.write(path("users"), "me:secret\n")
     with Server("-t", "1", "-Y", path("users"), serves=False) as d, d.tls() as c:
         refusals = b"get k\r\n" * 2300          # of the 8 KiB that are read at once, nearly two
         assert len(refusals) < 16384
@@ -503,16 +455,16 @@ def test_refresh():
     """By command and by signal: new handshakes see the new certificate, old sessions stay, and a file that
     cannot be used changes nothing."""
     with Server("-t", "2") as d, d.tls() as old:
-        assert old.subject() == "first"
+        assert old.subject() == "server"
         d.put("renewed.pem", "chain.pem")
         answer = old.ask(b"refresh_certs")          # the key is still the old one's
         assert answer.startswith(b"Error loading the key: ") and b"mismatch" in answer, answer
         with d.tls() as c:
-            assert c.subject() == "first"
+            assert c.subject() == "server"
         d.put("renewed.key", "key")
         assert old.ask(b"refresh_certs") == b"OK"
         with d.tls() as c:
-            assert c.subject() == "second"
+            assert c.subject() == "renewed"
         assert old.set(b"k", b"v") == b"STORED"
         d.put("server.pem", "chain.pem")
         d.put("server.key", "key")
@@ -521,12 +473,12 @@ def test_refresh():
         def subject():
             with d.tls() as c:
                 return c.subject()
-        wait_for(lambda: subject() == "first", "the signal takes effect")
+        wait_for(lambda: subject() == "server", "the signal takes effect")
         os.unlink(d.file("chain.pem"))
         d.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "kept the certificates in use (Error loading the certificate chain: " in d.log(),
                  "the failure is logged")
-        assert subject() == "first"
+        assert subject() == "server"
         answer = old.ask(b"refresh_certs")
         assert answer.startswith(b"Error loading the certificate chain: "), answer
         assert answer.endswith(b"No such file or directory"), answer
@@ -659,8 +611,7 @@ def test_plain_bytes_on_a_tls_port():
         # A probe that only checks whether the port is open is not an error.
         before = p.stat("total_connections")
         mayfly.Client(d.address).close()
-        wait_for(lambda: p.stat("total_connections") == before + 1 and p.stat("curr_connections") == 1,
-                 "it is gone")
+        wait_for(lambda: p.stat("total_connections") == before + 1 and p.stat("curr_connections") == 1, "it is gone")
         assert p.stat("ssl_handshake_errors") == 1
 
 
@@ -705,8 +656,6 @@ def test_half_a_handshake_holds_nobody_up():
             wait_for(lambda: p.stat("curr_connections") == 2, "they are given up")
             assert p.stat("ssl_handshake_errors") == 100
             assert c.get(b"k1") == b"v"
-        for s in stuck:
-            s.close()
 
 
 def test_idle_timeout():
@@ -832,7 +781,7 @@ def test_pymemcache():
 
 def test_key_formats():
     with Server("-t", "1", key="server.der", options="ssl_keyformat=2") as d, d.tls() as c:
-        assert c.subject() == "first"
+        assert c.subject() == "server"
 
 
 def test_bad_files_end_the_start():
@@ -904,8 +853,7 @@ def test_kernel_tls_if_it_can():
 
 def test_nothing_is_left_of_connections():
     """Many connections leave no more memory in use than some; the address sanitizer is exact."""
-    if mayfly.is_sanitized():
-        raise mayfly.Inapplicable("a sanitizer keeps what is freed")
+    mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer keeps what is freed")
     with Server("-t", "1") as d:
         def round_of(n):
             for _ in range(n):
@@ -922,12 +870,6 @@ def test_nothing_is_left_of_connections():
         assert grown < 2 * MIB, "%d bytes" % grown
 
 
-if shutil.which("openssl") is None:
-    mayfly.skip_all("openssl is not installed")
-with Daemon() as probe, probe.client() as asked:
-    if asked.ask(b"refresh_certs") == b"ERROR":
-        mayfly.skip_all(mayfly.Inapplicable("mayflyd is built without TLS"))
-make_certificates()
 mayfly.main(globals(), beside=(
     "test_half_a_handshake_holds_nobody_up", "test_idle_timeout", "test_refresh",
     "test_refreshes_without_end_hold_nobody_up", "test_refresh_and_stop", "test_age_of_certificates",

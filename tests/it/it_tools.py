@@ -24,8 +24,7 @@ def tool(name, *places):
 
 def run(*command, patience=200, home=None):
     env = dict(os.environ, HOME=home) if home is not None else None
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience,
-                          env=env)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience, env=env)
     return done.returncode, done.stdout.decode("latin-1")
 
 

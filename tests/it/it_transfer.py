@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 import mayfly
+import tls
 from mayfly import wait_for
 
 CTL = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
@@ -171,26 +172,16 @@ def load(d, *args, stdin=subprocess.DEVNULL):
 
 def test_over_tls_and_by_users():
     """An operator may, a client with read and write may not; and a large value passes in parts."""
-    if shutil.which("openssl") is None:
-        raise mayfly.Skip("openssl is not installed")
-    with open(mayfly.PROGRAM, "rb") as program:
-        if b"built without OpenSSL" in program.read():
-            raise mayfly.Inapplicable("built without OpenSSL")
+    made = tls.Certificates()
     with Folder() as f:
         for name, text in (("users", "ops:secret\napp:secret\n"), ("password", "secret\n"),
                            ("access", "user ops all\nuser app read,write\ndefault none\n")):
-            with open(f.name(name), "w") as out:
-                out.write(text)
-            os.chmod(f.name(name), 0o600)
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=cache",
-                        "-addext", "subjectAltName=DNS:cache", "-keyout", f.name("key"), "-out", f.name("cert")],
-                       capture_output=True, check=True)
-        d = mayfly.Daemon("-t", "2", "-m", "256", "-I", "8m", "-Z", "-o",
-                          "ssl_chain_cert=%s,ssl_key=%s" % (f.name("cert"), f.name("key")), "-Y", f.name("users"),
+            mayfly.write(f.name(name), text, 0o600)
+        d = mayfly.Daemon("-t", "2", "-m", "256", "-I", "8m", *made.serve("cache"), "-Y", f.name("users"),
                           "--access", f.name("access"), tcp=True, control=True, wait=False)
 
         def run(user, *args):
-            return subprocess.run([CTL, "-h", "127.0.0.1", "-p", str(d.port), "--tls", "--ca", f.name("cert"),
+            return subprocess.run([CTL, "-h", "127.0.0.1", "-p", str(d.port), "--tls", "--ca", made.path("cache.pem"),
                                    "--tls-name", "cache", "--user", user, "--password-file", f.name("password"), *args],
                                   capture_output=True, check=False, timeout=mayfly.PATIENCE, stdin=subprocess.DEVNULL)
         with d:

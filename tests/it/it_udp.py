@@ -5,7 +5,6 @@ stranger could do with it."""
 import contextlib
 import os
 import random
-import re
 import socket
 import struct
 import subprocess
@@ -58,17 +57,12 @@ class UdpDaemon(Daemon):
     def __init__(self, *args, **kw):
         super().__init__("-U", "-1", *args, tcp=True, **kw)
 
-    def udp_ports(self):
-        """One for each address, in their order."""
-        with open(self.port_file) as f:
-            return [int(port) for port in re.findall(r"^UDP INET: (\d+)$", f.read(), re.M)]
-
     @property
     def udp_port(self):
-        return self.udp_ports()[0]
+        return self.ports("UDP INET")[0]
 
     def datagrams(self, host="127.0.0.1"):
-        return Datagrams(self.udp_ports()[host != "127.0.0.1"], host)
+        return Datagrams(self.ports("UDP INET")[host != "127.0.0.1"], host)
 
 
 def test_requests_of_one_datagram():
@@ -106,8 +100,7 @@ def test_a_reply_of_many_datagrams():
         for key in keys:
             assert c.set(key, mayfly.pattern(key, 200)) == b"STORED"
         reply = u.ask(b"get " + b" ".join(keys) + b"\r\n")
-        assert reply == b"".join(b"VALUE %s 0 200\r\n%s\r\n" % (k, mayfly.pattern(k, 200))
-                                 for k in keys) + b"END\r\n"
+        assert reply == b"".join(b"VALUE %s 0 200\r\n%s\r\n" % (k, mayfly.pattern(k, 200)) for k in keys) + b"END\r\n"
 
 
 def test_a_reply_beyond_the_bound_is_an_error():
@@ -312,8 +305,7 @@ def test_services_are_not_answered():
 
 def test_off_unless_asked():
     with Daemon(tcp=True) as d, d.client() as c:
-        with open(d.port_file) as f:
-            assert "UDP" not in f.read()
+        assert "UDP" not in mayfly.read(d.port_file)
         assert c.stats(b"settings")["udpport"] == "0"
         assert not any("udp" in v for v in c.stats(b"conns").values())
 

@@ -7,41 +7,30 @@ import os
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
-import tempfile
 import threading
 import time
 
 import binary as b
 import mayfly
+import tls
 from binary import BinaryClient
-from mayfly import Client, Daemon, Inapplicable, Skip, pattern, wait_for
+from mayfly import Client, Daemon, Inapplicable, pattern, wait_for
 
 UPGRADED = "takes over"
 WAITS = "upgrade, waits for values"
 
 
-@contextlib.contextmanager
-def folder():
-    """In memory, where there is such a place."""
-    path = tempfile.mkdtemp(prefix="mayfly-upgrade.", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
-
-
-def write(path, text):
-    with open(path + ".new", "w") as f:
-        f.write(text)
-    os.rename(path + ".new", path)
-
-
 def daemon(*args, limit=("-m", "64"), **kw):
-    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
-        raise Inapplicable("with drop_privileges no program can be started")
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
     return Daemon("-t", "2", *limit, *args, **kw)
+
+
+@contextlib.contextmanager
+def keeping(*args, **kw):
+    """With items in a file that the next one takes over."""
+    with mayfly.place("memory", in_memory=True) as path, daemon("-e", path, *args, **kw) as d:
+        yield d
 
 
 def upgrade(d):
@@ -70,7 +59,7 @@ def test_another_takes_over():
                 wrong.append(repr(e))
                 return
     for memory in ("file", "fdstore"):
-        with folder() as where:
+        with mayfly.folder(in_memory=True) as where:
             file = os.path.join(where, "memory") if memory == "file" else memory
             with daemon("-e", file, tcp=True, control=True) as d:
                 thread = threading.Thread(target=connect)
@@ -100,47 +89,44 @@ def options(c, *names):
 
 def test_what_was_set_while_it_ran_stays():
     """Live options, unless the file says something new by now, and a hold of what expires."""
-    with folder() as where:
-        config = os.path.join(where, "config")
-        write(config, "memory-limit = 32\nhz = 20\nexpire-effort = 2\n")
-        with daemon("-e", os.path.join(where, "memory"), "--config", config, control=True, limit=()) as d, \
-                d.operator() as o:
-            for change in (b"memory_limit 128", b"hz 100", b"maxmemory_policy allkeys-lru", b"active_expire no",
-                           b"expire_effort 5", b"replica_user \"some one\"", b"replica_password_file \"/a \\\"b\\\" c\""):
-                assert o.ask(b"config set " + change) == b"OK", change
-            assert o.ask(b"expire_hold 600") == b"OK"
-            value = b"x" * 60000
-            for i in range(1000):           # more than the file's limit has room for
-                assert o.set(b"k%d" % i, value) == b"STORED"
-            assert o.ask(b"ms short 1 p1\r\nx") == b"HD"
-            wait_for(lambda: o.ask(b"mg short") == b"EN", "it expires")
-            write(config, "memory-limit = 32\nhz = 20\nexpire-effort = 3\n")
-            upgrade(d)
-            with d.operator() as c:
-                got = options(c, "memory_limit", "hz", "maxmemory_policy", "active_expire", "expire_effort")
-                assert got == {"memory_limit": "128", "hz": "100", "maxmemory_policy": "allkeys-lru",
-                               "active_expire": "no", "expire_effort": "3"}, got
-                assert c.stats(b"settings")["replica_user"] == "some one"
-                assert c.stats(b"settings")["replica_password_file"] == '/a "b" c'
-                assert c.stats(b"")["evictions"] == "0" and c.stat("curr_items") == 1001
-                left = int(c.stats(b"expire")["expire_hold_left_ms"])
-                assert 100000 < left <= 600000, left
-                assert c.ask(b"config reset hz") == b"OK" and options(c, "hz") == {"hz": "20"}
-            log = d.log()
-            assert "upgrade, keeps what was set while the server ran: " in log
-            assert "memory-limit = 128" in log and "hz = 100" in log and "replica-user = " in log
-            assert "upgrade, expire-effort = 3 (%s:3) takes the place of 5, set while" % config in log, log
-            # A lower limit in the file: what it costs is said.
-            write(config, "memory-limit = 16\n")
-            upgrade(d)
-            with d.operator() as c:
-                assert options(c, "memory_limit") == {"memory_limit": "16"}
-                assert d.says("megabytes more than the limit of 16 (memory-limit), and evicts as much")
-                wait_for(lambda: c.stat("curr_items") < 400, "it evicts")
+    with mayfly.place("config", "memory-limit = 32\nhz = 20\nexpire-effort = 2\n") as config, \
+            keeping("--config", config, control=True, limit=()) as d, d.operator() as o:
+        for change in (b"memory_limit 128", b"hz 100", b"maxmemory_policy allkeys-lru", b"active_expire no",
+                       b"expire_effort 5", b"replica_user \"some one\"", b"replica_password_file \"/a \\\"b\\\" c\""):
+            assert o.ask(b"config set " + change) == b"OK", change
+        assert o.ask(b"expire_hold 600") == b"OK"
+        value = b"x" * 60000
+        for i in range(1000):           # more than the file's limit has room for
+            assert o.set(b"k%d" % i, value) == b"STORED"
+        assert o.ask(b"ms short 1 p1\r\nx") == b"HD"
+        wait_for(lambda: o.ask(b"mg short") == b"EN", "it expires")
+        mayfly.replace(config, "memory-limit = 32\nhz = 20\nexpire-effort = 3\n")
+        upgrade(d)
+        with d.operator() as c:
+            got = options(c, "memory_limit", "hz", "maxmemory_policy", "active_expire", "expire_effort")
+            assert got == {"memory_limit": "128", "hz": "100", "maxmemory_policy": "allkeys-lru",
+                           "active_expire": "no", "expire_effort": "3"}, got
+            assert c.stats(b"settings")["replica_user"] == "some one"
+            assert c.stats(b"settings")["replica_password_file"] == '/a "b" c'
+            assert c.stats(b"")["evictions"] == "0" and c.stat("curr_items") == 1001
+            left = int(c.stats(b"expire")["expire_hold_left_ms"])
+            assert 100000 < left <= 600000, left
+            assert c.ask(b"config reset hz") == b"OK" and options(c, "hz") == {"hz": "20"}
+        log = d.log()
+        assert "upgrade, keeps what was set while the server ran: " in log
+        assert "memory-limit = 128" in log and "hz = 100" in log and "replica-user = " in log
+        assert "upgrade, expire-effort = 3 (%s:3) takes the place of 5, set while" % config in log, log
+        # A lower limit in the file: what it costs is said.
+        mayfly.replace(config, "memory-limit = 16\n")
+        upgrade(d)
+        with d.operator() as c:
+            assert options(c, "memory_limit") == {"memory_limit": "16"}
+            assert d.says("megabytes more than the limit of 16 (memory-limit), and evicts as much")
+            wait_for(lambda: c.stat("curr_items") < 400, "it evicts")
 
 
 def test_an_operator_may_ask_for_it():
-    with folder() as where, daemon("-e", os.path.join(where, "memory"), control=True) as d:
+    with keeping(control=True) as d:
         with d.client() as c, d.operator() as o:
             c.set(b"k", b"v")
             assert c.ask(b"upgrade").endswith(b"shutdown not enabled")
@@ -157,43 +143,42 @@ def test_an_operator_may_ask_for_it():
 
 def test_a_program_may_be_named():
     """Over the control socket; it is run by its name from then on. What is not the operator's own is not."""
-    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
-        program = os.path.join(other, "another")
-        with daemon("-e", os.path.join(where, "memory"), "-A", control=True, is_visible=True) as d, d.client() as c, d.operator() as o:
-            c.set(b"k", b"v")
-            assert c.ask(b"upgrade /bin/true") == b"CLIENT_ERROR a program is named over the control socket"
-            shutil.copy(mayfly.PROGRAM, program)
+    with mayfly.place("another") as program, keeping("-A", control=True, is_visible=True) as d, d.client() as c, \
+            d.operator() as o:
+        c.set(b"k", b"v")
+        assert c.ask(b"upgrade /bin/true") == b"CLIENT_ERROR a program is named over the control socket"
+        shutil.copy(mayfly.PROGRAM, program)
 
-            def refused(why, mode=0o755):
-                if os.path.isfile(program):
-                    os.chmod(program, mode)
-                before = d.log().count("upgrade, refused: " + program)
-                assert o.ask(b"upgrade " + program.encode()) == b"OK"
-                wait_for(lambda: d.log().count("upgrade, refused: " + program) > before, "it is refused")
-                assert why in d.log().rsplit("upgrade, refused: ", 1)[1], d.log()
-            refused("it is no program", 0o644)
-            refused("others may write it", 0o775)
-            refused("others may write it", 0o757)
-            if os.geteuid() == 0:
-                os.chown(program, 65534, 0)
-                refused("it belongs to another user")
-                os.chown(program, 0, 0)
-            os.chmod(program, 0o755)
-            for _ in range(2):      # by that name also when none is named
-                ready = d.log().count("is ready")
-                assert o.ask(b"upgrade " + program.encode() if ready == 1 else b"upgrade") == b"OK"
-                wait_for(lambda: d.log().count("is ready") > ready, "another serves")
-                assert os.readlink("/proc/%d/exe" % d.pid) == program
-                assert c.get(b"k") == b"v" and state(c) == "warm"
-            os.unlink(program)
-            refused("No such file")
-            os.mkdir(program)
-            refused("it is no program")
-            assert c.get(b"k") == b"v"
+        def refused(why, mode=0o755):
+            if os.path.isfile(program):
+                os.chmod(program, mode)
+            before = d.log().count("upgrade, refused: " + program)
+            assert o.ask(b"upgrade " + program.encode()) == b"OK"
+            wait_for(lambda: d.log().count("upgrade, refused: " + program) > before, "it is refused")
+            assert why in d.log().rsplit("upgrade, refused: ", 1)[1], d.log()
+        refused("it is no program", 0o644)
+        refused("others may write it", 0o775)
+        refused("others may write it", 0o757)
+        if os.geteuid() == 0:
+            os.chown(program, 65534, 0)
+            refused("it belongs to another user")
+            os.chown(program, 0, 0)
+        os.chmod(program, 0o755)
+        for _ in range(2):      # by that name also when none is named
+            ready = d.log().count("is ready")
+            assert o.ask(b"upgrade " + program.encode() if ready == 1 else b"upgrade") == b"OK"
+            wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+            assert os.readlink("/proc/%d/exe" % d.pid) == program
+            assert c.get(b"k") == b"v" and state(c) == "warm"
+        os.unlink(program)
+        refused("No such file")
+        os.mkdir(program)
+        refused("it is no program")
+        assert c.get(b"k") == b"v"
 
 
 def test_a_unix_socket_stays():
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
+    with keeping() as d:
         with d.client() as c:
             c.set(b"k", b"v")
         file = os.stat(d.path).st_ino
@@ -207,50 +192,39 @@ def test_a_unix_socket_stays():
 
 def test_a_program_that_is_none_of_ours():
     """It has no objection to anything."""
-    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
-        program = os.path.join(other, "another")
-        with open(program, "w") as f:
-            f.write("#!/bin/sh\nexit 0\n")
-        os.chmod(program, 0o755)
-        with daemon("-e", os.path.join(where, "memory"), control=True) as d, d.operator() as o:
-            assert o.ask(b"upgrade " + program.encode()) == b"OK"
-            wait_for(lambda: "upgrade, refused: %s is another program" % program in d.log(), "it is refused")
-            assert o.ask(b"lastsave") is not None and UPGRADED not in d.log()
+    with mayfly.place("another", "#!/bin/sh\nexit 0\n", 0o755) as program, keeping(control=True) as d, d.operator() as o:
+        assert o.ask(b"upgrade " + program.encode()) == b"OK"
+        wait_for(lambda: "upgrade, refused: %s is another program" % program in d.log(), "it is refused")
+        assert o.ask(b"lastsave") is not None and UPGRADED not in d.log()
 
 
 def test_a_program_that_goes_when_it_is_needed():
     """The one before goes on, with clients and items."""
-    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
-        program = os.path.join(other, "another")
-        shutil.copy(mayfly.PROGRAM, program)
-        with daemon("-e", os.path.join(where, "memory"), control=True, is_visible=True) as d:
-            with d.client() as c, d.client() as slow, d.operator() as o:
-                c.set(b"k", b"v")
-                with HoldsUp(slow, c):
-                    assert o.ask(b"upgrade " + program.encode()) == b"OK"
-                    wait_for(lambda: UPGRADED in d.log(), "it begins")
-                    os.unlink(program)
-                wait_for(lambda: d.log().count("is ready") == 2, "the old one serves: " + d.log())
-                assert d.says("cannot run %s (No such file" % program)
-                assert c.get(b"k") == b"v" and state(c) == "warm" and o.ask(b"lastsave") is not None
-                assert os.readlink("/proc/%d/exe" % d.pid) == os.path.realpath(mayfly.PROGRAM)
+    with mayfly.place("another", mayfly.read_bytes(mayfly.PROGRAM), 0o755) as program, \
+            keeping(control=True, is_visible=True) as d, d.client() as c, d.client() as slow, d.operator() as o:
+        c.set(b"k", b"v")
+        with HoldsUp(slow, c):
+            assert o.ask(b"upgrade " + program.encode()) == b"OK"
+            wait_for(lambda: UPGRADED in d.log(), "it begins")
+            os.unlink(program)
+        wait_for(lambda: d.log().count("is ready") == 2, "the old one serves: " + d.log())
+        assert d.says("cannot run %s (No such file" % program)
+        assert c.get(b"k") == b"v" and state(c) == "warm" and o.ask(b"lastsave") is not None
+        assert os.readlink("/proc/%d/exe" % d.pid) == os.path.realpath(mayfly.PROGRAM)
 
 
 def test_what_would_not_start_changes_nothing():
-    with folder() as where:
-        options = os.path.join(where, "conf")
-        write(options, "verbose = 1\n")
-        with daemon("--config", options, "-e", os.path.join(where, "memory")) as d, d.client() as c:
-            c.set(b"k", b"v")
-            write(options, "hz = perhaps\n")
-            d.process.send_signal(signal.SIGUSR2)
-            wait_for(lambda: "upgrade, refused:" in d.log(), "it is refused")
-            assert d.says("would not start (status 1)") and UPGRADED not in d.log()
-            assert c.get(b"k") == b"v" and state(c) == "cold"
-            write(options, "hz = 20\n")
-            upgrade(d)
-            assert c.get(b"k") == b"v" and state(c) == "warm"
-            assert c.stats(b"settings")["hz"] == "20"
+    with mayfly.place("conf", "verbose = 1\n") as options, keeping("--config", options) as d, d.client() as c:
+        c.set(b"k", b"v")
+        mayfly.replace(options, "hz = perhaps\n")
+        d.process.send_signal(signal.SIGUSR2)
+        wait_for(lambda: "upgrade, refused:" in d.log(), "it is refused")
+        assert d.says("would not start (status 1)") and UPGRADED not in d.log()
+        assert c.get(b"k") == b"v" and state(c) == "cold"
+        mayfly.replace(options, "hz = 20\n")
+        upgrade(d)
+        assert c.get(b"k") == b"v" and state(c) == "warm"
+        assert c.stats(b"settings")["hz"] == "20"
 
 
 class Taken:
@@ -280,19 +254,19 @@ def free_port():
 
 def test_what_cannot_be_had_is_noticed_before():
     """Addresses of others, folders, files: nothing changes, and what can be had is taken later."""
-    with folder() as where, contextlib.closing(Taken(where)) as taken:
+    with mayfly.folder(in_memory=True) as where, contextlib.closing(Taken(where)) as taken:
         options, memory = os.path.join(where, "conf"), os.path.join(where, "memory")
         damaged, fresh = os.path.join(where, "damaged"), os.path.join(where, "fresh")
-        write(damaged, "this is no snapshot" * 100)
+        mayfly.replace(damaged, "this is no snapshot" * 100)
         base = "listen-both = yes\nlisten = 127.0.0.1:0\nudp-port = -1\n"
-        write(options, base + "memory-file = %s\n" % memory)
+        mayfly.replace(options, base + "memory-file = %s\n" % memory)
         with daemon("--config", options) as d, d.client() as c:
             c.set(b"k", b"v")
             d.find_port()
             files = sorted(os.listdir(where))
 
             def refused(text, why, keeps_file=True):
-                write(options, text + ("memory-file = %s\n" % memory if keeps_file else ""))
+                mayfly.replace(options, text + ("memory-file = %s\n" % memory if keeps_file else ""))
                 before, said = d.log().count("upgrade, refused: "), len(d.log())
                 d.process.send_signal(signal.SIGUSR2)
                 wait_for(lambda: d.log().count("upgrade, refused: ") > before, "it is refused: " + text)
@@ -314,16 +288,16 @@ def test_what_cannot_be_had_is_noticed_before():
             assert "\nok" not in d.log()
             with Client(("127.0.0.1", d.port)) as other:
                 assert other.get(b"k") == b"v"
-            write(options, base + "memory-file = %s\ncontrol = %s\ndir = %s\n" % (memory, fresh, where))
+            mayfly.replace(options, base + "memory-file = %s\ncontrol = %s\ndir = %s\n" % (memory, fresh, where))
             upgrade(d)
             with Client(fresh) as o, Client(("127.0.0.1", d.port)) as other:
                 assert state(o) == "warm" and other.get(b"k") == b"v"
 
 
 def test_metrics_too():
-    with folder() as where, contextlib.closing(Taken(where)) as taken:
+    with mayfly.folder(in_memory=True) as where, contextlib.closing(Taken(where)) as taken:
         options = os.path.join(where, "conf")
-        write(options, "metrics = 127.0.0.1:0\n")
+        mayfly.replace(options, "metrics = 127.0.0.1:0\n")
         try:
             probe = daemon("--config", options, "-e", os.path.join(where, "memory"))
         except AssertionError as e:
@@ -332,11 +306,11 @@ def test_metrics_too():
             raise
         with probe as d, d.client() as c:
             c.set(b"k", b"v")
-            write(options, "metrics = %s\n" % taken.address)
+            mayfly.replace(options, "metrics = %s\n" % taken.address)
             d.process.send_signal(signal.SIGUSR2)
             wait_for(lambda: "upgrade, refused:" in d.log(), "it is refused")
             assert d.says("cannot listen on %s" % taken.address)
-            write(options, "metrics = 127.0.0.1:%d\n" % int(d.log().split("metrics, listens on tcp:127.0.0.1:")[1].split()[0]))
+            mayfly.replace(options, "metrics = 127.0.0.1:%d\n" % int(d.log().split("metrics, listens on tcp:127.0.0.1:")[1].split()[0]))
             for _ in range(2):      # where the one that runs has it
                 upgrade(d)
             assert c.get(b"k") == b"v"
@@ -344,19 +318,19 @@ def test_metrics_too():
 
 def test_whoever_is_quicker_takes_an_address_only():
     """Between question and start: the rest is served."""
-    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
+    with mayfly.folder(in_memory=True) as where, mayfly.folder() as other:
         options, program, marks = os.path.join(where, "conf"), os.path.join(other, "another"), os.path.join(other, "mark")
         with open(program, "w") as f:
             f.write("#!/bin/sh\ncase \"$*\" in *--check-config*) ;; *) : >%s.begun; while [ ! -e %s.go ]; do sleep 0.01; done;; esac\n"
                     "exec %s \"$@\"\n" % (marks, marks, mayfly.PROGRAM))
         os.chmod(program, 0o755)
-        write(options, "")
+        mayfly.replace(options, "")
         with daemon("--config", options, "-e", os.path.join(where, "memory"), control=True) as d, d.client() as c:
             c.set(b"k", b"v")
             with contextlib.closing(socket.socket()) as taken, d.operator() as o:
                 taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 port = free_port()
-                write(options, "listen-both = yes\nlisten = 127.0.0.1:%d\n" % port)
+                mayfly.replace(options, "listen-both = yes\nlisten = 127.0.0.1:%d\n" % port)
                 assert o.ask(b"upgrade " + program.encode()) == b"OK"
                 wait_for(lambda: os.path.exists(marks + ".begun") or "refused" in d.log(), "it begins")
                 assert "refused" not in d.log(), d.log()
@@ -370,40 +344,37 @@ def test_whoever_is_quicker_takes_an_address_only():
 
 def test_an_address_may_grow():
     """Nobody needs the one that is in its way any more."""
-    with folder() as where:
-        options = os.path.join(where, "conf")
-        write(options, "listen-both = yes\nlisten = 127.0.0.1:0\n")
-        with daemon("--config", options, "-e", os.path.join(where, "memory")) as d, d.client() as c:
-            c.set(b"k", b"v")
-            port = d.find_port()
-            write(options, "listen-both = yes\nlisten = 0.0.0.0:%d\nprotected = no\n" % port)
-            upgrade(d)
-            assert c.get(b"k") == b"v" and state(c) == "warm"
-            with Client(("127.0.0.2", port)) as other:
-                assert other.get(b"k") == b"v"
+    with mayfly.place("conf", "listen-both = yes\nlisten = 127.0.0.1:0\n") as options, \
+            keeping("--config", options) as d, d.client() as c:
+        c.set(b"k", b"v")
+        port = d.find_port()
+        mayfly.replace(options, "listen-both = yes\nlisten = 0.0.0.0:%d\nprotected = no\n" % port)
+        upgrade(d)
+        assert c.get(b"k") == b"v" and state(c) == "warm"
+        with Client(("127.0.0.2", port)) as other:
+            assert other.get(b"k") == b"v"
 
 
 def test_the_pid_file_stays():
     """Also where it could not be made again, as in a folder of root."""
-    with folder() as where:
+    with mayfly.folder(in_memory=True) as where:
         options, first, second = (os.path.join(where, name) for name in ("conf", "first", "second"))
-        write(options, "pidfile = %s\n" % first)
+        mayfly.replace(options, "pidfile = %s\n" % first)
         with daemon("--config", options, "-e", os.path.join(where, "memory")) as d:
             is_of = os.stat(first).st_ino
             for _ in range(2):
                 upgrade(d)
                 assert os.stat(first).st_ino == is_of
-            write(options, "pidfile = %s\n" % second)
+            mayfly.replace(options, "pidfile = %s\n" % second)
             upgrade(d)
             assert not os.path.exists(first)
-            with open(second) as f:
-                assert f.read() == "%d\n" % d.pid
+            assert mayfly.read(second) == "%d\n" % d.pid
             upgrade(d)
             assert d.stop() == 0 and not os.path.exists(second)
 
 
 def test_a_socket_whose_file_is_gone_gets_another():
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+    with keeping() as d, d.client() as c:
         c.set(b"k", b"v")
         os.unlink(d.path)
         upgrade(d)
@@ -429,7 +400,7 @@ def test_other_blocks_are_refused():
 def test_no_signal_is_lost():
     """Whenever it comes, it ends the one program or the other."""
     for i in range(15):
-        with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
+        with keeping() as d:
             d.process.send_signal(signal.SIGUSR2)
             time.sleep(i * 0.002)
             assert d.stop() == 0
@@ -472,7 +443,7 @@ class HoldsUp(threading.Thread):
 def test_a_stop_ends_it():
     """A stop is carried out, even while another program is about to take over."""
     for how in (signal.SIGTERM, signal.SIGUSR1, "shutdown"):
-        with folder() as where, daemon("-e", os.path.join(where, "memory"), "-A", control=True) as d:
+        with keeping("-A", control=True) as d:
             with Client(d.path) as c, Client(d.path) as idle:
                 with HoldsUp(c, idle) as holder:
                     d.process.send_signal(signal.SIGUSR2)
@@ -498,8 +469,7 @@ def test_idle_connections_stay():
     """Text, meta, binary, over TCP, unix sockets and the control socket: ten times, and descriptors do not
     become more."""
     for tcp in (True, False):
-        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp, control=True,
-                                       is_visible=True) as d, contextlib.ExitStack() as stack:
+        with keeping(tcp=tcp, control=True, is_visible=True) as d, contextlib.ExitStack() as stack:
             text, meta, silent = (stack.enter_context(d.client()) for _ in range(3))
             binary = stack.enter_context(BinaryClient(d.address))
             control = stack.enter_context(d.operator())
@@ -540,7 +510,7 @@ def test_what_was_sent_in_part_is_completed():
     ]
     frame = b.pack(b.NOOP, opaque=3) + b.store(b.SET, b"bin", b"v" * 100) + b.pack(b.GET, b"bin")
     for tcp in (True, False):
-        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp) as d:
+        with keeping(tcp=tcp) as d:
             with contextlib.ExitStack() as stack:
                 clients = [stack.enter_context(d.client()) for _ in halves]
                 binaries = [stack.enter_context(BinaryClient(d.address)) for _ in (30, 60, 100)]
@@ -567,7 +537,7 @@ def test_what_was_sent_in_part_is_completed():
 
 def test_a_large_value_on_its_way_arrives():
     """It is received before its connection goes along. Its client has more than a second."""
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
+    with keeping() as d:
         def comes():
             with d.client() as c:
                 with d.client() as other:
@@ -587,7 +557,7 @@ def test_a_large_value_on_its_way_arrives():
 
 def test_others_are_served_while_it_waits():
     """A stalled upload delays only the end of the upgrade; a second request does not start another one."""
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+    with keeping() as d, d.client() as c:
         assert c.set(b"k", b"v") == b"STORED"
 
         def serves():
@@ -608,7 +578,7 @@ def test_others_are_served_while_it_waits():
 
 
 def test_a_stop_ends_the_wait():
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c, d.client() as slow:
+    with keeping() as d, d.client() as c, d.client() as slow:
         begin_upload(slow, c)
         d.process.send_signal(signal.SIGUSR2)
         wait_for(lambda: WAITS in d.log(), "it waits")
@@ -617,7 +587,7 @@ def test_a_stop_ends_the_wait():
 
 def test_answers_that_wait_are_sent():
     """A client that does not take its answers gets all of them from the next program."""
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+    with keeping() as d, d.client() as c:
         value = pattern(b"v", 5000)
         c.set(b"k", value)
         n = 400
@@ -636,7 +606,7 @@ def test_answers_that_wait_are_sent():
 def test_who_takes_little_gets_all():
     """Large values of a get line whose client does not read: what is pinned, and the keys that are left."""
     for command in (b"get", b"gats 1000"):
-        with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+        with keeping() as d, d.client() as c:
             keys = [b"k%d" % i for i in range(8)]
             for key in keys:
                 assert c.set(key, pattern(key, 700000)) == b"STORED"
@@ -654,7 +624,7 @@ def test_no_more_is_copied_than_may_be_kept():
     """Many clients that do not read one value: it is not copied for all of them."""
     value = pattern(b"k", 900000)
     answer = (b"VALUE k 0 900000\r\n" + value + b"\r\n") * 2 + b"END\r\n"
-    with folder() as where, daemon("-e", os.path.join(where, "memory"), "-o", "read_buf_mem_limit=4") as d, d.client() as c:
+    with keeping("-o", "read_buf_mem_limit=4") as d, d.client() as c:
         assert c.set(b"k", value) == b"STORED"
         with contextlib.ExitStack() as stack:
             slow = [stack.enter_context(Client(d.path, rcvbuf=4096)) for _ in range(20)]
@@ -720,7 +690,7 @@ class Load(threading.Thread):
 def test_a_load_sees_nothing_of_it():
     """No error, no miss of what was acknowledged, no other order, no end of a connection."""
     for tcp in (True, False):
-        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp) as d, d.client() as c:
+        with keeping(tcp=tcp) as d, d.client() as c:
             connections(c, 1)
             loads = [Load(d, i) for i in range(6)]
             try:
@@ -740,7 +710,7 @@ def test_a_load_sees_nothing_of_it():
 def test_blanks_behind_a_line_of_keys():
     """A get line may be interrupted where nothing but those is left of it."""
     line, end = b"get " + b" ".join(b"k%d" % i for i in range(64)) + b"   \r\n", b"END\r\n"
-    with folder() as where, daemon("-e", os.path.join(where, "memory"), "-t", "1", tcp=True) as d:
+    with keeping("-t", "1", tcp=True) as d:
         def ask(_, is_over):
             with d.client() as c:
                 while not is_over.is_set():
@@ -754,120 +724,101 @@ def test_blanks_behind_a_line_of_keys():
 
 def test_logins_stay():
     """A logged-in client need not log in again, unless user or password has changed; others must."""
-    with folder() as where:
-        users, rules = os.path.join(where, "users"), os.path.join(where, "rules")
-        write(users, "ann:secret\nbob:other\n")
-        write(rules, "user bob read\ndefault all\n")
-
-        def login(c, who):
-            assert c.set(b"login", who) == b"STORED"
-        with daemon("-e", os.path.join(where, "memory"), "-Y", users, "--access", rules, control=True) as d:
-            with d.client() as ann, d.client() as bob, d.client() as nobody:
-                login(ann, b"ann secret")
-                login(bob, b"bob other")
-                assert nobody.ask(b"get k").startswith(b"CLIENT_ERROR unauth")
-                for i in range(3):
-                    upgrade(d)
-                    assert ann.set(b"k%d" % i, b"v") == b"STORED" and bob.get(b"k%d" % i) == b"v"
-                    assert bob.ask(b"touch k%d 0" % i) == b"CLIENT_ERROR not allowed to write"
-                    assert ann.get(b"k%d" % i) == b"v"
-                    assert nobody.ask(b"get k").startswith(b"CLIENT_ERROR unauth")
-                write(users, "ann:changed\nbob:other\n")
-                upgrade(d)
-                assert ann.ask(b"get k1") == b"CLIENT_ERROR unauthenticated" and ann.rest() == b""
-                assert bob.get(b"k1") == b"v"
+    with mayfly.place("users", "ann:secret\nbob:other\n") as users, \
+            mayfly.place("rules", "user bob read\ndefault all\n") as rules, \
+            keeping("-Y", users, "--access", rules, control=True) as d, \
+            d.client() as ann, d.client() as bob, d.client() as nobody:
+        assert ann.set(b"login", b"ann secret") == bob.set(b"login", b"bob other") == b"STORED"
+        assert nobody.ask(b"get k").startswith(b"CLIENT_ERROR unauth")
+        for i in range(3):
+            upgrade(d)
+            assert ann.set(b"k%d" % i, b"v") == b"STORED" and bob.get(b"k%d" % i) == b"v"
+            assert bob.ask(b"touch k%d 0" % i) == b"CLIENT_ERROR not allowed to write"
+            assert ann.get(b"k%d" % i) == b"v"
+            assert nobody.ask(b"get k").startswith(b"CLIENT_ERROR unauth")
+        mayfly.replace(users, "ann:changed\nbob:other\n")
+        upgrade(d)
+        assert ann.ask(b"get k1") == b"CLIENT_ERROR unauthenticated" and ann.rest() == b""
+        assert bob.get(b"k1") == b"v"
 
 
 def test_failed_logins_that_wait_are_answered():
     """Those that auth_delay keeps waiting get their answer, and go along."""
-    with folder() as where:
-        users = os.path.join(where, "users")
-        write(users, "u:p\n")
-        with daemon("-e", os.path.join(where, "memory"), "-Y", users, "-o", "auth_delay=60000,auth_timeout=0",
-                    tcp=True, control=True) as d:
-            failure = b"CLIENT_ERROR authentication failure"
-            for _ in range(2):
-                with d.client() as c:
-                    assert [c.set(b"login", b"u wrong") for _ in range(5)] == [failure] * 5
-            with d.client() as c, d.operator() as o:
-                c.send(b"set login 0 0 7\r\nu wrong\r\n")
-                wait_for(lambda: o.stat("mayfly_auth_throttled") == 1, "it waits")
-                upgrade(d)
-                assert c.line() == failure
-                assert c.set(b"login", b"u p") == b"STORED" and c.set(b"k", b"v") == b"STORED"
+    with mayfly.place("users", "u:p\n") as users, \
+            keeping("-Y", users, "-o", "auth_delay=60000,auth_timeout=0", tcp=True, control=True) as d:
+        failure = b"CLIENT_ERROR authentication failure"
+        for _ in range(2):
+            with d.client() as c:
+                assert [c.set(b"login", b"u wrong") for _ in range(5)] == [failure] * 5
+        with d.client() as c, d.operator() as o:
+            c.send(b"set login 0 0 7\r\nu wrong\r\n")
+            wait_for(lambda: o.stat("mayfly_auth_throttled") == 1, "it waits")
+            upgrade(d)
+            assert c.line() == failure
+            assert c.set(b"login", b"u p") == b"STORED" and c.set(b"k", b"v") == b"STORED"
 
 
 def test_beyond_the_limit_they_are_closed():
-    with folder() as where:
-        options = os.path.join(where, "conf")
-        write(options, "conn-limit = 100\n")
-        with daemon("--config", options, "-e", os.path.join(where, "memory"), control=True) as d:
-            with contextlib.ExitStack() as stack:
-                clients = [stack.enter_context(d.client()) for _ in range(8)]
-                for c in clients:
-                    assert c.ask(b"mn") == b"MN"
-                connections(clients[0], len(clients))
-                write(options, "conn-limit = 5\n")
-                upgrade(d)
-                served = 0
-                for c in clients:
-                    with contextlib.suppress(OSError):
-                        served += c.ask(b"mn") == b"MN"
-                assert served == 5, served
-                assert d.says("upgrade, 3 connections were closed (beyond -c: 3")
+    with mayfly.place("conf", "conn-limit = 100\n") as options, keeping("--config", options, control=True) as d:
+        clients = [d.client() for _ in range(8)]
+        assert all(c.ask(b"mn") == b"MN" for c in clients)
+        connections(clients[0], len(clients))
+        mayfly.replace(options, "conn-limit = 5\n")
+        upgrade(d)
+        served = 0
+        for c in clients:
+            with contextlib.suppress(OSError):
+                served += c.ask(b"mn") == b"MN"
+        assert served == 5, served
+        assert d.says("upgrade, 3 connections were closed (beyond -c: 3")
 
 
 def test_beyond_the_limit_of_their_address_answers_are_cut():
     """They end where they are: no other answer comes in the middle of them."""
-    with folder() as where:
-        options = os.path.join(where, "conf")
-        write(options, "conns_per_address = 0\n")
-        with daemon("--config", options, "-e", os.path.join(where, "memory"), tcp=True, control=True) as d:
-            value, n = pattern(b"v", 5000), 200
-            whole = b"VALUE k 0 5000\r\n" + value + b"\r\nEND\r\n"
-            with contextlib.ExitStack() as stack:
-                c, uploads = stack.enter_context(d.client()), stack.enter_context(d.client())
-                c.set(b"k", value)
-                slow = [stack.enter_context(d.client(rcvbuf=4096)) for _ in range(3)]
-                for s in slow:
-                    s.send(b"get k\r\n" * n)
-                with d.operator() as o:
-                    wait_for(lambda: list(o.stats(b"conns").values()).count("conn_mwrite") == 3, "answers wait")
-                holder = stack.enter_context(HoldsUp(uploads, c))
-                write(options, "conns_per_address = 1\n")
-                d.process.send_signal(signal.SIGUSR2)
-                wait_for(lambda: UPGRADED in d.log(), "it begins")
-                # They are with the next program now, but it has to wait: there will be room for more.
-                for s in slow:
-                    with contextlib.suppress(BlockingIOError):
-                        s.sock.setblocking(False)
-                        while s.more():
-                            pass
-                holder.end()
-                wait_for(lambda: d.log().count("is ready") == 2, "another serves")
-                ended = 0
-                for s in slow:
-                    s.sock.settimeout(mayfly.PATIENCE)
-                    with contextlib.suppress(ConnectionError):
-                        while len(s.buf) < n * len(whole) and s.more():
-                            pass
-                    assert s.buf == (whole * n)[:len(s.buf)], s.buf[-100:]
-                    ended += len(s.buf) < n * len(whole)
-                assert ended >= 2, ended
+    with mayfly.place("conf", "conns_per_address = 0\n") as options, \
+            keeping("--config", options, tcp=True, control=True) as d:
+        value, n = pattern(b"v", 5000), 200
+        whole = b"VALUE k 0 5000\r\n" + value + b"\r\nEND\r\n"
+        with contextlib.ExitStack() as stack:
+            c, uploads = stack.enter_context(d.client()), stack.enter_context(d.client())
+            c.set(b"k", value)
+            slow = [stack.enter_context(d.client(rcvbuf=4096)) for _ in range(3)]
+            for s in slow:
+                s.send(b"get k\r\n" * n)
+            with d.operator() as o:
+                wait_for(lambda: list(o.stats(b"conns").values()).count("conn_mwrite") == 3, "answers wait")
+            holder = stack.enter_context(HoldsUp(uploads, c))
+            mayfly.replace(options, "conns_per_address = 1\n")
+            d.process.send_signal(signal.SIGUSR2)
+            wait_for(lambda: UPGRADED in d.log(), "it begins")
+            # They are with the next program now, but it has to wait: there will be room for more.
+            for s in slow:
+                with contextlib.suppress(BlockingIOError):
+                    s.sock.setblocking(False)
+                    while s.more():
+                        pass
+            holder.end()
+            wait_for(lambda: d.log().count("is ready") == 2, "another serves")
+            ended = 0
+            for s in slow:
+                s.sock.settimeout(mayfly.PATIENCE)
+                with contextlib.suppress(ConnectionError):
+                    while len(s.buf) < n * len(whole) and s.more():
+                        pass
+                assert s.buf == (whole * n)[:len(s.buf)], s.buf[-100:]
+                ended += len(s.buf) < n * len(whole)
+            assert ended >= 2, ended
 
 
 def test_without_a_listener_they_are_closed():
     """One that takes another protocol by now is none."""
-    with folder() as where:
-        options = os.path.join(where, "conf")
-        write(options, "protocol = auto\n")
-        with daemon("--config", options, "-e", os.path.join(where, "memory"), control=True) as d:
-            with d.client() as text, BinaryClient(d.path) as binary, d.client() as silent, d.operator() as o:
+    with mayfly.place("conf", "protocol = auto\n") as options, keeping("--config", options, control=True) as d, \
+            d.client() as text, BinaryClient(d.path) as binary, d.client() as silent, d.operator() as o:
                 assert text.ask(b"mn") == b"MN"
                 assert binary.call(b.pack(b.NOOP)).status == b.OK
                 assert o.ask(b"lastsave") is not None
                 connections(o, 4)
-                write(options, "protocol = ascii\n")
+                mayfly.replace(options, "protocol = ascii\n")
                 upgrade(d)
                 assert binary.rest() == b""
                 assert text.ask(b"mn") == b"MN" and silent.ask(b"mn") == b"MN" and o.ask(b"lastsave") is not None
@@ -876,7 +827,7 @@ def test_without_a_listener_they_are_closed():
 
 def test_what_cannot_go_along_is_ended():
     """One that watches, and one that does not go on with its value."""
-    with folder() as where, daemon("-e", os.path.join(where, "memory"), control=True) as d:
+    with keeping(control=True) as d:
         with d.client() as c, d.client() as watcher, d.client() as slow:
             assert watcher.ask(b"watch evictions") == b"OK"
             begin_upload(slow, c)
@@ -891,42 +842,29 @@ def test_what_cannot_go_along_is_ended():
 
 
 def test_tls_is_ended_cleanly():
-    if shutil.which("openssl") is None:
-        raise Skip("openssl is not installed")
-    with folder() as where, daemon() as probe, probe.client() as asked:
-        if asked.ask(b"refresh_certs") == b"ERROR":
-            raise Inapplicable("mayflyd is built without TLS")
-        key, chain = os.path.join(where, "key"), os.path.join(where, "chain")
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-keyout", key, "-out", chain, "-days", "2", "-subj", "/CN=server"], check=True,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        with daemon("-e", os.path.join(where, "memory"), "-Z", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (chain, key),
-                    tcp=True, wait=False, control=True) as d:
-            d.wait_for_operator()
-            with d.client() as c, d.operator() as o:
-                c.sock = context.wrap_socket(c.sock, suppress_ragged_eofs=False)
-                assert c.set(b"k", b"v") == b"STORED"
-                connections(o, 2)
-                upgrade(d)
-                assert c.rest() == b""      # and no error
-                with d.client() as again:
-                    again.sock = context.wrap_socket(again.sock)
-                    assert again.get(b"k") == b"v"
-                assert o.ask(b"lastsave") is not None
-                assert d.says("upgrade, 1 connections passed on, 1 ended")
+    made = tls.Certificates()
+    context = made.context(authority=None)
+    with keeping(*made.serve("server"), tcp=True, wait=False, control=True) as d:
+        d.wait_for_operator()
+        with d.client() as c, d.operator() as o:
+            c.sock = context.wrap_socket(c.sock, suppress_ragged_eofs=False)
+            assert c.set(b"k", b"v") == b"STORED"
+            connections(o, 2)
+            upgrade(d)
+            assert c.rest() == b""      # and no error
+            with d.client() as again:
+                again.sock = context.wrap_socket(again.sock)
+                assert again.get(b"k") == b"v"
+            assert o.ask(b"lastsave") is not None
+            assert d.says("upgrade, 1 connections passed on, 1 ended")
 
 
 def test_who_a_balancer_said_stays():
     """Also when its header has come only in part."""
     header = b"PROXY TCP4 192.0.2.7 192.0.2.1 4711 11211\r\n"
-    with folder() as where, daemon("-e", os.path.join(where, "memory"), "-l", "proxied:127.0.0.1:0", "--proxy-from",
-                                   "127.0.0.0/8", tcp=True, control=True, wait=False) as d:
+    with keeping("-l", "proxied:127.0.0.1:0", "--proxy-from", "127.0.0.0/8", tcp=True, control=True, wait=False) as d:
         d.wait_for_operator()
-        with open(d.port_file) as f:
-            ports = [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+        ports = d.ports()
         with Client(("127.0.0.1", ports[1])) as c, Client(("127.0.0.1", ports[1])) as half, d.operator() as o:
             c.send(header)
             assert c.ask(b"mn") == b"MN"

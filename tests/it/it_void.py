@@ -11,7 +11,7 @@ import signal
 import mayfly
 from binary import DELETE, GET, SET, BinaryClient, pack
 from inject import EVER, inject, skip_without
-from kept import figure, figures, fill, kept
+from kept import figure, figures, kept
 from mayfly import in_parallel, wait_for
 
 skip_without()

@@ -273,8 +273,7 @@ def test_deadlines_that_change():
                             % command, w.line()), form
             if b"expire" not in form:       # there 0 is in the past
                 change(d, c, form, 0)
-                assert re.match(rb"type=persist key=k cmd=%s clsid=1 cfd=\d+ size=\d$" % command,
-                                w.line()), form
+                assert re.match(rb"type=persist key=k cmd=%s clsid=1 cfd=\d+ size=\d$" % command, w.line()), form
                 change(d, c, form, 0)       # it has none by now
             change(d, c, form, -1)
             assert re.match(rb"type=deleted key=k cmd=%s clsid=1 size=\d$" % command, w.line()), form
@@ -398,8 +397,7 @@ def test_failing_stores_while_mutations_are_watched():
         assert any(b"status=no_memory cmd=set" in line for line in lines), lines
         assert any(b"key=big status=too_large cmd=set ttl=0 clsid=0" in line for line in lines)
         statuses = [re.search(rb"key=k\d+ status=(\w+)", line) for line in lines]
-        assert [m.group(1) == b"stored" for m in statuses if m] == \
-            [s == b"STORED" for s in said]
+        assert [m.group(1) == b"stored" for m in statuses if m] == [s == b"STORED" for s in said]
 
 
 def test_only_twenty_may_watch():
@@ -444,8 +442,6 @@ def test_two_more_may_watch_over_a_unix_socket():
             watchers.pop(0).close()
             wait_for(lambda: c.stat("log_watchers") == 21, "one has left")
             assert late.ask(b"watch") == b"OK"
-        for w in watchers:
-            w.close()
 
 
 def test_watcher_only_listens():
@@ -458,8 +454,7 @@ def test_watcher_only_listens():
         assert c.get(b"z") is None
         while b"\n" not in w.buf:
             assert w.more()
-        assert re.match(HEAD + rb"type=item_get key=z status=not_found clsid=0 cfd=\d+ size=0\n$",
-                        w.buf), w.buf
+        assert re.match(HEAD + rb"type=item_get key=z status=not_found clsid=0 cfd=\d+ size=0\n$", w.buf), w.buf
         w.sock.shutdown(socket.SHUT_WR)
         assert w.more() is False, "it leaves when its client does"
         wait_for(lambda: c.stat("log_watchers") == 0, "it left")
@@ -565,8 +560,7 @@ def test_watchers_come_and_go_under_load():
             streams = (b"fetchers", b"mutations evictions", b"connevents expirations", b"deletions")
             w = Watcher(d, streams[i % 4], rcvbuf=4096)
             for x in (c, e):
-                x.send(b"".join(b"set k%d 0 1 1\r\n1\r\nget k%d\r\ndelete k%d\r\n" % (k, k, k)
-                                for k in range(100)))
+                x.send(b"".join(b"set k%d 0 1 1\r\n1\r\nget k%d\r\ndelete k%d\r\n" % (k, k, k) for k in range(100)))
             if i % 3 == 0:
                 w.client.reset()
             for x in (c, e):

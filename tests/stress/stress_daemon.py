@@ -13,7 +13,6 @@ import random
 import re
 import shutil
 import signal
-import ssl
 import struct
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ import threading
 import time
 
 import mayfly
+import tls
 from mayfly import Daemon, wait_for
 
 SECONDS = float(os.environ.get("MAYFLY_STRESS_SECONDS", "3"))
@@ -31,6 +31,7 @@ LUMP = 40           # requests at once
 SLACK = 1.5         # seconds: a server counts those of deadlines and flushes by a clock of its own
 FOLDER = tempfile.mkdtemp(prefix="mayfly-stress.")
 atexit.register(shutil.rmtree, FOLDER, True)
+CERTIFICATES = None if mayfly.has_text(b"built without OpenSSL") else tls.Certificates()
 
 
 # ---- what may be lost ----------------------------------------------------------------------------
@@ -358,32 +359,20 @@ class Run:
 class Tls(mayfly.Client):
     def __init__(self, address):
         super().__init__(address)
-        c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        c.check_hostname, c.verify_mode = False, ssl.CERT_NONE
-        self.sock = c.wrap_socket(self.sock)
+        self.sock = CERTIFICATES.context(authority=None).wrap_socket(self.sock)
 
 
 class Server(Daemon):
     """One that speaks TLS on one port, if it is built, and plain protocols on another."""
 
     def __init__(self, *args):
-        self.listeners = 2 if self.make_certificate() else 1
-        tls = ("-l", "notls:127.0.0.1:0", "-Z", "-o", "ssl_chain_cert=%s/pem,ssl_key=%s/key" % (FOLDER, FOLDER))
-        super().__init__(*(tls if self.listeners == 2 else ()), *args, tcp=True, control=True)
-
-    @staticmethod
-    def make_certificate():
-        with Daemon() as probe, probe.client() as c:
-            if c.ask(b"refresh_certs") == b"ERROR":
-                return False
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-                        "-keyout", "key", "-out", "pem", "-days", "2", "-subj", "/CN=stress"], check=True, cwd=FOLDER, capture_output=True)
-        return True
+        self.listeners = 2 if CERTIFICATES else 1
+        both = ("-l", "notls:127.0.0.1:0", *CERTIFICATES.serve("stress")) if CERTIFICATES else ()
+        super().__init__(*both, *args, tcp=True, control=True)
 
     def ports(self):
         try:
-            with open(self.port_file) as f:
-                return [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+            return super().ports()
         except OSError:
             return []
 

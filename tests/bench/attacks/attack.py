@@ -430,8 +430,7 @@ class Tally:
         self.words[at:at + 8] = struct.pack("=Q", struct.unpack("=Q", self.words[at:at + 8])[0] + 1)
 
     def sum(self, which):
-        return sum(struct.unpack_from("=Q", self.words, at + which * 8)[0]
-                   for at in range(0, len(self.words), 24))
+        return sum(struct.unpack_from("=Q", self.words, at + which * 8)[0] for at in range(0, len(self.words), 24))
 
 
 def be_honest(attack, server, number, tally):

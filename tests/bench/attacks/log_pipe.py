@@ -26,10 +26,9 @@ class Attack(attack.Attack):
             assert c.ask(b"verbosity 3") == b"OK"
         while True:
             # A server that hangs answers nothing: the attacker continues with new connections.
-            with contextlib.suppress(OSError, EOFError):
-                with server.client(timeout=1) as c:
-                    for i in range(100):
-                        c.get(b"key%d" % i)
+            with contextlib.suppress(OSError, EOFError), server.client(timeout=1) as c:
+                for i in range(100):
+                    c.get(b"key%d" % i)
             for _ in range(20):
                 with socket.socket() as s, contextlib.suppress(OSError):
                     s.settimeout(1)

@@ -118,8 +118,7 @@ def run_pipeliner(port, is_over, ready, result):
 def spread(o, threads):
     """Connections of each worker that serves, and those that are on their way."""
     got = o.stats(b"shards")
-    return ([int(got["%d:curr_connections" % i]) for i in range(threads)],
-            int(o.stats()["mayfly_conns_moving"]))
+    return ([int(got["%d:curr_connections" % i]) for i in range(threads)], int(o.stats()["mayfly_conns_moving"]))
 
 
 def is_dealt(o, threads, conns):
@@ -130,8 +129,7 @@ def is_dealt(o, threads, conns):
 def waited(took, marks):
     """What batches waited that began in one of the seconds from these moments on."""
     some = sorted(s * 1e3 for began, s in took if any(mark <= began < mark + 1 for mark in marks)) or [0]
-    return "p50 %6.2f  p99.9 %6.2f  longest %6.2f ms" % (
-        some[len(some) // 2], some[int(len(some) * .999)], some[-1])
+    return "p50 %6.2f  p99.9 %6.2f  longest %6.2f ms" % (some[len(some) // 2], some[int(len(some) * .999)], some[-1])
 
 
 def change_threads(o, threads, conns):
