@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bloom filters with all bits of a key in one cache line. These functions compute the positions
- * of the bits from a 64-bit hash. The high bits of the hash choose the line. Nine bits at a
- * time of the hash times an odd number choose the bits in it. The caller owns the words, and
- * sets and reads them.
+ * of the bits from a 64-bit hash. The high bits of the hash choose the line. The hash times an
+ * odd constant chooses the bits in it, nine bits of the product for each. The caller owns the
+ * words, and sets and reads them. Context of all: any thread.
  *
  *     words += bloom_line(hash, line_log);
  *     for (i = 0, at = bloom_first(hash); i < BITS; i++, at = bloom_next(at)) {
@@ -18,13 +18,13 @@
 #define BLOOM_LINE_WORDS 8u
 #define BLOOM_LINE_BYTES (BLOOM_LINE_WORDS * 8u)
 
-/* The first word of the line, of 2^line_log lines. */
+/* The index of the first word of the hash's line; the filter has 2^line_log lines. */
 static inline uint64_t bloom_line(uint64_t hash, unsigned line_log)
 {
     return (line_log == 0 ? 0 : hash >> (64 - line_log)) * BLOOM_LINE_WORDS;
 }
 
-/* Where the first bit is; at most seven can be taken from it. */
+/* The state that gives the first bit. Up to seven bits follow from it (bloom_next()). */
 static inline uint64_t bloom_first(uint64_t hash)
 {
     return hash * 0x9e3779b97f4a7c15u;
@@ -35,7 +35,7 @@ static inline uint64_t bloom_next(uint64_t at)
     return at >> 9;
 }
 
-/* The word in the line, and the bit in the word. */
+/* The index of the word in the line, and the mask of the bit in that word. */
 static inline unsigned bloom_word(uint64_t at)
 {
     return at >> 6 & (BLOOM_LINE_WORDS - 1);

@@ -11,16 +11,16 @@ enum {
 #include "lib/base/budgets.def"
 };
 
-/* Bytes that are read or sent and make a unit. */
+/* Bytes read or sent that cost one unit. */
 #define COST_UNIT_BYTES 4096u
 
-/* Units of an event of a connection, in addition to its work: two system calls. */
+/* Units that an event of a connection costs in addition to its work, for two system calls. */
 #define COST_EVENT_UNITS 4u
 
-/* Units of a datagram of a reply, as it takes about as long as two requests. */
+/* Units that a datagram of a reply costs: it takes about as long as two requests. */
 #define COST_DATAGRAM_UNITS 2u
 
-/* Of the index, where buckets are moved as it changes its size, for each BUDGET_home_work. */
+/* Index buckets that a resize moves in each step of BUDGET_home_work. */
 #define COST_HOME_BUCKETS 32
 
 /* Number of small steps in a slice between two readings of the clock. */

@@ -30,8 +30,8 @@ void buf_fini(struct buf *b);
 bool buf_reserve(struct buf *b, size_t n);
 
 /*
- * The same for content that will be `most` bytes in all, as far as is known: it does not grow
- * beyond that unless n asks for more. Context: any thread.
+ * The same for content that is expected to have at most `most` bytes in all: the buffer grows
+ * beyond that only if n needs it. Context: any thread.
  */
 bool buf_reserve_within(struct buf *b, size_t n, size_t most);
 

@@ -39,15 +39,18 @@
 #define MF_COLD __attribute__((noinline, cold))
 
 /*
- * Pointer p moved by n bytes or elements, where p may be NULL if n is 0: C does not define that
- * sum. Compilers make a plain addition of it. Evaluates its arguments twice.
+ * p + n, where p may be NULL if n is 0, a sum that C does not define. Compilers turn this into
+ * a plain addition. Evaluates its arguments twice.
  */
 #define MF_AT(p, n) ((n) == 0 ? (p) : (p) + (n))
 
 /* The structure of this type whose member `field` p points to. */
 #define MF_OUTER(p, type, field) ((type *)(void *)((char *)(p)-offsetof(type, field)))
 
-/* Arguments checked as printf's: the number of the format, of the first value (0: va_list). */
+/*
+ * The compiler checks the arguments as for printf(): the position of the format, and of the
+ * first value (0: a va_list).
+ */
 #define MF_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))
 
 /*
@@ -67,7 +70,7 @@
 #define MF_LINE_BYTES   64
 #define MF_LINE_ALIGNED __attribute__((aligned(MF_LINE_BYTES)))
 
-/* A function that runs before main(). Only for tests, which register themselves so. */
+/* A function that runs before main(). Only for tests, which register themselves by it. */
 #define MF_CONSTRUCTOR __attribute__((constructor))
 
 /*

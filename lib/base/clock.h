@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Time. msec_t counts milliseconds since the clock was made, by CLOCK_BOOTTIME, which never
- * steps and goes on while the machine is suspended. Each millisecond begins with one of the
- * wall clock, so that a Unix time in milliseconds has an exact equivalent. Callers read the
- * clock once per batch of requests and once per background slice. Tests move it by
+ * steps and goes on while the machine is suspended. Milliseconds of this clock and of the wall
+ * clock begin together, so a Unix time in milliseconds has an exact equivalent. Callers read
+ * the clock once per batch of requests and once per background slice. Tests move it by
  * clock_advance(); a frozen clock moves only by that.
  *
  * After the wall clock was set, milliseconds no longer begin together: the equivalent of a Unix
@@ -37,10 +37,11 @@ struct clock {
 void clock_init(struct clock *c);
 
 /*
- * Start a clock that continues the time of another, of an earlier process: it reads 0 at this
- * value of CLOCK_BOOTTIME, the result of clock_zero_ns() for the other, in nanoseconds; it may
- * be negative. If the wall clock was set since, the new clock is ahead of the other one by less
- * than a millisecond. Context: before start.
+ * Start a clock that continues the time of a clock of an earlier process. zero_ns is the value
+ * of CLOCK_BOOTTIME, in nanoseconds, at which both read 0: clock_zero_ns() returns it for the
+ * earlier clock. It may be negative. If the wall clock was set since, the new clock is ahead of
+ * the earlier one by less than a millisecond. Context: before start; clock_zero_ns(): any
+ * thread.
  */
 void clock_init_at(struct clock *c, int64_t zero_ns);
 int64_t clock_zero_ns(const struct clock *c);
@@ -66,9 +67,10 @@ static inline int64_t clock_add_ms(int64_t t, int64_t ms)
 }
 
 /*
- * What to add to a time to have it in Unix milliseconds, by the wall clock as it is now. A
- * Unix time minus this is the time at which that millisecond of the wall clock begins, or up to
- * a millisecond earlier if the wall clock was set since the start. Context: any thread.
+ * The number to add to a time of this clock to convert it to Unix milliseconds, by the wall
+ * clock as it is now. A Unix time minus this number is the time at which that millisecond of
+ * the wall clock begins, or up to a millisecond earlier if the wall clock was set since the
+ * start. Context: any thread.
  */
 int64_t clock_unix_offset_ms(const struct clock *c);
 

@@ -14,7 +14,7 @@
 #define COND_NS_PER_SEC 1000000000
 #define COND_MS_PER_SEC 1000
 
-/* Make one whose pthread_cond_timedwait() takes what cond_after() returns. */
+/* Make a condition variable whose pthread_cond_timedwait() takes the result of cond_after(). */
 static inline void cond_init(pthread_cond_t *c)
 {
     pthread_condattr_t by_monotonic;

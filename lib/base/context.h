@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks of the contexts that comments of functions promise: which thread is calling, and
+ * Checks of the contexts that comments of functions demand: which thread is calling, and
  * whether a read-side section is open. (For locks there is lock_must_be_held().) They are
  * compiled in only by --enable-debug. For example, a function whose comment says "Context:
  * worker" begins with must_be_worker().
@@ -25,7 +25,7 @@ enum thread_role {
     THREAD_LOG,
 };
 
-/* Is a worker at home in a shard? Context: its thread. */
+/* Is this worker the home worker of this shard? Context: the worker's thread. */
 typedef bool (*context_home_fn)(const void *worker, const void *shard);
 
 struct thread_context {
@@ -41,8 +41,9 @@ struct thread_context {
 void context_set_thread(enum thread_role role, const void *self, context_home_fn is_home);
 
 /*
- * What the calling thread has declared. A thread that prepares something for one that does not
- * run yet declares meanwhile that it is that one. Context: any thread.
+ * Save and restore what the calling thread has declared. A thread that prepares something for
+ * another thread, which does not run yet, declares the other's role meanwhile. Context: any
+ * thread.
  */
 struct thread_context context_get(void);
 void context_put(struct thread_context context);
@@ -51,7 +52,7 @@ void context_put(struct thread_context context);
 bool context_is_thread(enum thread_role role);
 
 /*
- * Is it a worker, and the one with this struct worker (self), or the home worker of this
+ * Is the calling thread the worker with this struct worker (self), or the home worker of this
  * shard? Context: any thread.
  */
 bool context_is_worker(const void *self);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters. Every word has one writer at a time: the worker that it belongs to, or the thread
- * that is in the shard that it belongs to. It is updated by a relaxed load and store; readers
+ * Counters. Every word has one writer at a time: the worker that owns it, or the thread that is
+ * in the shard that owns it. It is updated by a relaxed load and store; readers
  * sum words by relaxed loads. Only the words of the log have many writers, which add
  * atomically. `stats reset` remembers a baseline instead of writing the words of other threads.
  */
@@ -96,8 +96,8 @@ static inline void ctr_max(struct counters *c, enum counter id, uint64_t value)
 void counters_sum(uint64_t sum[CTR_COUNT], const struct counters *one);
 
 /*
- * Once a sum has all words of one shard or of several, compute the derived counters:
- * overwritten items are the stored ones that are neither present nor removed otherwise, so that
+ * Compute the derived counters in a sum that has all words of one shard or of several:
+ * overwritten items are the stored ones that are neither present nor removed in another way. So
  * a set need not count them. Context: any thread.
  */
 void counters_derive(uint64_t sum[CTR_COUNT]);

@@ -17,7 +17,7 @@
  */
 unsigned edits_between(const char *a, size_t a_len, const char *b);
 
-/* Most edits that may separate a name of this length from the one that was meant. */
+/* Largest distance at which a name of this length is still taken for a misspelt one. */
 static inline unsigned edits_allowed(size_t len)
 {
     return len / 3 < EDITS_MAX ? (unsigned)(len / 3) : EDITS_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two kinds of result: enum mf_err of functions, enum outcome of commands. Each is made
- * from its table.
+ * The two kinds of result: enum mf_err of functions (errors.def), and enum outcome of commands
+ * (outcomes.def).
  */
 #ifndef MAYFLY_LIB_BASE_ERR_H
 #define MAYFLY_LIB_BASE_ERR_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Numbers of grace periods. A period gets its number when it begins. A thread that unlinks
- * something dates it with grace_stamp(), and may reuse it once grace_is_over(). The reclaimer
- * runs the periods; a worker that stores large values also tries one now and then
+ * an object stamps it by grace_stamp(), and may reuse its memory once grace_is_over(). The
+ * reclaimer runs the periods; a worker that stores large values also tries one now and then
  * (grace_try()). Numbers are compared by distance, so 32 bits that wrap are enough.
  */
 #ifndef MAYFLY_LIB_BASE_GRACE_H
@@ -25,7 +25,7 @@ struct grace {
     _Atomic uint32_t begun;     /* number of the newest period begun (release) */
     _Atomic uint32_t completed; /* this period and all before it have ended (release) */
     _Atomic uint32_t need;      /* enum grace_need; the futex word the reclaimer sleeps on */
-    _Atomic uint32_t wakes_at;  /* the least need that must wake the reclaimer; IDLE: it runs */
+    _Atomic uint32_t wakes_at;  /* least need that must wake the reclaimer; IDLE: it is awake */
 };
 
 static inline void grace_init(struct grace *g)
@@ -55,8 +55,9 @@ static inline bool grace_is_over(const struct grace *g, uint32_t stamp)
 }
 
 /*
- * Begin: number a period that begins now. Complete: publish that it has ended, and with it all
- * with lower numbers. Several may run at once. Context: any thread.
+ * grace_begin() returns the number of a period that begins now. grace_complete() publishes that
+ * this period and all with lower numbers have ended. Several may run at once. Context: any
+ * thread.
  */
 static inline uint32_t grace_begin(struct grace *g)
 {
@@ -66,10 +67,10 @@ static inline uint32_t grace_begin(struct grace *g)
 void grace_complete(struct grace *g, uint32_t number);
 
 /*
- * Run a period here and now if no waiting is needed. True when one has ended. Memory that is
- * reused soon is still in the cache, which is worth the price to a thread that stores large
- * values. False in a section of the calling thread. Context: registered thread, outside a
- * shard.
+ * Run a period at once if that takes no waiting. True when one has ended. Memory that is reused
+ * soon is still in the CPU's cache, which outweighs the cost for a thread that stores large
+ * values. Always false while the calling thread is in a section. Context: registered thread,
+ * outside a shard.
  */
 bool grace_try(struct grace *g);
 

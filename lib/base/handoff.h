@@ -10,8 +10,9 @@
  *     handoff_give(h)                                  handoff_done(h, work(&slot[i]));
  *     error = handoff_wait(h, N - 1, HANDOFF_EVER) }
  *
- * A side is one thread at a time; handoff_close() and the inline functions are for any. A side
- * that also waits for other events does so on a condition of its own, and is woken by `tell`.
+ * Each side is one thread at a time. Any thread may call handoff_close() and the inline
+ * functions. A side that also waits for other events waits on its own condition variable, and
+ * `tell` wakes it.
  */
 #ifndef MAYFLY_LIB_BASE_HANDOFF_H
 #define MAYFLY_LIB_BASE_HANDOFF_H
@@ -32,14 +33,15 @@ struct handoff {
     _Atomic uint64_t given, done; /* [atomic] number of slots; done <= given <= done + slots */
     int error;                    /* the first error of handoff_done() that was not returned
                                      yet */
-    int broken;                   /* of handoff_close() */
+    int broken;                   /* errno of handoff_close(); 0: none */
     bool is_closed;
 };
 
 /*
- * All slots are the producer's. tell, if it is not NULL, is called without the mutex after each
- * change, by the thread that made it; the other side may have seen the change by then. Context:
- * before it is shared; handoff_fini() after the last call of either side has returned.
+ * At first the producer has all slots. tell, if it is not NULL, is called without the mutex
+ * after each change, by the thread that made the change; the other side may have seen it by
+ * then. Context: before h is shared; handoff_fini(): after the last call of either side has
+ * returned.
  */
 void handoff_init(struct handoff *h, unsigned slots, void (*tell)(void *arg), void *arg);
 void handoff_fini(struct handoff *h);
@@ -57,32 +59,36 @@ static inline uint64_t handoff_finished(const struct handoff *h)
     return atomic_load_explicit(&h->done, memory_order_acquire);
 }
 
-/* Is there nothing that was given and is not done? Context: any thread. */
+/* Are all given slots done? Context: any thread. */
 static inline bool handoff_is_idle(const struct handoff *h)
 {
     return handoff_finished(h) == handoff_given(h);
 }
 
-/* The slot to be filled next; it must be the producer's. Context: producer, as the next two. */
+/*
+ * The slot to be filled next. The producer must have it: see handoff_wait(). Context: producer,
+ * as for the next two.
+ */
 static inline unsigned handoff_next(const struct handoff *h)
 {
     return (unsigned)(handoff_given(h) % h->slots);
 }
 
-/* Give that slot. False: it was closed, and the slot stays the producer's. */
+/* Give that slot to the consumer. False: h was closed; the slot stays with the producer. */
 bool handoff_give(struct handoff *h);
 
 /*
- * Wait until at most `most` slots are not done, for `ms` at most. Returns 0, the first error of
- * handoff_done(), ETIMEDOUT, or at once the error it was closed with. With `most` 0 an error of
- * handoff_done() is returned for the last time. Context: also outside a section.
+ * Wait until at most `most` slots are not done, for at most `ms` milliseconds. Returns 0, the
+ * first error of handoff_done(), ETIMEDOUT, or at once the error of handoff_close(). A call
+ * with `most` 0 also clears an error of handoff_done() when it returns it. Context: producer,
+ * outside a section.
  */
 int handoff_wait(struct handoff *h, unsigned most, int64_t ms);
 
 /*
- * Wait for a slot: the oldest that is not done. Negative: none comes any more, -EPIPE after
- * handoff_close(h, 0), or at once the error it was closed with, negated. Context: consumer,
- * outside a section.
+ * Wait for the oldest slot that is not done, and return its number. Negative if no more slots
+ * come: -EPIPE after handoff_close(h, 0) once all are done, or at once the negated error of
+ * handoff_close(). Context: consumer, outside a section.
  */
 int handoff_take(struct handoff *h);
 
@@ -90,9 +96,9 @@ int handoff_take(struct handoff *h);
 void handoff_done(struct handoff *h, int error);
 
 /*
- * Close: no more slots are given. error 0: slots given earlier can still be taken. Otherwise an
- * errno, which both sides get from now on: nothing can be taken, and waiting ends. The first
- * error counts. Context: any thread.
+ * Close: no more slots can be given. With error 0, slots given earlier can still be taken. Any
+ * other error is an errno, which both sides get from now on: no slot can be taken, and waits
+ * end. Only the first error is kept. Context: any thread.
  */
 void handoff_close(struct handoff *h, int error);
 

@@ -12,10 +12,10 @@
 
 #include "lib/base/check.h"
 
-/* Of numbers below 2^octaves. A constant. */
+/* Number of bins for numbers below 2^octaves. A constant. */
 #define HISTOGRAM_BINS(octaves, steps_log2) (((octaves) - (steps_log2) + 1u) << (steps_log2))
 
-/* The bin of a number; the last one has all that are too great. Context: any thread. */
+/* The bin of a number; larger numbers are all in the last bin. Context: any thread. */
 static MF_INLINE unsigned histogram_bin(uint64_t v, unsigned bins, unsigned steps_log2)
 {
     unsigned steps = 1u << steps_log2;
@@ -34,8 +34,8 @@ static MF_INLINE unsigned histogram_bin(uint64_t v, unsigned bins, unsigned step
 uint64_t histogram_bin_end(unsigned bin, unsigned steps_log2);
 
 /*
- * The number that pct per cent of `count` are below, which is how many the bins have in all:
- * the upper end of its bin, at most max. 0 when they are empty. Context: any thread.
+ * The percentile `pct` of the numbers in the bins, `count` in all: the upper end of its bin, at
+ * most `max`. 0 when the bins are empty. Context: any thread.
  */
 uint64_t histogram_percentile(const uint64_t *bin, unsigned bins, unsigned steps_log2,
                               uint64_t count, uint64_t max, double pct);

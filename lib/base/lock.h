@@ -5,11 +5,11 @@
  * is hardly ever contended. So the fast paths are inlined: they take a sixth of the
  * instructions of a pthread mutex. Not recursive.
  *
- * Release needs no atomic exchange. Futex locks commonly use one to learn of sleepers, but it
- * waits until everything stored under the lock has reached the cache, which is slow when these
- * lines come from another CPU. Instead the thread that goes to sleep makes sure that the holder
- * sees it. First it waits for longer than a store takes. If it is not woken within some
- * milliseconds, it issues the heavy half of an asymmetric fence (rcu.h).
+ * Release needs no atomic exchange. Futex locks commonly use one to learn of sleepers, but an
+ * exchange waits until everything stored under the lock has reached the cache, which is slow
+ * when these lines come from another CPU. Instead the thread that goes to sleep makes sure that
+ * the holder sees it. First it spins for longer than a store takes. If it is not woken within
+ * some milliseconds, it issues the heavy half of an asymmetric fence (rcu.h).
  */
 #ifndef MAYFLY_LIB_BASE_LOCK_H
 #define MAYFLY_LIB_BASE_LOCK_H
@@ -43,9 +43,9 @@ static inline void lock_init(struct lock *l)
 }
 
 /*
- * Debug builds only: the lock knows which thread holds it, so that a function can check that
- * its caller does. The first notes the calling thread, or none, as the holder; the second asks
- * whether the calling thread is the holder. Context: any thread.
+ * Debug builds only: the lock records which thread holds it, so that a function can check that
+ * its caller does. lock_note_holder() records the calling thread, or none, as the holder.
+ * lock_is_held_here() returns whether the calling thread is the holder. Context: any thread.
  */
 void lock_note_holder(struct lock *l, bool is_held);
 bool lock_is_held_here(const struct lock *l);

@@ -18,10 +18,10 @@
 struct budget {
     /* [atomic] */
     _Atomic int64_t limit_bytes; /* as it was set */
-    _Atomic int64_t bound_bytes; /* of used: the limit, or more while a lower one is taken up */
+    _Atomic int64_t bound_bytes; /* used may reach this: the limit, or more while it falls */
     _Atomic int64_t used_bytes;
-    _Atomic int64_t retired_bytes; /* of used: only waits for a grace period; not segments */
-    _Atomic int64_t leaving_bytes; /* of used: large arrays of indexes that shrink; see there */
+    _Atomic int64_t retired_bytes; /* of used: waiting for a grace period only; no segments */
+    _Atomic int64_t leaving_bytes; /* of used: arrays of shrinking indexes: budget_leave() */
     _Atomic int64_t pinned_bytes;  /* of used: in large values that slow readers have pinned */
     _Atomic int64_t held_bytes;    /* of used: in segments */
 };
@@ -36,8 +36,8 @@ void mem_free(void *p);
 void *mem_alloc_aligned(size_t n, size_t align);
 
 /*
- * A zeroed object on pages of its own. Those not in use can be released: mem_discard_zeros().
- * Context: any thread.
+ * A zeroed object of n bytes on its own pages. Pages that are all zero can be released by
+ * mem_discard_zeros(). NULL without memory. Context: any thread.
  */
 void *mem_alloc_pages(size_t n);
 void mem_free_pages(void *p, size_t n);
@@ -59,16 +59,16 @@ void *mem_map(size_t n, enum mem_pages pages);
 void mem_unmap(void *p, size_t n);
 
 /*
- * The same in two steps, for what may grow without moving: reserve takes address space only;
- * commit lets a part of it be used. False when the system refuses to promise the memory (it may
- * where overcommit is off, or data segments are limited). Released by mem_unmap() as a whole.
+ * The same in two steps, for an array that grows without moving: mem_reserve() takes address
+ * space only, mem_commit() makes a part of it usable. False when the system refuses to commit
+ * (overcommit is off, or data segments are limited). mem_unmap() releases the whole range.
  * System calls, so never inside a shard. Context: any thread.
  */
 void *mem_reserve(size_t n, enum mem_pages pages);
 bool mem_commit(void *p, size_t n);
 
 /*
- * Does the system let a process commit any amount, as only what is touched counts? False where
+ * May a process commit any amount of memory, because only touched pages count? False where
  * overcommit is off (vm.overcommit_memory=2), and where data segments or the address space are
  * limited. System calls. Context: any thread.
  */
@@ -87,9 +87,9 @@ uint64_t mem_address_space_left(void);
 void mem_discard(void *p, size_t n);
 
 /*
- * Release whole pages of any memory that have only zeros: they take no memory until they are
- * written again. No other thread may write there meanwhile. A system call for each run of
- * pages. Context: any thread.
+ * Release those whole pages of a range, of any memory, that contain only zeros: they take no
+ * memory until they are written again. No other thread may write there meanwhile. A system call
+ * for each run of pages. Context: any thread.
  */
 void mem_discard_zeros(void *p, size_t n);
 
@@ -100,9 +100,9 @@ void mem_discard_zeros(void *p, size_t n);
 void mem_touch(void *p, size_t n);
 
 /*
- * The same for an array that may be large, a part of it in each call, so that a call takes some
- * 100 us. *done: bytes that are resident, 0 at first. True when all of it is. Context: any
- * thread, outside a shard.
+ * The same for a large array: each call touches one part, which takes about 100 us. *done is
+ * the number of resident bytes, 0 before the first call. True when the whole array is resident.
+ * Context: any thread, outside a shard.
  */
 #define MEM_TOUCH_BYTES ((size_t)512 << 10)
 bool mem_touch_next(void *p, size_t n, size_t *done);
@@ -123,14 +123,14 @@ void mem_use_huge(void *p, size_t n, bool may);
 void mem_leave_out_of_cores(void *p, size_t n);
 
 /*
- * Set the limit. When more is used, the bound comes down to it in steps; meanwhile there is
- * room for stores as there always is. Context: any thread, one at a time.
+ * Set the limit, in bytes. When more is used, the bound falls to it in steps (budget_lower()),
+ * so that stores find room meanwhile. Context: any thread, one at a time.
  */
 void budget_set_limit(struct budget *b, int64_t limit);
 
 /*
- * The next step of the bound. False if there is none, or most of the last one is still owed.
- * Context: one thread.
+ * Lower the bound by the next step. False if it has reached the limit, or if most of the memory
+ * of the last step is still in use. Context: one thread.
  */
 bool budget_lower(struct budget *b);
 
@@ -140,7 +140,7 @@ static inline int64_t budget_limit(const struct budget *b)
     return atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
 }
 
-/* Does the bound come down to the limit? Context: any thread. */
+/* Is the bound still falling to a lower limit? Context: any thread. */
 static inline bool budget_is_lowered(const struct budget *b)
 {
     return atomic_load_explicit(&b->bound_bytes, memory_order_relaxed) != budget_limit(b);
@@ -153,8 +153,8 @@ static inline bool budget_is_over(const struct budget *b)
 }
 
 /*
- * What may be used beyond the bound while everything waits for a grace period, in bytes: a
- * thirty-second of the limit, at least 4 MiB. Context: any thread.
+ * Bytes that may be used beyond the bound while all free memory waits for a grace period: 1/32
+ * of the limit, at least 4 MiB. Context: any thread.
  */
 static inline int64_t budget_overdraw(const struct budget *b)
 {
@@ -163,7 +163,7 @@ static inline int64_t budget_overdraw(const struct budget *b)
     return limit / 32 > (4 << 20) ? limit / 32 : 4 << 20;
 }
 
-/* Count n bytes if then used <= bound + overdraw; else false. Context: any thread. */
+/* Count n bytes unless used would exceed bound + overdraw; then false. Context: any thread. */
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw);
 
 /* Count n bytes, or -n bytes less, whatever the limit. Context: any thread. */
@@ -173,7 +173,7 @@ static inline void budget_add(struct budget *b, int64_t n)
 }
 
 /*
- * n of the used bytes are those of segments, or -n fewer. Context: any thread.
+ * Count n of the used bytes as bytes of segments; negative: -n fewer. Context: any thread.
  */
 static inline void budget_hold(struct budget *b, int64_t n)
 {

@@ -50,7 +50,7 @@ size_t num_put_u64(char *out, uint64_t v);
 size_t num_put_i64(char *out, int64_t v);
 
 /*
- * The number of two hexadecimal digits of either case; -1: they are none. Context: any thread.
+ * The value of two hexadecimal digits, of either case; -1 if they are not. Context: any thread.
  */
 int num_hex_byte(const char digits[2]);
 
@@ -66,8 +66,8 @@ static inline void num_put_pair(char *out, unsigned pair)
 
 /*
  * num_put_u64() for numbers that mostly have few digits, as flags, lengths and seconds do: up
- * to four are written in line. Returns the place after the number, not its length: callers go
- * on writing there, and need fewer instructions. Context: any thread.
+ * to four are written inline. Returns the address after the number, not its length: callers
+ * continue to write there, which takes fewer instructions. Context: any thread.
  */
 static inline char *num_put_short(char *out, uint64_t v)
 {
@@ -95,8 +95,8 @@ static inline char *num_put_short(char *out, uint64_t v)
 }
 
 /*
- * The next number of a random sequence (splitmix64, S. Vigna); any state will do. Good enough
- * to draw samples. An observer of some numbers can predict the others. Context: any thread; the
+ * The next number of a random sequence (splitmix64, S. Vigna). Any initial state is valid. For
+ * sampling only: an observer of some numbers can predict the others. Context: any thread; the
  * owner of *state prevents concurrent calls.
  */
 static inline uint64_t num_random(uint64_t *state)

@@ -40,20 +40,21 @@ extern _Atomic int rcu_tsan_word; /* only its address is used */
 #endif
 
 /*
- * A thread reads between these two only: no grace period waits for the sections of others.
- * Context: any thread, outside a section.
+ * A thread may open sections only between these two calls: grace periods do not wait for
+ * threads that are not registered. Context: any thread, outside a section.
  */
 void rcu_register(void);
 void rcu_unregister(void);
 
-/* Is the calling thread between them? Context: any thread. */
+/* Is the calling thread registered? Context: any thread. */
 bool rcu_is_registered(void);
 
 /*
- * Open a section. The fence makes it seen before the section reads anything: else it might pass
- * for closed, in the store buffer of its CPU, and have read what another CPU has unlinked, but
- * not for all to see yet. A section serves many requests, so this is cheaper than membarriers
- * in grace periods. Context: registered thread, outside a section.
+ * Open a section. The fence makes the opening visible before the section reads anything.
+ * Without it the opening may still be in the CPU's store buffer while the section reads an
+ * object that another CPU is unlinking, and a grace period would miss the section. A section
+ * serves many requests, so a fence here is cheaper than membarriers in grace periods. Context:
+ * registered thread, outside a section.
  */
 static inline void rcu_begin(void)
 {
@@ -91,11 +92,11 @@ static inline void rcu_wait(void)
 }
 
 /*
- * The same if no waiting is needed: true when every thread was seen outside a section during
- * the call, so that what was unlinked before it can be reused. Elsewhere than on x86 this costs
- * two membarriers, unless a thread is inside or the caller is the only registered one, so it
- * must be worth it. False in a section of the calling thread, and always where the kernel lacks
- * that call. Context: registered thread.
+ * The same without waiting: true when every thread was seen outside a section during the call,
+ * so that objects unlinked before the call can be reused. Except on x86 this costs two
+ * membarriers, unless a thread is inside a section or the caller is the only registered one.
+ * False while the calling thread is in a section, and always where the kernel lacks membarrier.
+ * Context: registered thread.
  */
 bool rcu_try_wait(void);
 
@@ -106,11 +107,11 @@ bool rcu_try_wait(void);
 extern bool rcu_has_barriers;
 
 /*
- * A fence in two unequal halves. A thread that stores, then has the one half, then loads, and
- * another that does the same with the other half: at least one of them sees the other's store.
- * The light half is a barrier for the compiler alone, the heavy one makes every running thread
- * of the process execute a real one. Where the kernel lacks that call, both are real fences.
- * Context: any thread.
+ * An asymmetric fence. One thread stores, executes the light half, then loads. Another thread
+ * stores, executes the heavy half, then loads. At least one of them sees the other's store. The
+ * light half is a compiler barrier only. The heavy half makes every running thread of the
+ * process execute a real fence (membarrier). Where the kernel lacks that call, both halves are
+ * real fences. Context: any thread.
  */
 static inline void rcu_fence_light(void)
 {
@@ -139,10 +140,11 @@ static inline void rcu_fence_full(void)
 }
 
 /*
- * The barrier between an unlink and reading the grace number that dates it: rcu_wait() has the
- * heavy half. rcu_try_wait() sees that a section which unlinked something has ended, and would
- * miss a thread outside a section, which makes a real fence here. Context: registered thread,
- * or before start.
+ * The barrier between an unlink and the load of the grace number that stamps the object. In a
+ * section the light half suffices: rcu_wait() executes the heavy half, and rcu_try_wait()
+ * succeeds only when the section has ended. rcu_try_wait() does not see a thread outside a
+ * section, so such a thread executes a real fence here. Context: registered thread, or before
+ * start.
  */
 static inline void rcu_order_unlink(void)
 {

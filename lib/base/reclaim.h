@@ -20,8 +20,8 @@
 
 /*
  * Embedded in an object that is to be released after a grace period. fn runs exactly once and
- * outside sections, on the reclaimer thread or, when that has ended, in reclaim_stop(). It may
- * retire more.
+ * outside sections, on the reclaimer thread or, after that has ended, in reclaim_stop(). fn may
+ * retire further objects.
  */
 struct retired {
     struct mpsc_node node;
@@ -30,8 +30,8 @@ struct retired {
 };
 
 /*
- * Background work of the owner. Returns when it wants to be called again, in microseconds: 0
- * for at once (other threads get the CPU first), RECLAIM_IDLE when there is nothing to do. It
+ * Background work of the owner. Returns the delay until its next call, in microseconds: 0 for
+ * none (other threads get the CPU first), RECLAIM_IDLE when there is nothing to do. It
  * is also called after every grace period, so new work is announced by asking for one. It is
  * not called any more once stop has begun. It may open a read-side section. Context: reclaimer.
  */
@@ -50,13 +50,13 @@ struct reclaimer *reclaim_create(reclaim_hook_fn hook, void *arg);
 enum mf_err reclaim_start(struct reclaimer *r);
 
 /*
- * Stop its thread, if it runs. When the call returns, everything that was retired before it has
- * been released, and what that retired in turn. Context: main, outside a section.
+ * Stop its thread, if it runs. When this returns, all objects retired before the call have been
+ * released, and those that these have retired in turn. Context: main, outside a section.
  */
 void reclaim_stop(struct reclaimer *r);
 
 /*
- * Stop, release what was retired since, free the reclaimer and null the pointer; accepts NULL.
+ * Stop, release objects retired since, free the reclaimer and null the pointer; accepts NULL.
  * Context: main, no other thread uses it.
  */
 void reclaim_destroy(struct reclaimer **r);

@@ -43,7 +43,7 @@ void siphash_feed(struct siphash *s, const void *bytes, size_t n);
 struct siphash_digest siphash_end(struct siphash *s);
 
 /*
- * 1 if two digests are the same, else 0. No branch depends on them, so the time says nothing.
+ * 1 if two digests are the same, else 0. Constant time: no branch depends on the digests.
  * Context: any thread.
  */
 static inline uint64_t siphash_same(const struct siphash_digest *a,

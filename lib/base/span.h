@@ -46,7 +46,10 @@ static inline struct span span_after(struct span s, size_t n)
     return n > 0 ? (struct span){s.ptr + n, s.len - n} : s;
 }
 
-/* Take what precedes the first `end` off the front, and that byte; all, if there is none. */
+/*
+ * Remove the bytes up to the first `end`, and that byte, from the front; return them without
+ * it. Without `end` in *rest, remove and return everything.
+ */
 static inline struct span span_cut(struct span *rest, char end)
 {
     const struct span all = *rest;
@@ -60,7 +63,7 @@ static inline struct span span_cut(struct span *rest, char end)
     return (struct span){all.ptr, (size_t)(at - all.ptr)};
 }
 
-/* Split at the first `mark`. False: there is none, then all is before it. */
+/* Split at the first `mark`, which is in neither part. False: no mark; *before is all of s. */
 static inline bool span_split(struct span s, char mark, struct span *before, struct span *after)
 {
     *after = s;
@@ -68,7 +71,10 @@ static inline bool span_split(struct span s, char mark, struct span *before, str
     return before->len < s.len;
 }
 
-/* Take a word and the spaces before it off the front; empty: there is none. */
+/*
+ * Remove spaces and the word after them from the front; return the word, empty if there is
+ * none.
+ */
 static inline struct span span_word(struct span *rest)
 {
     while (rest->len > 0 && rest->ptr[0] == ' ') {
@@ -80,7 +86,7 @@ static inline struct span span_word(struct span *rest)
     return word;
 }
 
-/* How many words there are; the first `max` of them are put into word. */
+/* The number of words in rest. Stores the first `max` of them in word. */
 static inline unsigned span_words(struct span rest, struct span *word, unsigned max)
 {
     struct span next;
@@ -95,9 +101,10 @@ static inline unsigned span_words(struct span rest, struct span *word, unsigned 
 }
 
 /*
- * Copy a few bytes, such as a key or a number. For so few, a call of memcpy() costs more than
- * the copy itself. Goes in steps of 16, 8 or 4 bytes; the last step ends where the bytes end
- * and may overlap the one before it. Source and target must not overlap. Context: any thread.
+ * Copy a few bytes, such as a key or a number, for which a call of memcpy() would cost more
+ * than the copy itself. Copies 16, 8 or 4 bytes at a time; the last step ends at the end of the
+ * source and may overlap the one before it. Source and target must not overlap. Context: any
+ * thread.
  */
 static inline void span_copy_short(char *out, const char *p, size_t n)
 {

@@ -13,7 +13,7 @@
 
 #include "lib/base/thread.h"
 
-/* All zero: not started. It stays where it is until standby_stop(). */
+/* All zero: not started. The struct must not move until standby_stop(). */
 struct standby {
     struct thread thread;
     pthread_mutex_t mutex; /* a leaf; what follows is under it */
@@ -24,7 +24,7 @@ struct standby {
     bool is_stopping;
 };
 
-/* The function of its thread_kind: `.run = standby_main`, without `.reads`. */
+/* The thread's function. Its thread_kind has `.run = standby_main`, without `.reads`. */
 void standby_main(void *arg);
 
 /* Make the thread. False: the system refused it. Context: any thread, as for standby_stop(). */
@@ -39,7 +39,7 @@ uint64_t standby_run(struct standby *s, void (*run)(void *arg), void *arg);
 /* Wait until the job of this ticket has ended. Context: any other thread, outside a section. */
 void standby_wait(struct standby *s, uint64_t ticket);
 
-/* End the thread; no job may be under way. Nothing happens if it was not started. */
+/* End the thread. No job may be running. Does nothing if it was not started. */
 void standby_stop(struct standby *s);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads. All are created by this function, so that each has a name, gets no signals sent to
+ * Threads. All are created by thread_start(), so that each has a name, gets no signals sent to
  * the process, has the priority that suits its work, and is registered with RCU if it reads
  * items. The daemon creates all threads at its start: under -o drop_privileges none can be
  * created later.
@@ -22,25 +22,25 @@ struct thread_kind {
     const char *name; /* top -H and messages of failed checks show it; 15 bytes at most */
     void (*run)(void *arg);
     enum thread_role role; /* for checks of contexts */
-    int nicer;             /* added to the nice value of the thread that makes it */
-    size_t stack_bytes;    /* 0: as the system has it */
+    int nicer;             /* added to the nice value of the creating thread */
+    size_t stack_bytes;    /* 0: the system's default */
     bool reads;            /* it enters read-side sections */
 };
 
-/* One thread; all zero: none. It stays where it is until it was joined or left alone. */
+/* One thread; all zero: none. Must not move until thread_join() or thread_leave(). */
 struct thread {
     pthread_t id;
     const struct thread_kind *kind;
     void *arg;                    /* [borrowed] of kind->run */
     char name[THREAD_NAME_BYTES]; /* kind->name, or its own */
     size_t stack_bytes;           /* [const] of its stack */
-    int nice_error;               /* [its thread] errno when it did not become nicer, else 0 */
-    bool is_running;              /* the maker's: it was made and has not been joined */
+    int nice_error;               /* [its thread] errno of setting its nice value, else 0 */
+    bool is_running;              /* [creator] created and not joined yet */
 };
 
 /*
- * Make a thread that runs kind->run(arg). 0, or an errno: then there is none. Context: any
- * thread; t is its own.
+ * Create a thread that runs kind->run(arg). Returns 0, or an errno if there is no thread.
+ * Context: any thread, which alone uses t until this returns.
  */
 int thread_start(struct thread *t, const struct thread_kind *kind, void *arg);
 
@@ -49,14 +49,14 @@ int thread_start_named(struct thread *t, const struct thread_kind *kind, const c
                        void *arg);
 
 /*
- * Wait for its end. It must have been told to end; nothing happens if it does not run. Context:
- * the thread that made it, outside a read-side section.
+ * Wait until the thread has ended; the caller has asked it to end. Does nothing if it was not
+ * started. Context: the thread that created it, outside a read-side section.
  */
 void thread_join(struct thread *t);
 
 /*
- * Give the pages of its stack back that are not in use, as far as it is usual to use them.
- * Context: that thread.
+ * Release unused pages of its stack to the system: half of the stack, at most 1 MiB below the
+ * part in use. Context: that thread.
  */
 void thread_discard_stack(const struct thread *t);
 
@@ -66,13 +66,13 @@ void thread_discard_stack(const struct thread *t);
  */
 uint64_t thread_cpu_ns(const struct thread *t);
 
-/* Nobody will join it: it ends by itself, or with the process. Context: that which made it. */
+/* Detach it: it ends by itself, or with the process. Context: the thread that created it. */
 void thread_leave(struct thread *t);
 
 /*
- * Block all signals but those that a thread raises itself: SIGSYS by a call that is forbidden
- * (-o drop_privileges), SIGBUS by items in a file that was cut. *before: for
- * thread_restore_signals(). Context: any thread.
+ * Block all signals except the synchronous ones: SIGSYS from a forbidden system call (-o
+ * drop_privileges), SIGBUS from items in a file that was truncated. *before gets the previous
+ * mask, for thread_restore_signals(). Context: any thread.
  */
 void thread_block_signals(sigset_t *before);
 void thread_restore_signals(const sigset_t *before);

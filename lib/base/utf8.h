@@ -11,7 +11,7 @@
 
 #include "lib/base/span.h"
 
-/* Decode the character that s begins with. Returns its length; 0: it is none, or s is empty. */
+/* Decode the first character of s. Returns its length; 0: it is invalid, or s is empty. */
 size_t utf8_decode(struct span s, uint32_t *out);
 
 /* The length of that character, or 0. */
@@ -21,9 +21,9 @@ size_t utf8_len(struct span s);
 bool utf8_is_valid(struct span s);
 
 /*
- * Write the character that s, which is not empty, begins with in the form that JSON demands:
- * quotes, backslashes and control characters are escaped, and a byte that is not UTF-8 becomes
- * U+FFFD. Returns the length in out; *taken: how much of s that was.
+ * Write the first character of s, which is not empty, as JSON text: quotes, backslashes and
+ * control characters are escaped, and a byte that is not UTF-8 becomes U+FFFD. Returns the
+ * length in out; *taken is the number of bytes of s that it replaces.
  */
 #define UTF8_JSON_MAX 8u
 size_t utf8_to_json(struct span s, char out[UTF8_JSON_MAX], size_t *taken);
