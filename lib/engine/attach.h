@@ -29,8 +29,8 @@ struct attach_head;
 
 enum attach_state {
     ATTACH_OFF,  /* there is no file */
-    ATTACH_COLD, /* nothing was there, or nothing of it is used */
-    ATTACH_WARM,
+    ATTACH_COLD, /* the file was new, or its items are not used */
+    ATTACH_WARM, /* its items were taken over */
 };
 
 #define ATTACH_WHY_BYTES 160
@@ -42,14 +42,14 @@ enum attach_state {
 
 struct attach {
     /* set by the caller before engine_start() */
-    uint32_t max_age_s; /* what was left longer ago is not used; 0: of any age */
+    uint32_t max_age_s; /* items left longer ago are not used; 0: any age */
     bool marks_stale;   /* items taken over are stale: the first client that gets one may renew
                            it */
     /* and before engine_stop() */
     bool leaves_nothing; /* the next start is to be a cold one */
     /*
      * Identifies data that was saved elsewhere together with this file (a snapshot and its
-     * log); 0: none. Out after engine_start(), if it is warm.
+     * log); 0: none. Also an output of engine_start(), if the start is warm.
      */
     uint32_t companion;
     /* The same: the caller's bytes, which are zero if nothing was saved. */
@@ -58,30 +58,30 @@ struct attach {
     int fd;                   /* -1: not open */
     bool is_new;              /* nothing was there */
     bool is_in_memory;        /* it is on no disk, as far as the engine can tell */
-    uint64_t room_bytes;      /* of attach_make(): less than the limit; 0: enough */
+    uint64_t room_bytes;      /* room found by attach_make() if below the limit; 0: enough */
     struct attach_head *head; /* as it was read, then as it is to be written */
     struct region region[ATTACH_SHARDS_MAX]; /* those of the engine's shards */
     msec_t taken_at;                         /* of attach_take_over() */
-    /* [const] once the engine runs: what became of it */
+    /* [const] once the engine runs: the result of the start */
     enum attach_state state;
     uint64_t items, expired, flushed; /* taken over, expired by now, flushed since */
     uint32_t moving;                  /* slots that are on their way to another shard */
     uint64_t over_bytes;              /* to be evicted; 0: less than a 64th of the limit */
-    uint64_t us;                      /* how long it took, in microseconds */
+    uint64_t us;                      /* duration of the take-over in microseconds */
     uint64_t away_ms;                 /* time between the two processes */
-    char why[ATTACH_WHY_BYTES];       /* why not, or what was wrong; "": nothing */
+    char why[ATTACH_WHY_BYTES];       /* reason of a failure or of a cold start; "": none */
 };
 
 /*
- * Open a file, which is made if there is none, and keep others from it; or take a descriptor of
- * one (which is owned from then on), as from the service manager. False: a->why. It is not to
- * be overwritten, or cannot be used. The rest of the struct must have been zeroed. Context:
- * before start.
+ * Open the file at path, creating it if needed, and lock it against other processes; or take
+ * over the ownership of a descriptor, for example one that the service manager has kept. False,
+ * with the reason in a->why: the file cannot be used, or must not be overwritten. The caller
+ * has zeroed all other fields of the struct. Context: before start.
  */
 bool attach_open(struct attach *a, const char *path);
 bool attach_open_fd(struct attach *a, int fd);
 
-/* What two programs must have in common to read each other's blocks. Context: any thread. */
+/* A number that is equal in programs that can read each other's blocks. Context: any thread. */
 uint64_t attach_abi(void);
 
 /* off, cold or warm. Context: any thread. */
@@ -91,12 +91,12 @@ static inline const char *attach_state_text(const struct attach *a)
 }
 
 /*
- * Is something of an engine with a file at this address? Calls nothing, for handlers of
- * signals. Context: any thread, while the engine runs.
+ * Is this address in a mapped part of the engine's file? Calls nothing, so signal handlers may
+ * use it. Context: any thread, while the engine runs.
  */
 bool attach_is_in_range(const struct engine *e, const void *at);
 
-/* Close it; the file stays as it is. Accepts one that is not open. Context: after stop. */
+/* Close the file, unchanged. Does nothing if it is not open. Context: after stop. */
 void attach_close(struct attach *a);
 
 /*

@@ -53,7 +53,7 @@ struct engine_config {
     uint64_t seed;                        /* of the key hash */
     bool has_past;                        /* clients may have cas values of earlier engines */
     uint64_t ring_bytes;                  /* of changes (ship/stream.h); 0: as the limit asks */
-    int64_t hold_boot_ns;                 /* keep what expires until then: clock_boot_ns() */
+    int64_t hold_boot_ns;                 /* keep expired items until this clock_boot_ns() */
     bool is_passive;                      /* engine_follow_due(DUE_NOTHING) from the start on */
     struct attach *attach;                /* [borrowed] items are in its file; NULL: none */
     shard_observer_fn observer;           /* NULL: none */
@@ -66,7 +66,7 @@ void engine_config_init(struct engine_config *cfg);
 
 struct shard;
 
-/* No engine gets more shards than that, unless it is started with more. */
+/* Largest number of shards that an engine may grow to. One may be started with more. */
 #define ENGINE_SHARDS_MAX 512u
 
 struct engine {
@@ -82,7 +82,7 @@ struct engine {
     _Atomic uint32_t shard_count; /* never falls (release, after the pointer): see grow.h */
     struct clock clock;
     struct budget budget;
-    struct shard_group group;    /* what the shards know of the above */
+    struct shard_group group;    /* the part of the engine that shards use */
     struct heat_rules heat;      /* how hits are counted */
     _Atomic uint32_t steal_next; /* where the next search for a full shard begins */
     msec_t lowered_at;           /* [reclaimer] last step towards a lower limit */
@@ -92,9 +92,9 @@ struct engine {
     uint64_t flush_id; /* number of flush commands */
     _Atomic uint64_t prefix_id; /* number of flushes of a prefix */
     _Atomic uint32_t prefixes;  /* number of those in group.prefixes */
-    /* what streams share (lib/ship/stream.h) */
+    /* shared by streams (lib/ship/stream.h) */
     pthread_mutex_t streams_lock; /* only shards are entered while it is held */
-    uint32_t streams;             /* under streams_lock: that there are */
+    uint32_t streams;             /* under streams_lock: number of streams */
     struct changes_bell bell;
     _Atomic bool is_guarded; /* see guarding.h */
     struct moves moves;      /* walks and moves of slots take turns; nothing else is held */
@@ -106,23 +106,24 @@ struct engine {
 };
 
 /*
- * Build everything; all threads of the engine exist when this returns. With attach, what is
- * there is taken over if nothing speaks against it (attach->state). MF_EINVAL when the config
- * is impossible; MF_ENOMEM; MF_ESYS, with attach->why if it is not empty. Context: main, before
- * start.
+ * Build everything; all threads of the engine exist when this returns. With attach, items in
+ * its file are taken over if they pass all checks (attach->state). MF_EINVAL when the config is
+ * impossible; MF_ENOMEM; MF_ESYS, with the reason in attach->why if that is not empty. Context:
+ * main, before start.
  */
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 
 /*
- * Release everything; no worker is inside, and the mover has ended
- * (reshard_stop()). With attach, the items are left to the next engine; on failure attach->why
- * has the reason. Context: main.
+ * Release everything. No worker may be inside, and the mover must have ended (reshard_stop()).
+ * With attach, the items are left in the file for the next engine; on failure attach->why has
+ * the reason. Context: main.
  */
 void engine_stop(struct engine *e);
 
 /*
- * A cas value above all that earlier engines with these keys have drawn, at a time of the wall
- * clock in Unix milliseconds: none has drawn 65 million values a second. Context: any thread.
+ * A cas value above all values that earlier engines have drawn until this time of the wall
+ * clock, in Unix milliseconds. It assumes that none has drawn more than 65 million values a
+ * second. Context: any thread.
  */
 static inline uint64_t engine_cas_past(int64_t unix_ms)
 {
@@ -143,40 +144,46 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
      ITEM_KEY_MAX)
 
 /*
- * What the shards' address ranges can hold in all, in bytes: engine_set_limit() accepts no
- * more. Less than the limit if the address space of the process is limited. Context: any
+ * Total size of the shards' address ranges, in bytes: the largest limit that engine_set_limit()
+ * accepts. Less than the limit if the address space of the process is limited. Context: any
  * thread.
  */
 uint64_t engine_range(const struct engine *e);
 
-/* Can this number of shards, or the present one, work with a limit? Context: any thread. */
+/*
+ * Can this engine, with this number of shards, work with a limit in bytes? Context: any thread.
+ */
 bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes);
 
 /*
- * The least and the largest number of shards that this engine can work with a limit with. If
- * the largest is the smaller one, it cannot at all. Context: any thread.
+ * The smallest and the largest number of shards with which this engine can work with a limit in
+ * bytes. *most < *least: no number of shards suits this limit. Context: any thread.
  */
 void engine_shard_bounds(const struct engine *e, uint64_t limit_bytes, uint32_t *least,
                          uint32_t *most);
 
 /*
- * For how many items the indexes are made at the start: items_hint, or less if the limit does
- * not bear that; 0: no hint. Context: any thread.
+ * Number of items that the indexes are sized for at the start: items_hint, or fewer if the
+ * limit does not allow that; 0: no hint. Context: any thread.
  */
 uint64_t engine_items_hint(const struct engine *e);
 
-/* Change -m. False when it cannot be reached. Context: worker or main, outside a shard. */
+/*
+ * Change the memory limit (-m). False when the engine cannot work with it; nothing changes
+ * then. Context: worker or main, outside a shard.
+ */
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes);
 
 /*
- * If anything waits for a grace period, end one here if that takes no waiting. False when that
- * did not succeed. Context: worker, outside a section and a shard.
+ * If anything waits for a grace period, try to complete one without waiting. False when that
+ * failed. Context: worker, outside a section and a shard.
  */
 bool engine_try_grace(struct engine *e);
 
 /*
- * An option of the engine has changed. Threads of the engine that sleep by the old value check
- * again, and hits are counted by the new options. Context: any thread, one change at a time.
+ * Call after an option of the engine has changed: wakes threads of the engine that computed
+ * their sleep from the old value, and counts hits by the new options. Context: any thread, one
+ * change at a time.
  */
 void engine_options_changed(struct engine *e);
 
@@ -194,8 +201,8 @@ void engine_options_changed(struct engine *e);
 void engine_follow_due(struct engine *e, msec_t due);
 
 /*
- * Does it follow another one? Then reads change nothing in items but heat and last access, and
- * evictions count as repl_evicted as well. Context: any thread.
+ * Is the engine passive? Then reads change only heat and last access of items, and evictions
+ * also count as repl_evicted. Context: any thread.
  */
 static inline bool engine_is_passive(const struct engine *e)
 {
@@ -203,19 +210,19 @@ static inline bool engine_is_passive(const struct engine *e)
 }
 
 /*
- * From now on the cas values that are drawn are above `past`, and above all that earlier
- * engines can have drawn (engine_cas_past()). Context: any thread, outside a shard.
+ * From now on draw cas values above `past`, and above all values that earlier engines can have
+ * drawn (engine_cas_past()). Context: any thread, outside a shard.
  */
 void engine_raise_cas(struct engine *e, uint64_t past);
 
 /*
- * Keep what expires from now on, and has expired, until then; see shard_due_now(). The present
- * time ends it. Workers that sleep until something is due have to be woken by the caller.
- * Context: any thread.
+ * Keep expired items, those that have expired already included, until this time; see
+ * shard_due_now(). The present time ends the hold. The caller must wake workers that sleep
+ * until an item is due. Context: any thread.
  */
 void engine_hold_expired(struct engine *e, msec_t until);
 
-/* Remaining time of that in milliseconds; 0: nothing is kept. Context: any thread. */
+/* Remaining time of that hold in milliseconds; 0: there is none. Context: any thread. */
 msec_t engine_hold_left(const struct engine *e, msec_t now);
 
 /* Hold the sampler (tests, forensics): nothing is expired actively. Context: any thread. */
@@ -228,9 +235,9 @@ void engine_hold_sampler(struct engine *e, bool held);
 void engine_observe(struct engine *e, uint32_t kinds);
 
 /*
- * From now on the home worker of a shard is woken by this function when there is work that it
- * does not know of; NULL: by none, and no call of the last one is running any more. arg is
- * [borrowed] until then. Context: main, outside a shard.
+ * Set the function that wakes the home worker of a shard when another thread has added work for
+ * it. NULL: none; when that returns, no call of the previous function is running any more. arg
+ * is [borrowed] until then. Context: main, outside a shard.
  */
 void engine_wake_homes(struct engine *e, shard_wake_fn wake, void *arg);
 
@@ -238,22 +245,22 @@ void engine_wake_homes(struct engine *e, shard_wake_fn wake, void *arg);
 
 enum steal {
     STEAL_NOTHING, /* no sampled shard has clearly more */
-    STEAL_LATER,   /* what another could give waits for a grace period: ask again in 1 ms */
+    STEAL_LATER,   /* memory of another waits for a grace period: retry in 1 ms */
     STEAL_DONE,    /* the budget has room again */
 };
 
 /*
- * A shard needs room that it cannot make itself: take some from one of a few others, which are
- * the next ones at each call: what it does not use, or else what the fullest evicts. Context:
+ * Make room for a shard that cannot make room itself. A few other shards are sampled, the next
+ * ones in each call. One of them releases unused memory, or else the fullest evicts. Context:
  * outside a shard.
  */
 enum steal engine_steal(struct engine *e, struct shard *needy);
 
 /*
- * With a policy that evicts only items with a deadline: has no shard such an item, nor room
- * that will come? Then a store need not wait for room. It visits every shard, for a store that
- * is about to be refused, without waiting for locks: the holder of a shard's lock may make room
- * there. Context: outside a shard.
+ * With a policy that evicts only items with a deadline: true if no shard has such an item, and
+ * none has memory that is about to become free. Then a store need not wait for room. Visits
+ * every shard, so call it only before a store is refused. Does not wait for locks: a shard
+ * whose lock is held counts as one that may make room. Context: outside a shard.
  */
 bool engine_is_barren(struct engine *e);
 

@@ -20,11 +20,11 @@
 struct engine;
 
 /*
- * Add shards until there are this many; at the end each has the smaller share of the limit. If
- * it does not return MF_OK, those that were added before stay. MF_EINVAL: the engine has as
- * many as it may, or the limit does not bear another one (share.h). MF_ENOMEM; MF_ESYS: the
- * file of attach has no place for it. Context: any thread, outside a section and a shard; one
- * caller at a time.
+ * Add shards until there are this many. The share of the limit of each shard shrinks
+ * accordingly, once, at the end. On failure the shards added so far stay. MF_EINVAL: the engine
+ * may not have that many, or the limit is too small for another one (share.h). MF_ENOMEM;
+ * MF_ESYS: the file of attach has no room for it. Context: any thread, outside a section and a
+ * shard; one caller at a time.
  */
 enum mf_err engine_add_shards(struct engine *e, uint32_t shards);
 

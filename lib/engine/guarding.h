@@ -21,18 +21,18 @@ struct engine;
 enum guarding {
     GUARDING_ON,
     GUARDING_BUSY, /* another load is under way */
-    GUARDING_WAIT, /* with may_wait: guards of earlier loads are not released yet; retry */
+    GUARDING_WAIT, /* with may_wait: the guard of an earlier load still exists; retry */
     GUARDING_NO_MEMORY,
 };
 
 /*
- * Give all shards this guard, made for about `items` items: from when this returns every
- * delete is noted. Unless it is on, nothing is to be released. Context: registered thread,
- * outside a shard.
+ * Install the guard in all shards, sized for about `items` items. When this returns
+ * GUARDING_ON, every delete is recorded from then on. Otherwise there is nothing to release.
+ * Context: registered thread, outside a shard.
  */
 enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items, bool may_wait);
 
-/* Take it away; the reclaimer releases its memory. Context: as above. */
+/* Remove the guard; the reclaimer releases its memory. Context: as above. */
 void guarding_end(struct engine *e, struct guard *g);
 
 #endif

@@ -17,12 +17,12 @@ struct moves {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* [mutex] */
-    uint32_t walks;         /* that run */
+    uint32_t walks;         /* running */
     uint32_t walks_waiting; /* to begin or to continue */
-    uint32_t admitted;      /* of those that wait: before the next move or its next step */
+    uint32_t admitted;      /* waiting walks that run before the next move or its next step */
     uint32_t moves_waiting; /* to begin or to continue */
-    bool has_move;          /* one has begun, and not ended */
-    bool is_paused;         /* and gives way to walks */
+    bool has_move;          /* a move has begun and not ended */
+    bool is_paused;         /* that move is yielding to walks */
 };
 
 /* Numbers of running and waiting walks and moves. */
@@ -35,29 +35,31 @@ void moves_init(struct moves *m);
 void moves_fini(struct moves *m);
 
 /*
- * Begin a walk, or a move: wait for the turn. Returns false if *stop was set meanwhile, and
- * nothing has begun; it is checked 50 times a second. stop NULL: it cannot be stopped. Context:
- * any thread, outside a section and a shard.
+ * Wait until a walk, or a move, may begin. Returns false, and nothing has begun, if *stop was
+ * set meanwhile, which is checked 50 times a second. stop NULL: the wait cannot be cancelled.
+ * Context: any thread, outside a section and a shard.
  */
 bool moves_begin_walk(struct moves *m, const _Atomic bool *stop);
 bool moves_begin_move(struct moves *m, const _Atomic bool *stop);
 
-/* The end of it. Context: the thread that began it. */
+/* The walk, or the move, has ended. Context: the thread that began it. */
 void moves_end_walk(struct moves *m);
 void moves_end_move(struct moves *m);
 
 /*
- * Between two shards of a walk: does a move wait? Then the move has its turn from now on, and
- * the walk continues with moves_resume_walk(). Slots may have moved by then. Context: as above.
+ * Call between two shards of a walk. True if a move waits: the walk has yielded to it, and must
+ * call moves_resume_walk() before it continues. Slots may have moved by then. Context: as
+ * above.
  */
 bool moves_pause_walk(struct moves *m);
 
-/* Wait for the turn, at most 20 ms. Returns false if it has not come. Context: as above. */
+/* Wait up to 20 ms until the walk may continue. False: not yet, retry. Context: as above. */
 bool moves_resume_walk(struct moves *m);
 
 /*
- * Between two shards of a move: let the walks that wait have their turn. False: *stop was set
- * meanwhile, and walks may run; the move does nothing but end. Context: as above.
+ * Call between two shards of a move: yields to the walks that wait. False: *stop was set
+ * meanwhile; walks may run, so the move must do nothing more but moves_end_move(). Context: as
+ * above.
  */
 bool moves_give_way(struct moves *m, const _Atomic bool *stop);
 

@@ -19,29 +19,29 @@ struct move;
 enum reshard_state {
     RESHARD_IDLE,      /* all slots are in place, or no move was requested */
     RESHARD_WAITS,     /* for a walk to end (ship/walk.h) */
-    RESHARD_MOVES,     /* slots are carried */
-    RESHARD_NO_ROOM,   /* the mover waits until there is room, and tries again */
-    RESHARD_CANCELLED, /* what was on its way has arrived, the rest stays where it is */
+    RESHARD_MOVES,     /* slots are moving */
+    RESHARD_NO_ROOM,   /* the mover waits for memory, then retries */
+    RESHARD_CANCELLED, /* slots that were moving have arrived, the others stay */
 };
 
-/* The figures are of all moves since the mover last had nothing to do. */
+/* The figures cover all moves since the mover was last idle. */
 struct reshard_info {
     enum reshard_state state;
-    uint32_t wanted;            /* shards that slots shall be in */
-    uint32_t shards;            /* there are, with those that have no slots */
-    uint32_t active;            /* of these, those that slots are in or shall be in */
-    uint32_t slots, slots_done; /* to be moved, with what is done; see struct move_info */
-    uint64_t items_all, items;  /* the same; about, and moved */
-    uint64_t bytes_all, bytes;  /* of keys and values; the same */
-    uint64_t expired;           /* met past their deadline, and dropped */
-    uint64_t evicted;           /* to have some room to begin with */
-    uint64_t waits;             /* for room */
-    uint64_t ms;                /* since it began, until it was over; with the waits */
+    uint32_t wanted;            /* requested number of shards that have slots */
+    uint32_t shards;            /* existing shards, also those without slots */
+    uint32_t active;            /* of these, those that have slots or will have some */
+    uint32_t slots, slots_done; /* in all, and moved; see struct move_info */
+    uint64_t items_all, items;  /* in all (an estimate), and moved */
+    uint64_t bytes_all, bytes;  /* the same of keys and values */
+    uint64_t expired;           /* items dropped because their deadline had passed */
+    uint64_t evicted;           /* items evicted to make room for the first moves */
+    uint64_t waits;             /* number of waits for memory */
+    uint64_t ms;                /* duration until now or the end, with the waits */
 };
 
 /*
- * Called when the state has changed, or the number that is wanted while slots move, unless
- * there was nothing to move. It may neither wait nor call the engine. Context: the thread that
+ * Called when the state has changed, or the wanted number of shards while slots move; not if
+ * there was nothing to move. It must neither wait nor call the engine. Context: the thread that
  * changes it, under the mutex of struct reshard.
  */
 typedef void (*reshard_told_fn)(void *arg, const struct reshard_info *info);
@@ -59,15 +59,15 @@ struct reshard {
     _Atomic uint32_t wanted; /* [atomic] written under mutex and flush_lock; 0: as started */
     /* [mutex] */
     enum reshard_state state;
-    struct move *move; /* [borrowed] that is carried out; NULL: none */
+    struct move *move; /* [borrowed] in progress; NULL: none */
     uint64_t ticket;   /* of the mover's job; 0: there was none */
     uint64_t serial;   /* changes with wanted */
     uint32_t cpu_pct;
     bool is_running, is_cancelled, is_stopping;
     struct reshard_info past;  /* of moves that have ended: the figures */
-    struct reshard_left left;  /* what the last of them has not done */
-    bool finishes;             /* slots on their way arrive, of those that are left */
-    usec_t began;              /* monotonic; 0: nothing has */
+    struct reshard_left left;  /* what the last of them has left undone */
+    bool finishes;             /* the move only completes slots that were on their way */
+    usec_t began;              /* monotonic start of the moves; 0: none has begun */
     reshard_told_fn on_change; /* NULL: no callback */
     void *on_change_arg;       /* [borrowed] */
     enum reshard_state told;   /* the state of its last call */
@@ -90,8 +90,8 @@ static inline void reshard_fini(struct reshard *r)
 }
 
 /*
- * The number of shards that share the limit when the move is complete; sharers: those that
- * share it now. There may be other shards, which still have slots, or have none any more.
+ * The number of shards that share the limit when the move is complete; sharers: the number that
+ * shares it now. Further shards may exist, with slots that still leave, or without slots.
  * Context: any thread.
  */
 static inline uint32_t reshard_to_be(const struct reshard *r, uint32_t sharers)

@@ -12,15 +12,18 @@ struct engine;
 struct shard;
 
 /*
- * One stream more: every shard has a ring when this returns. False: there is no memory, and it
- * does not count. Context: outside a shard.
+ * Count one more stream; every shard has a ring when this returns. False: there is no memory,
+ * and the stream is not counted. Context: outside a shard.
  */
 bool rings_use(struct engine *e);
 
-/* One less; the last one takes the rings away. Context: as above. */
+/* Count one stream less; the last one removes the rings. Context: as above. */
 void rings_leave(struct engine *e);
 
-/* One stream more, or one less, wants a record of each expiry. Context: as above, between. */
+/*
+ * One more stream (true), or one less, needs a record of each expiry. Context: outside a shard,
+ * between rings_use() and rings_leave().
+ */
 void rings_record_expiries(struct engine *e, bool records);
 
 /*

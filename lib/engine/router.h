@@ -49,18 +49,19 @@ struct router {
     /* one writer at a time */
     struct reclaimer *reclaimer;
     /* [atomic] */
-    _Atomic uint32_t shard_count; /* slots may be in one of these */
+    _Atomic uint32_t shard_count; /* slots may be in shards below this number */
 };
 
 /*
- * Publish a first table that deals the slots evenly, in contiguous ranges. Borrows shards.
- * MF_EINVAL when there are none or more than slots; MF_ENOMEM. Context: before start.
+ * Publish the first table, which assigns the slots evenly, in contiguous ranges. Borrows
+ * shards. MF_EINVAL when count is 0 or exceeds the number of slots; MF_ENOMEM. Context: before
+ * start.
  */
 enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
                         struct reclaimer *reclaimer);
 
 /*
- * From now on slots may be in more shards, which are in the array. Context: any thread, one
+ * From now on slots may be in the first `count` shards of the array. Context: any thread, one
  * at a time.
  */
 void router_grow(struct router *r, uint32_t count);
@@ -68,7 +69,7 @@ void router_grow(struct router *r, uint32_t count);
 /* Withdraw and release the table. Context: main, no readers left. */
 void router_fini(struct router *r);
 
-/* The current table: load it once a batch. Context: read side. */
+/* The current table; load it once per batch of requests. Context: read side. */
 static inline const struct route *router_read(const struct router *r)
 {
     must_be_reading();
