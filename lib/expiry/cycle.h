@@ -40,7 +40,7 @@ struct cycle_config {
     uint32_t hz;       /* 1..500; likewise */
     uint32_t slice_us; /* about 250 */
     uint32_t cpu_pct;  /* of one CPU, both kinds together; 0: the share of the slow cycle */
-    uint32_t sharers;  /* so many cycles have that share together; 0: only this one */
+    uint32_t sharers;  /* number of cycles that divide cpu_pct; 0: only this one */
 };
 
 /* The limits that follow from a configuration. */
@@ -109,16 +109,16 @@ bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
 usec_t cycle_fast_from(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us);
 
 /*
- * Other background work under the same cap: may it run now? It took so long, from then on.
- * Context: home worker.
+ * Other background work under the same cap: cycle_has_time() returns whether it may run now,
+ * cycle_spend() adds the time that it took. Context: home worker.
  */
 bool cycle_has_time(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us);
 void cycle_spend(struct cycle *c, usec_t us, usec_t from_us);
 
 /*
- * Other background work, not under the cap, that takes the same share evenly: how long it may
- * run after a rest this long. With a share of 100 % that is as long as it likes. Context: home
- * worker.
+ * For background work that is not under the cap but takes the same share, evenly: how long it
+ * may run after a rest of rest_us, in microseconds. A share of 100 % sets no bound. Context:
+ * home worker.
  */
 usec_t cycle_earned(const struct cycle_config *cfg, usec_t rest_us);
 

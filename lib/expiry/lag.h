@@ -20,7 +20,7 @@
 enum lag_window { LAG_1M, LAG_10M, LAG_WINDOWS };
 
 struct lag_slot {
-    int64_t number; /* of the slot's length of time since the clock began */
+    int64_t number; /* of the slot's period, counted from the start of the clock */
     uint64_t max_ms;
     uint32_t bin[LAG_BINS];
 };
@@ -45,20 +45,20 @@ void lag_add(struct lag *l, msec_t now, uint64_t ms);
 void lag_reset(struct lag *l);
 
 /*
- * Take over what another has counted, which forgets it: the windows say of the two together
- * what they said. Context: in both shards.
+ * Move the counts of another lag into this one. The windows of both together show the same as
+ * before. Context: in both shards.
  */
 void lag_absorb(struct lag *l, struct lag *other);
 
-/* Add what a window says as of now. Context: in shard. */
+/* Add the counts of a window, as of now, to sum. Context: in shard. */
 void lag_collect(const struct lag *l, enum lag_window window, msec_t now, struct lag_sum *sum);
 
 /* Add another shard's sum. Context: any thread. */
 void lag_merge(struct lag_sum *sum, const struct lag_sum *other);
 
 /*
- * The value that pct per cent are below: the upper end of its bin, at most the maximum; 0 when
- * nothing was expired. Context: any thread.
+ * The percentile `pct` of the lag, in milliseconds: the upper end of its bin, at most the
+ * maximum; 0 when nothing was expired. Context: any thread.
  */
 uint64_t lag_percentile(const struct lag_sum *sum, double pct);
 

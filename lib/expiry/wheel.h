@@ -52,20 +52,20 @@ void wheel_start(struct wheel *w, msec_t now);
 void wheel_destroy(struct wheel **w);
 
 /*
- * It is empty, and nobody waits for it: give back what it has for items, until there are some.
- * System calls. Context: in shard.
+ * Release the memory of an empty wheel; the wheel allocates it again for the next items. Makes
+ * system calls, so no thread may be waiting for the shard. Context: in shard.
  */
 void wheel_rest(struct wheel *w);
 
 /*
- * Make sure that the next add has room. Where the spare is missing, memory is allocated here.
+ * Make sure that the next wheel_add() has room. Without a spare, memory is allocated here.
  * False when there is none. Context: in shard.
  */
 bool wheel_reserve(struct wheel *w);
 
 /*
- * What a wheel grows by next, so that it allocates nothing in the shard: a slab of nodes, and a
- * longer directory of slabs when that is full. Empty: both NULL.
+ * Memory that a wheel grows by next, so that it allocates nothing in the shard: a slab of
+ * nodes, and a longer directory of slabs when the present one is full. Empty: both NULL.
  */
 struct wheel_spare {
     struct wheel_node *slab;
@@ -74,21 +74,21 @@ struct wheel_spare {
 };
 
 /*
- * Have *wants set whenever the wheel should have a spare and has none. Borrowed. Context:
- * before the wheel is shared; *wants is written in shard.
+ * From now on the wheel sets *wants when it needs a spare and has none. wants is [borrowed].
+ * Context: before the wheel is shared; *wants is written in shard.
  */
 void wheel_tell(struct wheel *w, bool *wants);
 
-/* How long the directory of a spare has to be; 0: it needs none. Context: in shard. */
+/* Required length of the directory of a spare; 0: no directory is needed. Context: in shard. */
 uint32_t wheel_spare_capacity(const struct wheel *w);
 
 /*
- * Allocate a spare, and touch its pages. False when there is not enough memory; what there is
- * may be used. Context: any thread, outside a shard.
+ * Allocate a spare, and touch its pages. False when there is not enough memory; a part that was
+ * allocated can be used. Context: any thread, outside a shard.
  */
 bool wheel_spare_make(struct wheel_spare *spare, uint32_t capacity);
 
-/* Hand a spare over; what the wheel does not need any more is left in it. Context: in shard. */
+/* Hand a spare over. On return it has what the wheel did not need. Context: in shard. */
 void wheel_take_spare(struct wheel *w, struct wheel_spare *spare);
 
 /* Release what is in it. Context: any thread, outside a shard. */
@@ -140,18 +140,19 @@ unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
                       unsigned *sampled);
 
 /*
- * Draw up to max items at random; some may be due, and one may come twice. Fewer when that is
- * in vain for long, but at least one if there is any. *random is the state of random numbers
- * (num_random()). Context: in shard.
+ * Draw up to max items at random; some may be due, and one may be drawn twice. Fewer after too
+ * many unsuccessful draws, but at least one if the wheel has any. *random is the state of
+ * random numbers (num_random()). Context: in shard.
  */
 unsigned wheel_draw(struct wheel *w, uint64_t *random, handle_t *out, unsigned max);
 
 /*
- * Up to max items of those with the earliest deadlines: what is due, and of the first bucket,
- * which is half a second of deadlines up to 65 s ahead, 66 s of them up to some hours, and 4.7
- * hours beyond; in no order. If that bucket has no more than max - 4 items, and none is due,
- * the earliest of all is among them. Of a larger one they are those that came last, and others
- * at each call. None only if there is none. Context: in shard.
+ * Up to max items with the earliest deadlines, in no order: items that are due, and items of
+ * the first bucket. That bucket covers half a second for deadlines up to 65 s ahead, 66 s up to
+ * some hours ahead, and 4.7 hours beyond. If no item is due, and the bucket has at most max - 4
+ * items, the earliest item of all is among them. Of a larger bucket the newest items are
+ * returned, and different ones in each call. Returns 0 only if the wheel is empty. Context: in
+ * shard.
  */
 unsigned wheel_soonest(struct wheel *w, handle_t *out, unsigned max);
 

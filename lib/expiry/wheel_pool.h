@@ -10,8 +10,9 @@
  * most (n + 13 k) / 14 nodes. The pool grows before an item is added that could break this, so
  * moving items between buckets never needs memory.
  *
- * A pool that is mostly empty shrinks. It chooses one slab at a time, takes no more nodes from
- * it, has those in use moved elsewhere in bounded steps, and gives the slab back.
+ * A pool that is mostly empty shrinks. It chooses one slab at a time and takes no more nodes
+ * from it. The wheel moves the nodes in use to other slabs in bounded steps, and the pool
+ * releases the slab.
  */
 #ifndef MAYFLY_LIB_EXPIRY_WHEEL_POOL_H
 #define MAYFLY_LIB_EXPIRY_WHEEL_POOL_H
@@ -77,7 +78,7 @@ struct wheel_pool {
     struct budget *budget; /* may be NULL */
 };
 
-/* Make an empty pool for a wheel of so many buckets. Context: no other thread uses it. */
+/* Make an empty pool for a wheel with `buckets` buckets. Context: no other thread uses it. */
 void wheel_pool_init(struct wheel_pool *p, uint32_t buckets, struct budget *budget);
 
 /* Release everything. Context: no other thread uses it. */
@@ -90,13 +91,13 @@ void wheel_pool_fini(struct wheel_pool *p);
 bool wheel_pool_grow(struct wheel_pool *p);
 
 /*
- * Hand a spare over. What the pool does not need is left in *spare, or what it gives back.
- * Context: in shard.
+ * Hand a spare over. On return *spare has the parts that the pool did not need, or the
+ * directory that was replaced. Context: in shard.
  */
 void wheel_pool_take_spare(struct wheel_pool *p, struct wheel_spare *spare);
 
 /*
- * How long the directory of a spare has to be; 0: the one in use has room. Context: in shard.
+ * Required length of the directory of a spare; 0: the present one has room. Context: in shard.
  */
 uint32_t wheel_pool_spare_capacity(const struct wheel_pool *p);
 
@@ -108,7 +109,7 @@ void wheel_pool_give(struct wheel_pool *p, uint32_t node, uint64_t count);
 
 /*
  * The next node that must move so that the pool can shrink, or 0. Checks a bounded number of
- * nodes. The wheel takes another node, copies this one to it and gives it back.
+ * nodes. The wheel takes another node, copies this one to it and gives this one back.
  * Context: in shard.
  */
 uint32_t wheel_pool_victim(struct wheel_pool *p, uint64_t count);

@@ -71,7 +71,7 @@ struct wheel_bucket {
     uint64_t bytes; /* of its items; not updated any more once the bucket is due */
 };
 
-/* Far deadlines count as one in 2^40 ms, 34 years, or one of them would decide the average. */
+/* A later deadline counts as 2^40 ms (34 years): otherwise one could dominate the average. */
 #define WHEEL_SUMMAND_MAX ((msec_t)1 << 40)
 
 /* What a deadline adds to a sum. Any 2^32 of them fit into 128 bits. */
@@ -185,8 +185,8 @@ void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes
 void wheel_put_due(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes);
 
 /*
- * Take out the last item of a bucket, not of DUE, to put it elsewhere: the sum of deadlines
- * stays. Context: in shard.
+ * Take the last item out of a bucket other than DUE, to put it into another bucket. The sum of
+ * deadlines is not changed. Context: in shard.
  */
 void wheel_pull(struct wheel *w, unsigned id, uint32_t bytes);
 
