@@ -51,13 +51,13 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
 
 enum snap_next {
     SNAP_NEXT_BLOCK, /* *b is its header; the reader is positioned after it */
-    SNAP_NEXT_END,   /* that was all of it, END and totals are right */
+    SNAP_NEXT_END,   /* the file is complete: END and its totals are right */
     SNAP_NEXT_FAULT, /* *fault */
 };
 
 /*
- * The next block. One that is optional and not known is given out as well: it is to be opened,
- * and then passed over. Context: one thread at a time.
+ * The next block. An optional block of an unknown kind is returned as well: the caller opens
+ * it, which checks it, and then ignores it. Context: one thread at a time.
  */
 enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
                                 struct snap_fault *fault);
@@ -97,8 +97,9 @@ static inline bool snap_cursor_is_good(const struct snap_cursor *c)
 }
 
 /*
- * An opened VALUE block. Where its bytes belong in the value (*at), and the bytes; in the first
- * part, at 0, *it is the item, whose value is these bytes. False: it is malformed.
+ * The part of a value in an opened VALUE block: its offset in the value (*at), and its bytes.
+ * In the first part, with *at 0, *it is the item, whose value is these bytes. False: the block
+ * is malformed.
  */
 bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
                   struct snap_item *it, struct span *bytes);

@@ -4,14 +4,14 @@
  * decides when the block is written, because that may block: never inside a read section.
  * Usage:
  *
- *     snap_encoder_begin()           the file's header goes out
- *     snap_put_item()                until it says that there is no room, or a slice ends
- *     snap_encoder_send()            the block goes out, outside any section
- *     snap_value_begin/part/end()    an item that fits no block; sends as it goes
+ *     snap_encoder_begin()           write the file's header
+ *     snap_put_item()                until it returns false (no room), or a slice ends
+ *     snap_encoder_send()            write the block, outside any section
+ *     snap_value_begin/part/end()    an item that fits no block; writes blocks as they fill
  *     snap_put_flush()
  *     snap_put_key()                 a key that has changed
- *     snap_put_due()                 what has expired
- *     snap_encoder_end()             END goes out
+ *     snap_put_due()                 the time up to which items have expired
+ *     snap_encoder_end()             write END
  *
  * Two threads may share the work: one fills blocks (snap_filler_begin()), the other writes them
  * (snap_encoder_begin(), snap_put_block()).
@@ -44,12 +44,12 @@ struct snap_item {
     uint32_t value_len; /* value.len, unless the value comes in parts */
 };
 
-/* Takes n bytes in order. False: it failed, and everything after it does. */
+/* Write n bytes after those of earlier calls. False: failed, and all later calls fail too. */
 typedef bool (*snap_write_fn)(void *arg, const void *bytes, size_t n);
 
 /*
- * Takes a block of this kind and length, without sums and numbers. Returns the block to be
- * filled next. is_more: that one continues the same value.
+ * Take over a filled block; *b has its kind and lengths, but not its sum and number. Returns
+ * the memory for the next block. is_more: the next block continues the same value.
  */
 typedef char *(*snap_take_fn)(void *arg, const struct snap_block *b, bool is_more);
 
@@ -72,28 +72,28 @@ struct snap_encoder {
     uint64_t offset; /* its offset in the file */
     uint64_t all_items;
     uint32_t value_left; /* of a value in parts: bytes still to come */
-    uint32_t value_at;   /* and how many came */
-    bool is_log;         /* older states may precede what is put */
+    uint32_t value_at;   /* bytes of it put so far */
+    bool is_log;         /* the file may have older states of the same keys */
     bool is_broken;      /* a write failed */
 };
 
 /*
- * Begin a file: h->version, least and sum are filled in, and the header is written. is_packed
- * needs pack_is_there(). False: no memory, or it could not be written; then the encoder holds
- * nothing. Context: any thread, outside a section, as for all that sends.
+ * Begin a file: fill in h->version, least and sum, and write the header. is_packed: compress
+ * blocks, which needs pack_is_there(). False: no memory, or the write failed; the encoder then
+ * holds nothing. Context: any thread, outside a section, as for all functions that write.
  */
 bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
                         struct snap_header *h, bool is_packed);
 
 /*
- * Fill blocks that another thread writes: `take` gets each, block is the first one. Nothing has
- * to be released. Context: any thread.
+ * Fill blocks that another thread writes: each is passed to `take`; `block` is the memory of
+ * the first one. The encoder then owns nothing to be released. Context: any thread.
  */
 void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, char *block);
 
 /*
- * Write a block that was filled by another thread, with sum and number. Returns false if a
- * write failed.
+ * Write a block that another thread has filled; its sum and number are added here. Returns
+ * false if a write failed.
  */
 bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block);
 
@@ -144,9 +144,9 @@ static inline void snap_put_head(char *p, const struct snap_item *it)
 }
 
 /*
- * Where the next item of the block goes, with head, key and value; NULL: not enough room is
- * left. snap_item_is_put() follows, with the bytes of key and value that were put. Context: any
- * thread, as for the next two.
+ * The address of the next item in the block, with room for head, key and value; NULL: the block
+ * has not enough room. Then call snap_item_is_put() with the number of bytes of key and value
+ * that were written. Context: any thread, as for the next two.
  */
 static inline char *snap_item_room(const struct snap_encoder *e, size_t key_len,
                                    size_t value_len)
@@ -187,13 +187,13 @@ static inline bool snap_put_item(struct snap_encoder *e, const struct snap_item 
 
 void snap_put_more(struct snap_encoder *e, struct span part);
 
-/* Does it fit an empty block? */
+/* Does an item with these lengths fit into an empty block? */
 static inline bool snap_item_fits(size_t key_len, size_t value_len)
 {
     return value_len <= SNAP_RAW_MAX - SNAP_ITEM_BYTES - key_len;
 }
 
-/* The block as it is goes out, if anything is in it. False: a write failed. */
+/* Write the current block, unless it is empty. False: a write failed. */
 bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms);
 
 /*
@@ -204,25 +204,28 @@ bool snap_value_begin(struct snap_encoder *e, const struct snap_item *it, int64_
 bool snap_value_part(struct snap_encoder *e, struct span part, int64_t unix_ms);
 bool snap_value_end(struct snap_encoder *e, int64_t unix_ms);
 
-/* The value that was begun stays incomplete: readers discard its item. */
+/* End the value that was begun, incomplete: readers discard its item. False: a write failed. */
 bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
 
-/* The same of the item that was put last, alone in its block, without all of its value. */
+/*
+ * Remove the only item of the block, whose value is incomplete. In a log its key is recorded as
+ * gone instead.
+ */
 void snap_item_cut(struct snap_encoder *e);
 
-/* What is stored is flushed at this instant: goes out at once. */
+/* Record that all items are flushed at this time. Written at once. False: a write failed. */
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);
 
-/* What is stored and has this prefix (1 to ITEM_KEY_MAX bytes) is flushed: so. */
+/* Record that all items with this prefix (1 to ITEM_KEY_MAX bytes) are flushed. As above. */
 bool snap_put_prefix(struct snap_encoder *e, struct span prefix, int64_t unix_ms);
 
-/* All items with a deadline up to this instant are gone: sent at once. */
+/* Record that all items with a deadline up to this time are gone. As above. */
 bool snap_put_due(struct snap_encoder *e, int64_t due_unix_ms, int64_t unix_ms);
 
-/* The key of this hash has changed. Sends the block before it if there is no room. */
+/* Record that the key with this hash has changed. Writes the current block if it is full. */
 bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms);
 
-/* All items are out: the END. False: a write failed, now or before. */
+/* Write the END, after all items. False: a write failed, now or earlier. */
 bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms);
 
 /* A file's header. Context: any thread. */

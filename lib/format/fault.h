@@ -12,17 +12,17 @@
 enum snap_fault_kind {
     SNAP_FINE,
     SNAP_FAULT_READ,    /* the system's error, `number` */
-    SNAP_FAULT_EMPTY,   /* no byte in it */
-    SNAP_FAULT_FOREIGN, /* no magic */
-    SNAP_FAULT_RDB,     /* that of Redis */
-    SNAP_FAULT_SHORT,   /* ends within the header */
+    SNAP_FAULT_EMPTY,   /* the file is empty */
+    SNAP_FAULT_FOREIGN, /* the magic is missing */
+    SNAP_FAULT_RDB,     /* a dump of Redis */
+    SNAP_FAULT_SHORT,   /* the file ends within the header */
     SNAP_FAULT_HEADER,  /* the header's sum differs */
-    SNAP_FAULT_VERSION, /* `number`, that is not read here */
+    SNAP_FAULT_VERSION, /* unsupported version, `number` */
     /* of a block */
     SNAP_FAULT_CUT,    /* the file ends within it, or where it should begin */
     SNAP_FAULT_MAGIC,  /* no block begins here */
     SNAP_FAULT_FIELDS, /* its header contradicts itself */
-    SNAP_FAULT_KIND,   /* `number`, which is not known and not optional */
+    SNAP_FAULT_KIND,   /* unknown kind `number` of a block that is not optional */
     SNAP_FAULT_SUM,
     SNAP_FAULT_PACKED,  /* packed as this program cannot unpack */
     SNAP_FAULT_UNPACK,  /* does not unpack to the size in its header */
@@ -34,8 +34,8 @@ enum snap_fault_kind {
 
 struct snap_fault {
     enum snap_fault_kind kind;
-    uint64_t block;  /* from there on: the block's number */
-    uint64_t offset; /* and where it begins */
+    uint64_t block;  /* number of the block, if it is a fault of a block */
+    uint64_t offset; /* offset of that block in the file */
     uint64_t number;
 };
 
@@ -48,7 +48,7 @@ static inline bool snap_fault_is_of_block(const struct snap_fault *f)
 #define SNAP_FAULT_TEXT_MAX 160
 
 /*
- * What is wrong, without a line's end and the file's name: "block 17 at 4456448: checksum
+ * Write the message, without the file's name and a newline: "block 17 at 4456448: checksum
  * differs". Returns out. Context: any thread.
  */
 const char *snap_fault_text(const struct snap_fault *f, char out[SNAP_FAULT_TEXT_MAX]);

@@ -31,8 +31,8 @@
  *     ITEMS    `items` items, each whole
  *     VALUE    a part of an item that fits no block: offset in the value:32, zero:32, then, at
  *              offset 0, the item without its value; then bytes. `items` is 1 at offset 0, else
- *              0. The parts of a value follow each other. At offset UINT32_MAX there are no
- *              bytes: the item could not be kept for as long as writing it took, and is none.
+ *              0. The parts of a value follow each other. A part with offset UINT32_MAX has no
+ *              bytes: the value is incomplete, and readers discard the item.
  *     FLUSH    what is stored is flushed at this instant: unix ms:64; in a log 0 means: here
  *     PREFIX   in a log: what is stored and has this prefix was flushed here: the prefix
  *     END      items:64   blocks before it:64   its own offset:64
@@ -84,11 +84,11 @@
 #define SNAP_DUE_BYTES     8u
 
 /*
- * In place of the offset of a part: the rest of the value does not come, nor is the item one.
+ * As the offset of a part: the rest of the value is missing, and readers discard the item.
  */
 #define SNAP_PART_CUT UINT32_MAX
 
-/* A block's bytes before they are packed; packed they are never more. */
+/* Largest content of a block in bytes, before packing. Packed content is never larger. */
 #define SNAP_RAW_MAX (256u * 1024)
 
 #define SNAP_DEADLINE_NEVER INT64_MAX

@@ -15,8 +15,8 @@ struct io_calls {
     int (*open_at)(int dir, const char *name, int flags, unsigned mode);
     ssize_t (*write)(int fd, const void *bytes, size_t n);
     /*
-     * Have writes go past the memory of the system, or not. Refused where the file system is
-     * not on a disk of this machine.
+     * Turn direct I/O, which bypasses the page cache, on or off. Fails where the file system
+     * is not on a disk of this machine.
      */
     int (*set_direct)(int fd, bool is_direct);
     int (*sync_range)(int fd, int64_t offset, int64_t n, unsigned flags);

@@ -17,10 +17,10 @@
 
 #include "lib/format/io.h"
 
-/* What is written directly is aligned so, in memory and in the file. */
+/* Alignment of direct writes, in memory and in the file. */
 #define NEWFILE_ALIGN ((size_t)4096)
 
-/* So much is handed to the disk at a time, so that the fsync at the end finds little to do. */
+/* Writeback is started after this many bytes, so that the final fsync finds little to do. */
 #define NEWFILE_SYNC_BYTES ((uint64_t)32 << 20)
 
 struct newfile {
@@ -28,15 +28,16 @@ struct newfile {
     const char *name;          /* [borrowed] in the folder */
     char temp[NAME_MAX + 1];
     int dir, fd;     /* -1: not open */
-    bool is_direct;  /* past the memory of the system */
+    bool is_direct;  /* writes bypass the page cache */
     uint64_t bytes;  /* written */
-    uint64_t synced; /* of them, handed to the disk */
+    uint64_t synced; /* of them, bytes whose writeback was started */
     int error;       /* errno of the first failure; 0: none */
 };
 
 /*
- * Begin to write a file for this name in this folder. What an earlier process left of the same
- * work is removed. False: f->error. Context: any thread, outside a section, as all of these.
+ * Begin to write a file for this name in this folder. A temporary file that an earlier process
+ * has left is removed. False: f->error. Context: any thread, outside a section, as all of
+ * these.
  */
 bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir,
                    const char *name);
@@ -52,8 +53,8 @@ void newfile_go_buffered(struct newfile *f);
 bool newfile_write(struct newfile *f, const void *bytes, size_t n);
 
 /*
- * Make durable what was written, and with newfile_sync() close it: may take as long as the disk
- * does. False: f->error.
+ * Make the written bytes durable; newfile_sync() also closes the file. Waits for the disk.
+ * False: f->error.
  */
 bool newfile_flush(struct newfile *f);
 bool newfile_sync(struct newfile *f);
@@ -64,16 +65,16 @@ bool newfile_sync(struct newfile *f);
 bool newfile_flushed(struct newfile *f, int error);
 
 /*
- * What is durable takes the place of the old one. False: f->error; the old one is there still,
- * except if only the folder's fsync failed: then either may be, after a crash.
+ * Replace the old file by the new one, which is durable. False: f->error. The old file is then
+ * still in place, unless only the folder's fsync failed: after a crash it may be either.
  */
 bool newfile_name(struct newfile *f);
 
-/* The end: unless it got its name, it is removed, and the old one stays. */
+/* End. Without a successful newfile_name() the new file is removed, and the old one stays. */
 void newfile_end(struct newfile *f);
 
 /*
- * Remove a file of this name durably; that there is none is as good. Returns 0 or an errno.
+ * Remove the file of this name durably, if there is one. Returns 0 or an errno.
  */
 int newfile_remove(const struct io_calls *io, const char *dir, const char *name);
 

@@ -13,20 +13,20 @@
 
 struct pack; /* working memory: some hundred KiB */
 
-/* Was this program built with it? Context: any thread. */
+/* Was this program built with zstd? Context: any thread. */
 bool pack_is_there(void);
 
-/* To pack, or to unpack; NULL when there is no memory, or no library. Context: any thread. */
+/* Memory to pack or unpack with; NULL without memory or without zstd. Context: any thread. */
 struct pack *pack_create(void);
 void pack_destroy(struct pack **p);
 
 /*
- * Pack. Returns how many bytes were written; 0 when they would be more than max, as with bytes
- * that are random. Context: the owner's thread.
+ * Pack. Returns the number of bytes written; 0 if it would exceed max, as with random bytes.
+ * Context: the owner's thread.
  */
 size_t pack_bytes(struct pack *p, struct span raw, char *out, size_t max);
 
-/* Unpack to exactly len bytes. False: that is not what was packed. Context: owner's thread. */
+/* Unpack to exactly len bytes. False: damaged, or another length. Context: owner's thread. */
 bool pack_undo(struct pack *p, struct span packed, char *out, size_t len);
 
 #endif

@@ -23,15 +23,17 @@ struct scan_sink {
     void *arg; /* [borrowed] */
     /* The items of a block, one after the other; b->unix_ms is when they were read. */
     bool (*item)(void *arg, const struct snap_block *b, const struct snap_item *it);
-    /* A value in parts: its item with the first of them as the value, the others, their end. */
+    /* A value in parts: the item with the first part as its value, each other part, the end. */
     bool (*value_begin)(void *arg, const struct snap_block *b, const struct snap_item *it);
     bool (*value_part)(void *arg, struct span bytes);
     bool (*value_end)(void *arg);
-    /* It is not: its parts were not whole. */
+    /* Instead of value_end(): parts are missing. Discard the item. */
     void (*value_drop)(void *arg);
-    /* It could not be kept while it was written; NULL: value_drop() is called. */
+    /*
+     * The same if the writer has cut the value (SNAP_PART_CUT). NULL: value_drop() is called.
+     */
     void (*value_cut)(void *arg);
-    /* May be NULL. Items that come before or after it were there when it was noted. */
+    /* May be NULL. In a snapshot it applies to all items, before and after it in the file. */
     bool (*flush)(void *arg, int64_t at_unix_ms);
     /* May be NULL: earlier items with this prefix are gone. */
     bool (*prefix)(void *arg, struct span prefix);
@@ -44,7 +46,7 @@ struct scan_sink {
 /* A value in parts that is under way; zero: none is. */
 struct scan_value {
     bool is_open;
-    uint32_t at, len; /* bytes that came, and of all */
+    uint32_t at, len; /* bytes received, and of the whole value */
 };
 
 enum scan_given {
@@ -54,9 +56,9 @@ enum scan_given {
 };
 
 /*
- * Give the content of an opened block to a sink, except that sink->block is not called.
- * A value in parts takes several calls: *v is kept between them. If no more of them come,
- * scan_value_drop(). Context: as the sink's.
+ * Pass the content of an opened block to a sink; sink->block is not called. A value in parts
+ * takes several calls with the same *v. If its last part does not come, call scan_value_drop().
+ * Context: as the sink's.
  */
 enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, struct span content,
                           const struct scan_sink *sink, struct snap_fault *fault);
@@ -79,14 +81,14 @@ struct scan {
     bool is_whole;           /* under the mutex: END was met, and it was right */
 };
 
-/* Read the header. False: s->fault; scan_fini() is due all the same. Context: any thread. */
+/* Read the header. False: s->fault. Call scan_fini() in both cases. Context: any thread. */
 bool scan_init(struct scan *s, snap_read_fn read, void *arg);
 void scan_fini(struct scan *s);
 
 /*
- * Take part in the work until it is over. Each thread has an opener and a sink of its own. Then
- * s->is_whole, or s->fault, or a sink that has returned false. Context: any thread, outside a
- * section.
+ * Take part in the scan until it ends. Each thread has its own opener and sink. At the end
+ * s->is_whole is true, or s->fault is set, or a sink has returned false. Context: any thread,
+ * outside a section.
  */
 void scan_run(struct scan *s, struct snap_opener *o, const struct scan_sink *sink);
 

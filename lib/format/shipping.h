@@ -15,10 +15,10 @@ struct shipping {
     struct snap_encoder *encoder; /* [borrowed] */
     const struct engine *engine;  /* [borrowed] */
     int64_t to_unix_ms;           /* added to a time of the engine */
-    /* [borrowed] of a sink that rests after a flush; NULL: it has no need to */
+    /* [borrowed] for a sink that has to rest after a flush; NULL: it has not */
     struct ship *ship;
-    bool (*rest)(void *arg); /* as that of struct ship_ops */
-    void (*put)(void *arg);  /* something was put into a block; NULL: no callback */
+    bool (*rest)(void *arg); /* as in struct ship_ops */
+    void (*put)(void *arg);  /* called after each put into a block; NULL: no callback */
     void *arg;               /* [borrowed] of both */
     /* its own */
     uint32_t now_s;   /* when the block was begun */
