@@ -27,11 +27,11 @@
  * links an item in new before it unlinks it from old; writers look in both and insert in new.
  * The old array is handed out, to be released after another grace period.
  *
- * A rolling resize needs little more memory than the larger array has. One thread makes a part
- * of the new array resident, has the old buckets move that go there, and gives back the part of
- * the old array that is empty by then. So inserts go to the old array if the home bucket of
- * their key there has not moved yet. Writers move a few buckets of what is ready, too; the home
- * worker leaves it to that thread.
+ * A rolling resize needs little more memory than the larger array alone. One thread makes a
+ * part of the new array resident, moves the old buckets that belong there, and releases the
+ * part of the old array that has become empty. Inserts go to the old array as long as the key's
+ * home bucket there has not moved. Writers move a few of the buckets that are ready, too; the
+ * home worker leaves them to that thread.
  */
 #ifndef MAYFLY_LIB_INDEX_TABLE_H
 #define MAYFLY_LIB_INDEX_TABLE_H
@@ -70,7 +70,7 @@ struct table {
     /* [const] */
     struct budget *budget;   /* [borrowed] arrays are counted in it; may be NULL in tests */
     const struct lock *lock; /* [borrowed] guards the table; NULL: one thread only */
-    uint64_t part_buckets;   /* of which a rolling resize touches or drops the pages at once */
+    uint64_t part_buckets;   /* buckets in a part that a rolling resize touches or drops */
     uint64_t seed;           /* of hash_key(), to hash the keys of items that move */
     /* [lock] */
     uint64_t min_buckets; /* it does not shrink below */
@@ -80,8 +80,8 @@ struct table {
     uint64_t count;     /* items */
     uint64_t move_next; /* next old bucket to move */
     uint64_t ready;     /* old buckets below may move; TABLE_ALL: the resize does not roll */
-    uint64_t touched;   /* parts of the new array resident that the next old buckets go to */
-    uint64_t drained;   /* old buckets below are given back */
+    uint64_t touched;   /* resident parts of the new array that the next old buckets move to */
+    uint64_t drained;   /* pages of old buckets below are released */
     struct table_view
         *before;              /* the view that the current resize replaced; NULL while steady */
     struct table_view *after; /* the view that it will end with */
@@ -129,20 +129,22 @@ struct table_waste {
 bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget,
                 const struct lock *lock);
 
-/* For how many items table_init() makes at most so many bytes. Context: any thread. */
+/* Largest number of items for which table_init() takes at most `bytes`. Context: any thread. */
 uint64_t table_items_in(uint64_t bytes);
 
-/* From now on it may shrink to a table for so many items. Context: in shard. */
+/*
+ * Set the smallest size to which it may shrink: a table for `items` items. Context: in shard.
+ */
 void table_set_least(struct table *t, uint64_t items);
 
 /*
- * It shall be resized once to what suits so many items, whether that is needed yet or not.
- * Nothing comes of it if that is too small by then. rolls: the caller carries that resize on if
- * both arrays are large, see table_next_part(). Context: in shard.
+ * Request one resize to the size for `items` items, even if it is not needed yet. The request
+ * is dropped if that size is too small by then. rolls: if both arrays are large, the caller
+ * drives the resize; see table_next_part(). Context: in shard.
  */
 void table_ask(struct table *t, uint64_t items, bool rolls);
 
-/* Bytes of the array that table_ask() has made. Context: any thread. */
+/* Bytes of the array that table_ask() requests. Context: any thread. */
 uint64_t table_bytes_for(uint64_t items);
 
 /*
@@ -152,8 +154,8 @@ uint64_t table_bytes_for(uint64_t items);
 uint64_t table_overlap(const struct table *t, uint64_t bytes);
 
 /*
- * It is empty, and nobody waits for it: the pages of its array are given back until they are
- * used again. System calls. Context: in shard.
+ * Release the pages of the array of an empty table until they are used again. Makes system
+ * calls, so no thread may be waiting for the shard. Context: in shard.
  */
 void table_rest(struct table *t);
 
@@ -200,7 +202,7 @@ static inline void table_replace(_Atomic handle_t *slot, handle_t handle)
     atomic_store_explicit(slot, handle, memory_order_release);
 }
 
-/* Empty a slot that table_slot() or table_slot_of() gave. Context: in shard. */
+/* Empty a slot that table_slot() or table_slot_of() returned. Context: in shard. */
 void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot);
 
 /*
@@ -210,8 +212,8 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot);
  *                 it is or is being resized. It grows above 80 % full, and shrinks below 15 %,
  *                 or has what was asked for.
  *     prepare     allocates; false when there is no memory. prepare_undo releases that unused.
- *     touch       makes a part of what was prepared resident, so that nobody faults in the
- *                 shard; returns true when all is.
+ *     touch       makes a part of the new array resident, so that no page faults happen in the
+ *                 shard; returns true when all of it is.
  *     publish     takes what was prepared. If the table has outgrown it by now, the resize goes
  *                 through all steps and leaves the table as it was.
  *     begin_move  is called a grace period after publish.
@@ -234,14 +236,15 @@ void table_retire(struct table *t, struct table_waste *waste);
 void table_waste_release(struct table_waste *waste, struct budget *budget);
 
 /*
- * What the thread that asked for a rolling resize does until the resize is over, in turns:
+ * Steps of the thread that asked for a rolling resize, repeated until the resize is complete:
  *
- *     next_part   finds what has to be resident before more buckets may move; false: nothing
+ *     next_part   finds the part that must be resident next, so that buckets may move to it;
+ *                 false: none
  *     touch_part  makes it resident
- *     part_done   has the buckets move that this was missing for
- *     drained     finds what is empty and can be given back; false: nothing
- *     drop_part   gives it back
- *     unroll      the resize goes on without this thread; page faults in the shard follow
+ *     part_done   marks the buckets that move to this part as ready
+ *     drained     finds a part of the old array that is empty; false: none
+ *     drop_part   releases its pages
+ *     unroll      the resize continues without this thread, with page faults in the shard
  *
  * Between next_part and part_done, and drained and drop_part, the thread stays in a section, so
  * that the arrays stay. Context: next_part, part_done, drained and unroll: in shard; touch_part
@@ -254,7 +257,7 @@ bool table_drained(struct table *t, struct table_part *part);
 void table_drop_part(const struct table_part *part);
 void table_unroll(struct table *t);
 
-/* Can buckets move now, and do some have to? Context: in shard. */
+/* Are there old buckets that table_step() can move now? Context: in shard. */
 static inline bool table_may_step(const struct table *t)
 {
     return t->phase == TABLE_MOVING && t->move_next < t->ready;
@@ -274,9 +277,9 @@ uint64_t table_bytes(const struct table *t);
 static inline uint64_t table_buckets(const struct table *t);
 
 /*
- * Draw up to max items at random, of buckets with the same chance each; fewer when that is in
- * vain for long, but at least one if there is any. An item may come twice. *random is the state
- * of random numbers (num_random()). Context: in shard.
+ * Draw up to max items at random; each bucket has the same chance. Fewer after too many
+ * unsuccessful draws, but at least one if the table has any. An item may be drawn twice.
+ * *random is the state of random numbers (num_random()). Context: in shard.
  */
 unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, unsigned max);
 
@@ -298,19 +301,19 @@ uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, ta
                     void *arg);
 
 /*
- * The same with the hash of each key, for a walk over all of the table: it asks for what the
- * next positions will need, so their cache misses overlap. *positions: how many there were.
- * When it has become smaller since a position was left in the middle, that position has grown
- * by others that the walk has not seen.
+ * The same with the hash of each key, for a walk over the whole table: it prefetches the next
+ * positions, so that their cache misses overlap. *positions: number of positions in the table.
+ * If this is smaller than in the last call, the table has shrunk: a position that the walk had
+ * left in the middle now also includes others, which it has not visited.
  */
 typedef void (*table_walk_ahead_fn)(void *arg, handle_t handle, uint64_t hash);
 uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t cursor,
                           table_walk_ahead_fn fn, void *arg, uint64_t *positions);
 
 /*
- * Has a walk that goes on at this cursor passed the position of a hash? What has that hash now
- * was visited, or came later. Also while the table is resized. Not for cursor 0, which stands
- * for both ends. Context: any thread.
+ * Has a walk that continues at this cursor passed the position of this hash? Then items with
+ * this hash were visited, or were inserted later. Valid during a resize too. Cursor 0 is not
+ * allowed: it means both the beginning and the end. Context: any thread.
  */
 bool table_walk_passed(uint64_t cursor, uint64_t hash);
 

@@ -144,8 +144,8 @@ static inline const struct item *table_item(const char *base, handle_t handle)
 }
 
 /*
- * The slot of a key in one bucket, or NULL. *handle is set to what the slot held when it was
- * compared. *goes_on is set if there is none: has any item passed over this bucket?
+ * The slot of a key in one bucket, or NULL. *handle is set to the handle that was compared. If
+ * the result is NULL, *goes_on says whether any item has passed over this bucket.
  */
 static MF_INLINE _Atomic handle_t *table_lookup_in(struct table_bucket *b, const char *base,
                                                    uint64_t hash, const char *key,
@@ -197,10 +197,10 @@ static MF_INLINE _Atomic handle_t *table_lookup(struct table_bucket *buckets, ui
     debug_must((t)->lock == NULL || rcu_is_reading() || lock_is_held_here((t)->lock))
 
 /*
- * The slot of a key if its home bucket tells. *is_sure is false where that is not all that has
- * to be searched: the table is being resized, or items have passed over the bucket. Kept apart
- * from the search beyond that bucket, which takes a loop and more registers: nearly all keys
- * are in their home bucket.
+ * The slot of a key in its home bucket, or NULL. *is_sure is false if the search must continue
+ * elsewhere: the table is being resized, or items have passed over the bucket. Nearly all keys
+ * are in their home bucket, so the rest of the search, which takes a loop and more registers,
+ * is in a separate function.
  */
 static MF_INLINE _Atomic handle_t *table_lookup_home(const struct table_view *v,
                                                      const char *base, uint64_t hash,
@@ -220,11 +220,11 @@ static MF_INLINE _Atomic handle_t *table_lookup_home(const struct table_view *v,
     return slot;
 }
 
-/* table_find() for what table_lookup_home() is not sure of. */
+/* table_find() after table_lookup_home() has set *is_sure to false. */
 const struct item *table_find_slowly(const struct table_view *v, const char *base,
                                      uint64_t hash, const char *key, size_t key_len);
 
-/* table_find() as far as the home bucket tells. */
+/* table_find() in the home bucket only; *is_sure as for table_lookup_home(). */
 static MF_INLINE const struct item *table_find_home(const struct table *t, const char *base,
                                                     uint64_t hash, const char *key,
                                                     size_t key_len, bool *is_sure)
@@ -252,7 +252,7 @@ static MF_INLINE const struct item *table_find(const struct table *t, const char
     return MF_LIKELY(is_sure) ? NULL : table_find_slowly(v, base, hash, key, key_len);
 }
 
-/* table_slot() for what table_lookup_home() is not sure of. */
+/* table_slot() after table_lookup_home() has set *is_sure to false. */
 _Atomic handle_t *table_slot_slowly(const struct table_view *v, const char *base, uint64_t hash,
                                     const char *key, size_t key_len);
 
