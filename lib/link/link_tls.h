@@ -13,17 +13,19 @@
 
 struct link_tls;
 
-/* link_prepare_confined(): what the library reads at its first use is read. */
+/*
+ * Part of link_prepare_confined(): the library reads the files that it needs at its first use.
+ */
 void link_tls_prepare(void);
 
-/* A session on fd, not begun yet. NULL: told in why. */
+/* A session on fd, before its handshake. NULL: failed, with the reason in why. */
 struct link_tls *link_tls_create(const struct link_target *target, int fd, char *why,
                                  size_t why_bytes);
 void link_tls_destroy(struct link_tls **t);
 
 /*
- * Shake hands, read, write: > 0 done or bytes; 0 the end; LINK_TLS_WANTS_*: wait for the socket
- * and call again; LINK_TLS_FAILED: link_tls_why().
+ * Shake hands, read, write. Returns > 0: done, or a number of bytes; 0: the end of the stream;
+ * LINK_TLS_WANTS_*: wait for the socket and call again; LINK_TLS_FAILED: see link_tls_why().
  */
 enum { LINK_TLS_WANTS_READ = -1, LINK_TLS_WANTS_WRITE = -2, LINK_TLS_FAILED = -3 };
 ssize_t link_tls_greet(struct link_tls *t);

@@ -12,15 +12,16 @@
 #include "lib/link/link.h"
 
 /*
- * Read a password from an open file or terminal, up to the end of a line, and not a byte
- * beyond it. False: the line is too long, has a NUL or CR, or there is none. is_interrupted:
- * asked when a signal came; NULL: go on. The caller wipes out.
+ * Read a password from an open file or terminal, up to the end of the line and not a byte
+ * further. False: there is no line, it is too long, or it has a NUL or CR. is_interrupted() is
+ * called after each signal, and ends the call if it returns true; NULL: signals are ignored.
+ * The caller erases the contents of `out`.
  */
 bool password_read_line(int fd, char out[LINK_NAME_BYTES], bool (*is_interrupted)(void));
 
 /*
- * The same from a file: its first line. False: told in why. *is_exposed: others than the owner
- * may read or change the file, which is worth a warning.
+ * The same from the first line of a file. False: failed, with the reason in why. *is_exposed:
+ * users other than the owner can read or change the file; the caller should warn.
  */
 bool password_read_file(const char *path, char out[LINK_NAME_BYTES], bool *is_exposed,
                         bool (*is_interrupted)(void), char *why, size_t why_bytes);
