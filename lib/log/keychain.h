@@ -29,30 +29,30 @@ bool keychain_name(char out[KEYCHAIN_NAME_MAX], const char *base, uint64_t numbe
 bool keychain_is_name(const char *name);
 
 /*
- * The highest number of a log that is there; 0: none. *count: how many there are. Returns 0 or
+ * Find the logs of a base: the highest number (0: there are none) and their count. Returns 0 or
  * an errno.
  */
 int keychain_find(const char *dir, const char *base, uint64_t *highest, uint64_t *count);
 
 /*
- * Remove all logs with a lower number, and what was left of some that were begun. It does not
- * matter if they are there after a crash. Returns 0 or an errno.
+ * Remove all logs with a number less than `below`, and temporary files of logs that were being
+ * created. It is harmless if a crash leaves some of them. Returns 0 or an errno.
  */
 int keychain_remove(const struct io_calls *io, const char *dir, const char *base,
                     uint64_t below);
 
 /*
- * Make all logs of a base those of another, durably; numbers stay. Not after a first failure.
- * Returns 0 or an errno.
+ * Rename all logs of one base to those of another, durably, with the same numbers. Stops at the
+ * first failure. Returns 0 or an errno.
  */
 int keychain_rename(const struct io_calls *io, const char *dir, const char *base,
                     const char *to);
 
 enum keychain_end {
     KEYCHAIN_DONE,
-    KEYCHAIN_MISSING, /* the log `number` is not there, as all others from it on */
-    KEYCHAIN_FOREIGN, /* it is of another snapshot */
-    KEYCHAIN_BAD,     /* it is damaged: fault */
+    KEYCHAIN_MISSING, /* the log `number` and all later ones are missing */
+    KEYCHAIN_FOREIGN, /* the log `number` belongs to another snapshot */
+    KEYCHAIN_BAD,     /* the log `number` is damaged: fault */
     KEYCHAIN_NO_MEMORY,
 };
 
@@ -65,23 +65,23 @@ struct keychain {
     struct keyset set;    /* keychain_fini() releases it */
     uint64_t first;       /* number of the first log */
     uint64_t number;      /* of the last log, or of the one at fault; 0: there are none */
-    uint64_t logs;        /* read */
-    uint64_t bytes, keys; /* of them all; keys perhaps several times */
-    uint64_t states;      /* likewise: items, or absences */
-    uint64_t last_keys;   /* the last log that has keys, 0: none */
-    bool has_states;      /* states, or flushes */
+    uint64_t logs;        /* number of logs read */
+    uint64_t bytes, keys; /* of all logs; a key may count several times */
+    uint64_t states;      /* records of states, of items or of absent keys */
+    uint64_t last_keys;   /* number of the last log with keys; 0: none */
+    bool has_states;      /* there are records of states or flushes */
     int64_t unix_ms;      /* the latest time that any block has: items due by then are gone; 0:
                              none */
-    uint64_t cut_bytes;   /* of the last one */
-    bool is_sealed;       /* the last one was closed by its writer, at its end */
+    uint64_t cut_bytes;   /* bytes cut off the end of the last log */
+    bool is_sealed;       /* the last log was closed cleanly by its writer */
     struct snap_fault fault;
 };
 
 /*
- * Read the logs of a snapshot with this header: into the set what they have of keys; what they
- * have of states is only checked, and is to be loaded after the snapshot (lib/snapshot/load.h).
- * What the set has is not to be loaded from the snapshot, nor from logs up to last_keys.
- * keychain_fini() is due whatever it returns.
+ * Read the logs of a snapshot with this header. Their keys are added to the set. Records of
+ * states are only checked; the caller loads them after the snapshot (lib/snapshot/load.h). Keys
+ * in the set must not be loaded from the snapshot, nor from logs up to last_keys. Call
+ * keychain_fini() whatever this returns.
  */
 enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h);
 
@@ -103,8 +103,8 @@ void keychain_fini(struct keychain *c);
  */
 
 /*
- * A log was read up to this fault: is it where a torn end begins, if it is the last log? In
- * doubt, as when memory is short or the disk cannot read on, it is not. Context: any thread.
+ * A log, which is the last one, was read up to this fault: does its torn end begin there? False
+ * if that cannot be decided, because memory is short or the disk fails. Context: any thread.
  */
 bool torn_is_end(const struct snap_reader *r, struct snap_opener *o,
                  const struct snap_fault *fault);

@@ -2,7 +2,7 @@
 /*
  * lib/log: logs of changes since a snapshot.
  *
- *     keylog       the log: its threads, of which keylog_write.c has those that write
+ *     keylog       the log and its threads; keylog_write.c has the writer and the syncer
  *     logfill      the reading half: changes to blocks
  *     logfile      one file being written
  *     keyset       set of the logged keys, for loading
@@ -80,8 +80,9 @@ struct keylog_config {
     /* The disk took this many ms for a write or an fsync. Context: as above. */
     void (*on_slow)(void *arg, uint64_t ms);
     /*
-     * A log of states does not keep up with the changes, or does again. Meanwhile each thread
-     * that changes anything has to call keylog_ask() and wait. Context: as above.
+     * A log of states has fallen behind the changes (true), or has caught up. While it is
+     * behind, each thread that changes anything must call keylog_ask() and wait. Context: as
+     * above.
      */
     void (*on_behind)(void *arg, bool is_behind);
     /* More tickets are done: see keylog_is_done(). Context: as above. */
@@ -89,7 +90,7 @@ struct keylog_config {
     void *arg; /* [borrowed] */
 };
 
-/* An fsync, or a write, that takes longer is slow. */
+/* A write or an fsync that takes longer, in milliseconds, counts as slow. */
 #define KEYLOG_SLOW_MS 2000
 
 /*
@@ -100,7 +101,7 @@ enum mf_err keylog_start(struct keylog **l, const struct keylog_config *cfg,
                          enum keylog_sync sync);
 
 /*
- * Write the rest, make it durable, and end; takes the address and nulls it; accepts NULL.
+ * Write the rest, make it durable, end the threads and null the pointer; accepts NULL.
  * Context: any thread, outside a section and a shard; before engine_stop(). Changes made
  * meanwhile by other threads may be lost.
  */
@@ -119,21 +120,22 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
                   uint64_t epoch);
 
 /*
- * The bases of all epochs before this are removed, so they need no log: close the log if it was
- * begun for one of them, open or void.
+ * All bases of epochs before this one are removed, so they need no log. If the log was begun
+ * for one of them, it is closed, even if it was void.
  */
 void keylog_forget(struct keylog *l, uint64_t epoch);
 
 /*
- * The base of the last rotation has got its name. offset_ms was added to times of the engine to
- * convert its deadlines to Unix time (save.to_unix_ms). LOGFILL_OFFSET_UNKNOWN: it is not
- * known, so expired items have a record each until the next base.
+ * The base of the last rotation was renamed to its name. offset_ms is the number that was added
+ * to the deadlines in it to convert them to Unix time (save.to_unix_ms).
+ * LOGFILL_OFFSET_UNKNOWN: it is not known, so each expired item gets a record until the next
+ * base.
  */
 void keylog_base(struct keylog *l, int64_t offset_ms);
 
 /*
- * There is a base that must not be loaded and could not be removed. Unless a log of it is open,
- * the log becomes void as after a gap.
+ * A base that must not be loaded could not be removed. Unless its log is open, the log becomes
+ * void, as after a gap.
  */
 void keylog_void(struct keylog *l);
 bool keylog_is_void(struct keylog *l);
@@ -144,16 +146,16 @@ bool keylog_is_on(struct keylog *l);
 /* ---- waiting until a change is in the log ------------------------------------------------ */
 
 /*
- * A ticket for all that the caller has changed so far; 0: there is nothing to wait for. It is
- * done when the disk has the changes (with SYNC_ALWAYS, else when the file has), or when there
- * is no base any more that they are missed in.
+ * Returns a ticket for all changes that the caller has made so far; 0: no wait is needed. The
+ * ticket is done when these changes are on the disk (KEYLOG_SYNC_ALWAYS) or in the file (other
+ * policies), or when no base exists any more that would need them.
  */
 uint64_t keylog_ask(struct keylog *l);
 bool keylog_is_done(const struct keylog *l, uint64_t ticket);
 
 /*
- * Wait until all that was changed before is on the disk, whatever the policy is. False: there
- * was a gap, or no log is open. Context: outside a section and a shard.
+ * Wait until all changes made before the call are on the disk, whatever the policy. False:
+ * there was a gap, or no log is open. Context: outside a section and a shard.
  */
 bool keylog_make_durable(struct keylog *l);
 
@@ -161,16 +163,16 @@ bool keylog_make_durable(struct keylog *l);
 
 struct keylog_info {
     bool is_on;
-    bool was_good;          /* the last write, or fsync */
+    bool was_good;          /* the last write or fsync has succeeded */
     uint64_t number;        /* of the log */
     uint64_t bytes;         /* of this log */
-    uint64_t keys;          /* or states, written since the start */
+    uint64_t keys;          /* keys or states written since the start */
     uint64_t all_bytes;     /* of all logs since the start */
-    uint64_t waiting_bytes; /* of changes not in the file; 0: all before the call are */
+    uint64_t waiting_bytes; /* of changes not yet in the file */
     uint64_t unsynced;      /* bytes that are not durable */
     uint64_t gaps;
-    uint64_t slow;   /* writes and fsyncs that were */
-    uint64_t behind; /* times that it did not keep up: see on_behind */
+    uint64_t slow;   /* number of slow writes and fsyncs */
+    uint64_t behind; /* times that the log has fallen behind: see on_behind */
 };
 
 void keylog_look(struct keylog *l, struct keylog_info *info);

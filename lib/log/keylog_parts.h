@@ -29,10 +29,10 @@ struct keylog {
     /* the reader's */
     unsigned polls;   /* since the last change was found */
     bool is_fast;     /* rests are short */
-    int64_t waits_ms; /* since when for room; 0: it does not */
+    int64_t waits_ms; /* time since which it waits for a free block; 0: it does not wait */
     /* the writer's */
     struct logfile out;
-    int64_t synced_ms; /* when an fsync began, or there was nothing left for one */
+    int64_t synced_ms; /* time when an fsync began, or when everything was durable */
     bool is_in_value;  /* the next block must be in the same file */
     /* between them */
     struct logfill fill;
@@ -55,10 +55,10 @@ struct keylog {
     pthread_cond_t changed;
     bool is_attached; /* the rings are there; written by the reader */
     bool is_refused;  /* there was no memory for them */
-    bool is_all_read; /* and was put */
+    bool is_all_read; /* all changes were read and put into blocks */
     uint64_t epoch;
-    uint64_t mark_put, mark_ticket; /* once mark_put blocks are written, so are these tickets */
-    uint64_t hurry_put;             /* this number of blocks, the first, wait for no others */
+    uint64_t mark_put, mark_ticket; /* once mark_put blocks are written, this ticket is done */
+    uint64_t hurry_put;             /* the first hurry_put blocks do not wait for others */
     struct keylog_info info;
 };
 
@@ -87,7 +87,7 @@ static inline void keylog_set_state(struct keylog *l, enum keylog_state state)
     atomic_store_explicit(&l->state, (uint32_t)state, memory_order_release);
 }
 
-/* May tickets be done? Not while the base would bring back what they are for. */
+/* May tickets become done? Not while loading the base would undo the changes they cover. */
 static inline bool keylog_may_finish(const struct keylog *l)
 {
     return keylog_state(l) != KEYLOG_STATE_VOID || atomic_load(&l->sync) != KEYLOG_SYNC_ALWAYS;
@@ -98,22 +98,22 @@ static inline uint64_t keylog_get(const _Atomic uint64_t *n)
     return atomic_load_explicit(n, memory_order_acquire);
 }
 
-/* Wait for `changed`, a while at most. Under the mutex. */
+/* Wait for `changed`, at most `ms` milliseconds. Context: under the mutex. */
 void keylog_wait_ms(struct keylog *l, int64_t ms);
 
-/* Wake all that wait for it. Context: any thread, without the mutex, as for the next. */
+/* Signal `changed` to all waiters. Context: any thread, without the mutex, as for the next. */
 void keylog_tell(struct keylog *l);
 
 /* Tickets up to this one are done. */
 void keylog_finish(struct keylog *l, uint64_t ticket);
 
 /*
- * Keys are missing from here on; error 0 or KEYLOG_GAP_FLUSH: the rings end then.
- * Context: one of the threads.
+ * Keys are missing from the log from here on; error as for on_gap(). With error 0 or
+ * KEYLOG_GAP_FLUSH recording in the rings ends. Context: one of the threads of the log.
  */
 void keylog_on_gap(struct keylog *l, int error);
 
-/* The writer, and what it has call fsync; arg: the log. */
+/* The writer, and the thread that calls fsync for it; arg: the log. */
 extern const struct thread_kind keylog_writer, keylog_syncer;
 
 #endif

@@ -14,8 +14,8 @@
 #include "lib/base/span.h"
 
 /*
- * So much memory it takes at most, else some four bytes a key: one of 10000 others is taken for
- * one.
+ * Largest size in bytes. A smaller set takes about four bytes for each key; then one of 10,000
+ * other keys is falsely found.
  */
 #define KEYSET_BYTES_MAX ((uint64_t)256 << 20)
 
@@ -33,7 +33,7 @@ struct keyset {
 bool keyset_init(struct keyset *s, uint64_t keys, uint64_t seed);
 void keyset_fini(struct keyset *s);
 
-/* One that will be added soon. Context: any thread. */
+/* Prefetch the words of a hash that will be added soon. Context: any thread. */
 void keyset_prefetch(const struct keyset *s, uint64_t hash);
 
 /* Context: one thread. */

@@ -31,49 +31,51 @@ struct logfile {
     const char *dir; /* [borrowed] */
     char name[KEYCHAIN_NAME_MAX];
     bool is_open;
-    bool is_buffered;     /* by the system, as it has to be */
+    bool is_buffered;     /* direct writes are impossible here */
     uint64_t synced;      /* bytes that are durable: whole blocks */
-    uint64_t syncing;     /* bytes that will be, when this is done: */
-    struct handoff *sync; /* [borrowed] NULL: no fsync is in progress */
+    uint64_t syncing;     /* bytes that are durable once `sync` is done */
+    struct handoff *sync; /* [borrowed] the fsync in progress; NULL: none */
     uint64_t counted;     /* bytes that the owner has counted */
 };
 
 /*
- * Make the log of this number, with a header, durably. `dir` stays. Returns 0 or an errno.
- * Context: outside a section; as the rest.
+ * Create the log with this number, and write its header, durably. `dir` is kept, not copied.
+ * Returns 0 or an errno. Context: outside a section, as for the rest.
  */
 int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
                  const char *base, int64_t unix_ms, uint64_t chain, uint64_t number);
 
 /*
- * Append the first of these n blocks, or several that one write takes: those that nearly fill
- * their memory, if that of the next one follows. Each notes how much of the file is durable.
- * One that is long is followed by a PAD, and goes past the memory of the system if that can be,
- * unless in_haste: then the system takes it sooner than the disk does. Returns the number of
- * blocks appended; 0: the write failed, file.error.
+ * Append the first of these n blocks, or several by one write: blocks that nearly fill their
+ * memory and are adjacent there. Each block records how much of the file is durable. A long
+ * block is followed by a PAD and written directly, past the page cache, if possible. Not if
+ * in_haste: the page cache takes it sooner than the disk. Returns the number of blocks
+ * appended; 0: the write failed, see file.error.
  */
 unsigned logfile_put(struct logfile *f, const struct logfile_block *blocks, unsigned n,
                      bool in_haste);
 
 /*
- * Append that all before is durable, durably: from now on whatever is not there was lost by the
- * disk. Unless something is not; no value is under way. That it fails is no harm.
+ * If all bytes are durable, append a block that says so, and make it durable: bytes that are
+ * missing later were then lost by the disk. Does nothing otherwise. No value may be incomplete.
+ * A failure is harmless.
  */
 void logfile_seal(struct logfile *f, int64_t unix_ms);
 
-/* It is at another place from now on. */
+/* Move the struct to another address. */
 void logfile_move(struct logfile *to, const struct logfile *from);
 
 /*
- * Make durable what was written, under its name. False: file.error. Between begin and end
- * another thread takes the slot of `to`, calls fsync, and is done with its errno. The file may
- * be written to meanwhile; end waits, and does nothing if there was no begin.
+ * Make the written bytes durable, and check that the file still has its name. False:
+ * file.error. logfile_sync_begin() gives the work to another thread: that takes the slot of
+ * `to`, calls fsync, and returns the slot with the errno. The file may be written to meanwhile.
+ * logfile_sync_end() waits for it, and does nothing without a begin.
  */
 bool logfile_sync(struct logfile *f);
 void logfile_sync_begin(struct logfile *f, struct handoff *to);
 bool logfile_sync_end(struct logfile *f);
 
-/* Nothing is done if it is not open. */
+/* Close the file, if it is open. */
 void logfile_close(struct logfile *f);
 
 #endif

@@ -29,16 +29,17 @@
 #include "lib/ship/stream.h"
 
 /*
- * One is filled, one must be free before a section that may fill it, and the others are on
- * their way: what is changed while a write takes a few milliseconds, and what one pass then
- * puts at once. Together they take two huge pages, of which the system pins and maps less for a
- * write past its memory than of small ones.
+ * Number of buffers. One is being filled, and one must be free before a section that may fill
+ * it. The others hold the changes of a few milliseconds, while a write runs, and those that the
+ * next pass puts at once. All fit into two huge pages, which the kernel pins and maps for
+ * direct writes at less cost than small pages.
  */
 #define LOGFILL_BLOCKS 15u
 
 /* The writer waits for this many blocks, unless it is asked to hurry. */
 #define LOGFILL_GATHER 6u
 
+/* Largest delay of a DUE block, in milliseconds. */
 #define LOGFILL_DUE_MS 250
 
 struct logfill {
@@ -80,9 +81,9 @@ struct logfill {
 };
 
 /*
- * wake is called when there is a block to be taken, or one was taken (see handoff_init()), wait
- * to wait a little for the latter, both outside sections. False: no memory; logfill_fini() is
- * due all the same. Context: any thread; logfill_fini() likewise.
+ * wake is called when a block was handed over or taken (see handoff_init()). wait must wait a
+ * short time for a block to be taken. Both are called outside sections. False: no memory. Call
+ * logfill_fini() in both cases. Context: any thread; logfill_fini() likewise.
  */
 bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
                   void (*wait)(void *arg), void *arg);
@@ -90,14 +91,14 @@ void logfill_fini(struct logfill *f);
 
 /* ---- the reader -------------------------------------------------------------------------- */
 
-/* Have changes recorded. MF_ENOMEM. See stream_begin(). */
+/* Start or stop recording changes. MF_ENOMEM. See stream_begin(). */
 enum mf_err logfill_begin(struct logfill *f);
 void logfill_end(struct logfill *f);
 
 /*
- * Read all changes that were made before the call, and put their keys, or states. May wait for
- * the writer. Results: see stream_pass(); never STREAM_REFUSED. Context: the thread of
- * logfill_begin(), outside a section; as the next.
+ * Read all changes that were made before the call, and put their keys, or states, into blocks.
+ * May wait for the writer. Results: see stream_pass(); never STREAM_REFUSED. Context: the
+ * thread of logfill_begin(), outside a section; as the next.
  */
 enum stream_state logfill_keys(struct logfill *f);
 enum stream_state logfill_states(struct logfill *f);
@@ -111,10 +112,10 @@ void logfill_send(struct logfill *f);
  */
 void logfill_put_due(struct logfill *f, bool in_haste);
 
-/* Have items expired since? Context: any thread, until logfill_end(). */
+/* Have items expired since the last DUE block? Context: any thread, until logfill_end(). */
 bool logfill_owes_due(const struct logfill *f);
 
-/* Is anything in it? */
+/* Does the current block have any content? */
 static inline bool logfill_has_begun(const struct logfill *f)
 {
     return f->filler.used != 0;
@@ -123,18 +124,18 @@ static inline bool logfill_has_begun(const struct logfill *f)
 /* ---- the writer -------------------------------------------------------------------------- */
 
 /*
- * The next block; NULL: none. It stays until logfill_took(). logfill_ready(): the number of
- * blocks that follow each other in memory from it on. Context: one thread.
+ * logfill_next(): the next block, valid until logfill_took(); NULL: none. logfill_ready(): the
+ * number of ready blocks that are adjacent in memory, beginning with it. Context: one thread.
  */
 struct logfile_block *logfill_next(struct logfill *f);
 unsigned logfill_ready(const struct logfill *f);
 void logfill_took(struct logfill *f);
 
-/* A log begins: keys are hashed with this seed, and put again. Context: the same. */
+/* A new log begins: keys are hashed with this seed, and are put again. Context: as above. */
 void logfill_rotate(struct logfill *f, uint64_t chain);
 
 /*
- * The base of the log has got its name. Its deadlines were written with this offset
+ * The base of the log was renamed to its name. Its deadlines were written with this offset
  * (lib/snapshot/save.h, lib/snapshot/load.h); LOGFILL_OFFSET_UNKNOWN: it is not known. Context:
  * any thread.
  */
@@ -143,7 +144,9 @@ void logfill_base(struct logfill *f, int64_t offset_ms);
 
 /* ---- observers --------------------------------------------------------------------------- */
 
-/* Blocks that were put. Context: any thread, as for the rest. */
+/*
+ * Number of blocks handed over so far, and taken so far. Context: any thread, as for the rest.
+ */
 static inline uint64_t logfill_put(const struct logfill *f)
 {
     return handoff_given(&f->full);
@@ -160,7 +163,7 @@ static inline bool logfill_is_full(const struct logfill *f)
     return logfill_put(f) - logfill_taken(f) >= LOGFILL_BLOCKS - 1;
 }
 
-/* Bytes that were read from the rings and not taken by the writer. */
+/* Bytes in blocks that the writer has not taken yet. */
 uint64_t logfill_waiting(const struct logfill *f);
 
 #endif
