@@ -74,13 +74,13 @@ struct segment {
     uint8_t state; /* enum segment_state */
     uint8_t chain; /* enum chain_id */
     uint8_t bin;
-    uint8_t is_cold : 1;   /* its pages were given back, and it was not taken since */
-    uint8_t is_small : 1;  /* first of a unit: the system is to use no huge pages in it */
+    uint8_t is_cold : 1;   /* its pages were released, and it was not taken since */
+    uint8_t is_small : 1;  /* first of a unit: huge pages are disabled in the unit */
     uint8_t is_passed : 1; /* in a chain: was searched, see shard_note_place() */
-    uint8_t is_dated : 1;  /* anchor of a run: else the stamp of the run before it counts */
+    uint8_t is_dated : 1;  /* anchor of a run: has a stamp; else that of the run before it */
     /*
-     * Being given back, as the first of its unit: the system is told for the whole unit. Read
-     * outside the shard, so no bit beside others.
+     * First of a unit, while its pages are being released: huge pages are to be disabled in the
+     * whole unit. Read outside the shard, so it is not a bit field.
      */
     uint8_t asks_small;
 } MF_LINE_ALIGNED;
@@ -99,7 +99,7 @@ struct run_queue {
     uint32_t stamp; /* of the last dated run taken off */
 };
 
-/* What the arenas of an engine have in common: blocks go from one to another as they are. */
+/* Common to all arenas of an engine, so that blocks can move between them unchanged. */
 struct arena_shape {
     uint32_t shift;         /* log2 of the bytes of a segment */
     uint32_t step_segments; /* of the range, committed at once; 0: all of them */
@@ -124,7 +124,7 @@ struct arena {
     uint32_t committed;   /* numbers below this may be used */
     bool wants_range;     /* the next step should be committed */
     bool wants_stock;     /* free segments should be made resident ahead: see stock.h */
-    bool wants_stock_now; /* none is left: who took it should see to that, outside */
+    bool wants_stock_now; /* none is left: the thread that took it calls stock_make() outside */
     uint32_t fresh;       /* lowest number never used */
     segment_t free;       /* held and unused */
     uint32_t free_count;
@@ -133,9 +133,9 @@ struct arena {
     uint32_t held;        /* open, sealed, whole, waiting, free */
     uint32_t whole;       /* in large values, linked or being received */
     uint32_t small_units; /* units in which the system is to use no huge pages */
-    segment_t unit_next;  /* the first segment of the unit to look at next */
-    uint32_t trimming;    /* taken off the free list to be given back to the system */
-    uint32_t stocking;    /* on their way to the free list: being made resident */
+    segment_t unit_next;  /* first segment of the unit to check next: arena_unit_whole() */
+    uint32_t trimming;    /* taken off the free list to be released to the system */
+    uint32_t stocking;    /* being made resident for the free list */
     struct run_queue quarantine, lazy, pinned;
     struct run_queue values; /* linked large values, doubly linked by bin_next and bin_prev */
 };
@@ -173,18 +173,18 @@ bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape 
 void arena_fini(struct arena *a);
 
 /*
- * As it was made, but for the part of the range that is committed: what entries and the number
- * that is never used take is given back. False, and nothing has changed, when segments are
- * held. Nothing refers to any: generations begin again. System calls. Context: in shard, nobody
- * waits for it.
+ * Reset an arena without held segments to the state after arena_init(), and release the pages
+ * of its entries and of segment 0; the committed part of the range stays committed. Generations
+ * restart, so nothing may refer to a segment. False, with nothing changed, if segments are
+ * held. Makes system calls. Context: in shard, while no thread waits for the shard.
  */
 bool arena_reset(struct arena *a);
 
 /*
- * The range grows by a step, outside the lock: begin returns how many segments are committed
- * (0: no step is wanted), commit asks the system, end notes its answer. When it refuses, the
- * range ends there until arena_range_retry(). Context: begin, end, retry: in shard; commit:
- * outside a shard.
+ * Grow the range by a step, outside the lock. begin returns the number of segments committed so
+ * far (0: no step is wanted), commit makes the system call, end records its result. When the
+ * system refuses, the range does not grow until arena_range_retry(). Context: begin, end,
+ * retry: in shard; commit: outside a shard.
  */
 uint32_t arena_range_begin(const struct arena *a);
 bool arena_range_commit(const struct arena *a, uint32_t committed);
@@ -231,8 +231,8 @@ static inline struct item *arena_item(const struct arena *a, handle_t h)
 segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw);
 
 /*
- * Give back whole segments, joined by next, which only the caller has ever seen. Context: in
- * shard.
+ * Return whole segments, linked by next, that no other thread has seen: they are free at once.
+ * Context: in shard.
  */
 void arena_give_whole(struct arena *a, segment_t first, segment_t last, uint32_t count);
 
@@ -245,9 +245,9 @@ void arena_retire(struct arena *a, segment_t first, segment_t last, uint32_t cou
                   enum run_kind kind);
 
 /*
- * Large values: their segments are one run. link: the value is visible from now on. retire: it
- * was unlinked. retire_values: all of them at once, in constant time (flush). Context: in
- * shard.
+ * Large values: the segments of one are a run. arena_link_value(): the value becomes visible.
+ * arena_retire_value(): it was unlinked. arena_retire_values(): all of them were, in constant
+ * time (flush). Context: in shard.
  */
 void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t count);
 void arena_retire_value(struct arena *a, segment_t anchor, enum run_kind kind);
@@ -261,7 +261,7 @@ void arena_extend_value(struct arena *a, segment_t anchor, enum run_end where, s
                         segment_t last, uint32_t count);
 void arena_retire_values(struct arena *a, enum run_kind kind);
 
-/* What a release gave back, for counters. */
+/* What a release has freed, for counters. */
 struct run_released {
     uint32_t lazy_runs;
     uint32_t lazy_segments;
@@ -270,8 +270,8 @@ struct run_released {
 };
 
 /*
- * Release runs of a queue whose grace period is over, at most max of them. True when more of
- * them are over. Context: in shard.
+ * Release up to max runs of a queue whose grace period is over. True if there are more such
+ * runs. Context: in shard.
  */
 bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run_released *out);
 
@@ -280,7 +280,7 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
  */
 void arena_release_pinned(struct arena *a, uint32_t max, struct run_released *out);
 
-/* Is the next segment one that is not committed yet? Context: in shard. */
+/* Must the range grow before another segment can be taken? Context: in shard. */
 static inline bool arena_needs_range(const struct arena *a)
 {
     arena_must_be_entered(a);
@@ -326,20 +326,20 @@ static inline uint32_t arena_waiting(const struct arena *a)
 }
 
 /*
- * Trimming, in three steps: take up to max free segments off the list (in shard), give their
- * pages back (outside), note them as cold (in shard). take adds those of the newest unit that
- * were never used, but are resident if the unit's page is huge; returns how many there are.
- * discard makes a system call for each run of neighbours in the list, and one for each unit
- * of which nothing was given back before.
+ * Trimming, in three steps: take up to max free segments off the list (in shard), release their
+ * pages (outside), mark them as cold (in shard). take also adds the unused segments of the
+ * newest unit, which are resident if the unit is one huge page; it returns the number of
+ * segments. discard makes a system call for each run of neighbours in the list, and one for
+ * each unit of which nothing was released before.
  */
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list);
 void arena_trim_discard(struct arena *a, segment_t list);
 void arena_trim_done(struct arena *a, segment_t list, uint32_t count);
 
 /*
- * The reverse, in three steps: take up to max segments that are not resident and pay for them,
- * within the limit (in shard); touch their pages (outside); put them on the free list (in
- * shard). take returns how many there are; none when the next step of the range is not
+ * The reverse, in three steps: take up to max segments that are not resident, and count them in
+ * the budget, within the limit (in shard); touch their pages (outside); put them on the free
+ * list (in shard). take returns the number of segments, 0 if the next step of the range is not
  * committed yet.
  */
 uint32_t arena_stock_take(struct arena *a, uint32_t max, segment_t *list);
@@ -347,10 +347,10 @@ void arena_stock_touch(struct arena *a, segment_t list);
 void arena_stock_done(struct arena *a, segment_t list, uint32_t count);
 
 /*
- * Huge pages. In a unit of which a part was given back the system must use none: it would fill
- * the holes again. Once all segments of the unit are held it may. Returns a segment of a unit
- * that has become whole, 0 if there is none among the few that were looked at; the caller then
- * says so to the system, outside. Context: in shard; arena_unit_use_huge(): outside.
+ * Huge pages are disabled in a unit of which a part was released, because the kernel would fill
+ * the holes again. They are enabled again once all segments of the unit are held. Checks a few
+ * units, and returns a segment of one that has become whole, or 0. The caller then calls
+ * arena_unit_use_huge() for it. Context: in shard; arena_unit_use_huge(): outside.
  */
 segment_t arena_unit_whole(struct arena *a);
 void arena_unit_use_huge(const struct arena *a, segment_t in);

@@ -32,16 +32,19 @@ void blocks_fit_ring(struct memory *m);
 /* Forget every chain, hole and death: a flush. Context: in shard. */
 void blocks_reset(struct memory *m);
 
-/* The same, and what the lists of dead blocks take is given back. System calls. */
+/* The same, and release the memory of the lists of dead blocks. System calls. */
 void blocks_rest(struct memory *m);
 
 /*
- * A block of at least *units in a chain: a hole or the end of the open segment; *units is what
- * was taken. 0 when a new segment is needed and there is none. Context: in shard.
+ * Allocate a block of at least *units in a chain, in a hole or at the end of the open segment.
+ * *units is set to its size. 0 when a new segment is needed and there is none. Context: in
+ * shard.
  */
 handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum draw draw);
 
-/* A listed hole of a chain of just this size, now a live block; 0: none. Context: in shard. */
+/*
+ * Allocate a block in a listed hole of exactly this size; 0: there is none. Context: in shard.
+ */
 handle_t blocks_refill(struct memory *m, enum chain_id chain, uint32_t units);
 
 /*
@@ -66,7 +69,10 @@ void blocks_copy(struct item *to, const struct item *from);
 /* Turn up to max deaths whose grace period is over into holes. Context: in shard. */
 void blocks_ripen(struct memory *m, unsigned max);
 
-/* Are there deaths in the ring? Is the grace period of the oldest over? Context: in shard. */
+/*
+ * blocks_has_deaths(): are there deaths in the ring? blocks_has_ripe(): is the grace period of
+ * the oldest one over? Context: in shard.
+ */
 static inline bool blocks_has_deaths(const struct memory *m)
 {
     memory_must_be_entered(m);
@@ -82,15 +88,16 @@ static inline bool blocks_has_ripe(const struct memory *m)
 }
 
 /*
- * A block of a large value is to be filled outside the shard: it is wide and loose, and its
- * segment is kept from the cursor until it is settled. Context: in shard.
+ * blocks_loosen(): a block of a large value will be filled outside the shard. It becomes wide
+ * and loose, and the cursor does not empty its segment until blocks_settle(). Context: in
+ * shard.
  */
 void blocks_loosen(struct memory *m, handle_t h, uint32_t units);
 void blocks_settle(struct memory *m, handle_t h);
 
 /*
- * A block that was there before this process, in a chained segment (keep.h): it is counted as
- * live, or it is a hole from now on. Context: in shard, before start.
+ * Enter a block that an earlier process has left in a chained segment (keep.h): count it as
+ * live, or make it a hole. Context: in shard, before start.
  */
 void blocks_enter_live(struct memory *m, handle_t h);
 void blocks_enter_dead(struct memory *m, handle_t h);

@@ -14,9 +14,9 @@
 #include "lib/memory/state.h"
 
 /*
- * Append a block to the open segment of a chain, to what was left of the one before it (not a
- * part: see DRAW_PART), or (after != 0) to the compaction segment that follows `after`. 0 when
- * it needs a new segment: chains_open(). Context: in shard.
+ * Append a block to the open segment of a chain, or to the rest of the previous open segment
+ * (unless is_part: see DRAW_PART), or (after != 0) to the compaction segment that follows
+ * `after`. 0 when it needs a new segment: chains_open(). Context: in shard.
  */
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
                        bool is_part);
@@ -46,17 +46,18 @@ void chains_detach(struct memory *m, segment_t n);
 void chains_renew(struct memory *m, segment_t n);
 
 /*
- * A segment that was in use before this process becomes the last of a chain (keep.h); when its
- * dead bytes are known, and it is sealed, it gets its bin. Context: in shard, before start.
+ * chains_enter(): append a segment that an earlier process has used to a chain (keep.h).
+ * chains_entered(): its dead bytes are known; if it is sealed, put it into its bin. Context: in
+ * shard, before start.
  */
 void chains_enter(struct memory *m, segment_t n, enum chain_id id);
 void chains_entered(struct memory *m, segment_t n);
 
 /*
- * The oldest segment of a chain that is not being filled, except for the open one at its end;
- * 0: none. If it is the cleaner's, it is sealed: pieces that an eviction moves to the end would
- * otherwise go round and round, and their heads in it never be reached. What was left of an
- * open one is sealed as well. Context: in shard.
+ * The oldest segment of a chain that is not being filled, other than the open one at its end;
+ * 0: none. If it is the cleaner's compaction segment, or the rest of an earlier open segment,
+ * it is sealed first. Otherwise an eviction would move pieces to the end again and again, and
+ * never reach their heads in the cleaner's segment. Context: in shard.
  */
 segment_t chains_oldest(struct memory *m, enum chain_id id);
 
@@ -107,7 +108,10 @@ static inline uint64_t chains_filled(const struct memory *m)
     return (uint64_t)(chains_segments(m) + m->arena.whole) << m->arena.shift;
 }
 
-/* The dead bytes that may stay in any case: see tidy.h. Context: in shard. */
+/*
+ * Number of dead bytes that are never cleaned for tidiness alone: see tidy.h. Context: in
+ * shard.
+ */
 static inline uint64_t chains_dead_allowance(const struct memory *m)
 {
     return chains_filled(m) / 16 + ((uint64_t)2 << m->arena.shift);
@@ -123,9 +127,9 @@ static inline unsigned chains_bin_for(const struct memory *m, const struct segme
 }
 
 /*
- * Change the dead bytes of a segment by `bytes`. True when that crossed a sixteenth:
- * chains_move_bin() is due. It is left to the caller because blocks_put() and blocks_kill() run
- * with every set: with everything rare in one last call they need no stack frame.
+ * Change the dead bytes of a segment by `bytes`. True when its dead share crossed a sixteenth:
+ * the caller must call chains_move_bin(). That is the caller's last call, so that blocks_put()
+ * and blocks_kill(), which run with every set, need no stack frame.
  */
 static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t bytes)
 {
@@ -139,8 +143,8 @@ static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t 
 }
 
 /*
- * The dead share of a segment may have crossed a sixteenth. An open segment and the one under
- * the cursor are in no bin; but what was left of an open one is sealed, and gets one. Context:
+ * Move a segment to the bin of its present dead share. An open segment and the one under the
+ * cursor are in no bin. The rest of an earlier open segment is sealed, and gets a bin. Context:
  * in shard.
  */
 void chains_move_bin(struct memory *m, segment_t n);

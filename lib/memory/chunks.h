@@ -17,22 +17,22 @@
 #define PIECES_MAX 15u
 
 /*
- * Stands in a large item instead of its value, 4-aligned.
+ * Replaces the value in the block of a large item, 4-aligned.
  *
  * The entry of a whole segment says which part of it belongs to the value: from skip to fill.
- * Both are the ends of the segment in a value that was stored as such, except that the last may
- * be filled in part. append and prepend may extend a value (chunks_extend()): then the old item
- * and the new one share segments. The old one shows what it showed, because its own fields say
- * where it begins (skip) and ends (its length and the number of segments): of its first segment
- * nobody who reads it reads skip in the entry, and of its last neither fill nor next. The
- * entries between these two do not change.
+ * In a value that was stored at once the part is the whole segment, except that the last one
+ * may be filled in part. append and prepend may extend a value (chunks_extend()): then the old
+ * item and the new one share segments. Readers of the old item still get the old value, because
+ * they take its beginning from its own skip, and its end from its length and number of
+ * segments. They do not read skip in the entry of its first segment, nor fill and next in that
+ * of its last one. The entries between these two do not change.
  */
 struct large {
     segment_t first, last; /* [const] whole segments, joined by next; 0 when there are none */
     uint32_t segments;     /* [const] */
     uint32_t pieces;       /* [const] 0 in a value that was extended */
-    uint32_t skip;         /* [const] bytes of the first segment that are not the value's */
-    segment_t anchor;      /* [const] describes the run, and has the pins; 0 as first */
+    uint32_t skip;         /* [const] bytes of the first segment before the value */
+    segment_t anchor;      /* [const] describes the run, and has the pins; 0 if first is 0 */
     _Atomic handle_t
         piece[PIECES_MAX]; /* [rcu] patched when a piece moves; only `pieces` of them exist */
 };
@@ -54,26 +54,26 @@ struct cut {
 };
 void chunks_cut(const struct memory *m, size_t len, struct cut *out);
 
-/* A large item was linked: it is counted, and its segments are visible. Context: in shard. */
+/* A large item was linked: count it, and make its segments visible. Context: in shard. */
 void chunks_adopt(struct memory *m, handle_t head);
 
-/* Whole segments that come to an end of a value, joined by next; none if count is 0. */
+/* Whole segments that are added at one end of a value, linked by next; none if count is 0. */
 struct growth {
     segment_t first, last;
     uint32_t count;
 };
 
 /*
- * The item in block `to` has the segments of the live item `from` and more: before the first
- * (by[RUN_FRONT]) and after the last (by[RUN_BACK]). Its struct large is set. Context: in
+ * Set the struct large of the item in block `to`: it has the segments of the live item `from`,
+ * and more before the first (by[RUN_FRONT]) and after the last (by[RUN_BACK]). Context: in
  * shard, before `to` is linked.
  */
 void chunks_extend(struct memory *m, handle_t from, handle_t to,
                    const struct growth by[RUN_ENDS]);
 
 /*
- * Then, when no reader can find `from` any more: its pieces are killed, as what was in them is
- * in segments now. Context: in shard, after `to` was linked in its place.
+ * Second step: kill the pieces of `from`, whose content is in segments of `to` now. Context: in
+ * shard, after `to` was linked in place of `from`.
  */
 void chunks_extended(struct memory *m, handle_t from);
 
@@ -97,8 +97,8 @@ static MF_INLINE void chunks_prefetch(const struct memory *m, const struct large
 void chunks_kill(struct memory *m, handle_t head, enum death_reason reason);
 
 /*
- * The head or a piece was copied to another block: patch the other side. The head may have come
- * to another chain, which its segments then count for. Context: in shard.
+ * The head or a piece was copied to another block: patch the other side. If the head has moved
+ * to another chain, its segments count for that chain now. Context: in shard.
  */
 void chunks_head_moved(struct memory *m, handle_t from, handle_t to);
 void chunks_piece_moved(struct memory *m, handle_t to);

@@ -25,8 +25,8 @@
 bool cursor_slice(struct memory *m, int64_t work, msec_t now);
 
 /*
- * The same until this many segments more than the shard wants for itself are free or waiting.
- * Context: in shard.
+ * The same, until the segments free or waiting for a grace period are `segments` more than the
+ * shard wants for itself. Context: in shard.
  */
 bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t segments);
 
@@ -41,9 +41,9 @@ static inline bool cursor_is_cleaning(const struct memory *m)
 }
 
 /*
- * Go on with the segment under the cursor, or begin with n, until it is clean or the work is
- * used up. An eviction that is under way keeps what is left of its segment. False when there
- * was no segment for a copy. Context: in shard.
+ * Continue with the segment under the cursor, or begin with n, until it is clean or the work is
+ * used up. A segment that an eviction has begun is cleaned from there on: its remaining items
+ * are kept. False when there was no segment for a copy. Context: in shard.
  */
 bool cursor_clean(struct memory *m, segment_t n, int64_t *work, msec_t now);
 

@@ -24,18 +24,18 @@ struct memory;
 /* What becomes of a live item in a segment that is being emptied. */
 enum verdict {
     VERDICT_PROMOTE, /* goes to the end of main */
-    VERDICT_KEEP,    /* has been in main, and goes to the end of it */
-    VERDICT_YOUNG,   /* has not been there long enough: goes to the end of its own chain */
+    VERDICT_KEEP,    /* is in main, and goes to the end of it */
+    VERDICT_YOUNG,   /* was stored too recently to judge: goes to the end of its own chain */
     VERDICT_EVICT,
 };
 
-/* The pass over one segment, and what it tells of the item to judge. */
+/* The pass over one segment: the facts with which an item is judged. */
 struct evict_pass {
     enum chain_id chain;
     bool is_young;       /* the item was stored after its segment was sealed, into a hole */
     uint64_t mean_bytes; /* of all items; 0: not known yet */
-    uint64_t kept;       /* bytes that VERDICT_KEEP kept lately, in this pass and before */
-    uint64_t scanned;    /* bytes of main looked at meanwhile */
+    uint64_t kept;       /* bytes that VERDICT_KEEP kept recently, in this pass and before */
+    uint64_t scanned;    /* bytes of main that were judged in the same time */
 };
 
 /* How room is made. */
@@ -62,7 +62,7 @@ struct evict_policy {
 
     /* EVICT_ITEMS */
     enum evict_source source;
-    /* The higher the score, the sooner it goes. NULL: the first that is found goes. */
+    /* The item with the highest score is evicted first. NULL: the first one found is. */
     uint64_t (*score)(const struct item *it, msec_t now, const struct engine_options *options);
 
     /* EVICT_SEGMENTS */
@@ -75,10 +75,9 @@ struct evict_policy {
     enum verdict (*judge)(const struct evict_pass *pass, const struct item *it, uint8_t *heat);
 
     /*
-     * The past: what the policy remembers of dropped keys, by their hashes. It is made when
-     * something is evicted for the first time, and made anew (and empty) when the number of
-     * items has become much larger or smaller. A policy that remembers nothing leaves all of
-     * these NULL.
+     * The past (ghost list): what the policy remembers of dropped keys, by their hashes. It is
+     * created at the first eviction, and replaced by an empty one when the number of items has
+     * become much larger or smaller. A policy that remembers nothing leaves all of these NULL.
      */
     void *(*past_create)(uint64_t items, struct budget *budget); /* NULL: no memory */
     void (*past_destroy)(void *past, struct budget *budget);
@@ -88,7 +87,7 @@ struct evict_policy {
     /* An item of this chain was evicted. */
     void (*past_add)(void *past, enum chain_id chain, uint64_t hash);
     /*
-     * The chain in which a new key begins, with a block or value of so many bytes. Without a
+     * The chain in which a new key begins, with a block or value of `bytes` bytes. Without a
      * past it is CHAIN_SMALL. mean_bytes: see struct evict_pass.
      */
     enum chain_id (*past_chain)(void *past, uint64_t hash, uint64_t bytes, uint64_t mean_bytes);
@@ -185,10 +184,10 @@ static inline bool evict_has_past(const struct evict *ev)
     return ev->past != NULL && evict_policy(ev) == ev->past_policy;
 }
 
-/* Have no past: what it remembers is given back. Context: outside a shard. */
+/* Release the past of this memory. Context: outside a shard. */
 void evict_forget(struct memory *m);
 
-/* Release what it remembers. Context: no thread uses it. */
+/* Release everything. Context: no thread uses it. */
 void evict_fini(struct evict *ev, struct budget *budget);
 
 /* The chain in which a new key with `bytes` bytes begins. Context: in shard. */
@@ -238,7 +237,7 @@ void evict_make_past(struct memory *m, uint64_t items);
 /* Do a part of that. True when there is more to do. Context: reclaimer, outside a shard. */
 bool evict_touch_burst(struct memory *m);
 
-/* Bytes of what it remembers. Context: in shard. */
+/* Bytes of the past. Context: in shard. */
 uint64_t evict_past_bytes(const struct evict *ev);
 
 /* ---- trim.c ------------------------------------------------------------------------------ */
@@ -262,8 +261,8 @@ uint64_t trim_burst(struct memory *m);
  */
 
 /*
- * Drop one item by the policy of now, which is one of EVICT_ITEMS, or one that is due and was
- * met. Takes what it cost from *work. False when there was none. Context: in shard.
+ * Drop one item: the choice of the present policy, which has EVICT_ITEMS, or a due item met in
+ * the search. Subtracts the cost from *work. False when no item was found. Context: in shard.
  */
 bool evict_item(struct memory *m, msec_t now, int64_t *work);
 

@@ -39,7 +39,7 @@ void ghost_destroy(struct ghost *g, struct budget *budget);
  */
 bool ghost_touch(struct ghost *g, size_t *done);
 
-/* How many keys it remembers. */
+/* The number of keys that it can remember. */
 static inline uint64_t ghost_capacity(const struct ghost *g)
 {
     return g->count * GHOST_WAYS;

@@ -13,9 +13,10 @@
  *              it with a probability of 1 / ((counter - 5) * lfu_log_factor + 1), and each
  *              lfu_decay_time without a use takes one off. In six bits, so it ends at 59.
  *
- * While an lfu policy is at work, a hit turns the first form into the second; the others count
- * on in the form that is there. What a hit does to each value of the byte stands in a table,
- * struct heat_rules, so that a hit needs no more instructions than to count up to three.
+ * While an lfu policy is at work, a hit converts the first form to the second. The other
+ * policies continue in the form that they find. A table, struct heat_rules, has the effect of a
+ * hit on each value of the byte, so that a hit needs no more instructions than to count up to
+ * three.
  */
 #ifndef MAYFLY_LIB_MEMORY_HEAT_H
 #define MAYFLY_LIB_MEMORY_HEAT_H
@@ -79,15 +80,15 @@ static inline uint8_t heat_turns(uint8_t heat)
 }
 
 /*
- * What is left of a counter after a pause, in seconds: one less for each decay_min minutes that
- * ended meanwhile, as Redis counts them. 0: it stays. Context: any thread.
+ * A counter after a pause from used_s to now_s: one less for each decay_min minutes that ended
+ * meanwhile, as in Redis. decay_min 0: no decay. Context: any thread.
  */
 unsigned heat_decayed(unsigned freq, uint32_t used_s, uint32_t now_s, uint32_t decay_min);
 
 /*
- * What a new block takes over from the old one of its key, which was last used at used_s: the
- * pause is over then. While an lfu policy is at work, what is in the form of turns decays as
- * the counter that it is worth. Context: any thread.
+ * The heat that a new block inherits from the old block of its key, last used at used_s; the
+ * counter has decayed until now_s. While an lfu policy is at work, the form of turns decays
+ * like the counter of the same worth. Context: any thread.
  */
 uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
                        const struct engine_options *options);
@@ -99,9 +100,9 @@ struct heat_rules {
     /* [atomic] written when options change, read with every hit */
     /* The byte rises if the number drawn, which is even, is less. */
     _Atomic uint32_t chance[256];
-    _Atomic uint8_t next[256]; /* what it rises to, of one that is marked as fetched */
-    _Atomic uint32_t cools_s;  /* counters of what was last used before this decay; 0: none */
-    _Atomic uint32_t minute_s; /* the second with which the present minute began */
+    _Atomic uint8_t next[256]; /* what it rises to; index: the byte marked as fetched */
+    _Atomic uint32_t cools_s;  /* counters of items last used before this decay; 0: none */
+    _Atomic uint32_t minute_s; /* the second in which the present minute began */
     const struct engine_options *options; /* [borrowed] */
 };
 

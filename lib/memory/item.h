@@ -49,13 +49,13 @@
 /* Off, with neither of the two: dead, that is unlinked or never an item. */
 #define SHAPE_HOLE  0x4000u /* off: dead and listed for reuse */
 #define SHAPE_LOOSE 0x8000u /* off: being filled outside the lock, kept from the cursor */
-#define SHAPE_STALE 0x4000u /* live: invalidated; whoever fetches it next is to renew it */
+#define SHAPE_STALE 0x4000u /* live: invalidated; the client that fetches it next renews it */
 #define SHAPE_WON   0x8000u /* live: a client was told to renew it */
 
 /*
- * heat: how often it was fetched lately (low two bits), what the eviction policy noted when it
- * judged the item, and that it did, and whether it was ever fetched. While the lfu policies are
- * at work, the low six bits hold a counter instead: see heat.h.
+ * heat: number of recent fetches (low two bits), the credit that the eviction policy gave when
+ * it last judged the item, whether it has judged the item, and whether the item was ever
+ * fetched. While an lfu policy is at work, the low six bits hold a counter instead: see heat.h.
  */
 #define HEAT_COUNT        0x03u
 #define HEAT_CREDIT       0x1cu
@@ -126,13 +126,13 @@ struct item_wide {
 #define ITEM_NARROW_CAS_MAX   ((UINT64_C(1) << CAS_BITS) - 1)
 
 /*
- * What an engine begins to draw cas values at is less, whatever clocks and files say: so those
- * that it draws always fit an item that is not wide. A larger one was chosen by a client who
- * wants to see what happens; no others follow it.
+ * An engine begins to draw cas values below this, whatever clocks and files say, so drawn
+ * values always fit an item that is not wide. Larger values come only from clients that set the
+ * cas themselves, and the engine does not continue from them.
  */
 #define ITEM_CAS_DRAWN_MAX (UINT64_C(3) << (CAS_BITS - 2))
 
-/* An engine that takes over the memory of another goes on where that was, up to this. */
+/* An engine that takes over the memory of another continues its cas values, up to this. */
 #define ITEM_CAS_GOES_ON_MAX (ITEM_NARROW_CAS_MAX - (UINT64_C(1) << (CAS_BITS - 3)))
 
 /*
@@ -202,7 +202,7 @@ static inline bool item_is_won(const struct item *it)
     return (item_shape(it) & (SHAPE_OFF | SHAPE_WON)) == SHAPE_WON;
 }
 
-/* Stale, and no client was told yet: whoever fetches it wins. */
+/* Stale, and no client was told yet: the next client that fetches it wins. */
 static inline bool shape_is_winnable(uint16_t shape)
 {
     return (shape & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
@@ -349,8 +349,9 @@ static inline msec_t deadline_kept(msec_t deadline)
 }
 
 /*
- * Does an item with these take a wide header? A large one does. A cas of 0 is to be drawn. A
- * negative deadline does as well, so that only wide items need deadline_kept().
+ * Does an item with these fields need a wide header? (Large items always do.) cas 0: the engine
+ * will draw one. A negative deadline needs it too, so that only wide items need
+ * deadline_kept().
  */
 static inline bool item_needs_wide(uint32_t flags, uint64_t cas, msec_t deadline)
 {

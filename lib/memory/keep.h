@@ -31,12 +31,14 @@ struct keep_segment {
 /* How many segments the list has. Context: in shard. */
 uint32_t keep_count(const struct memory *m);
 
-/* Write the list to out, which has room for it. Context: in shard, and nothing is under way. */
+/*
+ * Write the list to out, which has room for it. Context: in shard, with no operation running.
+ */
 void keep_list(const struct memory *m, struct keep_segment *out);
 
 /*
- * Give the pages back that are in no segment of the list of this memory. System calls. Context:
- * no thread uses it any more.
+ * Release the pages of the range that are in no segment of the list. System calls. Context: no
+ * thread uses the memory any more.
  */
 void keep_drop_rest(const struct memory *m, const struct keep_segment *list, uint32_t count);
 
@@ -47,24 +49,24 @@ void keep_drop_rest(const struct memory *m, const struct keep_segment *list, uin
 bool keep_back(const struct memory *m, const struct keep_segment *list, uint32_t count);
 
 /*
- * Enter the segments of a list into a memory that has none: chains and their bytes are as they
- * were, blocks are not counted yet. fresh: of the arena that made the list. False: the list
- * contradicts itself, or the range cannot have it; the memory is good for memory_fini()
- * only. Context: in shard, before start.
+ * Enter the segments of a list into a memory that has none. Chains and their bytes are
+ * restored; blocks are not counted yet. fresh: the value of the arena that made the list.
+ * False: the list is inconsistent or does not fit the range; only memory_fini() is then
+ * allowed. Context: in shard, before start.
  */
 bool keep_enter(struct memory *m, const struct keep_segment *list, uint32_t count,
                 uint32_t fresh);
 
 /*
- * The blocks of the chained segments were read, and each was entered by blocks_enter_live() or
- * blocks_enter_dead(); the segments of large values were claimed by keep_claim(). Segments that
- * nothing is in are given back. Context: in shard, before start.
+ * Release segments without content. Call it after each block of the chained segments was
+ * entered by blocks_enter_live() or blocks_enter_dead(), and the segments of large values were
+ * claimed by keep_claim(). Context: in shard, before start.
  */
 void keep_entered(struct memory *m);
 
 /*
- * A whole segment belongs to a value. False: it is none, or belongs to one already. Context: in
- * shard, before start.
+ * Claim a whole segment for a value. False: it is not a whole segment, or is claimed already.
+ * Context: in shard, before start.
  */
 bool keep_claim(struct memory *m, segment_t n);
 

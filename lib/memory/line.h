@@ -20,13 +20,13 @@
 struct memory;
 
 /*
- * Somebody who may wait. All zero but `wake`: in no line. It has one thread, which makes it
- * join and leave; that is said by "its thread" below.
+ * A waiter. All zero but `wake`: in no line. Only one thread lets it join and leave: "its
+ * thread" below.
  */
 struct waiter {
     void (*wake)(struct waiter *w); /* [const] its turn has come; in shard, on any thread */
-    struct memory *memory; /* [lock] in whose line; NULL: in none. Its thread reads it also
-                              outside, since nobody else writes it */
+    struct memory *memory; /* [lock] the memory in whose line it is; NULL: none. Written only by
+                              its thread, which may read it outside the shard */
     /* [lock] of the shard */
     struct waiter *next, *prev;
     uint32_t want; /* segments, at least 1 */
@@ -44,20 +44,21 @@ struct waiter {
 struct room_line {
     /* [lock] */
     struct waiter *first, *last;
-    uint32_t wanted;   /* segments that all in it want */
-    uint32_t promised; /* of these: by those that were called */
-    msec_t blocks_at;  /* when a block found no room last; 0: since then one did */
+    uint32_t wanted;   /* segments that all waiters want */
+    uint32_t promised; /* of these: segments that called waiters want */
+    msec_t blocks_at;  /* when a block last found no room; 0: a block has found room since */
 };
 
 /*
- * How many free segments are not w's to take: those promised to others, or, if it was not
- * called, those that others want before. NULL: somebody without a place. Context: in shard.
+ * Number of free segments that w must leave to others: those promised to other waiters, or, if
+ * w was not called, those wanted by the waiters before it. NULL: a caller that is not in the
+ * line. Context: in shard.
  */
 uint32_t line_ahead(const struct memory *m, const struct waiter *w);
 
 /*
- * Must w wait because others are before it, and there is not enough for all? Context: in shard,
- * its thread.
+ * Must w wait because there are waiters before it, and not enough segments for all? Context: in
+ * shard, its thread.
  */
 bool line_is_behind(const struct memory *m, const struct waiter *w);
 
@@ -67,26 +68,26 @@ bool line_is_behind(const struct memory *m, const struct waiter *w);
  */
 void line_join(struct memory *m, struct waiter *w, uint32_t want);
 
-/* Its turn, whether there is room or not: it has to make some. Context: in shard. */
+/* Call w, whether there is room or not: if not, it makes room. Context: in shard. */
 void line_call(struct memory *m, struct waiter *w);
 
-/* There was nothing for it: it will be called again. Context: in shard. */
+/* A called waiter found no segment: it waits until it is called again. Context: in shard. */
 void line_uncall(struct memory *m, struct waiter *w);
 
-/* One segment was taken: with the last it leaves. Context: in shard, its thread. */
+/* w took one segment; after its last one it leaves the line. Context: in shard, its thread. */
 void line_took(struct memory *m, struct waiter *w);
 
 /* Leave, if it is in a line. Context: its thread, outside a shard. */
 void line_leave(struct waiter *w);
 
 /*
- * Room may have been made: call those that it will do for. If nobody is called and nothing is
- * about to come, the first is, to make some. Context: in shard.
+ * Room may have been made: call the waiters for which it suffices. If none was called and no
+ * room is about to come, call the first one, to make some. Context: in shard.
  */
 void line_settle(struct memory *m);
 
 /*
- * A grace period ended somewhere: have the first look, if nobody is called. Context: in shard.
+ * A grace period has ended: if no waiter is called, call the first one. Context: in shard.
  */
 void line_nudge(struct memory *m);
 
@@ -99,12 +100,12 @@ bool line_is_provided(const struct memory *m);
 /* A block found no room, or did. Context: in shard. */
 void line_note_blocks(struct memory *m, bool has_room);
 
-/* Do blocks wait, so that the next segment is theirs? Context: in shard. */
+/* Do blocks wait, so that they get the next segment? Context: in shard. */
 bool line_has_blocks(const struct memory *m);
 
 /*
- * Is there a waiter? Blocks wait if one found no room within the last `within` milliseconds,
- * and none found room since. Context: in shard.
+ * Is there a waiter, or do blocks wait? Blocks wait if one found no room within the last
+ * `within` milliseconds, and none has found room since. Context: in shard.
  */
 bool line_is_waited_in(const struct memory *m, msec_t within);
 

@@ -75,9 +75,9 @@ void memory_fini(struct memory *m);
 void memory_flush(struct memory *m);
 
 /*
- * It holds nothing, and nobody waits for it: give back what it has for what it may hold. False,
- * and nothing has changed, when it still holds segments. Context: in shard; after
- * evict_forget().
+ * Release the tables of a memory that holds no segments. False, with nothing changed, if it
+ * still holds some. Makes system calls. Context: in shard, while no thread waits for the shard;
+ * after evict_forget().
  */
 bool memory_rest(struct memory *m);
 
@@ -88,8 +88,8 @@ bool memory_rest(struct memory *m);
 void memory_fit_limit(struct memory *m, uint32_t sharers);
 
 /*
- * Let the range grow by a step, if that is wanted. When the system refuses, which is counted,
- * it ends where it is. Then make free segments resident, if none are left. Context: outside a
+ * Grow the range by a step, if that is wanted. If the system refuses, which is counted, the
+ * range stays as it is. Then make free segments resident, if none are left. Context: outside a
  * shard.
  */
 void memory_grow(struct memory *m);

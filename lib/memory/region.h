@@ -19,7 +19,7 @@ struct region {
     uint32_t shift; /* log2 of the bytes of a segment */
     uint64_t at;    /* where it begins in the file: a multiple of REGION_ALIGN */
     uint64_t bytes; /* likewise */
-    bool has_holes; /* pages that were allocated are not any more: see keep_back() */
+    bool has_holes; /* pages that had been allocated are missing: see keep_back() */
 };
 
 #define REGION_ALIGN ((uint64_t)2 << 20)
@@ -37,8 +37,8 @@ void *region_map(const struct region *r, uint64_t n);
 bool region_back(const struct region *r, uint64_t offset, uint64_t n);
 
 /*
- * Give the pages of a part back; they read as zero when allocated again. A system call, so
- * never inside a shard. Context: any thread.
+ * Release the pages of a part; they read as zero when allocated again. A system call, so never
+ * inside a shard. Context: any thread.
  */
 void region_drop(const struct region *r, uint64_t offset, uint64_t n);
 

@@ -15,16 +15,16 @@
 uint32_t room_wanted(const struct memory *m);
 
 /*
- * While a lower limit is taken up, shards whose workers are faster would pay for the others: a
- * shard that holds clearly less than they do lets them come down first, and keeps what it has
- * free. Not where only items with a deadline are dropped, of which they may have none. Context:
- * in shard.
+ * True while the bound falls to a lower limit, if this shard holds clearly less than the
+ * others: it keeps its free segments, and the others release memory first. Otherwise the shards
+ * of fast workers would shrink for all. False with policies that drop only items with a
+ * deadline, of which the others may have none. Context: in shard.
  */
 bool room_is_paid_by_others(const struct memory *m);
 
 /*
- * memory_waiting(), and what comes when an index has shrunk, which may take long. Context: in
- * shard.
+ * memory_waiting(), plus the memory that shrinking indexes will release, which may take long.
+ * In segments. Context: in shard.
  */
 uint32_t room_coming(const struct memory *m);
 
@@ -32,16 +32,16 @@ uint32_t room_coming(const struct memory *m);
 bool room_is_short(const struct memory *m);
 
 /*
- * May anything be evicted for room to spare? The only item of a shard may be a large value that
- * was stored a moment ago, and took the place of all others. It stays, unless the limit is
- * exceeded: by more than is allowed meanwhile, or for long. A store that needs room takes it
- * all the same, also from other shards. Context: in shard.
+ * May items be evicted for spare room? No if the only item of the shard is a large value that
+ * was just stored and took the place of all others. It then stays, unless the limit is exceeded
+ * by more than the allowed overdraft, or for long. A store that needs room may evict it anyway,
+ * also from another shard. Context: in shard.
  */
 bool room_may_evict(const struct memory *m);
 
 /*
- * Is nothing free beyond the reserve, nor about to be? Then a store must make room itself,
- * whatever comes later. Context: in shard.
+ * Is nothing beyond the reserve free or about to become free? Then a store must make room
+ * itself. Context: in shard.
  */
 bool room_is_pressed(const struct memory *m);
 
@@ -51,12 +51,12 @@ bool room_is_pressed(const struct memory *m);
  */
 void room_grace_ended(struct memory *m);
 
-/* Release from every queue what is past its grace period, and count it. Context: in shard. */
+/* Release and count the runs of all queues whose grace period is over. Context: in shard. */
 void room_release(struct memory *m);
 
 /*
- * Give the pages of up to `want` free segments back to the system, and their bytes to the
- * budget. Returns how many there were. Context: outside a shard.
+ * Release the pages of up to `want` free segments to the system, and their bytes to the budget.
+ * Returns the number of segments. Context: outside a shard.
  */
 uint32_t room_give_back(struct memory *m, uint32_t want);
 

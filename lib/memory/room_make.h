@@ -32,12 +32,13 @@ static inline void room_make(struct memory *m, uint64_t bytes, msec_t now)
 }
 
 /*
- * Grace periods for room, put off to the end of a section. The reclaimer would have to wait for
- * the section of the thread that wakes it: it would be woken, sleep, and be woken again when
- * the section ends. So a thread that calls room_defer() before its section, and room_settle()
- * after it, does not wake the reclaimer from this file meanwhile. It ends a period itself in
- * room_settle(), if no other thread is in a section, and releases what that made free; else it
- * wakes the reclaimer then. What another shard lacks in the same section is asked for at once.
+ * Grace periods for room, deferred to the end of a section. A reclaimer that is woken from a
+ * section has to wait for that section: it would wake, sleep, and wake again at its end. So a
+ * thread calls room_defer() before its section and room_settle() after it, and room_make() does
+ * not wake the reclaimer meanwhile. room_settle() completes a period itself if no other thread
+ * is in a section, and releases what has become free; otherwise it wakes the reclaimer. Only
+ * one shard's request is deferred: those of others in the same section wake the reclaimer at
+ * once.
  */
 struct room_deferral {
     bool is_on;
@@ -55,8 +56,8 @@ static inline void room_defer(void)
 bool room_settle_slowly(void);
 
 /*
- * The end of what room_defer() began. True: a period was wanted, and has been ended here.
- * Context: registered thread, outside a section and a shard.
+ * End the deferral. True: a period was wanted, and has been completed here. Context: registered
+ * thread, outside a section and a shard.
  */
 static inline bool room_settle(void)
 {
@@ -65,8 +66,9 @@ static inline bool room_settle(void)
 }
 
 /*
- * A put found no room: OUT_OK when it may be tried again with DRAW_PRESSED, OUT_WAIT when only
- * a grace period can help (it is hurried), OUT_NO_MEMORY when nothing can. Context: in shard.
+ * A put found no room. OUT_OK: retry with DRAW_PRESSED. OUT_WAIT: only the end of a grace
+ * period can help, which this call has requested. OUT_NO_MEMORY: nothing can. Context: in
+ * shard.
  */
 enum outcome room_pressed(struct memory *m, msec_t now);
 

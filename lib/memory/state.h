@@ -20,7 +20,7 @@
 #include "lib/memory/item.h"
 #include "lib/memory/line.h"
 
-/* Segments that only the cursor may use, so that it can always go on. */
+/* Number of segments that only the cursor may use, so that it can always make progress. */
 #define ROOM_RESERVE 2u
 
 /* Holes are listed by exact size in units. */
@@ -65,13 +65,13 @@ struct blocks {
     uint64_t dead_bytes; /* in open and sealed segments */
     uint64_t ring_bytes; /* of dead_bytes: what waits in the ring and is soon used again */
     uint64_t put_bytes;  /* ever put */
-    /* The next line: small and main. What begins in big has more bytes than a line. */
+    /* The next cache lines: small and main. Items of big have more bytes than a line. */
     struct chain chain[CHAINS];
 
-    segment_t rest[CHAINS]; /* was open before: what fits still goes there; 0: none */
+    segment_t rest[CHAINS]; /* previous open segment, for blocks that fit its end; 0: none */
     struct holes *holes;    /* [CHAINS] */
     uint64_t hole_bytes;    /* the part of dead_bytes that is listed */
-    uint64_t put_peak;      /* largest put_per_grace lately; the trimmer halves it */
+    uint64_t put_peak;      /* largest recent put_per_grace; the trimmer halves it */
     uint64_t put_mark;      /* put_bytes when the last grace period ended */
     msec_t put_marked;      /* when that was */
     uint64_t put_per_grace; /* put during the last whole grace period */
@@ -89,17 +89,17 @@ struct cursor {
     uint32_t offset;
     uint32_t ahead; /* offset up to which the owner has prefetched */
     enum cursor_mode mode;
-    uint32_t sifted_for_nothing; /* segments in a row of which nothing died */
-    bool is_due_left;            /* more was due when the work was used up */
-    uint64_t kept, scanned;      /* of evictions lately: see struct evict_pass */
-    uint64_t promoted, passed; /* the same of small and big: bytes that went to main, of all */
+    uint32_t sifted_for_nothing; /* segments in a row of which no item was dropped */
+    bool is_due_left;            /* more items were due when the work was used up */
+    uint64_t kept, scanned;      /* of recent evictions: see struct evict_pass */
+    uint64_t promoted, passed; /* the same for small and big: bytes moved to main, and judged */
 };
 
 struct tidy {
     /* [lock] */
-    bool is_watched;         /* the owner was told: it looks until there is nothing to do */
+    bool is_watched;         /* the owner was told: it checks until there is nothing to do */
     bool is_measured;        /* the pace of puts is known */
-    msec_t looked;           /* when it looked last */
+    msec_t looked;           /* time of the last check */
     uint64_t put_bytes_seen; /* put_bytes as of then */
     uint64_t spare_bytes;    /* dead bytes that puts are likely to reuse */
 };
@@ -114,8 +114,8 @@ struct trim {
     bool is_over_long;  /* and has lasted for OVER_LONG_MS */
     /* [reclaimer] */
     msec_t looked;           /* when the free segments were counted last */
-    msec_t retry_at;         /* the system, which has refused memory, is asked again; 0 */
-    uint64_t put_bytes_seen; /* put_bytes when the reclaimer was here last */
+    msec_t retry_at;         /* when to ask the system for refused memory again; 0: never */
+    uint64_t put_bytes_seen; /* put_bytes at the last burst of the reclaimer */
     uint64_t put_bytes_then; /* put_bytes when the free segments were counted last */
 };
 
@@ -144,9 +144,9 @@ struct memory_owner_ops {
     /* The cas of the next item that is stored. */
     uint64_t (*next_cas)(void *owner);
     /*
-     * Up to max items from a source, for an eviction; fewer when there are not so many, or none
-     * was met. Some may be due, and some may come twice. *random is the state of random
-     * numbers.
+     * Draw up to max items from a source, for an eviction; fewer if the source has fewer, or if
+     * the search found fewer. Some may be due, and some may be drawn twice. *random is the
+     * state of random numbers.
      */
     unsigned (*sample)(void *owner, enum evict_source source, uint64_t *random, handle_t *out,
                        unsigned max);
@@ -219,8 +219,8 @@ static inline int64_t memory_overdraw(const struct memory *m)
 }
 
 /*
- * Segments, or other memory counted in segments, that only wait for a grace period. What all
- * shards wait for together counts in equal parts. Context: in shard.
+ * Segments, and other memory counted in segments, that only wait for a grace period. Memory
+ * that does not belong to one shard is divided equally among all. Context: in shard.
  */
 static inline uint32_t memory_waiting(const struct memory *m)
 {

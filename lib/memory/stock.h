@@ -9,9 +9,9 @@
  * list. If it does not get a CPU in time, the put that takes the last one does so, once it has
  * left.
  *
- * They count in the budget like all held segments, and are no more than those that are kept
- * free in any case. So what is resident is what is held, and nothing is trimmed for it. None
- * are taken when budget or range are nearly used up, or while few segments have blocks in them.
+ * These segments count in the budget like all held segments. Their number never exceeds that of
+ * the segments kept free in any case, so the trimmer does not release them again. None are
+ * taken when budget or range are nearly used up, or while few segments have blocks in them.
  */
 #ifndef MAYFLY_LIB_MEMORY_STOCK_H
 #define MAYFLY_LIB_MEMORY_STOCK_H
@@ -37,9 +37,10 @@ bool stock_burst(struct memory *m);
 void stock_make(struct memory *m);
 
 /*
- * For a caller that puts much, as a move does into a new shard: is at most one free? Then fill
- * makes all that are kept free resident, also while few segments have blocks in them. Context:
- * in shard; fill: outside a shard and a section.
+ * For a caller that stores many items, such as a move into a new shard. stock_is_low(): is at
+ * most one segment free? stock_fill(): make all segments that are kept free resident, even
+ * while few segments have blocks in them. Context: in shard; stock_fill(): outside a shard and
+ * a section.
  */
 static inline bool stock_is_low(const struct memory *m)
 {

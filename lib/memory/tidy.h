@@ -18,13 +18,13 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/state.h"
 
-/* Milliseconds between two looks. */
+/* Interval between two checks, in milliseconds. */
 #define TIDY_LOOK_MS 250
 
-/* What a look has found. */
+/* The result of a check. */
 enum tidy_next {
     TIDY_DONE,  /* nothing; the owner is notified when that changes (wants_tidy) */
-    TIDY_LATER, /* much is dead, but it may be reused: look again after TIDY_LOOK_MS */
+    TIDY_LATER, /* much is dead, but it may be reused: check again after TIDY_LOOK_MS */
     TIDY_NOW,   /* tidy_slice() has something to do */
 };
 
