@@ -30,38 +30,38 @@
 struct applier;
 struct engine;
 
-/* What it takes, counted by the budget: a block that comes, and what opening one takes. */
+/* Memory of an applier, counted in the budget: the received block, and buffers to open it. */
 #define APPLIER_BYTES ((int64_t)SNAP_ROOM_BYTES + 2 * (int64_t)SNAP_RAW_MAX)
 
 struct applier_config {
     struct engine *engine;   /* [borrowed] */
-    struct backlog *backlog; /* [borrowed] its own: it is the writer */
+    struct backlog *backlog; /* [borrowed] the replica's own; the applier is its writer */
     /*
      * Should the work end soon? Checked between blocks. If it becomes true in the middle of a
      * block, the rest of the block is applied without waiting for memory. Context: the thread
      * that applies.
      */
     bool (*is_stopped)(void *arg);
-    /* The history is called by this name from here on (a promotion above); may be NULL. */
+    /* The history has this name from now on (a server upstream was promoted); may be NULL. */
     void (*renamed)(void *arg, const struct backlog_name *name);
     void *arg; /* [borrowed] of both */
 };
 
 enum applier_result {
     APPLIER_OK,
-    APPLIER_BAD,       /* what came is damaged, or no such stream */
+    APPLIER_BAD,       /* the bytes are damaged, or are no such stream */
     APPLIER_CUT,       /* a full sync ended too early, or reading it has failed */
-    APPLIER_STOPPED,   /* as is_stopped() has asked: nothing was left half done */
-    APPLIER_NO_MEMORY, /* for a flush, although it was waited for */
+    APPLIER_STOPPED,   /* is_stopped() returned true; no block was left half applied */
+    APPLIER_NO_MEMORY, /* no memory for a flush, even after waiting */
 };
 
 /* For logs: the result in words. */
 const char *applier_result_text(enum applier_result result);
 
 /*
- * Make one that continues at the end of the backlog. NULL: no memory. Context: a registered
- * thread; all other functions are called by one thread at a time, outside sections, unless they
- * say otherwise.
+ * Make an applier that continues at the end of the backlog. NULL: no memory. Context: a
+ * registered thread. All other functions are called by one thread at a time, outside sections,
+ * unless they say otherwise.
  */
 struct applier *applier_create(const struct applier_config *cfg);
 
@@ -71,9 +71,9 @@ void applier_destroy(struct applier **a);
 /* ---- a full sync ------------------------------------------------------------------------- */
 
 /*
- * A full sync comes: flush everything. The backlog's history has no id before
- * applier_end_full(), so nothing can be continued if that does not come; its epoch stays. Those
- * that read the backlog have been dropped (shipper_drop_all()). APPLIER_OK, APPLIER_NO_MEMORY.
+ * A full sync begins: flush everything. Until applier_end_full() the backlog's history has no
+ * id, so no partial sync can continue from an incomplete full sync; its epoch stays. The caller
+ * has dropped the readers of the backlog (shipper_drop_all()). APPLIER_OK, APPLIER_NO_MEMORY.
  */
 enum applier_result applier_begin_full(struct applier *a);
 
@@ -86,24 +86,25 @@ enum applier_result applier_begin_full(struct applier *a);
 enum applier_result applier_run_full(struct applier *a, snap_read_fn read, void *arg,
                                      struct snap_fault *fault);
 
-/* It was whole. name: the primary's, with the offset M. */
+/* The full sync was complete. name: the primary's, with the offset M of the mark. */
 void applier_end_full(struct applier *a, const struct backlog_name *name);
 
 /* ---- the stream -------------------------------------------------------------------------- */
 
 /*
- * The next n bytes. Each block that is whole is checked, applied, and then appended to the
- * backlog; the rest is kept for the next call. After BAD and STOPPED that is as after
- * applier_cut(). A block that was damaged has changed nothing.
+ * Take the next n bytes of the stream. Each complete block is checked, applied, and then
+ * appended to the backlog; the rest is kept for the next call. After APPLIER_BAD and
+ * APPLIER_STOPPED the rest is dropped, as by applier_cut(). A damaged block has changed
+ * nothing.
  */
 enum applier_result applier_take(struct applier *a, const char *bytes, size_t n);
 
-/* Everything before this offset is applied. Context: any thread. */
+/* The offset up to which the stream is applied. Context: any thread. */
 uint64_t applier_offset(const struct applier *a);
 
 /*
- * The last such offset that is not within a value in parts: from there a replica can continue
- * that this one has sent everything to (fullsync.h). Context: any thread.
+ * The last applied offset that is not within a value in parts. A replica to which this one has
+ * sent all items (fullsync.h) can continue from there. Context: any thread.
  */
 uint64_t applier_mark(const struct applier *a);
 
@@ -114,22 +115,22 @@ uint64_t applier_mark(const struct applier *a);
 void applier_cut(struct applier *a);
 
 /*
- * Where to continue if this process ends now: that of the backlog, but at the beginning of the
- * value in parts that is under way.
+ * The name and offset from which to continue if this process ends now: those of the backlog, or
+ * the beginning of the value in parts that is being received.
  */
 void applier_get_name(struct applier *a, struct backlog_name *name);
 
 /*
- * The primary is followed no more, as before a promotion: the value in parts that is under way
- * is forgotten with its key, and so it is by those that follow this replica, at the ID block.
+ * Stop following the primary, as before a promotion. The value in parts that is being received
+ * is dropped, and its key removed. Replicas of this one do the same at the ID block.
  */
 void applier_leave(struct applier *a);
 
 /* ---- outside the stream ------------------------------------------------------------------ */
 
 /*
- * A time of the stream is one of the engine's clock plus this. 0 at first. May be adjusted at
- * any time; counts from the next block on. Context: any thread.
+ * Set the number to add to a time of the engine's clock to get a time of the stream. 0 at
+ * first. A change takes effect with the next block. Context: any thread.
  */
 void applier_set_scale(struct applier *a, int64_t to_unix_ms);
 

@@ -35,12 +35,12 @@
 
 struct backlog;
 
-/* The ring's size by default: a 32nd of the limit, within these bounds. */
+/* Default size of the ring, in bytes: 1/32 of the limit, within these bounds. */
 #define BACKLOG_BYTES_MIN ((uint64_t)8 << 20)
 #define BACKLOG_BYTES_MAX ((uint64_t)64 << 20)
 uint64_t backlog_default_bytes(uint64_t limit_bytes);
 
-/* Where a history is, and what it is called: what outlives the process. */
+/* The identity and position of a history. It outlives the process. */
 struct backlog_name {
     struct replid id;
     struct replid previous; /* none: replid_is_none() */
@@ -50,8 +50,8 @@ struct backlog_name {
 };
 
 /*
- * Make one without a ring, with a new id, epoch 1, at offset 0. The budget counts the ring.
- * NULL: no memory. Context: any thread.
+ * Make a backlog without a ring, with a new id, epoch 1, at offset 0. The ring will be counted
+ * in the budget. NULL: no memory. Context: any thread.
  */
 struct backlog *backlog_create(struct budget *budget);
 
@@ -115,19 +115,19 @@ bool backlog_append_copy(struct backlog *b, const char *block, size_t n);
 enum backlog_answer {
     BACKLOG_CONTINUES,
     BACKLOG_OTHER_ID,  /* another history */
-    BACKLOG_TOO_OLD,   /* it is not in the ring any more, or before a gap */
-    BACKLOG_TOO_NEW,   /* it is after the end of the stream, or of the previous id */
+    BACKLOG_TOO_OLD,   /* the offset is no longer in the ring, or is before a gap */
+    BACKLOG_TOO_NEW,   /* the offset is after the end of the stream, or of the previous id */
     BACKLOG_NO_BLOCK,  /* no block of that id begins there */
     BACKLOG_NO_MEMORY, /* for the check */
-    BACKLOG_BUSY,      /* of shipper_attach(): there are as many readers as can be */
+    BACKLOG_BUSY,      /* of shipper_attach(): SHIPPER_READERS_MAX are attached */
 };
 
 /* [const] The answer in words, for logs and statistics. */
 const char *backlog_answer_text(enum backlog_answer answer);
 
 /*
- * May a replica that has everything up to this offset of a history continue there? It must be
- * the beginning of a block, whose sum is checked, or the very end. Context: any thread.
+ * May a replica that has everything up to this offset of a history continue there? The offset
+ * must be the beginning of a block, whose sum is checked, or the end. Context: any thread.
  */
 enum backlog_answer backlog_may_continue(struct backlog *b, const struct replid *id,
                                          uint64_t offset);

@@ -27,7 +27,9 @@
 
 #define FRAME_ID_BYTES (REPLID_BYTES + 8u)
 
-/* What a block's sum is seeded with, in place of a header's. Context: any thread; as all. */
+/*
+ * The seed of a block's sum, instead of a file header's. Context: any thread, as for the rest.
+ */
 uint64_t frame_seed(const struct replid *id, uint64_t offset);
 
 /*
@@ -38,8 +40,8 @@ size_t frame_seal(char *block, const struct snap_block *b, const struct replid *
                   uint64_t offset);
 
 /*
- * Length of the block that begins with this header, if it is one for the offset; else 0. Its
- * sum is not checked.
+ * Length of the block that begins with this header; 0 if it is no header of a block at this
+ * offset. Its sum is not checked.
  */
 size_t frame_length(const char header[SNAP_BLOCK_BYTES], uint64_t offset);
 
@@ -49,7 +51,7 @@ static inline uint8_t frame_kind(const char header[SNAP_BLOCK_BYTES])
     return (uint8_t)header[4];
 }
 
-/* Is this the whole, undamaged block of that id and offset? n: the bytes there are. */
+/* Are these n bytes the complete and undamaged block of this id and offset? */
 bool frame_is_good(const char *block, size_t n, const struct replid *id, uint64_t offset);
 
 /* Make an ID block. Returns its length, which is FRAME_ID_LENGTH. */

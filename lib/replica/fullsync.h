@@ -30,22 +30,22 @@ struct engine;
 
 #define FULLSYNC_OVERRUNS_MAX 3u
 
-/* What a sync takes, counted by the budget: a block. */
+/* Memory of a sync, counted in the budget: one block. */
 #define FULLSYNC_BYTES ((int64_t)SNAP_ROOM_BYTES)
 
 enum fullsync_end {
     FULLSYNC_DONE,
-    FULLSYNC_STOPPED,     /* as is_to_stop has asked */
+    FULLSYNC_STOPPED,     /* is_to_stop was set */
     FULLSYNC_CLIENT_GONE, /* write() has failed */
-    FULLSYNC_BUSY, /* another feed has not ended, or there are as many readers as can be */
+    FULLSYNC_BUSY,        /* another feed has not ended, or SHIPPER_READERS_MAX are attached */
     FULLSYNC_NO_MEMORY,
-    FULLSYNC_LOST, /* changes came faster than they could be shipped; nothing is recorded */
+    FULLSYNC_LOST, /* changes came faster than they could be shipped, or are not recorded */
 };
 
 struct fullsync {
     /* set by the caller; the rest is zero */
     struct engine *engine;   /* [borrowed] */
-    struct shipper *shipper; /* [borrowed] it records, or there is an applier */
+    struct shipper *shipper; /* [borrowed] must be recording, unless there is an applier */
     /*
      * [borrowed] of a replica, whose shipper records nothing: marks are at the offset it has
      * applied; NULL: this is a primary.
@@ -65,10 +65,10 @@ struct fullsync {
     _Atomic uint64_t items, items_total; /* walked, and about how many there are */
     _Atomic uint64_t bytes;              /* written */
     _Atomic uint64_t walks; /* begun: 1, and one for each overrun and some flushes */
-    /* out, of FULLSYNC_DONE */
+    /* out, with FULLSYNC_DONE */
     uint64_t offset;     /* M: the replica continues from there */
-    uint64_t serve_from; /* S: it serves nothing before it has applied what is before there */
-    struct shipper_reader *reader; /* at M, the caller's from then on */
+    uint64_t serve_from; /* S: the replica serves requests once it has applied up to there */
+    struct shipper_reader *reader; /* at M; the caller owns it from then on */
 };
 
 /*

@@ -14,7 +14,7 @@
 #include "lib/replica/shipper.h"
 
 /*
- * Time for which the bytes that the last reader has not read are kept, so that it can return.
+ * Time for which bytes that the last reader has not read are kept, so that it can reconnect.
  */
 #define READERS_LINGER_US ((usec_t)60000000)
 
@@ -23,9 +23,9 @@ struct shipper_reader {
     _Atomic bool is_dropped; /* [atomic] written under the mutex */
     struct shipper_drop drop;
     uint64_t offset; /* end of what was read; its thread also reads it without the mutex */
-    uint64_t kept;   /* nothing from there on is overwritten: acknowledged, or read */
-    bool acks;
-    /* as it was when the shipper began to wait, or this was attached */
+    uint64_t kept;   /* acknowledged, or read: bytes from there on are not overwritten */
+    bool acks;       /* the reader acknowledges: shipper_ack() */
+    /* values when the shipper began to wait, or when this reader was attached */
     uint64_t kept_before;
     uint64_t changes_before;
     usec_t since_us;
@@ -34,9 +34,9 @@ struct shipper_reader {
 struct readers {
     struct shipper_reader table[SHIPPER_READERS_MAX];
     unsigned online;      /* attached, and not dropped */
-    uint64_t linger_kept; /* of the last one that was detached */
-    usec_t linger_until;  /* and until when it is kept; 0: not */
-    uint64_t too_slow;    /* dropped for that */
+    uint64_t linger_kept; /* `kept` of the last reader that was detached */
+    usec_t linger_until;  /* time until which these bytes are kept; 0: they are not */
+    uint64_t too_slow;    /* readers dropped as too slow */
 };
 
 /* How fast changes come, to compare a reader with. */
@@ -50,24 +50,24 @@ static inline bool reader_is_online(const struct shipper_reader *r)
     return r->shipper != NULL && !atomic_load_explicit(&r->is_dropped, memory_order_relaxed);
 }
 
-/* Add one. NULL: there are as many as can be. */
+/* Add a reader. NULL: the table is full. */
 struct shipper_reader *readers_add(struct readers *rs, struct shipper *s, uint64_t offset,
                                    uint64_t changes);
 void readers_remove(struct readers *rs, struct shipper_reader *r);
 
-/* The reader that is online for which most has to be kept; NULL: none is online. */
+/* The online reader for which most bytes must be kept; NULL: none is online. */
 struct shipper_reader *readers_slowest(struct readers *rs);
 
 /*
- * What must not be overwritten from there on; UINT64_MAX: nothing. *r: for which reader, NULL
- * if for one that may return.
+ * The offset from which on nothing may be overwritten; UINT64_MAX: everything may. *r is the
+ * reader that needs it, NULL if that is a detached one that may return.
  */
 uint64_t readers_kept(struct readers *rs, struct shipper_reader **r);
 
-/* Readers are compared with changes from now on. */
+/* Compare the pace of readers with that of changes from now on. */
 void readers_begin_pressure(struct readers *rs, uint64_t changes);
 
-/* Drop one that is online; end: of the backlog. */
+/* Drop an online reader. end: the end of the backlog. */
 void readers_drop(struct readers *rs, struct shipper_reader *r, enum shipper_drop_reason reason,
                   uint64_t end);
 void readers_drop_slow(struct readers *rs, struct shipper_reader *r, uint64_t end,

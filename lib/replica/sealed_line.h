@@ -22,7 +22,10 @@
  */
 size_t line_seal(char *line, size_t len);
 
-/* Take the sum from a line without an end. False: there is none, or it is wrong. */
+/*
+ * Check and remove the sum of a line that has no line end any more. False: the sum is missing
+ * or wrong. Context: any thread.
+ */
 bool line_unseal(struct span *line);
 
 #endif

@@ -45,7 +45,7 @@ struct shipper_reader;
 
 #define SHIPPER_READERS_MAX 16u
 
-/* The least ring of a backlog that is recorded to: what it overwrites at once, and as much. */
+/* Smallest ring of a recording backlog, in bytes: twice what may be overwritten at once. */
 #define SHIPPER_BACKLOG_MIN ((uint64_t)2 << 20)
 
 enum shipper_drop_reason {
@@ -59,9 +59,11 @@ enum shipper_drop_reason {
 /* Why a reader was dropped. */
 struct shipper_drop {
     enum shipper_drop_reason reason;
-    uint64_t offset; /* up to where it had read */
-    uint64_t end;    /* of the backlog by then */
-    /* TOO_SLOW: bytes of the stream a second since it fell behind; that of changes estimated */
+    uint64_t offset; /* offset up to which it had read */
+    uint64_t end;    /* end of the backlog at that time */
+    /*
+     * TOO_SLOW: bytes of the stream per second, read and (estimated) written, since it lagged
+     */
     uint64_t reader_rate, change_rate;
 };
 
@@ -77,11 +79,11 @@ struct shipper_config {
     void *arg; /* [borrowed] */
 };
 
-/* Make the thread. MF_ENOMEM; MF_ESYS. Context: main, before privileges are dropped. */
+/* Create the thread. MF_ENOMEM; MF_ESYS. Context: main, before privileges are dropped. */
 enum mf_err shipper_start(struct shipper **s, const struct shipper_config *cfg);
 
 /*
- * End it and release it; takes the address and nulls it; accepts NULL. All readers have been
+ * End the thread, release the shipper and null the pointer; accepts NULL. All readers have been
  * detached. Context: main; before engine_stop().
  */
 void shipper_stop(struct shipper **s);
@@ -91,9 +93,9 @@ void shipper_stop(struct shipper **s);
 struct shipper_role {
     int64_t to_unix_ms; /* added to a time of the engine's clock: see above */
     /*
-     * The backlog ends with the present state of the engine: nothing was changed since. So it
-     * continues; else it has a gap. It may still get a gap if a flush is half done at that
-     * moment.
+     * The end of the backlog is the present state of the engine: nothing was changed since.
+     * Then the stream continues there; otherwise the backlog gets a gap. It gets one too if a
+     * flush is half done at that moment.
      */
     bool continues;
 };
@@ -114,10 +116,10 @@ void shipper_end(struct shipper *s);
 /* ---- readers ----------------------------------------------------------------------------- */
 
 /*
- * Attach a reader, for a replica that has everything up to an offset of a history. There is one
- * only if the answer is BACKLOG_CONTINUES. If the replica has stopped within a value in parts,
- * it must still have the parts. Context: any thread but the shipper, outside a section; as the
- * rest. Each reader is used by one thread at a time.
+ * Attach a reader, for a replica that has everything up to an offset of a history. *reader is
+ * set only if the result is BACKLOG_CONTINUES. If the replica stopped within a value in parts,
+ * it must still have these parts. Context: any thread but the shipper, outside a section; as
+ * the rest. Each reader is used by one thread at a time.
  */
 enum backlog_answer shipper_attach(struct shipper *s, const struct replid *id, uint64_t offset,
                                    struct shipper_reader **reader);
@@ -132,9 +134,10 @@ void shipper_detach(struct shipper_reader **reader);
 ptrdiff_t shipper_read(struct shipper_reader *r, void *out, size_t n);
 
 /*
- * The replica has applied what is before this offset. From the first call on nothing after the
- * last one is overwritten, instead of after what was read; what is between may be in a socket
- * when the link breaks. Acknowledge more often than once for each half of the backlog.
+ * The replica has applied the stream up to this offset. From the first call on, bytes after the
+ * last acknowledged offset are not overwritten, instead of bytes after the last one read: bytes
+ * in between may be in a socket when the link breaks. Acknowledge more often than once for each
+ * half of the backlog.
  */
 void shipper_ack(struct shipper_reader *r, uint64_t offset);
 
@@ -153,20 +156,20 @@ struct backlog *shipper_backlog(const struct shipper *s);
 /* ---- marks ------------------------------------------------------------------------------- */
 
 /*
- * Ask for an offset by which all that was changed before the call is in the backlog. Returns a
+ * Request an offset of the backlog that covers all changes made before the call. Returns a
  * ticket. Context: any thread.
  */
 uint64_t shipper_ask(struct shipper *s);
 
-/* Is it done? Then *offset is such an offset. False also while nothing is recorded. */
+/* Is the ticket done? Then *offset is that offset. False also while nothing is recorded. */
 bool shipper_is_done(struct shipper *s, uint64_t ticket, uint64_t *offset);
 
 /*
- * Ask, and wait for it. It is a block's beginning, outside values in parts. After a full sync
- * by a feed of its own (lib/ship/feed.h) that has shipped what was changed before the call, a
- * replica continues from it. It may be sent states that are older than those it has, so it
- * serves nothing before it has come to the offset of a second mark, taken after the feed has
- * ended. False: nothing is recorded. Context: as shipper_attach().
+ * Request such an offset, and wait for it. It is the beginning of a block, outside values in
+ * parts. A replica continues from it after a full sync by a feed (lib/ship/feed.h) that has
+ * shipped all changes made before this call. The stream may then have states older than those
+ * of the replica, so the replica serves no requests before it has reached a second mark, which
+ * is taken after the end of the feed. False: nothing is recorded. Context: as shipper_attach().
  */
 bool shipper_mark(struct shipper *s, uint64_t *offset);
 
