@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Carrying the items of a shard over to others, for slots that move (migrate.c): segment by
- * segment, oldest first, so that the others get them in their order, and each segment is free
- * when nothing in it stays.
+ * Moving ("carrying") the items of a shard to other shards, for slots that move (migrate.c).
+ * The items are moved segment by segment, oldest first, so that the new shards get them in
+ * order of age, and a segment becomes free when none of its items stays.
  *
- * Small items are copied some at a time, with both shards entered: what a reader or a writer
- * finds is the old block or the new one. Values that do not fit a block are copied outside, and
- * linked by an ordinary store.
+ * Small items are copied in small batches, with both shards entered: a reader or a writer finds
+ * either the old block or the new one. Values that do not fit a block are copied outside the
+ * shards, and linked by an ordinary store.
  */
 #ifndef MAYFLY_LIB_RESHARD_CARRY_H
 #define MAYFLY_LIB_RESHARD_CARRY_H
@@ -22,15 +22,15 @@
 
 struct engine;
 
-/* How far it is: written by the thread that carries, read by any. */
+/* Progress: written by the thread that carries, read by any. */
 struct carry_count {
     _Atomic uint64_t items;
     _Atomic uint64_t bytes;   /* of keys and values */
     _Atomic uint64_t expired; /* dropped, because they were due */
-    _Atomic uint64_t evicted; /* dropped, to begin with some room: moving or not */
+    _Atomic uint64_t evicted; /* evicted to make room for the first items, moving or not */
 };
 
-/* Items picked in one search, and those moved with both shards entered; and their bytes. */
+/* Items picked in one search; also items, and bytes, moved with both shards entered. */
 #define CARRY_BATCH 32u
 #define CARRY_BYTES (32u << 10)
 
@@ -56,7 +56,7 @@ enum carry_state {
 };
 
 struct carry {
-    struct shard_leave leave; /* first: what the shard knows of it */
+    struct shard_leave leave; /* must be first: the part that the shard knows */
     /* [const] */
     struct engine *engine;
     struct shard *from;
@@ -70,30 +70,31 @@ struct carry {
     enum carry_state state;
     uint64_t bytes_left; /* to be carried, about */
     uint64_t epoch;      /* of the shard's memory: another one after a flush */
-    unsigned chain;      /* how many were searched */
-    segment_t at;        /* kept from the cursor; 0: none */
-    segment_t next;      /* so is this: see look_at_next() */
-    uint32_t offset;     /* of the next block */
-    bool is_at_end;      /* there is none; a flush may have taken the segment since */
-    bool is_emptied;     /* what stays in it closes ranks */
+    unsigned chain;      /* number of chains searched */
+    segment_t at;        /* the segment being searched, kept from the cursor; 0: none */
+    segment_t next;      /* also kept from the cursor: see look_at_next() */
+    uint32_t offset;     /* of the next block in `at` */
+    bool is_at_end;      /* `at` has no more blocks; a flush may have taken it since */
+    bool is_emptied;     /* items that stay are moved out of `at` too */
     unsigned fruitless;
-    bool has_begun; /* with some room */
+    bool has_begun; /* some room was made */
     bool may_evict; /* the new shard has to make room itself */
-    usec_t used;    /* of CPU, when it rested last: in this shard or one before */
-    unsigned turns; /* the same: each shard may take few */
+    usec_t used;    /* CPU time of the thread at its last rest, in this or an earlier shard */
+    unsigned turns; /* turns since that rest, also over several shards */
     struct carry_pick pick[CARRY_BATCH];
     unsigned picks;
-    struct shard *low; /* it has next to no free segments that are resident; or NULL */
+    struct shard *low; /* a shard that lacks resident free segments; NULL: none does */
     struct carry_large large;
-    /* Slots of which a large value has found no room: they stay on their way. In shard. */
+    /* Slots with a large value that found no room: they remain between two shards. In shard. */
     bool waits[ROUTE_SLOTS];
-    uint32_t waiting; /* how many */
+    uint32_t waiting; /* number of such slots */
 };
 
 /*
- * Carry over what the slots that leave `from` have, by a table that all threads know. Some of
- * it may be there again, or still, unless it ends with CARRY_DONE; and then in slots that wait.
- * Context: registered thread that is no worker, outside a section; one at a time in an engine.
+ * Move the items of the slots that leave `from`, by a routing table that all threads have seen.
+ * After CARRY_DONE only slots in `waits` still have items in `from`; after any other result all
+ * slots may. Context: registered thread that is no worker, outside a section; one at a time in
+ * an engine.
  */
 enum carry_state carry_shard(struct carry *c);
 

@@ -14,42 +14,45 @@
 #define CARRY_BUCKETS 16
 
 /*
- * Give way to threads that wait for this CPU. Then rest as cpu_pct asks for after the CPU time
- * since the last rest, but not past a stop.
+ * Yield the CPU to other threads. Then sleep as long as cpu_pct requires for the CPU time used
+ * since the last rest; a stop ends the sleep.
  */
 void carry_pace(struct carry *c);
 
 /*
- * Between two turns, which take some ten microseconds: do that if it is time to. False: it was
- * stopped.
+ * Call between two turns, each of about ten microseconds: calls carry_pace() when it is due.
+ * False: the move was stopped.
  */
 bool carry_turn(struct carry *c);
 
-/* Is there room in a shard beyond what it wants for itself? The first: context: in shard. */
+/*
+ * Is there room in a shard beyond what it wants for itself? Context of carry_has_room_in(): in
+ * shard.
+ */
 bool carry_has_room_in(const struct memory *m);
 bool carry_has_room(struct shard *s);
 
-/* Run a grace period here: all that waits for one is room then. */
+/* Run a grace period here, so that all memory that waits for one becomes free. */
 void carry_end_period(const struct carry *c);
 
 /*
- * Give what is free back, so that another shard may take it. A shard that keeps slots keeps
- * what it wants free, or stores in it would evict; one that is left altogether keeps
- * nothing. True when something waits.
+ * Release the free segments of the old shard, so that another shard may take them. If it keeps
+ * some slots it also keeps the segments that it wants free, as stores in it would evict
+ * otherwise. True when more memory waits for a grace period.
  */
 bool carry_give_back(struct carry *c);
 
 /*
- * Make room for `to` out of what the other shard has. Otherwise `to` makes room itself from
- * then on, until a segment was emptied (c->may_evict). Nothing is done for one that the system
- * gives no more: there an item waits for what `to` itself gets rid of.
+ * Make room for `to` from memory of the old shard. If that fails, `to` makes room itself until
+ * the next segment is emptied (c->may_evict). Does nothing if the system gives `to` no more
+ * memory: then an item waits until `to` itself releases some.
  */
 void carry_make_room(struct carry *c, struct shard *to);
 
-/* An item found no place in `to`: wait for room, or for its index. False: it is given up. */
+/* An item found no room in `to`: wait for memory, or for a larger index. False: give it up. */
 bool carry_wait_for(struct carry *c, struct shard *to);
 
-/* Count in one of struct carry_count. */
+/* Add to a counter of struct carry_count. */
 static inline void carry_count_add(_Atomic uint64_t *n, uint64_t by)
 {
     atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + by,

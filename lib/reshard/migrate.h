@@ -2,10 +2,10 @@
 /*
  * Moving slots of the routing table from shards to others while requests run.
  *
- * A plan says for each slot where it shall be. It is carried out shard by shard: all slots that
- * leave one go at once, in one pass over its items (carry.h), through the states of
- * lib/engine/router.h. In a full cache next to nothing is lost by it; in one with room nothing
- * is. What is due is left behind.
+ * A plan has the target shard of each slot. It is carried out shard by shard: all slots that
+ * leave a shard move together, in one pass over its items (carry.h), through the states of
+ * lib/engine/router.h. A full cache loses almost no items by a move, one with free memory none.
+ * Due items are dropped instead of moved.
  *
  *     struct move *m;
  *
@@ -14,10 +14,11 @@
  *     err = move_run(m);                     meanwhile move_info(), move_cancel(): any thread
  *     move_free(&m);
  *
- * A move that was cancelled, or found no memory, leaves slots between two shards; if that was
- * for a large value, only the slot of this one. Both shards serve them, more slowly. A plan
- * with the same target goes on with it; one with another has them arrive first. Another process
- * that takes over the items (lib/engine/attach.h) continues in the same way.
+ * A move that was cancelled, or found no memory, leaves slots between two shards; if only a
+ * large value found no memory, just the slot of that value. Requests for these slots search
+ * both shards, which is slower. A later plan with the same target continues the move; a plan
+ * with another target completes it first. A process that takes over the items
+ * (lib/engine/attach.h) inherits such slots.
  */
 #ifndef MAYFLY_LIB_RESHARD_MIGRATE_H
 #define MAYFLY_LIB_RESHARD_MIGRATE_H
@@ -31,7 +32,7 @@
 struct engine;
 struct move;
 
-#define MOVE_STAYS UINT16_MAX /* the slot is left as it is */
+#define MOVE_STAYS UINT16_MAX /* the slot does not move */
 
 struct move_plan {
     uint16_t to[ROUTE_SLOTS]; /* numbers of shards */
@@ -41,16 +42,16 @@ struct move_plan {
 void move_plan_init(struct move_plan *plan);
 
 /*
- * The first so many shards of an engine have all slots in equal parts, and as few as possible
- * move for it. Context: registered thread, outside a section.
+ * Distribute all slots evenly among the first `shards` shards of the engine, with as few moves
+ * as possible. Context: registered thread, outside a section.
  */
 void move_plan_even(struct move_plan *plan, struct engine *e, uint32_t shards);
 
 struct move_config {
     const struct move_plan *plan; /* copied */
     uint32_t cpu_pct;             /* of one CPU, at most; 0: all of it */
-    bool finishes; /* instead of the plan: what is on its way when it begins arrives */
-    void (*on_begin)(void *arg); /* called by move_run() when no walk is under way; or NULL */
+    bool finishes; /* instead of a plan: complete the moves that are half done at the start */
+    void (*on_begin)(void *arg); /* called by move_run() once no walk is running; or NULL */
     void *arg;
 };
 
@@ -64,34 +65,33 @@ enum move_state {
 
 struct move_info {
     enum move_state state;
-    uint32_t slots, slots_done; /* of the plan: those that are not there yet; and are now. One
-                                 * that has to arrive elsewhere first counts for each way. */
-    uint64_t items_all;         /* in these slots when it began, about */
+    uint32_t slots, slots_done; /* slots to move, and slots moved. A slot that must complete an
+                                 * earlier move first counts twice. */
+    uint64_t items_all;         /* estimated number of items in these slots at the start */
     uint64_t items;             /* moved */
-    uint64_t bytes_all, bytes;  /* of the keys and values; the same */
-    uint64_t expired;           /* met past their deadline, and dropped */
-    uint64_t evicted;           /* to have some room to begin with */
+    uint64_t bytes_all, bytes;  /* the same in bytes of keys and values */
+    uint64_t expired;           /* items dropped because their deadline had passed */
+    uint64_t evicted;           /* items evicted to make room for the first ones */
 };
 
 /*
- * Make a move, carry it out once no walk is under way, and release it (which sets the pointer
- * to NULL).
- * move_make(): MF_EINVAL: a shard is out of range; MF_ENOMEM. Context: any thread.
- * move_run(): MF_OK: it was carried out, or cancelled. MF_ENOMEM: there is no memory for a
- * table, or for an item in its new shard. Context: a registered thread that is no worker,
- * outside a section.
+ * The three steps of a move: make it, carry it out once no walk is under way, release it and
+ * null the pointer. move_make(): MF_EINVAL: a shard is out of range; MF_ENOMEM. move_run():
+ * MF_OK: it was carried out, or cancelled; MF_ENOMEM: there is no memory for a table, or for an
+ * item in its new shard. Context of move_run(): a registered thread that is no worker, outside
+ * a section; of the others: any thread.
  */
 enum mf_err move_make(struct move **m, struct engine *e, const struct move_config *cfg);
 enum mf_err move_run(struct move *m);
 void move_free(struct move **m);
 
-/* How far it is. Context: any thread. */
+/* The progress of the move. Context: any thread. */
 void move_info(const struct move *m, struct move_info *info);
 
-/* Change how much of a CPU it takes, as in struct move_config. Context: any thread. */
+/* Change cpu_pct of struct move_config. Context: any thread. */
 void move_set_cpu_pct(struct move *m, uint32_t cpu_pct);
 
-/* It shall end soon, wherever it is. Context: any thread. */
+/* Ask the move to end soon, even in the middle of a slot. Context: any thread. */
 void move_cancel(struct move *m);
 
 #endif

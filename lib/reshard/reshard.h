@@ -29,21 +29,22 @@
 struct engine;
 
 /*
- * End the mover soon, wherever slots are, and wait for it. No move begins until engine_stop().
- * Context: a thread that is no worker, outside a section.
+ * Stop the mover soon, even in the middle of a slot, and wait for it. No further move begins
+ * until engine_stop(). Context: a thread that is no worker, outside a section.
  */
 void reshard_stop(struct engine *e);
 
 /*
  * Move all slots to the first `shards` shards, with cpu_pct of a CPU at most (0: all of it).
- * The shards exist when this returns, slots move in the background. MF_EINVAL: the engine may
- * not have that many, or the number does not work with the limit; MF_ENOMEM and MF_ESYS as
- * engine_add_shards(); MF_EBUSY: the mover carries out a plan of another caller. Then the
- * wanted number is as before. Context: any registered thread, outside a section and a shard.
+ * The shards exist when this returns; slots move in the background. MF_EINVAL: the engine may
+ * not have that many, or the limit does not allow that number. MF_ENOMEM and MF_ESYS: as for
+ * engine_add_shards(). MF_EBUSY: the mover carries out a plan of another caller. After an error
+ * the wanted number is unchanged. Context: any registered thread, outside a section and a
+ * shard.
  */
 enum mf_err engine_set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pct);
 
-/* Change how much of a CPU that takes. Context: any thread, outside a section. */
+/* Change the share of a CPU that moves may take. Context: any thread, outside a section. */
 void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct);
 
 /*
