@@ -26,7 +26,7 @@ struct attach_shard {
 
 struct attach_job {
     /* in */
-    const struct attach_shard *left;
+    const struct attach_shard *left; /* [borrowed] */
     const struct keep_segment *list; /* [borrowed] left->segments */
     const uint16_t (*owners)[2];     /* [borrowed] shards that a slot of the table may be in */
     unsigned owner_shift;            /* the slot is hash >> owner_shift */
@@ -34,20 +34,20 @@ struct attach_job {
     bool marks_stale; /* all items are taken over as stale */
     /* out */
     uint64_t items, expired, flushed;
-    char *why; /* [borrowed] why not, if it was not */
+    char *why; /* [borrowed] the reason, if shard_attach() returns false */
     size_t why_size;
 };
 
 /*
- * Fill in what is left, and its list; list NULL: only the figures. Context: in shard, no thread
- * uses it any more.
+ * Describe the shard for the next process: its figures in *left, and the list of its segments.
+ * list NULL: only the figures. Context: in shard, when no other thread uses it any more.
  */
 void shard_leave_behind(const struct shard *s, struct attach_shard *left,
                         struct keep_segment *list);
 
 /*
- * Take over what is there, into a shard that is empty. False: a doubt, or no memory: the shard
- * is good for shard_destroy() only. Context: any thread, before the shard is shared.
+ * Take over the items into an empty shard. False: a check failed, or there is no memory; only
+ * shard_destroy() is then allowed. Context: any thread, before the shard is shared.
  */
 bool shard_attach(struct shard *s, struct attach_job *job);
 

@@ -34,7 +34,7 @@ enum change_kind {
     CHANGE_META,   /* the item has another deadline, cas or marks; the value is the same */
     CHANGE_DROP,   /* the key was removed */
     CHANGE_FLUSH,  /* all items were removed; id: of the flush command */
-    CHANGE_LATER,  /* all items will be removed at an instant; id likewise */
+    CHANGE_LATER,  /* all items will be removed at the time `at`; id likewise */
     CHANGE_PREFIX, /* all keys with a prefix were removed; id likewise */
 };
 
@@ -42,8 +42,8 @@ enum change_kind {
 struct change {
     enum change_kind kind;
     uint8_t key_len;
-    uint64_t cas; /* PUT, META: of the item by then; FLUSH, LATER, PREFIX: the id */
-    msec_t at;    /* LATER: the instant */
+    uint64_t cas; /* PUT, META: of the item at that time; FLUSH, LATER, PREFIX: the id */
+    msec_t at;    /* LATER: the time of the flush */
     char key[(ITEM_KEY_MAX + 7) / 8 * 8]; /* in whole words; PREFIX: the prefix */
 };
 
@@ -63,9 +63,9 @@ struct changes {
     uint64_t bytes;            /* of the ring; a power of two */
     struct budget *budget;     /* [borrowed] */
     struct changes_bell *bell; /* [borrowed] */
-    uint64_t flushed_before;   /* of a further shard: it has no record of earlier flushes */
-    uint64_t prefix_before;    /* nor of earlier ones of a prefix */
-    /* [atomic] in a line that readers read and writers write anyway */
+    uint64_t flushed_before;   /* a shard added later has no record of flushes up to this */
+    uint64_t prefix_before;    /* the same for flushes of a prefix */
+    /* [atomic] in a cache line that readers read and writers write anyway */
     _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
     _Atomic uint64_t published;             /* up to there records are whole (release) */
     _Atomic uint64_t expired;               /* items that expired without a record (release) */
@@ -74,7 +74,7 @@ struct changes {
     uint32_t expiry_readers; /* sinks that want a record of each item that expires */
 };
 
-/* The least that a ring has, in bytes: the longest record many times over. */
+/* Smallest size of a ring in bytes; many times the longest record. */
 #define CHANGES_BYTES_MIN 4096u
 
 /*
@@ -114,8 +114,8 @@ static inline uint64_t changes_expired(const struct changes *c)
 void changes_put_flush(struct changes *c, enum change_kind kind, uint64_t id, msec_t at);
 
 /*
- * Up to where there are records. What was changed before them is found in every section that is
- * opened later. Context: any thread, outside a section.
+ * The position up to which records are complete. A section opened after this call finds the
+ * changes that these records stand for. Context: any thread, outside a section.
  */
 static inline uint64_t changes_published(const struct changes *c)
 {
@@ -129,13 +129,14 @@ static inline uint64_t changes_published(const struct changes *c)
 bool changes_get(const struct changes *c, uint64_t *pos, struct change *out);
 
 /*
- * Number of records that this thread has written for commands, while there are rings: it grows
- * when the command under way has changed an item. Drops by expiry and eviction are not counted,
- * nor flushes, which the log is asked for by themselves. Context: any thread.
+ * Number of records that the calling thread has written for commands. While there are rings it
+ * grows whenever a command changes an item, so a caller can tell whether one did. Expired and
+ * evicted items are not counted, nor are flushes, which request a log ticket themselves.
+ * Context: any thread.
  */
 uint64_t changes_made(void);
 
-/* The record that was just written is one of those. Context: in shard. */
+/* Count the record that was just written. Context: in shard. */
 void changes_count_made(void);
 
 /* Prefetch the record at pos, which will be read soon. */

@@ -25,14 +25,14 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
 bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now);
 
 /*
- * In how many milliseconds, rounded up, the gap and the CPU cap allow a fast cycle. Context:
- * home worker.
+ * Milliseconds, rounded up, until the gap and the CPU cap allow a fast cycle. Context: home
+ * worker.
  */
 unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg);
 
 /*
- * When the next background work falls due (deadline, refinement, delayed flush); MSEC_NEVER:
- * none, or none before the limit of a passive engine rises, which wakes the home worker.
+ * Time of the next background work (deadline, refinement, delayed flush). MSEC_NEVER: there is
+ * none, or none until the limit of a passive engine rises, which wakes the home worker.
  * Context: any thread.
  */
 msec_t shard_next_due(const struct shard *s);

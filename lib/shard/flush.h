@@ -22,28 +22,27 @@
 bool shard_flush_prepare(struct shard *s);
 
 /*
- * Have everything stored before `at` flushed at `at`, by the flush command with this number,
- * for which the shard was prepared. An earlier command that waits for its instant is replaced.
+ * Schedule the flush command with this number, for which the shard was prepared: items stored
+ * before `at` are flushed at `at`. It replaces an earlier command whose time has not come.
  * Context: outside the shard, one flush command at a time.
  */
 void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id);
 
 /*
- * Carry out the flush if its instant (flush_at) has come. Cannot fail. Context: outside the
- * shard.
+ * Carry out the flush if its time (flush_at) has come. Cannot fail. Context: outside the shard.
  */
 void shard_flush(struct shard *s, msec_t now);
 
 /*
- * The newest flush command that is over here: it was carried out, or replaced by one that waits
- * for its instant. Context: in shard.
+ * The number of the newest flush command that is finished here: it was carried out, or replaced
+ * by one whose time has not come. Context: in shard.
  */
 uint64_t shard_flushes_over(const struct shard *s);
 
 /*
- * Make a new shard equal to the others, which know these flush commands. `at` is the instant of
- * the newest, for which the shard was prepared; MSEC_NEVER: it was carried out. Context: the
- * shard is not in use yet.
+ * Set the flush commands of a new shard to those of the others. `at` is the time of the newest,
+ * for which the shard was prepared; MSEC_NEVER: it was carried out. Context: the shard is not
+ * in use yet.
  */
 void shard_flush_follow(struct shard *s, msec_t at, uint64_t id);
 
@@ -73,9 +72,9 @@ void shard_flush_fit(struct shard *s);
 bool shard_prefix_prepare(struct shard *s);
 
 /*
- * Commands up to this number come into force here, if they are not: see prefixes of the group.
- * It was prepared for them. The caller wakes the home worker (shard_want_work()). Context: in
- * shard, read side.
+ * Put the commands up to this number into force here, if they are not yet: see prefixes of the
+ * group. The shard was prepared for them. The caller wakes the home worker (shard_want_work()).
+ * Context: in shard, read side.
  */
 void shard_prefix_begin(struct shard *s, uint64_t id);
 
@@ -83,8 +82,8 @@ void shard_prefix_begin(struct shard *s, uint64_t id);
 void shard_prefix_end(struct shard *s);
 
 /*
- * Before a writer looks up a key: if flushes of its prefix are in force, unlink what they have
- * flushed of its range (prefix.h). Context: in shard, read side.
+ * Call before a writer looks up a key: if flushes of its prefix are in force, unlink the items
+ * that they have flushed in the range of the key (prefix.h). Context: in shard, read side.
  */
 void shard_clean_for(struct shard *s, uint64_t hash, const char *key, size_t key_len);
 

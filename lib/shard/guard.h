@@ -28,37 +28,41 @@ struct guard {
     unsigned line_log;       /* [const] 2^line_log lines of 64 bytes */
     _Atomic bool is_void;    /* everything was flushed: nothing may be loaded any more */
     _Atomic uint64_t noted;  /* number of keys noted, counting repetitions */
-    _Atomic uint64_t turned; /* items that were not stored because of it */
+    _Atomic uint64_t turned; /* items that were not loaded because of the guard */
 };
 
 /*
- * Make a guard for a load of about `items` items: one byte for each, but at most a
- * GUARD_LIMIT_PART of the limit, and 32 MiB. The bytes count in the budget whatever is left of
- * it; their pages are fresh, and resident only once a key is noted in them. False: no memory.
- * A system call, so never inside a shard. Context: any thread.
+ * Make a guard for a load of about `items` items: one byte for each, but at most
+ * 1/GUARD_LIMIT_PART of the limit, and 32 MiB. The bytes count in the budget even if that is
+ * used up; a page becomes resident only when a key is noted in it. False: no memory. A system
+ * call, so never inside a shard. Context: any thread.
  */
 #define GUARD_LIMIT_PART 32 /* the smallest item has 32 bytes: more keys than that do not fit */
 bool guard_init(struct guard *g, uint64_t items, struct budget *budget);
 
 /*
- * Hand its bits to the reclaimer, which releases them and takes them out of the budget. The
- * guard may be reused at once. Context: registered thread, outside a shard.
+ * Pass its bits to the reclaimer, which releases them and subtracts them from the budget. The
+ * struct may be reused at once. Context: registered thread, outside a shard.
  */
 void guard_retire(struct guard *g, struct reclaimer *r);
 
 /*
- * From now on what this thread stores is older than what is there: an add of a noted key does
- * not store, and its own misses are not noted. Context: any thread, outside a shard.
+ * Declare the calling thread a loader, or not. Items that a loader stores are older than those
+ * in the engine: its add of a noted key stores nothing, and its misses are not noted. Context:
+ * any thread, outside a shard.
  */
 void guard_set_loader(bool is_loader);
 
-/* Is the calling thread one? Context: any thread. */
+/* Is the calling thread a loader? Context: any thread. */
 bool guard_is_loader(void);
 
 /* Note a key. Context: in the shard of the key. */
 void guard_note(struct guard *g, uint64_t hash);
 
-/* Was it noted, or is the load void? Then count that. Context: in the shard of the key. */
+/*
+ * Must an item with this hash not be loaded, because its key was noted or the load is void?
+ * Then count it in `turned`. Context: in the shard of the key.
+ */
 bool guard_turns_away(struct guard *g, uint64_t hash);
 
 #endif

@@ -19,7 +19,7 @@ struct shard_info {
     bool is_resizing;
     uint64_t segment_bytes, segments_used, segments_free, segments_quarantined;
     uint64_t dead_bytes, hole_bytes;
-    uint64_t resident_bytes; /* everything here that is counted against the limit */
+    uint64_t resident_bytes; /* all memory of the shard that counts against the limit */
     uint64_t small_segments, main_segments, big_segments, large_segments;
     uint32_t oldest_access_s; /* of the oldest sealed segment's first live item; 0: none */
     uint64_t volatile_keys, debt_keys, debt_bytes;
@@ -54,8 +54,8 @@ void shard_info(struct shard *s, msec_t now, struct shard_info *info);
 void shard_info_add(struct shard_info *sum, const struct shard_info *one);
 
 /*
- * How late active expiry was recently, in milliseconds: pct per cent of the keys were not
- * later, to an eighth; 100: none was. Context: any thread.
+ * Percentile `pct` of how late active expiry was recently, in milliseconds, exact to 1/8; 100:
+ * the maximum. Context: any thread.
  */
 uint64_t shard_info_lag_ms(const struct shard_info *info, enum lag_window window, double pct);
 

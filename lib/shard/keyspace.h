@@ -14,7 +14,9 @@
 #include "lib/memory/chunks.h"
 #include "lib/shard/shard.h"
 
-/* Make sure that linking cannot fail. False: not now. Context: in shard. */
+/*
+ * Make sure that linking an item cannot fail. False: there is no room now. Context: in shard.
+ */
 static inline bool keyspace_reserve(struct shard *s, bool has_ttl)
 {
     shard_must_be_entered(s);
@@ -22,12 +24,12 @@ static inline bool keyspace_reserve(struct shard *s, bool has_ttl)
 }
 
 /*
- * A filled block becomes the item of its key, which is absent. There must be room
+ * Link a filled block as the item of its key, which must be absent. There must be room
  * (keyspace_reserve()). Context: in shard.
  */
 void keyspace_insert(struct shard *s, uint64_t hash, handle_t h);
 
-/* A filled block takes the place of the item in a slot, which dies. Context: in shard. */
+/* Link a filled block in place of the item in a slot, which is killed. Context: in shard. */
 void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
                       enum death_reason reason);
 
@@ -53,17 +55,18 @@ void keyspace_unlink_copy(struct shard *s, uint64_t hash, _Atomic handle_t *slot
                           enum death_reason reason);
 
 /*
- * Block h is a copy of the item in a slot of another shard, whole in its block, and takes its
- * place here: nothing was stored, and there must be room (keyspace_reserve()). A reader looks
- * in the other shard first. is_emptied: so is the segment of the old block, soon. Context: in
- * both shards.
+ * Link block h in this shard in place of the item in a slot of the shard `from`, of which it is
+ * a copy; the item is not large. This does not count as a store. There must be room
+ * (keyspace_reserve()). Readers look in `from` first. is_emptied: the segment of the old block
+ * is about to be emptied. Context: in both shards.
  */
 void keyspace_take_over(struct shard *s, uint64_t hash, handle_t h, struct shard *from,
                         _Atomic handle_t *slot, bool is_emptied);
 
 /*
- * keyspace_unlink() for an item past its deadline, and for one that is dropped to make room.
- * Counts it and notifies the observer. how: one of the kinds of expiry. Context: in shard.
+ * keyspace_unlink() for an item past its deadline (keyspace_expire()), or for one that is
+ * dropped to make room (keyspace_evict()). Counts it and notifies the observer. how: one of the
+ * kinds of expiry. Context: in shard.
  */
 void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                      enum shard_event_kind how, msec_t now);
@@ -82,8 +85,7 @@ void keyspace_flush(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
 bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline);
 
 /*
- * Note when the sampler has its next work; called after every change of the wheel. Context: in
- * shard.
+ * Update next_due of the shard. Call it after every change of the wheel. Context: in shard.
  */
 void keyspace_note_due(struct shard *s);
 

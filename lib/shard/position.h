@@ -26,7 +26,7 @@ struct shard;
 
 struct position {
     uint64_t cursor : 48; /* of the shard's index, as of table_walk(); 0: its beginning */
-    uint64_t shard : 16;  /* of those that the walker goes over; their number: the end */
+    uint64_t shard : 16;  /* index in the caller's list of shards; its length: the end */
 };
 
 /* Continue at a cursor of the same shard; 0: the shard is done, and the next one begins. */

@@ -7,11 +7,11 @@
  * lookups have to distinguish items stored before the command from items stored since. An item
  * has no time of storage (clients may choose the cas), so its place in the index decides:
  *
- *     The index is divided into ranges of hashes, and a shard notes for each range which
- *     command it is clean of: of this one and of all before it, the range has nothing left that
- *     they flushed. A writer that looks for a key with a prefix in force cleans the range of
- *     the key first, if it is not clean yet. So what it finds was stored after the command, and
- *     what it links is in a clean range.
+ *     The index is divided into ranges of hashes. A shard records for each range the newest
+ *     command of which it is *clean*: no item that this command or an earlier one flushed is
+ *     left in the range. A writer that looks up a key with a prefix in force first cleans the
+ *     range of the key, if necessary. So an item that it finds was stored after the command,
+ *     and an item that it links is in a clean range.
  *
  * So the range alone tells a reader whether an item with such a prefix is flushed: in a range
  * that is not clean it was stored before the command. The reader checks the range before the
@@ -39,8 +39,8 @@
 
 struct prefix {
     uint64_t id;    /* the number of the command */
-    uint64_t begin; /* the first eight bytes of the text, or all of it and zeros */
-    uint64_t mask;  /* which bytes of `begin` are text */
+    uint64_t begin; /* the first eight bytes of the text, padded with zeros */
+    uint64_t mask;  /* all ones in the bytes of `begin` that are text */
     uint32_t len;
     char text[ITEM_KEY_MAX];
 };
@@ -48,14 +48,14 @@ struct prefix {
 /* Fill it in. Context: any thread. */
 void prefix_init(struct prefix *p, uint64_t id, struct span text);
 
-/* Those in force, in the order of their numbers. [const] once published in the group. */
+/* The prefixes in force, in the order of their numbers. [const] once published in the group. */
 struct prefixes {
     struct retired retired;
     uint32_t count;
     struct prefix at[];
 };
 
-/* NULL: none is in force. Context: read side. */
+/* The prefixes in force; NULL: none. Context: read side. */
 static inline const struct prefixes *prefixes_of(const struct shard_group *g)
 {
     must_be_reading();
@@ -63,9 +63,9 @@ static inline const struct prefixes *prefixes_of(const struct shard_group *g)
 }
 
 /*
- * Of each range the newest command that it is clean of, by itself; see prefix_range_clean(). A
- * range is what has the same low bits of table_home(): in whatever array, its buckets are next
- * to each other in the order of table_walk().
+ * For each range the newest command of which it is clean; see prefix_range_clean(), which also
+ * takes shard_prefix_clean() into account. A range has all hashes with the same low bits of
+ * table_home(): in an array of any size, its buckets are adjacent in the order of table_walk().
  */
 struct prefix_marks {
     struct retired retired;
@@ -80,21 +80,21 @@ struct prefix_marks {
 void prefix_marks_destroy(struct prefix_marks *m);
 
 /*
- * How many ranges suit an index of this size; 0: as many as m has, if it is not NULL.
+ * The number of ranges that suits an index of this size; 0: m, if it is not NULL, has enough.
  * Context: any thread.
  */
 uint64_t prefix_ranges(const struct prefix_marks *m, uint64_t buckets);
 
 /*
- * Marks of ranges that are clean of nothing, counted in the budget; to be retired, which
- * releases them. NULL: no memory. Context: any thread, outside a shard.
+ * Make marks for ranges that are clean of no command. They are counted in the budget, and are
+ * released by retiring them. NULL: no memory. Context: any thread, outside a shard.
  */
 struct prefix_marks *prefix_marks_create(struct budget *budget, uint64_t ranges);
 
-/* Ranges are clean of what those were that they are part of. Context: in shard. */
+/* Copy the marks of larger ranges to the ranges that they consist of. Context: in shard. */
 void prefix_marks_copy(struct prefix_marks *m, const struct prefix_marks *from);
 
-/* NULL: no prefix is in force here. Context: read side, or in shard. */
+/* The marks; NULL: no prefix is in force here. Context: read side, or in shard. */
 static inline struct prefix_marks *prefix_marks_of(const struct shard *s)
 {
     return atomic_load_explicit(&s->prefix_marks, memory_order_acquire);
@@ -105,13 +105,13 @@ static inline uint64_t prefix_range_of(const struct prefix_marks *m, uint64_t ha
     return table_home(hash, m->mask);
 }
 
-/* Of which commands the whole shard is clean: up to this one. Context: any thread. */
+/* The newest command of which the whole shard is clean. Context: any thread. */
 static inline uint64_t shard_prefix_clean(const struct shard *s)
 {
     return atomic_load_explicit(&s->prefix_clean, memory_order_acquire);
 }
 
-/* The newest command that a range is clean of. */
+/* The newest command of which a range is clean. */
 static inline uint64_t prefix_range_clean(const struct shard *s, const struct prefix_marks *m,
                                           uint64_t range)
 {
@@ -122,8 +122,8 @@ static inline uint64_t prefix_range_clean(const struct shard *s, const struct pr
 }
 
 /*
- * Has a prefix in force flushed the item that may have this key here? To be asked before
- * the index is. Context: read side.
+ * Is an item of this key here, if there is one, flushed by a prefix in force? Must be called
+ * before the index is searched. Context: read side.
  */
 bool shard_hides_slowly(const struct shard *s, uint64_t hash, const char *key, size_t key_len);
 
@@ -151,8 +151,8 @@ bool prefixes_have(const struct prefixes *all, const struct item *it);
 bool shard_is_being_flushed(const struct shard *s, struct span key);
 
 /*
- * The number of the newest command in force here, or that was. Context: in shard, or one flush
- * command at a time.
+ * The number of the newest command that is, or was, in force here. Context: in shard, or one
+ * flush command at a time.
  */
 static inline uint64_t shard_prefix_newest(const struct shard *s)
 {
@@ -168,10 +168,10 @@ void shard_prefix_follow(struct shard *s, uint64_t id);
 /* Everything was flushed, including what prefixes flushed. Context: in shard. */
 void shard_prefix_forget(struct shard *s);
 
-/* Have no more commands a place? Context: any thread, outside a section. */
+/* Is the maximum number of prefixes in force? Context: any thread, outside a section. */
 bool shard_prefixes_are_full(const struct shard *s);
 
-/* Are items still linked that they flushed? Context: any thread. */
+/* May items still be linked that prefixes have flushed? Context: any thread. */
 static inline bool shard_prefix_goes_on(const struct shard *s)
 {
     return shard_prefix_clean(s) != shard_prefix_newest(s);

@@ -19,8 +19,8 @@
  *     verify     a full check by a walk, for tests and forensics
  *
  * This folder joins lib/memory (blocks), lib/index (keys) and lib/expiry (deadlines), and may
- * include these and lib/base. It does not know the engine, the router, or other shards. What
- * shards share is in struct shard_group.
+ * include these and lib/base. It does not know the engine, the router, or other shards. Data
+ * that all shards share is in struct shard_group.
  */
 #ifndef MAYFLY_LIB_SHARD_SHARD_H
 #define MAYFLY_LIB_SHARD_SHARD_H
@@ -44,8 +44,9 @@
 #include "lib/shard/shard_group.h"
 
 /*
- * While items of some keys are taken to other shards, segment by segment. A block of such a key
- * that is made where the search has been would be missed: then it has to be made again.
+ * Present while items of some slots are moved to other shards, segment by segment. A new block
+ * of such an item in a segment that the search has already passed would be missed. has_strays
+ * records that, and the search is repeated.
  */
 struct shard_leave {
     bool (*leaves)(const struct shard_leave *l, uint64_t hash); /* [const] */
@@ -64,8 +65,8 @@ struct shard {
     struct changes *changes; /* [lock] records of changes; NULL: there are no readers */
     struct guard *guard;     /* [lock] of a load beside requests; NULL: there is none */
     /* [atomic] read with every request, so on a line that is rarely written */
-    _Atomic msec_t gate_at;  /* from then on lookups go the long way: see shard_set_gate() */
-    _Atomic msec_t flush_at; /* everything here is flushed from then on; MSEC_NEVER */
+    _Atomic msec_t gate_at;  /* from then on lookups take the slow path: shard_set_gate() */
+    _Atomic msec_t flush_at; /* everything here is flushed at this time; MSEC_NEVER: never */
 
     /* [rcu] read by anyone, written under the lock */
     struct table table;
@@ -73,7 +74,7 @@ struct shard {
     /* [atomic] */
     _Atomic bool wants_work;   /* see shard_note_work() */
     _Atomic bool wants_tidy;   /* see shard_tidy() */
-    _Atomic bool wants_making; /* an index, a past, a step of the range: outside the lock */
+    _Atomic bool wants_making; /* needs an index, a past, a step of the range: made outside */
     _Atomic bool is_held;      /* the sampler is held */
     _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */
     _Atomic uint64_t flushes;  /* number carried out (release) */
@@ -85,10 +86,10 @@ struct shard {
     struct memory memory; /* begins with what every set writes */
     struct wheel *wheel;
     bool wants_spare;         /* the wheel should have a spare, see wheel_tell() */
-    uint64_t items_at_start;  /* what a fresh index is made for */
+    uint64_t items_at_start;  /* number of items that a new index is sized for */
     uint64_t flush_id;        /* the flush command that set flush_at */
     uint64_t flush_done;      /* the newest that was carried out */
-    struct generation *spare; /* empty ones: at least as many as flushes are scheduled */
+    struct generation *spare; /* empty generations, at least one for each scheduled flush */
     uint64_t cas_end;
     uint64_t cas_version; /* version of the routing table when the block of values was drawn */
     struct shard_leave *leave;        /* NULL: nothing leaves */
@@ -106,14 +107,14 @@ struct shard {
     _Atomic uint64_t prefix_id;    /* the newest command that is in force here, or was */
     _Atomic uint64_t prefix_clean; /* nothing is left of what commands up to this flushed */
     /* [lock] the walk */
-    uint64_t prefix_goal; /* it cleans of the commands up to this; 0: it has not begun */
-    uint64_t prefix_next; /* range */
+    uint64_t prefix_goal; /* newest command of which it cleans; 0: it has not begun */
+    uint64_t prefix_next; /* next range */
 
     /* [home] */
     struct cycle cycle;
-    usec_t prefix_rests_us; /* since when the walk for flushed prefixes rests */
-    bool is_resting;        /* active expiry was off when the home worker last looked */
-    msec_t rest_end_ms;     /* when it went on: what had fallen due before was not late yet */
+    usec_t prefix_rests_us; /* time since which the walk for flushed prefixes rests */
+    bool is_resting;        /* active expiry was off when the home worker last checked */
+    msec_t rest_end_ms;     /* when it was on again: older debt counts as late from then */
 
     /* [atomic] written inside the lock, read by anyone */
     struct counters counters MF_LINE_ALIGNED;
@@ -122,9 +123,10 @@ struct shard {
 #define SHARD_MAGIC 0x6d665344u
 
 /*
- * What a set writes of these goes from CPU to CPU with the lock when several workers write: see
- * "Cache lines that a set writes in its shard" in docs/decisions/shard.md. Two of them are
- * here, the third is in the counters. What every reader needs is in lines that no set writes.
+ * The cache lines that a set writes move from CPU to CPU with the lock when several workers
+ * write: see "Cache lines that a set writes in its shard" in docs/decisions/shard.md. Two of
+ * them are here, the third is in the counters. Members that every reader needs are in lines
+ * that no set writes.
  */
 #ifndef MAYFLY_DEBUG /* the lock is longer */
 #define SHARD_LINE(member) (offsetof(struct shard, member) / MF_LINE_BYTES)
@@ -150,8 +152,8 @@ _Static_assert(SHARD_LINE(gate_at) == SHARD_LINE(table.view) &&
 #define shard_must_not_be_entered(s) lock_must_not_be_held(&(s)->lock)
 
 /*
- * The number of items for which each shard makes its index: that of the hint, but at most as
- * many as fit an eighth of this limit. Context: any thread.
+ * The number of items that the index of each shard is sized for: the shard's part of the hint,
+ * but at most as many as fit an eighth of its part of this limit. Context: any thread.
  */
 uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes);
 
@@ -174,8 +176,9 @@ void shard_fit_limit(struct shard *s);
 void shard_destroy(struct shard **s);
 
 /*
- * A command has changed an item: write a record of it. After the item was linked, before the
- * unlinked one is killed. One branch if there are no readers. Context: in shard.
+ * A command has changed an item: write a record of the change. Call it after the item was
+ * linked, and before an unlinked one is killed. Costs one branch if there are no readers.
+ * Context: in shard.
  */
 static inline void shard_note_change(struct shard *s, enum change_kind kind,
                                      const struct item *it)
@@ -187,7 +190,7 @@ static inline void shard_note_change(struct shard *s, enum change_kind kind,
     }
 }
 
-/* The same for an item that is evicted, whichever command meets it. */
+/* The same for an item that is evicted; it does not count for the command. */
 static inline void shard_note_eviction(struct shard *s, const struct item *it)
 {
     shard_must_be_entered(s);
@@ -196,7 +199,7 @@ static inline void shard_note_eviction(struct shard *s, const struct item *it)
     }
 }
 
-/* And for one that expires. */
+/* The same for an item that expires. */
 static inline void shard_note_expiry(struct shard *s, const struct item *it)
 {
     shard_must_be_entered(s);
@@ -205,7 +208,10 @@ static inline void shard_note_expiry(struct shard *s, const struct item *it)
     }
 }
 
-/* The shard's lock. Context: any thread, no other shard held except as router.h says. */
+/*
+ * Take the shard's lock, try to, or release it. Context: any thread, with no other shard held
+ * except as router.h says.
+ */
 static inline void shard_enter(struct shard *s)
 {
     lock_take(&s->lock);
@@ -234,7 +240,7 @@ static inline void shard_set_gate(struct shard *s)
                           memory_order_release);
 }
 
-/* The first ones share the limit, and the others have no slots. Context: any thread. */
+/* Has this shard no share of the limit, and no slots? Context: any thread. */
 static inline bool shard_is_idle(const struct shard *s)
 {
     return s->id >= atomic_load_explicit(&s->group->sharers, memory_order_relaxed);
@@ -250,7 +256,7 @@ static inline uint64_t shard_hash(const struct shard *s, const struct item *it)
     return hash_key(s->seed, item_key(it), it->key_len);
 }
 
-/* A linked item has another block. Context: in shard. */
+/* A linked item has got a new block, h: see struct shard_leave. Context: in shard. */
 static inline void shard_note_place(struct shard *s, uint64_t hash, handle_t h)
 {
     struct shard_leave *l = s->leave;
@@ -281,16 +287,16 @@ extern const struct memory_owner_ops shard_owner_ops;
  */
 
 /*
- * Give all segments back to the system; waits for grace periods. Counters stay. Nothing happens
- * in a shard that has items. What flushes have prepared: see shard_flush_forget(). Context: a
+ * Release all segments to the system; waits for grace periods. Counters stay. Does nothing in a
+ * shard that has items. Memory prepared for flushes stays: see shard_flush_forget(). Context: a
  * thread that is no worker, outside a section and a shard.
  */
 void shard_give_all_back(struct shard *s);
 
 /*
- * Release what an idle shard keeps for future items. Nothing happens if it has items, or holds
- * segments. A flush allocates some of it again, even in a shard without items. Context: outside
- * a section and a shard.
+ * Release the memory that an idle shard keeps for future items. Does nothing if it has items,
+ * or holds segments. A flush allocates some of it again, even in a shard without items.
+ * Context: outside a section and a shard.
  */
 void shard_rest(struct shard *s);
 

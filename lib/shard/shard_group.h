@@ -42,7 +42,7 @@ struct shard_group {
     /* [atomic] */
     _Atomic uint32_t count;   /* of shards; never falls (release, after the pointer) */
     _Atomic uint32_t sharers; /* those that share the limit; see shard_fit_limit() */
-    _Atomic bool has_move;    /* slots move from shard to shard: no shard makes a past */
+    _Atomic bool has_move;    /* slots are moving: shards make no past (ghost list) */
     _Atomic uint32_t
         observed; /* bits of shard_event_kind that the observer wants; seldom set */
     _Atomic msec_t hold_until;        /* expired items are kept until then: shard_due_now() */
@@ -52,7 +52,7 @@ struct shard_group {
                                          engine_wake_homes() */
     void *wake_arg;                   /* [borrowed] set before wake_home */
     _Atomic uint64_t cas_next;        /* shards draw blocks of CAS values from here */
-    /* [rcu] that are being flushed (prefix.h), under the engine's flush_lock; NULL: none */
+    /* [rcu] prefixes in force (prefix.h), written under the engine's flush_lock; NULL: none */
     _Atomic(const struct prefixes *) prefixes;
 };
 

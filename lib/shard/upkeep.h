@@ -13,20 +13,20 @@
 
 /* ---- the home worker --------------------------------------------------------------------- */
 
-/* Is there work that wants shard_maintain() soon? One relaxed load. Context: any thread. */
+/* Should shard_maintain() be called soon? One relaxed load. Context: any thread. */
 bool shard_wants_work(const struct shard *s);
 
 /*
- * Resize steps, cursor slices while room is short, the walk for flushed prefixes, delayed
- * flush, about max_us long. Returns true when there is more to do at once. Context: home
- * worker, outside a section.
+ * Background work for about max_us microseconds: resize steps, cursor slices while room is
+ * short, the walk for flushed prefixes, a delayed flush. Returns true when there is more to do
+ * at once. Context: home worker, outside a section.
  */
 bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
 
 /*
  * The same beside requests: the walk for flushed prefixes rests between its slices, so that it
- * takes as large a part of the worker's time as active expiry may, unless commands wait for its
- * end. To be called again after a millisecond while shard_prefix_goes_on().
+ * takes the same share of the worker's time as active expiry, unless commands wait for its end.
+ * Call it again after a millisecond while shard_prefix_goes_on().
  */
 bool shard_maintain_beside(struct shard *s, const struct cycle_config *cfg, msec_t now,
                            usec_t max_us);
@@ -37,13 +37,14 @@ bool shard_maintain_beside(struct shard *s, const struct cycle_config *cfg, msec
  */
 bool shard_wants_tidy(const struct shard *s);
 
+/* Result of shard_tidy(): nothing to do until shard_wants_tidy(). */
 #define SHARD_TIDY UINT32_MAX
 
 /*
- * Have memory follow the data after a mass death: look whether what is dead is about to be
- * reused, or run a slice of cleaning. Takes its time from the CPU cap of active expiry. Returns
- * in how many milliseconds it wants to be called again: 0 for at once, SHARD_TIDY not before
- * shard_wants_tidy(). Context: home worker, outside a section.
+ * Reduce memory after a mass death: check whether dead bytes are about to be reused, or run a
+ * slice of cleaning. Its time counts towards the CPU cap of active expiry. Returns the delay
+ * until the next call in milliseconds: 0 for none, or SHARD_TIDY. Context: home worker, outside
+ * a section.
  */
 uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now);
 
@@ -70,9 +71,9 @@ void shard_resize_forget(struct table_retiree *t);
 void shard_resize_fini(struct shard *s);
 
 /*
- * There is something to do that the home worker, which may sleep, does not know of: a deadline
- * or a flush came nearer, or the shard begins to want upkeep or tidying. Called only when that
- * changes, so it costs an operation nothing in general. Context: in shard.
+ * Wake the home worker, which may be asleep, for work that it does not know of: an earlier
+ * deadline or flush, or the shard begins to need upkeep or tidying. Called only when that
+ * changes, so most operations pay nothing for it. Context: in shard.
  */
 void shard_wake_home(struct shard *s);
 
@@ -86,14 +87,15 @@ void shard_want_work(struct shard *s);
 void shard_note_work(struct shard *s);
 
 /*
- * Have the index suit so many items; is_least: it does not shrink until this is called again.
- * Large arrays are made resident by the reclaimer: shard_resize_goes_on() says whether there is
- * more to do, and a step is done by shard_resize_step(). Context: outside the shard.
+ * Resize the index for `items` items. is_least: it does not shrink below that until the next
+ * call. The reclaimer makes large arrays resident. shard_resize_goes_on() says whether there is
+ * more to do, and shard_resize_step() does a step. Context: outside the shard.
  *
- * rolls: a resize of a large array rolls (lib/index/table.h). Until it is over the caller calls
- * shard_roll_index() before each step, which makes the next part of the new array resident and
- * gives back what is empty of the old one; or it lets it go on without by shard_unroll_index().
- * Context: one thread at a time, outside the shard and a section.
+ * rolls: a resize of a large array is a rolling one (lib/index/table.h). Until it is complete,
+ * the caller calls shard_roll_index() before each step, which makes the next part of the new
+ * array resident and releases the empty part of the old one. Or it calls shard_unroll_index(),
+ * and the resize continues without it. Context: one thread at a time, outside the shard and a
+ * section.
  */
 void shard_fit_index(struct shard *s, uint64_t items, bool is_least, bool rolls);
 void shard_roll_index(struct shard *s);

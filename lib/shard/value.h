@@ -18,10 +18,10 @@ struct shard;
 struct value_walk {
     const struct shard *shard;
     const struct item *item; /* [borrowed] until the section ends */
-    size_t left;             /* bytes not yet given out */
+    size_t left;             /* bytes not yet returned */
     uint32_t segment;        /* next whole segment */
-    uint32_t skip;           /* bytes at its front that are not the value's */
-    uint32_t segments_left;  /* whole segments not yet given out */
+    uint32_t skip;           /* bytes at its front that are not part of the value */
+    uint32_t segments_left;  /* whole segments not yet returned */
     uint32_t segments;       /* in all */
     uint32_t anchor;         /* of the value's segments: has the pins */
     uint32_t tail;           /* of left: the bytes in pieces */
@@ -64,9 +64,9 @@ struct value_pin value_pin(const struct value_walk *w);
 void value_unpin(struct value_pin *pin);
 
 /*
- * May the value be pinned? What is pinned, dead or alive, is at most three eighths of the limit
- * (and one value for each thread that asks at the same time), or one value of any length; one
- * that is pinned already adds what it has grown by since. Context: read side.
+ * May the value be pinned? All pinned values, dead or alive, may take 3/8 of the limit (plus
+ * one value for each thread that asks at the same time), or there may be one of any length. For
+ * a value that is pinned already, only the bytes added since count. Context: read side.
  */
 bool value_may_pin(const struct value_walk *w);
 
@@ -74,8 +74,8 @@ bool value_may_pin(const struct value_walk *w);
 bool value_pin_is_dead(const struct value_pin *pin);
 
 /*
- * By how many bytes does the dead memory that all pins of the shard's group keep exceed an
- * eighth of the limit? 0: it does not. Context: any thread.
+ * Bytes by which the dead memory kept by all pins of the shard's group exceeds 1/8 of the
+ * limit; 0: it does not. Context: any thread.
  */
 uint64_t value_pinned_excess(const struct shard *s);
 
