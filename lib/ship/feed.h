@@ -23,24 +23,24 @@ struct feed_config {
     const struct ship_ops *ops; /* [borrowed] with all callbacks */
     void *arg;                  /* [borrowed] */
     /*
-     * complete() is called again and again until it wants no more, also while changes come.
-     * What was changed before one call has been shipped by the next; the first one comes when
-     * the walk is over, and what was changed before that is shipped.
+     * complete() is called repeatedly until it returns false, also while changes continue. The
+     * first call comes when the walk is complete and the changes made before its end are
+     * shipped. Changes made before one call are shipped before the next.
      */
     bool completes_often;
-    bool knows_expiry;     /* expired items have no records: the sink goes by deadlines */
-    uint32_t overruns_max; /* this number of overruns ends it; 0: no limit */
+    bool knows_expiry;     /* the sink expires items by deadline: they need no records */
+    uint32_t overruns_max; /* number of overruns that ends the feed; 0: no limit */
 };
 
-/* How far it is. The counts are those of struct walk and of struct stream. */
+/* Progress. The counts are those of struct walk and of struct stream. */
 struct feed_info {
     bool is_walking;
-    bool is_complete;                /* the walk is over, and what changed meanwhile shipped */
-    bool is_over;                    /* the sink wants no more */
+    bool is_complete;                /* the walk and the changes made meanwhile are shipped */
+    bool is_over;                    /* the sink has ended the feed */
     uint64_t keys_shipped, keys_all; /* by the walk */
     uint64_t records, records_shipped;
     uint64_t lag_bytes; /* bytes of unshipped records: see stream_lag() */
-    uint64_t begun;     /* walks: 1, and one for each overrun and each flush while one begins */
+    uint64_t begun;     /* walks begun: 1, and one for each overrun, or flush as one begins */
     uint64_t overruns;  /* of the rings: changes came faster than they were shipped */
     uint64_t left_out;
 };

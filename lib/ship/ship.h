@@ -2,7 +2,7 @@
 /*
  * lib/ship: copying items to a file or another server.
  *
- *     ship         what a sink is given, and how much of it at a time
+ *     ship         the interface of sinks: passing items to a sink, in bounded amounts
  *     walk         all items
  *     stream       the items that change
  *     feed         both, by a thread of the engine
@@ -35,20 +35,20 @@ struct shard;
 /* One item, or one part of a large one. [borrowed] for the call. */
 struct ship_item {
     struct span key;
-    struct span value;  /* all of it, or the first part: value_len bytes will come in all */
+    struct span value;  /* the whole value, or its first part if it is shorter than value_len */
     uint64_t value_len; /* bytes */
     uint64_t cas;
     msec_t deadline; /* by the engine's clock (clock_to_unix_ms()); MSEC_NEVER: none */
     uint32_t flags;
-    uint32_t used; /* when it was: see used_idle_s() */
+    uint32_t used; /* time of the last access: see used_idle_s() */
     uint8_t heat;  /* see item.h and heat.h */
     bool is_stale, is_won;
 };
 
-/* [const] What a sink does with it. arg is the one of ship_init(). */
+/* [const] The callbacks of a sink. arg is the argument of ship_init(). */
 struct ship_ops {
     /*
-     * An item. If value is not all of it, part() gets the rest, in order, before anything else.
+     * An item. If value is not the whole value, calls of part() follow with the rest, in order.
      */
     void (*item)(void *arg, const struct ship_item *it);
     /*
@@ -60,17 +60,17 @@ struct ship_ops {
     /* The value that was begun stays incomplete: the item must be discarded. */
     void (*cut)(void *arg);
     /*
-     * What was handed over may be written out now; rest() is also called when that is nothing.
-     * False: no more is wanted. Context: outside a section.
+     * The sink may write out its buffer now; rest() is also called when nothing was passed.
+     * False: stop shipping. Context: outside a section.
      */
     bool (*rest)(void *arg);
 
-    /* ---- for what changes: stream.h, feed.h; else NULL ---- */
+    /* ---- for changes: stream.h, feed.h; else NULL ---- */
 
-    /* Forget everything: all there is will come. False: see rest(). Context: as rest(). */
+    /* Discard everything: all items follow. False: see rest(). Context: as rest(). */
     bool (*begin)(void *arg);
     /*
-     * What came so far is all there is; from now on, changes. False: see rest(). Context: so.
+     * All items were passed; only changes follow. False: see rest(). Context: as rest().
      */
     bool (*complete)(void *arg);
     /*
@@ -79,8 +79,8 @@ struct ship_ops {
     void (*meta)(void *arg, const struct ship_item *it);
     void (*drop)(void *arg, struct span key);
     /*
-     * All items passed until now are gone; or they will be at an instant, which replaces an
-     * earlier one.
+     * All items passed until now are gone (flush), or will be at the time `at`, which replaces
+     * an earlier such time (flush_later).
      */
     void (*flush)(void *arg);
     void (*flush_later)(void *arg, msec_t at);
@@ -104,14 +104,14 @@ struct ship {
 enum shipped {
     SHIP_DONE,
     SHIP_FULL,  /* not shipped: after ship_rest() there is room */
-    SHIP_LARGE, /* begun: ship_large() has to do the rest, outside the section */
-    SHIP_LEFT,  /* a large one that cannot be pinned, because too much is: left out */
+    SHIP_LARGE, /* begun: ship_large() must ship the rest, outside the section */
+    SHIP_LEFT,  /* a large item left out, because too much memory is pinned already */
     SHIP_GONE,  /* not shipped: unlinked since it was found, so its marks are not known */
 };
 
 void ship_init(struct ship *s, const struct ship_ops *ops, void *arg);
 
-/* What an item counts. Context: read side. */
+/* Bytes that an item counts towards SHIP_BYTES. Context: read side. */
 static inline size_t ship_bytes_by(const struct item *it, uint16_t shape)
 {
     return SHIP_ITEM_BYTES + it->key_len + (size_t)item_len_by(it, shape);

@@ -6,7 +6,7 @@
  * see feed.c.
  *
  *     put, meta, drop    the key is looked up and shipped, or dropped if it is absent
- *     flush              shipped when it was read in every ring, after all that precedes it
+ *     flush              shipped when it was read in every ring, after all earlier records
  *     prefix             shipped when it was read in any ring
  *
  * A record is skipped if the walk will still visit its key, unless the key is gone, or if the
@@ -36,14 +36,14 @@ enum stream_state {
     STREAM_IDLE,    /* nothing more to read, or a flush is on its way to some shards */
     STREAM_GOES_ON, /* there may be more */
     STREAM_OVERRUN, /* records were lost: restart */
-    STREAM_FLUSHED, /* a flush was half done when the stream began: start again */
-    STREAM_REFUSED, /* rest() wanted no more */
+    STREAM_FLUSHED, /* a flush was half done when the stream began: restart */
+    STREAM_REFUSED, /* rest() returned false */
 };
 
 struct stream {
     struct engine *engine;     /* [borrowed] */
     struct stream_ring *rings; /* one for each shard that there may be */
-    uint32_t ring_count;       /* those that are read: further shards' are taken up */
+    uint32_t ring_count;       /* rings being read; grows with the shards of the engine */
     uint64_t later_id;         /* the newest delayed flush that was shipped */
     uint64_t prefix_id;        /* the newest flush of a prefix, likewise */
     uint64_t flushed_before; /* the newest flush command that any shard knew at the beginning */
@@ -52,8 +52,8 @@ struct stream {
     bool records_expiries; /* see stream_record_expiries() */
     /* [atomic] progress, for other threads */
     _Atomic uint64_t records; /* read */
-    _Atomic uint64_t shipped; /* of them: a state, or an absence */
-    _Atomic uint64_t read; /* sum of the positions, after what was read was shipped (release) */
+    _Atomic uint64_t shipped; /* of them, shipped as a state or an absence */
+    _Atomic uint64_t read; /* sum of the positions up to which records are shipped (release) */
 };
 
 /*
@@ -77,8 +77,8 @@ void stream_skip(struct stream *st);
 enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk);
 
 /*
- * Instead of stream_slice(), without a walk: ship all that was written before the call.
- * STREAM_IDLE: that was done. STREAM_GOES_ON: a flush is not in all rings yet, or records
+ * Instead of stream_slice(), without a walk: ship all records written before the call.
+ * STREAM_IDLE: all were shipped. STREAM_GOES_ON: a flush is not in all rings yet, or records
  * follow one. Context: as above.
  */
 enum stream_state stream_pass(struct stream *st, struct ship *ship);
@@ -105,9 +105,9 @@ void stream_record_expiries(struct stream *st, bool records);
 uint64_t stream_expired(const struct stream *st);
 
 /*
- * A time up to which nothing due is left in any shard: see shard_due_gone(). What is read from
- * the rings after the call has all that was made of these items before. Context: as above,
- * outside a section and a shard.
+ * A time up to which nothing due is left in any shard: see shard_due_gone(). Records of changes
+ * to these items are all in the rings when this returns. Context: as above, outside a section
+ * and a shard.
  */
 msec_t stream_due_gone(const struct stream *st, msec_t now);
 
@@ -118,15 +118,15 @@ static inline uint64_t stream_records(const struct stream *st)
 }
 
 /*
- * How much of the fullest ring is unread, in parts of STREAM_FULL; more: it has lost records.
+ * The unread part of the fullest ring, as a fraction of STREAM_FULL; larger: records were lost.
  * Context: the thread of the stream, also within callbacks.
  */
 #define STREAM_FULL 256u
 uint64_t stream_fullness(const struct stream *st);
 
 /*
- * Note the present ends of the rings. The second function: was everything up to there read, and
- * shipped by the slice that read it? Not together with stream_pass(). Context: as above.
+ * stream_note_written() notes the present ends of the rings. stream_has_noted(): was everything
+ * up to there read and shipped? Not together with stream_pass(). Context: as above.
  */
 void stream_note_written(struct stream *st);
 bool stream_has_noted(const struct stream *st);

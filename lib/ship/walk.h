@@ -37,9 +37,9 @@
 
 enum walk_state {
     WALK_GOES_ON,
-    WALK_PAUSED, /* a move has its turn */
+    WALK_PAUSED, /* a move is running */
     WALK_DONE,
-    WALK_REFUSED, /* rest() wanted no more */
+    WALK_REFUSED, /* rest() returned false */
 };
 
 struct walk {
@@ -48,32 +48,32 @@ struct walk {
     enum walk_state state;
     /* where it is */
     struct position at;
-    uint64_t resume;    /* of the position: what has a lower hash was shipped */
+    uint64_t resume;    /* items of the position with a lower hash were shipped */
     uint64_t positions; /* of the index, when the position was last read */
     unsigned pass;      /* enum walk_pass: see walk.c */
-    bool has_paused;    /* slots may have been elsewhere meanwhile */
-    /* what it began with */
+    bool has_paused;    /* slots may have moved meanwhile */
+    /* as of its beginning */
     uint64_t flushes;
-    uint16_t owner[ROUTE_SLOTS]; /* the shard of each slot, or that it was moved since */
+    uint16_t owner[ROUTE_SLOTS]; /* the shard of each slot, or a mark that it has moved since */
     /* [atomic] progress, for other threads */
-    _Atomic uint64_t total;   /* items there were when it began */
-    _Atomic uint64_t shipped; /* some of them perhaps twice */
+    _Atomic uint64_t total;   /* number of items when it began */
+    _Atomic uint64_t shipped; /* an item that is shipped twice counts twice */
     _Atomic uint64_t expired; /* not shipped because they were due */
 };
 
 /*
  * Begin; waits while slots move. Returns false if *stop was set meanwhile: then nothing has
- * begun, and walk_end() is not called. stop NULL: it cannot be stopped. ops and arg are
- * [borrowed] until the end. Context: registered thread, outside a section and a shard; the walk
- * stays on it.
+ * begun, and walk_end() must not be called. stop NULL: the wait cannot be cancelled. ops and
+ * arg are [borrowed] until walk_end(). Context: registered thread, outside a section and a
+ * shard; the same thread for all later calls.
  */
 bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg,
                 const _Atomic bool *stop);
 
 /*
  * Ship the items at the next positions of the index, SHIP_BYTES or less, in one section; then
- * let the sink rest. While a move has its turn: wait for at most 20 ms. Returns false at the
- * end: see .state. Context: as walk_begin().
+ * call rest() of the sink. While a move is running, wait for at most 20 ms instead. Returns
+ * false at the end: see .state. Context: as walk_begin().
  */
 bool walk_slice(struct walk *w);
 
@@ -84,12 +84,12 @@ bool walk_slice(struct walk *w);
 bool walk_was_flushed(const struct walk *w);
 
 /*
- * Has the walk passed the place of this hash in the shard? If not, it will meet what is there.
+ * Has the walk passed the place of this hash in the shard? If not, it will visit items there.
  * Context: read side, on the thread of the walk.
  */
 bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash);
 
-/* Slots may move again, also if it has not come to its end. Context: as walk_begin(), once. */
+/* End the walk, complete or not: slots may move again. Context: as walk_begin(), once. */
 void walk_end(struct walk *w);
 
 #endif
