@@ -26,22 +26,22 @@ struct keyset;
 #define APPLY_BATCH 32
 
 enum apply_mode {
-    APPLY_ITEMS,  /* a key that is there already stays as it is */
-    APPLY_STATES, /* each takes the place of the one before; what cannot be stored goes */
+    APPLY_ITEMS,  /* an item that is present already stays */
+    APPLY_STATES, /* each replaces the key's item; if it cannot be stored, the key is removed */
     /*
-     * The same, of a primary: what is due is stored too, as it has the last word on that; and
-     * is_stopped() ends waits for room only, so that no block is left half done.
+     * The same from a primary. Due items are stored too, because the primary decides when they
+     * expire. is_stopped() only ends waits for room, so that no block is left half applied.
      */
     APPLY_FOLLOWS,
 };
 
-/* For statistics; several may share it. [atomic] */
+/* For statistics; several struct apply may share it. [atomic] */
 struct apply_counts {
-    _Atomic uint64_t items;   /* stored, of APPLY_ITEMS */
-    _Atomic uint64_t states;  /* stored, or gone, of the other modes */
-    _Atomic uint64_t expired; /* not, because they are due */
-    _Atomic uint64_t refused; /* not, because they are too large or there is no room */
-    _Atomic uint64_t changed; /* not, because their keys are in `dropped` */
+    _Atomic uint64_t items;   /* stored, with APPLY_ITEMS */
+    _Atomic uint64_t states;  /* stored or removed, with the other modes */
+    _Atomic uint64_t expired; /* not stored, because they are due */
+    _Atomic uint64_t refused; /* not stored, because they are too large or there is no room */
+    _Atomic uint64_t changed; /* not stored, because their keys are in `dropped` */
 };
 
 struct apply {
@@ -50,16 +50,16 @@ struct apply {
     struct apply_counts *counts; /* [borrowed] */
     enum apply_mode mode;
     bool marks_stale; /* all are stored as stale: the first client that gets one may renew it */
-    /* APPLY_STATES: a key that is there keeps its own heat and last access, as at a replica. */
+    /* APPLY_STATES: a key that is present keeps its heat and last access, as on a replica. */
     bool keeps_use;
     int64_t to_unix_ms;           /* added to a time of the engine */
     const struct keyset *dropped; /* [borrowed] keys that are not stored; NULL: none */
     bool (*is_stopped)(void *arg);
-    /* Called now and then, where no workers do what shards want; NULL: they do. */
+    /* Called regularly to do the upkeep of shards; NULL: workers do it. */
     void (*keep_up)(void *arg, msec_t now);
     void *arg; /* [borrowed] of both */
     /* out */
-    uint64_t cas_max; /* of what was stored; unlikely ones, chosen by clients, do not count */
+    uint64_t cas_max; /* of stored items; without values that only clients can have chosen */
     /* its own */
     msec_t now;
     /* a batch: spans lie in the block that is open */
@@ -70,16 +70,16 @@ struct apply {
     struct body *body;
     struct snap_item large;
     char key[ITEM_KEY_MAX];
-    bool is_passed_over; /* its parts are read for nothing */
+    bool is_passed_over; /* its parts are skipped */
 };
 
 /*
- * What takes items and values from a scan. The caller adds flush and block, and calls
+ * A sink for the items and values of a scan. The caller sets flush and block, and calls
  * apply_rest() at the end of each block. Context: as scan_run().
  */
 struct scan_sink apply_sink(struct apply *a);
 
-/* Store what was gathered. Context: a registered thread, outside a section; as the next. */
+/* Store the batch. Context: a registered thread, outside a section; as the next. */
 void apply_rest(struct apply *a);
 
 /*
@@ -96,8 +96,8 @@ bool apply_flush(struct apply *a);
 bool apply_flush_at(struct apply *a, int64_t at_unix_ms);
 
 /*
- * What was stored and has this prefix was flushed here. Waits while too many prefixes are being
- * flushed. False: no memory, or stopped.
+ * Flush all items with this prefix that were stored so far. Waits while too many prefixes are
+ * being flushed. False: no memory, or stopped.
  */
 bool apply_flush_prefix(struct apply *a, struct span prefix);
 

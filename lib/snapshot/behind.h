@@ -19,15 +19,18 @@ struct behind;
  */
 #define BEHIND_BYTES ((size_t)384 << 10)
 
-/* Make the thread, which has the caller's priority. NULL: no memory. Context: any thread. */
+/* Create the thread, with the caller's priority. NULL: no memory. Context: any thread. */
 struct behind *behind_create(void);
 
-/* Takes the address and nulls it; accepts NULL. Context: the owner, outside behind_begin(). */
+/*
+ * End the thread, release the writer and null the pointer; accepts NULL. Context: the owner,
+ * not between behind_begin() and behind_end().
+ */
 void behind_destroy(struct behind **b);
 
 /*
- * From now on to behind_end() only the thread uses the file. Context: the owner, outside a
- * section, as for the next two.
+ * Hand the file to the thread; the owner must not use it until behind_end(). Context: the
+ * owner, outside a section, as for the next two.
  */
 void behind_begin(struct behind *b, struct newfile *f);
 

@@ -27,9 +27,9 @@ struct keychain;
 
 enum load_end {
     LOAD_DONE,
-    LOAD_BAD,       /* load.fault; what was loaded before it is there */
-    LOAD_STOPPED,   /* as is_to_stop has asked */
-    LOAD_FLUSHED,   /* beside requests: everything was flushed meanwhile; nothing was loaded */
+    LOAD_BAD,       /* see load.fault; items loaded before the fault stay */
+    LOAD_STOPPED,   /* is_to_stop was set */
+    LOAD_FLUSHED,   /* beside requests: everything was flushed meanwhile; no item remains */
     LOAD_NO_MEMORY, /* no memory for the work itself */
 };
 
@@ -41,7 +41,7 @@ struct load {
     bool marks_stale;       /* all items are loaded as stale: the first client that gets one may
                                renew it */
     bool is_beside;         /* requests run meanwhile: set by load_beside() */
-    struct guard guard;     /* if is_beside; .turned: not loaded as they went meanwhile */
+    struct guard guard;     /* if is_beside; .turned: items not loaded, see lib/shard/guard.h */
     const struct keychain *chain; /* [borrowed] its logs; not beside requests; NULL: none */
     int64_t unix_floor_ms;        /* latest time in the logs: the present is at least that */
     /* [atomic] progress, for other threads */
@@ -50,20 +50,20 @@ struct load {
     _Atomic bool is_to_stop;
     /* out */
     struct snap_fault fault;
-    int64_t behind_ms; /* how far the wall clock is behind the latest time in the file and its
+    int64_t behind_ms; /* lag of the wall clock relative to the latest time in the file and its
                           logs */
     /* of load_run() */
     int64_t to_unix_ms;     /* added to a time of the engine */
     pthread_mutex_t upkeep; /* held while flushing or doing what home workers do otherwise */
-    msec_t flush_at;        /* where it has put a flush; MSEC_NEVER: nowhere */
-    int64_t flush_unix_ms;  /* the one that is to come by what was read; INT64_MAX: none */
+    msec_t flush_at;        /* time of the flush that it has scheduled; MSEC_NEVER: none */
+    int64_t flush_unix_ms;  /* time of the pending flush read so far; INT64_MAX: none */
 };
 
 /*
- * Load beside requests. To be called before the first request: from then on deleted keys are
- * noted, and drawn cas values are higher than any in the file. Returns false without memory, or
- * if another such load runs. Else load_run() must follow. Context: any thread, outside a
- * section.
+ * Prepare a load beside requests; call it before the first request. From then on deleted keys
+ * are noted, and new cas values are higher than any in the file. Returns false without memory,
+ * or if another such load runs. Otherwise load_run() must follow. Context: any thread, outside
+ * a section.
  */
 bool load_beside(struct load *l);
 
@@ -75,10 +75,10 @@ bool load_beside(struct load *l);
 enum load_end load_run(struct load *l);
 
 /*
- * After the load: if the file or a log had a pending flush, flush once more, so that a log that
- * has begun since has the flush too. Otherwise items stored from now on would be taken for
- * older ones. Returns false if there is no memory for it, and that log lacks the flush.
- * Context: as above.
+ * After the load: if the file or a log had a pending flush, schedule it once more, so that a
+ * log that was begun since records it too. Otherwise a later load would treat items stored from
+ * now on as older than the flush. Returns false if there is no memory for it: that log then
+ * lacks the flush. Context: as above.
  */
 bool load_flush_again(const struct load *l);
 

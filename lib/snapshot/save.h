@@ -2,8 +2,8 @@
 /*
  * lib/snapshot: saving items to a file and loading them.
  *
- *     save         save an engine to a file; rate bounds its bytes in a second, behind writes
- *                  beside the walk
+ *     save         save an engine to a file; rate limits its bytes per second, behind writes
+ *                  the file asynchronously
  *     load         load a file; load_file opens it
  *     apply        store what was read in an engine
  *     claim        one server for a file
@@ -31,9 +31,9 @@ struct engine;
 /* How a save ended. */
 enum save_end {
     SAVE_DONE,
-    SAVE_STOPPED, /* as save_stop() has asked */
-    SAVE_FLUSHED, /* everything was flushed meanwhile: what was written must not come back */
-    SAVE_FAILED,  /* the system's error: save.error; or save.write has failed */
+    SAVE_STOPPED, /* by save_stop() */
+    SAVE_FLUSHED, /* everything was flushed meanwhile: the written items must not be loaded */
+    SAVE_FAILED,  /* see save.error, an errno; or save.write has failed */
     SAVE_NO_MEMORY,
 };
 
@@ -41,8 +41,8 @@ struct save {
     /* set by the caller before save_run() */
     struct engine *engine; /* [borrowed] */
     /*
-     * NULL: to a file of this folder and name. Else the bytes go there in their order, and
-     * nothing is named: what was written is good if the save ends with SAVE_DONE.
+     * NULL: save to a file with this dir and name. Otherwise all bytes are passed to write(),
+     * in order, and no file is made. They are valid only if the save ends with SAVE_DONE.
      */
     snap_write_fn write;
     void *write_arg;           /* [borrowed] */
@@ -55,11 +55,11 @@ struct save {
     uint64_t chain, log;
     _Atomic uint64_t rate_max; /* bytes a second; 0: no limit. May change meanwhile. */
     /*
-     * Callbacks about flushes that the engine does not know of; each may be NULL. is_void is
-     * called between blocks: is the save void? The other two are called just before and after
-     * the file gets its name. If before_naming returns false, it does not get it, and
-     * after_naming is not called. is_named: it has the name durably; if not, it may have it or
-     * not.
+     * Callbacks about flushes that the engine does not know of; each may be NULL. is_void() is
+     * called between blocks: should the save be given up? The other two are called just before
+     * and after the file is renamed to its name. If before_naming() returns false, the file is
+     * not renamed, and after_naming() is not called. is_named: the file durably has the name;
+     * false: it may or may not have it.
      */
     bool (*is_void)(void *arg);
     bool (*before_naming)(void *arg);
@@ -75,7 +75,7 @@ struct save {
     /* out */
     int error;
     int64_t unix_ms;    /* when it began */
-    int64_t to_unix_ms; /* was added to deadlines */
+    int64_t to_unix_ms; /* the number added to deadlines to convert them to Unix time */
 };
 
 /* Save. Context: a registered thread of its own, outside a section. */
@@ -101,9 +101,9 @@ struct rate {
 };
 
 /*
- * `bytes` were written in all: rest as long as the rate asks for, in steps of 10 ms that
- * see a stop and another rate, which counts from then on. rate_max: bytes a second, 0: no
- * limit. Context: any thread, outside a section.
+ * `bytes` is the total written so far: sleep as long as the rate requires, in steps of 10 ms.
+ * Each step checks for a stop and for a changed rate, which applies from then on. rate_max:
+ * bytes per second, 0: no limit. Context: any thread, outside a section.
  */
 void rate_keep(struct rate *r, uint64_t bytes, const _Atomic uint64_t *rate_max,
                const _Atomic bool *is_to_stop);
