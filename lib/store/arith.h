@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * incr and decr.
+ * incr and decr. In the struct, every member before "out" is set by the caller; zero is a valid
+ * default.
  */
 #ifndef MAYFLY_LIB_STORE_ARITH_H
 #define MAYFLY_LIB_STORE_ARITH_H
@@ -21,8 +22,8 @@ struct arith {
     uint64_t delta;
     bool is_decr;
     bool compares_cas; /* EXISTS when the item's cas is not cas_expected */
-    bool vivifies;     /* an absent key becomes an item of value `initial`: is_created */
-    bool touches;      /* an item that was there gets this deadline; passed: it is gone */
+    bool vivifies;     /* an absent key becomes an item with the value `initial`: is_created */
+    bool touches;      /* an existing item gets `deadline`; in the past: it is removed */
     bool may_wait;
     uint64_t cas_expected;
     uint64_t initial;

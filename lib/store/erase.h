@@ -22,7 +22,7 @@ struct engine;
 enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
                            uint64_t cas_expected, msec_t now);
 
-/* What may be done to an item instead of dropping it. */
+/* Arguments of engine_erase(), which may also keep the item in another form. */
 struct erase {
     uint64_t hash;
     struct span key;
@@ -33,7 +33,7 @@ struct erase {
      * `touches`, and the cas of the old one unless marks_stale or cas_new.
      */
     bool drops_value;
-    bool touches; /* with marks_stale or drops_value: the new deadline; passed: deleted */
+    bool touches; /* with marks_stale or drops_value: sets `deadline`; in the past: deleted */
     bool may_wait;
     uint32_t flags; /* with drops_value */
     uint64_t cas_expected;

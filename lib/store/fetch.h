@@ -14,37 +14,38 @@
 #include "lib/store/find.h"
 
 /*
- * A lookup that may change the item: make an absent one, win the right to refresh it, give it a
- * deadline. A plain engine_find() will do when none of this is asked for and the item found is
- * live, and not shape_is_winnable(): one that was unlinked meanwhile has lost its marks.
+ * A lookup that may change the item: create an absent one, win the right to refresh it, set its
+ * deadline. If none of this is requested, engine_find() suffices, provided that the item found
+ * is live and not shape_is_winnable(): an item that was unlinked meanwhile has lost its marks.
  */
 struct fetch {
     uint64_t hash;
     struct span key;
-    bool vivifies;      /* absent: made with an empty value, and won by the caller */
-    bool recaches;      /* if its deadline is before recache_before and no client won it: won */
-    bool touches;       /* an item that was there gets touch_deadline */
-    bool touches_first; /* before its deadline is compared for recaches */
-    bool yields;        /* the right to refresh is not granted, as on a passive engine */
+    bool vivifies;      /* create an absent item, with an empty value and won by the caller */
+    bool recaches;      /* win an unwon item whose deadline is before recache_before */
+    bool touches;       /* set touch_deadline on an existing item */
+    bool touches_first; /* do that before its deadline is compared for recaches */
+    bool yields;        /* never grant the right to refresh, as on a passive engine */
     bool may_wait;
     msec_t vivify_deadline;
     msec_t recache_before;
     msec_t touch_deadline;
-    uint64_t cas_new; /* of what is made; 0: drawn */
+    uint64_t cas_new; /* of a created item; 0: drawn */
     /* out, with HIT */
     bool is_created;
     bool is_stale;
     /* by this call; a stale item that no client won is won, too */
     bool is_won;
-    bool was_won;           /* by another client before; or it would be won, and must not */
-    msec_t deadline_before; /* the deadline it came with */
+    bool was_won;           /* another client won it earlier; or `yields` prevented a win */
+    msec_t deadline_before; /* its deadline before this call */
     /* Borrowed until the section ends; not yet marked as used: the caller does that. */
     struct found found;
 };
 
 /*
- * HIT; MISS (found.miss says why); NO_MEMORY, WAIT. With a touch_deadline or a vivify_deadline
- * at or before now the item is found this last time. Context: read side, no shard held.
+ * HIT; MISS (found.miss says why); NO_MEMORY, WAIT. If touch_deadline or vivify_deadline is at
+ * or before now, this call still finds the item, and later ones do not. Context: read side, no
+ * shard held.
  */
 enum outcome engine_fetch(struct engine *e, struct fetch *f, msec_t now);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookup of keys, without a lock. Only to unlink an expired item it takes that of its shard, if
- * the shard is not busy.
+ * Lookup of keys, without a lock. Only to unlink an expired item the lookup takes the shard's
+ * lock, if that is free.
  */
 #ifndef MAYFLY_LIB_STORE_FIND_H
 #define MAYFLY_LIB_STORE_FIND_H
@@ -19,7 +19,7 @@ enum miss { MISS_ABSENT, MISS_EXPIRED, MISS_FLUSHED };
 
 struct found {
     const struct item *item; /* borrowed until the section ends; NULL: a miss */
-    struct shard *shard;     /* where it was found, or would be */
+    struct shard *shard;     /* the shard where it was found, or where it belongs */
     enum miss miss;
 };
 

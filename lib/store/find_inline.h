@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine_find() of find.h, inlined into the gets of each protocol: they pay for no call with
- * seven arguments, and for no result in memory.
+ * engine_find() of find.h, inlined into the gets of each protocol, which saves a call with
+ * seven arguments and a result in memory.
  */
 #ifndef MAYFLY_LIB_STORE_FIND_INLINE_H
 #define MAYFLY_LIB_STORE_FIND_INLINE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loose blocks: head and pieces of one large value under construction. They are kept from the
- * cursor until they are linked or given up, and filled outside the shard. A flush takes them
- * away (the epoch shows it); their bytes are not reused before the read-side section in which
- * they were made has ended.
+ * Loose blocks: head and pieces of one large value under construction. They are filled outside
+ * the shard, and the cursor leaves them alone until they are linked or given up. A flush frees
+ * them (the epoch then differs), but their bytes are not reused before the end of the read-side
+ * section in which they were made.
  */
 #ifndef MAYFLY_LIB_STORE_LOOSE_H
 #define MAYFLY_LIB_STORE_LOOSE_H
@@ -17,9 +17,9 @@
 #include "lib/store/store.h"
 #include "lib/store/visit.h"
 
-/* What a full body consists of. */
+/* The parts of a full body. */
 struct body_parts {
-    struct shard *shard; /* whose segments these are */
+    struct shard *shard; /* owner of the segments */
     segment_t first, last;
     uint32_t segments;
     const char *tail; /* [borrowed] bytes for pieces, or NULL */
@@ -39,12 +39,13 @@ struct loose {
 };
 
 /*
- * Make the blocks for a value that has its segments, and parts.tail_len bytes beyond them.
- * False: not now, or the store will not store anything. Context: read side, outside a shard.
+ * Make the blocks for a value whose whole segments exist already, with parts.tail_len bytes in
+ * pieces. False: not possible now, or the store will store nothing. Context: read side, outside
+ * a shard.
  */
 bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now);
 
-/* Give them up. Context: the same section, outside a shard. */
+/* Give the blocks up. Context: the same section, outside a shard. */
 void loose_abort(struct loose *l);
 
 /* The bytes of a piece. */
@@ -69,7 +70,7 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
                 uint32_t flags, struct loose *l);
 
 /*
- * Give the blocks up. No reader has seen them, but a hole needs its grace period all the same.
+ * Give the blocks up. No reader has seen them, but every hole needs its grace period.
  * Context: in shard.
  */
 void loose_drop(struct loose *l);

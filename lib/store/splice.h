@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What append and prepend to large values have in common (extend.c, join.c, concat.c): the
- * bytes of an addition, segments that are not part of a value yet, and copying the bytes to the
+ * Shared by the ways to append and prepend to large values (extend.c, join.c, concat.c): the
+ * bytes of an addition, segments that are not part of a value yet, and copying bytes to
  * segments.
  */
 #ifndef MAYFLY_LIB_STORE_SPLICE_H
@@ -52,7 +52,7 @@ bool source_next(struct source *s, struct span *part);
 /* The number of segments that `bytes` bytes fill. */
 uint32_t segments_for(const struct arena *a, size_t bytes);
 
-/* Fewer than EXTEND_SEGMENTS are copied, and less than two before or after them. */
+/* Fewer than EXTEND_SEGMENTS segments are copied, with less than one more at each end. */
 #define FRESH_MAX (EXTEND_SEGMENTS + 2)
 
 /* Segments that only this thread knows. */
@@ -63,26 +63,25 @@ struct fresh {
 };
 
 /*
- * Take count segments from the shard to which the store goes. OUT_OK, OUT_WAIT (only if the
- * store may), OUT_NO_MEMORY; fresh_drop() is due in any case. Context: read side, no shard
- * held.
+ * Take count segments from the shard of the store. OUT_OK, OUT_WAIT (only if the store may
+ * wait), OUT_NO_MEMORY. Call fresh_drop() in every case. Context: read side, no shard held.
  */
 enum outcome fresh_take(struct engine *e, const struct store *st, uint32_t count,
                         struct fresh *f);
 
 /*
- * Keep: they belong to an item now. Drop: release them. Context: the section of fresh_take(),
- * no shard held.
+ * fresh_keep(): the segments belong to an item now. fresh_drop(): release them. Context: the
+ * section of fresh_take(), no shard held.
  */
 void fresh_keep(struct fresh *f);
 void fresh_drop(struct fresh *f);
 
-/* Where bytes are copied to: a segment, and where it ends those that follow it. */
+/* The target of a copy: a position in a segment, and the segments to use after that one. */
 struct sink {
     struct arena *arena; /* [borrowed] */
     segment_t segment;
-    uint32_t at; /* byte in the segment */
-    const segment_t *then;
+    uint32_t at;           /* byte in the segment */
+    const segment_t *then; /* [borrowed] */
 };
 
 /* There must be room. Context: the thread that has the segments. */

@@ -35,10 +35,10 @@ struct engine;
 struct store_over;
 struct waiter;
 
-/* What a new item has from an earlier life, as of a snapshot. */
+/* Properties that an item keeps from elsewhere, for example from a snapshot. */
 struct store_kept {
     uint16_t marks;  /* SHAPE_STALE, SHAPE_WON */
-    bool yields_use; /* an item that is replaced passes on its own heat and access_s instead */
+    bool yields_use; /* if an item is replaced, keep its heat and last access instead */
     uint8_t heat;
     uint32_t access_s;
 };
@@ -57,11 +57,11 @@ struct store {
     uint64_t cas_new;              /* cas of the new item; 0: drawn */
     const struct store_kept *kept; /* with cas_new; NULL: nothing [borrowed] */
     bool may_wait;                 /* false: OUT_NO_MEMORY instead of OUT_WAIT */
-    /* append, prepend: the place of who waits in the line for segments; NULL: none */
+    /* append, prepend: the caller's waiter in the line for segments; NULL: none */
     struct waiter *waiter;
     /*
-     * append, prepend: an item that is there must have cas_expected, else EXISTS. In the other
-     * modes, a set or replace that compares is STORE_CAS, and an add never compares.
+     * append, prepend: an existing item must have cas_expected, otherwise EXISTS. (In the other
+     * modes, a set or replace that compares is STORE_CAS, and an add never compares.)
      */
     bool compares_cas;
     /*
@@ -70,7 +70,7 @@ struct store {
      */
     bool takes_older;
     bool vivifies;  /* append, prepend of an absent key: stored as by an add */
-    bool takes_due; /* set: what is past its deadline is stored all the same, and is due then */
+    bool takes_due; /* set: an item whose deadline has passed is stored too, and is then due */
     /* out, with STORED */
     uint64_t cas;
     uint32_t value_len; /* of the whole value, after append and prepend too */

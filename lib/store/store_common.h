@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files that store items share: deciding whether a store may proceed, making the new
- * block, finishing it, failing.
+ * Shared by the files that store items: deciding whether a store may proceed, making the new
+ * block, finishing it, and failing.
  */
 #ifndef MAYFLY_LIB_STORE_STORE_COMMON_H
 #define MAYFLY_LIB_STORE_STORE_COMMON_H
@@ -44,7 +44,7 @@ static inline bool store_fits_block(const struct shard *s, size_t key_len, size_
 }
 
 /*
- * keyspace_reserve() for what takes the place of the found item: only a new key needs room in
+ * keyspace_reserve() for an item that may replace the found one: only a new key needs room in
  * the index. Context: in shard.
  */
 static inline bool store_reserve_over(const struct visit *v, bool has_ttl)
@@ -64,8 +64,8 @@ struct store_over {
     msec_t deadline;
     uint16_t clears,
         sets;     /* marks of the new item: those of the old one without `clears`, and `sets` */
-    bool is_copy; /* heat and last access are taken over */
-    bool is_move; /* into another shard: nothing changes for anyone */
+    bool is_copy; /* keep heat and last access */
+    bool is_move; /* into another shard: the item does not change */
 };
 
 /* visit_enter() for a store that may be the mover's. Context: read side, no shard held. */
@@ -80,7 +80,9 @@ static inline void store_enter(struct engine *e, struct visit *v, const struct s
 /* The rest of store_finish(). Context: in shard. */
 void store_finish_specially(struct visit *v, struct store *st, struct item *it);
 
-/* A new item takes over these bits of the heat of the item it replaces. Context: in shard. */
+/*
+ * Copy these bits of the heat of the replaced item, if any, to the new one. Context: in shard.
+ */
 static inline void store_inherit(const struct visit *v, struct item *it, uint8_t mask)
 {
     shard_must_be_entered(v->to);
@@ -111,8 +113,9 @@ static inline void store_finish(struct visit *v, struct store *st, struct item *
 }
 
 /*
- * A block in `to` for an item that is new or replaces the found one; filled but for its value.
- * cas: 0: the next one. 0 with *why set. Context: in shard, after room_make() and visit_find().
+ * Make a block in `to` for an item that is new or replaces the found one, and fill it except
+ * for its value. cas 0: draw the next one. Returns 0, with *why set, on failure. Context: in
+ * shard, after room_make() and visit_find().
  */
 handle_t store_make(struct visit *v, uint32_t flags, uint64_t cas, msec_t deadline,
                     size_t value_len, bool may_wait, enum outcome *why);
@@ -123,7 +126,7 @@ handle_t store_make(struct visit *v, uint32_t flags, uint64_t cas, msec_t deadli
  */
 enum outcome store_failed(struct visit *v, const struct store *st, enum outcome why);
 
-/* A store whose deadline has already passed: what was there is gone. Context: in shard. */
+/* A store whose deadline has already passed: remove the found item. Context: in shard. */
 enum outcome store_dead_on_arrival(struct visit *v, struct store *st);
 
 /* ---- store_value.c ----------------------------------------------------------------------- */
@@ -179,7 +182,7 @@ enum outcome store_commit(struct engine *e, struct store_commit *c, msec_t now);
  * has no room for one, or because its cas changes, which readers read without a lock.
  */
 
-/* What the found item should have that cannot be changed in place. */
+/* New properties of the found item that cannot be changed in place. */
 struct remake {
     msec_t deadline;
     msec_t deadline_before; /* of the found item */
@@ -222,10 +225,9 @@ enum outcome store_concat(struct engine *e, struct store *st, msec_t now);
  */
 
 /*
- * Append or prepend to a large item that is there. The outcomes of engine_store(), with
- * TOO_LARGE judged by bytes_max; or OUT_MISS: it cannot be done this way, or the item has gone.
- * A body that was joined is gone; otherwise it is left as it is. Context: read side, no shard
- * held.
+ * Append or prepend to an existing large item. The outcomes of engine_store(), with TOO_LARGE
+ * judged by bytes_max; or OUT_MISS: it cannot be done this way, or the item has gone. A body
+ * that was joined is taken; otherwise it is unchanged. Context: read side, no shard held.
  */
 enum outcome store_extend(struct engine *e, struct store *st, uint64_t bytes_max, msec_t now);
 
@@ -238,10 +240,10 @@ enum outcome store_extend(struct engine *e, struct store *st, uint64_t bytes_max
  */
 
 /*
- * Append or prepend an addition that store_joins() to an item with less than EXTEND_SEGMENTS:
- * the item is copied, the addition is not. The outcomes of engine_store(); or OUT_MISS: the
- * item has changed meanwhile. A body that was joined is gone; otherwise it is left as it is.
- * Context: read side, no shard held.
+ * Append or prepend an addition for which store_joins() is true to an item with less than
+ * EXTEND_SEGMENTS segments: the item is copied, the addition is not. The outcomes of
+ * engine_store(); or OUT_MISS: the item has changed meanwhile. A body that was joined is taken;
+ * otherwise it is unchanged. Context: read side, no shard held.
  */
 enum outcome store_join(struct engine *e, struct store *st, const struct found *old,
                         msec_t now);

@@ -27,14 +27,14 @@ struct deadline_change {
     msec_t deadline; /* as in engine_touch() */
     bool if_endless;
     bool if_volatile;
-    bool if_later; /* than the one it has; none is later than all */
+    bool if_later; /* than the present one; no deadline counts as the latest */
     bool if_earlier;
     bool may_wait;
 };
 
 /*
- * engine_touch() if all conditions hold, which are looked at first; NOT_STORED if not: the item
- * is there and stays as it is. Context: read side, no shard held.
+ * engine_touch() if all conditions hold. NOT_STORED if one does not: the item exists and is not
+ * changed. Context: read side, no shard held.
  */
 enum outcome engine_touch_if(struct engine *e, uint64_t hash, struct span key,
                              const struct deadline_change *change, msec_t now,

@@ -20,7 +20,7 @@
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
-/* What a write waits for that ended with OUT_WAIT. */
+/* What a write that ended with OUT_WAIT waits for. */
 enum visit_wait {
     WAIT_INDEX, /* a larger index, or memory from the system */
     WAIT_CLAIM, /* another thread extends the value (extend.c) */
@@ -36,7 +36,7 @@ struct visit {
     struct span key;
     msec_t now;
     /* set by visit_find() */
-    struct shard *owner; /* where the item is */
+    struct shard *owner; /* the shard that has the item */
     /*
      * NULL: absent. If not is_live: the place of an item past its deadline that has to stay
      * (shard_due_now()) until what is linked replaces it.
@@ -48,10 +48,10 @@ struct visit {
      */
     struct item *item;
     bool is_live; /* present */
-    bool was_due; /* it was there past its deadline; gone now, or it has to stay */
+    bool was_due; /* an item past its deadline was found; it was unlinked, or has to stay */
     /* set when a step returns OUT_WAIT */
     enum visit_wait waits_for;
-    struct shard *needy; /* unless for the index: whose room it is */
+    struct shard *needy; /* the shard that lacks room; not with WAIT_INDEX */
 };
 
 /*
@@ -67,8 +67,9 @@ void visit_enter_slowly(struct engine *e, struct visit *v);
 void visit_enter_both(struct visit *v, uint64_t version);
 
 /*
- * Nothing of this key that a prefix has flushed is left, and what is stored of it now is not
- * taken for flushed. Context: in the shards, read side; before the key is looked for.
+ * Call before the key is looked up. Unlinks items that a prefix has flushed in the key's range,
+ * so that an item of this key that is stored now does not count as flushed. Context: in the
+ * shards, read side.
  */
 void visit_clean(struct visit *v, uint64_t hash, const char *key, size_t key_len);
 
@@ -88,7 +89,7 @@ static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
     v->now = now;
     if (MF_LIKELY(rs->from == rs->put)) {
         shard_enter(s);
-        /* The gate is shut under the lock: who enters later does not get through. */
+        /* The gate is shut under the lock: a writer that enters later sees it. */
         if (MF_LIKELY(router_read(&e->router) == rt &&
                       now < atomic_load_explicit(&s->gate_at, memory_order_relaxed))) {
             return;
@@ -110,10 +111,12 @@ static inline void visit_leave(struct visit *v)
     shard_after_leave(v->to);
 }
 
-/* What was found is past its deadline: unlink it, if it may go. Context: in shard. */
+/* The found item is past its deadline: unlink it, unless it has to stay. Context: in shard. */
 void visit_expire(struct visit *v);
 
-/* A writer has not found the key: nor may it who loads older items. Context: in shard. */
+/*
+ * A writer has not found the key: a load must not bring it back (guard.h). Context: in shard.
+ */
 void visit_note_miss(struct visit *v);
 
 /* visit_find() in one shard. */
@@ -154,8 +157,8 @@ static MF_INLINE void visit_find(struct visit *v)
 }
 
 /*
- * There is no room in the index, or none for a deadline: what to return. Taking segments from
- * other shards would not help. Context: in shard.
+ * The outcome when there is no room in the index, or none for a deadline. Segments from other
+ * shards would not help. Context: in shard.
  */
 enum outcome visit_wait_for_index(struct visit *v, bool may_wait);
 
@@ -164,8 +167,9 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
                              bool may_wait, enum outcome *why);
 
 /*
- * A block for a new item in `to`; if there is no room, as far as room_pressed() allows. 0 with
- * *why set: OUT_WAIT or OUT_NO_MEMORY. Context: in shard, after room_make().
+ * Allocate a block for a new item in `to`; if there is no room, as room_pressed() allows.
+ * Returns 0, with *why set to OUT_WAIT or OUT_NO_MEMORY, on failure. Context: in shard, after
+ * room_make().
  */
 static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_t *units,
                                    bool may_wait, enum outcome *why)
@@ -206,10 +210,10 @@ static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes, bool ha
     return evict_chain(ev, v->hash, bytes);
 }
 
-/* Write a record of what was linked. Context: in shard. */
+/* Write a record of the link of block h. Context: in shard. */
 void visit_note_link(struct visit *v, handle_t h);
 
-/* Link a filled block in `to`, instead of what was found. Context: in shard. */
+/* Link a filled block in `to`, in place of the found item, if any. Context: in shard. */
 static inline void visit_link(struct visit *v, handle_t h, enum death_reason reason)
 {
     shard_must_be_entered(v->to);
@@ -228,22 +232,22 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
 }
 
 /*
- * A write ended with `out`, which is returned. But if it found no room: OUT_MISS if room was
- * made or taken from another shard, so that it should be tried again; OUT_NO_MEMORY if waiting
- * would not help. Context: outside the shards.
+ * A write ended with `out`. Returns `out`, except if the write found no room: OUT_MISS if room
+ * was made or taken from another shard, so that the write should be retried; OUT_NO_MEMORY if
+ * waiting would not help. Context: outside the shards.
  */
 enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome out);
 
 /*
- * visit_enter() once more, with what the visit knows of the key: a function of its own, so that
- * the usual way does not keep all of that for it. Context: read side, no shard held.
+ * visit_enter() again, with the key of the visit. A separate function, so that the common path
+ * need not keep its arguments in registers. Context: read side, no shard held.
  */
 void visit_enter_again(struct engine *e, struct visit *v);
 
-/* Unlink what was found. Context: in shard. */
+/* Unlink the found item. Context: in shard. */
 void visit_unlink(struct visit *v, enum death_reason reason);
 
-/* What a write does between entering and leaving. */
+/* The action of a write between entering and leaving. */
 typedef enum outcome (*visit_act_fn)(struct visit *v, void *arg);
 
 /*
