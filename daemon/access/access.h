@@ -39,51 +39,52 @@ struct access {
 
     /* [const] while workers run */
     bool is_sasl_started;
-    struct pool *pool; /* owned; runs logins that take long; NULL: nobody has to log in */
+    struct pool *pool; /* owned; runs slow logins; NULL: no client has to log in */
 
     /* [main] */
-    bool is_abandoned; /* at the stop: a thread still uses this, which is not released */
+    bool is_abandoned; /* at the stop: a thread still uses this struct, so it is not released */
 };
 
 /*
- * Remember the files of users and of rules. Returns 0, or the exit status after a message was
- * written; access_fini() releases in both cases. Context: main, before start, in the folder
- * that relative names mean.
+ * Store the paths of the files of users and of rules. Returns 0, or the exit status after a
+ * message was written. Call access_fini() in both cases. Context: main, before start, in the
+ * folder to which relative paths refer.
  */
 int access_init(struct access *a, const struct settings *settings);
 
 /*
- * Have digests of logins mean what they meant in another program: by its keys of both. One that
- * is zero is that of no users, and not taken. Context: main, between access_init() and
+ * Use the keys of the previous program, so that its digests of logins stay valid. A key that is
+ * all zero is ignored: that program had no such users. Context: main, between access_init() and
  * access_load().
  */
 void access_continue(struct access *a, const struct siphash_key *text,
                      const struct siphash_key *sasl);
 
 /*
- * Read users and rules, after privileges were dropped: later reads have no other rights.
- * Returns as above. Context: main, before start.
+ * Read users and rules. Called after privileges were dropped, because reloads have no others
+ * either. Returns as access_init(). Context: main, before start.
  */
 int access_load(struct access *a, const struct settings *settings);
 
 /*
  * Start and stop the threads for slow calls. Stop them when the workers have no connections any
- * more but still take messages; a second stop does nothing. Returns as above. Context: main.
+ * more but still take messages; a second stop does nothing. Returns as access_init(). Context:
+ * main.
  */
 int access_start_threads(struct access *a);
 void access_stop_threads(struct access *a);
 
 /*
- * Read users and rules again. False: there is no file of either. *has_new: clients that are in
- * may have to leave, or may do something else than before. What is wrong with a file is
- * logged, and complaint_first() has the first of it. Context: main.
+ * Reload users and rules. False: there are no such files. *has_new: there is new content, so
+ * connected clients may have lost their login, or have other rights. Errors in a file are
+ * logged; access_complaint() returns the first. Context: main.
  */
 bool access_reload(struct access *a, bool *has_new);
 
-/* What was wrong with a file first when they were read again; "": nothing. Context: main. */
+/* The first error of the last reload; "": there was none. Context: main. */
 const char *access_complaint(const struct access *a);
 
-/* Log what was new, when it has been passed on. Context: main. */
+/* Log the reloaded files, once the workers use them. Context: main. */
 void access_log_reload(struct access *a);
 
 /* Release everything. Context: main, after all threads have ended that do so. */

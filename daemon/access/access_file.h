@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file of users or of rules: read at the start and again when the operator asks for it. What
- * is made of it is published; workers use it inside their read-side sections.
+ * A file of users or of rules: read at the start, and reloaded when the operator asks for it.
+ * The parsed content is published; workers use it inside their read-side sections.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_ACCESS_FILE_H
 #define MAYFLY_DAEMON_ACCESS_ACCESS_FILE_H
@@ -17,20 +17,20 @@
 
 struct access_file;
 
-/* The longest complaint is kept whole if paths are of usual length. */
+/* Long enough for every complaint if paths have a usual length. */
 #define ACCESS_COMPLAINT_BYTES 512
 
-/* In what files of users and files of rules differ. */
+/* The differences between files of users and files of rules. */
 struct access_file_kind {
     /* for messages, such as "auth, loaded 3 users from authfile /etc/users" */
     const char *area, *contents, *noun; /* noun: with a space at its end, or empty */
-    const char *is_empty;               /* why a file without contents seems to be cut off */
+    const char *is_empty;               /* the reason given for refusing an empty file */
     size_t bytes_max;
-    /* Make the content of a text; NULL after a complaint. Context: main. */
+    /* Parse a text; NULL after a complaint. Context: main. */
     void *(*parse)(struct access_file *f, struct span text);
     size_t (*count)(const void *content);
     void (*destroy)(void *content);
-    /* Warn of what is odd in new content; may be NULL. Context: main. */
+    /* Log warnings about new content; may be NULL. Context: main. */
     void (*warn)(const struct access_file *f, const void *content);
 };
 
@@ -41,39 +41,39 @@ struct access_file {
     /* [rcu] */
     void *_Atomic content; /* owned; release, acquire */
     /* [main] */
-    bool is_ended;                   /* its last line has its line feed */
+    bool is_ended;                   /* its last line ends with a line feed */
     bool is_fresh;                   /* reloaded and not yet logged */
-    enum option_id option;           /* the one that names the file */
-    const struct settings *starting; /* [borrowed] while the server starts; NULL: it has */
+    enum option_id option;           /* the option that names the file */
+    const struct settings *starting; /* [borrowed] while the server starts; then NULL */
     char complaint[ACCESS_COMPLAINT_BYTES]; /* the first of the last reload; or empty */
 };
 
 /*
- * Remember the file that an option names by its absolute path; NULL: none. Returns 0, or the
- * exit status after a message was written. Context: main, before start.
+ * Store the absolute path of the file that an option names; path NULL: there is no file.
+ * Returns 0, or the exit status after a message was written. Context: main, before start.
  */
 int access_file_init(struct access_file *f, const struct access_file_kind *kind,
                      enum option_id option, const char *path);
 
 /*
- * Read it, if there is one. Returns 0, or the exit status after messages about the option were
- * written (settings NULL: they are logged). Context: main, before start, with the rights that
- * the process has later.
+ * Read the file, if there is one. Returns 0, or the exit status after messages about the option
+ * were written (settings NULL: they are logged). Context: main, before start, with the
+ * privileges that the process has later.
  */
 int access_file_load(struct access_file *f, const struct settings *settings);
 
 /*
- * Read it again, if there is one. When that fails the old content stays, and the log says so;
- * also when the file seems to be cut off: if it is empty, or its last line has no line feed
- * while that of the file in use had one. True: there is new content, and some that was may be
- * gone. Context: main.
+ * Reload the file, if there is one. True: there is new content, from which earlier entries may
+ * be missing. On failure the old content stays, and the log says so. A file that seems to be
+ * truncated is refused too: it is empty, or its last line has no line feed although that of the
+ * file in use had one. Context: main.
  */
 bool access_file_reload(struct access_file *f);
 
 /*
- * Something is wrong in the file. At the start that is a message about its option. On a reload
- * it is logged, in the form of daemon/base/log.h, and kept if it is the first, for the operator
- * who asked for the reload. Context: main.
+ * Report an error in the file. At the start it is printed as a message about the option. On a
+ * reload it is logged, in the form of daemon/base/log.h; the first one is also kept, for the
+ * reply to the operator. Context: main.
  */
 #define access_file_complain(f, ...)                                                           \
     do {                                                                                       \
@@ -82,13 +82,13 @@ bool access_file_reload(struct access_file *f);
         }                                                                                      \
     } while (0)
 
-/* Keep or print it. True: it is to be logged. Context: main. */
+/* Print or keep the complaint. True: the caller must log it. Context: main. */
 bool access_file_keep(struct access_file *f, const char *fmt, ...) MF_PRINTF(2, 3);
 
 /* The first complaint, without its subject; "": there was none. Context: main. */
 const char *access_file_complaint(const struct access_file *f);
 
-/* Log it, if there is new content since this was called last. Context: main. */
+/* Log the reload, if there is new content since the last call. Context: main. */
 void access_file_log_reload(struct access_file *f);
 
 /* Release it; accepts one that was zeroed. Context: main, after the last reader. */
@@ -99,7 +99,7 @@ static inline bool access_file_is_on(const struct access_file *f)
     return f->path != NULL;
 }
 
-/* What is in force; NULL: nothing was loaded. Context: read side; main. */
+/* The content in force; NULL: nothing was loaded. Context: read side; main. */
 static inline void *access_file_get(const struct access_file *f)
 {
     return atomic_load_explicit(&f->content, memory_order_acquire);

@@ -39,13 +39,13 @@ void addresses_fini(struct addresses *a);
  */
 enum address_answer addresses_enter(struct addresses *a, uint64_t id, uint32_t limit);
 
-/* One that was let in ends. Context: any thread. */
+/* A connection for which addresses_enter() returned ADDRESS_IN ends. Context: any thread. */
 void addresses_leave(struct addresses *a, uint64_t id);
 
-/* Is no connection of any address there? Context: any thread. */
+/* Are there no connections at all? Context: any thread. */
 bool addresses_are_none(struct addresses *a);
 
-/* How many connections it has. Context: any thread. */
+/* The number of connections of an address. Context: any thread. */
 uint32_t addresses_count(struct addresses *a, uint64_t id);
 
 #endif

@@ -33,16 +33,14 @@
 #define AUTH_FILE_MAX (64u << 20)
 
 /*
- * What a file looks like.
- *
- * Lines end in LF or CR LF.
+ * The formats of files. Lines end in LF or CR LF.
  *
  * AUTH_FILE  of -Y: every line is `user:password`, separated by the first colon. The file is
  *            refused when a line has no colon, is too long, or contains NUL or another carriage
  *            return.
  * AUTH_PWDB  of MEMCACHED_SASL_PWDB: `user:password` or `user:password:anything`. It is unknown
- * where a password with colons ends, so it may
- *            end at any of them. Lines without a colon and empty lines are skipped.
+ *            where a password with colons ends, so the text up to each colon is accepted. Lines
+ *            without a colon and empty lines are skipped.
  */
 enum auth_form { AUTH_FILE, AUTH_PWDB };
 
@@ -55,7 +53,7 @@ struct auth_table {
     size_t
         unusable; /* entries no client can use: user or password is empty, or a space in user */
     size_t broken;              /* plain passwords that begin like a hash */
-    size_t surplus;             /* hashes that are never looked at, see auth_hashed_seal() */
+    size_t surplus;             /* hashes that are never used, see auth_hashed_seal() */
     struct auth_hashed *hashed; /* owned; NULL: no password is a hash */
     struct siphash_digest entries[];
 };
@@ -87,7 +85,7 @@ struct auth {
 };
 
 /*
- * Remember the file by its absolute path, and choose the key. path NULL: authentication is off.
+ * Store the absolute path of the file, and draw the key. path NULL: authentication is off.
  * Returns 0, or the exit status after a message was written; then there is nothing to release.
  * Context: main, before start.
  */
@@ -112,17 +110,17 @@ bool auth_check(const struct auth *a, struct span user, struct span password,
 /* Are there users whose password is a hash? Context: read side. */
 bool auth_has_hashes(const struct auth *a);
 
-/* Is this one of them? Context: read side. */
+/* Is the password of this user a hash? Context: read side. */
 bool auth_is_hashed(const struct auth *a, struct span user);
 
 /*
- * The same as auth_check(), and as far as it takes a hash for it. *hashes grows by those that
- * were made. Context: pool, outside a section.
+ * As auth_check(), but also computes hashes if that is needed. Adds their number to *hashes.
+ * Context: pool, outside a section.
  */
 bool auth_check_hashed(const struct auth *a, struct span user, struct span password,
                        struct siphash_digest *login, unsigned *hashes);
 
-/* Is a login that was good still good? Context: read side. */
+/* Is a login that was accepted earlier still valid? Context: read side. */
 bool auth_knows(const struct auth *a, const struct siphash_digest *login);
 
 /* The number of entries. Context: read side. */

@@ -21,15 +21,15 @@ enum auth_field {
 };
 
 /*
- * Only a field that begins with $ can be a hash, and only if its length and all its bytes are
- * those of a hash, since a plain password may begin with $6$ too. Context: any thread.
+ * Classify a field. A field is a hash only if it begins with $, and its length and all its
+ * bytes are valid for a hash: a plain password may begin with $6$ too. Context: any thread.
  */
 enum auth_field auth_field_of(struct span field);
 
 /*
- * Is this the password that the hash was made of? Takes the time of the hash, which is tens of
- * milliseconds and up to some MiB for the usual ones, also for a password that no hash can be
- * made of because it is too long or has a NUL in it. Context: pool, outside a section.
+ * Does the password match the hash? Computing a hash takes tens of milliseconds, and some MiB
+ * with common methods. It takes as long for a password that cannot be hashed because it is too
+ * long or has a NUL in it. Context: pool, outside a section.
  */
 bool auth_hash_verify(const char *hash, struct span password);
 

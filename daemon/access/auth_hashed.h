@@ -17,7 +17,7 @@
 #include "lib/base/siphash.h"
 #include "lib/base/span.h"
 
-/* Maximum hashes tried for one user, and so its maximum number of valid passwords. */
+/* Most hashes tried for one user, which is also the largest number of valid passwords. */
 #define AUTH_HASHES_MAX 4u
 
 /* Maximum number of remembered pairs. */
@@ -56,18 +56,18 @@ bool auth_hashed_has_login(const struct auth_hashed *h, const struct siphash_dig
 /* Has this user a line? Context: any thread. */
 bool auth_hashed_has_user(const struct auth_hashed *h, const struct siphash_digest *user);
 
-/* Was this pair found good? If so, *login is that of its line. Context: any thread. */
+/* Was this pair accepted recently? If so, *login is that of its line. Context: any thread. */
 bool auth_hashed_recall(struct auth_hashed *h, const struct siphash_digest *pair,
                         struct siphash_digest *login);
 
-/* It was. Context: any thread. */
+/* Remember that this pair was accepted, with the login of its line. Context: any thread. */
 void auth_hashed_remember(struct auth_hashed *h, const struct siphash_digest *pair,
                           const struct siphash_digest *login);
 
-/* What a password has to be compared with, copied: nothing keeps the table meanwhile. */
+/* A copy of the hashes to compare a password with; the table may be released meanwhile. */
 struct auth_candidates {
     unsigned count;
-    bool is_known; /* false: there is no such user, and these are of another one */
+    bool is_known; /* false: there is no such user, and the hashes are another user's */
     struct siphash_digest login[AUTH_HASHES_MAX];
     char hash[AUTH_HASHES_MAX][AUTH_HASH_MAX];
 };

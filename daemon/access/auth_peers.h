@@ -20,7 +20,7 @@
 
 #include "lib/base/clock.h"
 
-/* 72 bytes for each place: 1152 KiB, resident as far as it was used. */
+/* 72 bytes for each place, 1152 KiB in all. Only pages in use are resident. */
 #define AUTH_PEERS_ROWS 4096u
 #define AUTH_PEERS_WAYS 4u
 
@@ -40,19 +40,19 @@ struct auth_peer {
     msec_t last;
     /* Of the last failures, in 32 bits each; the oldest is at failures % AUTH_PEERS_QUICK. */
     uint32_t times[AUTH_PEERS_QUICK];
-    bool is_quick; /* of its last failure, see struct auth_failure */
+    bool is_quick; /* its last failure was quick, see struct auth_failure */
 };
 
 /* The result of auth_peers_note() for a failure. */
 struct auth_failure {
-    uint64_t warn;       /* failures of this peer if it is time for a warning, else 0 */
-    bool is_crowded;     /* another peer was forgotten early for it */
+    uint64_t warn;       /* failures of this peer if a warning is due, else 0 */
+    bool is_crowded;     /* another peer was forgotten early to make room for it */
     bool is_quick;       /* it comes after AUTH_PEERS_QUICK within AUTH_PEERS_QUICK_MS */
-    bool is_quick_first; /* the same, and the one before was not */
+    bool is_quick_first; /* the same, and the failure before it was not quick */
 };
 
 struct auth_peers {
-    pthread_mutex_t lock; /* a leaf; taken at logins that failed, and where there is a limit */
+    pthread_mutex_t lock; /* a leaf; taken for failed logins, and for all if there is a limit */
     /* [lock] */
     struct auth_peer *peers; /* owned; row after row; NULL: not initialised */
     /* [const] */
@@ -60,11 +60,11 @@ struct auth_peers {
 };
 
 /*
- * False: no memory; auth_peers_fini() is right in both cases. Context: main, before start.
+ * False: no memory. Call auth_peers_fini() in both cases. Context: main, before start.
  */
 bool auth_peers_init(struct auth_peers *a);
 
-/* Also of one that is all zeros. Context: main, after the last thread that fails. */
+/* Accepts one that is all zeros. Context: main, after the last login. */
 void auth_peers_fini(struct auth_peers *a);
 
 /*

@@ -22,8 +22,9 @@ struct siphash_digest;
 #define AUTH_CHALLENGE_MAX (8u * 1024)
 
 /*
- * Remember where SASL_CONF_PATH leads, for a relative name in the folder that is meant. Returns
- * 0, or the exit status after a message was written. Context: main, before start.
+ * Store the absolute path that SASL_CONF_PATH means. Returns 0, or the exit status after a
+ * message was written. Context: main, before start, in the folder to which relative paths
+ * refer.
  */
 int auth_sasl_find_configuration(void);
 
@@ -65,26 +66,26 @@ enum exchange_result exchange_step(struct exchange *x, struct span data,
                                    struct span *challenge);
 
 /*
- * What the client calls itself, as far as that is known; borrowed from the exchange. Accepts
- * NULL. Context: any thread, after a call of it has returned.
+ * The name that the client has sent; empty if it is not known. Borrowed from the exchange.
+ * Accepts NULL. Context: any thread, while no step of the exchange runs.
  */
 struct span exchange_user(const struct exchange *x);
 
 /*
- * The same as rules call it: without @ and the name of this host, which the library adds to a
- * name that was sent alone. Context: as above.
+ * The same as used in rules: without @ and the name of this host, which the library appends to
+ * a name without a domain. Context: as above.
  */
 struct span exchange_name(const struct exchange *x);
 
 /*
- * After EXCHANGE_DONE: the login that auth_knows() may be asked about; borrowed from the
- * exchange. NULL: our own users did not decide. Context: any thread.
+ * After EXCHANGE_DONE: the login, for auth_knows(); borrowed from the exchange. NULL: SASL has
+ * decided, not the file of MEMCACHED_SASL_PWDB. Context: any thread.
  */
 const struct siphash_digest *exchange_login(const struct exchange *x);
 
 /*
- * How many hashes of passwords were made for it; accepts NULL. Context: any thread, after a
- * call of it has returned.
+ * Number of password hashes computed for it. Accepts NULL. Context: any thread, while no step
+ * of the exchange runs.
  */
 unsigned exchange_hashes(const struct exchange *x);
 

@@ -12,11 +12,11 @@
 enum gate_bits {
     /* The log (daemon/persist/append.h). */
     GATE_LOG_HOLDS = 1 << 0, /* replies wait until the log has the change: append_ask() */
-    GATE_LOG_VOID = 1 << 1,  /* it cannot be promised that a change lasts: it is refused */
+    GATE_LOG_VOID = 1 << 1,  /* the log cannot guarantee changes: they are refused */
     /* Replication (daemon/replica/replication.h). */
     GATE_READ_ONLY = 1 << 2, /* a replica: changes are refused */
-    GATE_MISSES = 1 << 3,    /* what is here is incomplete or too old: reads miss */
-    GATE_PAUSED = 1 << 4,    /* a failover is under way: changes wait for its end */
+    GATE_MISSES = 1 << 3,    /* the items are incomplete or too old: reads miss */
+    GATE_PAUSED = 1 << 4,    /* a failover is in progress: changes wait for its end */
     GATE_FEW = 1 << 5, /* fewer replicas than min_replicas_to_write: changes are refused */
     GATE_ELSEWHERE = 1 << 6, /* a replica with replica_reads=no: clients are not served */
 };
@@ -27,7 +27,7 @@ enum gate_bits {
 /* Changes are refused. */
 #define GATE_REFUSES ((uint32_t)GATE_LOG_VOID | GATE_READ_ONLY | GATE_FEW)
 
-/* Nothing of items may be changed in this moment. */
+/* Items must not be changed at this moment. */
 #define GATE_STOPS (GATE_REFUSES | GATE_PAUSED)
 
 /* With any of these bits, each request has to be checked. */

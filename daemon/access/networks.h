@@ -21,7 +21,7 @@ struct networks {
 };
 
 /*
- * Read a list; NULL is an empty one. Returns NULL, or what is wrong. Context: main, before
+ * Parse a list; NULL is an empty one. Returns NULL, or an error message. Context: main, before
  * start.
  */
 const char *networks_parse(const char *text, struct networks *out);

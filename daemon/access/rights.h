@@ -11,8 +11,8 @@ enum {
     RIGHT_WRITE = 1u << 1, /* commands that change items */
     RIGHT_ADMIN = 1u << 2, /* commands of the operator that memcached has for every client */
     RIGHT_CONFIG =
-        1u << 3, /* those that only an operator gets: options are shown and changed */
-    RIGHT_REPLICATE = 1u << 4, /* those by which a replica follows: it is sent all items */
+        1u << 3, /* commands reserved for operators, which show and change options */
+    RIGHT_REPLICATE = 1u << 4, /* commands of replicas, which are sent all items */
 };
 
 /* The rights of every client unless a rule says otherwise, as with memcached. */

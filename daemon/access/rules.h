@@ -65,8 +65,9 @@ struct grant {
 };
 
 /*
- * The first rule for certificates in the file with this name, or best if that comes first.
- * Start with RULES_NONE. Context: any thread.
+ * The first rule in the file for a certificate with this name, or `best` if that rule is
+ * earlier. For a certificate with several names, call it for each with the previous result,
+ * beginning with RULES_NONE. Context: any thread.
  */
 uint32_t rules_find_certificate(const struct rules *rules, struct span name, uint32_t best);
 
