@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of the log for those who have to know who did what: logins and commands of operators,
- * with -o audit_log. There are at most AUDIT_BURST of each kind in LOG_LIMIT_S seconds, so that
- * no client fills a disk; the next line says how many were left out. Passwords and values are
- * in none of them.
+ * The audit log (-o audit_log): log lines about logins and commands of operators. At most
+ * AUDIT_BURST of each kind are written in LOG_LIMIT_S seconds, so that no client fills a disk;
+ * the next line says how many were left out. No line contains a password or a value.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_AUDIT_H
 #define MAYFLY_DAEMON_COMMAND_AUDIT_H
@@ -14,15 +13,15 @@
 
 #define AUDIT_BURST 100u
 
-/* What is shown of a name, bytes. */
+/* Bytes of a name that are shown. */
 #define AUDIT_NAME_MAX 64u
 
-/* A name for the log: short, and with nothing that could be taken for more than a name. */
+/* Write a name for the log: cut to AUDIT_NAME_MAX, with unusual characters replaced. */
 void audit_put_name(struct span name, char out[AUDIT_NAME_MAX + 1]);
 
 /*
- * A login has ended. user: what the client called itself, empty if that is not known. Context:
- * worker.
+ * A login has succeeded or failed. user: the name that the client sent; empty if unknown.
+ * Context: worker.
  */
 void audit_login(const struct client *c, const struct worker *w, struct span user,
                  bool is_good);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client as commands know it: where replies go, which of them were not sent yet, and what its
- * commands began that outlasts their turn. struct conn embeds it. A datagram has none.
+ * A client as commands know it: its socket, replies that were not sent yet, and operations of
+ * its commands that outlast their turn. struct conn embeds it. A datagram has none.
  *
- * daemon/command/ is the folder of commands: a request meets the engine and becomes the bytes
- * of a reply, in a turn (turn.h). Of a connection it knows only this struct; the connection
- * continues what commands leave here (a dump under way, an answer that comes later). It
- * includes itself, stats, worker, access, net, options, base, proto and lib.
+ * daemon/command/ is the folder of commands: it executes requests against the engine and
+ * composes the replies, in a turn (turn.h). Of a connection it knows only this struct. The
+ * connection continues operations that commands leave here (a dump in progress, an answer that
+ * comes later). The folder includes itself, stats, worker, access, net, options, base, proto
+ * and lib.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_CLIENT_H
 #define MAYFLY_DAEMON_COMMAND_CLIENT_H
@@ -41,16 +42,16 @@ enum dump_format {
     DUMP_CACHE, /* ITEM <key> [<bytes> b; <unix time> s] */
 };
 
-/* A dump under way: where its walk over all shards is, and how much may still come. */
+/* A dump in progress: the position of its walk over all shards, and how much is left. */
 struct dump {
     struct position at;
     uint64_t begun;      /* version of the routing table when this pass began */
-    uint64_t since;      /* and the one before; slots that changed later are in this pass */
+    uint64_t since;      /* the same of the last pass; this one visits slots changed since */
     uint32_t items_left; /* DUMP_CACHE */
     uint32_t bytes_left; /* DUMP_CACHE: lines, the last one included */
     uint8_t format;      /* enum dump_format */
     uint8_t pass;        /* see dump.c */
-    bool is_over;        /* no more items are wanted: the last line alone is left */
+    bool is_over;        /* no more items: only the last line is left */
     bool is_active;
 };
 
@@ -64,28 +65,28 @@ struct get_rest {
     bool is_active;
 };
 
-/* How fast a large value is taken that is pinned for its client, see conn_steps.h. */
+/* How fast the client takes a pinned large value, see conn_steps.h. */
 struct pin_pace {
     struct pace pace;   /* in a list of its worker while there is such a value */
-    uint64_t sent;      /* bytes written since that began */
-    msec_t seen;        /* when it was first looked at how many of them the peer had taken */
-    int64_t seen_bytes; /* and how many those were */
+    uint64_t sent;      /* bytes written since it has pinned values */
+    msec_t seen;        /* time of the first measurement of bytes that the peer has taken */
+    int64_t seen_bytes; /* the result of that measurement */
 };
 
 /*
- * What is kept of a client between two turns. Most clients wait for their next request and keep
- * nothing: so it is made when there is something (client_keep()), and released when there is
- * nothing any more.
+ * Data kept for a client between two turns. Most clients just wait for their next request and
+ * need none, so the struct is allocated when it is needed (client_keep()), and released when it
+ * is empty (client_drop_kept()).
  */
 struct kept {
     struct client *client; /* [const] [borrowed] */
     struct outq outq;      /* output that the socket did not take */
-    struct holder holder;  /* how much is kept of input and output */
-    size_t out_bytes;      /* of that, in outq; the rest is input */
+    struct holder holder;  /* accounts for the bytes of input and output */
+    size_t out_bytes;      /* of these, bytes in outq; the rest is input */
     struct dump dump;
     struct get_rest rest;
     struct pin_pace pin;
-    uint64_t hold_ticket; /* what the log has to have before outq is sent: conn_hold.c */
+    uint64_t hold_ticket; /* log ticket that must be done before outq is sent: conn_hold.c */
 };
 
 /*
@@ -95,38 +96,38 @@ struct kept {
 struct late_answer {
     struct client *client; /* [borrowed] NULL: it closed */
     /*
-     * Not NULL: the client has a portion of the answer that it did not take yet. It is called
-     * when that is taken, or the client closed. Context: worker.
+     * Not NULL: a portion of the answer was given to the client. Called when the socket has
+     * taken all of it, or the client has closed. Context: worker.
      */
     void (*on_taken)(struct late_answer *l);
     /*
-     * [borrowed] By it messages about the answer come, so the client may go to another worker
-     * meanwhile. NULL: it stays with its worker until it has the answer.
+     * [borrowed] Messages about the answer come by this relay, so the client may move to
+     * another worker meanwhile. NULL: it stays with its worker until it has the answer.
      */
     struct relay *relay;
     _Atomic bool is_left; /* on_taken, for threads that are not the client's */
 };
 
 /*
- * What a connection does when a late answer is there: send it and go on. is_composed: false
- * when there was no memory for it. Context: worker, outside a section.
+ * Called when a late answer is ready: the connection sends it and continues. is_composed false:
+ * there was no memory to compose it. Context: worker, outside a section.
  */
 typedef void (*client_answered_fn)(struct client *c, struct span reply, bool is_composed);
 
 /*
- * A login of c failed: count it, and log it. user: what it called itself, empty if that is not
- * known. True: it was one too many, and the connection ends when its replies are sent. Context:
- * worker.
+ * A login of c failed: count it, and log it. user: the name that the client sent; empty if
+ * unknown. True: the limit is reached, and the connection ends when its replies are sent.
+ * Context: worker.
  */
 typedef bool (*client_login_failed_fn)(struct client *c, struct span user);
 
-/* Room for what put_peer() writes. */
+/* Size of the buffer for put_peer(). */
 #define CLIENT_PEER_MAX 64u
 
 /* Write the address of the other end with its port, or "unix". Context: worker. */
 typedef void (*client_peer_fn)(const struct client *c, char out[CLIENT_PEER_MAX]);
 
-/* What its connection does for commands. */
+/* Callbacks of commands to the connection. */
 struct client_duties {
     client_answered_fn answered;
     client_login_failed_fn login_failed;
@@ -135,20 +136,21 @@ struct client_duties {
 };
 
 /*
- * What a client has begun that goes on between its commands, and ends with it. The first member
- * of what that is.
+ * An operation of a client that continues between its commands, and ends with the client. Must
+ * be the first member of the operation's struct.
  */
 struct client_service {
     void (*end)(struct client_service *s); /* Context: worker */
     /*
-     * It waits for a late answer, and has sent its end: it may want the answer all the same, or
-     * be gone. NULL: nobody looks. Context: worker.
+     * Called when the peer has closed its sending side while the client waits for a late
+     * answer: it may still want the answer, or be gone. NULL: that is ignored. Context: worker.
      */
     void (*peer_ended)(struct client_service *s);
     /*
-     * Its client goes to another worker: leave this one (false: not now, for want of memory,
-     * and nothing has changed), and join that one. Both NULL: the client stays with its worker
-     * until the service ends. Context: worker, each.
+     * The client moves to another worker: leave() the old one (false: not possible now, for
+     * lack of memory, and nothing has changed), and join() the new one. Both NULL: the client
+     * stays with its worker until the service ends. Context: the worker that it leaves or
+     * joins.
      */
     bool (*leave)(struct client_service *s);
     void (*join)(struct client_service *s, struct worker *w);
@@ -156,17 +158,17 @@ struct client_service {
 
 /* Does a client have to log in before anything else? */
 enum login_state {
-    LOGIN_NONE,    /* no; nothing is known of it that could be looked at again */
-    LOGIN_GOOD,    /* it has */
+    LOGIN_NONE,    /* no, and there is no login that could be rechecked */
+    LOGIN_GOOD,    /* it has logged in */
     LOGIN_NEEDED,  /* yes */
-    LOGIN_DOUBTED, /* it has, but users were read again since: is it still good? */
+    LOGIN_DOUBTED, /* it has, but users were reloaded since: the login must be rechecked */
 };
 
-/* What of the changes that a client was told of, or will be, has to be in the log first? */
+/* Must replies to a client wait until the log has its changes? */
 enum log_state {
-    LOG_CLEAN,   /* nothing */
-    LOG_CHANGED, /* it has changed something quietly: its next reply waits */
-    LOG_HELD,    /* what is queued for it waits: see conn_steps.h */
+    LOG_CLEAN,   /* no */
+    LOG_CHANGED, /* a command without a reply has changed something: the next reply waits */
+    LOG_HELD,    /* the queued replies wait: see conn_steps.h */
 };
 
 struct client {
@@ -178,25 +180,28 @@ struct client {
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
     struct client_service *service; /* owned until it closes; NULL: none */
-    uint64_t since_ns;   /* since when what it has sent waits to be executed; 0: nothing does */
-    struct timed *timed; /* owned: requests whose replies it has not got; NULL: none */
-    struct siphash_digest login; /* if client_has_login(): what it authenticated with */
+    uint64_t since_ns;   /* time since which received requests wait for execution; 0: none */
+    struct timed *timed; /* owned: requests whose replies are not sent yet; NULL: none */
+    struct siphash_digest login; /* if client_has_login(): the digest of its login */
     uint8_t login_state;         /* enum login_state */
     uint8_t log_state;           /* enum log_state */
     uint8_t login_failures;      /* of this connection */
     uint8_t rights;              /* RIGHT_READ and others, see daemon/access/rights.h */
-    /* A bit each: who sets it. */
-    bool has_extensions : 1; /* may use what memcached does not have: its connection, once */
-    bool is_guarded : 1; /* its requests are looked at, or what it may is not known: guard.c */
+    /* One bit each; the comment ends with the code that sets it. */
+    bool has_extensions : 1; /* may use commands that memcached lacks: its connection, once */
+    bool is_guarded : 1; /* requests are checked, or its rights are not known yet: guard.c */
     bool is_granted : 1; /* a rule grants its rights: guard.c */
     bool follows : 1;    /* it is a replica of this server: exec_replication.c */
-    bool is_delayed : 1; /* its next late answer waits once more: conn_delay.h */
-    uint32_t rule;       /* whose prefixes limit its keys; RULES_NONE: none */
-    uint32_t rules_generation; /* of the rules that all of these are of; 0: not known */
-    char *user;                /* owned; what it has logged in as; NULL: as nobody */
+    bool is_delayed : 1; /* its next late answer is delayed: conn_delay.h */
+    uint32_t rule;       /* the rule whose prefixes limit its keys; RULES_NONE: none */
+    uint32_t rules_generation; /* of the rules that gave these rights; 0: not known */
+    char *user;                /* owned; the user that it has logged in as; NULL: none */
 };
 
-/* Over an accepted socket, which it owns from here on; plain. Context: worker. */
+/*
+ * Begin a client on an accepted socket, which it owns from here on, without TLS. Context:
+ * worker.
+ */
 static inline void client_init(struct client *c, int fd, const struct client_duties *duties)
 {
     must_be_a_worker();
@@ -205,31 +210,32 @@ static inline void client_init(struct client *c, int fd, const struct client_dut
 }
 
 /*
- * Release everything and close the socket; a late answer will find that it is gone. Context:
+ * Release everything and close the socket. A late answer then has the client NULL. Context:
  * worker.
  */
 void client_fini(struct client *c, struct worker *w);
 
 /*
- * May it go to another worker with what it has begun? Context: worker, between two turns, as
- * for the next two.
+ * May the client move to another worker with its operations in progress? Context: worker,
+ * between two turns, as for the next two.
  */
 bool client_may_leave(const struct client *c, const struct worker *w);
 
 /*
- * It leaves its worker, with what is kept of it and what it has begun, and joins another one:
- * so does what it adds to their accounts. client_leave(): false: not now, for want of memory,
- * and nothing has changed.
+ * The client leaves its worker, and joins another one, with its kept data, its operations and
+ * its part of the worker's accounts. client_leave() returns false if that is not possible now,
+ * for lack of memory; nothing has changed then.
  */
 bool client_leave(struct client *c, struct worker *w);
 void client_join(struct client *c, struct worker *w);
 
 /*
- * Is what it adds older than what is here (exec_restore.h)? Context: worker, as for the next.
+ * Is the client restoring, so that items it adds are older than those in the engine
+ * (restore_store())? Context: worker, as for the next.
  */
 bool client_restores(const struct client *c, const struct worker *w);
 
-/* Not any more. */
+/* End its restore, if it has begun one. */
 void client_end_restore(const struct client *c, struct worker *w);
 
 /* End its service, if it has one. Context: worker. */
@@ -242,18 +248,18 @@ static inline void client_end_service(struct client *c)
 }
 
 /*
- * It is a replica from here on: it has a place beyond -c if there is one, and what it keeps is
- * no reason to close it. Context: worker.
+ * The client is a replica from here on. It takes a place beyond -c if there is one, and is not
+ * closed because of the memory that it holds. Context: worker.
  */
 void client_follow(struct client *c, struct worker *w);
 
-/* Has it a place beyond -c, and does it not follow this server yet? Context: worker. */
+/* Was it accepted beyond -c, and is it not a replica yet? Context: worker. */
 static inline bool client_is_candidate(const struct client *c)
 {
     return c->origin->is_beyond && !c->follows;
 }
 
-/* Is there something that wants to know whether it goes while it waits? Context: worker. */
+/* Must its service be told if the peer closes while it waits? Context: worker. */
 static inline bool client_is_looked_after(const struct client *c)
 {
     return c->service != NULL && c->service->peer_ended != NULL;
@@ -272,27 +278,26 @@ static inline bool client_is_control(const struct client *c)
 }
 
 /*
- * What is kept of it, made if it is not there. NULL: no memory. It stays until
+ * Its struct kept, which is allocated if necessary. NULL: no memory. Valid until
  * client_drop_kept(). Context: worker.
  */
 struct kept *client_keep(struct client *c);
 
-/* Release it, if nothing is kept any more. Context: worker. */
+/* Release the struct kept, if it is empty. Context: worker. */
 void client_drop_kept(struct client *c);
 
 /*
- * Put bytes behind what its socket did not take. False: no memory; nothing has changed.
- * Context: worker.
+ * Append bytes to its queued output. False: no memory; nothing has changed. Context: worker.
  */
 bool client_append(struct client *c, const char *bytes, size_t n);
 
-/* Is there output that its socket did not take? */
+/* Is output queued, because its socket did not take it? */
 static inline bool client_has_output(const struct client *c)
 {
     return c->kept != NULL && !outq_is_empty(&c->kept->outq);
 }
 
-/* Is a dump for it under way? */
+/* Is a dump in progress? */
 static inline bool client_dumps(const struct client *c)
 {
     return c->kept != NULL && c->kept->dump.is_active;
@@ -304,26 +309,27 @@ static inline bool client_has_rest(const struct client *c)
     return c->kept != NULL && c->kept->rest.is_active;
 }
 
-/* Does it have to log in, or its login to be looked at, before anything else? */
+/* Must it log in, or its login be rechecked, before anything else? */
 static inline bool client_needs_login(const struct client *c)
 {
     return c->login_state >= LOGIN_NEEDED;
 }
 
-/* Is it known what it has logged in with? */
+/* Does it have a login? */
 static inline bool client_has_login(const struct client *c)
 {
     return c->login_state == LOGIN_GOOD || c->login_state == LOGIN_DOUBTED;
 }
 
-/* Does it wait for an answer? Then nothing of it may be read or executed. */
+/* Does it wait for a late answer? Then its input must be neither read nor executed. */
 static inline bool client_is_waiting(const struct client *c)
 {
     return c->late != NULL;
 }
 
 /*
- * The answer to c will be given through l, which the caller keeps until then. Context: worker.
+ * The answer to c will be given through l, which the caller keeps until then. Context: worker,
+ * as for the next.
  */
 static inline void client_expect(struct client *c, struct late_answer *l)
 {
@@ -336,8 +342,8 @@ static inline void client_expect(struct client *c, struct late_answer *l)
 }
 
 /*
- * The same; what the caller does for it happens in functions of messages that come by this
- * relay, on the worker that the client is on by then. Context: worker.
+ * The same for an answer whose messages come by this relay: their functions run on the worker
+ * that then serves the client.
  */
 static inline void client_expect_by(struct client *c, struct late_answer *l,
                                     struct relay *relay)
@@ -347,8 +353,8 @@ static inline void client_expect_by(struct client *c, struct late_answer *l,
 }
 
 /*
- * Give a portion of it; on_taken will be called once, perhaps from within. The client is there.
- * Context: worker, outside a section.
+ * Give a portion of the answer; on_taken will be called once, possibly before this returns. The
+ * client must not have closed. Context: worker, outside a section.
  */
 static inline void client_answer_portion(struct late_answer *l, struct span portion,
                                          bool is_composed,
@@ -363,7 +369,7 @@ static inline void client_answer_portion(struct late_answer *l, struct span port
     c->duties->answered(c, portion, is_composed);
 }
 
-/* All that was given to it is with the socket. Context: worker, outside a section. */
+/* The socket has taken all output of the client. Context: worker, outside a section. */
 static inline void client_has_taken(struct client *c)
 {
     struct late_answer *l = c->late;
@@ -377,7 +383,7 @@ static inline void client_has_taken(struct client *c)
     }
 }
 
-/* Give it. False: the client closed meanwhile. Context: worker, outside a section. */
+/* Give the (last part of the) answer. False: the client has closed. Context: as above. */
 static inline bool client_answer(struct late_answer *l, struct span reply, bool is_composed)
 {
     struct client *c = l->client;
@@ -394,14 +400,14 @@ static inline bool client_answer(struct late_answer *l, struct span reply, bool 
 }
 
 /*
- * Count what the output queue holds. False when it grew and the connection keeps more than one
- * may. Context: worker.
+ * Update the account of its output queue. False when the queue grew and the connection now
+ * holds more than a connection may. Context: worker.
  */
 bool client_count_output(struct client *c, struct worker *w);
 
 /*
- * The same of input: what is kept of it takes so many bytes now. False also when there is no
- * memory to keep any. Context: worker.
+ * The same for kept input, which takes `bytes` bytes now. False also when there is no memory
+ * for the account. Context: worker.
  */
 bool client_count_input(struct client *c, struct worker *w, size_t bytes);
 

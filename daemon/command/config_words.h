@@ -18,10 +18,10 @@ struct config_words {
     char text[CONFIG_TEXT_MAX];
 };
 
-/* Make one word of a word and the next, with a blank between. Context: any thread. */
+/* Join the word at this index and the next one, with a blank between. Context: any thread. */
 void config_words_join(struct config_words *w, unsigned at);
 
-/* Fill w. Returns what is wrong with the line, or NULL. Context: any thread. */
+/* Split a line into words. Returns NULL, or an error message. Context: any thread. */
 const char *config_words_split(struct config_words *w, struct span line);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a request to its handler. A handler reads and writes the engine and composes into the
- * turn's output. It either does its request as a whole and returns TURN_GOES_ON, or says why
- * not. Its prototype and its place in the dispatch come from the last column of
+ * From a request to its handler. A handler reads and writes the engine, and composes the reply
+ * into the turn's output. It either completes its request and returns TURN_GOES_ON, or returns
+ * the reason why not. Its prototype and its place in the dispatch come from the last column of
  * proto/command.def or proto/opcodes.def.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_H
@@ -64,7 +64,7 @@ static inline enum wire wire_of(const struct request *r)
     return request_is_binary(r) ? WIRE_BIN : r->cls == CLASS_META ? WIRE_META : WIRE_TEXT;
 }
 
-/* ---- what is called by itself too -------------------------------------------------------- */
+/* ---- functions that handlers share ------------------------------------------------------- */
 
 /*
  * Answer with an outcome in the words of the protocol of r, any request but a store or a get.
@@ -73,22 +73,22 @@ static inline enum wire wire_of(const struct request *r)
 enum turn_stop exec_answer(struct turn *t, const struct request *r, enum outcome outcome);
 
 /*
- * Give an item a deadline, count that, and observe it as a get by this command: TOUCHED, *f has
- * the item; NOT_FOUND NO_MEMORY WAIT. Context: worker, read side.
+ * Give an item a deadline, count that, and report it to observers as a get by this command.
+ * TOUCHED: *f has the item. NOT_FOUND NO_MEMORY WAIT. Context: worker, read side.
  */
 enum outcome exec_touch_key(struct turn *t, uint64_t hash, struct span key, msec_t deadline,
                             const char *command, struct found *f);
 
-/* After a larger value the connection expects more such values. */
+/* After a value larger than this, in bytes, the connection expects more large values. */
 #define EXEC_BULK_BYTES (192u * 1024)
 
-/* After one beyond this too, if it could be placed (body_place()): worth a read of its own. */
+/* The same for values that can be placed (body_place()): they are worth a separate read. */
 #define EXEC_PLACE_BYTES (24u * 1024)
 
 /*
- * Answer the keys of a get line and its END. When it stops, t->rest has the keys not answered
- * (maybe none, with ptr set): call again with them. r has the command. Context: worker, read
- * side.
+ * Answer the keys of a get line and its END. When it stops early, t->rest has the keys that are
+ * not answered (perhaps none, but ptr is set): call it again with them. r has the command.
+ * Context: worker, read side.
  */
 enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct span keys);
 
@@ -96,8 +96,8 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
 enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body);
 
 /*
- * May the bytes of a body that has none yet go straight to the blocks of the item that r makes?
- * See body_place(). Context: worker, read side.
+ * Place a body that has received nothing yet, so that its bytes go directly to the blocks of
+ * the item that r makes: see body_place(). False: not possible now. Context: worker, read side.
  */
 bool exec_place(struct turn *t, const struct request *r, struct body *b);
 
@@ -112,23 +112,23 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
 struct meta_flags;
 msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags);
 
-/* The same, and answer it, in any protocol: no memory, or bad data of the others. As above. */
+/* exec_store_failed(), and answer it in the protocol of r. Context: as above. */
 void exec_store_refused(struct turn *t, const struct request *r, enum reply why);
 
 /*
- * engine_store() of an add of a connection that restores. Between `restore begin [items]` and
- * `restore end` what a connection adds by meta commands is older than what is here: a key that
- * any client deleted since, or that has expired or was evicted, is not stored, nor is anything
- * after a flush (lib/engine/guarding.h). One connection at a time; its end is the end of it.
- * Context: worker, read side.
+ * engine_store() for an add of a restoring connection. Between `restore begin [items]` and
+ * `restore end`, items that the connection adds by meta commands are taken as older than those
+ * in the engine: a key that was deleted, has expired or was evicted since the begin is not
+ * stored, and after a flush nothing is (lib/engine/guarding.h). One connection at a time can
+ * restore; closing it ends the restore. Context: worker, read side.
  */
 enum outcome restore_store(struct turn *t, struct store *s);
 
 /*
- * `save -`: the client is sent a snapshot, as a file would have it (lib/format/format.h). The
- * answer is portions, each as "PART <n>", a line's end and n bytes, and then a line: END with
- * the number of items, or an error, and what came is not whole. sync sends everything to a
- * replica in the same way. Context: worker, outside a section.
+ * `save -`: send a snapshot to the client, in the format of a file (lib/format/format.h). The
+ * answer consists of portions, each "PART <n>", a line end and n bytes. The last line is END
+ * with the number of items; or an error, and then the snapshot is incomplete. sync sends
+ * everything to a replica in the same way. Context: worker, outside a section.
  */
 enum turn_stop exec_export(struct turn *t, const struct request *r);
 
@@ -136,22 +136,24 @@ enum turn_stop exec_export(struct turn *t, const struct request *r);
 
 /*
  * `lru_crawler metadump`, `mgdump` and `stats cachedump`: a line for every item. A dump is a
- * position in a walk over all shards, with later passes over what moved meanwhile. Nothing
- * waits for it, so any number of them may go on at a time. Each slice of the client's task
- * composes some lines, and none until the client has taken the last ones.
+ * position in a walk over all shards, followed by passes over the slots that moved meanwhile.
+ * Nothing waits for it, so any number of dumps may run at a time. Each slice of the client's
+ * task composes some lines, but only when the client has taken the previous ones.
  */
 
 struct dump;
 
-/* Begin this dump, unless the server is not in step. Context: worker, outside a section. */
+/*
+ * Begin this dump, unless the server is a replica that is out of sync. Context: worker, outside
+ * a section.
+ */
 enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct dump *d);
 
 /*
  * Compose the next lines: for one slice of a task (tasks.h), until there are about 16 KiB, or
- * until the socket takes no more. Shows every item that is there from the first slice to the
- * last at least once, and just once when meanwhile no index is resized and no slot moves.
- * TURN_QUEUES: it is not complete; TURN_GOES_ON: it is, with its last line. Context: worker,
- * read side.
+ * until the socket takes no more. An item that exists from the first slice to the last is shown
+ * at least once, and exactly once if no index is resized and no slot moves. TURN_QUEUES: the
+ * dump continues; TURN_GOES_ON: it is complete, with its last line. Context: worker, read side.
  */
 enum turn_stop dump_go_on(struct turn *t, struct dump *d);
 

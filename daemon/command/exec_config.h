@@ -25,8 +25,8 @@ size_t exec_config_change(struct crew *crew, struct span args, bool noreply,
                           char out[TEXT_REPLY_MAX]);
 
 /*
- * Change the limit, as cache_memlimit does; false when it cannot be reached. Context: worker,
- * outside a read-side section.
+ * Change the memory limit, as cache_memlimit does. False when the engine cannot work with it.
+ * Context: worker, outside a read-side section.
  */
 bool exec_config_limit(struct turn *t, uint64_t bytes);
 

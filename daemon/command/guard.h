@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may what, at the requests themselves. A client that may all has is_guarded off, and pays
- * a look at that for what was read at once. Of any other each request is looked at before the
- * first of them is executed; one that is not allowed becomes a CLASS_REFUSED, whose execution
- * is its answer. While the gate (daemon/access/gate.h) refuses changes or clients, or has reads
- * miss, all clients are looked at.
+ * Checks whether the client may send a request. A client with all rights has is_guarded off,
+ * and pays one branch for each batch of requests. For any other client, every request of a
+ * batch is checked before the first is executed. A request that is not allowed becomes a
+ * CLASS_REFUSED, whose handler answers with the error. While the gate (daemon/access/gate.h)
+ * refuses changes or clients, or makes reads miss, all clients are checked.
  *
- * Rights to read and to write, and keys, are a matter of these. Commands of operators are
- * looked at where they are executed (exec_outside()), whoever sends them.
+ * These checks cover rights to read and write, and keys. Commands of operators are checked
+ * where they are executed (exec_outside()), for all clients.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_GUARD_H
 #define MAYFLY_DAEMON_COMMAND_GUARD_H
@@ -23,78 +23,80 @@ struct client;
 struct worker;
 
 /*
- * What a new client may is not known yet. Context: worker.
+ * Begin a new client, whose rights are not known yet. Context: worker.
  */
 void guard_begin(struct client *c, const struct worker *w);
 
 /*
- * It has logged in as this user: that is counted and audited. False: no memory for that, and it
- * must not be let in. Context: worker.
+ * The client has logged in as this user: count and audit the login. False: no memory for the
+ * name; the login must be rejected. Context: worker.
  */
 bool guard_login(struct client *c, struct worker *w, struct span user);
 
-/* It is nobody in particular any more. Context: worker. */
+/* The client has no user any more. Context: worker. */
 void guard_logout(struct client *c, const struct worker *w);
 
 /*
- * The rules were read again: what it may is not known any more. False: what it has begun, such
- * as a dump, is no longer allowed, and it has to leave. Context: worker, outside a section.
+ * The rules were reloaded: the rights of the client must be determined again. False: an
+ * operation in progress, such as a dump, is no longer allowed, and the connection must be
+ * closed. Context: worker, outside a section.
  */
 bool guard_doubt(struct client *c, const struct worker *w);
 
-/* Are the requests of the turn's client to be looked at? Context: worker, in a turn. */
+/* Must the requests of the turn's client be checked? Context: worker, in a turn. */
 static inline bool guard_is_needed(const struct turn *t)
 {
     return t->client->is_guarded || (t->w->gate & GATE_GUARDS) != 0;
 }
 
 /*
- * Before requests of a client that is guarded: find out what it may now. Context: worker, in a
- * turn.
+ * Determine the present rights of a guarded client, before its requests are checked. Context:
+ * worker, in a turn.
  */
 void guard_settle(struct turn *t);
 
 /*
- * Why the client of the turn may not do this; REPLY_NONE: it may, as far as rights to read and
- * write and its keys go. has_key: look at keys. Context: worker, in a turn, after
- * guard_settle().
+ * The reply with which the request of the turn's client is refused; REPLY_NONE: rights to read
+ * and write, and its keys, allow it. has_key: check the keys too. Context: worker, in a turn,
+ * after guard_settle().
  */
 enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key);
 
-/* The same for a request of a datagram, which is nobody's. Context: worker, in a turn. */
+/* The same for a request in a datagram, which has no client. Context: worker, in a turn. */
 enum reply guard_ask_datagram(const struct turn *t, const struct request *r, bool has_key);
 
 /*
- * If the client may not do this, make it a request that says so; if what is here must not be
- * shown, one that misses. Context: as guard_ask().
+ * Check a request. If it is not allowed, turn it into a refusal; if items must not be shown
+ * now, into one that misses. Context: as guard_ask().
  */
 void guard_request(const struct turn *t, struct request *r);
 
 /*
- * Why the gate refuses changes now; REPLY_NONE: it does not. For what is executed later than it
- * was asked for, or outside of the section. Context: worker, in a turn.
+ * The reply with which the gate refuses changes now; REPLY_NONE: it does not. For requests that
+ * are executed later than they were checked, or outside the section. Context: worker, in a
+ * turn.
  */
 enum reply guard_ask_gate(const struct turn *t);
 
 /*
- * Is the connection closed by a command that is refused for this reason? A replica that serves
- * no clients closes it without a word, as clients that know servers only as up or down look for
- * another server then; a datagram is answered. Context: any thread.
+ * Does a refusal for this reason close the connection? A replica that serves no clients closes
+ * it without a reply: clients that know servers only as up or down then try another one. A
+ * datagram is answered. Context: any thread.
  */
 bool guard_closes(enum reply why);
 
-/* Make it one that misses: no key, or no more keys. Context: worker. */
+/* Change a request so that it misses: remove its key or keys. Context: worker. */
 void guard_hide(struct request *r);
 
 /* Count a request that is refused for this reason. Returns the reply to a binary one. */
 enum bin_reply guard_count(const struct turn *t, enum reply why);
 
-/* Answer such a request. Context: worker, in a turn. */
+/* The handler of CLASS_REFUSED. Context: worker, in a turn. */
 enum turn_stop exec_refused(struct turn *t, const struct request *r);
 
 /*
- * Why the client may not give a command that is executed outside of the section; REPLY_NONE: it
- * may. *is_operators: it is one for operators. Context: worker.
+ * The reply with which a command that is executed outside the section is refused; REPLY_NONE:
+ * it is allowed. *is_operators: it is a command of operators. Context: worker.
  */
 enum reply guard_operator(const struct turn *t, const struct request *r, bool *is_operators);
 

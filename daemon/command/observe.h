@@ -4,9 +4,9 @@
  * each. Handlers check one word of their turn (t->observed) and call these functions if it is
  * not 0.
  *
- * A command that writes looks at the item first (observe_before()), because what it finds there
- * is reported too. It reports when it is done, so that a store that waits for room and is tried
- * again is reported once.
+ * A command that writes looks up the item first (observe_before()), because the old item is
+ * reported too. It reports when it is done, so that a store that waits for room and is retried
+ * is reported once.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_OBSERVE_H
 #define MAYFLY_DAEMON_COMMAND_OBSERVE_H
@@ -26,10 +26,10 @@ struct worker;
 /* In t->observed, beside the streams that are watched: stats detail is on. */
 #define OBSERVE_DETAIL (1u << 31)
 
-/* What t->observed is. Context: worker. */
+/* The value for t->observed. Context: worker. */
 uint32_t observe_flags(const struct worker *w);
 
-/* What a command finds before it writes. */
+/* The item that a command finds before it writes. */
 struct before {
     bool is_found;
     uint8_t miss; /* enum miss */
@@ -37,10 +37,10 @@ struct before {
     msec_t deadline;
 };
 
-/* Look, if that will be reported. Context: worker, read side. */
+/* Look up the item, if it will be reported. Context: worker, read side. */
 void observe_before(struct turn *t, uint64_t hash, struct span key, struct before *b);
 
-/* A key was asked for; it: NULL when it was not found. Context: worker, read side. */
+/* A key was read. `it` NULL: not found, for the reason `miss`. Context: worker, read side. */
 void observe_get(struct turn *t, struct span key, const struct item *it, enum miss miss);
 
 /* The same for commands that stats detail does not count as reads: touch, incr, decr. */
@@ -55,15 +55,15 @@ struct observed_store {
     size_t size;     /* of the value: stored: as it is now; not stored: as sent; failed: 0 */
 };
 
-/* b: NULL when it failed before anything was looked for. Context: worker, read side. */
+/* b NULL: the store failed before the key was looked up. Context: worker, read side. */
 void observe_store(struct turn *t, const struct before *b, const struct observed_store *s);
 
-/* A command that is not a store created the item it did not find. Context: as above. */
+/* A command other than a store has created the item, which was absent. Context: as above. */
 void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size);
 
 /*
- * An item that was there was given a deadline (MSEC_NEVER: it lost the one it had; one that has
- * passed: it is gone). Context: worker, read side.
+ * An existing item got a deadline (MSEC_NEVER: its deadline was removed; a time that has
+ * passed: the item is gone). Context: worker, read side.
  */
 void observe_deadline(struct turn *t, const struct before *b, struct span key,
                       const char *command, msec_t deadline);

@@ -30,21 +30,21 @@
 
 struct worker;
 
-/* Requests that are looked up together, and keys of one line likewise. */
+/* Most requests, or keys of one line, that are looked up together. */
 #define TURN_BATCH 64u
 
 /* Why a turn of a client ends, or does not. */
 enum turn_stop {
     TURN_GOES_ON,
-    TURN_DRY,     /* all that can be executed is: more has to be read */
-    TURN_BLOCKED, /* the socket takes no more: go on when it does */
-    TURN_WAITS,   /* a store found no room, or flushes come too fast: try again in 1 ms */
-    TURN_YIELDS,  /* others are ready and this client had its share */
+    TURN_DRY,     /* all complete requests were executed: more input has to be read */
+    TURN_BLOCKED, /* the socket takes no more: continue when it does */
+    TURN_WAITS,   /* a store found no room, or flushes come too fast: retry in 1 ms */
+    TURN_YIELDS,  /* other clients are ready, and this one has used its share */
     TURN_ASKED,   /* the answer comes later (client_expect()) */
-    TURN_LOGS_IN, /* the same, and it is that of a login */
-    TURN_LASTS,   /* the answer has begun, and goes on as a task */
-    TURN_QUEUES,  /* more work than a request's, which has to wait for its turn as a task */
-    TURN_STREAMS, /* the client watches from now on: what it sent after that is dropped */
+    TURN_LOGS_IN, /* the same for the answer to a login */
+    TURN_LASTS,   /* the answer has begun, and continues as a task */
+    TURN_QUEUES,  /* the rest of the work continues as a task */
+    TURN_STREAMS, /* the client watches from now on: its further input is dropped */
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };
 
@@ -60,7 +60,7 @@ struct timed {
     uint64_t since_ns; /* when they could be read */
     uint32_t n[KIND_COUNT];
     uint32_t first_state;      /* enum timed_first */
-    uint64_t reply_bytes;      /* with the socket by now; in a turn: its counter before them */
+    uint64_t reply_bytes;      /* sent so far; in a turn: the counter of sent bytes before it */
     struct slow_request first; /* set if FIRST_NAMED */
 };
 
@@ -70,7 +70,7 @@ struct turn {
     struct engine *e;          /* [borrowed] */
     struct client *client;     /* [borrowed] whose requests these are; NULL: of a datagram */
     const struct route *route; /* [borrowed] of the read-side section that is open */
-    msec_t now;                /* when the section opened, or what came later was read */
+    msec_t now;                /* when the section opened, or later input was read */
     uint32_t now_s;            /* the same in seconds */
     bool is_followed;          /* the round has others after this client */
     struct waiter *waiter;     /* [borrowed] the worker's; NULL: another client has it */
@@ -81,12 +81,12 @@ struct turn {
     uint32_t observed;         /* observe_flags(): 0 when nothing is observed */
     bool hides_cas;            /* -C: cas values are shown as 0 */
     bool is_bulk;              /* a large value was stored */
-    bool is_placeable;         /* a value was stored that might have been placed */
+    bool is_placeable;         /* a value was stored that could have been placed (body.h) */
     uint32_t requests;         /* executed */
     uint64_t units;            /* a measure of the work done: keys, and 4 KiB of output each */
     uint64_t unit_limit;       /* at this many, check whether others are ready */
     uint64_t first_unit;       /* units done before the request that counts as its first */
-    bool is_first;             /* that is executed, outside of the section: see exec_noop() */
+    bool is_first;             /* that first request runs outside the section: exec_noop() */
     struct out out;            /* replies composed and not yet handed over */
     struct span rest;          /* get family: keys not answered, when it stopped between them */
     struct timed timed;        /* if anything is measured */
@@ -122,25 +122,26 @@ static inline bool turn_is_control(const struct turn *t)
 void turn_begin(struct turn *t, struct worker *w);
 
 /*
- * Whose requests come next; NULL: those of a datagram. Then no output is sent, what would be
- * makes the turn is_halted, and no store waits for room. Context: worker, in the turn.
+ * The next requests are those of client c. NULL: those of a datagram; then no output is sent, a
+ * full output buffer sets is_halted, and no store waits for room. Context: worker, in the turn.
  */
 void turn_take(struct turn *t, struct client *c);
 
 /*
- * They are through: flush and count. has_more: input is left. Context: worker, in the turn.
+ * End the requests of that client: flush and count. has_more: input is left. Context: worker,
+ * in the turn.
  */
 void turn_pass(struct turn *t, bool has_more);
 
 /*
- * Let go of what was found, and have a new section, time and routing table. Context: worker, in
- * the turn, after turn_pass().
+ * Close the section and open a new one, with a new time and routing table; items found before
+ * are no longer valid. Context: worker, in the turn, after turn_pass().
  */
 void turn_renew(struct turn *t);
 
 /*
- * Bytes were read in the turn that are requests too: its time is no earlier than theirs.
- * Context: worker, in the turn.
+ * Further requests were read during the turn: read the clock again, so that the time of the
+ * turn is not before their arrival. Context: worker, in the turn.
  */
 void turn_read_clock(struct turn *t);
 
@@ -148,9 +149,9 @@ void turn_read_clock(struct turn *t);
 void turn_end(struct turn *t);
 
 /*
- * Leave the section for a command that must not run inside one, or may take long; what was
- * found in it is gone. False when the output refers to a value and cannot be sent now: the turn
- * is still in its section, and nothing may be executed. Context: worker, in the turn.
+ * Leave the section for a command that must not run inside one, or may take long; items found
+ * in it are no longer valid. False when the output refers to a value and cannot be sent now:
+ * the turn is still in its section, and nothing may be executed. Context: worker, in the turn.
  */
 bool turn_leave_section(struct turn *t);
 
@@ -163,7 +164,7 @@ void turn_enter_section(struct turn *t);
  */
 bool turn_others_are_ready(struct turn *t);
 
-/* Units of work that make the share of one client in a turn of the loop. Context: worker. */
+/* The share of one client in a turn of the loop, in units of work. Context: worker. */
 uint64_t turn_share_units(const struct worker *w);
 
 /* Move what the turn tallied so far to the worker's counters. Context: worker. */
@@ -182,7 +183,7 @@ static inline int turn_fd(const struct turn *t)
     return t->client != NULL ? t->client->io.fd : -1;
 }
 
-/* May the client use what memcached does not have? Context: in turn. */
+/* May the client use commands and flags that memcached does not have? Context: in turn. */
 bool turn_has_extensions(const struct turn *t);
 
 /* ---- times and cas values ---------------------------------------------------------------- */
@@ -197,31 +198,32 @@ msec_t turn_deadline(const struct turn *t, int64_t exptime);
 msec_t turn_deadline_ms(const struct turn *t, int64_t exptime_ms);
 
 /*
- * The deadline after so many milliseconds, and that at a Unix time, however far it is. One that
- * has passed is t->now. Context: worker, in the turn.
+ * The deadline `ms` milliseconds from now, and the one at a Unix time, which may be arbitrarily
+ * far. A time that has passed becomes t->now. Context: worker, in the turn.
  */
 msec_t turn_deadline_after(const struct turn *t, int64_t ms);
 msec_t turn_deadline_at(const struct turn *t, int64_t unix_ms);
 
 /*
- * The same deadline or an earlier one: by 0 to pct percent of the time until then, each
- * millisecond as likely as another. The hash of the key and the time decide, so there is no
- * state; no deadline, and one that has passed, stay. Context: worker, in the turn.
+ * Move a deadline earlier by 0 to pct per cent of the time until then, with equal probability
+ * for each millisecond. It is derived from the hash of the key and the time, so there is no
+ * state. MSEC_NEVER, and a deadline that has passed, are not changed. Context: worker, in the
+ * turn.
  */
 msec_t turn_jitter(const struct turn *t, uint64_t hash, msec_t deadline, uint32_t pct);
 
-/* turn_deadline() for what is stored: with the jitter of the settings. Context: as above. */
+/* turn_deadline() for a store, with the jitter of the settings. Context: as above. */
 msec_t turn_store_deadline(const struct turn *t, uint64_t hash, int64_t exptime);
 
 /* Milliseconds to a deadline; 0: it has passed; -1: there is none. */
 int64_t turn_ms_left(const struct turn *t, msec_t deadline);
 
-/* A deadline that there is as a Unix time in milliseconds. Context: worker. */
+/* A deadline other than MSEC_NEVER as a Unix time in milliseconds. Context: worker. */
 int64_t turn_unix_ms(const struct turn *t, msec_t deadline);
 
 /*
- * The same as turn_ms_left() in seconds, with the one that has begun: in memcached items expire
- * when their last second is over.
+ * The same as turn_ms_left() in seconds, rounded up: in memcached items expire at the end of
+ * their last second.
  */
 static inline int64_t turn_seconds_left(const struct turn *t, msec_t deadline)
 {
@@ -237,7 +239,7 @@ static inline uint64_t turn_cas_expected(const struct turn *t, uint64_t given)
     return t->hides_cas ? TURN_CAS_NEVER : given;
 }
 
-/* What the client is shown of a cas value. */
+/* The cas value as the client sees it. */
 static inline uint64_t turn_cas_shown(const struct turn *t, uint64_t cas)
 {
     return t->hides_cas ? 0 : cas;
@@ -246,8 +248,8 @@ static inline uint64_t turn_cas_shown(const struct turn *t, uint64_t cas)
 /* ---- output ------------------------------------------------------------------------------ */
 
 /*
- * Hand what was composed to the socket; what it does not take is kept. The output is empty
- * afterwards, whatever happened; t->is_halted says whether the client can go on.
+ * Send the composed output to the socket; bytes that it does not take are queued. The output is
+ * empty afterwards in any case; t->is_halted says whether the client must stop.
  * Context: worker, in the turn; read side while it refers to a value.
  */
 void turn_flush(struct turn *t);
@@ -256,15 +258,15 @@ void turn_flush(struct turn *t);
 void turn_emit(struct turn *t, const char *bytes, size_t n);
 
 /*
- * Append a line, its end included; what is longer than TURN_LINE_MAX bytes would be cut off.
+ * Append a line, including its end; it is cut off after TURN_LINE_MAX bytes.
  * Returns TURN_GOES_ON. Context: as turn_flush().
  */
 #define TURN_LINE_MAX 1536u
 enum turn_stop turn_line(struct turn *t, const char *fmt, ...) MF_PRINTF(2, 3);
 
 /*
- * Room for n more bytes of reply, n well below the size of the output. Always there: a reply
- * to what was executed is never lost. The caller adds what it wrote to t->out.len.
+ * Room for n more bytes of reply, n well below the size of the output. Never fails: the reply
+ * to an executed request is never lost. The caller adds the bytes that it wrote to t->out.len.
  * Context: as turn_flush().
  */
 static inline char *turn_room(struct turn *t, size_t n)
@@ -277,9 +279,9 @@ static inline char *turn_room(struct turn *t, size_t n)
 }
 
 /*
- * Can the output take a reply that refers to a large value, and n bytes beside it? What it
- * refers to already is sent first. False: the client has to wait for its socket, and nothing
- * was composed. Context: worker, read side.
+ * Make room in the output for a reply that refers to a large value, and n more bytes. Output
+ * that refers to another value is sent first. False: the client has to wait for its socket, and
+ * nothing was composed. Context: worker, read side.
  */
 bool turn_has_room_for_value(struct turn *t, size_t n);
 
