@@ -26,14 +26,14 @@ extern const struct worker_duties conn_duties;
 /* ---- for conn*.c ------------------------------------------------------------------------- */
 
 /*
- * The first part of conn_adopt(): make it, and count it. NULL: no memory; the descriptor is
- * closed. Context: worker.
+ * The first part of conn_adopt(): create and count a connection. NULL: no memory, and the
+ * descriptor is closed. Context: worker.
  */
 struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *origin);
 
 /*
- * Its other end is known: begin TLS, or to serve it; or close it, if its address has too many.
- * Context: worker.
+ * The address of the peer is known: begin TLS, or serve the connection; or close it, if its
+ * address has too many connections. Context: worker.
  */
 void conn_begin(struct conn *c);
 

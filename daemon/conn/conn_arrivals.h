@@ -36,7 +36,7 @@ struct conn_arrivals {
  */
 bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
 
-/* An empty one; NULL: no memory. Context: any thread. */
+/* Make an empty batch; NULL: no memory. Context: any thread. */
 struct conn_arrivals *conn_arrivals_create(void);
 
 /* Add a socket. There must be room. Context: the thread that has the batch. */

@@ -11,10 +11,10 @@ struct conn;
 struct passed_conn;
 struct worker;
 
-/* So many failed logins end a connection. */
+/* Number of failed logins after which a connection is closed. */
 #define CONN_AUTH_FAILURES_MAX 5u
 
-/* What a connection reads at once before it has authenticated. */
+/* Most bytes that a connection reads at once before it has authenticated. */
 #define CONN_AUTH_READ_BYTES (8u * 1024)
 
 /* Does a new connection have to authenticate? Context: worker. */
@@ -28,8 +28,8 @@ void conn_auth_begin(struct conn *c);
 bool conn_auth_resume(struct conn *c, const struct passed_conn *p);
 
 /*
- * While client_needs_login(): take one authentication command from p and answer it; *used is
- * what was consumed. Context: worker, in a turn.
+ * While client_needs_login(): execute one authentication command from the input at p; *used is
+ * the number of bytes consumed. Context: worker, in a turn.
  */
 enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used);
 

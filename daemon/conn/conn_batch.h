@@ -20,25 +20,25 @@ struct conn;
 
 struct step {
     struct request req;
-    const char *end; /* where it ends; not set for the last one if it is not a whole request */
+    const char *end; /* its end in the input; not set if the last request is incomplete */
 };
 
 /*
- * Room for parsed requests, of one connection or of several. Everything that was parsed takes a
- * step, also a request that is not whole: so there is room for the key of each.
+ * Room for parsed requests, of one connection or of several. An incomplete request takes a step
+ * too, so there is room for the key of each.
  */
 struct steps {
     unsigned used;
-    char *key_room; /* in keys: free from here on */
+    char *key_room; /* the free part of `keys` */
     struct step step[TURN_BATCH];
-    char keys[TURN_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
+    char keys[TURN_BATCH * TEXT_KEY_ROOM]; /* keys decoded from base64 */
 };
 
 /* What was parsed of one connection's input. */
 struct batch {
     struct step *step; /* [borrowed] n of them */
     unsigned n;
-    /* what came after them, when status is not PARSE_OK */
+    /* the input after them, when status is not PARSE_OK */
     enum parse_status status;
     struct request *last; /* [borrowed] */
     size_t last_used;
@@ -58,9 +58,10 @@ static inline bool steps_are_full(const struct steps *steps)
 }
 
 /*
- * Parse requests of c into the room that is left until it is full, the input ends, or something
- * else comes. Its first byte decides its protocol when that is PROTOCOL_AUTO. is_alone: no
- * other input is parsed before they are executed. Context: worker, in a turn.
+ * Parse requests of c into the free steps until these are full, the input ends, or it has
+ * something other than a complete request. The first byte of a connection decides its protocol
+ * if that is PROTOCOL_AUTO. is_alone: no other input is parsed before these requests are
+ * executed. Context: worker, in a turn.
  */
 void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, struct batch *b,
                  const char *p, size_t len, bool is_alone);

@@ -14,15 +14,15 @@
 struct worker;
 
 /*
- * It has to finish this in time from now on. Nothing happens if it has to already, or if the
- * time for it is not limited (-o auth_timeout=0). Context: worker.
+ * Start the time limit for this step of a connection. Does nothing if it runs already, or if
+ * the time is not limited (-o auth_timeout=0). Context: worker.
  */
 void conn_deadline_set(struct conn *c, enum conn_deadline which);
 
-/* It is done, or need not be any more; nothing happens if that was so. Context: worker. */
+/* End the time limit for this step, if it runs. Context: worker. */
 void conn_deadline_clear(struct conn *c);
 
-/* How long one has for it, milliseconds; 0: no limit. Context: worker. */
+/* The time limit for this step, in milliseconds; 0: none. Context: worker. */
 msec_t conn_deadline_limit(const struct worker *w, enum conn_deadline which);
 
 #endif

@@ -22,18 +22,19 @@
 void conn_delay_note(struct conn *c, const struct auth_failure *failure);
 
 /*
- * If it is: answer it later. False: it is not, there is no memory, or the connection has a
- * service; the caller answers. Context: worker; the connection waits for no other answer.
+ * If the answer must be delayed: send it later. False: it need not be, there is no memory, or
+ * the connection has a service; the caller answers at once. Context: worker; the connection
+ * waits for no other answer.
  */
 bool conn_delay(struct conn *c, struct span reply);
 
 /*
- * Answer those that have waited long enough, as many as a turn of the loop may, and set the
- * timer for the next. Context: worker.
+ * Send the answers whose delay is over, at most as many as allowed in a turn of the loop, and
+ * set the timer for the next. Context: worker.
  */
 void conn_delay_check(struct worker *w, msec_t now);
 
-/* The worker stops: answer all. Context: worker, outside a section. */
+/* The worker stops: send all delayed answers. Context: worker, outside a section. */
 void conn_delay_end_all(struct worker *w);
 
 #endif

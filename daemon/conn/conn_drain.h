@@ -24,18 +24,18 @@ void conn_drain(struct conn *c);
 void conn_drain_all(struct worker *w);
 
 /*
- * From time to time while the worker stops: close connections that linger when the peer has
- * everything and has been quiet for a while; in the phase of finishing, drop what was received
- * after the reply that was begun. Context: worker, outside a section.
+ * Called regularly while the worker stops. Closes lingering connections whose peer has
+ * acknowledged everything and has been quiet for a while. In the finishing phase, drops input
+ * that follows the reply in progress. Context: worker, outside a section.
  */
 void conn_drain_check(struct worker *w);
 
-/* So many bytes were read since the stop. Context: worker. */
+/* Count bytes read since the stop. Context: worker. */
 void conn_drain_count(struct conn *c, uint64_t bytes);
 
 /*
- * All replies are with the kernel: announce the end and linger. It may be called again until
- * the end is announced. Context: worker, outside a section.
+ * The kernel has all replies: shut down the sending side and linger. Call it again until the
+ * shutdown has succeeded. Context: worker, outside a section.
  */
 void conn_drain_end(struct conn *c);
 

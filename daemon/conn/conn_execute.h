@@ -21,15 +21,15 @@ struct lot {
     struct conn *conn; /* [borrowed] */
     char *p;
     size_t len;
-    size_t behind; /* bytes of room in the worker's buffer after it */
-    size_t grown;  /* bytes that were read there in the turn: they are input too */
+    size_t behind; /* free bytes after it in the worker's buffer */
+    size_t grown;  /* of these, bytes read during the turn: they are input too */
     enum input_kind kind;
-    bool is_parsed; /* batch has the first of it */
-    bool is_lost;   /* the connection is to be closed */
+    bool is_parsed; /* batch has its first requests */
+    bool is_lost;   /* the connection must be closed */
     struct batch batch;
 };
 
-/* What came is alone in the buffer, as far as is known, and nothing is parsed. */
+/* Make a lot of unparsed input, with no free room after it. */
 static inline void lot_init(struct lot *lot, struct conn *c, enum input_kind kind, char *p,
                             size_t len)
 {
@@ -43,15 +43,18 @@ static inline void lot_init(struct lot *lot, struct conn *c, enum input_kind kin
 }
 
 /*
- * Execute a lot, send its replies, keep what is left of its input. Context: worker, in a turn.
+ * Execute a lot, send its replies, keep the rest of its input. Context: worker, in a turn.
  */
 void lot_execute(struct turn *t, struct lot *lot);
 
-/* Then wait for the right thing next, or close. Context: worker, outside a section. */
+/*
+ * After that: set what the connection waits for, or close it. Context: worker, outside a
+ * section.
+ */
 void lot_finish(const struct lot *lot);
 
 /*
- * Execute input in a turn of its own, flush, keep what has to be kept, settle. Context: worker,
+ * Execute input in a separate turn, flush, keep the rest of the input, settle. Context: worker,
  * outside a section.
  */
 void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len);

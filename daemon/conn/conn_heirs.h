@@ -15,19 +15,19 @@ struct conn_heirs;
 struct conn_origin;
 struct worker;
 
-/* Room for `max` of them on their way to one worker. NULL: no memory. Context: any thread. */
+/* Make room for `max` connections for one worker. NULL: no memory. Context: any thread. */
 struct conn_heirs *conn_heirs_create(uint32_t max);
 
 /*
- * Add one, which came by this origin; takes the descriptor if it returns true, and copies the
- * rest. False: no memory. Context: the thread that has them.
+ * Add a connection with this origin. If it returns true it owns the descriptor, and has copied
+ * the rest. False: no memory. Context: the thread that has them.
  */
 bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
                     const struct conn_origin *origin);
 
 /*
- * Give them to a worker, which serves them; takes the address and nulls it; accepts NULL. They
- * count as opened (crew_conn_opened()) already. Context: any thread.
+ * Pass them to a worker, which serves them, and null the pointer; accepts NULL. They have been
+ * counted as opened (crew_conn_opened()) already. Context: any thread.
  */
 void conn_heirs_post(struct conn_heirs **h, struct worker *w);
 

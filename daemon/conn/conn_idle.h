@@ -13,16 +13,16 @@
 
 struct worker;
 
-/* It may be idle from now on; nothing happens if there is no timeout. Context: worker. */
+/* Start to check a connection; does nothing without a timeout. Context: worker. */
 void conn_idle_begin(struct conn *c);
 
-/* The timeout may have changed: begin with all connections again. Context: worker. */
+/* The timeout may have changed: sort all connections again. Context: worker. */
 void conn_idle_changed(struct worker *w);
 
 /*
- * Once a second or so: close those that were idle for too long. If there are very many, some of
- * them; then it will be called again in the next turn of the loop. Context: worker, outside a
- * section.
+ * Call about once a second: closes connections that were idle for too long. If there are very
+ * many, closes some of them, and arranges a call in the next turn of the loop. Context: worker,
+ * outside a section.
  */
 void conn_idle_check(struct worker *w, msec_t now);
 

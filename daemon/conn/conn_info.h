@@ -19,12 +19,12 @@ struct worker;
 void conn_name_peer(struct conn *c);
 
 /*
- * The other end is this: address as in sockaddr_in or sockaddr_in6, port in host order.
- * Context: worker.
+ * Set the address of the other end: address as in sockaddr_in or sockaddr_in6, port in host
+ * byte order. Context: worker.
  */
 void conn_set_peer(struct conn *c, uint16_t family, const void *address, uint16_t port);
 
-/* Room for what conn_put_peer() writes. */
+/* Size of the buffer for conn_put_peer(). */
 #define CONN_PEER_MAX CLIENT_PEER_MAX
 
 /* Write the address of the other end without its port, or "unix". Context: worker. */
@@ -51,7 +51,7 @@ bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
 /* struct stats_sources: leave_conns(). */
 void conn_each_end(struct stats_conn_cursor *cursor);
 
-/* It is one of its worker's, or not any more. Context: worker. */
+/* Add a connection to its worker's list, or remove it. Context: worker. */
 void conn_list_add(struct conn *c);
 void conn_list_remove(struct conn *c);
 

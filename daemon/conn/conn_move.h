@@ -6,15 +6,15 @@
  * input that was not executed, replies that were not sent (including pinned values and dumps),
  * the login and the TLS session move too.
  *
- * A connection moves between two turns. It does not move while it is in the middle of something
- * that ends by itself: an upload, a wait for room, for the log or for replicas, a late answer,
- * a handshake, a login with a time limit. A leaving worker checks those again after each turn.
+ * A connection moves between two turns. It does not move during an operation that ends by
+ * itself: an upload, a wait for room, for the log or for replicas, a late answer, a handshake,
+ * a login with a time limit. A leaving worker checks these connections again after each turn.
  * Endless or long operations move with the connection: watching, an export, a replica's
  * connection. Other threads know the relay of these (daemon/base/relay.h), not the worker.
  *
  * The connection leaves all lists and accounts of its worker, and its poll handle is closed.
  * When the loop has released the handle, the connection is posted to the other worker, which
- * adopts it. That worker then gives it the notices that all connections got meanwhile.
+ * adopts it. That worker then applies the notices that all connections got meanwhile.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_MOVE_H
 #define MAYFLY_DAEMON_CONN_CONN_MOVE_H
@@ -25,8 +25,8 @@ struct conn;
 struct worker;
 
 /*
- * It goes to this worker. False: it cannot, and stays as it is. Context: worker, outside a
- * section, before the loop blocks.
+ * Move a connection to this worker. False: it cannot move now, and is unchanged. Context:
+ * worker, outside a section, before the loop blocks.
  */
 bool conn_move_to(struct conn *c, struct worker *to);
 

@@ -7,13 +7,13 @@
 
 struct worker;
 
-/* Until the next check while there are readers of pinned values, or uploads; milliseconds. */
+/* Interval of checks while there are readers of pinned values, or uploads; milliseconds. */
 #define CONN_PACE_PINS_MS    500
 #define CONN_PACE_UPLOADS_MS 100
 
 /*
- * Check them, and ask for the next check if any are left. Looks only at those that hold such
- * memory, and at a bounded number of them. Context: worker, outside a section.
+ * Check them, and schedule the next check if any are left. Examines only clients that hold such
+ * memory, and a bounded number of them. Context: worker, outside a section.
  */
 void conn_pace_check(struct worker *w);
 

@@ -18,20 +18,20 @@ struct conn;
 struct worker;
 
 /*
- * If connections are passed on, and this one can be now: pass it on and close it here (true).
- * Context: worker, outside a section; it is in no round.
+ * If connections are being passed on, and this one can be now: pass it on, close it here and
+ * return true. Context: worker, outside a section; it is in no round.
  */
 bool conn_pass_on(struct conn *c);
 
-/* Is there more to read, of what came before the stop, or to stream? Context: worker. */
+/* Is there input from before the stop to read, or output to stream? Context: worker. */
 bool conn_pass_has_input(const struct conn *c);
 
-/* Will it go along when it is through with what it has begun? Context: worker. */
+/* Will it be passed on once its operation in progress has ended? Context: worker. */
 bool conn_passes_later(const struct conn *c);
 
 /*
- * It would, but its client has sent and taken nothing for a while (WORKER_STALL_MS), and others
- * wait. Context: worker.
+ * Would it be, but its client has neither sent nor taken anything for WORKER_STALL_MS, while
+ * other connections wait to be passed on? Context: worker.
  */
 bool conn_holds_others_up(const struct conn *c);
 

@@ -13,8 +13,8 @@
 struct conn;
 
 /*
- * Does it have to begin with a header, by where it came in and by the address it comes from?
- * Context: worker, its peer is named.
+ * Must a connection begin with a header? That depends on its listener and on its peer's
+ * address. Context: worker, after conn_name_peer().
  */
 bool conn_proxied_is_due(const struct conn *c);
 
@@ -24,7 +24,7 @@ bool conn_proxied_is_due(const struct conn *c);
  */
 void conn_proxied_begin(struct conn *c);
 
-/* Count it, and close the connection. Context: worker. */
+/* Count a failed header, and close the connection. Context: worker. */
 void conn_proxied_failed(struct conn *c, const char *why);
 
 #endif

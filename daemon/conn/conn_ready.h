@@ -28,12 +28,12 @@ static inline bool conn_ready_must_wait(const struct conn *c)
            (!c->is_light || units >= BUDGET_light_all_units);
 }
 
-/* Its event has to wait: its turn comes after those of others. Context: worker. */
+/* Defer the event of a connection until others had their turns. Context: worker. */
 void conn_ready_defer(struct conn *c);
 
 /*
- * Serve those that wait, up to BUDGET_loop_units of work for those that need little and as much
- * for the others. Context: worker, outside a section.
+ * Serve waiting connections: up to BUDGET_loop_units of work for light ones, and as much for
+ * the others. Context: worker, outside a section.
  */
 void conn_ready_serve(struct worker *w);
 
@@ -47,8 +47,7 @@ void conn_take_event(struct conn *c);
 void conn_ready_retry(struct worker *w, bool all);
 
 /*
- * The disk has more of the log: release connections whose replies waited for that. Context:
- * worker.
+ * More of the log is on the disk: send replies that waited for it. Context: worker.
  */
 void conn_ready_release(struct worker *w);
 

@@ -49,7 +49,7 @@ void round_destroy(struct round *r);
  */
 void round_add(struct conn *c, char *p, size_t len);
 
-/* Can it take no more? */
+/* Is the round full? */
 static inline bool round_is_full(const struct round *r)
 {
     return r->n == ROUND_LOTS || r->filled >= ROUND_FILL_BYTES;

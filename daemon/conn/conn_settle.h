@@ -10,28 +10,28 @@
 #include "daemon/conn/conn_state.h"
 
 /*
- * After anything happened: wait for its replies to be sent, and then for what its last turn has
- * left (conn.then); or close. Context: worker.
+ * Call after each event or turn: the connection waits until its replies are sent, and then for
+ * conn.then, which its last turn has set; or it is closed. Context: worker.
  */
 void conn_settle(struct conn *c);
 
 /*
- * Wait for this. One that is parked for the same already keeps its place; any other leaves its
- * list. Context: worker.
+ * Set the state of a connection. If it is parked in this state already it keeps its place;
+ * otherwise it leaves its list. Context: worker.
  */
 void conn_enter(struct conn *c, enum conn_state state);
 
-/* Leave the list that it is parked in, to be served; nothing happens if it is in none. */
+/* Take it out of the list that it is parked in, if any. Context: worker. */
 void conn_unpark(struct conn *c);
 
-/* Be the last of a list; of those that wait for a turn, or of its state. Context: worker. */
+/* Append it to this list of parked connections. Context: worker. */
 void conn_park(struct conn *c, enum conn_park where);
 
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
 
 /*
- * Release what it has, and close its socket, when its poll handle is none of a loop any more.
+ * Release a connection and close its socket, after the loop has released its poll handle.
  * Context: worker.
  */
 void conn_release(struct conn *c);
@@ -44,14 +44,14 @@ void conn_release(struct conn *c);
 void conn_dismiss(struct conn *c);
 
 /*
- * Wait for nothing any more: it is about to leave its worker. Where it goes, conn_settle() has
- * it wait again. Context: worker.
+ * Leave every state and list, because the connection is about to leave its worker. On the new
+ * worker, conn_settle() sets its state again. Context: worker.
  */
 void conn_leave_state(struct conn *c);
 
 /*
- * Its login has begun or ended: give it a time limit, or take that away, and end it when it has
- * failed too often. Context: worker.
+ * The state of its login has changed: set or clear its time limit, and close the connection
+ * after too many failures. Context: worker.
  */
 void conn_note_login(struct conn *c);
 

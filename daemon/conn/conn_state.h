@@ -89,40 +89,40 @@ enum close_reason {
 };
 
 /*
- * What a connection waits for: one thing at a time. conn_enter() alone sets it, but for a round
- * (conn_round.c). Until they begin to end, connections go from any state to any other.
+ * What a connection waits for: one thing at a time. Only conn_enter() sets it, except in a
+ * round (conn_round.c). Until the end of a connection, any state may follow any other.
  */
 enum conn_state {
     CONN_BEGINS, /* nothing: it was just accepted, or is moving between workers */
-    CONN_HEADER, /* the header of a balancer; conn.in has the bytes that came of it */
-    CONN_SHAKES, /* its TLS handshake; parked: a step of that is due */
+    CONN_HEADER, /* the header of a balancer; conn.in has its first bytes */
+    CONN_SHAKES, /* its TLS handshake; parked: a step of the handshake is due */
     CONN_INPUT,  /* input */
-    CONN_ROUND,  /* its input is in the worker's round */
-    CONN_EVENT,  /* parked, then served: an event came, and nothing was read for it */
-    CONN_TURN,   /* parked: what is kept can be executed */
-    CONN_TASK,   /* a slice as a task, to execute what is kept */
+    CONN_ROUND,  /* the worker's round, which has its input */
+    CONN_EVENT,  /* parked: its turn; an event came, and its input was not read yet */
+    CONN_TURN,   /* parked: its turn, to execute kept input */
+    CONN_TASK,   /* a slice as a task, to execute kept input */
     CONN_ROOM,   /* parked: room for its store */
-    CONN_ANSWER, /* an answer of others; nothing of it is read or executed */
-    CONN_LOGIN,  /* the same, to its login, which is dropped if the client disconnects */
+    CONN_ANSWER, /* a late answer; meanwhile it is neither read nor executed */
+    CONN_LOGIN,  /* the same for a login, which is dropped if the client disconnects */
     CONN_OUTPUT, /* room in its socket */
-    CONN_LOG,    /* parked: its replies report changes that the log must have first */
-    CONN_ENDS,   /* only as `then`: it closes as soon as its replies are sent */
+    CONN_LOG,    /* parked: the log, which must have the changes before it is answered */
+    CONN_ENDS,   /* only as `then`: it closes when its replies are sent */
     /* The server stops. */
-    CONN_ANNOUNCES, /* the end waits for room in the socket */
-    CONN_LINGERS,   /* it was announced; input is dropped until the peer closes */
-    CONN_CLOSED, /* conn_close() was called: it refuses work, and its memory is about to go */
+    CONN_ANNOUNCES, /* room in the socket for the shutdown of the sending side */
+    CONN_LINGERS,   /* the peer's close; input is dropped */
+    CONN_CLOSED, /* nothing: conn_close() was called, and its memory is about to be released */
 };
 
 /* Where connections are parked, each list in the order in which they came. */
 enum conn_park {
-    PARK_LIGHT, /* ready: those whose last turn was little work, and who are first */
+    PARK_LIGHT, /* ready: those whose last turn was little work; served first */
     PARK_READY, /* ready: the others */
     PARK_ROOM,
     PARK_LOG,
     PARKS,
 };
 
-/* What connections must get done in time, see conn_deadline.h. */
+/* Steps with a time limit, see conn_deadline.h. */
 enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
 
 /* Seconds ahead that idle connections are sorted by, see conn_idle.h. */
@@ -131,39 +131,39 @@ enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
 /* Connections by the second in which they will have been idle for too long. */
 struct idle {
     struct list slot[IDLE_SLOTS];
-    msec_t timeout_ms; /* that the slots were filled by; 0: none, and they are empty */
-    msec_t second;     /* the first that is not done */
-    uint32_t count;    /* of the connections in all slots */
-    uint32_t pass;     /* of the check that runs, or of the next one */
+    msec_t timeout_ms; /* timeout by which the slots are filled; 0: none, and they are empty */
+    msec_t second;     /* the first second that was not checked yet */
+    uint32_t count;    /* connections in all slots */
+    uint32_t pass;     /* number of the present check, or of the next one */
 };
 
 /* The connections of a worker, and its datagram sockets. [worker] */
 struct conns {
     struct conn *first;                /* doubly linked list of all that are open */
-    struct conn *move_next;            /* of them, the next that may go to another worker */
-    struct stats_conn_cursor *cursors; /* list of positions in that */
-    struct udp *udp;                   /* list */
-    struct weights *weights;           /* owned; NULL: their work is not added up */
-    struct round *round;               /* owned; those that were read and not yet served */
+    struct conn *move_next;            /* the next one to check for a move to another worker */
+    struct stats_conn_cursor *cursors; /* list of positions in the list of connections */
+    struct udp *udp;                   /* list of datagram sockets */
+    struct weights *weights;           /* owned; NULL: their work is not measured */
+    struct round *round;               /* owned; connections that were read and not yet served */
     uv_poll_cb on_event;               /* [const] of all poll handles */
     /*
-     * While the server stops; else NULL. It is asked before a connection waits for anything;
-     * true: it is gone from here.
+     * Set while the server stops, else NULL. Called before a connection waits for anything.
+     * True: the connection has left this worker.
      */
     bool (*drains)(struct conn *c);
     struct list parked[PARKS];
-    struct list deadlines[DEADLINES]; /* those that have to, the oldest first */
+    struct list deadlines[DEADLINES]; /* connections with a time limit, the oldest first */
     struct list delayed;              /* answers to failed logins: see conn_delay.h */
     struct idle idle;
-    struct list pins_new; /* those that have pinned a value since the last check */
-    struct list pins;     /* and those that had before */
-    struct list uploads;  /* large values on their way in */
-    msec_t pins_checked;  /* when these were last checked */
+    struct list pins_new; /* connections that pinned a value since the last check */
+    struct list pins;     /* connections that pinned one earlier */
+    struct list uploads;
+    msec_t pins_checked; /* time of the last check of pins */
     msec_t uploads_checked;
-    msec_t held_ms; /* when the last one that waited for the log went on, by conn_wait_now() */
+    msec_t held_ms; /* conn_wait_now() when the last wait for the log ended */
 };
 
-/* In conn.events: nothing that may be armed for, so the next time counts. */
+/* In conn.events: unknown, so the next conn_arm() always arms the handle. */
 #define CONN_EVENTS_OLD 0xffu
 
 /* The address of the other end, as it was when it connected. */
@@ -182,18 +182,18 @@ struct conn {
     /* [worker] */
     struct client client; /* socket, output, and what commands have begun */
     uint8_t state;        /* enum conn_state: what it waits for */
-    uint8_t then;         /* the same, when its replies are sent: see conn_settle() */
+    uint8_t then;         /* the state after its replies are sent: see conn_settle() */
     uint8_t events;       /* what the poll handle is armed for */
     uint8_t protocol;     /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
     uint8_t place_rest;   /* number of large values until one is read into its place again */
     uint8_t close_reason; /* enum close_reason, when it closes now */
-    uint8_t quiet_checks; /* while it lingers: since the peer last sent something */
-    /* What is known of it, a bit each: who sets it. */
+    uint8_t quiet_checks; /* while it lingers: checks since the peer last sent something */
+    /* One bit each; the comment ends with the code that sets it. */
     bool is_light : 1;     /* its last turn was little work: lot_execute() */
     bool reads_little : 1; /* large values are expected: lot_execute() */
-    bool is_saturated : 1; /* its last read got all that was asked for: those who read */
+    bool is_saturated : 1; /* its last read filled the buffer: the functions that read */
     bool was_idle : 1;     /* when the server began to stop: conn_drain() */
-    bool has_place : 1;    /* it counts as one of its address: conn_begin() */
+    bool has_place : 1;    /* it is counted for its address: conn_begin() */
     bool is_proxied : 1;   /* its peer was named by a balancer: conn_proxied.c, conn_pass.c */
     uint32_t idle_pass;    /* the last check that visited it */
     uint16_t weight_slot;  /* its place in the worker's weights, from 1; 0: none */
@@ -208,10 +208,10 @@ struct conn {
     struct buf in;                  /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */
     uint64_t swallow; /* bytes of input to be dropped unread */
-    struct task task; /* to continue with `in` and the dump: longer than a request */
+    struct task task; /* continues with `in` and the dump */
     struct upload *upload; /* owned, or NULL */
-    msec_t wait_since;     /* when it began to wait for room, by conn_wait_now() */
-    msec_t last_active;    /* when the last bytes came or went */
+    msec_t wait_since;     /* conn_wait_now() when it began to wait for room */
+    msec_t last_active;    /* when bytes were last received or sent */
     uv_poll_t poll;
 };
 
@@ -248,7 +248,7 @@ static inline msec_t conn_wait_now(void)
     return clock_mono_ms();
 }
 
-/* Was it closed? Then nothing may be done with it any more. Context: worker. */
+/* Was it closed? Then it must not be used any more. Context: worker. */
 static inline bool conn_is_closed(const struct conn *c)
 {
     must_be_worker(c->worker);
@@ -262,7 +262,7 @@ static inline bool conn_is_parked(const struct conn *c)
     return list_has_link(&c->park);
 }
 
-/* Does a store of it wait for room, now or when its replies are sent? Context: worker. */
+/* Does one of its stores wait for room, now or after its replies are sent? Context: worker. */
 static inline bool conn_is_waiting(const struct conn *c)
 {
     must_be_worker(c->worker);
@@ -276,14 +276,14 @@ static inline bool conn_is_kept(const struct conn *c)
     return c->then >= CONN_TURN && c->then <= CONN_LOGIN;
 }
 
-/* May stores of it still ask for time to wait for room? Context: worker. */
+/* May its stores still wait for room? Context: worker. */
 static inline bool conn_may_wait(const struct conn *c)
 {
     must_be_worker(c->worker);
     return !conn_is_waiting(c) || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
 }
 
-/* Is something to be done before its next request can be parsed? Context: worker. */
+/* Must other work be done before its next request can be parsed? Context: worker. */
 static inline bool conn_has_pending(const struct conn *c)
 {
     must_be_worker(c->worker);
@@ -306,7 +306,7 @@ static inline void conn_count_work(struct conn *c, size_t bytes)
     }
 }
 
-/* It has no timeout of idle connections to keep any more. Context: worker. */
+/* Stop checking whether it is idle. Context: worker. */
 static inline void conn_leave_idle(struct conn *c)
 {
     must_be_worker(c->worker);

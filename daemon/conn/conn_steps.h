@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The steps of a connection that are one or two functions each: for conn*.c only. Each source
- * has a section.
+ * Declarations of sources that have only one or two functions for others: for conn*.c only.
+ * Each source has a section.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_STEPS_H
 #define MAYFLY_DAEMON_CONN_CONN_STEPS_H
@@ -53,8 +53,8 @@ bool conn_balance_some(struct worker *w);
 /* Reads the sockets of connections. */
 
 /*
- * Its input may have come, for a line or for a large value: read once. Lines are served with
- * the worker's round, conn_round_run(), if not at once. Context: worker.
+ * The socket may have input, for a line or for a large value: read once. Lines are executed at
+ * once, or with the worker's round, conn_round_run(). Context: worker.
  */
 void conn_input(struct conn *c);
 
@@ -63,14 +63,14 @@ void conn_input(struct conn *c);
 /* Input that is kept between two turns, and the accounting of its bytes. */
 
 /*
- * Keep what a turn did not consume. False when there is no memory for it, or the connection
- * keeps too much; counted. Context: worker.
+ * Keep the input that a turn did not consume, and count it. False when there is no memory for
+ * it, or the connection keeps too much. Context: worker.
  */
 bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
                      size_t used);
 
 /*
- * What is kept of its input has changed, or n bytes of it came. False: it is too much. Context:
+ * The kept input has changed, or n bytes were added to it. False: it is too much. Context:
  * worker.
  */
 bool conn_count_kept(struct conn *c, size_t n);
@@ -114,7 +114,7 @@ void conn_shed(struct worker *w);
 /* Only those of this worker. Context: as above. */
 void conn_shed_quietly(struct worker *w);
 
-/* If one may have to go. Any connection may be closed then. Context: as above. */
+/* The same, if the limit may be exceeded. May close any connection. Context: as above. */
 static inline void conn_shed_if_crowded(struct worker *w)
 {
     if (MF_UNLIKELY(w->holders.is_crowded)) {
@@ -136,7 +136,7 @@ void conn_serve_watchers(struct worker *w);
 
 /* Reads large values outside of turns, and aborts uploads that are too slow. */
 
-/* Read what it waits for (conn_upload_wants_read()). Context: worker, outside a section. */
+/* Read into the upload (see conn_upload_wants_read()). Context: worker, outside a section. */
 void conn_upload_read(struct conn *c);
 
 /*
@@ -154,16 +154,16 @@ bool conn_upload_check(struct worker *w, msec_t now);
  * closed: its client cannot know the result of its requests then. On the connection's worker.
  */
 
-/* Time after which it is closed. */
+/* Time after which it is closed, in milliseconds. */
 #define CONN_HOLD_MS 10000
 
-/* Must what is in its queue wait? If so it is called when it need not. Context: worker. */
+/* Must its queued replies wait? Then conn_ready_release() sends them later. Context: worker. */
 bool conn_hold(struct conn *c);
 
 /* The waiting connection that is released first; NULL: none waits. Context: worker. */
 struct conn *conn_hold_first(const struct worker *w);
 
-/* Has the log reached what this connection waits for? Context: worker. */
+/* Has the log the changes for which this connection waits? Context: worker. */
 bool conn_hold_is_done(const struct conn *c);
 
 /* ---- conn_pin.c -------------------------------------------------------------------------- */
@@ -173,15 +173,15 @@ bool conn_hold_is_done(const struct conn *c);
  * until it is sent.
  */
 
-/* So many bytes of its queue were written, pinned or not. Context: worker. */
+/* `bytes` bytes of its queue were written, pinned or not. Context: worker. */
 void conn_pin_wrote(struct kept *k, uint64_t bytes);
 
 /* Are there such connections? Context: worker. */
 bool conn_pin_has_any(const struct worker *w);
 
 /*
- * Close readers that do not progress if all that is pinned and dead is too much. Context:
- * worker, outside a section.
+ * Close readers that make no progress, if the dead memory pinned by all readers exceeds its
+ * limit. Context: worker, outside a section.
  */
 void conn_pin_check(struct worker *w, msec_t now);
 
@@ -192,15 +192,15 @@ void conn_pin_check(struct worker *w, msec_t now);
 /* A handshake that takes longer is given up, milliseconds. */
 #define TLS_HANDSHAKE_MS 10000
 
-/* It was accepted: its handshake begins. Context: worker. */
+/* Begin the handshake of an accepted connection. Context: worker. */
 void conn_tls_begin(struct conn *c);
 
-/* Its input may have come, or be there. Context: worker. */
+/* The socket may have input, or TLS may have read some ahead. Context: worker. */
 void conn_tls_input(struct conn *c);
 
 /*
- * It was parked for a step of its handshake. *slice_end is 0 before the first connection of a
- * turn of the loop. Context: worker.
+ * Do the next step of the handshake of a parked connection. *slice_end is 0 for the first
+ * connection in a turn of the loop. Context: worker.
  */
 void conn_tls_shake(struct conn *c, usec_t *slice_end);
 
@@ -211,16 +211,16 @@ void conn_tls_shake(struct conn *c, usec_t *slice_end);
  * order in which they began to wait, so retrying them does not touch other connections.
  */
 
-/* It waits from now on, or waits on. Context: worker. */
+/* Begin to wait, or continue to wait. Context: worker. */
 void conn_wait_begin(struct conn *c);
 
-/* It does not wait any more; nothing happens if it did not. Context: worker. */
+/* End the wait, if it waits. Context: worker. */
 void conn_wait_end(struct conn *c);
 
 /* Is it in a line without having been woken? Then a retry would fail. Context: worker. */
 bool conn_wait_is_in_vain(const struct conn *c);
 
-/* It has to wait: set when it is retried if it is not woken. Context: worker. */
+/* Set the time at which a waiting connection is retried if it is not woken. Context: worker. */
 void conn_wait_settle(struct conn *c);
 
 #endif

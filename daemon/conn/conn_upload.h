@@ -15,31 +15,32 @@ struct conn;
 struct worker;
 
 /*
- * A value was stored that might have been placed: shall the next one be? Context: worker.
+ * A value was stored that could have been placed (body_place()): try to place the next one?
+ * Context: worker.
  */
 bool conn_upload_expects_place(struct conn *c);
 
 /*
- * Is the value that r announces likely to be there, and may it be read into its place? Context:
- * worker, in a turn.
+ * Has the value that r announces probably arrived, and may it be read directly into its
+ * segments? Context: worker, in a turn.
  */
 bool conn_upload_may_place(const struct turn *t, const struct request *r);
 
 /*
- * Begin to receive the value that r announces; may_place: conn_upload_may_place() of it.
- * Context: worker, in a turn.
+ * Begin to receive the value that r announces; may_place: the result of
+ * conn_upload_may_place(). Context: worker, in a turn.
  */
 enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place);
 
 /*
- * Go on with it: takes bytes of its value from p, then its line end, then stores. *used is what
- * was consumed; the lot grows by what was read after it. TURN_GOES_ON when it is through.
- * Context: worker, in a turn.
+ * Continue: take bytes of the value from p, then its line end, then store it. *used is the
+ * number of bytes consumed; the lot grows by bytes that are read after it. TURN_GOES_ON when
+ * the upload has ended. Context: worker, in a turn.
  */
 enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, size_t len,
                                 size_t *used);
 
-/* Its upload's place in the line of a shard; NULL: it has no upload. Context: worker. */
+/* Its upload's waiter in the line of a shard; NULL: it has no upload. Context: worker. */
 const struct waiter *conn_upload_waiter(const struct conn *c);
 
 /* Is it in the line of uploads (upload_line.h), so that it will be woken? Context: worker. */

@@ -15,41 +15,41 @@
 #include "daemon/worker/upload_line.h"
 #include "lib/store/body.h"
 
-/* A large value on its way in. */
+/* A large value that is being received. */
 struct upload {
     struct request req;        /* its key points to `key`, its args to `args` */
     struct body *body;         /* owned */
     struct conn *conn;         /* [borrowed] */
     struct pace pace;          /* in the worker's list */
     size_t len;                /* announced bytes */
-    size_t held;               /* by the body, as counted in body_pending_bytes */
-    struct waiter waiter;      /* among those that wait for segments of the shard */
-    struct upload_place place; /* among those that met the bound of what they hold */
-    uint32_t moves; /* of their line, when it was last looked at for an end of waiting */
-    bool may_place; /* to be tried in the next turn: read it into its place */
-    bool is_shed;   /* it has to give way to others */
+    size_t held;               /* bytes of the body, as counted in body_pending_bytes */
+    struct waiter waiter;      /* in the line for segments of the shard */
+    struct upload_place place; /* in the line of uploads at the bound of memory they may hold */
+    uint32_t moves; /* the line's counter of moves when this was last checked for a timeout */
+    bool may_place; /* try in the next turn to read it directly into its segments */
+    bool is_shed;   /* it must be aborted in favour of others */
     char key[ITEM_KEY_MAX];
     char args[]; /* of ms: the flags */
 };
 
-/* What uploads of all workers hold, and may hold, bytes. */
+/* Bytes that the uploads of all workers hold, and may hold. */
 uint64_t upload_held_by_all(const struct worker *w);
 uint64_t upload_held_max(const struct worker *w);
 
-/* As body_room(), within what uploads may hold. */
+/* As body_room(), within the bound of memory that uploads may hold. */
 enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *room);
 
 /*
- * Take more segments for the next read, within the same; and after the last read of a turn give
- * back those beyond that of the next byte.
+ * body_take_ahead() within the same bound, before a read; body_give_ahead() after the last read
+ * of a turn.
  */
 void upload_take_ahead(struct conn *c);
 void upload_give_ahead(struct conn *c);
 
-/* n bytes have come. What is waited for next may take a second of its own. */
+/* n bytes were received. The time limit of the next wait starts from zero. */
 void upload_note_filled(struct conn *c, size_t n);
 
-/* Bytes of its value that have come. */
+/* Bytes of its value received so far. */
 int64_t upload_received(const struct upload *u);
 
 #endif

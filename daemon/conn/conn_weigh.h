@@ -19,26 +19,28 @@ struct worker;
 struct weights {
     uint64_t total; /* units of all connections, and of datagrams */
     unsigned count;
-    unsigned next;                  /* while some are given away: the next to examine */
-    uint32_t to;                    /* BALANCE_NOBODY, or the worker that gets them */
+    unsigned next;                  /* while connections are moved: the next to examine */
+    uint32_t to;                    /* the worker that gets them, or BALANCE_NOBODY */
     struct conn *conn[WEIGHTS_MAX]; /* [borrowed] NULL: it closed, or has left this worker */
     struct balance_weight of[WEIGHTS_MAX];
 };
 
 /*
- * Begin to add up, from nothing; without memory for the table nothing is. From the next turn of
- * the loop on. Context: worker, as for all below.
+ * Begin to measure, from zero, with the next turn of the loop. Without memory for the table
+ * nothing is measured. Context: worker, as for all below.
  */
 void conn_weigh_begin(struct worker *w);
 
-/* Add up no longer, and release the table. */
+/* Stop measuring, and release the table. */
 void conn_weigh_end(struct worker *w);
 
-/* So many units were for this connection, or for none. While INSIGHT_WORK is on. */
+/*
+ * Count units of work for this connection, or for none. Called only while INSIGHT_WORK is on.
+ */
 void conn_weigh(struct conn *c, uint32_t units);
 void conn_weigh_other(struct worker *w, uint32_t units);
 
-/* It closes, or leaves its worker; it is in the table. */
+/* Remove a connection from the table: it closes, or leaves its worker. */
 void conn_weigh_forget(struct conn *c);
 
 #endif

@@ -19,9 +19,9 @@
 struct worker;
 
 /*
- * Have a worker serve a bound, non-blocking datagram socket until it drains; owns the
- * descriptor from here on, also on failure (false: no memory). number: of the worker that it is
- * for, which is counted round where there are fewer. Context: worker.
+ * Serve a bound, non-blocking datagram socket on this worker until it drains. Owns the
+ * descriptor from here on, also on failure (false: no memory). number: of the worker for which
+ * the socket was opened, modulo the number of workers. Context: worker.
  */
 bool udp_adopt(struct worker *w, int fd, uint32_t number);
 
