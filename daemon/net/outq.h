@@ -30,8 +30,8 @@ struct out {
 
 enum send_status {
     SEND_ALL,     /* everything was taken */
-    SEND_BLOCKED, /* the socket takes no more until it says so */
-    SEND_BROKEN,  /* it never will again */
+    SEND_BLOCKED, /* the socket is full: wait until it is writable */
+    SEND_BROKEN,  /* the connection is lost */
 };
 
 /* Forget what was composed, sent or not. Context: worker. */

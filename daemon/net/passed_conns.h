@@ -26,10 +26,10 @@
 /* Of the body. Raise it whenever a record changes. */
 #define PASSED_CONNS_VERSION 1u
 
-/* What is kept of all connections together. */
+/* Most bytes that may be passed for all connections together. */
 #define PASSED_CONNS_BYTES_MAX (256u << 20)
 
-/* The input of one that awaits a header is no longer: it is the begin of that. */
+/* Largest input of a connection that awaits a header: the beginning of the header. */
 #define PASSED_HEADER_MAX 1024u
 
 /* A connection between two requests. */
@@ -54,7 +54,7 @@ struct passed_conn {
     struct span output; /* composed, and not sent */
 };
 
-/* By what the digests of logins were made: of -Y, and of the users of SASL. */
+/* The keys of the digests of logins: of -Y, and of the users of SASL. */
 struct passed_keys {
     struct siphash_key text;
     struct siphash_key sasl;

@@ -18,8 +18,8 @@
 #define PASSED_ON_SOCKETS_MAX 256u
 
 /*
- * The descriptors. Settings have a pointer to it: where that is NULL nothing was passed, and
- * functions that ask or take find nothing.
+ * The descriptors. Settings have a pointer to this struct. If it is NULL nothing was passed,
+ * and functions that query or take a descriptor find none.
  */
 struct passed_on {
     bool is_passed, is_shown;
@@ -37,38 +37,39 @@ struct passed_on {
     unsigned inherited_count;
 };
 
-/* Read the environment, and remove from it what is of that. First of all. */
+/* Read the variables of the environment, and remove them. Must be called first of all. */
 void passed_on_init(struct passed_on *p);
 
-/* Is this process one that was passed something? Also after all was taken. */
+/* Was this process passed anything? True also after everything was taken. */
 bool passed_on_is(const struct passed_on *p);
 
 /*
- * Is it asked beside the one that runs (upgrade.h), and was shown what that one has open? Then
- * its sockets can be found as if they had been passed, but are not to be changed.
+ * Is this a check for a running server (upgrade.h), which has shown its descriptors? Then its
+ * sockets can be found as if they had been passed, but must not be changed.
  */
 bool passed_on_is_shown(const struct passed_on *p);
 
 /*
- * The status of an address at which one cannot listen, after a message: none where something
- * was passed, for those who are served at others. It was looked at before.
+ * The exit status after an address could not be opened: `status`, or 0 if descriptors were
+ * passed, because clients are served at the other addresses. The check before the upgrade has
+ * tried all addresses.
  */
 int passed_on_excuse(const struct passed_on *p, int status);
 
 /*
- * An internet address is in use: has one of the passed sockets that are not taken yet its port,
- * in the same family? Such a socket is closed, or will not exist any more when this program
- * takes over. type: SOCK_STREAM or SOCK_DGRAM.
+ * An internet address is in use. Does a passed socket that is not taken yet have its port, in
+ * the same family? That socket is closed, or will be gone when this program takes over. type:
+ * SOCK_STREAM or SOCK_DGRAM.
  */
 bool passed_on_makes_way(struct passed_on *p, const struct sockaddr *addr, int type);
 
 /*
- * The socket that listens at an address, at any port if that has none, or -1. It is the
- * caller's from then on.
+ * Take the socket that listens at an address, or, if the address has no port, at any port; -1:
+ * there is none. The caller owns it from then on.
  */
 int passed_on_take(struct passed_on *p, const struct sockaddr *addr, socklen_t len);
 
-/* The file in memory, or -1; the caller's from then on. */
+/* Take the file in memory; -1: there is none. The caller owns it from then on. */
 int passed_on_take_memory(struct passed_on *p);
 
 /*
@@ -81,25 +82,24 @@ bool passed_on_take_conns(struct passed_on *p, struct buf *out);
 void passed_on_close_rest(struct passed_on *p);
 
 /*
- * Before it ends: note what shall be passed on. sockets: those of a list, and whatever a
- * service manager has passed; their files stay, and are no longer of the list. They may be
- * closed then.
+ * Before the process ends: note the sockets to be passed on, those of a list and those that a
+ * service manager has passed. Their files stay, and the list no longer owns them. The sockets
+ * may be closed afterwards.
  */
 void passed_on_note_sockets(struct passed_on *p, struct socket_list *l);
-/* Programs started from now on are shown these: numbers, each with a comma; NULL: none. */
+/* Descriptors shown to programs started from now on, each number with a comma; NULL: none. */
 void passed_on_show(const char *numbers);
-/* The same; false: there is no descriptor for it, with errno. */
+/* Note the file in memory. False: the descriptor cannot be duplicated, with errno. */
 bool passed_on_note_memory(struct passed_on *p, int fd);
 
 /*
- * There is no other program to come: close all of that, and remove the files of sockets as
- * their owner would have.
+ * No program takes over: close all noted descriptors, and remove the files of sockets.
  */
 void passed_on_give_up(struct passed_on *p);
 
 /*
- * Connections: their descriptors are open until an exec, and closed by passed_on_end_conns() if
- * there is none. False: they cannot be written down, and a line says why.
+ * Note connections. Their descriptors stay open for the exec; passed_on_end_conns() closes them
+ * if there is none. False: they could not be serialized, which was logged.
  */
 bool passed_on_note_conns(struct passed_on *p, const struct passed_conns *conns,
                           const struct passed_keys *keys);

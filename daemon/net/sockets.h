@@ -20,9 +20,9 @@ struct settings;
 #define CONTROL_CONNS_MAX 8u
 
 /*
- * Open what the settings ask for and append it to the lists: stream sockets to the first, those
- * for datagrams to the second. Returns 0, or the exit status after a message was written; what
- * was opened stays in the lists then. Context: main, before start.
+ * Open the sockets that the settings request, and append stream sockets to the first list,
+ * those for datagrams to the second. Returns 0, or the exit status after a message was written;
+ * sockets that were opened stay in the lists then. Context: main, before start.
  */
 int sockets_open(const struct settings *settings, struct socket_list *out,
                  struct socket_list *udp);
@@ -39,8 +39,8 @@ enum inherit_for {
 #define SOCKETS_MEMORY_NAME "mayfly.memory"
 
 /*
- * See whether the settings name sockets that can be, without asking the system for any. Returns
- * as above. Context: main, before start.
+ * Check the addresses and names in the settings, without opening a socket. Returns as above.
+ * Context: main, before start.
  */
 int sockets_check(const struct settings *settings);
 

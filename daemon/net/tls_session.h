@@ -41,7 +41,7 @@ bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
 /* Release it, after the worker's sessions. Context: main, after the worker ended. */
 void tls_worker_fini(struct tls_worker *w);
 
-/* It may have no session for long: release what it can do without. Context: its thread. */
+/* The worker is about to be idle for long: release its buffer. Context: its thread. */
 void tls_worker_rest(struct tls_worker *w);
 
 /*
