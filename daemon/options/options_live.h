@@ -30,7 +30,7 @@ enum option_id option_find(const char *name, size_t len);
 const char *option_alias_value(const char *name, const char *value,
                                char text[OPTION_ALIAS_BYTES]);
 
-/* What there is in place of an option of Redis; NULL: it is none. Context: any thread. */
+/* The replacement for an option of Redis; NULL: it is not one. Context: any thread. */
 const char *option_instead(const char *name, size_t len);
 
 /* Its name, with dashes. Context: any thread. */

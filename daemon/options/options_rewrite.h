@@ -27,7 +27,7 @@ struct options_rewrite {
     struct settings next;               /* what the next start has */
     enum option_id edits[OPTION_COUNT]; /* options that are written */
     unsigned edit_count;
-    enum option_id overridden[OPTION_COUNT]; /* live, and something else in next */
+    enum option_id overridden[OPTION_COUNT]; /* live options with another value in next */
     unsigned overridden_count;
 };
 

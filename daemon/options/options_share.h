@@ -12,7 +12,7 @@
 
 #include "daemon/options/settings.h"
 
-/* The most that the process may use in addition to memory_limit. Context: any thread. */
+/* Largest memory that the process may use beside memory_limit, bytes. Context: any thread. */
 uint64_t options_beside_bytes(const struct settings *s);
 
 /* May the largest item be stored in that much memory? Context: any thread. */
