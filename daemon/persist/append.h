@@ -114,21 +114,21 @@ struct append {
     _Atomic bool is_behind; /* the log does not keep up */
 };
 
-/* dir, name and record of the snapshot; on_gap is for any thread. */
+/* Begin. dir, name and base are those of the snapshot; any thread may call on_gap. */
 void append_init(struct append *a, struct settings *settings, struct gate *gate,
                  const char *dir, const char *name, struct base_file *base,
                  void (*on_gap)(void *arg), void *arg);
 
 /*
- * When the newest log that may belong to a snapshot was written to last, in unix seconds: so
- * old is what the two have. 0: there is none. Context: main.
+ * Time of the last write to the newest log that may belong to a snapshot, in Unix seconds: the
+ * age of the data in both. 0: there is no log. Context: main.
  */
 int64_t append_written_s(const struct append *a, const struct snap_header *h);
 
 /*
- * Before the snapshot is loaded: read which of its keys have changed since, and have `l` leave
- * them out. LOAD_DONE; or it must not be loaded, which was logged: LOAD_BAD, with l->fault if a
- * log has one, or LOAD_NO_MEMORY.
+ * Call before the snapshot is loaded: reads from its logs which keys have changed since, and
+ * makes `l` skip them. LOAD_DONE; or the snapshot must not be loaded, which was logged:
+ * LOAD_BAD, with l->fault if a log has a fault, or LOAD_NO_MEMORY.
  */
 enum load_end append_read(struct append *a, const struct snap_header *h, struct load *l);
 
@@ -143,9 +143,10 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
                   bool goes_on, uint64_t base_bytes, int64_t base_offset_ms);
 
 /*
- * Does this snapshot, with its logs, have exactly what there was when append_end() returned
- * this number? Then the logs are read, and another log can follow the last one; `dir` has no
- * other logs. Nothing is logged. Context: the snapshots' thread, before append_begin().
+ * Do this snapshot and its logs have exactly the items that the server had when append_end()
+ * returned this number? Then the logs have been read, and another log can follow the last one.
+ * `dir` must have no other logs. Writes no message. Context: the snapshots' thread, before
+ * append_begin().
  */
 bool append_is_left(struct append *a, const struct snap_header *h, uint32_t left);
 
@@ -156,12 +157,12 @@ bool append_is_left(struct append *a, const struct snap_header *h, uint32_t left
 uint32_t append_end(struct append *a);
 
 /*
- * A snapshot is about to be saved, in this epoch of flushes: give it a log of its own, which
- * also follows the present base. Returns 0 or an errno.
+ * A snapshot is about to be saved, in this epoch: begin a new log for it, which also continues
+ * the log of the present base. Returns 0 or an errno.
  */
 int append_before_save(struct append *a, struct save *s, uint64_t epoch);
 
-/* It was saved, and has its name. */
+/* That snapshot was saved and renamed to its name. */
 void append_after_save(struct append *a, const struct save *s);
 
 /* Is a log kept, or about to be? Context: any thread. */
@@ -171,14 +172,14 @@ static inline bool append_is_used(const struct append *a)
 }
 
 /*
- * `appendonly` may have changed: keep another kind of log, or one at all, from the next
- * snapshot on, which has to be made then. False: there is nothing to do.
+ * `appendonly` may have changed: from the next snapshot on keep this kind of log. True: the
+ * caller must save one. False: there is nothing to do.
  */
 bool append_change(struct append *a);
 
 /*
- * Is none to be kept any more? Then a snapshot with a whole log goes first, durably, and
- * append_end_use() is due. A base that is still there keeps the logs that it has.
+ * Was the log switched off? Then the caller removes a snapshot whose log is complete, durably,
+ * and calls append_end_use(). A base that remains keeps its logs.
  */
 bool append_is_unwanted(const struct append *a);
 void append_end_use(struct append *a);
@@ -192,7 +193,7 @@ bool append_is_logging(const struct append *a);
 /* Does the log have each change since the snapshot began? Context: any thread. */
 bool append_is_whole(const struct append *a);
 
-/* Does the log have flushes as well, those too that were just carried out? Context: so. */
+/* Does the log have flushes too, including the latest one? Context: any thread. */
 bool append_has_flushes(const struct append *a);
 
 /*
@@ -203,13 +204,14 @@ bool append_has_flushes(const struct append *a);
 bool append_make_durable(struct append *a);
 
 /*
- * The base has changed. If it is void, a crash would undo changes that the log lacks, so
- * the log is as after a gap; otherwise no base of an epoch before this is there any more, and
- * the log of one ends. Context: any thread, under base->naming or when there is no base.
+ * The base has changed. If it is void, loading it after a crash would undo changes that the log
+ * lacks, so the log becomes void as after a gap. Otherwise no base of an earlier epoch exists
+ * any more, and a log that belongs to one ends. Context: any thread, under base->naming or when
+ * there is no base.
  */
 void append_base_changed(struct append *a, uint64_t epoch);
 
-/* Has the log a gap, and may its snapshot still exist? Context: any thread. */
+/* Does the log have a gap while its snapshot may still exist? Context: any thread. */
 bool append_is_void(const struct append *a);
 
 /*

@@ -47,8 +47,8 @@ enum export_end {
  */
 struct export
 {
-    struct message portion; /* len bytes are there; export_taken() is due */
-    struct message over;    /* the thread knows the export no more: export_fini() is due */
+    struct message portion; /* len bytes are in buffer; the receiver calls export_taken() */
+    struct message over;    /* the export has ended; the receiver calls export_fini() */
     struct relay relay;     /* to the asker's worker; both come by it */
     struct handoff handed;  /* the portion, to the worker */
     bool is_sync;           /* [const] for a replica: a full sync instead of a snapshot */
@@ -86,27 +86,28 @@ struct exports {
     uint64_t done, failed;
 };
 
-/* Make the thread. 0 or an exit status. Context: main, the engine runs. */
+/* Create the thread. 0 or an exit status. Context: main, while the engine runs. */
 int exports_start(struct exports *x, struct settings *settings, struct engine *engine);
 
-/* The rate may be another one. Accepts one that was not started. Context: any thread. */
+/* The rate option may have changed. Accepts one that was not started. Context: any thread. */
 void exports_options_changed(struct exports *x);
 
 /*
- * The export under way ends, and none begins any more; then the thread. Accepts one that was
- * not started. Context: main, while the workers run.
+ * Abort the running export, allow no further one, and end the thread. Accepts one that was not
+ * started. Context: main, while the workers run.
  */
 void exports_stop(struct exports *x);
 
 /*
- * Begin one: the messages' functions are set, and `to` is the mailbox of the asker's worker.
- * False: another is under way, or the server stops. Context: any thread.
+ * Begin an export. The caller has set the messages' functions; `to` is the mailbox of its
+ * worker. False: another export is running, or the server stops. Context: any thread.
  */
 bool exports_begin(struct exports *x, struct export *e, struct mailbox *to);
 
 /*
- * The portion was taken, or the client has disconnected. To be called even if it is too late.
- * Context: the worker of the client, before it has run the message `over`.
+ * Confirm that the client took the portion (true), or has disconnected. Must be called even
+ * after the time limit. Context: the worker of the client, before it has run the message
+ * `over`.
  */
 void export_taken(struct export *e, bool is_there);
 

@@ -32,16 +32,16 @@
 
 struct engine;
 
-/* What became of the file at the start. */
+/* Result of the load at the start. */
 enum snapshots_load {
-    SNAPSHOTS_NOT_LOADED, /* it was not asked for */
+    SNAPSHOTS_NOT_LOADED, /* loading was not requested */
     SNAPSHOTS_NO_FILE,
     SNAPSHOTS_LOADED,
-    SNAPSHOTS_SALVAGED, /* what stood before the damage */
-    SNAPSHOTS_BAD,      /* nothing was taken; it is kept as .bad */
+    SNAPSHOTS_SALVAGED, /* the part before the damage was loaded */
+    SNAPSHOTS_BAD,      /* nothing was loaded; the file is kept as .bad */
     SNAPSHOTS_TOO_OLD,
     SNAPSHOTS_FLUSHED,     /* beside requests: everything was flushed before it was loaded */
-    SNAPSHOTS_PASSED_OVER, /* the items were there */
+    SNAPSHOTS_PASSED_OVER, /* not needed: the items were in memory already */
 };
 
 /* What the thread does, in the order of its life. Only keeper_move() sets it. */
@@ -151,8 +151,8 @@ struct snapshots {
 };
 
 /*
- * Does a server with these settings not start with a damaged file? What is logged in full must
- * not be lost so. Context: any thread.
+ * Must the start fail if the file is damaged? With a full log it must, so that no logged change
+ * is lost. Context: any thread.
  */
 bool snapshots_are_strict(const struct settings *set);
 
@@ -168,18 +168,19 @@ int snapshots_find(const struct settings *settings, const char **name, char path
  */
 int snapshots_claim(const struct settings *settings, const char *name, const char *path);
 
-/* Could it not be opened because it does not exist? Context: any thread. */
+/* After a failed load_open(): does the file not exist? Context: any thread. */
 bool snapshots_is_none(const struct load_file *f);
 
 /*
- * See whether a start would find fault with folder or file, and change nothing. Returns 0, or
- * the exit status after a message was written. Context: main, instead of a start.
+ * Check folder and file as a start would, without changing anything. Returns 0, or the exit
+ * status after a message was written. Context: main, instead of a start.
  */
 int snapshots_check(const struct settings *settings);
 
 /*
- * Is there a file to be loaded, and for how many items? 0: none, or not asked for. An exit
- * status in *status if the start must not go on. Context: main, before the engine starts.
+ * Open the file, if it is to be loaded. Returns the number of items in it; 0: there is none, or
+ * loading was not requested. *status is an exit status if the start must end. Context: main,
+ * before the engine starts.
  */
 uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct gate *gate,
                         int *status);
@@ -192,10 +193,10 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct g
 void snapshots_pass_over(struct snapshots *s, uint32_t left);
 
 /*
- * Make the thread, and wait until the file is loaded; with load_async it is loaded after this
- * returns, beside requests. Meanwhile tell is called from time to time, with a line for the
- * service manager; it returns true to stop loading. Returns 0 or an exit status. Context: main,
- * the engine runs, but is not in use yet.
+ * Create the thread, and wait until the file is loaded; with load_async it is loaded after this
+ * returns, beside requests. While it waits, it calls tell repeatedly with a line for the
+ * service manager; tell returns true to stop the load. Returns 0 or an exit status. Context:
+ * main, the engine runs, but is not in use yet.
  */
 int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line));
 
@@ -244,10 +245,11 @@ enum snapshots_removal {
 };
 
 /*
- * Everything was flushed, or is to be: no file is to have what was there before. Only when it
- * is removed, or the log on the disk has the flush, may that be answered; to remove it takes
- * the disk's time once after each save. ask is posted back then, if that is later; else it
- * remains the caller's. Context: any thread; after the flush.
+ * Everything was flushed, or a flush was scheduled: no file may keep the old items. The flush
+ * command may be answered only when the file is removed, or when the log on the disk has the
+ * flush. The first removal after each save waits for the disk. With SNAPSHOTS_LATER ask is
+ * posted back when that is done; otherwise the caller keeps it. Context: any thread; after the
+ * flush.
  */
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
 
@@ -261,8 +263,9 @@ bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
 void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg);
 
 /*
- * Can `appendonly` be anything but no? And: options may have changed. A log is begun, ended or
- * replaced by the thread, after a save that is under way. Context: any thread.
+ * snapshots_may_log(): may `appendonly` be set to anything but no? snapshots_options_changed():
+ * options may have changed; the thread begins, ends or replaces the log, after the save in
+ * progress. Context: any thread.
  */
 bool snapshots_may_log(const struct snapshots *s);
 void snapshots_options_changed(struct snapshots *s);

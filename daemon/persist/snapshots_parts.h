@@ -48,7 +48,10 @@ bool snapshots_is_outdated(void *arg);
 bool snapshots_before_naming(void *arg);
 void snapshots_after_naming(void *arg, bool is_named);
 
-/* With a log there is to be a file again, within a second. Context: any thread. */
+/*
+ * With a log: request a save, so that there is a file again, within a second. Context: any
+ * thread.
+ */
 void snapshots_want_anew(struct snapshots *s);
 
 /*
@@ -63,7 +66,7 @@ void snapshots_on_gap(void *arg);
  */
 int snapshots_clear(struct snapshots *s);
 
-/* A file that is there was not loaded to its end; no save may replace it. Context: so. */
+/* The existing file was not loaded to its end: no save may replace it. Context: the thread. */
 void snapshots_keep(struct snapshots *s);
 
 /* Try again to remove a void file. Context: the flusher, or main when that has ended. */
