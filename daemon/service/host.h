@@ -13,7 +13,7 @@
 struct server;
 struct settings;
 
-/* For what memory and CPUs the number of an option was refused last. */
+/* The machine's memory and CPUs when the number of an option was last refused. */
 struct host_refusal {
     bool is_there;
     uint32_t cpus;
@@ -26,7 +26,7 @@ struct host_watch {
     struct host_refusal refusals[2]; /* of memory_limit and threads */
 };
 
-/* What the process may take when it is full: -m and what comes with it. Context: main. */
+/* Memory of the process at the limit, in bytes: -m and the overhead. Context: main. */
 uint64_t host_memory_need(const struct settings *settings);
 
 /*

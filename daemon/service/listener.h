@@ -58,7 +58,9 @@ int listeners_accept(struct server *s);
 const struct conn_origin *listeners_find(const struct server *s, int fd, uint8_t transport,
                                          bool is_control);
 
-/* Is there a place for another one of this origin? Context: main, after listeners_accept(). */
+/*
+ * May another connection of this origin be accepted? Context: main, after listeners_accept().
+ */
 bool listeners_have_place(const struct server *s, const struct conn_origin *origin);
 
 /*
@@ -99,8 +101,8 @@ uint32_t listeners_count(const struct crew *crew);
  */
 
 /*
- * Note the ports where a link to this server may go: what balancers connect to begins with
- * another header.
+ * Note the ports to which a replica can connect: listeners for balancers are not among them,
+ * because connections there begin with a header.
  */
 void listener_list_note_ports(const struct socket_list *list, struct crew *crew);
 

@@ -2,7 +2,7 @@
 /*
  * The file that has the items (memory_file), so that they outlive a restart. The operator names
  * it, or (fdstore) it has no name and the service manager keeps its descriptor.
- * lib/engine/attach.h defines the file and when it is used. This file has messages and exit
+ * lib/engine/attach.h defines the file and when it is used. This module adds messages and exit
  * statuses.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
@@ -13,12 +13,12 @@
 struct server;
 struct settings;
 
-/* Is it a path that holds in the present folder only? Context: any thread. */
+/* Is it a relative path? Context: any thread. */
 bool memory_file_is_relative(const struct settings *set);
 
 /*
- * Which file it is, whatever its path: that of a descriptor, or (fd < 0) the one that would be
- * opened. "fdstore": the one that goes along with the process. Context: main.
+ * Write an identifier of a file that does not depend on its path: the file of a descriptor, or
+ * (fd < 0) the one that would be opened; "fdstore" for the file without a name. Context: main.
  */
 #define MEMORY_FILE_NAME_BYTES 48
 void memory_file_name(const struct settings *set, int fd, char out[MEMORY_FILE_NAME_BYTES]);
@@ -30,14 +30,14 @@ void memory_file_name(const struct settings *set, int fd, char out[MEMORY_FILE_N
 int memory_file_check(const struct settings *set);
 
 /*
- * Open the file, if one is asked for, and keep others from it. Returns 0 or an exit status.
+ * Open the file, if the settings have one, and lock it. Returns 0 or an exit status.
  * Context: main, before the engine starts, as the user that the server runs as.
  */
 int memory_file_open(struct server *s);
 
 /*
- * Log what became of its items. From now on, if it loses pages, the process ends with EX_IOERR.
- * Context: main, the engine runs.
+ * Log the result of the take-over. From now on the process ends with EX_IOERR if it loses
+ * pages. Context: main, the engine runs.
  */
 void memory_file_tell(struct server *s);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages to the service manager (sd_notify). Every function does nothing if the process was
- * not started by one (NOTIFY_SOCKET unset), or if its socket is gone: the server never depends
- * on it.
+ * not started by a service manager (NOTIFY_SOCKET unset), or if its socket is gone: the server
+ * never depends on it.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
 #define MAYFLY_DAEMON_SERVICE_NOTIFY_H
@@ -20,8 +20,8 @@ void notify_reloading(void);
 void notify_status(const char *status);
 
 /*
- * The same while it starts or stops, which takes longer than the service manager waits: to be
- * called at least each second. Context: main.
+ * The same during a start or stop that may take longer than the service manager waits. Must be
+ * called at least once a second. Context: main.
  */
 void notify_takes_time(const char *status);
 
@@ -36,7 +36,7 @@ void notify_alive(void);
  */
 uint64_t notify_watchdog_us(void);
 
-/* Was the process started by one? Context: main. */
+/* Was the process started by a service manager? Context: main. */
 bool notify_has_manager(void);
 
 /*

@@ -110,8 +110,8 @@ void privs_ready(const struct settings *s);
 /* ---- landlock.c -------------------------------------------------------------------------- */
 
 /*
- * -o drop_privileges, second half: the files that are left, by Landlock, where the kernel has
- * it.
+ * -o drop_privileges, second half: restricts access to files by Landlock, where the kernel has
+ * it. These stay accessible:
  *
  *   read     the folders of the files of users (-Y) and rules (--access), of certificates and
  *            of files of options, which are read again, as they are named and as links lead to
@@ -124,10 +124,9 @@ void privs_ready(const struct settings *s);
  *   written  the folders of files of options, which may be rewritten, of the pid file (-P) and
  *            of the unix sockets (-s, --control), whose files are removed at the end; /dev/null
  *
- * Nothing is executed, no TCP socket is bound (but by plug-ins of SASL), and no process beyond
- * this one gets a signal. TCP sockets can be connected to any address, as the server that is
- * followed can be named at any time. With -r nothing is confined, as the system could not write
- * a core file then.
+ * The process can execute nothing, bind no TCP socket (except for plug-ins of SASL), and send
+ * signals only to itself. It can connect to any TCP address, because replicaof may change at
+ * any time. With -r access is not restricted, as the system could not write a core file then.
  */
 
 /*
@@ -137,35 +136,33 @@ void privs_ready(const struct settings *s);
 void landlock_note(const struct settings *settings);
 
 /*
- * Confine this thread and those that it makes from now on. Where that is not possible, a line
- * says why, and files are not confined. Cannot be undone. Context: main, before threads are
- * made.
+ * Confine this thread and those that it creates from now on. If that is impossible, the reason
+ * is logged, and access is not restricted. Cannot be undone. Context: main, before threads are
+ * created.
  */
 void landlock_confine(const struct settings *settings);
 
 /* ---- filter.c ---------------------------------------------------------------------------- */
 
 /*
- * -o drop_privileges, first half: the system calls that are left, by libseccomp. The rows are
- * in filter.def.
+ * -o drop_privileges, first half: restricts system calls by libseccomp. The rows of filter.def
+ * are the calls that stay allowed.
  *
- * A call that is not among them does not happen: a line says which it was, and the process ends
- * by SIGSYS. Going on would be wrong in either case, whether it is a fault of ours or somebody
- * else's code.
+ * Any other call is not executed: a line says which it was, and the process ends by SIGSYS. It
+ * may be a bug of mayflyd or injected code; in both cases the process must not continue.
  */
 
 /*
- * Rings of io_uring cannot be made from now on, by this thread and those that it makes: what is
- * put into them passes by the filter below, and libuv, which makes one for each loop from
- * version 1.45 on, asks for work by a call that the filter ends. It then goes on without them.
- * Returns 0, or the exit status after a message was written. Context: main, before the first
- * loop.
+ * Forbid io_uring from now on, for this thread and those that it creates. Requests in its rings
+ * bypass the filter below. libuv, from version 1.45 on, creates a ring for each loop, and uses
+ * a call that the filter does not allow; without rings it works as before. Returns 0, or the
+ * exit status after a message was written. Context: main, before the first loop.
  */
 int filter_prepare(const struct settings *settings);
 
 /*
- * Confine all threads that there are, and those that they might make. Cannot be undone. Returns
- * 0, or the exit status after a message was written. Context: main, when all threads run and
+ * Confine all existing threads, and those that they might create. Cannot be undone. Returns 0,
+ * or the exit status after a message was written. Context: main, when all threads run and
  * everything is loaded.
  */
 int filter_install(const struct settings *settings);

@@ -77,11 +77,11 @@ struct balancer {
     /* [main] */
     uv_timer_t timer;
     struct balance state;
-    uint32_t weighing;     /* the worker that measures its connections by order, or none */
-    bool was_told_to_give; /* that one, a second ago */
+    uint32_t weighing;     /* the worker that was ordered to measure its connections, or none */
+    bool was_told_to_give; /* it was ordered to give some away a second ago */
     uint64_t given;        /* connections that it had given away by then */
     uint64_t looked_ns;    /* when the clocks were read */
-    uint32_t count;        /* of how many workers; 0: of none */
+    uint32_t count;        /* number of workers whose clocks were read */
     uint64_t cpu_ns[WORKERS_MAX];
 };
 
@@ -141,8 +141,8 @@ struct server {
     bool is_tls_abandoned;    /* a thread still uses the certificates: they stay */
     bool is_started;          /* it has served: a stop may save */
     enum crew_stop stop_next; /* how it stops when the failover at the stop has ended */
-    struct repl_ask handover; /* that failover */
-    bool has_handed_over;     /* it was asked for, once */
+    struct repl_ask handover; /* the request for that failover */
+    bool has_handed_over;     /* the failover was requested */
     bool is_for_upgrade;      /* it stops so that another program takes over */
     bool is_draining;         /* the loop runs until the workers have drained */
 };
@@ -161,11 +161,10 @@ static inline const struct server *server_of_crew(const struct crew *crew)
 int server_run(struct settings *settings);
 
 /*
- * The same in parts, for a test program that does something in between. server_start() returns
- * 0, or the exit status when it failed; then everything was taken down again and a message
- * written. No client is served before server_serve(), which returns when the server
- * was told to stop; server_stop() then drains and releases everything.
- * Context: main.
+ * The same in three parts, for test programs. server_start() returns 0, or the exit status
+ * after a failure; a message was then written, and everything released. No client is served
+ * before server_serve(), which returns when the server is asked to stop. server_stop() then
+ * drains and releases everything. Context: main.
  */
 int server_start(struct server *s, struct settings *settings);
 void server_serve(struct server *s);
@@ -184,8 +183,8 @@ void server_stop_for_upgrade(struct server *s);
 struct settings;
 
 /*
- * Does the number of shards, given or that of threads, suit -m? Returns 0, or the exit status
- * after a message. Context: main.
+ * Does the number of shards (or of threads, if it is not set) suit -m? Returns 0, or the exit
+ * status after a message. Context: main.
  */
 int server_check_shards(const struct settings *settings);
 
