@@ -45,7 +45,7 @@ struct place {
     enum place_state state;
     int fd;            /* [borrowed] */
     bool is_loopback;  /* also: of a unix socket */
-    uint8_t whose[16]; /* an address as one of IPv6; the half that a client cannot choose */
+    uint8_t whose[16]; /* address in IPv6 form; only the half that a client cannot choose */
     usec_t since;      /* of the state; clock_mono_us() */
 };
 
@@ -54,15 +54,17 @@ struct places {
 };
 
 /*
- * May a connection from this address come in? Others may be cut for it, and those that have
- * used up their time are.
+ * May a connection from this address be accepted? Shuts down connections whose time is over,
+ * and may shut down another one to make room.
  */
 bool places_admit(struct places *p, const struct sockaddr *from, usec_t now);
 
-/* It has come in. NULL: there is no room, which the server's own limit keeps from happening. */
+/* Add an accepted connection. NULL: no room, which the HTTP server's own limit prevents. */
 struct place *places_enter(struct places *p, int fd, const struct sockaddr *from, usec_t now);
 
-/* Its answer is on its way; it has taken that. NULL: nothing happens, as for the next. */
+/*
+ * Its answer is being sent (place_takes()); was taken (place_asks()). Accept NULL, as the next.
+ */
 void place_takes(struct place *at, usec_t now);
 void place_asks(struct place *at, usec_t now);
 

@@ -80,10 +80,10 @@ enum stats_result { STATS_DONE, STATS_LATER, STATS_NO_MEMORY };
 struct stats_gather;
 
 /*
- * Called on the worker that asked, when an answer that was STATS_LATER is complete (rest is
- * NULL; out belongs to the caller again), and before that, if it is long, with portions of
- * whole lines: then it takes the text from out, releases its memory, and calls stats_go_on()
- * once it wants more.
+ * Called on the worker that asked, after STATS_LATER. When the answer is complete, rest is
+ * NULL, and the caller owns out again. Before that a long answer is passed in portions of whole
+ * lines: the function takes the text from out, releases its memory, and calls stats_go_on(rest)
+ * when it wants more.
  */
 typedef void (*stats_done_fn)(void *arg, struct buf *out, struct stats_gather *rest);
 

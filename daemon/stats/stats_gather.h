@@ -27,7 +27,7 @@ struct worker;
 
 enum gather_stage { GATHER_VISITS, GATHER_FINISHES, GATHER_IS_DROPPED };
 
-/* What finish() came to. */
+/* The result of finish(). */
 enum gather_end {
     GATHER_AGAIN, /* visit all workers once more */
     GATHER_DONE,
@@ -58,7 +58,7 @@ extern const struct gather_kind gather_hotkeys; /* the keys that are asked for m
 extern const struct gather_kind gather_bigkeys; /* the largest items, by a walk over all */
 extern const struct gather_kind gather_detail;  /* `stats detail dump`: PREFIX lines */
 
-/* The first field of what one kind of answer needs; all of it is one block of mem_alloc(). */
+/* The first member of the struct of each kind of answer, which is one block of mem_alloc(). */
 struct stats_gather {
     const struct gather_kind *kind;
 
@@ -75,8 +75,8 @@ struct stats_gather {
 };
 
 /*
- * Start one, on the first worker. The asker counts it in later_count until done was called for
- * the last time. Same contract as stats_command(). Context: worker.
+ * Start a gather, on the first worker. It counts in later_count of the asker until done was
+ * called for the last time. Same contract as stats_command(). Context: worker.
  */
 enum stats_result stats_gather_begin(const struct gather_kind *kind, struct worker *asker,
                                      struct buf *out, stats_done_fn done, void *arg);

@@ -35,8 +35,8 @@ void stats_latency_workers(struct worker *w, struct stats_out *o);
 
 /*
  * `stats sizes`: counts of items by size, in steps of 32 bytes. They are counted by a walk over
- * all items, which is a task of the worker that was asked. All who ask while one is under way
- * share the next, so each sees what it stored before. Same contract as stats_command().
+ * all items, which is a task of the worker that was asked. Clients that ask during a walk share
+ * the next one, so each sees the items that it stored before. Same contract as stats_command().
  */
 enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn done, void *arg);
 
