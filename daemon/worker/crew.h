@@ -54,8 +54,8 @@ struct tls;
  */
 struct worker_duties {
     /*
-     * Make what they keep in the worker, and release it again. False: no memory; then end() is
-     * not called.
+     * begin(): allocate the worker's data of the folders above; end(): release it. begin()
+     * returns false without memory; end() is not called then.
      */
     bool (*begin)(struct worker *w);
     void (*end)(struct worker *w);
@@ -97,9 +97,9 @@ struct worker_duties {
     void (*check_idle)(struct worker *w, msec_t now);
 
     /*
-     * The number of workers that serve has changed; from now on, each time before the loop
-     * blocks, give away what this one is not to have (roster.h). give_conns(): a portion; true:
-     * more can go at once.
+     * The number of active workers has changed (begin_deal()). From then on, each time before
+     * the loop blocks, move connections and sockets that belong to other workers (roster.h).
+     * give_conns() moves some; true: more can be moved at once.
      */
     void (*begin_deal)(struct worker *w);
     bool (*give_conns)(struct worker *w);
@@ -107,9 +107,9 @@ struct worker_duties {
     bool (*has_datagrams)(const struct worker *w);
 
     /*
-     * What balance.h decided for this worker; and, before the loop blocks, while DEALS_WEIGHED
-     * is set: add up the work of connections in the turn that comes, or give away some that
-     * were chosen. True: more can go at once.
+     * obey_balance(): carry out the decision of balance.h for this worker. balance(): called
+     * before the loop blocks while DEALS_WEIGHED is set; measures the work of connections in
+     * the next turn, or moves some that were chosen. True: more can be moved at once.
      */
     void (*obey_balance)(struct worker *w, const struct balance_order *order);
     bool (*balance)(struct worker *w);
@@ -131,8 +131,8 @@ struct worker_duties {
  */
 struct certs_ask {
     struct message message; /* [const] main's, see crew_ask_for_certs() */
-    struct message answer;  /* comes back; its fn is the caller's */
-    struct mailbox *to;     /* [borrowed] where to */
+    struct message answer;  /* the answer; the caller sets its fn */
+    struct mailbox *to;     /* [borrowed] receives the answer */
     struct list_link link;  /* [main] */
     bool is_loaded;         /* the files are in use now */
     char why[TLS_WHY_BYTES];
@@ -148,8 +148,8 @@ enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_CHANGE };
  */
 struct config_ask {
     struct message message; /* [const] main's, see crew_ask_for_config() */
-    struct message answer;  /* comes back; its fn is the caller's */
-    struct mailbox *to;     /* [borrowed] where to */
+    struct message answer;  /* the answer; the caller sets its fn */
+    struct mailbox *to;     /* [borrowed] receives the answer */
     struct list_link link;  /* [main] */
     enum config_wish wish;
     struct span args; /* [const] in the same block: the words after `config` */
@@ -169,8 +169,8 @@ enum crew_stop {
 enum crew_save { CREW_SAVE_AS_SET /* save_on_stop */, CREW_SAVE_YES, CREW_SAVE_NO };
 
 /*
- * What a live option needs before it gets the value that it has in `wanted`. False, and why
- * (OPTION_TEXT_BYTES): it cannot. Context: worker or main.
+ * Prepare the change of a live option to its value in `wanted`. False: the change is
+ * impossible, with the reason in why (OPTION_TEXT_BYTES). Context: worker or main.
  */
 typedef bool (*crew_prepare_fn)(struct crew *crew, const struct settings *wanted,
                                 enum option_id id, char *why);
@@ -228,20 +228,20 @@ struct crew {
     _Atomic uint32_t conns_control; /* those of them over the control socket */
     _Atomic uint32_t conns_beyond;  /* those of them that are replicas, or are about to be */
     _Atomic(const void *) restorer; /* the client that restores older items; NULL: none */
-    _Atomic int64_t held_bytes;     /* what connections keep, see holders.h */
-    _Atomic int64_t upload_bytes;   /* what large values on their way in hold (conn_upload.c) */
-    struct upload_line uploads;     /* those that met the bound of it */
+    _Atomic int64_t held_bytes;     /* bytes kept for connections, see holders.h */
+    _Atomic int64_t upload_bytes;   /* bytes held by uploads (conn_upload.c) */
+    struct upload_line uploads;     /* uploads that have reached the bound of these bytes */
     _Atomic bool wants_room;        /* main waits for a close (seq_cst, with conns_open) */
     _Atomic uint32_t stop_wanted;   /* enum crew_stop */
     _Atomic uint32_t save_wanted;   /* enum crew_save */
     _Atomic uint32_t port;     /* of the first TCP socket for clients without TLS; 0: none */
     _Atomic uint32_t tls_port; /* the same with TLS */
     _Atomic bool is_accepting;
-    _Atomic bool passes_conns;      /* what can of them goes to the program that takes over */
+    _Atomic bool passes_conns;      /* connections are passed on to the next program */
     _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */
     _Atomic uint32_t undrained;     /* workers that have connections, while the crew drains */
 
-    struct passed_conns passed; /* those that did; has a lock */
+    struct passed_conns passed; /* connections that were passed on; has a lock */
     uint32_t numbers_kept;      /* [const] while the crew drains: low numbers of descriptors
                                  * that no connection may take along */
     /* [main] */

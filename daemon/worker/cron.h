@@ -23,22 +23,22 @@ void cron_stop(struct worker *w);
 void cron_destroy(struct worker *w);
 
 /*
- * The two hooks of a turn. after_events: one slice of what is under way. before_block: a fast
- * cycle when there is debt, and the timers for what comes next; true when there is more to do
- * at once, so that the loop must not block. Context: worker.
+ * The two hooks of a turn. cron_after_events(): one slice of the work in progress.
+ * cron_before_block(): a fast cycle when there is debt, and timers for later work; true when
+ * there is more to do at once, so that the loop must not block. Context: worker.
  */
 void cron_after_events(struct worker *w);
 bool cron_before_block(struct worker *w);
 
 /*
- * The worker has nothing any more, and no timer is to wake it; code that needs a timer sets
- * it again. Context: worker.
+ * The worker is parked: stop all timers. Code that needs a timer sets it again. Context:
+ * worker.
  */
 void cron_rest(struct worker *w);
 
 /*
- * Homes that another worker is to have by now (roster.h) go there. Context: worker, before the
- * loop blocks.
+ * Move homes that belong to another worker by now (roster.h). Context: worker, before the loop
+ * blocks.
  */
 void cron_give_homes(struct worker *w);
 

@@ -43,7 +43,7 @@ struct holder {
     int64_t unsent;   /* not taken by its peer when that was last known; -1: keeps no output */
     msec_t out_since; /* when it began to keep output, if it does */
     uint64_t taken;   /* bytes that its peer is known to have taken since then */
-    bool is_apart;    /* it is not counted, and is never closed for its bytes */
+    bool is_apart;    /* not counted, and never closed because of its bytes */
     struct list_link link; /* in the list of its size, unless it is apart */
 };
 
@@ -52,11 +52,11 @@ struct holders {
     /* [worker] */
     struct list list[HOLDER_CLASSES]; /* in the order of the last examination, oldest first */
     int64_t bytes;                    /* the sum of all */
-    int64_t told;                     /* what of it is in the sum of all workers */
+    int64_t told;                     /* the part of it that is in the sum of all workers */
     msec_t looked;                    /* when the last search for a connection to close was
                                          made */
     msec_t told_others;               /* when the other workers were last asked to look */
-    bool is_crowded;                  /* one may have to go: holders_victim() shall be asked */
+    bool is_crowded;                  /* one may have to be closed: call holders_victim() */
 };
 
 /* For a worker that has no connections yet. Context: before start. */
@@ -72,8 +72,8 @@ void holder_init(struct holder *x, struct io *io);
 void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_bytes);
 
 /*
- * What it keeps leaves the worker with it, and joins another one: x->bytes stays as it is.
- * Context: worker, each.
+ * Move the account of a connection from one worker to another; x->bytes is unchanged. Context:
+ * the worker that it leaves, or joins.
  */
 void holder_leave(struct worker *w, struct holder *x);
 void holder_join(struct worker *w, struct holder *x);
@@ -84,7 +84,7 @@ void holder_join(struct worker *w, struct holder *x);
  */
 void holder_set_apart(struct worker *w, struct holder *x);
 
-/* Bytes came from it. Context: worker. */
+/* Bytes were received from it. Context: worker. */
 void holder_sent(const struct worker *w, struct holder *x, uint64_t bytes);
 
 /* Its socket took bytes of what it keeps, so its peer had taken some. Context: worker. */
@@ -94,7 +94,7 @@ void holder_wrote(const struct worker *w, struct holder *x, uint64_t bytes);
 bool holder_has_too_much(const struct worker *w, const struct holder *x);
 
 /*
- * The one that has to go; NULL: none, or none of this worker. Context: worker, outside a
+ * The connection to be closed; NULL: none, or one of another worker. Context: worker, outside a
  * section.
  */
 struct holder *holders_victim(struct worker *w, msec_t now);

@@ -76,9 +76,9 @@ void home_leave(struct home *h, struct worker *to,
                 void (*fn)(struct message *m, void *receiver));
 
 /*
- * After each turn of the loop: a slice of what is under way. False: there was nothing to do.
- * Or, if the worker has done enough for another shard in this turn, only note that there is.
- * Context: worker.
+ * home_after_events(): after each turn of the loop, one slice of the work in progress. False:
+ * there was nothing to do. home_put_off(): called instead if the worker has done enough for
+ * another shard in this turn; only notes whether there is work. Context: worker.
  */
 bool home_after_events(struct home *h);
 void home_put_off(struct home *h);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker measures of the requests that it serves. The set of active measurements is read
- * once in a turn of the loop, so a client's turn pays one branch while all are off.
+ * A worker's measurements of the requests that it serves: latency, slow requests, hot keys, and
+ * work. The set of active measurements is read once in a turn of the loop, so a client's turn
+ * pays one branch while all are off.
  */
 #ifndef MAYFLY_DAEMON_WORKER_INSIGHT_H
 #define MAYFLY_DAEMON_WORKER_INSIGHT_H
@@ -56,8 +57,8 @@ static inline void insight_begin_loop(struct worker *w)
 }
 
 /*
- * An event came. The first one of a turn of the loop says when it came for all, as the kernel
- * tells of them together. Context: worker.
+ * An event came. The time of the first one in a turn of the loop counts for all, as the kernel
+ * reports them together. Context: worker.
  */
 static inline void insight_note_event(struct worker *w)
 {
@@ -67,7 +68,7 @@ static inline void insight_note_event(struct worker *w)
     }
 }
 
-/* When the events came that are served, if anything is on. Context: worker. */
+/* Time of the present events, if anything is measured. Context: worker. */
 static inline uint64_t insight_readable_ns(struct worker *w)
 {
     insight_note_event(w);

@@ -62,7 +62,7 @@ void latency_collect(const struct worker *w, enum command_kind kind, struct late
 void latency_collect_all(const struct crew *crew, enum command_kind kind,
                          struct latency_sum *sum);
 
-/* The nanoseconds that pct per cent took at most. Context: any thread. */
+/* The percentile pct, in nanoseconds. Context: any thread. */
 uint64_t latency_percentile_ns(const struct latency_sum *sum, double pct);
 
 #endif

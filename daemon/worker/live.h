@@ -40,7 +40,8 @@ struct live_refusal {
 };
 
 /*
- * What the settings are now is what was given. Once before the workers run. Context: main.
+ * Take the present settings as those given by files and command line. Call it once, before the
+ * workers run. Context: main.
  */
 void live_init(struct crew *crew);
 
@@ -59,8 +60,8 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
               struct live_refusal *refusal);
 
 /*
- * Back to what files and command line gave at the start or when they were last read, for these
- * options. Returns as live_set(). Context: as above.
+ * Reset these options to the values that files and command line gave at the start, or when they
+ * were last read. Returns as live_set(). Context: as above.
  */
 bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
                 struct live_refusal *refusal);
@@ -82,8 +83,8 @@ bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *
                unsigned *count, struct live_refusal *refusal);
 
 /*
- * Files give these values now, and were written so: nothing changes but what live_reset() goes
- * back to. Context: main.
+ * The files were rewritten, and give these values now. Changes only the values to which
+ * live_reset() resets. Context: main.
  */
 void live_note_given(struct crew *crew, const struct settings *given);
 
@@ -103,7 +104,9 @@ bool live_pass(struct crew *crew, struct buf *out);
  */
 void live_note_cancel(struct crew *crew);
 
-/* The limit on memory alone (cache_memlimit). False: it cannot be had. Context: as above. */
+/*
+ * Change only the memory limit (cache_memlimit). False: it is not possible. Context: as above.
+ */
 bool live_set_limit(struct crew *crew, uint64_t bytes);
 
 #endif

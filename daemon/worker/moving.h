@@ -21,7 +21,7 @@ struct moving_info {
     struct reshard_info shards;
     const char *state;     /* idle, moving, waiting, cancelled */
     const char *waits_for; /* walk, room, none */
-    bool is_under_way;     /* items are to move, and have not all */
+    bool is_under_way;     /* a move of items is not complete */
     int64_t left_ms;       /* about; 0: nothing is under way; -1: not known */
 };
 
@@ -33,8 +33,8 @@ struct moving {
 };
 
 /*
- * Have each change of the state of a move in the log, from now on; and no more. Context: main,
- * while the engine runs.
+ * Log each change of the state of a move from now on; or stop that. Context: main, while the
+ * engine runs.
  */
 void moving_log(struct crew *crew);
 void moving_log_end(struct crew *crew);

@@ -15,8 +15,9 @@
  * that should not have it by then, the worker passes it on. So the newest number counts,
  * however often it changes.
  *
- * On its way a thing belongs to no worker: it is a message in a mailbox, and is counted in
- * `arriving` of the worker that gets it. That worker is not drained before it has arrived.
+ * While it moves, a home, socket or connection belongs to no worker: it is a message in a
+ * mailbox, and is counted in `arriving` of its new worker, which is not drained before it has
+ * arrived.
  * While the crew drains, nothing begins to move.
  *
  * Workers are identified by their numbers here.
@@ -84,7 +85,7 @@ static inline void roster_move_in(struct roster *r, uint32_t shard, uint32_t wor
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* The one that is to have what is this number's: a shard, a datagram socket. */
+/* The worker to which the shard, or the datagram socket, with this number belongs. */
 static inline uint32_t roster_wanted(const struct roster *r, uint32_t number)
 {
     return number % roster_active(r);
@@ -113,12 +114,12 @@ static inline void roster_stay(struct roster *r)
 }
 
 /*
- * The active worker that has the fewest connections; of several the first from this number on,
- * counted round.
+ * The active worker with the fewest connections; among several the first from this number on,
+ * cyclically.
  */
 uint32_t roster_least(const struct roster *r, uint32_t from);
 
-/* A connection begins with this one, ends, or goes to another. */
+/* Count a connection that begins at this worker, or one that ends or moves to another. */
 void roster_add_conn(struct roster *r, uint32_t worker);
 void roster_remove_conn(struct roster *r, uint32_t worker);
 

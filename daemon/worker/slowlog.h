@@ -45,8 +45,8 @@ struct slowlog {
     struct slow_entry *ring; /* owned; NULL until the first one */
     uint32_t cap;
     uint32_t used;
-    uint32_t next;    /* where the next one goes */
-    uint64_t next_id; /* what it will be called */
+    uint32_t next;    /* index of the next entry */
+    uint64_t next_id; /* id of the next entry */
 };
 
 /* Context: main, before start. */

@@ -49,9 +49,9 @@ void task_add(struct worker *w, struct task *task);
 void task_remove(const struct worker *w, struct task *task);
 
 /*
- * May such work be done now? In a task's slice: until that is over. On the spot: if no task
- * waits and the budget of this turn of the loop is not spent. True begins a slice, which
- * tasks_end_slice() ends; false: become a task. Context: worker.
+ * May such work be done now? Within a task's slice: yes, until the slice is over. Otherwise: if
+ * no task waits and the budget of this turn of the loop is not used up. True begins a slice,
+ * which tasks_end_slice() ends. False: queue a task instead. Context: worker.
  */
 bool tasks_begin_slice(struct worker *w);
 

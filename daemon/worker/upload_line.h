@@ -23,7 +23,7 @@ struct upload_place {
     /* under the line's lock */
     struct upload_place *next, *prev;
     struct worker *worker; /* NULL: it is not in the line; also read by this worker */
-    bool waits;            /* it was told to wait when it asked last */
+    bool waits;            /* its last upload_line_lets() returned false */
 };
 
 /* All zero: empty. */
@@ -33,12 +33,12 @@ struct upload_line {
     struct upload_place *first, *last;
     /* [atomic] */
     _Atomic uint32_t waiting; /* how many wait; changed under the lock */
-    _Atomic uint32_t moves;   /* how often one in the line was let go on */
+    _Atomic uint32_t moves;   /* number of times that an upload in the line could continue */
 };
 
 /*
- * May this upload take more, when all together hold as much as they may, or not (is_full)? If
- * not it gets a place, or keeps that which it has. Context: the upload's worker.
+ * May this upload take more memory? is_full: all uploads together have reached the bound. If it
+ * may not, it gets a place in the queue, or keeps its place. Context: the upload's worker.
  */
 bool upload_line_lets(struct upload_line *l, struct upload_place *p, struct worker *w,
                       bool is_full);

@@ -25,7 +25,7 @@ struct client;
 struct crew;
 struct worker;
 
-/* So many clients may watch at a time, as in memcached. */
+/* Maximum number of clients that watch at a time, as in memcached. */
 #define WATCHERS_MAX 20
 
 /* Additional places for unix sockets, so that the operator can always watch. */
@@ -79,15 +79,15 @@ enum watch_added { WATCH_ADDED, WATCH_TOO_MANY, WATCH_NO_MEMORY };
 
 /*
  * A connection watches from now on: every event that happens later, on any worker, reaches it
- * or is counted as skipped. is_local: it came over a unix socket. The watcher is given back by
- * watch_remove(). Context: worker.
+ * or is counted as skipped. is_local: it uses a unix socket. watch_remove() releases the
+ * watcher. Context: worker.
  */
 enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams, bool is_local,
                            struct watcher **out);
 
 /*
- * There are more workers now: what they log reaches who watches already. False: no memory for
- * that. Context: main.
+ * There are new workers: send their events to the present watchers too. False: no memory.
+ * Context: main.
  */
 bool watch_add_workers(struct crew *crew);
 
@@ -95,8 +95,9 @@ bool watch_add_workers(struct crew *crew);
 void watch_remove(struct watcher **x);
 
 /*
- * Its connection leaves its worker, and joins another one. What came meanwhile is in its ring:
- * the caller looks there after watch_join(). Context: worker, each.
+ * Its connection leaves its worker, and joins another one. Lines that come meanwhile are in its
+ * ring, which the caller checks after watch_join(). Context: the worker that it leaves, or
+ * joins.
  */
 void watch_leave(struct watcher *x);
 void watch_join(struct watcher *x, struct worker *w);

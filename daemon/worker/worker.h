@@ -86,9 +86,9 @@ struct insight {
 enum worker_phase {
     WORKER_SERVING,
     WORKER_DRAINING,  /* what was received is answered */
-    WORKER_FINISHING, /* they finish the reply that was begun */
-    WORKER_OVERDUE,   /* the time for that is over: they are closed as they are */
-    WORKER_DRAINED,   /* none is left; messages of other workers are still answered */
+    WORKER_FINISHING, /* connections finish the reply that was begun */
+    WORKER_OVERDUE,   /* the time for that is over: connections are closed at once */
+    WORKER_DRAINED,   /* no connection is left; messages of other workers are still answered */
     WORKER_ENDING,    /* every worker is drained: handles are being closed */
 };
 
@@ -181,17 +181,19 @@ struct worker {
 };
 
 /*
- * Make a worker and start its thread; the engine runs, signals are blocked. All that it needs
- * is made before, so its thread cannot fail, and need not be waited for; and one that is parked
- * from the start allocates nothing. Returns 0 or a libuv error; then nothing is left of it.
- * Context: main.
+ * Create a worker and start its thread; the engine runs, signals are blocked. Its resources are
+ * allocated before, so the thread itself cannot fail, and the caller need not wait for it. A
+ * worker that is parked from the start allocates nothing. Returns 0, or a libuv error after
+ * releasing everything. Context: main.
  */
 int worker_start(struct worker *w, struct crew *crew, uint32_t id);
 
-/* Take back what worker_start() made, before anyone else knows of it. Context: main. */
+/* Undo worker_start(), before another thread knows the worker. Context: main. */
 void worker_undo(struct worker *w);
 
-/* More of the log is on the disk: tell those whose replies wait. Context: any thread. */
+/*
+ * More of the log is on the disk: wake a worker whose replies wait for it. Context: any thread.
+ */
 void worker_tell_logged(struct worker *w);
 
 /*
@@ -209,8 +211,8 @@ void worker_join(struct worker *w);
 void worker_release(struct worker *w);
 
 /*
- * Have a worker check its home shards soon: another worker left work there.
- * Pokes coalesce; one that is on its way already costs a load. Context: any thread.
+ * Make a worker check its home shards soon, because another worker left work there. Pokes
+ * coalesce; if one is on its way already, another costs one load. Context: any thread.
  */
 static inline void worker_poke(struct worker *w)
 {
@@ -220,7 +222,7 @@ static inline void worker_poke(struct worker *w)
 }
 
 /*
- * Room was made that a connection of the worker waits for: have it try again. Coalesces.
+ * Room was made for which a connection of the worker waits: make the worker retry. Coalesces.
  * Context: any thread, also in shard.
  */
 static inline void worker_retry(struct worker *w)
