@@ -262,7 +262,7 @@ TEST(at_rest_the_replica_has_what_the_engine_has)
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_gt(replica.flushes, 0);
     ck_assert_uint_gt(replica.prefixes, 0);
-    ck_assert_uint_gt(replica.parts, 100);
+    ck_assert_uint_gt(replica.parts, 0);
     ck_assert_uint_eq(info_now().gaps, 0);
     ck_assert_uint_eq(info_now().bytes, backlog_end(backlog));
     ck_assert_uint_eq(info_now().blocks, replica.block_count);
