@@ -2,50 +2,21 @@
 #include "ctl/host.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/base/num.h"
+#include "lib/base/procfs.h"
 #include "lib/link/link.h"
 
 #define FILE_BYTES 8192
-
-/* The beginning of a file as a text; false: it cannot be read. */
-static bool slurp(const char *root, const char *path, char text[FILE_BYTES])
-{
-    char whole[PATH_MAX];
-
-    if (snprintf(whole, sizeof(whole), "%s%s", root, path) >= (int)sizeof(whole)) {
-        return false;
-    }
-    int fd = open(whole, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return false;
-    }
-    ssize_t n = read(fd, text, FILE_BYTES - 1);
-    (void)close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
-/* The number that a text begins with, after blanks. */
-static double number_at(const char *text)
-{
-    uint64_t v;
-
-    text += strspn(text, " \t");
-    return num_u64(span_of(text, strspn(text, "0123456789")), &v) == MF_OK ? (double)v
-                                                                           : (double)NAN;
-}
 
 static double read_number(const char *root, const char *path)
 {
     char text[FILE_BYTES];
 
-    return slurp(root, path, text) ? number_at(text) : (double)NAN;
+    return procfs_read(root, path, text, sizeof(text)) ? procfs_number(text) : (double)NAN;
 }
 
 /* The number after a name, such as "VmRSS:", at the beginning of a line. */
@@ -57,67 +28,10 @@ static double number_after(const char *text, const char *name)
         text = strchr(text, '\n');
         text = text != NULL ? text + 1 : NULL;
     }
-    return text != NULL ? number_at(text + n) : (double)NAN;
+    return text != NULL ? procfs_number(text + n) : (double)NAN;
 }
 
 /* ---- of the process ---------------------------------------------------------------------- */
-
-/* The bytes of memory.max; INFINITY: no limit. */
-static double memory_max(const char *text)
-{
-    const double v = number_at(text); /* "max" is no number */
-
-    return isnan(v) ? (double)INFINITY : v;
-}
-
-/* The CPUs of cpu.max, which is "QUOTA PERIOD"; INFINITY: no limit. */
-static double cpu_max(const char *text)
-{
-    const double quota = number_at(text);
-    const double period = number_at(text + strcspn(text, " "));
-
-    return quota > 0 && period > 0 ? quota / period : (double)INFINITY;
-}
-
-/* The least value of a file of a group (of the one hierarchy) and those that it is in. */
-static double least_limit(const char *root, const char *groups, const char *file,
-                          double (*value_of)(const char *text))
-{
-    char text[FILE_BYTES];
-    double least = (double)INFINITY;
-    char group[PATH_MAX - 64];
-    const char *line = groups;
-
-    while (line != NULL && strncmp(line, "0::/", 4) != 0) {
-        line = strchr(line, '\n');
-        line = line != NULL ? line + 1 : NULL;
-    }
-    if (line == NULL) {
-        return (double)NAN; /* not of version 2 */
-    }
-    size_t len = strcspn(line + 3, "\n");
-    if (len >= sizeof(group)) {
-        return (double)NAN;
-    }
-    memcpy(group, line + 3, len);
-    group[len] = '\0';
-    for (;;) {
-        char path[PATH_MAX];
-
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s",
-                 strcmp(group, "/") == 0 ? "" : group, file);
-        double v = slurp(root, path, text) ? value_of(text) : (double)INFINITY;
-        least = v < least ? v : least;
-        if (len <= 1) {
-            return least;
-        }
-        while (len > 1 && group[len - 1] != '/') {
-            len--;
-        }
-        len -= len > 1 ? 1 : 0;
-        group[len] = '\0';
-    }
-}
 
 /* How many numbers a list names, such as "0-3,8", after a name; NAN: there is none. */
 static double count_listed(const char *text, const char *name)
@@ -131,12 +45,12 @@ static double count_listed(const char *text, const char *name)
     at += strlen(name);
     at += strspn(at, " \t");
     while (*at >= '0' && *at <= '9') {
-        const double first = number_at(at);
+        const double first = procfs_number(at);
         double last = first;
 
         at += strspn(at, "0123456789");
         if (*at == '-') {
-            last = number_at(++at);
+            last = procfs_number(++at);
             at += strspn(at, "0123456789");
         }
         count += last >= first ? last - first + 1 : 0;
@@ -151,23 +65,20 @@ static void read_process(struct host *h, const char *root, int pid)
     char text[FILE_BYTES];
 
     snprintf(path, sizeof(path), "/proc/%d/status", pid);
-    if (slurp(root, path, text)) {
+    if (procfs_read(root, path, text, sizeof(text))) {
         h->has_process = true;
         h->resident_bytes = number_after(text, "VmRSS:") * 1024;
         h->swapped_bytes = number_after(text, "VmSwap:") * 1024;
         h->cpus_allowed = count_listed(text, "Cpus_allowed_list:");
     }
     snprintf(path, sizeof(path), "/proc/%d/limits", pid);
-    if (slurp(root, path, text)) {
+    if (procfs_read(root, path, text, sizeof(text))) {
         h->files_max = number_after(text, "Max open files");
     }
-    snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-    if (slurp(root, path, text)) {
-        const double quota = least_limit(root, text, "cpu.max", cpu_max);
-
-        h->cgroup_bytes = least_limit(root, text, "memory.max", memory_max);
-        h->cpus_allowed = quota < h->cpus_allowed ? quota : h->cpus_allowed;
-    }
+    snprintf(path, sizeof(path), "%d", pid);
+    const double quota = procfs_group_cpus(root, path);
+    h->cgroup_bytes = procfs_group_memory(root, path);
+    h->cpus_allowed = quota < h->cpus_allowed ? quota : h->cpus_allowed;
 }
 
 /* ---- what CPUs and workers do ------------------------------------------------------------ */
@@ -178,12 +89,12 @@ static bool read_cpus(struct host_load *l, const char *root)
     char text[FILE_BYTES];
     const char *at = text;
 
-    if (!slurp(root, "/proc/stat", text) || strncmp(text, "cpu ", 4) != 0) {
+    if (!procfs_read(root, "/proc/stat", text, sizeof(text)) || strncmp(text, "cpu ", 4) != 0) {
         return false;
     }
     at += 4;
     for (unsigned i = 0; i < 8; i++) {
-        const double ticks = number_at(at);
+        const double ticks = procfs_number(at);
 
         if (isnan(ticks)) {
             break;
@@ -220,7 +131,7 @@ static void read_thread(struct host_load *l, const char *text)
     for (unsigned field = 3; field <= 15; field++) {
         at += strcspn(at, " ");
         at += strspn(at, " ");
-        ticks += field >= 14 ? number_at(at) : 0;
+        ticks += field >= 14 ? procfs_number(at) : 0;
     }
     l->worker[number] = ticks;
 }
@@ -243,7 +154,7 @@ bool host_load_read(struct host_load *l, const char *root, int pid)
     }
     while ((entry = readdir(dir)) != NULL) {
         snprintf(path, sizeof(path), "/proc/%d/task/%s/stat", pid, entry->d_name);
-        if (entry->d_name[0] != '.' && slurp(root, path, text)) {
+        if (entry->d_name[0] != '.' && procfs_read(root, path, text, sizeof(text))) {
             read_thread(l, text);
         }
     }
@@ -286,7 +197,7 @@ int host_pid(const struct ctl *c, const struct stats *general)
         return 0;
     }
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
-    if (!slurp(HOST_ROOT, path, name) || strstr(name, "mayflyd") == NULL) {
+    if (!procfs_read(HOST_ROOT, path, name, sizeof(name)) || strstr(name, "mayflyd") == NULL) {
         return 0;
     }
     return (int)pid;
@@ -300,7 +211,7 @@ static void read_choice(const char *root, const char *path, char *out, size_t ro
     char text[FILE_BYTES];
     const char *begin;
 
-    if (slurp(root, path, text) && (begin = strchr(text, '[')) != NULL) {
+    if (procfs_read(root, path, text, sizeof(text)) && (begin = strchr(text, '[')) != NULL) {
         snprintf(out, room, "%.*s", (int)strcspn(begin + 1, "]\n"), begin + 1);
     }
 }
@@ -316,7 +227,7 @@ void host_read(struct host *h, const char *root, int pid)
     if (pid > 0) {
         read_process(h, root, pid);
     }
-    h->memory_bytes = slurp(root, "/proc/meminfo", text)
+    h->memory_bytes = procfs_read(root, "/proc/meminfo", text, sizeof(text))
                           ? number_after(text, "MemTotal:") * 1024
                           : (double)NAN;
     h->cpus = read_cpus(&load, root) ? load.cpus : (double)NAN;
@@ -324,7 +235,8 @@ void host_read(struct host *h, const char *root, int pid)
     h->backlog_max = read_number(root, "/proc/sys/net/core/somaxconn");
     read_choice(root, "/sys/kernel/mm/transparent_hugepage/enabled", h->huge_pages,
                 sizeof(h->huge_pages));
-    if (slurp(root, "/sys/devices/system/clocksource/clocksource0/current_clocksource", text)) {
+    if (procfs_read(root, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                    text, sizeof(text))) {
         snprintf(h->clock, sizeof(h->clock), "%.*s", (int)strcspn(text, "\n"), text);
     }
 }
