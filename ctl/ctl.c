@@ -128,10 +128,7 @@ void ctl_forget_signals(void)
 
 int64_t ctl_unix_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return clock_real_ns() / 1000000;
 }
 
 double ctl_now_s(void)

@@ -5,7 +5,6 @@
 #include "ctl/examine.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #include "ctl/show.h"
 
@@ -58,13 +57,10 @@ static const char *logs_fault(const struct examined_logs *l, char out[LOGS_TEXT_
 
 static void put_time(FILE *out, int64_t unix_ms)
 {
-    char text[40];
-    time_t s = (time_t)(unix_ms / 1000);
-    struct tm tm;
+    char text[UNIT_TEXT_BYTES];
 
-    /* A file may say any number. */
-    if (unix_ms < 0 || gmtime_r(&s, &tm) == NULL ||
-        strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm) == 0) {
+    unit_short(text, UNIT_UNIX_S, (double)unix_ms / 1000);
+    if (text[0] == '\0') { /* a file may say any number */
         fprintf(out, "at %" PRId64, unix_ms);
     } else {
         fputs(text, out);

@@ -8,12 +8,12 @@
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sysexits.h>
 
 #include "daemon/access/auth_hashed.h"
 #include "daemon/base/log.h"
 #include "lib/base/context.h"
+#include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 
@@ -289,22 +289,12 @@ static const struct access_file_kind kind = {
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static bool draw_key(struct siphash_key *key)
-{
-    ssize_t n;
-
-    do {
-        n = getrandom(key, sizeof(*key), 0);
-    } while (n < 0 && errno == EINTR);
-    return n == (ssize_t)sizeof(*key);
-}
-
 int auth_init(struct auth *a, enum auth_form form, const char *path)
 {
     must_be_main();
     memset(a, 0, sizeof(*a));
     a->form = form;
-    if (path != NULL && !draw_key(&a->key)) {
+    if (path != NULL && !hash_draw_random(&a->key, sizeof(struct siphash_key))) {
         log_error("auth, cannot draw a key (%s)", strerror(errno));
         return EX_OSERR;
     }

@@ -75,19 +75,17 @@ struct tls {
 static struct tls_file identify(const char *path)
 {
     struct tls_file id = {.is_settled = false};
-    struct timespec now;
     struct stat st;
 
     if (stat(path, &st) != 0) {
         return id; /* the load says what is wrong */
     }
-    clock_gettime(CLOCK_REALTIME, &now);
     id.device = st.st_dev;
     id.inode = st.st_ino;
     id.size = st.st_size;
     id.modified = st.st_mtim;
     id.changed = st.st_ctim;
-    id.is_settled = st.st_ctim.tv_sec + SETTLED_S <= now.tv_sec;
+    id.is_settled = st.st_ctim.tv_sec + SETTLED_S <= clock_real_ns() / 1000000000;
     return id;
 }
 

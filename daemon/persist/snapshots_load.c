@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
@@ -90,12 +90,10 @@ static int reject_file(const struct snapshots *s, const struct snap_fault *fault
 static bool is_wanted(struct snapshots *s)
 {
     const struct settings *set = s->settings;
-    struct timespec now;
     int64_t logged_s = append_written_s(&s->append, &s->file.header);
     int64_t age_s = s->file.header.unix_ms / 1000;
 
-    clock_gettime(CLOCK_REALTIME, &now);
-    age_s = now.tv_sec - (age_s > logged_s ? age_s : logged_s);
+    age_s = clock_real_ns() / 1000000000 - (age_s > logged_s ? age_s : logged_s);
     if (set->load_max_age != 0 && age_s > (int64_t)set->load_max_age) {
         log_notice("snapshot, %s is %" PRId64 " seconds old: not loaded (load_max_age)",
                    s->path, age_s);

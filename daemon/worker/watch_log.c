@@ -5,10 +5,9 @@
  */
 #include "daemon/worker/watch.h"
 
-#include <time.h>
-
 #include "daemon/base/slab_class.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
@@ -24,14 +23,6 @@ void watch_this_thread(struct worker *w)
     this_worker = w;
 }
 
-static int64_t unix_us(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
 void watch_log(struct worker *w, struct watch_event *e, struct span key)
 {
     struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
@@ -43,7 +34,7 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
         return; /* nothing is watched: rings are made before a stream is published */
     }
     e->gid = atomic_fetch_add_explicit(&watch->gid, 1, memory_order_relaxed) + 1;
-    e->time_us = unix_us();
+    e->time_us = clock_real_ns() / 1000;
     e->key_len = (uint8_t)key.len;
     if (!byte_ring_put(ring, span_of(e, sizeof(*e)), key)) {
         ctr_add(&w->counters, CTR_log_worker_dropped, 1);

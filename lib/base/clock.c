@@ -118,6 +118,11 @@ int64_t clock_zero_ns(const struct clock *c)
     return start_ns - (CLOCK_FIRST_MS + offset_ms(c)) * NS_PER_MS;
 }
 
+int64_t clock_real_ns(void)
+{
+    return read_ns(CLOCK_REALTIME);
+}
+
 int64_t clock_boot_ns(void)
 {
     return read_ns(CLOCK_BOOTTIME);

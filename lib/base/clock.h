@@ -46,8 +46,9 @@ void clock_init(struct clock *c);
 void clock_init_at(struct clock *c, int64_t zero_ns);
 int64_t clock_zero_ns(const struct clock *c);
 
-/* CLOCK_BOOTTIME in nanoseconds. Context: any thread. */
+/* CLOCK_BOOTTIME and CLOCK_REALTIME in nanoseconds. Context: any thread. */
 int64_t clock_boot_ns(void);
+int64_t clock_real_ns(void);
 
 /* The first value is not 0, so that "two seconds ago" is never negative. */
 #define CLOCK_FIRST_MS 2000

@@ -26,14 +26,19 @@ static uint64_t weak_seed(void)
     return XXH3_64bits(words, sizeof(words));
 }
 
-uint64_t hash_random_seed(void)
+bool hash_draw_random(void *out, size_t bytes)
 {
-    uint64_t seed;
     ssize_t n;
 
     do {
-        n = getrandom(&seed, sizeof(seed), 0);
+        n = getrandom(out, bytes, 0);
     } while (n < 0 && errno == EINTR);
+    return n == (ssize_t)bytes;
+}
 
-    return n == (ssize_t)sizeof(seed) ? seed : weak_seed();
+uint64_t hash_random_seed(void)
+{
+    uint64_t seed;
+
+    return hash_draw_random(&seed, sizeof(seed)) ? seed : weak_seed();
 }

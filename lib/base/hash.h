@@ -7,6 +7,7 @@
 #ifndef MAYFLY_LIB_BASE_HASH_H
 #define MAYFLY_LIB_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +20,10 @@ static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
     return XXH3_64bits_withSeed(key, len, seed);
 }
 
-/* A seed from the system's random source. Context: before start. */
+/* Bytes from the system's random source; false: errno. Context: any thread. */
+bool hash_draw_random(void *out, size_t bytes);
+
+/* A seed from that source. Context: before start. */
 uint64_t hash_random_seed(void);
 
 #endif
