@@ -72,19 +72,17 @@ def answer(opcode, status=OK, key=b"", extras=b"", value=None, opaque=0, cas=0):
 
 def split(data):
     """The frames at the front of data, and what follows them."""
-    frames = []
-    while len(data) >= HEADER:
+    frames, at = [], 0
+    while len(data) >= at + HEADER:
         magic, opcode, key_len, extras_len, datatype, status, body_len, opaque, cas = \
-            struct.unpack(">BBHBBHIIQ", data[:HEADER])
-        end = HEADER + body_len
-        if magic != RESPONSE or len(data) < end or key_len + extras_len > body_len:
+            struct.unpack_from(">BBHBBHIIQ", data, at)
+        body = at + HEADER
+        key, value, end = body + extras_len, body + extras_len + key_len, body + body_len
+        if magic != RESPONSE or len(data) < end or value > end:
             break
-        extras = data[HEADER:HEADER + extras_len]
-        key = data[HEADER + extras_len:HEADER + extras_len + key_len]
-        value = data[HEADER + extras_len + key_len:end]
-        frames.append(Frame(magic, opcode, datatype, status, opaque, cas, extras, key, value))
-        data = data[end:]
-    return frames, data
+        frames.append(Frame(magic, opcode, datatype, status, opaque, cas, data[body:key], data[key:value], data[value:end]))
+        at = end
+    return frames, data[at:]
 
 
 class BinaryClient(Client):

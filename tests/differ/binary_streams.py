@@ -177,7 +177,7 @@ def wrong_magic():
 
 def values():
     for size in (0, 1, 1000, 20000, 65536, 200000, 300000, 1000000):
-        value = bytes(97 + i % 26 for i in range(size))
+        value = (streams.meta_streams.LETTERS * (size // 26 + 1))[:size]
         for opcode in UPDATES:
             frame = b.store(opcode, b"a", value, opaque=size)
             yield "%02x of %d bytes" % (opcode, size), [PREPARE + frame + FINISH]

@@ -14,6 +14,7 @@ Environment as in peers.py; MAYFLY_SEED is the first seed, MAYFLY_DIFFER_STREAMS
 random streams.
 """
 import contextlib
+import functools
 import os
 import random
 import re
@@ -55,6 +56,7 @@ def time_to_live(seconds):
     return b"<%d>" % (-(-seconds // unit) * unit)
 
 
+@functools.lru_cache(maxsize=8)     # the cuts of one stream mostly have the same answers
 def normal(answers):
     """Without what differs between any two servers: versions, absolute cas numbers, and how much of a
     time to live has passed."""

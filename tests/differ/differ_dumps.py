@@ -138,16 +138,14 @@ def talks_with_both():
 
 def test_dumps_of_nothing():
     with talks_with_both() as talks:
-        for dump in (metadump, cachedump):
-            assert not compare("%s of nothing" % dump.__name__, dump, talks)
+        assert all(not compare("%s of nothing" % dump.__name__, dump, talks) for dump in (metadump, cachedump))
 
 
 def test_dumps_of_every_kind_of_item():
     with talks_with_both() as talks:
         for talk in talks:
             fill(talk)
-        for dump in (metadump, cachedump):
-            assert len(compare(dump.__name__, dump, talks)) == len(KEYS) + 1
+        assert all(len(compare(dump.__name__, dump, talks)) == len(KEYS) + 1 for dump in (metadump, cachedump))
 
 
 mayfly.main(globals())

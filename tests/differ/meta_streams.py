@@ -7,6 +7,8 @@ live are far from what R compares them with, so that nothing depends on how long
 
 import re
 
+LETTERS = bytes(range(97, 123))
+
 # Lines that have to leave the connection in sync; the value of an ms follows its line.
 LINES = r"""
 mg
@@ -310,7 +312,7 @@ def keys():
 
 def values():
     for size in (1024, 20000, 300000, 1000000):
-        value = bytes(97 + i % 26 for i in range(size))
+        value = (LETTERS * (size // 26 + 1))[:size]
         for flags in (b"", b" ME", b" MR k O1", b" MA", b" MP q", b" C1 I", b" T500 F3"):
             for end in (b"\r\n", b"xy\r\n"):
                 store = b"ms a %d%s\r\n%s%s" % (size, flags, value, end)

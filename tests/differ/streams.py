@@ -338,7 +338,7 @@ def values():
         store = b"set a 1 0 %d\r\n%s\r\n" % (len(value), value)
         yield "value %r" % value, [store + FINISH]
     for size in (1024, 5000, 20000, 65536, 300000, 1000000):
-        value = bytes(97 + i % 26 for i in range(size))
+        value = (meta_streams.LETTERS * (size // 26 + 1))[:size]
         for command in (b"set", b"replace", b"append", b"prepend"):
             for end in (b"\r\n", b"xy\r\n"):
                 store = b"%s a 1 0 %d\r\n%s%s" % (command, size, value, end)
