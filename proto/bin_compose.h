@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing the binary protocol: outcomes and values to frames (drawn in bin_parse.h). The caller
- * reserves the room; nothing here fails.
+ * Writes responses of the binary protocol: outcomes and values become frames (drawn in
+ * bin_parse.h). The caller provides enough room at `out`; no function fails.
  */
 #ifndef MAYFLY_PROTO_BIN_COMPOSE_H
 #define MAYFLY_PROTO_BIN_COMPOSE_H
@@ -90,7 +90,7 @@ static inline size_t bin_compose_value(char *out, const struct request *req, uin
     return BIN_VALUE_HEAD_MAX + key_len;
 }
 
-/* Longest fixed reply, or number. */
+/* Most bytes of a fixed reply, or of a number. */
 #define BIN_REPLY_MAX 128u
 
 /*
@@ -101,8 +101,8 @@ size_t bin_compose_reply(char *out, const struct request *req, enum bin_reply re
                          uint64_t cas);
 
 /*
- * Write "not found": with its text as the body, or the key for opcodes that want it.
- * BIN_REPLY_MAX and the key's length at most. Returns its length. Context: any thread.
+ * Write "not found". The body is the key for opcodes that want it, else a text. Returns the
+ * length, at most BIN_REPLY_MAX and the key's length. Context: any thread.
  */
 size_t bin_compose_miss(char *out, const struct request *req);
 
@@ -110,8 +110,8 @@ size_t bin_compose_miss(char *out, const struct request *req);
 size_t bin_compose_number(char *out, const struct request *req, uint64_t number, uint64_t cas);
 
 /*
- * Write one statistic, BIN_HEADER_BYTES longer than both together; two empty spans make the
- * frame that ends statistics. Returns its length. Context: any thread.
+ * Write the frame of one statistic; two empty spans make the frame that ends statistics.
+ * Returns the length, BIN_HEADER_BYTES more than name and value. Context: any thread.
  */
 size_t bin_compose_stat(char *out, const struct request *req, struct span name,
                         struct span value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binary protocol, the way in: frames to requests. A frame is a header of 24 bytes, extras, a
- * key and a value, all numbers in network order:
+ * Parses the binary protocol: frames become requests. A frame is a header of 24 bytes, extras,
+ * a key and a value, all numbers in network order:
  *
  *     0       1        2         4        5           6        8
  *     | magic | opcode | key len | extras | data type | status | body len 4 | opaque 4 |
@@ -26,7 +26,7 @@
 #define BIN_SASL_VALUE_MAX (8u * 1024)
 
 struct bin_limits {
-    /* Most bytes that key and value may have together. */
+    /* Most bytes of key and value together. */
     size_t value_max;
 };
 

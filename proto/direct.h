@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Helpers for the fast path of text_parse.c: they recognise a key, a number or a line end in
- * place, and begin a request. For text_parse.c and meta_inline.h only. Any thread.
+ * the input buffer, and begin a request. Only text_parse.c and meta_inline.h include this
+ * header. Context: any thread.
  */
 #ifndef MAYFLY_PROTO_DIRECT_H
 #define MAYFLY_PROTO_DIRECT_H
@@ -15,7 +16,7 @@
 
 /* ---- a request begins -------------------------------------------------------------------- */
 
-/* Make it empty. Compilers make one store of 16 bytes of this, and two of an assignment. */
+/* Empty a span. Compilers make one store of 16 bytes of this, and two of an assignment. */
 static inline void clear_span(struct span *span)
 {
     memset(span, 0, sizeof(*span));
@@ -50,7 +51,7 @@ static inline void begin_text_request(struct request *req, enum command command,
 
 /* ---- what a line consists of ------------------------------------------------------------- */
 
-/* Shortest input the direct way takes: words_find_gap() needs eight readable bytes. */
+/* Shortest input of the fast path: words_find_gap() needs eight readable bytes. */
 #define DIRECT_MIN 8
 
 /*
@@ -75,8 +76,8 @@ static inline const char *direct_key(const char *p, const char *end, struct span
 
 /*
  * True when direct_number() could run off the end of the input, because it ends in a space or a
- * digit. Checking the last byte once saves a comparison per digit. One range instead of two
- * matches a few more bytes, which then go the general way without need.
+ * digit. Checking the last byte once saves a comparison per digit. The range also has the bytes
+ * between the two; input that ends in one of them takes the general path without need.
  */
 static inline bool ends_in_number(const char *end)
 {
@@ -84,9 +85,9 @@ static inline bool ends_in_number(const char *end)
 }
 
 /*
- * Read any number of digits: the caller makes sure that there were no more than DIRECT_DIGITS.
- * Returns their end; NULL when there is none. The byte before p is a space and ends_in_number()
- * is false, so there is a byte at p and one after the last digit.
+ * Read digits to *out. The caller checks afterwards that there were at most DIRECT_DIGITS.
+ * Returns the end of the digits; NULL when there is none. The byte before p is a space and
+ * ends_in_number() is false, so there is a byte at p and one after the last digit.
  */
 static inline const char *direct_number(const char *p, uint64_t *out)
 {
@@ -111,7 +112,7 @@ static inline bool is_line_end(const char *p)
     return memcmp(p, "\r\n", 2) == 0;
 }
 
-/* The same when the input may end before. */
+/* Is there a line end at p? The input may end earlier. */
 static inline bool at_line_end(const char *p, const char *end)
 {
     return end - p >= 2 && is_line_end(p);

@@ -22,8 +22,8 @@
 size_t encode_uri(char *out, struct span s);
 
 /*
- * Can a key be part of a line of text, whatever reads it? Not with white space, or a control
- * character. Context: any thread.
+ * Has the key neither white space nor control characters, so that it can be a word in any line
+ * of text? Context: any thread.
  */
 bool encode_is_plain(struct span key);
 

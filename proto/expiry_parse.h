@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parsing Redis's commands for expiry and unlink in the text protocol: setting deadlines, and
- * queries for them. memcached has none of these commands.
+ * Parses commands of the text protocol that are taken from Redis: those that set deadlines or
+ * ask for them, and unlink. memcached has none of these commands.
  */
 #ifndef MAYFLY_PROTO_EXPIRY_PARSE_H
 #define MAYFLY_PROTO_EXPIRY_PARSE_H
@@ -10,10 +10,10 @@
 #include "proto/request.h"
 #include "proto/words.h"
 
-/* Times are refused that are farther from now, or from 1970, than this many milliseconds. */
+/* Most milliseconds between a deadline and now, or 1970; times farther away are refused. */
 #define EXPIRY_MS_MAX (INT64_MAX / 4)
 
-/* The same of stores, in seconds: no item is stored without the deadline that was asked for. */
+/* The same limit for storage commands, in seconds. */
 #define EXPTIME_MAX (EXPIRY_MS_MAX / 1000)
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Writing the reply lines of meta commands. The caller reserves the room; nothing here fails.
+ * Writes the reply lines of meta commands. The caller provides enough room at `out`; no
+ * function fails.
  */
 #ifndef MAYFLY_PROTO_META_COMPOSE_H
 #define MAYFLY_PROTO_META_COMPOSE_H
@@ -18,7 +19,7 @@
 /* The codes that replies begin with, as two letters. */
 enum meta_code { META_HD, META_EN, META_NF, META_NS, META_EX, META_VA };
 
-/* The letters that return something, in the order in which they were asked for. */
+/* Sets of flags: k and O, which return bytes of the request; all that return something. */
 #define META_SHOWS_KEY (META_LETTER('k') | META_LETTER('O'))
 enum {
     META_SHOWS_ITEM = UINT64_C(0)
@@ -27,9 +28,12 @@ enum {
 #include "proto/meta_flags.def"
 };
 
-/* What a reply can return. Only what `shows` names and the request asked for is read. */
+/*
+ * Facts of an item that a reply can return; a comment begins with the flag that asks for it.
+ * Only facts that `shows` names and the request asked for are read.
+ */
 struct meta_facts {
-    uint64_t shows; /* set of letters */
+    uint64_t shows; /* set of letters (META_LETTER()) */
     uint64_t cas;   /* c */
     uint64_t size;  /* s: bytes of the value; also the length after VA */
     /* t and p: milliseconds left; -1: no deadline */
@@ -45,27 +49,27 @@ struct meta_facts {
     bool is_won;            /* adds W */
 };
 
-/* Milliseconds left as the flag t shows them: begun seconds count; -1 stays. */
+/* Seconds for flag t, from milliseconds left: rounded up; -1 (no deadline) stays. */
 static inline int64_t meta_seconds(int64_t left_ms)
 {
     return left_ms < 0 ? -1 : (int64_t)(((uint64_t)left_ms + 999) / 1000);
 }
 
 /*
- * Longest reply line: a code, a length, every flag with what it returns (the key as base64 at
- * worst), the marks, the line end.
+ * Most bytes of a reply line: a code, a length, every flag with its token (the key as base64 at
+ * worst), the flags W, X and Z, the line end.
  */
 #define META_LINE_MAX                                                                          \
     (2 + 21 + (2 + ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 2) + (2 + META_OPAQUE_MAX) +         \
      __builtin_popcountll(META_SHOWS_ITEM & ~META_SHOWS_KEY) * (2 + 20) + 3 + 6 + 2)
 
-/* Write the line of a reply; returns its length. Context: any thread. */
+/* Write a reply line; returns its length, at most META_LINE_MAX. Context: any thread. */
 size_t meta_compose(char *out, enum meta_code code, const struct request *req,
                     const struct meta_facts *facts);
 
 /*
- * meta_compose() of META_HD for a request that asked for nothing, and no marks, without a call:
- * nearly all stores end like this. Context: any thread.
+ * meta_compose() of META_HD without any flags, without a call: nearly all stores end like this.
+ * Context: any thread.
  */
 static inline size_t meta_compose_done(char *out)
 {
@@ -73,9 +77,9 @@ static inline size_t meta_compose_done(char *out)
     return REPLY_LEN(META_DONE);
 }
 
-/* What me says about an item. */
+/* What the command me says about an item. */
 struct meta_debug {
-    int64_t exp; /* -1: no deadline */
+    int64_t exp; /* seconds left; -1: no deadline */
     uint32_t idle_s;
     uint64_t cas;
     uint64_t size;
@@ -84,10 +88,10 @@ struct meta_debug {
     uint32_t freq; /* the counter of the lfu policies; with shows_freq */
 };
 
-/* Longest line of me. */
+/* Most bytes of a reply to me. */
 #define META_DEBUG_MAX (ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 180)
 
-/* Write the line of me for an item that was found; returns its length. Context: any thread. */
+/* Write the reply to me for a found item; returns its length. Context: any thread. */
 size_t meta_compose_debug(char *out, const struct request *req, const struct meta_debug *debug);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fast path of mg and ms: the form of nearly all of their lines, parsed in place. Words are
- * separated by one space, numbers are plain digits, and the flags are the usual ones of readers
- * and writers. Any other line is parsed by the general code (meta_parse.c), which makes the
- * same request of a line that is accepted here. Included only by text_parse.c, which keeps each
- * of the two in a function of its own. Any thread.
+ * The fast path of mg and ms. It accepts lines of the usual form: words are separated by one
+ * space, numbers are plain digits, and the flags are in DIRECT_MG_FLAGS or DIRECT_MS_FLAGS, F
+ * and T included. Any other line is parsed by the general code (meta_parse.c), which would make
+ * the same request of a line that is accepted here. Only text_parse.c includes this header; it
+ * keeps each of the two in a function of its own. Context: any thread.
  */
 #ifndef MAYFLY_PROTO_META_INLINE_H
 #define MAYFLY_PROTO_META_INLINE_H
@@ -27,8 +27,8 @@
 #define DIRECT_FLAG_DIGITS 9
 
 /*
- * The token of O (any bytes), T or F (digits), from p on. Returns its end, which is a space or
- * a lower byte; NULL if it is invalid, is too long, or its end has not arrived.
+ * Find the end of the token at p: of O (any bytes), T or F (digits). The end is a space or a
+ * lower byte. NULL if the token is invalid or too long, or its end has not arrived.
  */
 static inline const char *direct_token(const char *p, const char *end, char letter)
 {
@@ -52,14 +52,15 @@ static inline const char *direct_token(const char *p, const char *end, char lett
 #define DIRECT_TOKENS (META_LETTER('F') | META_LETTER('T'))
 
 /*
- * Flags from p on, each after one space and none twice: those of `plain` without a token, O, T
- * and F with one. Returns where they end, or NULL. *letters becomes the set of them.
+ * Read flags from p on, each after one space and none twice: those of `plain` without a token,
+ * and O, T and F with one. Returns where they end, and sets *letters to the set of them; NULL
+ * if the general code must parse the line.
  */
 static inline const char *direct_flags(const char *p, const char *end, uint64_t plain,
                                        uint64_t *letters)
 {
-    uint64_t left = plain;           /* those that may still come */
-    uint64_t tokens = DIRECT_TOKENS; /* the same of those with a token */
+    uint64_t left = plain;           /* flags without a token that may still come */
+    uint64_t tokens = DIRECT_TOKENS; /* flags with a token that may still come */
 
     /* A space, a letter and what ends it: all three are read. */
     for (const char *last = end - 2; p < last && *p == ' ';) {
@@ -91,7 +92,7 @@ static inline const char *direct_flags(const char *p, const char *end, uint64_t 
     return p;
 }
 
-/* The bytes from the one after `begin` to p; none when they are the same. */
+/* The flags between a gap at `begin` and p, without the first space; empty if begin is p. */
 static inline struct span direct_args(const char *begin, const char *p)
 {
     debug_must(begin <= p);
@@ -99,7 +100,7 @@ static inline struct span direct_args(const char *begin, const char *p)
     return span_of(begin, (size_t)(p - begin));
 }
 
-/* "mg key[ flags]\r\n"; buf starts with "mg ". */
+/* "mg key[ flags]\r\n"; buf starts with "mg ". False if the general code must parse it. */
 static inline bool try_mg(const char *buf, size_t len, struct request *req, size_t *used)
 {
     const char *end = buf + len;
@@ -122,8 +123,8 @@ static inline bool try_mg(const char *buf, size_t len, struct request *req, size
 }
 
 /*
- * "ms key bytes[ flags]\r\n" and the value; buf starts with "ms ". True when all of it is there
- * and good.
+ * "ms key bytes[ flags]\r\n" and the value; buf starts with "ms ". False if the general code
+ * must parse it, for example because the value has not arrived.
  */
 static inline bool try_ms(const char *buf, size_t len, const struct text_limits *limits,
                           struct request *req, size_t *used)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The header of the PROXY protocol, in which a balancer gives the address of the client:
- * version 1, a line of text, and version 2, binary. It precedes everything else, TLS included.
+ * Parses the header of the PROXY protocol, in which a load balancer sends the address of the
+ * client: version 1, a line of text, and version 2, binary. It precedes all other bytes of the
+ * connection, TLS included.
  */
 #ifndef MAYFLY_PROTO_PROXY_PARSE_H
 #define MAYFLY_PROTO_PROXY_PARSE_H
@@ -19,7 +20,7 @@ enum proxy_family {
     PROXY_INET6,
 };
 
-/* Who connects. */
+/* The address of the client. */
 struct proxy_header {
     enum proxy_family family;
     uint8_t address[16]; /* as in packets; of PROXY_INET the first four */
@@ -33,8 +34,8 @@ enum proxy_status {
 };
 
 /*
- * Parse the beginning of a connection. Says PROXY_MORE for less than PROXY_HEADER_MAX bytes
- * only. Addresses of receivers, and what a header has beyond addresses, are passed over.
+ * Parse the beginning of a connection. Returns PROXY_MORE only if len is less than
+ * PROXY_HEADER_MAX. The receiver's address, and all that follows the addresses, is ignored.
  * Context: any thread.
  */
 enum proxy_status proxy_parse(const char *p, size_t len, struct proxy_header *out,

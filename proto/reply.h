@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fixed replies of the text protocols, in memcached's words: the table replies.def. Those
- * of the binary protocol are in bin_replies.def. No other file spells out a reply;
- * tests/check_replies.sh verifies that.
+ * The fixed replies of the text protocol and the meta commands, in memcached's words: the table
+ * replies.def. The replies of the binary protocol are in bin_replies.def. No other file spells
+ * out a reply; tests/check_replies.sh verifies that.
  */
 #ifndef MAYFLY_PROTO_REPLY_H
 #define MAYFLY_PROTO_REPLY_H

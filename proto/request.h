@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * proto/ is what goes over the wire: bytes to requests, and outcomes to bytes.
+ * proto/ translates the protocols: it parses bytes to requests, and writes outcomes as bytes.
  *
  *     request, reply      what every parser fills in; the fixed replies
- *     *_parse, *_compose  the way in and the way out of the text, meta and binary protocols
+ *     *_parse, *_compose  parsers and writers of the text, meta and binary protocols
  *     expiry_parse        text commands that memcached does not have
  *     text_auth           the one text command before authentication
- *     udp                 the frame in front of a datagram
+ *     udp                 the frame at the beginning of a datagram
  *     words, encode       words and numbers of a line; keys made printable, and back
  *     *.def               the tables of commands, opcodes and replies
  *
@@ -15,8 +15,8 @@
  * called on any thread and every parser can be fuzzed as it is. Of lib/ it includes check.h,
  * err.h, num.h and span.h of lib/base/ (tests/check_layering.sh).
  *
- * This header: what a client asked for. Parsers fill in a request, executors read it. Its spans
- * point into the input buffer.
+ * This header defines a request: parsers fill it in, executors read it. Its spans are borrowed
+ * from the input buffer, so it is valid as long as the buffer is.
  */
 #ifndef MAYFLY_PROTO_REQUEST_H
 #define MAYFLY_PROTO_REQUEST_H
@@ -58,24 +58,27 @@ enum command_class {
     CLASS_UNLINK,   /* key, more keys */
     /* Binary protocol; which fields are set depends on the opcode. */
     CLASS_BINARY,
-    /* Executed outside of the section: those of the text protocol have args. */
+    /*
+     * Executed outside a section (read-side critical section); in the text protocol with args.
+     */
     CLASS_ADMIN,
     CLASS_BINARY_ADMIN,
     /*
-     * A request of any other class, once it is refused: its client may not (refusal says why),
-     * or its parser said PARSE_REPLY and that was answered. No parser makes them.
+     * A refused request of any other class: the client lacks the rights (`refusal` has the
+     * reply), or the parser returned PARSE_REPLY and that was answered. Parsers do not set
+     * these.
      */
     CLASS_REFUSED,
     CLASS_BINARY_REFUSED,
 };
 
-/* Which rights a command takes, as a set. */
+/* The rights that a command requires, as a set. */
 enum command_needs {
     NEED_NOTHING = 0,
     NEED_READ = 1 << 0,
     NEED_WRITE = 1 << 1,
-    NEED_ADMIN = 1 << 2,     /* commands of the operator */
-    NEED_REPLICATE = 1 << 4, /* those of replicas */
+    NEED_ADMIN = 1 << 2,     /* commands of operators */
+    NEED_REPLICATE = 1 << 4, /* commands of replicas */
 };
 
 /*
@@ -84,7 +87,7 @@ enum command_needs {
  */
 enum command command_find(struct span name);
 
-/* Its name; empty for CMD_NONE and for what is no command. Context: any thread. */
+/* The name of a command; empty for CMD_NONE and invalid numbers. Context: any thread. */
 struct span command_name(enum command command);
 
 /* The class of a command. Context: any thread. */
@@ -93,10 +96,10 @@ enum command_class command_class_of(enum command command);
 /* By enum command: its enum command_kind. */
 extern const uint8_t command_kinds[CMD_COUNT];
 
-/* What a kind is called. Context: any thread. */
+/* The name of a kind. Context: any thread. */
 const char *command_kind_name(enum command_kind kind);
 
-/* The rights that every use of a command takes: enum command_needs. Context: any thread. */
+/* The rights that each use of a command requires: enum command_needs. Context: any thread. */
 uint8_t command_needs(enum command command);
 
 /* Is it a command that memcached does not have? Context: any thread. */
@@ -104,13 +107,13 @@ bool command_is_extension(enum command command);
 
 /* Which items get a new deadline: a set of conditions, all of which must hold. */
 enum deadline_only {
-    ONLY_ENDLESS = 1 << 0,  /* NX: those without one */
-    ONLY_VOLATILE = 1 << 1, /* XX: those with one */
-    ONLY_LATER = 1 << 2,    /* GT: if theirs is earlier; none is later than all */
-    ONLY_EARLIER = 1 << 3,  /* LT: if theirs is later */
+    ONLY_ENDLESS = 1 << 0,  /* NX: items without a deadline */
+    ONLY_VOLATILE = 1 << 1, /* XX: items with a deadline */
+    ONLY_LATER = 1 << 2,    /* GT: the old deadline is earlier; no deadline is the latest */
+    ONLY_EARLIER = 1 << 3,  /* LT: the old deadline is later */
 };
 
-/* What a parser made of the bytes at the front of the input. Each parser says more about it. */
+/* Result of parsing the front of the input. The comments of each parser say more. */
 enum parse_status {
     /* *used bytes are one whole request. */
     PARSE_OK,
@@ -163,8 +166,8 @@ struct request {
 };
 
 /*
- * The rights that this request takes: those of its command, and a meta get with T or N writes.
- * Context: any thread.
+ * The rights that this request requires: those of its command, and NEED_WRITE for a meta get
+ * with T or N. Context: any thread.
  */
 uint8_t request_needs(const struct request *req);
 

@@ -30,7 +30,7 @@
 struct text_auth {
     struct span user;     /* [borrowed] in the caller's buffer */
     struct span password; /* [borrowed] */
-    size_t need;          /* PARSE_MORE: no use to try again with fewer bytes; 0: not known */
+    size_t need;          /* PARSE_MORE: bytes that a whole request has; 0: not known yet */
     size_t swallow;       /* PARSE_REPLY: drop this many bytes after *used as they arrive */
 };
 

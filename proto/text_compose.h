@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Text protocol, the way out: outcomes and values to bytes. The caller reserves the room;
- * nothing here fails. The replies of meta commands are in meta_compose.h.
+ * Writes replies of the text protocol: outcomes and values become bytes. The caller provides
+ * enough room at `out`; no function fails. Replies of meta commands: meta_compose.h.
  */
 #ifndef MAYFLY_PROTO_TEXT_COMPOSE_H
 #define MAYFLY_PROTO_TEXT_COMPOSE_H
@@ -18,7 +18,7 @@
 #include "proto/reply.h"
 #include "proto/request.h"
 
-/* Longest line that text_compose_value() makes, without key: "VALUE  flags bytes cas\r\n". */
+/* Most bytes that text_compose_value() writes, without the key. */
 #define TEXT_VALUE_LINE_MAX (6 + 1 + 10 + 1 + 20 + 1 + 20 + 2)
 
 /*
@@ -49,12 +49,13 @@ static MF_INLINE size_t text_compose_value(char *out, const char *key, size_t ke
     return (size_t)(p + 2 - out);
 }
 
-/* Longest fixed reply or number, line end included. */
+/* Most bytes of a fixed reply or a number, line end included. */
 #define TEXT_REPLY_MAX 256
 
 /*
- * Write the reply to a request with this outcome; nothing for noreply. number: of OUT_NUMBER;
- * one of CLASS_TTL may be negative. Returns its length. Context: any thread.
+ * Write the reply to a request with this outcome; nothing for noreply. number: the number of
+ * OUT_NUMBER; for CLASS_TTL it is an int64_t, and may be negative. Returns the length. Context:
+ * any thread.
  */
 size_t text_compose(char *out, const struct request *req, enum outcome outcome,
                     uint64_t number);
@@ -66,18 +67,19 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome,
 size_t text_compose_version(char *out, struct span version);
 
 /*
- * Write an error of the client with its reason, at most TEXT_REASON_MAX bytes of it; control
- * bytes become question marks. Returns its length, TEXT_REPLY_MAX at most. Context: any thread.
+ * Write CLIENT_ERROR with a reason, of which at most TEXT_REASON_MAX bytes are written. Control
+ * bytes become question marks. Returns the length, at most TEXT_REPLY_MAX. Context: any thread.
  */
 #define TEXT_REASON_MAX (TEXT_REPLY_MAX - 16)
 size_t text_compose_refusal(char *out, struct span reason);
 
-/* The same for an error of the server. */
+/* The same with SERVER_ERROR. Context: any thread. */
 size_t text_compose_failure(char *out, struct span reason);
 
 /*
- * text_compose() for OUT_STORED, without a call: nearly all stores end like this. With noreply
- * it is written too, into room that is there anyway, and then not counted. Context: any thread.
+ * text_compose() for OUT_STORED, without a call: nearly all stores end like this. The reply is
+ * also written for noreply, which saves a branch, but then the returned length is 0. Context:
+ * any thread.
  */
 static inline size_t text_compose_stored(char *out, const struct request *req)
 {
@@ -95,8 +97,8 @@ static inline size_t text_compose_touched(char *out, const struct request *req)
 }
 
 /*
- * text_compose() for OUT_NUMBER, when the caller has the n digits of the number already. All
- * places of `digits` are copied, which takes two moves and no loop, and only n are counted.
+ * text_compose() for OUT_NUMBER, when the caller has the n digits of the number already. The
+ * whole array is copied, with two moves and no loop; the returned length counts only n digits.
  * Context: any thread.
  */
 static inline size_t text_compose_digits(char *out, const struct request *req,

@@ -14,20 +14,20 @@
 #include "proto/reply.h"
 #include "proto/request.h"
 
-/* Most bytes that the decoded form of a key in base64 takes, and a little more. */
+/* Room for a decoded base64 key: most bytes that it takes, rounded up. */
 #define TEXT_KEY_ROOM 192
 
 /*
- * A line without its end, longer than this, closes the connection, as in memcached, unless it
- * begins with "get ", "gets " or "unlink ", after 100 spaces at most. So this bounds what a
- * connection has to keep of any other line.
+ * Most bytes of a line whose end has not arrived. If there are more, the connection is closed,
+ * as in memcached, unless the line begins with "get ", "gets " or "unlink ", after at most 100
+ * spaces. So a connection keeps at most this many bytes of any other line.
  */
 #define TEXT_UNENDED_MAX 2048
 
 /*
- * Longest line in bytes, without its '\n', that came with its end. A longer one closes the
- * connection. Lines of the get family carry many keys and have a bound of their own: 2 MiB is
- * 10 000 keys of 200 bytes, or 70 000 of 28.
+ * Most bytes of a line whose end has arrived, without its '\n'. A longer line closes the
+ * connection. Lines of the get family have many keys and a limit of their own: 2 MiB are 10 000
+ * keys of 200 bytes, or 70 000 of 28.
  */
 #define TEXT_LINE_MAX     (16 * 1024)
 #define TEXT_GET_LINE_MAX (2 * 1024 * 1024)
@@ -39,11 +39,11 @@ struct text_limits {
      */
     size_t value_max;
     /*
-     * Where the bytes of a key that came as base64 are written: there are TEXT_KEY_ROOM bytes
-     * at *key_room. The bytes used are taken off its front; the request refers to them.
+     * Buffer for keys that came in base64: *key_room points to TEXT_KEY_ROOM bytes. The parser
+     * moves *key_room behind the bytes that it wrote; the request refers to them.
      */
     char **key_room;
-    bool has_extensions; /* are commands and flags known that memcached does not have? */
+    bool has_extensions; /* commands and flags that memcached does not have are known */
 };
 
 /*
@@ -57,12 +57,12 @@ struct text_limits {
  * PARSE_REPLY  *reply says what is wrong; it is not sent when req->noreply is set (meta
  *              commands never set it: their q flag does not hide errors). req->value_len
  *              counts the line end of the value too, and is 0 when its length is not known.
- *              When req->invalidate is set, the value that req->key has must not be served any
- *              more: memcached drops the old value when a set is too large.
+ *              When req->invalidate is set, the caller deletes the item of req->key: memcached
+ *              drops the old value when a set is too large.
  * PARSE_CLOSE  close without a reply: the line is too long, or came from a browser.
  *
- * Every key is checked: a request that comes out with PARSE_OK or PARSE_BODY has only keys of 1
- * to REQUEST_KEY_MAX bytes, those in more included. A key is any bytes but space and line feed.
+ * With PARSE_OK and PARSE_BODY all keys have 1 to REQUEST_KEY_MAX bytes, those in req->more
+ * included. A key has any bytes but space and line feed.
  *
  * A caller that waits for the rest of a line saves time by calling again only when a '\n' has
  * arrived, or TEXT_UNENDED_MAX or TEXT_GET_LINE_MAX is passed. Context: any thread.
@@ -71,7 +71,7 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
                              struct request *req, size_t *used, enum reply *reply);
 
 /*
- * Take the next key of a get line off the front of *more; false when there is none. Context:
+ * Remove the next key of a get line from the front of *more; false when there is none. Context:
  * any thread.
  */
 bool text_next_key(struct span *more, struct span *key);

@@ -15,7 +15,7 @@
 
 #define UDP_FRAME_BYTES 8u
 
-/* Most bytes of a reply in one datagram, frame included: networks pass it unfragmented. */
+/* Most bytes of a datagram of a reply, frame included: networks do not fragment it. */
 #define UDP_DATAGRAM_MAX 1400u
 
 /* Most bytes that one datagram carries after its frame. */
@@ -36,7 +36,7 @@ bool udp_frame_read(struct span datagram, struct udp_frame *frame, struct span *
 /* Write a frame, UDP_FRAME_BYTES long. Context: any thread. */
 void udp_frame_write(char *out, const struct udp_frame *frame);
 
-/* The number of datagrams that a reply of n bytes takes. Context: any thread. */
+/* The number of datagrams that a reply of n bytes requires. Context: any thread. */
 static inline size_t udp_datagrams(size_t n)
 {
     return (n + UDP_PAYLOAD_MAX - 1) / UDP_PAYLOAD_MAX;

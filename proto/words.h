@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The words of a line, as memcached's text protocols cut them: by spaces only. Tabs, other
- * control bytes and NUL belong to the word. Numbers among them are read by num_lenient_u64()
- * and the like.
+ * Splits a line into words, as memcached's text protocols do: at spaces only. Tabs, other
+ * control bytes and NUL belong to a word. num_lenient_u64() and the like read words that are
+ * numbers. Context of all functions: any thread.
  */
 #ifndef MAYFLY_PROTO_WORDS_H
 #define MAYFLY_PROTO_WORDS_H
@@ -37,18 +37,18 @@ struct args {
     size_t count;
 };
 
-/* Longest value a line can announce; a greater number makes it a bad line. */
+/* Most bytes of a value that a line can announce; a line with a greater number is bad. */
 #define TEXT_VALUE_LEN_MAX (INT32_MAX - 2)
 
-/* Cut the whole line into words. Context: any thread. */
+/* Split the whole line into words. Context: any thread. */
 void words_cut(struct line line, struct args *args);
 
 /* True when a word of the line is longer than max bytes. Context: any thread. */
 bool words_has_long(struct line line, size_t max);
 
 /*
- * Read the announced length of a value: digits, as memcached has it. False when it is not that
- * or too large. Context: any thread.
+ * Read the announced length of a value, in bytes: digits, as in memcached. False when it is no
+ * number or too large. Context: any thread.
  */
 bool words_value_len(struct span word, size_t *out);
 
@@ -82,8 +82,8 @@ static inline __m128i words_load16(const char *p)
 #endif
 
 /*
- * The first space from p on, or end; reads nothing outside [p, end). Subtracting one borrows
- * from the next byte only above a match, so the lowest mark is always right.
+ * Find the first space from p on, or end; reads nothing outside [p, end). A borrow of the
+ * subtraction can mark a byte wrongly only above a match, so the lowest mark is always right.
  */
 static inline const char *words_find_space(const char *p, const char *end)
 {
@@ -161,7 +161,7 @@ static inline const char *words_skip_spaces(const char *p, const char *end)
     return p;
 }
 
-/* Take the next word off the front of the line; false when there is none. */
+/* Remove the next word from the front of the line; false when there is none. */
 static inline bool words_next(struct line *line, struct span *word)
 {
     debug_must(line->begin <= line->end);
@@ -187,7 +187,7 @@ static inline struct span words_rest(struct line line)
     return span_of(begin, (size_t)(end - begin));
 }
 
-/* Does a browser or a proxy send this line? Then nothing that it sends is meant for us. */
+/* Is this the last word of a line of HTTP? Then a browser or a proxy has sent the line. */
 static inline bool words_are_http(struct span last)
 {
     return last.len >= 5 && memcmp(last.ptr, "HTTP/", 5) == 0;
