@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The checks of `doctor`: pure functions of the figures of the server and the host. */
+/*
+ * The checks of `doctor`: pure functions of figures of the server and the host. All texts that
+ * are returned are constant.
+ */
 #ifndef MAYFLY_CTL_ADVICE_H
 #define MAYFLY_CTL_ADVICE_H
 
@@ -19,7 +22,7 @@ enum advice_state {
     ADVICE_UNKNOWN /* the server does not report it, or is not on this host */
 };
 
-/* All that is known. */
+/* The figures that the checks read: answers to `stats`, and the host. */
 struct facts {
     struct stats general, settings, expire, replication, moves;
     struct host host;
@@ -29,7 +32,7 @@ struct facts {
 
 #define ADVICE_FACT_BYTES 320
 
-/* Make one check. fact: what was found, for people; empty if nothing is known. */
+/* Make one check. fact: a text that describes the finding; empty if nothing is known. */
 enum advice_state advice_see(enum advice_id id, const struct facts *f,
                              char fact[ADVICE_FACT_BYTES]);
 

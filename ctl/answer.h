@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Parsing of the lines of an answer. Pure functions of their bytes. The bytes are not trusted:
- * what is not of the protocol is reported as such.
+ * Parses the lines of an answer. All functions are pure. The bytes are not trusted: a function
+ * returns false for a line that is not of its form. Spans that are returned lie in the line.
  */
 #ifndef MAYFLY_CTL_ANSWER_H
 #define MAYFLY_CTL_ANSWER_H
@@ -21,13 +21,16 @@ bool answer_is_error(struct span line);
 /* Is it "END", "OK" or "RESET": the last line of an answer of statistics? */
 bool answer_is_end(struct span line);
 
-/* "STAT name value", or another first word. The value may be empty, and may have spaces. */
+/* Parse "STAT name value"; `first` is the first word. The value may be empty or have spaces. */
 bool answer_pair(struct span line, const char *first, struct span *name, struct span *value);
 
-/* The next "name=value" of a line; false: there is none. A word without '=' is all value. */
+/*
+ * Remove the next "name=value" from the front of a line; false: there is none. A word without
+ * '=' is a value without a name.
+ */
 bool answer_field(struct span *line, struct span *name, struct span *value);
 
-/* Undo %XX. False: it is not that, or longer than the room. */
+/* Decode %XX. False: the text is malformed, or longer than `room` bytes when decoded. */
 bool answer_uri(char *out, size_t room, size_t *len, struct span text);
 
 /* An answer to a meta command. */

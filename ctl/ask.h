@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests to the server, and its answers. Each function connects if necessary, and logs in.
- * Failures are reported by ctl_fail(), and the connection is closed where its state is unknown.
+ * Sends requests to the server and reads its answers. Each function connects and logs in first
+ * if necessary. After a failure the reason is recorded by ctl_fail(), and the connection is
+ * closed if its state is unknown. Spans that are returned are valid until the next call.
  */
 #ifndef MAYFLY_CTL_ASK_H
 #define MAYFLY_CTL_ASK_H
@@ -14,10 +15,10 @@
 /* Connect and log in, unless that is done. */
 enum ctl_status ask_connect(struct ctl *c);
 
-/* Close the connection, if there is one; the next question opens another. */
+/* Close the connection, if there is one; the next request opens another. */
 void ask_disconnect(struct ctl *c);
 
-/* Send bytes as they are; or a line, "\r\n" is added. */
+/* Send bytes as they are; or a line, to which "\r\n" is added. */
 enum ctl_status ask_bytes(struct ctl *c, struct span bytes);
 enum ctl_status ask_line(struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);
 
@@ -31,8 +32,8 @@ enum ctl_status ask_words(struct ctl *c, const struct ctl_words *args, bool quot
 enum ctl_status ask_end(struct ctl *c);
 
 /*
- * What became of a line that was asked for, by the link itself: the line may be an error of the
- * protocol, which is CTL_REFUSED.
+ * The status for a result of the link (lib/link/), and for the line that was read if there is
+ * one: an error of the protocol is CTL_REFUSED.
  */
 enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span line);
 
@@ -40,20 +41,20 @@ enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span li
 enum ctl_status ask_answer(struct ctl *c, struct span *line);
 
 /*
- * Read the first line of the answer to what was sent with this status; ask_done(): the only
- * line, which is "OK".
+ * Read the first line of the answer to a request; ask_done(): its only line, which must be
+ * "OK". `sent` is the status of sending the request; if that failed, it is returned.
  */
 enum ctl_status ask_first(struct ctl *c, enum ctl_status sent, struct span *line);
 enum ctl_status ask_done(struct ctl *c, enum ctl_status sent);
 
-/* The next line, however long it takes. */
+/* Wait for the next line without a time limit. */
 enum ctl_status ask_event(struct ctl *c, struct span *line);
 
-/* The next n bytes; over the limit it is CTL_GARBLED. */
+/* Read the next n bytes; CTL_GARBLED if n exceeds the limit. */
 #define ASK_VALUE_MAX ((size_t)2 << 30)
 enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value);
 
-/* The answer is not what it should be. The connection is closed. */
+/* Record that a line of the answer is malformed, and close the connection. */
 enum ctl_status ask_garbled(struct ctl *c, struct span line);
 
 /* Bytes of the longest key. */
@@ -83,8 +84,8 @@ void stats_fini(struct stats *s);
 enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s);
 
 /*
- * The same of a section that not every server has: a refusal is an empty answer. Asks nothing
- * if `before`, the status of earlier questions, is not CTL_OK, and returns that.
+ * The same for a section that not every server has: a refusal makes s empty. `before` is the
+ * status of earlier requests; if it is not CTL_OK it is returned, and nothing is sent.
  */
 enum ctl_status ask_stats_if_any(struct ctl *c, enum ctl_status before, const char *section,
                                  struct stats *s);
@@ -93,7 +94,7 @@ enum ctl_status ask_stats_if_any(struct ctl *c, enum ctl_status before, const ch
 struct span stats_name(const struct stats *s, size_t i);
 struct span stats_value(const struct stats *s, size_t i);
 
-/* Take a line over. False: it is no statistic, too many, or no memory. */
+/* Add a line. False: the line is no statistic, there are too many, or no memory. */
 bool stats_take(struct stats *s, struct span line);
 
 /* The value of a name; false: there is no such line, or it is not a number. */
@@ -101,7 +102,7 @@ bool stats_find(const struct stats *s, const char *name, struct span *value);
 bool stats_number(const struct stats *s, const char *name, double *value);
 bool stats_is(const struct stats *s, const char *name, const char *value);
 
-/* The same where 0 is as good as nothing. */
+/* The number of a name; 0 if there is none. */
 double stats_get(const struct stats *s, const char *name);
 
 #endif

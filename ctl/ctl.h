@@ -65,7 +65,7 @@ struct ctl {
 enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt, ...)
     MF_PRINTF(3, 4);
 
-/* The JSON of a command; without --json nothing of it is written. */
+/* The JSON writer of a command; without --json it writes nothing. */
 struct json ctl_json(const struct ctl *c);
 
 /* Print text for people; with --json nothing is printed. */
@@ -74,10 +74,10 @@ void ctl_say(const struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);
 /* Print bytes of a server on a line of their own, escaped. */
 void ctl_put_line(struct ctl *c, struct span line);
 
-/* The same, or an element of an array of JSON. */
+/* The same; with --json, as an element of a JSON array. */
 void ctl_put_answer(struct ctl *c, struct json *j, struct span line);
 
-/* What a command did: {"name": true} with --json, else a line of text. */
+/* Report the success of a command: {"name": true} with --json, else a line of text. */
 void ctl_done(struct ctl *c, const char *name, const char *text);
 
 /* Print the recorded reason of the last failure on standard error, and clear it. */
@@ -90,12 +90,13 @@ void ctl_report(struct ctl *c);
  */
 bool confirm(struct ctl *c, const char *what);
 
-/* Did the process get SIGINT or SIGTERM while these only interrupt? */
+/* Has a SIGINT or SIGTERM arrived since ctl_catch_signals() or ctl_forget_signals()? */
 bool ctl_is_interrupted(void);
-/* From now on these signals only interrupt; earlier ones are forgotten. */
+
+/* From now on SIGINT and SIGTERM do not end the process, but only set a flag, now clear. */
 void ctl_catch_signals(void);
 
-/* Forget those that came; handlers stay as they are. */
+/* Clear the flag; the handlers stay installed. */
 void ctl_forget_signals(void);
 
 /* The wall clock. */
@@ -104,7 +105,7 @@ int64_t ctl_unix_ms(void);
 /* Seconds of a clock that is never set. */
 double ctl_now_s(void);
 
-/* Sleep; false when interrupted. */
+/* Sleep; false when a signal ended it early. */
 bool ctl_sleep(double seconds);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reads a snapshot or a log of one, up to its end or its first damage. It uses the daemon's
- * code (lib/format/, lib/log/), so both find the same.
+ * Reads a snapshot, or a log that belongs to one, up to its end or its first damage. It uses
+ * the code of the daemon (lib/format/, lib/log/), so both come to the same result.
  */
 #ifndef MAYFLY_CTL_EXAMINE_H
 #define MAYFLY_CTL_EXAMINE_H
@@ -20,17 +20,17 @@
 enum check_verdict {
     VERDICT_WHOLE = 0,
     VERDICT_DAMAGED = 1,
-    VERDICT_OTHER = 65,     /* EX_DATAERR: not a snapshot, or one that is not read here */
+    VERDICT_OTHER = 65,     /* EX_DATAERR: not a snapshot, or its version is not supported */
     VERDICT_UNREADABLE = 66 /* EX_NOINPUT: it cannot be opened, or the disk cannot read it */
 };
 
-/* Blocks by their kind; those of a kind that is not known come last. */
+/* Elements of examined.blocks[], which counts blocks by kind; the last is for unknown kinds. */
 #define EXAMINE_KINDS (SNAP_KIND_MAX + 2u)
 
-/* What was read of the logs beside a snapshot. */
+/* Result of reading the logs beside a snapshot. */
 struct examined_logs {
-    uint64_t count;          /* whole ones, up to the first fault */
-    uint64_t number;         /* of the last log, or of the one at fault; 0: there are none */
+    uint64_t count;          /* intact logs before the first fault */
+    uint64_t number;         /* of the last log, or of the faulty one; 0: there are none */
     bool is_torn;            /* the last one has a torn end, which a start cuts off */
     enum keychain_end end;   /* KEYCHAIN_DONE: no fault; never KEYCHAIN_NO_MEMORY */
     struct snap_fault fault; /* if KEYCHAIN_BAD */
@@ -42,12 +42,12 @@ struct examined {
     struct snap_header header; /* if has_header */
     bool has_header;
     uint64_t bytes;                 /* up to the damage, or all */
-    uint64_t blocks[EXAMINE_KINDS]; /* whole ones */
-    uint64_t packed;                /* of them */
-    uint64_t stored_bytes;          /* of what blocks hold, as it is in the file */
-    uint64_t raw_bytes;             /* and unpacked */
-    uint64_t items;                 /* whole ones, due or not */
-    uint64_t in_parts;              /* of them: in several blocks */
+    uint64_t blocks[EXAMINE_KINDS]; /* intact blocks */
+    uint64_t packed;                /* of the blocks: compressed */
+    uint64_t stored_bytes;          /* content of the blocks, as it is in the file */
+    uint64_t raw_bytes;             /* the same, uncompressed */
+    uint64_t items;                 /* complete items, due or not */
+    uint64_t in_parts;              /* of the items: in several blocks */
     uint64_t cut;                   /* large values that could not be kept until they were
                                        written */
     uint64_t expired;               /* of items: due at now_unix_ms */
@@ -57,16 +57,16 @@ struct examined {
     uint64_t keys;             /* of a log: hashes of keys, perhaps of some several times */
     uint64_t synced;           /* of a log: bytes that an fsync had covered, according to its
                                   blocks */
-    bool is_torn;              /* a log, damaged only from where it had not been synced on */
+    bool is_torn;              /* a log, damaged only behind its last synced byte */
     int64_t last_unix_ms;      /* when the latest block was made; 0: there is none */
-    int64_t flush_at;          /* unix ms, the earliest flush in it; INT64_MAX: none */
-    int64_t due_unix_ms;       /* of a log: items due by then are gone; 0: unknown */
+    int64_t flush_at;          /* unix ms: the earliest flush_all in it; INT64_MAX: none */
+    int64_t due_unix_ms;       /* of a log: items due by then have expired; 0: unknown */
     struct examined_logs logs; /* of a snapshot; the caller's to fill in */
 };
 
 /*
- * Read a file by its bytes. What is due counts by now_unix_ms. False: no memory. Context: any
- * thread.
+ * Read a file through `read`, and fill in *x. now_unix_ms decides which items have expired.
+ * False: no memory. Context: any thread.
  */
 bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_ms);
 
@@ -76,13 +76,13 @@ static inline bool examine_is_log(const struct examined *x)
     return x->has_header && (x->header.flags & SNAP_IS_LOG) != 0;
 }
 
-/* Of the file itself, and with the logs of it. */
+/* The verdict on the file and on its logs, x->logs. */
 enum check_verdict examine_verdict(const struct examined *x);
 
 /*
  * The number of items that a start with load=salvage would restore now: those before the damage
- * that are not due, none if all were to be flushed by now. With load=yes the number is the same
- * for an intact file, else 0.
+ * that have not expired; 0 if a flush_all applies by now. A start with load=yes restores the
+ * same number from an intact file, else none.
  */
 uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
 
@@ -102,7 +102,7 @@ bool examine_logs(struct examined_logs *l, const char *path, const struct snap_h
 /* ---- report.c ---------------------------------------------------------------------------- */
 
 /*
- * Prints what was found in a file, as text or as JSON. Context: any thread.
+ * Prints the result for a file, as text or as JSON. Context: any thread.
  */
 
 /*
@@ -112,7 +112,7 @@ bool examine_logs(struct examined_logs *l, const char *path, const struct snap_h
 void report_text(FILE *out, const char *name, const struct examined *x, int64_t now_unix_ms,
                  bool is_utf8);
 
-/* One object. */
+/* The same as one JSON object. */
 void report_json(struct json *j, const char *name, const struct examined *x,
                  int64_t now_unix_ms);
 

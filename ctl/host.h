@@ -11,7 +11,7 @@
 #define HOST_ROOT ""
 
 struct host {
-    bool has_process;      /* the server runs here, as far as can be seen */
+    bool has_process;      /* the server's process was found on this host */
     double resident_bytes; /* of the process */
     double swapped_bytes;
     double files_max;    /* descriptors that it may open */
@@ -22,21 +22,21 @@ struct host {
     double cpus;         /* of the host */
     double cpus_allowed; /* that the process may use: affinity, quota of its groups */
     double cpus_idle;    /* of the host, in the time that was measured */
-    unsigned workers;    /* threads of the process that serve or may; 0: not measured */
-    unsigned workers_full;  /* of these, those that took most of a CPU */
-    double busiest, idlest; /* of the workers that serve: how much of a CPU each took */
+    unsigned workers;    /* worker threads, idle ones included; 0: not measured */
+    unsigned workers_full;  /* of these: those that used most of a CPU */
+    double busiest, idlest; /* of the workers that serve: the part of a CPU that each used */
     char huge_pages[16];    /* always, madvise, never */
     char clock[32];         /* the clock that the kernel reads */
 };
 
 /*
- * The process of the server: the one that `stats` names, if the connection is to a unix socket
- * or a loopback address and that process looks like a mayflyd (the number is of no use if the
- * server is in a container). 0: it is not on this host.
+ * The id of the server's process: the one in `stats`, if the connection is to a unix socket or
+ * a loopback address and the process with that id looks like a mayflyd (a server in a container
+ * reports an id of another namespace). 0: not on this host.
  */
 int host_pid(const struct ctl *c, const struct stats *general);
 
-/* Ticks of CPU time up to a moment. */
+/* CPU time used up to now, in ticks. */
 #define HOST_WORKERS_MAX 512
 struct host_load {
     double all, idle; /* of all CPUs of the host together */
@@ -44,17 +44,17 @@ struct host_load {
     double worker[HOST_WORKERS_MAX]; /* NAN: there is no such thread */
 };
 
-/* Context: root and pid as host_read(). False: it cannot be read. */
+/* Read the CPU times; root and pid as in host_read(). False: they cannot be read. */
 bool host_load_read(struct host_load *l, const char *root, int pid);
 
 /*
- * What the CPUs and the first `workers` workers did between two of them. Nothing changes if
- * there was no time between them.
+ * Set the figures of h that measure the CPUs and the first `workers` workers, from the CPU
+ * times at two moments. Nothing changes if no time has passed in between.
  */
 void host_judge_load(struct host *h, const struct host_load *before,
                      const struct host_load *after, unsigned workers);
 
-/* Read all of them; root is a prefix of every path. pid 0: nothing about a process. */
+/* Read all other figures. root is put before every path. pid 0: none about a process. */
 void host_read(struct host *h, const char *root, int pid);
 
 #endif

@@ -19,17 +19,17 @@ struct json {
     FILE *out; /* [borrowed] NULL: nothing is written */
     unsigned depth;
     bool has_some[JSON_DEPTH_MAX + 1]; /* at each depth: a comma goes before the next */
-    bool is_named;                     /* the name of what comes next is written */
+    bool is_named;                     /* the name of the next value is written */
     bool is_line;                      /* all of it on one line */
 };
 
-/* out NULL: nothing is written, so that what is one way text and one way JSON needs no if. */
+/* out NULL: nothing is written, so that code which prints text or JSON needs no condition. */
 void json_init(struct json *j, FILE *out);
 
 /* The same for one object on each line. */
 void json_init_lines(struct json *j, FILE *out);
 
-/* The name of the value that comes next, in an object, where it is no constant. */
+/* Write the name of the next value in an object, if the name is no constant. */
 void json_name(struct json *j, struct span name);
 
 /*
@@ -47,13 +47,13 @@ void json_double(struct json *j, const char *name, double v); /* not finite: nul
 void json_bool(struct json *j, const char *name, bool v);
 void json_null(struct json *j, const char *name);
 
-/* A value of statistics: a number where it is one as JSON writes numbers, else a text. */
+/* A value of a statistic: a JSON number if it has the form of one, else a text. */
 void json_scalar(struct json *j, const char *name, struct span s);
 void json_pair(struct json *j, struct span name, struct span value);
 
 /*
- * Two members in one: "name": text if the bytes are UTF-8, else "name_base64": their base64.
- * False: no memory; then neither.
+ * Bytes as one member: "name": text if they are UTF-8, else "name_base64": their base64. False:
+ * no memory; then nothing is written.
  */
 bool json_bytes(struct json *j, const char *name, struct span s);
 

@@ -40,12 +40,12 @@ extern const struct ctl_command_row ctl_commands[COMMAND_COUNT];
 /* The command of that name; COMMAND_COUNT: there is none. */
 enum command_id ctl_command_find(const char *name);
 
-/* The name of the command that may have been meant by an unknown one; NULL: none is near. */
+/* The command whose name is most similar to an unknown one; NULL: none is similar enough. */
 const char *ctl_command_near(const char *name);
 
 /*
- * The first word of a command's arguments (the row's `words`) that may have been meant by an
- * unknown one, written to near. False: none is near, or given is such a word.
+ * Write to `near` the word that is most similar to `given`, of those that may be the first
+ * argument of the command (the row's `words`). False: none is similar enough, or given is one.
  */
 bool ctl_word_near(enum command_id id, struct span given, char near[EDITS_NAME_MAX + 1]);
 
@@ -89,7 +89,7 @@ static inline bool option_is_given(const struct options *o, enum ctl_option_id i
     return (o->given >> id & 1) != 0;
 }
 
-/* Is it an option of this command, rather than one of all? */
+/* Is it an option of this command, and not a global one? */
 static inline bool option_goes_with(const struct ctl_option_row *row, enum command_id id)
 {
     return row->who != OPTION_ANY && (row->who >> id & 1) != 0;
@@ -119,9 +119,9 @@ bool options_read(struct options *o, const struct ctl_words *line, bool may_conn
 bool options_fit(const struct options *o, enum command_id command, char *why, size_t why_bytes);
 
 /*
- * Split a line as a shell would: white space between words; quotes around, of which "..." has
- * the escapes of show.h and '...' none; a backslash before a byte. The words are written to
- * store, which has room for line.len + 1 bytes. False: told in why.
+ * Split a line into words as a shell would, at white space. "..." may have the escapes of
+ * show.h, '...' has none, and elsewhere a backslash quotes the next byte. The words are written
+ * to store, which has room for line.len + 1 bytes. False: an error, described in why.
  */
 bool words_split(struct ctl_words *w, struct span line, char *store, char *why,
                  size_t why_bytes);

@@ -18,7 +18,7 @@ void prompt_each_name(struct ctl *c, void (*fn)(struct span name));
 
 /* ---- within ------------------------------------------------------------------------------ */
 
-/* Before the first line, and after the last. c is borrowed in between. */
+/* Set up the terminal before the first line, and restore it after the last; borrows c. */
 void line_begin(struct ctl *c);
 void line_end(void);
 

@@ -36,7 +36,7 @@ extern const struct figure_row figure_rows[FIGURE_COUNT];
 /* More workers than this are not shown one by one; the daemon has 1024 at most. */
 #define SAMPLE_SHARDS_MAX 1024
 
-/* Figures of a shard with its worker, and the counters that they are made of. */
+/* Figures of a shard with its worker, and the counters that they are computed from. */
 struct shard_sample {
     double figure[FIGURE_COUNT]; /* NAN: not known */
     double gets, hits, ops, evicted, expired;
@@ -70,21 +70,21 @@ struct stats_sample {
 void sample_fini(struct stats_sample *s);
 
 /*
- * Ask the server. before: the last one, or NULL; without it what is per second, and the hit
- * ratio of an interval, are not known.
+ * Take a sample: ask the server. before: the previous sample, or NULL; without it rates per
+ * second, and the hit ratio of the interval, are unknown.
  */
 enum ctl_status sample_take(struct ctl *c, struct stats_sample *s,
                             const struct stats_sample *before);
 
-/* The same from answers that are there already: general and shards are filled in. */
+/* The same from answers that were read already: s->general and s->shards. */
 void sample_derive(struct stats_sample *s, const struct stats_sample *before);
 
 /* Read an answer to `stats latency`. */
 void sample_read_latency(struct stats_sample *s, const struct stats *answer);
 
 /*
- * By an answer to `stats moves`: do items go to other shards? The share of them that has, 0 to
- * 1; those that were dropped count as well, and without items it is that of slots.
+ * From an answer to `stats moves`: are items moving to other shards? And the share of items
+ * moved so far, 0 to 1: dropped items count as moved, and without items it is that of slots.
  */
 bool sample_is_moving(const struct stats *moves);
 double sample_move_share(const struct stats *moves);

@@ -36,7 +36,7 @@ void sheet_clear(struct sheet *s, unsigned rows, unsigned columns);
 unsigned sheet_put(struct sheet *s, unsigned row, unsigned column, enum sheet_style style,
                    const char *fmt, ...) MF_PRINTF(5, 6);
 
-/* The same, so that it ends before a column. */
+/* Write text right-aligned, so that it ends before column `end`. */
 void sheet_put_right(struct sheet *s, unsigned row, unsigned end, enum sheet_style style,
                      const char *text);
 

@@ -39,8 +39,8 @@ enum unit unit_of(struct span name);
 #define UNIT_TEXT_BYTES 48
 
 /*
- * A number in a readable unit: "1.5 GiB", "2 h 5 min", "350 us"; empty where the plain number
- * is as readable. The second function always prints it.
+ * Write a number in a readable unit: "1.5 GiB", "2 h 5 min", "350 us". unit_text() writes an
+ * empty text where the plain number is as readable; unit_short() always writes the number.
  */
 void unit_text(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
 void unit_short(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
@@ -70,8 +70,8 @@ void duration_text(char text[UNIT_TEXT_BYTES], double seconds);
 void bar_text(char text[BAR_TEXT_BYTES], double share, unsigned columns, bool is_utf8);
 
 /*
- * The last `columns` of n values, oldest first, each as high as its part of the highest; a
- * value that is not a number (NAN) is a blank.
+ * A sparkline of the last `columns` of n values, oldest first. Heights are relative to the
+ * highest value; a NAN is a blank.
  */
 void spark_text(char text[BAR_TEXT_BYTES], const double *values, size_t n, unsigned columns,
                 bool is_utf8);
@@ -92,10 +92,10 @@ struct progress {
 
 void progress_begin(struct progress *p, const char *what);
 
-/* So many more; items 0: they are not known. */
+/* Add to the amount done; items 0: their number is unknown. */
 void progress_add(struct progress *p, uint64_t bytes, uint64_t items);
 
-/* The same with any text. */
+/* Show any text as the progress. */
 void progress_tell(struct progress *p, const char *text);
 
 void progress_end(struct progress *p);

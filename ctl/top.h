@@ -35,26 +35,26 @@ struct top {
     char trouble[CTL_WHY_BYTES]; /* why the last round failed; empty: it did not */
 };
 
-/* Take a sample. What fails is in trouble, and status. */
+/* Take a sample. After a failure, t->trouble has the reason, and the status is not CTL_OK. */
 enum ctl_status top_round(struct top *t);
 
-/* Draw all on a sheet whose size is set by sheet_clear(). */
+/* Draw the view on a sheet whose size was set by sheet_clear(). */
 void top_draw(const struct top *t, struct sheet *s);
 
 /* A figure as it is shown; a dash if it is not known. */
 void top_number(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
 
-/* How many shards fit on a screen of `rows` rows. */
+/* The number of shards that fit on a screen of `rows` rows. */
 unsigned top_room(unsigned rows);
 
-/* What a key does; false: it ends the program. Letters, and the arrows as TOP_KEY_*. */
+/* Handle a key, a letter or TOP_KEY_*; false: it ends the program. */
 enum { TOP_KEY_UP = 0x101, TOP_KEY_DOWN, TOP_KEY_PAGE_UP, TOP_KEY_PAGE_DOWN };
 bool top_key(struct top *t, int key, unsigned rows);
 
 /* Can the terminal be drawn on? */
 bool top_screen_is_possible(void);
 
-/* Show rounds until the end, or `count` of them (0: no end). */
+/* Show rounds until the operator ends it, or `count` of them if that is not 0. */
 enum ctl_status top_screen(struct top *t, uint64_t count);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/docs prints what is made of the .def tables: lists of the manual, completion of shells,
- * and etc/mayfly.conf. `make docs` runs it. Everything goes to standard output, and only the
- * main thread runs.
+ * tools/docs generates documents from the .def tables: lists of the manual, shell completion,
+ * and etc/mayfly.conf. `make docs` runs it. It writes to standard output, and has one thread.
  */
 #ifndef MAYFLY_TOOLS_DOCS_H
 #define MAYFLY_TOOLS_DOCS_H

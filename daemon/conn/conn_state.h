@@ -144,7 +144,7 @@ struct conns {
     struct stats_conn_cursor *cursors; /* list of positions in the list of connections */
     struct udp *udp;                   /* list of datagram sockets */
     struct weights *weights;           /* owned; NULL: their work is not measured */
-    struct round *round;               /* owned; connections that were read and not yet served */
+    struct round *round;               /* owned; connections read and not yet served */
     uv_poll_cb on_event;               /* [const] of all poll handles */
     /*
      * Set while the server stops, else NULL. Called before a connection waits for anything.

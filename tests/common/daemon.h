@@ -33,10 +33,12 @@ bool test_program(const char *name, const char *env, char *out, size_t out_size)
 bool test_daemon_start(struct test_daemon *d, const char *program, bool is_ours,
                        const char *const *extra);
 
-/* The same to the control socket of the server, of a daemon that was started with one. */
+/*
+ * Connect, and return the blocking socket; -1 and a message when that fails. To the control
+ * socket of the server, to the daemon, and to the control socket of mayflyd-test. Context: any
+ * thread.
+ */
 int test_operator_connect(const struct test_daemon *d);
-
-/* A connected, blocking socket; -1 and a message when that fails. Context: any thread. */
 int test_daemon_connect(const struct test_daemon *d);
 int test_control_connect(const struct test_daemon *d);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Input in blocks of its exact size: under the address sanitizer, the first byte that is read
- * or written past its end is noticed. The caller frees them.
+ * Memory blocks of the exact size of an input: the address sanitizer reports any access behind
+ * their end. The caller frees them.
  */
 #ifndef MAYFLY_TESTS_COMMON_EXACT_H
 #define MAYFLY_TESTS_COMMON_EXACT_H

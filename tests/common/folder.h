@@ -6,17 +6,17 @@
 #ifndef MAYFLY_TESTS_COMMON_FOLDER_H
 #define MAYFLY_TESTS_COMMON_FOLDER_H
 
-/* Its path, while there is one. */
+/* The path of the folder, while it exists. */
 extern char folder[64];
 
-/* Make it, empty, and remove it with all that is in it: the fixture of a test. */
+/* Make the folder, and remove it with its content: the fixture of a test. */
 void folder_make(void);
 void folder_remove(void);
 
-/* Remove one in which nothing but a file of this name may be left. */
+/* Remove a folder in which nothing but a file of this name may be left. */
 void folder_remove_with(const char *name);
 
-/* Write a file of this text below it, and make the folders on the way. */
+/* Write a file with this text below the folder, and make the folders on its path. */
 void folder_put(const char *name, const char *text);
 
 #endif

@@ -34,7 +34,7 @@ static inline uint64_t rng_next(struct rng *r)
     return r->state * 0x2545f4914f6cdd1dULL;
 }
 
-/* A number below n, evenly; n is at least 1. */
+/* A number below n, uniformly distributed; n is at least 1. */
 static inline uint64_t rng_below(struct rng *r, uint64_t n)
 {
     return (uint64_t)(((unsigned __int128)rng_next(r) * n) >> 64);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a unit test's program is made of. A test registers itself where it is defined, so that
- * no test can be written and never run; main() is in unit.c.
+ * The parts of a unit test's program. A test registers itself where it is defined, so that no
+ * test is forgotten; main() is in unit.c.
  *
  *     TEST(a_short_copy_copies_exactly)
  *     {
@@ -41,8 +41,8 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /*
- * libcheck notes each assertion that holds by a write to a pipe. The notes say where a test
- * crashed that has a process of its own. Without them an assertion costs a comparison.
+ * libcheck writes to a pipe for each assertion that holds, so that it can tell where a test
+ * crashed in a process of its own. Without these writes an assertion costs one comparison.
  */
 #define _mark_point(file, line) ((void)0)
 
@@ -59,12 +59,12 @@ struct unit_entry {
 void unit_add(struct unit_entry *e);
 
 /*
- * Call `fn` when the running test has passed, those that were added last first. If it is added
- * again it is still called once. What a fixture adds is called after its teardown.
+ * Call `fn` when the running test has passed, in the reverse order of these calls, and once
+ * even if it is added again. Functions that a fixture adds are called after its teardown.
  */
 void unit_at_end(void (*fn)(void));
 
-/* Run a test and what it has added. */
+/* Run a test, then the functions that it has added with unit_at_end(). */
 void unit_run(TFun test, int i);
 
 #define UNIT_REGISTER(id, ...)                                                                 \
@@ -97,7 +97,7 @@ void unit_run(TFun test, int i);
 /* Sleep a moment, so that other threads can do what `condition` waits for. */
 void unit_nap(unsigned looks, const char *condition);
 
-/* Wait for what another thread does soon. The test fails if that does not happen. */
+/* Wait until another thread makes the condition true. The test fails if that takes too long. */
 #define WAIT_UNTIL(condition)                                                                  \
     do {                                                                                       \
         for (unsigned looks_ = 0; !(condition); looks_++) {                                    \
