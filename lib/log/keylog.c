@@ -75,6 +75,11 @@ void keylog_on_gap(struct keylog *l, int error)
 
     pthread_mutex_lock(&l->mutex);
     was_on = keylog_is_open(l);
+    if (!was_on && error > 0) {
+        /* It was closed meanwhile, and its file may be gone: no base misses anything. */
+        pthread_mutex_unlock(&l->mutex);
+        return;
+    }
     if (error <= 0) {
         l->is_attached = false; /* the reader is here, and leaves the rings */
     }

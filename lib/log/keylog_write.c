@@ -29,7 +29,9 @@ static void note_time(struct keylog *l, int64_t began_ms)
 static void note_file(struct keylog *l, uint64_t keys)
 {
     pthread_mutex_lock(&l->mutex);
-    l->info.was_good = l->out.file.error == 0;
+    if (keylog_is_open(l)) {
+        l->info.was_good = l->out.file.error == 0;
+    }
     l->info.keys += keys;
     l->info.all_bytes += l->out.file.bytes - l->out.counted;
     l->out.counted = l->out.file.bytes;

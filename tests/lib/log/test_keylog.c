@@ -9,6 +9,7 @@
 
 #include "lib/format/format.h"
 #include "lib/log/keychain.h"
+#include "lib/log/keylog_parts.h"
 #include "lib/shard/changes.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/format/faults.h"
@@ -484,4 +485,43 @@ TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
     /* Of the two blocks, and of the end; never again after it has failed. */
     ck_assert_int_eq(syncs, _i == 0 ? before + 3 : before + 1);
     ck_assert_int_eq(gaps, _i);
+}
+
+static void *rotate(void *arg)
+{
+    *(int *)arg = keylog_rotate(l, KEYLOG_KEYS, CHAIN, 6, UINT64_MAX);
+    return NULL;
+}
+
+/* A flush removes the snapshot and its log, and the next log begins. That is no gap. */
+TEST(a_log_is_removed_while_it_is_synced)
+{
+    struct io_calls io = io_system;
+    struct keychain c;
+    pthread_t thread;
+    int error = -1;
+
+    io.fsync = sync_slowly;
+    is_hanging = false;
+    sync_error = 0;
+    start(&io, KEYLOG_SYNC_ALWAYS, MIB);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 5, 0), 0);
+    is_hanging = true;
+    int before = syncs;
+    fixture_set(&f, "a", 10);
+    ck_assert_uint_ne(keylog_ask(l), 0);
+    WAIT_UNTIL(syncs != before);
+    keylog_forget(l, UINT64_MAX);
+    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, 6), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, rotate, &error), 0);
+    WAIT_UNTIL(!handoff_is_idle(&l->rotation));
+    is_hanging = false;
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(error, 0);
+    fixture_set(&f, "b", 10);
+    keylog_stop(&l);
+    ck_assert_int_eq(gaps, 0);
+    read_back(&c, 6);
+    ck_assert(has(&c, "b"));
+    keychain_fini(&c);
 }
