@@ -263,7 +263,7 @@ static void answer_meta(struct turn *t, const struct request *r, const struct st
     }
     if (outcome == OUT_STORED) {
         facts.cas = turn_cas_shown(t, s->cas);
-        facts.size = extends(s) ? s->value_len : r->value_len;
+        facts.size = extends(s) && s->value_len != 0 ? s->value_len : r->value_len;
         code = META_HD;
     } else if (outcome == OUT_EXISTS || outcome == OUT_NOT_FOUND) {
         code = outcome == OUT_EXISTS ? META_EX : META_NF;
