@@ -41,10 +41,10 @@ struct access_file {
     /* [rcu] */
     void *_Atomic content; /* owned; release, acquire */
     /* [main] */
-    bool is_ended;                   /* its last line ends with a line feed */
-    bool is_fresh;                   /* reloaded and not yet logged */
-    enum option_id option;           /* the option that names the file */
-    const struct settings *starting; /* [borrowed] while the server starts; then NULL */
+    bool is_ended;                          /* its last line ends with a line feed */
+    bool is_fresh;                          /* reloaded and not yet logged */
+    enum option_id option;                  /* the option that names the file */
+    const struct settings *starting;        /* [borrowed] while the server starts; then NULL */
     char complaint[ACCESS_COMPLAINT_BYTES]; /* the first of the last reload; or empty */
 };
 

@@ -7,11 +7,10 @@
 #define MAYFLY_DAEMON_ACCESS_RIGHTS_H
 
 enum {
-    RIGHT_READ = 1u << 0,  /* commands that change nothing */
-    RIGHT_WRITE = 1u << 1, /* commands that change items */
-    RIGHT_ADMIN = 1u << 2, /* commands of the operator that memcached has for every client */
-    RIGHT_CONFIG =
-        1u << 3, /* commands reserved for operators, which show and change options */
+    RIGHT_READ = 1u << 0,   /* commands that change nothing */
+    RIGHT_WRITE = 1u << 1,  /* commands that change items */
+    RIGHT_ADMIN = 1u << 2,  /* commands of the operator that memcached has for every client */
+    RIGHT_CONFIG = 1u << 3, /* commands reserved for operators, which show and change options */
     RIGHT_REPLICATE = 1u << 4, /* commands of replicas, which are sent all items */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file of rules (--access). A truncated file is not loaded, because it might allow more
- * than the complete one.
+ * The file of rules (--access). It is not reloaded when it seems to be truncated, because it
+ * might allow more than the complete one.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_RULES_FILE_H
 #define MAYFLY_DAEMON_ACCESS_RULES_FILE_H

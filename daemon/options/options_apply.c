@@ -239,12 +239,11 @@ const char *option_in_form(enum option_id id, enum option_form form, char *text)
         [OPTION_BY_SUBOPTION] = "-o ", [OPTION_BY_VARIABLE] = OPTION_VARIABLE_PREFIX,
         [OPTION_BY_NAME] = "",
     };
-    const struct option_row *row = &option_rows[id];
-    const char letter[] = {row->letter, '\0'};
-    const char *name = row->name;
     char shown[OPTION_TEXT_BYTES];
 
     must(id < OPTION_COUNT);
+    const char letter[] = {option_rows[id].letter, '\0'};
+    const char *name = option_rows[id].name;
     if (form == OPTION_BY_LETTER) {
         name = letter;
     } else if (form == OPTION_BY_SUBOPTION || form == OPTION_BY_VARIABLE) {

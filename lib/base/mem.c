@@ -238,7 +238,7 @@ void mem_unmap(void *p, size_t n)
          * process has the most mappings that it may (vm.max_map_count). The addresses are lost.
          */
         must(errno == ENOMEM);
-        (void)madvise(p, n, MADV_DONTNEED);
+        mem_discard(p, n);
     }
 }
 

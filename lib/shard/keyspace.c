@@ -412,6 +412,7 @@ static void count_expired(struct shard *s, const struct item *it, enum shard_eve
         [SHARD_EXPIRED_RECLAIM] = {CTR_expired_reclaim, CTR_expired_reclaim_bytes},
     };
 
+    must((1u << how & SHARD_EXPIRED_KINDS) != 0);
     ctr_add(&s->counters, counts[how].items, 1);
     ctr_add(&s->counters, counts[how].bytes, item_weight(it));
     ctr_add(&s->counters, CTR_reclaimed, 1);
