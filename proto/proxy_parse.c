@@ -154,10 +154,8 @@ static enum proxy_status parse_2(const char *p, size_t len, struct proxy_header 
     }
     *used = FIXED + body;
     /* LOCAL: the balancer looks whether we are there, and what follows means nothing. */
-    if ((byte_at(p, 12) & 15u) == 1 && !parse_addresses(p, body, out)) {
-        return PROXY_BAD;
-    }
-    return PROXY_DONE;
+    return (byte_at(p, 12) & 15u) == 1 && !parse_addresses(p, body, out) ? PROXY_BAD
+                                                                         : PROXY_DONE;
 }
 
 /* ---- both -------------------------------------------------------------------------------- */

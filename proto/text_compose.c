@@ -29,10 +29,8 @@ static enum reply miss_of(const struct request *req)
     if (req->cls == CLASS_GET) {
         return REPLY_END;
     }
-    if (req->cls == CLASS_STORE && req->command != CMD_CAS) {
-        return REPLY_NOT_STORED;
-    }
-    return REPLY_NOT_FOUND;
+    return req->cls == CLASS_STORE && req->command != CMD_CAS ? REPLY_NOT_STORED
+                                                              : REPLY_NOT_FOUND;
 }
 
 /*

@@ -295,10 +295,7 @@ static enum reply parse_delete(const struct args *args, struct request *req)
     }
     req->noreply = args->count > 1 && words_is_noreply(args->last);
     req->key = args->word[0];
-    if (req->key.len > REQUEST_KEY_MAX) {
-        return REPLY_BAD_FORMAT;
-    }
-    return REPLY_NONE;
+    return req->key.len > REQUEST_KEY_MAX ? REPLY_BAD_FORMAT : REPLY_NONE;
 }
 
 /* incr, decr: key delta [noreply]; touch: key exptime [noreply]. Further words are ignored. */

@@ -392,10 +392,8 @@ static enum exchange_result result_of(int result, const char *out, unsigned out_
     if (result == SASL_OK) {
         return EXCHANGE_DONE;
     }
-    if (result == SASL_CONTINUE && challenge->len <= AUTH_CHALLENGE_MAX) {
-        return EXCHANGE_GOES_ON;
-    }
-    return EXCHANGE_FAILED;
+    return result == SASL_CONTINUE && challenge->len <= AUTH_CHALLENGE_MAX ? EXCHANGE_GOES_ON
+                                                                           : EXCHANGE_FAILED;
 }
 
 enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,

@@ -56,10 +56,8 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
     if (from == to) {
         return turn_answer(t, r, REPLY_SLABS_SAME_CLASS);
     }
-    if (!is_class(from) || !is_class(to)) {
-        return turn_answer(t, r, REPLY_SLABS_BAD_CLASS);
-    }
-    return turn_answer(t, r, REPLY_SLABS_NOSPARE);
+    return !is_class(from) || !is_class(to) ? turn_answer(t, r, REPLY_SLABS_BAD_CLASS)
+                                            : turn_answer(t, r, REPLY_SLABS_NOSPARE);
 }
 
 static enum turn_stop slabs_automove(struct turn *t, const struct request *r,
@@ -107,10 +105,8 @@ enum turn_stop exec_slabs(struct turn *t, const struct request *r)
     if (w.count == 3 && span_is(w.word[0], "reassign")) {
         return slabs_reassign(t, r, &w);
     }
-    if (w.count >= 2 && span_is(w.word[0], "automove")) {
-        return slabs_automove(t, r, &w);
-    }
-    return turn_answer(t, r, REPLY_ERROR);
+    return w.count >= 2 && span_is(w.word[0], "automove") ? slabs_automove(t, r, &w)
+                                                          : turn_answer(t, r, REPLY_ERROR);
 }
 
 /* tune <hot %> <warm %> <hot factor> <warm factor> */
@@ -180,10 +176,8 @@ enum turn_stop exec_lru(struct turn *t, const struct request *r)
     if (span_is(w.word[0], "mode")) {
         return lru_mode(t, r, w.word[1]);
     }
-    if (span_is(w.word[0], "temp_ttl")) {
-        return lru_temp_ttl(t, r, w.word[1]);
-    }
-    return turn_answer(t, r, REPLY_ERROR);
+    return span_is(w.word[0], "temp_ttl") ? lru_temp_ttl(t, r, w.word[1])
+                                          : turn_answer(t, r, REPLY_ERROR);
 }
 
 /* ---- lru_crawler: the search for expired keys -------------------------------------------- */
@@ -348,8 +342,6 @@ enum turn_stop exec_lru_crawler(struct turn *t, const struct request *r)
     if (w.count == 2 && span_is(w.word[0], "metadump")) {
         return begin_dump(t, r, DUMP_META, w.word[1]);
     }
-    if (w.count == 2 && span_is(w.word[0], "mgdump")) {
-        return begin_dump(t, r, DUMP_MG, w.word[1]);
-    }
-    return turn_answer(t, r, REPLY_ERROR);
+    return w.count == 2 && span_is(w.word[0], "mgdump") ? begin_dump(t, r, DUMP_MG, w.word[1])
+                                                        : turn_answer(t, r, REPLY_ERROR);
 }

@@ -215,10 +215,7 @@ static enum turn_stop post_step(struct turn *t, const struct request *r)
     }
     c->exchange = NULL;
     client_expect(c, &a->late);
-    if (!pool_post(t->w->crew->access.pool, &a->job)) {
-        return refuse_step(t, a);
-    }
-    return TURN_LOGS_IN;
+    return pool_post(t->w->crew->access.pool, &a->job) ? TURN_LOGS_IN : refuse_step(t, a);
 }
 
 /* An answer that is nothing but a value. */
@@ -246,8 +243,6 @@ enum turn_stop exec_sasl(struct turn *t, const struct request *r)
     if (r->opcode == BIN_SASL_LIST) {
         return answer_mechanisms(t, r);
     }
-    if (r->key.len > AUTH_MECH_MAX) {
-        return answer_status(t, r, BIN_REPLY_INVALID);
-    }
-    return post_step(t, r);
+    return r->key.len > AUTH_MECH_MAX ? answer_status(t, r, BIN_REPLY_INVALID)
+                                      : post_step(t, r);
 }

@@ -235,10 +235,7 @@ static const char *state_name(const struct conn *c)
     if (c->client.watcher != NULL) {
         return "conn_watch";
     }
-    if (conn_is_kept(c) || conn_is_parked(c)) {
-        return "conn_parse_cmd";
-    }
-    return "conn_read";
+    return conn_is_kept(c) || conn_is_parked(c) ? "conn_parse_cmd" : "conn_read";
 }
 
 /* Call fn with what `stats conns` shows of a connection. */

@@ -375,10 +375,8 @@ static int open_list(const struct settings *settings, struct address_list list,
 
 int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
 {
-    if (settings->listen == NULL) {
-        return open_tcp_loopback(settings, out);
-    }
-    return open_list(settings, clients_of(settings), out);
+    return settings->listen == NULL ? open_tcp_loopback(settings, out)
+                                    : open_list(settings, clients_of(settings), out);
 }
 
 int sockets_open_metrics(const struct settings *settings, struct socket_list *out)

@@ -208,10 +208,8 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
             return status;
         }
     }
-    if (listen(fd, (int)settings->backlog) != 0) {
-        return unix_failed(settings, path, "listen()");
-    }
-    return 0;
+    return listen(fd, (int)settings->backlog) != 0 ? unix_failed(settings, path, "listen()")
+                                                   : 0;
 }
 
 int sockets_open_unix(const struct settings *settings, struct socket_list *out)

@@ -105,10 +105,8 @@ static const char *take_setting(struct span s, struct conf_line *line)
     line->name = name;
     s = skip_blanks(span_of(equals + 1, s.len - (size_t)(equals + 1 - s.ptr)));
     line->raw = span_of(s.ptr, 0);
-    if (s.len > 0 && s.ptr[0] == '"') {
-        return take_quoted(span_of(s.ptr + 1, s.len - 1), line);
-    }
-    return take_plain(s, line);
+    return s.len > 0 && s.ptr[0] == '"' ? take_quoted(span_of(s.ptr + 1, s.len - 1), line)
+                                        : take_plain(s, line);
 }
 
 bool conf_line_next(struct span *text, struct conf_line *line)

@@ -208,10 +208,8 @@ const char *option_typed(const struct settings *s, enum option_id id, char *text
     if (option_may_be_unset(row) && load_typed(s, row) == row->def) {
         return "";
     }
-    if (setting_share(s, id) != 0) {
-        return type_share(row, setting_share(s, id), text);
-    }
-    return kind_of(row)->type(row, load_typed(s, row), text);
+    return setting_share(s, id) != 0 ? type_share(row, setting_share(s, id), text)
+                                     : kind_of(row)->type(row, load_typed(s, row), text);
 }
 
 const char *option_typed_in_bytes(const struct settings *s, enum option_id id, char *text)

@@ -158,10 +158,7 @@ int64_t clock_unix_offset_ms(const struct clock *c)
 
 int64_t clock_to_unix_ms(const struct clock *c, msec_t t)
 {
-    if (t == MSEC_NEVER) {
-        return MSEC_NEVER;
-    }
-    return clock_add_ms(t, clock_unix_offset_ms(c));
+    return t == MSEC_NEVER ? MSEC_NEVER : clock_add_ms(t, clock_unix_offset_ms(c));
 }
 
 void clock_advance(struct clock *c, msec_t ms)

@@ -23,16 +23,10 @@ const char *mf_strerror(enum mf_err err)
 {
     int index = -(int)err;
 
-    if (index < 0 || index >= (int)MF_ERR_COUNT) {
-        return "unknown error";
-    }
-    return err_texts[index];
+    return index < 0 || index >= (int)MF_ERR_COUNT ? "unknown error" : err_texts[index];
 }
 
 const char *outcome_name(enum outcome outcome)
 {
-    if ((size_t)outcome >= (size_t)OUT_COUNT) {
-        return "unknown outcome";
-    }
-    return outcome_names[outcome];
+    return (size_t)outcome >= (size_t)OUT_COUNT ? "unknown outcome" : outcome_names[outcome];
 }

@@ -8,10 +8,7 @@ uint64_t histogram_bin_end(unsigned bin, unsigned steps_log2)
 {
     unsigned steps = 1u << steps_log2;
 
-    if (bin < steps) {
-        return bin;
-    }
-    return ((uint64_t)(steps + bin % steps + 1) << (bin / steps - 1)) - 1;
+    return bin < steps ? bin : ((uint64_t)(steps + bin % steps + 1) << (bin / steps - 1)) - 1;
 }
 
 uint64_t histogram_percentile(const uint64_t *bin, unsigned bins, unsigned steps_log2,

@@ -113,10 +113,8 @@ static enum snap_fault_kind judge(const struct snap_reader *r, const char *p,
          b->items != 0)) {
         return SNAP_FAULT_FIELDS;
     }
-    if (b->kind == SNAP_VALUE && b->items == 0 && !r->is_in_value) {
-        return SNAP_FAULT_VALUE;
-    }
-    return SNAP_FINE;
+    return b->kind == SNAP_VALUE && b->items == 0 && !r->is_in_value ? SNAP_FAULT_VALUE
+                                                                     : SNAP_FINE;
 }
 
 /* At END: do the totals agree, and is it the end? */

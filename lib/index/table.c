@@ -303,10 +303,7 @@ const struct item *table_find_slowly(const struct table_view *v, const char *bas
 {
     handle_t h;
 
-    if (lookup_both(v, base, hash, key, key_len, &h) == NULL) {
-        return NULL;
-    }
-    return table_item(base, h);
+    return lookup_both(v, base, hash, key, key_len, &h) == NULL ? NULL : table_item(base, h);
 }
 
 _Atomic handle_t *table_slot_slowly(const struct table_view *v, const char *base, uint64_t hash,

@@ -115,10 +115,7 @@ static enum save_end write_all(struct saver *s)
         return why(s);
     }
     put_flush(s);
-    if (!snap_encoder_end(&s->encoder, unix_now(s)) || is_void(s)) {
-        return why(s);
-    }
-    return SAVE_DONE;
+    return !snap_encoder_end(&s->encoder, unix_now(s)) || is_void(s) ? why(s) : SAVE_DONE;
 }
 
 static enum save_end write_file(struct saver *s)
