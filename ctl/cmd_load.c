@@ -21,8 +21,8 @@
 #include "proto/encode.h"
 
 /*
- * So much is sent before the answers are read. They are short, so neither side waits for the
- * other.
+ * Bytes of requests that are sent before their answers are read. Answers are short, so neither
+ * side waits for the other.
  */
 #define BATCH_BYTES (64u * 1024)
 

@@ -131,7 +131,7 @@ static inline enum parse_status try_set(const char *buf, size_t len,
         return PARSE_MORE;
     }
     /*
-     * A space stands before each of the three numbers, and two of them have at least one digit:
+     * A space precedes each of the three numbers, and two of them have at least one digit:
      * if all three fit so many bytes, the third has at most DIRECT_DIGITS.
      */
     if (p - gap > DIRECT_DIGITS + 5) {

@@ -12,8 +12,8 @@
 #include "lib/base/check.h"
 
 /*
- * Copy what stands between quotes; s begins behind the first. Returns where the last one
- * stands, or NULL: it is wrong.
+ * Copy the text between quotes; s begins after the opening quote. Returns the closing quote, or
+ * NULL if the text is malformed.
  */
 static const char *copy_quoted(struct span s, char **out)
 {

@@ -24,7 +24,7 @@
 #include "lib/shard/position.h"
 #include "proto/encode.h"
 
-/* So much of each dump may wait for a client that does not read. */
+/* Most bytes of a dump that wait for a client that does not read. */
 #define SLICE_BYTES (16u * 1024)
 
 /* Longest line: seven numbers and the words between them, about 60 bytes. */

@@ -30,7 +30,7 @@
 
 /* A client that waits until the file of the snapshot is gone. */
 struct flush_wait {
-    struct snapshots_ask ask; /* stands first: it is released as a whole */
+    struct snapshots_ask ask; /* must be first: it is released as a whole */
     struct late_answer late;
     struct request req; /* its spans are no longer valid when the answer comes */
 };
@@ -200,7 +200,7 @@ enum turn_stop exec_shutdown(struct turn *t, const struct request *r)
     return TURN_CLOSES;
 }
 
-/* What becomes of it the log says: whoever asks is gone when it is done. */
+/* The result is logged, because the client is disconnected by then. */
 enum turn_stop exec_upgrade(struct turn *t, const struct request *r)
 {
     const struct settings *set = t->w->settings;
@@ -229,7 +229,7 @@ enum turn_stop exec_upgrade(struct turn *t, const struct request *r)
 
 /* A client that waits for its answer to refresh_certs. */
 struct certs_wait {
-    struct certs_ask ask; /* stands first: it is released as a whole */
+    struct certs_ask ask; /* must be first: it is released as a whole */
     struct late_answer late;
 };
 

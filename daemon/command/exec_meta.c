@@ -171,7 +171,7 @@ static MF_NOINLINE enum turn_stop answer_miss(struct turn *t, const struct reque
 }
 
 /*
- * "Less than so many seconds are left": the first deadline for which that is not so. The
+ * "Less than that number of seconds is left": the first deadline for which that is not so. The
  * seconds are those that the flag t shows.
  */
 static msec_t recache_before(const struct turn *t, int64_t seconds)

@@ -43,7 +43,7 @@ struct sasl_ask {
 
 static struct sasl_ask *ask_of(struct pool_job *job)
 {
-    return (struct sasl_ask *)(void *)job; /* the job stands first */
+    return (struct sasl_ask *)(void *)job; /* its first member */
 }
 
 static void ask_destroy(struct sasl_ask *a)

@@ -32,7 +32,7 @@
 
 /* An answer that may have to wait for other workers. */
 struct stats_ask {
-    struct late_answer late; /* stands first */
+    struct late_answer late; /* must be first */
     struct worker *worker;   /* [borrowed] */
     struct buf reply;
     struct request req;        /* its spans are no longer valid when the answer comes */
@@ -172,7 +172,7 @@ static enum turn_stop answer_no_memory(struct turn *t, const struct request *r)
 /* The client has taken a portion, or is gone. */
 static void on_taken(struct late_answer *late)
 {
-    struct stats_ask *ask = (struct stats_ask *)(void *)late; /* it stands first */
+    struct stats_ask *ask = (struct stats_ask *)(void *)late; /* its first member */
 
     stats_go_on(ask->rest, late->client != NULL);
 }

@@ -8,7 +8,7 @@
 #include "lib/base/num.h"
 #include "lib/expiry/wheel_shape.h"
 
-/* Draws in vain, for each item that is wanted. */
+/* Unsuccessful draws, for each item that is wanted. */
 #define DRAW_TRIES 32u
 
 /* Handles in a node: all, but for the top one of its bucket. */

@@ -33,7 +33,7 @@ static void count_bytes(struct wheel_pool *p, int64_t bytes)
     }
 }
 
-/* How many items fit into so many slabs when they are spread in the worst way. */
+/* Number of items that fit into the slabs when they are spread in the worst way. */
 static uint64_t room_of(const struct wheel_pool *p, uint32_t slabs)
 {
     uint64_t nodes = (uint64_t)slabs * SLAB_USABLE;

@@ -15,7 +15,7 @@
 #define MERGE_NODES 32u
 
 /*
- * A sampler that wakes up to refine should find at least so many items, or all that are left.
+ * A sampler that wakes up to refine should find at least this many items, or all that are left.
  */
 #define REFINE_BATCH 20u
 

@@ -708,7 +708,7 @@ static void walk_part(const struct table *t, const char *base, struct array a, u
     } while ((cursor & (a.mask ^ small)) != 0);
 }
 
-/* One position, of so many; returns the next. */
+/* Walk one position and count it; returns the next. */
 static uint64_t walk_position(const struct table *t, const char *base, uint64_t cursor,
                               const struct walker *w, uint64_t *positions)
 {

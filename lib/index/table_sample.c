@@ -6,7 +6,7 @@
 
 #include "lib/base/num.h"
 
-/* Draws in vain, for each item that is wanted. Below 15 % full a table shrinks. */
+/* Unsuccessful draws, for each item that is wanted. Below 15 % full a table shrinks. */
 #define SAMPLE_TRIES 32u
 
 static const struct table_bucket *bucket_number(const struct table_view *v, uint64_t at)

@@ -319,7 +319,7 @@ static struct stream_covered *covered_by(struct stream *st, uint64_t hash)
     return &st->covered[hash % STREAM_COVERED];
 }
 
-/* So much of it as there is. */
+/* As much of it as there is. */
 static void change_copy(struct change *to, const struct change *from)
 {
     to->kind = from->kind;

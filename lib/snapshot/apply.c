@@ -18,7 +18,7 @@
 #include "lib/store/find.h"
 #include "lib/store/store.h"
 
-/* So long an item waits for room, while the reclaimer makes some. */
+/* Time for which an item waits for room, while the reclaimer makes some. */
 #define WAIT_MAX_MS 5000
 
 /* ---- one item ---------------------------------------------------------------------------- */
