@@ -6,6 +6,7 @@
 #define MAYFLY_TESTS_LIB_ENGINE_PREFIX_WALK_H
 
 #include "lib/engine/prefix.h"
+#include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 #include "tests/lib/fixture.h"
 
