@@ -499,9 +499,7 @@ TEST(a_move_that_was_cut_short_is_finished)
     ck_assert_uint_eq(a.moving, ROUTE_SLOTS / 2);
     ck_assert_uint_gt(ctr_get(&f.engine.shards[0]->counters, CTR_curr_items), 0);
     ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
-    do {
-        move_info(m, &info);
-    } while (info.state <= MOVE_RUNS);
+    WAIT_UNTIL((move_info(m, &info), info.state > MOVE_RUNS));
     ck_assert_int_eq(info.state, MOVE_DONE);
     ck_assert_uint_eq(info.slots_done, a.moving);
     ck_assert_int_eq(move_end(&m), MF_OK);
