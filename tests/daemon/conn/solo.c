@@ -365,6 +365,21 @@ void wire_put(int fd, const char *bytes, size_t n)
     }
 }
 
+void wire_put_increments(int fd, size_t count)
+{
+    static const char line[] = "incr n 1 noreply\r\n";
+    static const char last[] = "version\r\n";
+    size_t n = sizeof(line) - 1;
+    char *lines = malloc(count * n + sizeof(last));
+
+    for (size_t i = 0; i < count; i++) {
+        memcpy(lines + i * n, line, n);
+    }
+    memcpy(lines + count * n, last, sizeof(last));
+    wire_put(fd, lines, count * n + sizeof(last) - 1);
+    free(lines);
+}
+
 void wire_say(int fd, const char *text)
 {
     wire_put(fd, text, strlen(text));

@@ -97,6 +97,9 @@ int wire_dial_tcp(int *server);
 size_t wire_take_little(int fd, int server, const char *v);
 
 void wire_put(int fd, const char *bytes, size_t n);
+
+/* This number of requests that each add 1 to n, and one that is answered, in one call. */
+void wire_put_increments(int fd, size_t count);
 void wire_say(int fd, const char *text);
 
 /* Read exactly n bytes; read what is expected; expect only the end. */

@@ -17,26 +17,10 @@ TEST_FIXTURE(solo_setup, solo_teardown)
 #define FLOODS      60
 #define FLOOD_LINES 400u
 
-/* So many requests that each add 1 to n, and one that is answered, in one call. */
-static void put_lines(int fd, size_t count)
-{
-    static const char line[] = "incr n 1 noreply\r\n";
-    static const char last[] = "version\r\n";
-    size_t n = sizeof(line) - 1;
-    char *lines = malloc(count * n + sizeof(last));
-
-    for (size_t i = 0; i < count; i++) {
-        memcpy(lines + i * n, line, n);
-    }
-    memcpy(lines + count * n, last, sizeof(last));
-    wire_put(fd, lines, count * n + sizeof(last) - 1);
-    free(lines);
-}
-
 /* As many requests as make the share of a connection. */
 static void flood(int fd)
 {
-    put_lines(fd, FLOOD_LINES);
+    wire_put_increments(fd, FLOOD_LINES);
 }
 
 static void expect_version(int fd)
@@ -133,7 +117,7 @@ TEST(floods_that_go_on_are_bounded_like_new_ones)
     wire_store(quiet, "n", "0", 1);
     for (unsigned i = 0; i < FLOODS; i++) {
         floods[i] = dial_quiet();
-        put_lines(floods[i], FLOOD_LINES / 2);
+        wire_put_increments(floods[i], FLOOD_LINES / 2);
         expect_version(floods[i]);
     }
     uint64_t before = executed_before(floods, FLOODS, quiet);

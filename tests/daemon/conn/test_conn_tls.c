@@ -109,22 +109,6 @@ static void expect_version(SSL *client)
     ck_assert_int_eq(memcmp(got, version, n), 0);
 }
 
-/* So many requests that each add 1 to n, and one that is answered, in one call. */
-static void flood(int fd)
-{
-    static const char line[] = "incr n 1 noreply\r\n";
-    static const char last[] = "version\r\n";
-    size_t n = sizeof(line) - 1;
-    char *lines = malloc(FLOOD_LINES * n + sizeof(last));
-
-    for (size_t i = 0; i < FLOOD_LINES; i++) {
-        memcpy(lines + i * n, line, n);
-    }
-    memcpy(lines + FLOOD_LINES * n, last, sizeof(last));
-    wire_put(fd, lines, FLOOD_LINES * n + sizeof(last) - 1);
-    free(lines);
-}
-
 /* More time than a handshake may take has passed. */
 static void pass_time(struct worker *w)
 {
@@ -147,7 +131,7 @@ TEST(a_handshake_that_has_to_wait_goes_on)
     SSL *client = dial_tls(&fd); /* last, so that its event is the last too */
     solo_pause(&pause);
     for (unsigned i = 0; i < FLOODS; i++) {
-        flood(floods[i]);
+        wire_put_increments(floods[i], FLOOD_LINES);
     }
     say_hello(client);
     solo_resume(&pause);

@@ -3,26 +3,14 @@
  * Items drawn from the wheel for an eviction: every one has the same chance, what has left
  * never comes, and the earliest is found where its bucket is not too large to look at.
  */
-#include "lib/expiry/wheel.h"
-
 #include "tests/common/rng.h"
-#include "tests/common/unit.h"
-#include "tests/lib/expiry/fake.h"
+#include "tests/lib/expiry/one_wheel.h"
 
 #define HOUR      ((msec_t)3600000)
 #define ITEMS_MAX 20000u
-#define UNITS     (FAKE_BYTES / ITEM_UNIT)
 
-static char *base;
-static struct wheel *wheel;
-static msec_t now;
 static bool is_in[ITEMS_MAX];
 static struct rng rng;
-
-static handle_t handle_of(uint32_t i)
-{
-    return (handle_t)((i + 1) * UNITS);
-}
 
 static uint32_t index_of(handle_t h)
 {
@@ -30,16 +18,9 @@ static uint32_t index_of(handle_t h)
     return h / UNITS - 1;
 }
 
-static struct item *item_of(uint32_t i)
-{
-    return item_at(base, handle_of(i));
-}
-
 static void add(uint32_t i, msec_t deadline)
 {
-    fake_item(item_of(i), UNITS, deadline);
-    ck_assert(wheel_reserve(wheel));
-    wheel_add(wheel, handle_of(i));
+    add_item(i, deadline);
     is_in[i] = true;
 }
 
@@ -49,22 +30,11 @@ static void take_out(uint32_t i)
     is_in[i] = false;
 }
 
-static void stop(void)
-{
-    wheel_destroy(&wheel);
-    free(base);
-}
-
 static void start(void)
 {
-    now = 1000000;
     rng_init(&rng, 77);
-    base = calloc(ITEMS_MAX + 1, FAKE_BYTES);
-    ck_assert_ptr_nonnull(base);
-    wheel = wheel_create(base, NULL, NULL, now);
-    ck_assert_ptr_nonnull(wheel);
     memset(is_in, 0, sizeof(is_in));
-    unit_at_end(stop);
+    start_wheel(ITEMS_MAX, 1000000);
 }
 
 /* ---- at random --------------------------------------------------------------------------- */

@@ -3,54 +3,11 @@
  * What is due in a wheel, to the millisecond; which of it goes first; and its figures when
  * nodes and blocks are moved.
  */
-#include "lib/expiry/wheel.h"
-
-#include "lib/memory/item.h"
-#include "tests/common/unit.h"
-#include "tests/common/verify.h"
-#include "tests/lib/expiry/fake.h"
+#include "tests/lib/expiry/one_wheel.h"
 
 #define SECOND ((msec_t)1000)
 
 #define ITEMS_MAX 5601u
-#define UNITS     (FAKE_BYTES / ITEM_UNIT)
-
-static char *base;
-static struct wheel *wheel;
-static msec_t now;
-
-static void stop(void)
-{
-    ck_assert(wheel_verify(wheel));
-    wheel_destroy(&wheel);
-    free(base);
-}
-
-static void start(msec_t at)
-{
-    now = at;
-    base = calloc(ITEMS_MAX + 1, FAKE_BYTES);
-    wheel = wheel_create(base, NULL, NULL, now);
-    ck_assert(base && wheel);
-    unit_at_end(stop);
-}
-
-static handle_t handle_of(uint32_t i)
-{
-    return (handle_t)((i + 1) * UNITS);
-}
-
-static struct item *item_of(uint32_t i)
-{
-    return item_at(base, handle_of(i));
-}
-
-static void add(uint32_t i, msec_t deadline)
-{
-    fake_item(item_of(i), UNITS, deadline);
-    ck_assert(wheel_reserve(wheel));
-    wheel_add(wheel, handle_of(i));
-}
 
 static struct wheel_info info_now(void)
 {
@@ -65,8 +22,8 @@ static const msec_t ttls[] = {1, 2 * SECOND, 100 * SECOND, 36000 * SECOND};
 /* Buckets of half a second and more are partly due: the millisecond decides. */
 TEST_LOOP(a_deadline_is_due_in_its_millisecond, sizeof(ttls) / sizeof(ttls[0]))
 {
-    start(432000 * SECOND);
-    add(0, now + ttls[_i]);
+    start_wheel(ITEMS_MAX, 432000 * SECOND);
+    add_item(0, now + ttls[_i]);
     now += ttls[_i] - 1;
     ck_assert_uint_eq(info_now().debt_keys, 0);
     ck_assert_uint_eq(info_now().alive_keys, 1);
@@ -81,9 +38,9 @@ TEST_LOOP(what_was_due_first_goes_first, 16)
     handle_t out[1];
     unsigned sampled;
 
-    start(CLOCK_FIRST_MS + _i * 64);
-    add(0, now + 505);
-    add(1, now + 5);
+    start_wheel(ITEMS_MAX, CLOCK_FIRST_MS + _i * 64);
+    add_item(0, now + 505);
+    add_item(1, now + 5);
     now += 506;
     ck_assert_uint_eq(wheel_sample(wheel, now, out, 1, &sampled), 1);
     ck_assert_uint_eq(out[0], handle_of(1));
@@ -97,13 +54,13 @@ TEST(the_oldest_is_found_among_what_was_in_the_way)
 {
     const uint32_t n = ITEMS_MAX - 1; /* full nodes of 14 */
 
-    start(432000 * SECOND);
+    start_wheel(ITEMS_MAX, 432000 * SECOND);
     for (uint32_t i = 0; i < n; i++) {
-        add(i, now + 10);
+        add_item(i, now + 10);
     }
     now += 5000;
     ck_assert_uint_eq(wheel_debt(wheel, now), n);
-    add(n, now - 100);
+    add_item(n, now - 100);
     for (unsigned i = 0; i < 100; i++) {
         (void)wheel_behind(wheel, now);
     }
@@ -119,9 +76,9 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_half_refined)
     unsigned sampled;
     bool is_found = false;
 
-    start(1000 * SECOND);
+    start_wheel(ITEMS_MAX, 1000 * SECOND);
     for (uint32_t i = 0; i < 31; i++) {
-        add(i, first + (i == 0 ? 10 : 300));
+        add_item(i, first + (i == 0 ? 10 : 300));
     }
     now = first - 40 * SECOND;
     ck_assert_uint_eq(wheel_sample(wheel, now, out, 20, &sampled), 0);
@@ -138,8 +95,8 @@ TEST_LOOP(a_block_of_another_size_is_counted, 4)
 {
     const uint32_t units = _i % 2 == 0 ? UNITS + 9 : UNITS - 1;
 
-    start(CLOCK_FIRST_MS);
-    add(0, now + 5 * SECOND);
+    start_wheel(ITEMS_MAX, CLOCK_FIRST_MS);
+    add_item(0, now + 5 * SECOND);
     now += _i < 2 ? 0 : 6 * SECOND;
     ck_assert_uint_eq(wheel_debt(wheel, now), _i < 2 ? 0 : 1);
     memcpy(item_of(1), item_of(0), FAKE_BYTES);

@@ -3,55 +3,28 @@
  * The sum of all deadlines in a wheel, from which the average time to live follows: whatever
  * the deadlines are, and however many of them are due.
  */
-#include "lib/expiry/wheel.h"
-#include "tests/common/unit.h"
-#include "tests/common/verify.h"
-#include "tests/lib/expiry/fake.h"
+#include "tests/lib/expiry/one_wheel.h"
 
 #define SECOND    ((msec_t)1000)
 #define MINUTE    (60 * SECOND)
 #define HOUR      (60 * MINUTE)
 #define DAY       (24 * HOUR)
 #define ITEMS_MAX 20010u
-#define UNITS     (FAKE_BYTES / ITEM_UNIT)
 
-static char *base;
-static struct wheel *wheel;
-static msec_t now;
 static msec_t deadlines[ITEMS_MAX]; /* MSEC_NEVER: not in the wheel */
-
-static void stop(void)
-{
-    ck_assert(wheel_verify(wheel));
-    wheel_destroy(&wheel);
-    free(base);
-}
 
 static void start(msec_t at)
 {
-    now = at;
-    base = calloc(ITEMS_MAX + 1, FAKE_BYTES);
-    wheel = wheel_create(base, NULL, NULL, now);
-    ck_assert(base && wheel);
+    start_wheel(ITEMS_MAX, at);
     for (uint32_t i = 0; i < ITEMS_MAX; i++) {
         deadlines[i] = MSEC_NEVER;
     }
-    unit_at_end(stop);
-}
-
-static handle_t handle_of(uint32_t i)
-{
-    return (handle_t)((i + 1) * UNITS);
 }
 
 static void add(uint32_t i, msec_t deadline)
 {
-    struct item *it = item_at(base, handle_of(i));
-
-    fake_item(it, UNITS, deadline);
-    ck_assert(wheel_reserve(wheel));
-    wheel_add(wheel, handle_of(i));
-    deadlines[i] = item_deadline(it);
+    add_item(i, deadline);
+    deadlines[i] = item_deadline(item_of(i));
 }
 
 static void take_out(uint32_t i)
