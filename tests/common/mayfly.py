@@ -8,6 +8,7 @@ by its process id, whatever happens.
 """
 import concurrent.futures
 import contextlib
+import functools
 import os
 import resource
 import shutil
@@ -24,6 +25,7 @@ BUILD = os.environ.get("MAYFLY_BUILDDIR", ".")
 PROGRAM = os.environ.get("MAYFLYD", os.path.join(BUILD, "daemon", "mayflyd"))
 # Options for the daemons of all tests; they come first, so that what a test asks for counts.
 MORE_ARGS = os.environ.get("MAYFLY_TEST_ARGS", "").split()
+ROOT = ["-u", "root"] if os.geteuid() == 0 else []
 PATIENCE = 100.0    # seconds to wait for what takes milliseconds, unless sanitizers or load slow it
 
 
@@ -87,6 +89,14 @@ def place(name, text=None, permissions=None, in_memory=False):
         if text is not None:
             write(path, text, permissions)
         yield path
+
+
+def run(*args, user=ROOT, env=None, cwd=None, before=None):
+    """A start that ends before it serves: its status, and what it printed."""
+    done = subprocess.run([os.path.abspath(PROGRAM), *user, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=PATIENCE, env={**os.environ, **(env or {})}, cwd=cwd,
+                          preexec_fn=before, check=False)
+    return done.returncode, done.stdout.decode(errors="replace")
 
 
 def wait_for(condition, what, patience=PATIENCE):
@@ -296,8 +306,8 @@ class Daemon:
         self.log_path = os.path.join(self.folder, "log")
         self.process = None
         command = [program]
-        if os.geteuid() == 0 and user:
-            command += ["-u", "root"]
+        if ROOT and user:
+            command += ROOT
         elif is_visible:
             if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
                 raise Inapplicable("neither root nor allowed to write core files")
@@ -354,6 +364,12 @@ class Daemon:
     def ports(self, kind="TCP INET"):
         """Those that it listens on."""
         return [int(line.split()[2]) for line in read(self.port_file).splitlines() if line.startswith(kind + ": ")]
+
+    def reload(self, says):
+        """Have files read again, and wait until the log has this once more."""
+        before = self.log().count(says)
+        self.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: self.log().count(says) > before, says)
 
     def wait_until_it_serves(self):
         def serves():
@@ -514,6 +530,11 @@ class Run:
         else:
             print("ok %d - %s (%.2f s)" % (number, name, self.seconds), flush=True)
         return True
+
+
+def cases(names, run, **arguments):
+    """Tests that differ in the arguments of run()."""
+    names.update(("test_" + name, functools.partial(run, *args)) for name, args in arguments.items())
 
 
 def main(names, beside=()):

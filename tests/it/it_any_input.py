@@ -445,7 +445,7 @@ def test_files_that_are_read_again():
 # ---- starts -----------------------------------------------------------------------------------------
 
 def command():
-    return [PROGRAM] + (["-u", "root"] if os.geteuid() == 0 else [])
+    return [PROGRAM] + mayfly.ROOT
 
 
 def check_ended(status, said, what):

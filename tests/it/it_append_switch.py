@@ -36,8 +36,7 @@ def make_base(k, *args, log=()):
         fill(o, KEYS)
         o.set(b"x", b"1")
         assert o.ask(b"save") == b"OK"
-        for key in log:
-            assert o.set(key, b"2") == b"STORED"
+        assert all(o.set(key, b"2") == b"STORED" for key in log)
         d.crash()
 
 

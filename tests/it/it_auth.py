@@ -36,12 +36,6 @@ class Guarded:
     def write(self, users):
         mayfly.write(self.file, users)
 
-    def reload(self, says):
-        """Send SIGHUP, and wait until the log mentions it once more."""
-        before = self.daemon.log().count(says)
-        self.daemon.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: self.daemon.log().count(says) > before, says)
-
     def known(self, user=b"user", password=b"pass"):
         c = self.daemon.client()
         c.send(offer(user, password))
@@ -61,12 +55,8 @@ class Guarded:
 
 
 def start_status(*args):
-    with tempfile.TemporaryDirectory(prefix="mayfly-auth.") as folder:
-        user = ["-u", "root"] if os.geteuid() == 0 and "-u" not in args else []
-        got = subprocess.run([mayfly.PROGRAM, "-s", os.path.join(folder, "socket")] + user + list(args),
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             timeout=mayfly.PATIENCE, cwd=folder)
-        return got.returncode, got.stdout.decode()
+    with mayfly.folder() as folder:
+        return mayfly.run("-s", os.path.join(folder, "socket"), *args, user=() if "-u" in args else mayfly.ROOT, cwd=folder)
 
 
 def test_start_wants_a_good_file():
@@ -83,11 +73,8 @@ def test_start_wants_a_good_file():
 def test_start_reads_with_the_rights_that_stay():
     """A file that only root can read could not be read again, so it is refused at once."""
     mayfly.skip_if(os.geteuid() != 0, "not root")
-    with tempfile.NamedTemporaryFile(prefix="mayfly-auth.") as f:
-        f.write(b"u:p\n")
-        f.flush()
-        os.chmod(f.name, 0o600)
-        status, said = start_status("-Y", f.name, "-u", "nobody")
+    with mayfly.place("users", "u:p\n", 0o600) as path:
+        status, said = start_status("-Y", path, "-u", "nobody")
         assert status == 1 and "could not read authfile" in said, (status, said)
 
 
@@ -303,7 +290,7 @@ def test_reload():
         old = g.known(b"u", b"p")
         assert old.set(b"k", b"v") == b"STORED"
         g.write(b"v:q\nw:r\n")
-        g.reload("(2 users)")
+        g.daemon.reload("(2 users)")
         g.known(b"v", b"q").close()
         g.known(b"w", b"r").close()
         with g.daemon.client() as c:
@@ -311,10 +298,10 @@ def test_reload():
             assert c.line() == FAILURE
         for cut in (b"", b"v:q\nw:longe"):      # as a reader sees it while it is written
             g.write(cut)
-            g.reload("seems to be cut off")
+            g.daemon.reload("seems to be cut off")
             g.known(b"v", b"q").close()
         g.write(b"-:\n")       # nobody, and that is meant
-        g.reload("nobody can authenticate with them")
+        g.daemon.reload("nobody can authenticate with them")
         with g.daemon.client() as c:
             c.send(offer(b"v", b"q") + offer(b"-", b""))
             assert [c.line(), c.line()] == [FAILURE] * 2
@@ -331,7 +318,7 @@ def test_who_is_removed_has_to_leave():
         assert asks.set(b"k", b"v") == b"STORED"
         wait_for(lambda: stays.shard_sum("mayfly_body_pending_bytes") > 0, "the large value is under way")
         g.write(b"u:new\nv:q\n")
-        g.reload("(2 users)")
+        g.daemon.reload("(2 users)")
         watches.rest()          # closed at once: it sends no requests
         for c, more, said in ((idle, b"get k\r\n", b""), (half, b"cde\r\n", b""), (asks, b"get k\r\n", b""),
                               (big, b"x" * 200000 + b"\r\nget k\r\n", b"STORED\r\n")):
@@ -347,17 +334,17 @@ def test_broken_file_at_reload_keeps_the_old_users():
     with Guarded(users=b"u:p\n") as g:
         for broken in (b"u:p\nbroken\n", b"\xff\xfeu\0:\0p\0", b"v:" + b"x" * 5000 + b"\n"):
             g.write(broken)
-            g.reload("kept the users in use")
+            g.daemon.reload("kept the users in use")
             g.known(b"u", b"p").close()
         os.unlink(g.file)
-        g.reload("kept the users in use")
+        g.daemon.reload("kept the users in use")
         g.known(b"u", b"p").close()
         os.mkfifo(g.file)       # nothing will ever write to it
-        g.reload("kept the users in use")
+        g.daemon.reload("kept the users in use")
         g.known(b"u", b"p").close()
         os.unlink(g.file)
         g.write(b"v:q\n")
-        g.reload("(1 users)")
+        g.daemon.reload("(1 users)")
         g.known(b"v", b"q").close()
 
 
@@ -373,7 +360,7 @@ def test_reload_under_load():
         with mayfly.beside(knock, range(4)):
             for i in range(20):
                 g.write(b"u:p\n" + b"n:m\n" * i)
-                g.reload("(%d users)" % (i + 1))
+                g.daemon.reload("(%d users)" % (i + 1))
 
 
 def test_relative_path_in_the_background():
@@ -382,8 +369,7 @@ def test_relative_path_in_the_background():
         mayfly.write(os.path.join(folder, "users"), b"u:p\n")
         path = os.path.join(folder, "socket")
         pidfile = os.path.join(folder, "pid")
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-s", path, "-P", pidfile, "-Y", "users"] + user,
+        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-s", path, "-P", pidfile, "-Y", "users", *mayfly.ROOT],
                        cwd=folder, check=True, timeout=mayfly.PATIENCE)
         pid = int(mayfly.read(pidfile))
         try:
@@ -444,7 +430,7 @@ def test_a_reload_of_hashes():
     """Sessions stay as long as the line of the file is the same; remembered digests are forgotten."""
     with Guarded(users=HASHED) as g, g.known(b"y", b"secret") as stays, g.known(b"b", b"secret") as goes:
         g.write(HASHED.replace(BCRYPT, SHA512))
-        g.reload("(5 users)")
+        g.daemon.reload("(5 users)")
         assert stays.ask(b"get a") == b"END"
         assert goes.ask(b"get a") == UNAUTHENTICATED
         before = stays.stat("mayfly_auth_hashes")

@@ -40,8 +40,7 @@ class Loaded:
                     assert one.line() == b"MN"
                     one.send(LUMP)
                     self.lumps += 1
-            for one in self.clients:
-                assert one.line() == b"MN"
+            assert all(one.line() == b"MN" for one in self.clients)
         except Exception as error:
             self.errors.append(repr(error))
 

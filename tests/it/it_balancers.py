@@ -37,7 +37,7 @@ def ask(d, path, method="GET"):
 def server(*args):
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         done = subprocess.run([PROGRAM, "--check-config", "--metrics", "127.0.0.1:0", "-s", os.path.join(folder, "s")] +
-                              (["-u", "root"] if os.geteuid() == 0 else []), capture_output=True, text=True,
+                              mayfly.ROOT, capture_output=True, text=True,
                               timeout=mayfly.PATIENCE, check=False)
     mayfly.skip_if("not built with" in done.stderr, "not built with metrics")
     with Daemon("--metrics", "127.0.0.1:0", *args, tcp=True, control=True) as d:

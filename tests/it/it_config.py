@@ -75,17 +75,12 @@ def test_hz():
 def test_dynamic_hz():
     with Daemon("-t", "1", "-o", "hz=1,no_dynamic_hz") as d, d.operator() as c:
         clients = [d.client() for _ in range(250)]
-        try:
-            for one in clients:
-                assert one.ask(b"mn") == b"MN"
-            assert expire(c, "hz_current") == 1
-            change(c, dynamic_hz="yes")
-            assert expire(c, "hz_current") == 2
-            change(c, dynamic_hz="no")
-            assert expire(c, "hz_current") == 1
-        finally:
-            for one in clients:
-                one.close()
+        assert all(one.ask(b"mn") == b"MN" for one in clients)
+        assert expire(c, "hz_current") == 1
+        change(c, dynamic_hz="yes")
+        assert expire(c, "hz_current") == 2
+        change(c, dynamic_hz="no")
+        assert expire(c, "hz_current") == 1
 
 
 def hold_storm(c, count):
@@ -351,17 +346,15 @@ def test_idle_timeout():
 
 
 def test_auth_timeout():
-    with tempfile.NamedTemporaryFile("w", prefix="mayfly-users.") as users:
-        users.write("user:password\n")
-        users.flush()
-        with Daemon("-t", "1", "-Y", users.name, "-o", "auth_timeout=0", wait=False) as d:
-            d.wait_for_operator()
-            with d.operator() as c, d.client() as silent:
-                silent.send(b"get k\r\n")
-                assert silent.line() == b"CLIENT_ERROR unauthenticated"
-                change(c, auth_timeout=1)
-                assert silent.line() is None
-                assert c.stat("mayfly_auth_timeouts") == 1
+    with mayfly.place("users", "user:password\n") as users, \
+            Daemon("-t", "1", "-Y", users, "-o", "auth_timeout=0", wait=False) as d:
+        d.wait_for_operator()
+        with d.operator() as c, d.client() as silent:
+            silent.send(b"get k\r\n")
+            assert silent.line() == b"CLIENT_ERROR unauthenticated"
+            change(c, auth_timeout=1)
+            assert silent.line() is None
+            assert c.stat("mayfly_auth_timeouts") == 1
 
 
 def test_read_buf_mem_limit():
@@ -482,18 +475,14 @@ def test_a_text_is_read_while_it_is_set():
     texts = [b"%s %d" % (bytes([97 + i]) * (i * 30 + 1), i + 1) for i in range(8)]
     with Daemon("-t", "4") as d:
         clients = [d.operator() for _ in range(8)]
-        try:
+        for _ in range(100):
+            for c, text in zip(clients, texts):
+                c.send(b"config set replicaof %s\r\nconfig get replicaof\r\n" % text)
+        for c in clients:
             for _ in range(100):
-                for c, text in zip(clients, texts):
-                    c.send(b"config set replicaof %s\r\nconfig get replicaof\r\n" % text)
-            for c in clients:
-                for _ in range(100):
-                    assert c.line() == b"OK"
-                    assert c.line()[len(b"CONFIG replicaof "):] in texts
-                    assert c.line() == b"END"
-        finally:
-            for c in clients:
-                c.close()
+                assert c.line() == b"OK"
+                assert c.line()[len(b"CONFIG replicaof "):] in texts
+                assert c.line() == b"END"
 
 
 # ---- the rest -------------------------------------------------------------------------------------
@@ -529,19 +518,15 @@ def test_from_all_workers_at_once():
     """Each change is applied as a whole, by whichever connection."""
     with Daemon("-t", "4") as d:
         clients = [d.operator() for _ in range(8)]
-        try:
-            for n in range(200):
-                for i, c in enumerate(clients):
-                    c.send(b"config set expire_effort %d\r\nconfig get expire_effort\r\n" % (i + 1))
-            for c in clients:
-                for _ in range(200):
-                    assert c.line() == b"OK"
-                    name, value = c.line().rsplit(b" ", 1)
-                    assert name == b"CONFIG expire_effort" and 1 <= int(value) <= 8
-                    assert c.line() == b"END"
-        finally:
-            for c in clients:
-                c.close()
+        for n in range(200):
+            for i, c in enumerate(clients):
+                c.send(b"config set expire_effort %d\r\nconfig get expire_effort\r\n" % (i + 1))
+        for c in clients:
+            for _ in range(200):
+                assert c.line() == b"OK"
+                name, value = c.line().rsplit(b" ", 1)
+                assert name == b"CONFIG expire_effort" and 1 <= int(value) <= 8
+                assert c.line() == b"END"
 
 
 if __name__ == "__main__":

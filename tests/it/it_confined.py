@@ -45,32 +45,5 @@ def run(name):
     assert status == 0 and "\nnot ok" not in said and "ended by -o drop_privileges" not in said, said
 
 
-def test_tls():
-    run("tls")
-
-
-def test_sasl():
-    run("sasl")
-
-
-def test_metrics():
-    run("metrics")
-
-
-def test_udp():
-    run("udp")
-
-
-def test_signals():
-    run("signals")
-
-
-def test_load_async():
-    run("load_async")
-
-
-def test_replication_tls():
-    run("replication_tls")
-
-
+mayfly.cases(globals(), run, **{name: (name,) for name in SCRIPTS})
 mayfly.main(globals())

@@ -6,7 +6,6 @@ import contextlib
 import os
 import pwd
 import resource
-import signal
 import socket
 import stat
 import subprocess
@@ -82,18 +81,15 @@ def test_strangers_are_refused():
 # ---- what -----------------------------------------------------------------------------------------
 
 def test_it_needs_no_login():
-    with tempfile.NamedTemporaryFile("w", prefix="mayfly-users.") as users:
-        users.write("user:password\n")
-        users.flush()
-        with Controlled("-Y", users.name, "-t", "1", wait=False) as d:
-            d.wait_for_operator()
-            with d.operator() as c, d.client() as client:
-                assert client.ask(b"get k") == b"CLIENT_ERROR unauthenticated"
-                assert c.set(b"k", b"v") == b"STORED"
-                assert c.ask(b"mg k v") == b"VA 1" and c.line() == b"v"
-                d.process.send_signal(mayfly.signal.SIGHUP)     # every login is looked at again
-                wait_for(lambda: "users" in d.log(), "the users were read again")
-                assert c.get(b"k") == b"v"
+    with mayfly.place("users", "user:password\n") as users, Controlled("-Y", users, "-t", "1", wait=False) as d:
+        d.wait_for_operator()
+        with d.operator() as c, d.client() as client:
+            assert client.ask(b"get k") == b"CLIENT_ERROR unauthenticated"
+            assert c.set(b"k", b"v") == b"STORED"
+            assert c.ask(b"mg k v") == b"VA 1" and c.line() == b"v"
+            d.process.send_signal(mayfly.signal.SIGHUP)     # every login is looked at again
+            wait_for(lambda: "users" in d.log(), "the users were read again")
+            assert c.get(b"k") == b"v"
 
 
 def test_it_speaks_text_whatever_B_says():
@@ -154,8 +150,7 @@ def test_it_has_places_of_its_own():
             else:
                 wait_for(lambda: first.stat("accepting_conns") == 0, "accepting pauses")
             others = [stack.enter_context(d.operator()) for _ in range(PLACES - 1)]
-            for c in others:
-                assert is_served(c)
+            assert all(is_served(c) for c in others)
             with d.operator() as c:             # there are few of them, too
                 assert c.line() == b"ERROR Too many open connections"
             others[0].close()
@@ -166,8 +161,7 @@ def test_it_has_places_of_its_own():
 def test_it_takes_no_place_of_clients():
     with Controlled("-c", "2", "-t", "1") as d, contextlib.ExitStack() as stack:
         operators = [stack.enter_context(d.operator()) for _ in range(PLACES)]
-        for c in operators:
-            assert is_served(c)
+        assert all(is_served(c) for c in operators)
         wait_for(lambda: operators[0].stat("curr_connections") == PLACES, "they are alone")
         for _ in range(2):
             assert is_served(stack.enter_context(d.client()))
@@ -186,8 +180,7 @@ def test_it_stays_when_descriptors_run_out():
         wait_for(lambda: "paused accepting" in d.log(), "descriptors run out")
         # The first keeps its place: the server may not have noticed yet that it left.
         operators = [c, *(stack.enter_context(d.operator()) for _ in range(PLACES - 1))]
-        for operator in operators:
-            assert is_served(operator)
+        assert all(is_served(operator) for operator in operators)
 
 
 # ---- files of options that are read again ---------------------------------------------------------
@@ -197,9 +190,7 @@ def write(path, text):
 
 
 def reload(d, says="options, read again ("):
-    before = d.log().count(says)
-    d.process.send_signal(signal.SIGHUP)
-    wait_for(lambda: d.log().count(says) > before, says)
+    d.reload(says)
 
 
 def values(c, *names):
@@ -274,8 +265,7 @@ BECOME = ("import os, sys\n"
 def activated(listener, *args):
     """A daemon that is passed this socket as its control socket."""
     fd = os.dup(listener.fileno())
-    root = ["-u", "root"] if os.geteuid() == 0 else []
-    process = subprocess.Popen([sys.executable, "-c", BECOME, str(fd), mayfly.PROGRAM, "-t", "1", *args] + root,
+    process = subprocess.Popen([sys.executable, "-c", BECOME, str(fd), mayfly.PROGRAM, "-t", "1", *args] + mayfly.ROOT,
                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[fd])
     os.close(fd)
     try:

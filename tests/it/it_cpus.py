@@ -48,8 +48,7 @@ def test_each_worker_is_on_its_cpu():
 def test_those_that_come_later_are_pinned():
     mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no thread can be made")
     with Daemon("-t", "2", "-o", "worker_cpus=%d" % CPUS[0], control=True) as d, d.operator() as c:
-        for n in (1, 4, 2):
-            assert c.ask(b"config set threads %d" % n) == b"OK"
+        assert all(c.ask(b"config set threads %d" % n) == b"OK" for n in (1, 4, 2))
         assert pinned(d, 4) == ([(CPUS[0],)] * 4, {tuple(CPUS)}), pinned(d, 4)
         # Together in one change, and those that are parked.
         assert c.ask(b"config set threads 5 worker_cpus %d" % CPUS[-1]) == b"OK"

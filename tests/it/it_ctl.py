@@ -127,8 +127,7 @@ def test_a_terminal_sees_no_byte_of_a_server_as_it_is():
             assert t.status() == OK
         with Terminal(PROGRAM, *of(d), "get", "--raw", ODD) as t:
             assert b"\x1b]0;owned\x07" in t.rest()
-        for args in (["dump"], ["dump", "--keys"]):
-            assert rb"\x1b[31m\xff key" in ctl(d, *args)
+        assert all(rb"\x1b[31m\xff key" in ctl(d, *args) for args in (["dump"], ["dump", "--keys"]))
         ctl(d, "stats", "detail", "on")
         ctl(d, "get", b"\x1b[1m:x", status=NO)
         assert b"\x1b" not in ctl(d, "stats", "detail", "dump")

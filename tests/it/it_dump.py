@@ -25,8 +25,7 @@ def store(client, keys, value=b"v", exptime=0):
     for at in range(0, len(keys), 1000):
         part = keys[at:at + 1000]
         client.send(b"".join(b"set %s 0 %d %d\r\n%s\r\n" % (k, exptime, len(value), value) for k in part))
-        for _ in part:
-            assert client.line() == b"STORED"
+        assert all(client.line() == b"STORED" for _ in part)
 
 
 def feed_line(client):
@@ -331,8 +330,7 @@ def test_answers_to_clients_that_do_not_read_hold_little():
 def test_stats_conns_of_many_in_portions():
     with Daemon("-t", "2") as d, d.client() as c, contextlib.ExitStack() as stack:
         held = [stack.enter_context(d.client()) for _ in range(300)]
-        for one in held:
-            assert one.ask(b"mn") == b"MN"
+        assert all(one.ask(b"mn") == b"MN" for one in held)
         deaf = stack.enter_context(d.client(rcvbuf=4096))
         deaf.send(b"stats conns\r\n" * 20)
         for left in (302, 152):

@@ -5,13 +5,11 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
 import tempfile
 
 import mayfly
 from mayfly import Daemon, wait_for
 
-ROOT = ["-u", "root"] if os.geteuid() == 0 else []
 TEMPLATE = os.path.join(os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(__file__), "..", "..")),
                         "etc", "mayfly.conf")
 # Of a service "mayfly" and one "mayfly-udp" in Kubernetes.
@@ -21,16 +19,9 @@ FOREIGN = {"MAYFLY_SERVICE_HOST": "10.0.0.1", "MAYFLY_SERVICE_PORT": "11211", "M
            "MAYFLY_UDP_PORT": "udp://10.0.0.1:11211"}
 
 
-def run(*args, env=None):
-    """Its exit status, and what it says."""
-    done = subprocess.run([mayfly.PROGRAM, *ROOT, *args], env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
-    return done.returncode, done.stdout.decode(errors="replace")
-
-
 def printed(*args, env=None):
     """{name: (value, where it comes from)} of --print-config."""
-    status, said = run("--print-config", *args, env=env)
+    status, said = mayfly.run("--print-config", *args, env=env)
     assert status == 0, said
     return {m[1]: (m[2].strip(), m[3]) for m in re.finditer(r"(?m)^([a-z0-9_-]+) = (.*?) +# (.*)$", said)}
 
@@ -83,26 +74,25 @@ def test_wrong_values_are_refused():
                          "THREADS": (" ", "0", "auto ", "50%", "9" * 30), "ENABLE_SSL": (" ", "2", "yess"),
                          "PROTOCOL": (" ", "http"), "UNIX_MASK": ("9", "0x1")}.items():
         for value in values:
-            status, said = run("--check-config", env={"MAYFLY_" + name: value})
+            status, said = mayfly.run("--check-config", env={"MAYFLY_" + name: value})
             assert status in (1, 64) and said.startswith("mayflyd: MAYFLY_%s: " % name), (name, value, status, said)
             assert len(said) < 300
             assert printed(env={"MAYFLY_" + name: ""}) == printed()
-    status, said = run("--check-config", env={"MAYFLY_HZ": "x", "MAYFLY_THREADS": "y"})
+    status, said = mayfly.run("--check-config", env={"MAYFLY_HZ": "x", "MAYFLY_THREADS": "y"})
     assert "MAYFLY_HZ: " in said and "MAYFLY_THREADS: " in said
     # A rule between options names the variable as well.
-    status, said = run("--check-config", env={"MAYFLY_MEMORY_LIMIT": "1"})
+    status, said = mayfly.run("--check-config", env={"MAYFLY_MEMORY_LIMIT": "1"})
     assert status == 64 and "mayflyd: MAYFLY_MEMORY_LIMIT: the largest item" in said, said
     # Nothing of that keeps the help from being shown, and it is the environment that is read last.
-    for question in ("--help", "--version", "--license"):
-        assert run(question, env={"MAYFLY_HZ": "x"})[0] == 0
+    assert all(mayfly.run(question, env={"MAYFLY_HZ": "x"})[0] == 0 for question in ("--help", "--version", "--license"))
     assert printed("-o", "hz=7", env={"MAYFLY_HZ": "20"})["hz"] == ("7", "command line")
 
 
 def test_what_is_no_option_is_left_alone():
     plain = printed()
-    assert run("--check-config") == run("--check-config", env=FOREIGN)
+    assert mayfly.run("--check-config") == mayfly.run("--check-config", env=FOREIGN)
     assert printed(env=FOREIGN) == plain
-    status, said = run("--check-config", env={"MAYFLY_MEMORY_LIMT": "secret", "MAYFLY_memory_limit": "5", "MAYFLY_": "1",
+    status, said = mayfly.run("--check-config", env={"MAYFLY_MEMORY_LIMT": "secret", "MAYFLY_memory_limit": "5", "MAYFLY_": "1",
                                               "MAYFLY_" + "A" * 5000: "1", "MAYFLY": "1", "MAYFLY_API_TOKEN": "secret"})
     assert status == 0 and said.splitlines()[:-1] == [
         "mayflyd: MAYFLY_%s: not an option (did you mean MAYFLY_MEMORY_LIMIT?)" % name

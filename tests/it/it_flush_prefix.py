@@ -158,8 +158,7 @@ def test_so_many_at_a_time():
         assert c.stats(b"settings")["flush_prefix_max"] == "2"
         c.fill(b"a:", 1000, b"old")
         assert loader.ask(b"restore begin 1000") == b"OK"
-        for prefix in (b"a:", b"b:"):
-            assert c.ask(b"flush_prefix " + prefix) == b"OK"
+        assert all(c.ask(b"flush_prefix " + prefix) == b"OK" for prefix in (b"a:", b"b:"))
         wait_for(lambda: c.stat("curr_items") == 0, "they are unlinked")
         assert expiry(c, "flush_prefixes_active") == 2
         assert c.set(b"c:1", b"x") == b"STORED"

@@ -2,12 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """flush_prefix and what keeps or copies items: files and logs after a crash, -e, upgrades, and replicas. What was
 flushed never comes back; what was stored afterwards stays."""
-import contextlib
 import os
 import select
-import shutil
 import signal
-import tempfile
 
 import mayfly
 from kept import figure, figures, kept
@@ -153,15 +150,6 @@ def test_while_a_save_is_under_way():
 
 # ---- items in memory --------------------------------------------------------------------------------
 
-@contextlib.contextmanager
-def memory_folder():
-    path = tempfile.mkdtemp(prefix="mayfly-flush.", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
-
-
 def check_taken_over(o):
     assert o.stats(b"persistence")["restart_state"] == "warm", o.stats(b"persistence")
     assert begins(o, b"p:") == [b"p:1", b"p:new"], begins(o, b"p:")[:5]
@@ -181,7 +169,7 @@ def flush_amid_many(o):
 
 def test_a_restart_with_items_in_memory():
     """At once after the answer, when the walk has hardly begun."""
-    with memory_folder() as folder:
+    with mayfly.folder(in_memory=True) as folder:
         args = ("-t", "2", "-m", "256", "-e", os.path.join(folder, "memory"))
         with Daemon(*args, control=True) as d:
             with d.operator() as o:
@@ -194,7 +182,7 @@ def test_a_restart_with_items_in_memory():
 
 def test_an_upgrade():
     mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
-    with memory_folder() as folder:
+    with mayfly.folder(in_memory=True) as folder:
         with Daemon("-t", "2", "-m", "256", "-e", os.path.join(folder, "memory"), control=True) as d:
             with d.operator() as o:
                 wait_for(lambda: "is ready" in d.log(), "that it serves is in the log")

@@ -37,10 +37,7 @@ def test_tables_are_those_of_the_source():
 
 def said_by(*args):
     """Status and messages of a start that ends before it serves."""
-    user = ["-u", "root"] if os.geteuid() == 0 else []
-    done = subprocess.run([PROGRAM, "-v", *args, "--check-config", *user], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=mayfly.PATIENCE, check=False)
-    return done.returncode, done.stdout
+    return mayfly.run("-v", *args, "--check-config")
 
 
 # Values for names that need one; the others have none.

@@ -11,30 +11,22 @@ import subprocess
 import mayfly
 from mayfly import Daemon, Inapplicable
 
-ROOT = ["-u", "root"] if os.geteuid() == 0 else []
-
-
-def run(*args, before=None):
-    """Its exit status, and what it says; for a start that is refused, or a check."""
-    done = subprocess.run([mayfly.PROGRAM, *ROOT, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, preexec_fn=before)
-    return done.returncode, done.stdout.decode()
 
 
 # ---- access from other machines ---------------------------------------------------------------------
 
 def test_open_doors_are_told():
-    status, said = run("--check-config", "-l", "0.0.0.0")
+    status, said = mayfly.run("--check-config", "-l", "0.0.0.0")
     assert status == 0 and said.count("can use 0.0.0.0 without a user or a certificate") == 1, said
     for closed in (["-l", "127.0.0.1"], ["-s", "socket"], []):
-        status, said = run("--check-config", *closed)
+        status, said = mayfly.run("--check-config", *closed)
         assert status == 0 and "without a user" not in said, said
 
 
 def test_protected_refuses_open_doors():
     # Nothing is opened: the first is a check, and the second finds no port.
     for args in (["--check-config", "-l", "0.0.0.0"], ["-l", "127.0.0.1,0.0.0.0", "-p", "-1"]):
-        status, said = run("--protected", *args)
+        status, said = mayfly.run("--protected", *args)
         assert status == 64 and "could use " in said and "--protected" in said, (status, said)
     with Daemon("-o", "protected", tcp=True) as d, d.client() as c:
         assert c.set(b"k", b"v") == b"STORED"
@@ -66,7 +58,7 @@ def test_memory_that_cannot_be_locked():
             raise Inapplicable("setpriv cannot drop capabilities")
     else:
         drop = []
-    done = subprocess.run(drop + [mayfly.PROGRAM, *ROOT, "-l", "127.0.0.1", "-p", "-1", "-o",
+    done = subprocess.run(drop + [mayfly.PROGRAM, *mayfly.ROOT, "-l", "127.0.0.1", "-p", "-1", "-o",
                                   "lock_memory_required"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, preexec_fn=without_locks)
     assert done.returncode == 71 and b"-o lock_memory_required: memory cannot be locked" in done.stdout, done

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """stats hotkeys, stats bigkeys: which keys are asked for most, and which items are largest."""
 import random
-import tempfile
 
 import mayfly
 from binary import BinaryClient, STAT, pack
@@ -99,10 +98,8 @@ def test_a_refused_request_carries_no_key():
         assert hot(c)[0] == []
         assert c.get(b"k") is None
         assert [r["key"] for r in hot(c)[0]] == ["k"]
-    with tempfile.NamedTemporaryFile("w", prefix="mayfly-access.") as rules:
-        rules.write("default read prefix=open-\n")
-        rules.flush()
-        with Daemon("-t", "1", "-o", "hotkeys=1", "--access", rules.name, control=True) as d, \
+    with mayfly.place("rules", "default read prefix=open-\n") as rules:
+        with Daemon("-t", "1", "-o", "hotkeys=1", "--access", rules, control=True) as d, \
                 d.client() as c, d.operator() as operator:
             assert c.get(b"open-k") is None
             assert c.ask(b"get shut-k").startswith(b"CLIENT_ERROR ")
@@ -116,8 +113,7 @@ def test_the_largest_items():
         for i in range(5000):
             c.send(b"set small-%d 0 0 10 noreply\r\n0123456789\r\n" % i)
         sizes = {b"large-%d" % i: 1000 * (i + 1) for i in range(40)}
-        for key, n in sizes.items():
-            assert c.set(key, b"v" * n) == b"STORED"
+        assert all(c.set(key, b"v" * n) == b"STORED" for key, n in sizes.items())
         found = big(c)
         want = sorted(sizes, key=sizes.get, reverse=True)[:20]
         assert [r["key"].encode() for r in found] == want, found

@@ -351,20 +351,9 @@ def log_faults(policy, mode="keys"):
                 i.check()
 
 
-def test_the_log_that_is_always_synced():
-    log_faults("always")
-
-
-def test_the_log_that_is_synced_every_second():
-    log_faults("everysec")
-
-
-def test_the_full_log_that_is_always_synced():
-    log_faults("always", "full")
-
-
-def test_the_full_log_that_is_synced_every_second():
-    log_faults("everysec", "full")
+mayfly.cases(globals(), log_faults, the_log_that_is_always_synced=("always",),
+             the_log_that_is_synced_every_second=("everysec",), the_full_log_that_is_always_synced=("always", "full"),
+             the_full_log_that_is_synced_every_second=("everysec", "full"))
 
 
 def test_stops():

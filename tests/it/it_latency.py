@@ -78,13 +78,11 @@ def test_pipelines():
 def test_reset():
     with measuring("-t", "2") as d, d.client() as a, d.client() as b:
         fresh(a)
-        for c in (a, b):
-            assert c.ask(b"incr absent 1") == b"NOT_FOUND"
+        assert all(c.ask(b"incr absent 1") == b"NOT_FOUND" for c in (a, b))
         wait_for(lambda: counts(a).get("arith") == 2, "both are counted")
         fresh(a)
         assert without_admin(counts(a)) == {} and float(a.stats(b"latency")["arith:max_us"]) == 0
-        for c in (a, b, b):
-            assert c.ask(b"incr absent 1") == b"NOT_FOUND"
+        assert all(c.ask(b"incr absent 1") == b"NOT_FOUND" for c in (a, b, b))
         # Another worker counts after its reply is sent.
         wait_for(lambda: counts(a).get("arith") == 3, "all are counted")
         assert a.ask(b"stats reset") == b"RESET"    # metrics go on, and so do these
@@ -99,8 +97,7 @@ def test_reset():
 def test_workers():
     with measuring("-t", "2") as d, d.client() as a, d.client() as b:
         fresh(a)
-        for c in (a, a, b):
-            assert c.ask(b"incr absent 1") == b"NOT_FOUND"
+        assert all(c.ask(b"incr absent 1") == b"NOT_FOUND" for c in (a, a, b))
 
         def each():
             return sorted(counts(a, b"latency workers", "%d:" % i).get("arith", 0) for i in range(2))

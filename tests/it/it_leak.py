@@ -37,21 +37,9 @@ def cycle(*args):
     with Daemon(*args, env=ENV) as d:
         clients = load(d, random.Random(1))
         status = d.stop()
-        for c in clients:
-            c.close()
         assert status == 0 and "LeakSanitizer" not in d.log(), "status %d\n%s" % (status, d.log())
 
 
-def test_one_worker():
-    cycle("-m", "64", "-t", "1")
-
-
-def test_four_workers_in_little_room():
-    cycle("-m", "8", "-t", "4")
-
-
-def test_without_evictions():
-    cycle("-m", "64", "-t", "2", "-M")
-
-
+mayfly.cases(globals(), cycle, one_worker=("-m", "64", "-t", "1"), four_workers_in_little_room=("-m", "8", "-t", "4"),
+             without_evictions=("-m", "64", "-t", "2", "-M"))
 mayfly.main(globals())

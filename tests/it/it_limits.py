@@ -70,8 +70,7 @@ def test_who_comes_too_late_waits():
         wait_for(lambda: keep.stat("curr_connections") == 1, "the first connection is alone")
         assert keep.stat("accepting_conns") == 1
         held = [d.client() for _ in range(4)]
-        for c in held:
-            assert is_served(c)
+        assert all(is_served(c) for c in held)
         wait_for(lambda: keep.stat("accepting_conns") == 0, "accepting pauses")
         late = [d.client() for _ in range(4)]
         for c in late:
@@ -122,8 +121,7 @@ def test_administrator_comes_in_when_all_places_are_taken():
             with d.admin() as first:
                 wait_for(lambda: first.stat("curr_connections") == 1, "the first connection is alone")
                 held = [d.client() for _ in range(5)]
-                for c in held:
-                    assert is_served(c)
+                assert all(is_served(c) for c in held)
                 late = d.client()
                 if option == "maxconns_fast":
                     assert late.line() == b"ERROR Too many open connections"
@@ -171,8 +169,7 @@ def test_workers_take_turns():
     with Daemon("-t", "4") as d, d.client() as c:
         before = [int(c.stats(b"shards")["%d:total_connections" % i]) for i in range(4)]
         clients = [d.client() for _ in range(40)]
-        for other in clients:
-            assert is_served(other)
+        assert all(is_served(other) for other in clients)
         after = [int(c.stats(b"shards")["%d:total_connections" % i]) for i in range(4)]
         assert [b - a for a, b in zip(before, after)] == [10] * 4, (before, after)
 
@@ -227,8 +224,7 @@ def test_recovers_when_clients_leave():
     with Daemon("-c", "200", "-t", "2", is_visible=True) as d:
         keep = d.client()
         first = [d.client() for _ in range(4)]
-        for c in first:
-            assert is_served(c)
+        assert all(is_served(c) for c in first)
         used = len(os.listdir("/proc/%d/fd" % d.pid))
         hard = resource.prlimit(d.pid, resource.RLIMIT_NOFILE)[1]
         resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (used, hard))

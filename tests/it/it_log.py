@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -117,11 +116,9 @@ def test_everything_is_written_at_the_end():
 
 def test_background_says_what_it_has_to_before_it_leaves():
     """With -d all messages of the start reach the starting process."""
-    folder = tempfile.mkdtemp(prefix="mayfly-it.")
-    try:
+    with mayfly.folder() as folder:
         pid_file = os.path.join(folder, "pid")
-        root = ["-u", "root"] if os.geteuid() == 0 else []
-        done = subprocess.run([mayfly.PROGRAM, "-d", "-v", "-P", pid_file, "-s", os.path.join(folder, "socket")] + root,
+        done = subprocess.run([mayfly.PROGRAM, "-d", "-v", "-P", pid_file, "-s", os.path.join(folder, "socket")] + mayfly.ROOT,
                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ),
                               stderr=open(os.path.join(folder, "log"), "wb"), timeout=mayfly.PATIENCE)
         assert done.returncode == 0
@@ -133,8 +130,6 @@ def test_background_says_what_it_has_to_before_it_leaves():
         finally:
             os.kill(pid, signal.SIGTERM)
             wait_for(lambda: not os.path.exists(pid_file), "it ends")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def fail_handshakes(d, count):
@@ -205,10 +200,8 @@ class Journal:
 
 
 def test_the_journal_gets_fields():
-    with Journal() as j, tempfile.NamedTemporaryFile(prefix="mayfly-it.") as users:
-        users.write(b"u:p\n")
-        users.flush()
-        with Daemon("-t", "2", "-m", "77", "-Y", users.name, "--log", j.path) as d:
+    with Journal() as j, mayfly.place("users", b"u:p\n") as users:
+        with Daemon("-t", "2", "-m", "77", "-Y", users, "--log", j.path) as d:
             fields = j.hears("server, is ready")
             assert fields["PRIORITY"] == "5" and fields["SYSLOG_IDENTIFIER"] == "mayflyd", fields
             assert fields["MAYFLY_AREA"] == "server" and fields["MAYFLY_THREAD"].startswith("mayfly"), fields
@@ -305,8 +298,7 @@ def test_a_file_that_cannot_be_opened_ends_the_start():
                                   (["--log-format="], 64, "is not one of text json"),
                                   (["--log-format", " json"], 64, "is not one of text json")):
             for more in ([], ["--check-config"]):
-                root = ["-u", "root"] if os.geteuid() == 0 else []
-                done = subprocess.run([mayfly.PROGRAM, *root, "-s", f.log + ".socket", *args, *more], stdin=subprocess.DEVNULL,
+                done = subprocess.run([mayfly.PROGRAM, *mayfly.ROOT, "-s", f.log + ".socket", *args, *more], stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
                 said = done.stdout.decode()
                 assert done.returncode == status and "mayflyd: --log-f" in said and why in said, (args, more, done)
@@ -345,10 +337,8 @@ def objects(text):
 
 
 def test_lines_of_json():
-    with Folder() as f, tempfile.NamedTemporaryFile(prefix="mayfly-it.") as users:
-        users.write(b"u:p\n")
-        users.flush()
-        with Daemon("-vv", "--log-format", "json", "--log-file", f.log, "-Y", users.name, control=True) as d, d.operator() as c:
+    with Folder() as f, mayfly.place("users", b"u:p\n") as users:
+        with Daemon("-vv", "--log-format", "json", "--log-file", f.log, "-Y", users, control=True) as d, d.operator() as c:
             odd = b'\xff\xc3\xa4"\\\x01\x7f\xe2\x82'
             with d.client() as guest:
                 for _ in range(5):

@@ -4,9 +4,7 @@
 are those of a folder of the test, except that CPUs come from the affinity of the process as well."""
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
 import tempfile
 
 import mayfly
@@ -46,12 +44,9 @@ class Machine:
 
 @contextlib.contextmanager
 def machine():
-    folder = tempfile.mkdtemp(prefix="mayfly-machine.")
-    os.chmod(folder, 0o755)
-    try:
+    with mayfly.folder() as folder:
+        os.chmod(folder, 0o755)
         yield Machine(folder)
-    finally:
-        shutil.rmtree(folder)
 
 
 def share(percent, megabytes):
@@ -79,10 +74,7 @@ def config(c, text):
 
 
 def refused(m, *args, before=None):
-    done = subprocess.run([mayfly.PROGRAM, "-u", "root", *args] if os.geteuid() == 0 else [mayfly.PROGRAM, *args],
-                          env={**os.environ, **m.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, preexec_fn=before)
-    return done.returncode, done.stdout.decode()
+    return mayfly.run(*args, env=m.env, before=before)
 
 
 # ---- memory ---------------------------------------------------------------------------------------

@@ -122,8 +122,7 @@ def test_idle_connections():
             assert w.get(b"k") == b"v" * 1000
         before = d.rss()
         idle = [d.client() for _ in range(800)]
-        for w in idle:
-            assert w.get(b"k") == b"v" * 1000
+        assert all(w.get(b"k") == b"v" * 1000 for w in idle)
         assert c.stat("curr_connections") >= 900
         each = (d.rss() - before) / 800
         assert each < 2048, "%d bytes resident for an idle connection" % each
@@ -139,10 +138,8 @@ def test_noeviction_keeps_everything():
                 break
             stored.append(i)
         assert 50 < len(stored) < 200, len(stored)
-        for i in stored:
-            assert c.get(b"k%d" % i) == mayfly.pattern(b"k%d" % i, 100000)
-        for i in stored[:20]:
-            assert c.ask(b"delete k%d" % i) == b"DELETED"
+        assert all(c.get(b"k%d" % i) == mayfly.pattern(b"k%d" % i, 100000) for i in stored)
+        assert all(c.ask(b"delete k%d" % i) == b"DELETED" for i in stored[:20])
 
         def fits():
             return c.set(b"more", b"x" * 100000) == b"STORED"

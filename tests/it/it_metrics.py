@@ -14,7 +14,7 @@ import tempfile
 import threading
 
 import mayfly
-from mayfly import Daemon, Inapplicable, PROGRAM, wait_for
+from mayfly import Daemon, Inapplicable, wait_for
 from prometheus import prometheus
 
 ANY = "127.0.0.1:0"
@@ -31,10 +31,9 @@ def is_built_in():
 
 def refusal(*args):
     """What it says when it does not start."""
-    command = [PROGRAM] + (["-u", "root"] if os.geteuid() == 0 else [])
-    done = subprocess.run(command + list(args), capture_output=True, text=True, timeout=mayfly.PATIENCE, check=False)
-    assert done.returncode != 0, args
-    return done.stderr
+    status, said = mayfly.run(*args)
+    assert status != 0, args
+    return said
 
 
 def ports(d):
@@ -152,15 +151,12 @@ def test_probes():
         assert web.ask("/healthz")[::2] == (200, "ok\n")
         assert web.ask("/readyz")[::2] == (200, "ready\n")
         full = [d.client() for _ in range(12)]
-        try:
-            for c in full:
-                assert c.ask(b"mn") == b"MN"
-            with socket.create_connection(("127.0.0.1", d.port)):   # one too many
-                wait_for(lambda: web.ask("/readyz")[0] == 503, "it accepts no more")
-            assert web.ask("/healthz")[0] == 200
-        finally:
-            for c in full:
-                c.close()
+        assert all(c.ask(b"mn") == b"MN" for c in full)
+        with socket.create_connection(("127.0.0.1", d.port)):   # one too many
+            wait_for(lambda: web.ask("/readyz")[0] == 503, "it accepts no more")
+        assert web.ask("/healthz")[0] == 200
+        for c in full:
+            c.close()
         wait_for(lambda: web.ask("/readyz")[0] == 200, "it accepts again")
 
 
@@ -244,8 +240,7 @@ def test_rules_are_valid():
 
 def test_the_snapshot_is_told_as_in_stats():
     """Each figure of stats persistence that is a number, and whether saves succeed, which an alert asks."""
-    folder = tempfile.mkdtemp(prefix="mayfly-metrics.")
-    try:
+    with mayfly.folder() as folder:
         with served("-o", "dir=" + folder, control=True) as (d, web), d.operator() as o:
             o.set(b"k", b"v" * 1000)
             assert o.ask(b"save") == b"OK"
@@ -262,8 +257,6 @@ def test_the_snapshot_is_told_as_in_stats():
                         assert abs(told[name] - int(value) * scale) < 1e-9, (name, told[name], value)
                         compared += 1
             assert compared >= 15, told
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_replication_is_told_as_in_stats():

@@ -63,21 +63,19 @@ def test_an_address_has_so_many_connections():
 # ---- logins of an address -------------------------------------------------------------------------
 
 def test_an_address_may_fail_so_often():
-    with tempfile.NamedTemporaryFile(prefix="mayfly-it.") as users:
-        users.write(b"u:p\n")
-        users.flush()
-        with Daemon("-Y", users.name, "-o", "auth_failures_per_address=4", control=True) as d, d.client() as known:
-            assert known.set(b"x", b"u p") == b"STORED"
-            for _ in range(4):
-                with d.client() as c:
-                    assert c.set(b"x", b"u wrong") == FAILURE
-            for password in (b"u wrong", b"u p"):
-                with d.client() as c:
-                    assert c.set(b"x", password) == FAILURE and c.line() is None
-            assert known.stat("mayfly_auth_barred") == 2 and known.stat("auth_errors") == 4
-            change(d, b"auth_failures_per_address", 5)
+    with mayfly.place("users", b"u:p\n") as users, \
+            Daemon("-Y", users, "-o", "auth_failures_per_address=4", control=True) as d, d.client() as known:
+        assert known.set(b"x", b"u p") == b"STORED"
+        for _ in range(4):
             with d.client() as c:
-                assert c.set(b"x", b"u p") == b"STORED"
+                assert c.set(b"x", b"u wrong") == FAILURE
+        for password in (b"u wrong", b"u p"):
+            with d.client() as c:
+                assert c.set(b"x", password) == FAILURE and c.line() is None
+        assert known.stat("mayfly_auth_barred") == 2 and known.stat("auth_errors") == 4
+        change(d, b"auth_failures_per_address", 5)
+        with d.client() as c:
+            assert c.set(b"x", b"u p") == b"STORED"
 
 
 # ---- behind a balancer ----------------------------------------------------------------------------
@@ -362,13 +360,11 @@ def test_who_waits_is_no_obstacle():
 
 
 def test_a_marked_listener_needs_balancers():
-    root = ["-u", "root"] if os.geteuid() == 0 else []
-    for args, status, said in ((["-l", "proxied:127.0.0.1", "-p", "-1"], 71, b"needs --proxy-from"),
+    for args, status, said in ((["-l", "proxied:127.0.0.1", "-p", "-1"], 71, "needs --proxy-from"),
                                (["--proxy-from", "10.0.0.0/33", "-l", "proxied:127.0.0.1", "-p", "-1"], 64,
-                                b"bits after /")):
-        done = subprocess.run([mayfly.PROGRAM, *root, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, check=False)
-        assert done.returncode == status and said in done.stdout, done
+                                "bits after /")):
+        done = mayfly.run(*args)
+        assert done[0] == status and said in done[1], done
 
 
 mayfly.main(globals(), beside=("test_who_sends_no_header_does_not_stay",))

@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import signal
-import subprocess
 import tempfile
 
 import mayfly
@@ -164,18 +163,14 @@ def test_a_long_life_in_confinement():
 
 def test_root_is_refused_without_a_user():
     need_root()
-    done = subprocess.run([mayfly.PROGRAM, "-l", "127.0.0.1", "-p", "0", "-U", "0"], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
-    assert done.returncode == 64, done.returncode
-    assert b"root" in done.stdout, done.stdout
+    status, said = mayfly.run("-l", "127.0.0.1", "-p", "0", "-U", "0", user=())
+    assert status == 64 and "root" in said, (status, said)
 
 
 def test_unknown_user_is_refused():
     need_root()
-    done = subprocess.run([mayfly.PROGRAM, "-u", "no-such-user-here", "-l", "127.0.0.1", "-p", "0"],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
-    assert done.returncode != 0
-    assert b"no-such-user-here" in done.stdout, done.stdout
+    status, said = mayfly.run("-u", "no-such-user-here", "-l", "127.0.0.1", "-p", "0", user=())
+    assert status != 0 and "no-such-user-here" in said, (status, said)
 
 
 mayfly.main(globals())

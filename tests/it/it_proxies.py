@@ -34,8 +34,7 @@ def proxy(ports):
         path = os.path.join(folder, "socket")
         with open(os.path.join(folder, "routes.lua"), "w", encoding="utf-8") as f:
             f.write(routes(ports))
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        process = subprocess.Popen([program, *user, "-s", path, "-t", "1", "-o",
+        process = subprocess.Popen([program, *mayfly.ROOT, "-s", path, "-t", "1", "-o",
                                     "proxy_config=routelib,proxy_arg=%s/routes.lua" % folder],
                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

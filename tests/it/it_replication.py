@@ -86,8 +86,7 @@ def test_everything_is_sent_and_then_each_change():
 
 def test_flush_and_flush_to_come():
     with Node() as a, Node(of=a.port) as b:
-        for n in range(100):
-            a.c.set(b"k%d" % n, b"x")
+        a.c.fill(b"k", 100, b"x")
         level(a, b)
         assert len(assert_equal(a, b)) == 100
         assert a.c.ask(b"flush_all") == b"OK" and a.c.set(b"after", b"y") == b"STORED"
@@ -406,8 +405,7 @@ def hand_over_under_load(a, b, by):
 
 def test_handing_over_under_load():
     with Node("--failover-timeout", "60000") as a, Node("--failover-timeout", "60000", of=a.port) as b:
-        for n in range(2000):
-            a.c.set(b"fill%d" % n, b"x" * 100)
+        a.c.fill(b"fill", 2000, b"x" * 100)
         level(a, b)
         for turn in range(3):
             for first, second, by in ((a, b, 1), (b, a, 0)):

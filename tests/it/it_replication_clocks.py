@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Replication between hosts whose clocks differ and are set: deadlines stay where they are, and a skew is logged."""
 import os
-import shutil
-import tempfile
 
 import mayfly
 import clocks
@@ -100,8 +98,7 @@ def test_steps_of_either_wall_clock_move_no_deadline():
 
 def test_a_step_while_the_primary_is_started_again():
     """Warm, by -e: the history goes on, and so do deadlines."""
-    folder = tempfile.mkdtemp(prefix="mayfly-repl.", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    try:
+    with mayfly.folder(in_memory=True) as folder:
         kept = os.path.join(folder, "items")
         with Clocks() as ca, Node("-e", kept, env=ca.env) as a, Proxy(a.port) as p, Node(of=p.port) as b:
             put(a.c, b"o")
@@ -118,8 +115,6 @@ def test_a_step_while_the_primary_is_started_again():
                 for letter in (b"o", b"n"):
                     shifts = [t - s - 1000 * HOUR for s, t in zip(deadlines(again.c, letter), deadlines(b.c, letter))]
                     assert min(shifts) >= -ROUNDING_MS and max(shifts) <= TRANSIT_MS, (min(shifts), max(shifts))
-    finally:
-        shutil.rmtree(folder)
 
 
 def skew(b):

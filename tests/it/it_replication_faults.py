@@ -4,8 +4,6 @@
 import itertools
 import os
 import random
-import shutil
-import tempfile
 import threading
 
 import mayfly
@@ -348,8 +346,7 @@ def test_an_old_primary_does_not_win():
 
 def test_a_primary_that_keeps_its_items():
     """By -e it goes on with its history, so that nothing is sent twice."""
-    folder = tempfile.mkdtemp(prefix="mayfly-repl.", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    try:
+    with mayfly.folder(in_memory=True) as folder:
         kept = os.path.join(folder, "items")
         with Node("-e", kept) as a, Proxy(a.port) as p, Node(of=p.port) as b:
             fill(a.c)
@@ -388,8 +385,6 @@ def test_a_primary_that_keeps_its_items():
             with Node("-e", kept, of=a.port) as b:
                 level(a, b)
                 assert_equal(a, b)
-    finally:
-        shutil.rmtree(folder)
 
 
 def test_either_side_killed_while_everything_is_sent():
@@ -758,19 +753,17 @@ def test_more_replicas_than_there_is_room_for():
     with Node() as a:
         fill(a.c)
         held = []
-        try:
-            said = b""
-            for n in range(20):
-                c = a.client()
-                held.append(c)
-                c.send(b"psync 1 0 - 0 %032x 1\r\n" % (n + 1))
-                said = c.line()
-                if not said.startswith(b"FULLSYNC"):
-                    break
-            assert said.startswith(b"SERVER_ERROR") and len(held) == 17, (len(held), said)
-        finally:
-            for c in held:
-                c.close()
+        said = b""
+        for n in range(20):
+            c = a.client()
+            held.append(c)
+            c.send(b"psync 1 0 - 0 %032x 1\r\n" % (n + 1))
+            said = c.line()
+            if not said.startswith(b"FULLSYNC"):
+                break
+        assert said.startswith(b"SERVER_ERROR") and len(held) == 17, (len(held), said)
+        for c in held:
+            c.close()
         with Node(of=a.port) as b:
             level(a, b)
             assert_equal(a, b)

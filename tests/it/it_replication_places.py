@@ -135,8 +135,7 @@ def test_with_a_login():
         for name, text in (("users", "copy:secret\n"), ("password", "secret\n")):
             mayfly.write(os.path.join(folder, name), text, 0o600)
         with Node("-c", "2", "-Y", os.path.join(folder, "users"), wait=False) as a, a.client() as c, a.client() as other:
-            for x in (c, other):
-                assert x.ask(b"set login 0 0 11\r\ncopy secret") == b"STORED"
+            assert all(x.ask(b"set login 0 0 11\r\ncopy secret") == b"STORED" for x in (c, other))
             with a.client() as late:
                 assert late.ask(b"set login 0 0 11\r\ncopy secret") == b"STORED"
                 assert late.ask(b"mn") == TOO_MANY and late.rest() == b""

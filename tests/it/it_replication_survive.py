@@ -5,9 +5,7 @@ threads that change, descriptors that run out."""
 import contextlib
 import os
 import resource
-import shutil
 import socket
-import tempfile
 import threading
 import time
 
@@ -329,8 +327,7 @@ def test_changes_that_arrive_after_the_deadline():
 
         def all_in_time():
             """Have all of it done before the deadline, and arrive after it; false: the machine was too slow."""
-            for key in words:
-                assert a.c.ask(b"ms %s 1 p1000\r\n5" % key) == b"HD"
+            assert all(a.c.ask(b"ms %s 1 p1000\r\n5" % key) == b"HD" for key in words)
             level(a, b)
             p.stall(True)
             for key, line in words.items():
@@ -357,8 +354,7 @@ def test_changes_that_arrive_after_the_deadline():
 
 def touch_in_time(a, keys, before, ms=700):
     """Give the keys a deadline, do something, and prolong them before it comes; false: the machine was too slow."""
-    for key in keys:
-        assert a.c.ask(b"ms %s 1 p%d\r\n5" % (key, ms)) == b"HD"
+    assert all(a.c.ask(b"ms %s 1 p%d\r\n5" % (key, ms)) == b"HD" for key in keys)
     assert a.c.ask(b"ms canary 1 p%d\r\nx" % (ms + 200)) == b"HD"
     before()
     return all([a.c.ask(b"touch %s 5000" % key) == b"TOUCHED" for key in keys])
@@ -564,17 +560,8 @@ def test_many_keys_of_one_deadline():
         assert int(a.role()[4]) - before <= 4096, int(a.role()[4]) - before
 
 
-@contextlib.contextmanager
-def shm_folder():
-    folder = tempfile.mkdtemp(prefix="mayfly-repl.", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder)
-
-
 def test_many_keys_due_while_the_primary_restarts():
-    with shm_folder() as folder:
+    with mayfly.folder(in_memory=True) as folder:
         kept = os.path.join(folder, "items")
         count = 5000
         lines = b"".join(b"ms e%d 1 p4000 q\r\nx\r\n" % n for n in range(count)) + b"mn\r\n"
@@ -646,21 +633,17 @@ def test_links_evict_nothing_at_the_primary():
         with Proxy(a.port) as p, Node("-m", "200", of=a.port) as b:
             level(a, b)
             # More of them, of which some never read.
-            stalled = []
-            try:
-                for n in range(4):
-                    c = a.client(rcvbuf=4096)
-                    stalled.append(c)
-                    c.send(b"psync 1 0 - 0 %032x 1\r\n" % (n + 1))
-                    assert c.line().startswith(b"FULLSYNC")
-                    c.send(b"sync\r\n")
-                with Writer(a, 64, 5000) as w:
-                    w.wait_for_more(2000)
-                    w.end()
-                assert a.c.stat("evictions") == 0 and a.c.stat("curr_items") == 7064
-            finally:
-                for c in stalled:
-                    c.close()
+            stalled = [a.client(rcvbuf=4096) for _ in range(4)]
+            for n, c in enumerate(stalled):
+                c.send(b"psync 1 0 - 0 %032x 1\r\n" % (n + 1))
+                assert c.line().startswith(b"FULLSYNC")
+                c.send(b"sync\r\n")
+            with Writer(a, 64, 5000) as w:
+                w.wait_for_more(2000)
+                w.end()
+            assert a.c.stat("evictions") == 0 and a.c.stat("curr_items") == 7064
+            for c in stalled:
+                c.close()
             with Node("-m", "200", of=p.port) as other:
                 level(a, b, other, count=2)
                 assert b.c.stat("curr_items") == other.c.stat("curr_items") == 7064
@@ -671,7 +654,7 @@ def test_links_evict_nothing_at_the_primary():
 
 def test_other_threads_after_a_restart_of_either_side():
     """With -e the items stay and slots move to other shards, while it is followed and follows."""
-    with shm_folder() as folder:
+    with mayfly.folder(in_memory=True) as folder:
         first, second = os.path.join(folder, "a"), os.path.join(folder, "b")
 
         def changes(n):

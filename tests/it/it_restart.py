@@ -548,7 +548,7 @@ def test_a_relative_path_in_the_background():
         path, pid = os.path.join(k.folder, "socket"), os.path.join(k.folder, "pid")
         for warm in b"", b"here":
             subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-e", "memory", "-s", path, "-P", pid, "-t", "1", "-m", "16"]
-                           + (["-u", "root"] if os.geteuid() == 0 else []), cwd=k.folder, check=True, timeout=mayfly.PATIENCE)
+                           + mayfly.ROOT, cwd=k.folder, check=True, timeout=mayfly.PATIENCE)
             number = int(mayfly.read(pid))
             try:
                 with mayfly.Client(path) as c:

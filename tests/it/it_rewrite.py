@@ -35,10 +35,6 @@ def folder(**files):
         yield made
 
 
-def as_root():
-    return ["-u", "root"] if os.geteuid() == 0 else []
-
-
 def write(path, text):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", newline="") as f:
@@ -100,9 +96,8 @@ def test_the_next_start_has_the_same_values():
                 for name in ("unix_socket", "control"):
                     del one[name]           # of another folder
             assert after == before
-        got = subprocess.run([mayfly.PROGRAM, *as_root(), "--config", path, "--check-config"], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
-        assert got.returncode == 0 and got.stdout.endswith(b"ok\n"), got
+        got = mayfly.run("--config", path, "--check-config")
+        assert got[0] == 0 and got[1].endswith("ok\n"), got
         assert sorted(os.listdir(here)) == ["a.conf", "more"] and os.listdir(here + "/more") == ["b.conf"]
 
 
@@ -134,10 +129,8 @@ def test_texts_with_blanks():
             assert read(path) == "threads = 1\nreplicaof = \n", read(path)
         for option, status in (("h 1", 0), ("no one", 0), ("h 0", 64), ("h", 64)):
             for form in (["-o", "replicaof=" + option], ["--replicaof=" + option]):
-                got = subprocess.run([mayfly.PROGRAM, *as_root(), *form, "--check-config"], stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
-                assert got.returncode == status, (form, got)
-                assert status == 0 or b"is not an address: the port" in got.stdout, got
+                got = mayfly.run(*form, "--check-config")
+                assert got[0] == status and (status == 0 or "is not an address: the port" in got[1]), (form, got)
 
 
 def test_a_name_of_redis_keeps_its_unit():
@@ -203,8 +196,7 @@ def test_errors_of_the_files_are_told():
             change(c, hz=21)
             write(path, "threads = 1\n\nhz = fast\nport = x\n")
             why = 'CLIENT_ERROR %s:3: hz: "fast" is not a number (1 to 500)' % path
-            for command in (b"config rewrite", b"config reload"):
-                assert answer(c, command) == [why]
+            assert all(answer(c, command) == [why] for command in (b"config rewrite", b"config reload"))
             os.unlink(path)
             for command in (b"config rewrite", b"config reload"):
                 assert answer(c, command) == ["CLIENT_ERROR --config: cannot read %s (No such file or directory)" % path]
@@ -238,9 +230,8 @@ def test_confined():
     mayfly.skip_if(mayfly.is_sanitized(), "a sanitizer makes calls of its own")
     with folder(a__conf="threads = 1\nhz = 20\ninclude = more\n") as here:
         write(here + "/more/b.conf", "ttl-jitter = 1\n")
-        got = subprocess.run([mayfly.PROGRAM, *as_root(), "-o", "drop_privileges", "--check-config"],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        mayfly.skip_if(b"not built with" in got.stdout, "mayflyd is built without seccomp")
+        mayfly.skip_if("not built with" in mayfly.run("-o", "drop_privileges", "--check-config")[1],
+                       "mayflyd is built without seccomp")
         with Daemon(here + "/a.conf", "-o", "drop_privileges") as d, d.operator() as c:
             change(c, hz=21, ttl_jitter=2)
             assert answer(c, b"config rewrite") == ["OK"]

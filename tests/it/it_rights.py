@@ -6,11 +6,9 @@ set of rights, over each protocol: a command that is added there has to be added
 import os
 import re
 import shutil
-import signal
 import socket
 import ssl
 import struct
-import subprocess
 import tempfile
 
 import binary
@@ -50,14 +48,7 @@ class Ruled(Daemon):
         super().__init__(*args, **kw)
 
     def write(self, text, path=None):
-        with open(path or self.rules, "w", encoding="latin-1") as f:
-            f.write(text)
-
-    def reload(self, says):
-        """Send SIGHUP, and wait until the log mentions it once more."""
-        before = self.log().count(says)
-        self.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: self.log().count(says) > before, says)
+        mayfly.write(path or self.rules, text.encode("latin-1"))
 
     def login(self, user, password=b"pass"):
         c = self.client()
@@ -73,15 +64,9 @@ class Ruled(Daemon):
 
 
 def start_status(rules, *args):
-    with tempfile.TemporaryDirectory(prefix="mayfly-rights.") as folder:
-        path = os.path.join(folder, "access")
-        with open(path, "w", encoding="latin-1") as f:
-            f.write(rules)
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        got = subprocess.run([mayfly.PROGRAM, "-s", os.path.join(folder, "socket"), "--access", path, "--check-config"]
-                             + user + list(args), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, cwd=folder)
-        return got.returncode, got.stdout.decode().replace(path, "FILE")
+    with mayfly.place("access", rules.encode("latin-1")) as path:
+        status, said = mayfly.run("-s", path + ".socket", "--access", path, "--check-config", *args, cwd=os.path.dirname(path))
+        return status, said.replace(path, "FILE")
 
 
 # ---- the file ---------------------------------------------------------------------------------------
@@ -102,10 +87,8 @@ def test_errors_name_file_and_line():
 
 
 def test_a_file_that_is_not_there():
-    got = subprocess.run([mayfly.PROGRAM, "--access", "/nonexistent/access", "--check-config"]
-                         + (["-u", "root"] if os.geteuid() == 0 else []), stdin=subprocess.DEVNULL,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
-    assert got.returncode == 1 and b"could not read /nonexistent/access" in got.stdout, got
+    status, said = mayfly.run("--access", "/nonexistent/access", "--check-config")
+    assert status == 1 and "could not read /nonexistent/access" in said, (status, said)
 
 
 # ---- every command with every right -----------------------------------------------------------------

@@ -274,8 +274,7 @@ def test_long_keys_of_many():
                 client.send(b"ms %s 100 b\r\n" % key)        # the value comes later
             clients[31].send(b"v" * 100 + b"\r\n" + b"".join(b"mg %s b k v\r\n" % key for key in keys[100:164]))
         assert clients[31].line() == b"HD"
-        for key in keys[100:164]:
-            assert clients[31].line() == b"EN k%s b" % key
+        assert all(clients[31].line() == b"EN k%s b" % key for key in keys[100:164])
         for i, client in enumerate(clients[:31]):
             client.send(b"%03d" % i + b"v" * 97 + b"\r\n")
             assert client.line() == b"HD"

@@ -143,12 +143,8 @@ class Guarded:
 
 
 def start_status(*args, env=None):
-    with tempfile.TemporaryDirectory(prefix="mayfly-sasl.") as folder:
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        got = subprocess.run([mayfly.PROGRAM, "-s", os.path.join(folder, "socket"), "-S"] + user + list(args),
-                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                             timeout=mayfly.PATIENCE, env=dict(os.environ, **(env or {})))
-        return got.returncode, got.stdout.decode()
+    with mayfly.place("socket") as path:
+        return mayfly.run("-s", path, "-S", *args, env=env)
 
 
 def test_start_wants_users():
@@ -213,29 +209,24 @@ def test_hashed_passwords():
 def test_rules_of_users():
     """A rule names a user alone, also where the library adds this host."""
     host = socket.gethostname().encode()
-    with tempfile.NamedTemporaryFile(prefix="mayfly-sasl.", mode="w") as rules:
-        rules.write("user reader read\nuser nobody none\ndefault read,write\n")
-        rules.flush()
-        os.chmod(rules.name, 0o644)
-        users = b"reader:p\nwriter:p\nnobody:p\n"
-        with Guarded("--access", rules.name, "-o", "audit_log", users=users) as g:
-            get, put = frame(GET, b"k"), frame(SET, b"k", b"v", extras=bytes(8))
-            for name in (b"reader", b"reader@" + host):
-                with g.known(name, b"p") as c:
-                    assert c.ask_frame(get)[0] == NOT_FOUND and c.ask_frame(put) == FAILED, name
-            with g.known(b"nobody", b"p") as c:
-                assert c.ask_frame(get) == FAILED and c.ask_frame(put) == FAILED
-                # Another login is another user.
-                assert c.ask_frame(plain(b"writer", b"p")) == GOOD
-                assert c.ask_frame(get)[0] == NOT_FOUND and c.ask_frame(put)[0] == OK
-            wait_for(lambda: 'audit, login user="writer" peer=unix listener=unix method=sasl outcome=accepted'
-                     in g.daemon.log(), "it is logged")
+    with mayfly.place("rules", "user reader read\nuser nobody none\ndefault read,write\n") as rules, \
+            Guarded("--access", rules, "-o", "audit_log", users=b"reader:p\nwriter:p\nnobody:p\n") as g:
+        get, put = frame(GET, b"k"), frame(SET, b"k", b"v", extras=bytes(8))
+        for name in (b"reader", b"reader@" + host):
+            with g.known(name, b"p") as c:
+                assert c.ask_frame(get)[0] == NOT_FOUND and c.ask_frame(put) == FAILED, name
+        with g.known(b"nobody", b"p") as c:
+            assert c.ask_frame(get) == FAILED and c.ask_frame(put) == FAILED
+            # Another login is another user.
+            assert c.ask_frame(plain(b"writer", b"p")) == GOOD
+            assert c.ask_frame(get)[0] == NOT_FOUND and c.ask_frame(put)[0] == OK
+        wait_for(lambda: 'audit, login user="writer" peer=unix listener=unix method=sasl outcome=accepted'
+                 in g.daemon.log(), "it is logged")
 
 
 def test_steps_belong_to_a_connection():
     with Guarded("-t", "1") as g, g.client() as a, g.client() as b:
-        for c in (a, b):
-            assert c.ask_frame(frame(AUTH, b"LOGIN")) == (CONTINUE, b"Username:")
+        assert all(c.ask_frame(frame(AUTH, b"LOGIN")) == (CONTINUE, b"Username:") for c in (a, b))
         assert a.ask_frame(frame(STEP, b"LOGIN", b"user@realm")) == (CONTINUE, b"Password:")
         assert b.ask_frame(frame(STEP, b"LOGIN", b"nobody")) == (CONTINUE, b"Password:")
         assert a.ask_frame(frame(STEP, b"LOGIN", b"pass")) == GOOD
@@ -258,8 +249,7 @@ def test_steps_go_from_worker_to_worker():
                 assert o.ask(b"config set threads %d" % n) == b"OK"
                 if limit == 0:
                     wait_for(lambda: o.stat("mayfly_threads_leaving") == 0, "the others are parked")
-            for c in clients:
-                assert c.ask_frame(frame(AUTH, b"LOGIN")) == (CONTINUE, b"Username:")
+            assert all(c.ask_frame(frame(AUTH, b"LOGIN")) == (CONTINUE, b"Username:") for c in clients)
             turn(1)
             for i, c in enumerate(clients):
                 name = b"nobody" if i % 3 == 0 else b"user@realm"
@@ -436,8 +426,7 @@ def test_relative_configuration_in_the_background():
         with open(os.path.join(folder, "conf", "memcached.conf"), "w") as f:
             f.write("mech_list: login\npwcheck_method: saslauthd\nsaslauthd_path: /no/such\n")
         path, pidfile = os.path.join(folder, "socket"), os.path.join(folder, "pid")
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-S", "-s", path, "-P", pidfile] + user, cwd=folder,
+        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-S", "-s", path, "-P", pidfile, *mayfly.ROOT], cwd=folder,
                        check=True, timeout=mayfly.PATIENCE, env=dict(os.environ, SASL_CONF_PATH="none:conf"))
         pid = int(mayfly.read(pidfile))
         try:
@@ -467,23 +456,19 @@ def test_own_users():
 
 def test_own_users_are_read_again():
     with Guarded(users=b"u:p\n") as g, g.known(b"u", b"p") as old:
-        def reload(says):
-            before = g.daemon.log().count(says)
-            g.daemon.process.send_signal(signal.SIGHUP)
-            wait_for(lambda: g.daemon.log().count(says) > before, says)
         g.write(b"v:q\n")
-        reload("(1 users)")
+        g.daemon.reload("(1 users)")
         g.known(b"v", b"q").close()
         with g.client() as c:
             assert c.ask_frame(plain(b"u", b"p")) == FAILED
         with g.known(b"v", b"q") as known:
-            reload("(1 users)")
+            g.daemon.reload("(1 users)")
             assert known.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
             assert old.ask_frame(frame(GET, b"k")) == FAILED        # its user is gone
             assert old.is_at_end()
             assert known.stats_frames()["mayfly_auth_revoked"] == "1"
         os.unlink(g.pwdb)
-        reload("kept the users in use")
+        g.daemon.reload("kept the users in use")
         g.known(b"v", b"q").close()
 
 
@@ -595,8 +580,7 @@ def test_logins_are_fair_and_bounded():
         other.send(plain(b"user", b"pass"))
         wait_for(lambda: len(authd.waiting) == 1 + 4, "another peer has its turn")
         authd.answers.set()
-        for c in held + [other]:
-            assert c.frame() == GOOD
+        assert all(c.frame() == GOOD for c in held + [other])
         assert known.stats_frames()["mayfly_auth_busy"] == str(len(busy))
         for c in held + busy + [other, known]:
             c.close()

@@ -17,7 +17,6 @@ import urllib.request
 import mayfly
 from mayfly import Client, Daemon, wait_for
 
-ROOT = ["-u", "root"] if os.geteuid() == 0 else []
 
 
 # ---- what the manager hears -----------------------------------------------------------------------
@@ -263,7 +262,7 @@ def activated(sockets, *args, env=None):
         with open(path, "wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", BECOME, ",".join(map(str, fds)), ":".join(n for n, _ in sockets),
-                 mayfly.PROGRAM, *mayfly.MORE_ARGS, "-v", "-t", "2", *args] + ROOT,
+                 mayfly.PROGRAM, *mayfly.MORE_ARGS, "-v", "-t", "2", *args] + mayfly.ROOT,
                 stdin=subprocess.DEVNULL, stderr=log, pass_fds=fds, env={**os.environ, **(env or {})})
         for fd in fds:
             os.close(fd)

@@ -135,8 +135,7 @@ def test_other_limits_meanwhile():
         fill(c)
         for n, limits in ((8, (256, 96, 128)), (1, (300, 64, 128))):
             shards(c, n)
-            for limit in limits:
-                assert c.ask(b"config set memory_limit %d" % limit) == b"OK"
+            assert all(c.ask(b"config set memory_limit %d" % limit) == b"OK" for limit in limits)
             load.goes_on()
             wait_until_moved(c, n)
             assert count_items(c) == ITEMS
@@ -148,8 +147,7 @@ def test_a_full_cache():
         fill(c, 4 * ITEMS, 1000)
         for n in (6, 2, 1):
             shards(c, n)
-            for i in range(2000):
-                assert c.set(b"new%d" % i, b"x" * 1000) == b"STORED"
+            c.fill(b"new", 2000, b"x" * 1000)
             wait_until_moved(c, n)
         assert c.get(b"new1999") == b"x" * 1000
 
@@ -397,8 +395,7 @@ def test_where_address_space_is_limited():
                 before=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))) as d, d.operator() as c:
         wait_for(lambda: "the address space is limited" in d.log(), "it says so")
         fill(c, 1000)
-        for n in (4, 1, 3):
-            assert c.ask(b"config set threads %d hz 20" % n) == b"OK"
+        assert all(c.ask(b"config set threads %d hz 20" % n) == b"OK" for n in (4, 1, 3))
         assert c.ask(b"config set hz 30") == b"OK"
         assert c.ask(b"config set shards 4").startswith(b"CLIENT_ERROR shards: ")
         assert count_items(c, 1000) == 1000 and int(c.stats(b"shards")["shards"]) == 2
@@ -516,8 +513,7 @@ def test_a_limit_for_the_shards_to_come_and_a_stop():
             assert int(c.stats(b"shards")["shards"]) == 100, d.log()
             wait_until_moved(c, 2)
             assert count_items(c, 4 * ITEMS) > 4 * ITEMS * 0.9, count_items(c, 4 * ITEMS)
-            for i in range(2000):
-                assert c.set(b"new%d" % i, b"x" * 1000) == b"STORED"
+            c.fill(b"new", 2000, b"x" * 1000)
             d.stop()
 
 

@@ -64,20 +64,6 @@ def test_shutdown_under_load():
     check_end(ask, True, ("-A",))
 
 
-def freeze(d):
-    """Stop the process, so that what is sent from now on waits in the kernel."""
-    d.process.send_signal(signal.SIGSTOP)
-    wait_for(lambda: is_stopped(d), "the process stands still")
-
-
-def is_stopped(d):
-    for task in os.listdir("/proc/%d/task" % d.pid):
-        with open("/proc/%d/task/%s/stat" % (d.pid, task)) as f:
-            if f.read().rsplit(")", 1)[1].split()[0] != "T":
-                return False
-    return True
-
-
 def unsent(sock):
     """Bytes that the server's kernel has not acknowledged."""
     return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
@@ -89,24 +75,18 @@ def test_what_was_received_is_answered():
     answer = b"VALUE k 0 30000\r\n" + value + b"\r\nEND\r\n"
     with Daemon("-m", "64", "-t", "2", tcp=True) as d:
         old = [d.client() for _ in range(4)]
-        for c in old:
-            assert c.set(b"k", value) == b"STORED"
-        freeze(d)
-        new = [d.client() for _ in range(4)]
-        for c in old:
-            c.send((b"set k 0 0 30000\r\n" + value + b"\r\n") * 2 + b"get k\r\n")
-        for c in new:
-            c.send(b"get k\r\n" * 50)
-        for c in old + new:
-            wait_for(lambda: unsent(c.sock) == 0, "all requests have arrived")
-        d.process.send_signal(signal.SIGTERM)
-        d.process.send_signal(signal.SIGCONT)
-        for c in old:
-            assert c.rest() == b"STORED\r\n" * 2 + answer
-        for c in new:
-            assert c.rest() == answer * 50
-        for c in old + new:
-            c.close()
+        assert all(c.set(b"k", value) == b"STORED" for c in old)
+        with d.paused():    # what is sent from now on waits in the kernel
+            new = [d.client() for _ in range(4)]
+            for c in old:
+                c.send((b"set k 0 0 30000\r\n" + value + b"\r\n") * 2 + b"get k\r\n")
+            for c in new:
+                c.send(b"get k\r\n" * 50)
+            for c in old + new:
+                wait_for(lambda: unsent(c.sock) == 0, "all requests have arrived")
+            d.process.send_signal(signal.SIGTERM)
+        assert all(c.rest() == b"STORED\r\n" * 2 + answer for c in old)
+        assert all(c.rest() == answer * 50 for c in new)
         assert d.process.wait(mayfly.PATIENCE) == 0
 
 
@@ -122,9 +102,7 @@ def test_half_a_request_is_not_answered():
             if not half.startswith(b"\x80"):
                 assert c.line() == b"MN"
         d.process.send_signal(signal.SIGTERM)
-        for c in clients:
-            assert c.rest() == b""
-            c.close()
+        assert all(c.rest() == b"" for c in clients)
         assert d.process.wait(mayfly.PATIENCE) == 0
 
 
@@ -134,10 +112,9 @@ def test_a_second_signal_cuts_the_stop_short():
         assert c.set(b"big", b"v" * 1000000) == b"STORED"
         stalled = mayfly.hold(d, 1, b"get big\r\n" * 100)
         wait_for(lambda: c.shard_sum("mayfly_out_pending_bytes") > 0, "an answer waits")
-        freeze(d)       # so that both signals come before the first one has run its time
-        d.process.send_signal(signal.SIGTERM)
-        d.process.send_signal(signal.SIGINT)
-        d.process.send_signal(signal.SIGCONT)
+        with d.paused():    # so that both signals come before the first one has run its time
+            d.process.send_signal(signal.SIGTERM)
+            d.process.send_signal(signal.SIGINT)
         assert d.process.wait(mayfly.PATIENCE) == 0
         assert d.says("is stopping (") and d.says("is stopping at once (")
 
@@ -159,8 +136,7 @@ def begin_graceful_stop(d, how):
 def check_graceful_stop(d, how):
     """Connected clients are served until the last of them has left; no new one is."""
     clients = [d.client() for _ in range(4)]
-    for c in clients:
-        assert c.set(b"k", b"v") == b"STORED"
+    assert all(c.set(b"k", b"v") == b"STORED" for c in clients)
     begin_graceful_stop(d, lambda: how(d))
     while clients:
         for c in clients:
@@ -227,8 +203,7 @@ def test_same_port_at_once():
         with Daemon(tcp=True) as d:
             port = d.port
             clients = [d.client() for _ in range(5)]
-            for c in clients:
-                assert c.set(b"k", b"v") == b"STORED"
+            assert all(c.set(b"k", b"v") == b"STORED" for c in clients)
             assert d.stop() == 0        # it closes first, so the port is left in TIME_WAIT
             with Daemon(tcp=True, port=port) as again, again.client() as c:
                 assert c.get(b"k") is None
@@ -241,11 +216,9 @@ def test_same_port_after_kill():
             port = d.port
             c = d.client()
             assert c.set(b"k", b"v") == b"STORED"
-            d.process.send_signal(signal.SIGKILL)
-            d.process.wait()
+            d.crash()
             with Daemon(tcp=True, port=port) as again, again.client() as n:
                 assert n.get(b"k") is None
-            c.close()
     once_of(attempt)
 
 
@@ -253,8 +226,7 @@ def test_same_socket_after_kill():
     """A stale unix socket is replaced."""
     with Daemon() as d:
         path = d.path
-        d.process.send_signal(signal.SIGKILL)
-        d.process.wait()
+        d.crash()
         assert os.path.exists(path)
         with Daemon(path=path) as again, again.client() as c:
             assert c.set(b"k", b"v") == b"STORED"

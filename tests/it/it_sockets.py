@@ -45,11 +45,8 @@ def test_unix_socket_turns_tcp_off():
 
 def test_regular_file_is_left_alone():
     with mayfly.place("precious", "data") as path:
-        user = ["-u", "root"] if os.geteuid() == 0 else []
-        done = subprocess.run([mayfly.PROGRAM, "-s", path] + user, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, timeout=mayfly.PATIENCE)
-        assert done.returncode != 0
-        assert done.stderr
+        status, said = mayfly.run("-s", path)
+        assert status != 0 and said
         assert mayfly.read(path) == "data"
 
 
@@ -114,7 +111,6 @@ def test_tells_the_service_manager_when_it_serves_and_stops():
 
 def test_ports_of_somebody_else():
     """Refused with memcached's exit status, for any user, and with -d as well."""
-    root = ["-u", "root"] if os.geteuid() == 0 else []
     with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         tcp.bind(("127.0.0.1", 0))
         tcp.listen(1)
@@ -125,15 +121,13 @@ def test_ports_of_somebody_else():
                               (["-p", "-1", "-l", "127.0.0.1:0,127.0.0.1:" + taken], "127.0.0.1:" + taken),
                               (["-p", taken, "-d"], "TCP port " + taken),
                               (["-p", "0", "-U", taken_udp], "UDP port " + taken_udp)):
-            done = subprocess.run([mayfly.PROGRAM] + options + root, stdin=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, timeout=mayfly.PATIENCE)
-            assert done.returncode == 71 and said.encode() in done.stderr, (options, done)
+            done = mayfly.run(*options)
+            assert done[0] == 71 and said in done[1], (options, done)
 
 
 def test_sockets_of_a_service_manager():
     """Passed descriptors that listen are served, and no others are opened; one that does not listen is
     left alone."""
-    root = ["-u", "root"] if os.geteuid() == 0 else []
     # What the service manager does, in the process that becomes the daemon. It announces one
     # descriptor more than it passes.
     manager = ("import os, sys\n"
@@ -154,7 +148,7 @@ def test_sockets_of_a_service_manager():
             high = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 20) for s in (tcp, udp, unix)]
             with open(os.path.join(folder, "log"), "wb") as log:
                 process = subprocess.Popen([sys.executable, "-c", manager] + [str(n) for n in high] +
-                                           [mayfly.PROGRAM, "-v", "-p", str(port), "-t", "2"] + root,
+                                           [mayfly.PROGRAM, "-v", "-p", str(port), "-t", "2"] + mayfly.ROOT,
                                            stdin=subprocess.DEVNULL, stderr=log, pass_fds=high)
             for fd in high:
                 os.close(fd)
@@ -235,24 +229,17 @@ def test_sockets_with_a_protocol_and_a_tag_of_their_own():
 
 
 def test_prefixes_that_are_wrong():
-    root = ["-u", "root"] if os.geteuid() == 0 else []
     for address in ("proto[foo]:127.0.0.1:0", "proto[ascii:127.0.0.1", "tag[]:127.0.0.1:0",
                     "tag[%s]:127.0.0.1:0" % ("x" * 32), "proto[ascii]127.0.0.1", "notls:", "tag[a]:"):
-        done = subprocess.run([mayfly.PROGRAM, "-p", "-1", "-l", address] + root,
-                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
-        assert done.returncode == 71 and b"cannot listen on" in done.stderr, (address, done)
+        done = mayfly.run("-p", "-1", "-l", address)
+        assert done[0] == 71 and "cannot listen on" in done[1], (address, done)
 
 
 def test_a_protocol_is_no_way_around_authentication():
-    root = ["-u", "root"] if os.geteuid() == 0 else []
-    with tempfile.NamedTemporaryFile("w") as users:
-        users.write("user:password\n")
-        users.flush()
-        for how, protocol in ((["-Y", users.name], "binary"), (["-Y", users.name], "auto"),
-                              (["-S"], "ascii"), (["-S"], "auto")):
-            done = subprocess.run([mayfly.PROGRAM, "-p", "-1", "-l", "proto[%s]:127.0.0.1" % protocol] +
-                                  how + root, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
-            assert done.returncode in (64, 71) and done.stderr, (how, protocol, done)
+    with mayfly.place("users", "user:password\n") as users:
+        for how, protocol in ((["-Y", users], "binary"), (["-Y", users], "auto"), (["-S"], "ascii"), (["-S"], "auto")):
+            done = mayfly.run("-p", "-1", "-l", "proto[%s]:127.0.0.1" % protocol, *how)
+            assert done[0] in (64, 71) and done[1], (how, protocol, done)
 
 
 mayfly.main(globals())

@@ -116,21 +116,16 @@ def test_every_connection_is_shown_once():
     """More connections than are described in one turn."""
     with Daemon("-t", "2") as d, d.client() as c:
         others = [d.client() for _ in range(400)]
-        try:
-            for other in others:
-                assert other.ask(b"version") is not None
-            c.send(b"stats conns\r\n")
-            shown = []
-            while True:
-                line = c.line()
-                if line == b"END":
-                    break
-                if b":state " in line and b"conn_listening" not in line:
-                    shown.append(line.split()[1].split(b":")[0])
-            assert len(shown) == len(set(shown)) == 401, (len(shown), len(set(shown)))
-        finally:
-            for other in others:
-                other.close()
+        assert all(other.ask(b"version") is not None for other in others)
+        c.send(b"stats conns\r\n")
+        shown = []
+        while True:
+            line = c.line()
+            if line == b"END":
+                break
+            if b":state " in line and b"conn_listening" not in line:
+                shown.append(line.split()[1].split(b":")[0])
+        assert len(shown) == len(set(shown)) == 401, (len(shown), len(set(shown)))
 
 
 def test_states_of_connections():

@@ -98,8 +98,7 @@ def test_what_is_under_way_stays_until_it_is_over():
         value = mayfly.pattern(b"v", 400000)
         others = [d.client() for _ in range(16)]    # four on each worker
         watchers, uploads = others[:8], others[8:]
-        for one in watchers:
-            assert one.ask(b"watch mutations") == b"OK"
+        assert all(one.ask(b"watch mutations") == b"OK" for one in watchers)
         for i, one in enumerate(uploads):
             one.send(b"set up%d 0 0 %d\r\n" % (i, len(value)) + value[:200000])
         wait_for(lambda: int(c.stats(b"shards")["0:mayfly_body_pending_bytes"]) > 0, "values are on their way")
@@ -162,8 +161,7 @@ def test_a_watcher_sees_what_new_workers_do():
         assert watcher.ask(b"watch mutations") == b"OK"
         threads(c, 6)
         clients = [d.client() for _ in range(60)]
-        for i, one in enumerate(clients):
-            assert one.set(b"w%d" % i, b"x") == b"STORED"
+        assert all(one.set(b"w%d" % i, b"x") == b"STORED" for i, one in enumerate(clients))
         wait_for(lambda: watcher.buf.count(b"key=w") == 60 or not watcher.more(), "each store is shown")
         assert b"skipped" not in watcher.buf
         # Watchers move between workers as well, and miss nothing.
@@ -290,8 +288,7 @@ def test_an_upgrade_meanwhile_takes_all_along():
     with Daemon("-t", "4", "-e", "fdstore", control=True) as d:
         clients = [d.client() for _ in range(60)]
         with d.operator() as o:
-            for one in clients:
-                assert one.ask(b"mn") == b"MN"
+            assert all(one.ask(b"mn") == b"MN" for one in clients)
             threads(o, 2)
             threads(o, 7)
             o.send(b"config set threads 3\r\n")

@@ -96,8 +96,7 @@ def test_a_full_sync_goes_along():
         with Node("-m", "256", of=a.port) as b:
             wait_for(lambda: a.c.stat("sync_keys_processed", b"replication") > 0, "it is being sent everything")
             up_and_down(a.c)
-            for n in range(100):
-                assert a.c.set(b"meanwhile%d" % n, b"x") == b"STORED"
+            a.c.fill(b"meanwhile", 100, b"x")
             assert a.c.stat("sync_in_progress", b"replication") == 1 and b.state() == "syncing"
             assert a.c.ask(b"config set save_rate 0") == b"OK"
             b.online()
@@ -223,8 +222,7 @@ def test_who_waits_stays_until_that_is_over():
         wait_for(lambda: a.c.stat("mayfly_threads_leaving") == 3, "they wait where they are")
         with Node(of=a.port) as late:
             late.online()
-            for one in waiting:
-                assert one.line() == b"WAIT 2" and one.line() == b"MN"
+            assert all(one.line() == b"WAIT 2" and one.line() == b"MN" for one in waiting)
             wait_until_parked(a.c)
         # One whose time is over.
         threads(a.c, 4)
@@ -232,8 +230,7 @@ def test_who_waits_stays_until_that_is_over():
         for one in more:
             one.send(b"wait 9 1000\r\nmn\r\n")
         threads(a.c, 1)
-        for one in more:
-            assert one.line().startswith(b"WAIT ") and one.line() == b"MN"
+        assert all(one.line().startswith(b"WAIT ") and one.line() == b"MN" for one in more)
         wait_until_parked(a.c)
         assert all(one.ask(b"mn") == b"MN" for one in waiting + more)
 

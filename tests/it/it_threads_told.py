@@ -95,8 +95,7 @@ def test_a_failover_closes_all_clients():
             with several(one, CLIENTS) as clients, Changes(one) as changes:
                 assert one.c.ask(b"failover") == b"OK"
                 changes.go_on()
-                for c in clients:
-                    assert c.rest() == b""
+                assert all(c.rest() == b"" for c in clients)
             other.wait_for_state("primary")
             one.online()
 

@@ -47,8 +47,7 @@ def memcached_tool():
 def test_memcached_tool():
     path = memcached_tool()
     with Daemon(tcp=True) as d, d.client() as c:
-        for i in range(50):
-            assert c.set(b"k%d" % i, b"v" * 100) == b"STORED"
+        c.fill(b"k", 50, b"v" * 100)
         address = "127.0.0.1:%d" % d.port
         status, said = run(path, address, "display")
         assert status == 0 and len(said.splitlines()) >= 2, said
