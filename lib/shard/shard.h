@@ -95,6 +95,7 @@ struct shard {
     struct shard_leave *leave;        /* NULL: nothing leaves */
     uint32_t table_stamp;             /* grace number that a resize waits for */
     struct table_retiree *table_next; /* a resize whose array is being made resident, or NULL */
+    bool table_refused; /* the system had no memory for the last resize that was wanted */
     bool is_making; /* a thread allocates what is wanted, outside the shard; others do not */
     struct table_retiree *table_retiree; /* made when a resize begins, used when it ends */
     struct lag lag;

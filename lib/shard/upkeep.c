@@ -128,11 +128,13 @@ static void begin_resize(struct shard *s)
     bool rolls = table_rolls(&s->table, want);
     shard_leave(s);
     struct table_retiree *t = want != 0 ? prepare(s, want) : NULL;
+    bool is_resident = t != NULL && (rolls || table_touch(&t->grow));
+    shard_enter(s);
+    s->table_refused = t == NULL && want != 0;
     if (t == NULL) {
+        shard_leave(s);
         return;
     }
-    bool is_resident = rolls || table_touch(&t->grow);
-    shard_enter(s);
     if (wants_resize(s)) { /* otherwise a flush, say, was faster */
         uint64_t bytes = table_bytes(&s->table);
 

@@ -185,7 +185,7 @@ enum outcome visit_wait_for_index(struct visit *v, bool may_wait)
     v->waits_for = WAIT_INDEX;
     /* Its items move once a grace period is over. */
     grace_ask(v->to->memory.arena.grace, GRACE_HURRY);
-    return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    return may_wait && !v->to->table_refused ? OUT_WAIT : OUT_NO_MEMORY;
 }
 
 handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *units,

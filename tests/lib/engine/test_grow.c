@@ -22,6 +22,7 @@ static struct fixture f;
 /* ---- memory that is refused -------------------------------------------------------------- */
 
 static int refuse_after = -1; /* requests granted before one is refused; -1: none is */
+static bool refuses_maps;     /* all of them */
 
 static bool is_refused(void)
 {
@@ -62,7 +63,7 @@ void *__wrap_mem_zalloc(size_t n)
 
 void *__wrap_mem_map(size_t n, enum mem_pages pages)
 {
-    return is_refused() ? NULL : __real_mem_map(n, pages);
+    return refuses_maps || is_refused() ? NULL : __real_mem_map(n, pages);
 }
 
 void *__wrap_mem_reserve(size_t n, enum mem_pages pages)
@@ -627,6 +628,42 @@ TEST_LOOP(a_flush_that_is_due_comes_once, 12)
         fixture_set(&f, "b", 10);
         check_told(way, _i / 4 == 0 ? "flush b+ " : "b+ ");
     }
+}
+
+/* Store new keys until one is not stored. Returns the last outcome of that one. */
+static enum outcome store_until_refused(unsigned *keys)
+{
+    struct store st = {.deadline = MSEC_NEVER, .value = span_str("x"), .may_wait = true};
+    enum outcome out = OUT_STORED;
+
+    while (out == OUT_STORED && *keys < 100000) {
+        const char *key = fixture_key("new-", (*keys)++);
+
+        st.key = span_str(key);
+        st.hash = fixture_hash(&f, key);
+        for (int tries = 0; tries < 3; tries++) {
+            rcu_begin();
+            out = engine_store(&f.engine, &st, fixture_now(&f));
+            rcu_end();
+            if (out != OUT_WAIT) {
+                break;
+            }
+            fixture_grace(&f);
+        }
+    }
+    return out;
+}
+
+TEST(a_store_does_not_wait_for_an_index_that_is_refused)
+{
+    unsigned keys = 0;
+
+    refuses_maps = true;
+    ck_assert_int_eq(store_until_refused(&keys), OUT_NO_MEMORY);
+    ck_assert_uint_gt(keys, 1);
+    refuses_maps = false;
+    fixture_settle(&f);
+    fixture_set(&f, "later", 1);
 }
 
 /* One that begins later has its rings from the start. */
