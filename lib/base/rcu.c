@@ -4,10 +4,10 @@
  *
  * liburcu can only wait, which a worker must never do. But a thread between two sections can
  * check whether all others are outside sections as well. Each reader notes in a word of its
- * thread that it is inside, with a fence behind it. So a thread that is seen outside has either
- * ended the sections in which it unlinked something, or begins one later, and dates what it
- * unlinks there with a later number. Once each was seen outside, all can see what was unlinked.
- * Then a second look: who is outside now will not find it.
+ * thread that it is inside; a fence follows. So a thread that is seen outside has either ended
+ * the sections in which it unlinked something, or begins one later, and dates what it unlinks
+ * there with a later number. When each was seen outside, all threads see what was unlinked.
+ * Then follows a second check: a thread that is outside now will not find unlinked memory.
  *
  * On x86 this takes no barrier: stores are seen in their order, so what a section unlinked is
  * seen before its end, and no load is delayed past a later store, so what it read was read

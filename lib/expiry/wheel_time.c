@@ -174,10 +174,11 @@ static bool clear_half(struct wheel *w, unsigned l, unsigned first, unsigned *no
 
 /*
  * Begin the next coarse bucket, at the earliest a whole coarse bucket before its first
- * deadline: the horizon moves on by half a ring. If it is further behind, because there was no
- * call for a while, it jumps to the present; everything it passes over is due. Returns false
- * when the horizon stays, because it is too early or because due items are in the way. These
- * have half of the time to be handed out before they are merged.
+ * deadline: the horizon moves on by half a ring. If it is later than that, because there was no
+ * call for a while, the horizon jumps to the present; everything it passes over is due. Returns
+ * false when the horizon stays, because it is too early or because due items are in the way.
+ * They are not merged before half of a coarse bucket's length is left, so that sampling can
+ * hand them out first.
  */
 static bool begin_bucket(struct wheel *w, unsigned l, unsigned *nodes)
 {
@@ -351,7 +352,7 @@ static void refine_bucket(struct wheel *w, struct sample *s, unsigned id, uint64
     }
 }
 
-/* First what is partly due, then what is behind, then anything begun; fine levels first. */
+/* Refine: first partly due buckets, then late ones, then any begun one; fine levels first. */
 static void refine(struct wheel *w, struct sample *s)
 {
     for (unsigned pass = 0; pass < 3; pass++) {
@@ -483,8 +484,8 @@ static int64_t first_bucket(const struct wheel *w, unsigned l)
 }
 
 /*
- * When the next batch of a coarse bucket should be refined: when the bucket is behind by a
- * batch, or by all items that are left in it.
+ * When the next batch of a coarse bucket should be refined: when a batch of its items, or all
+ * that are left, should have been refined already.
  */
 static msec_t next_batch(const struct wheel *w, unsigned l, msec_t start, uint64_t left)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What writers do with the index: insert, remove, resize, walk. The lookup is in
- * table_inline.h. Everything that changes a bucket runs in the shard, so a word has one writer
- * at a time, who changes it by a relaxed load and a release store.
+ * The operations of writers on the index: insert, remove, resize, walk. The lookup is in
+ * table_inline.h. Everything that changes a bucket runs in the shard. So a word has one writer
+ * at a time, which changes it by a relaxed load and a release store.
  *
  * The order of the stores, each of them a release: an insert stores the counts of the buckets
  * it passes over, the handle, and the tag; a removal stores the tag, the handle, and the
@@ -36,9 +36,9 @@
 #define SETTLED      40u
 
 /*
- * How full a new table is, at most, with the items it was made for. One that is asked for with
- * a number of items that is known may be as full as one that does not grow yet: so in a full
- * cache the indexes of two shards take no more than that of one which their items came from.
+ * How full a new table may be with the items it is made for. If their number is known exactly,
+ * the table may be as full as one that does not grow yet. So in a full cache the indexes of two
+ * shards need no more memory than that of the one shard which had their items before.
  */
 #define INIT_FULL 75u
 
@@ -241,7 +241,7 @@ bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *b
     v->mask = buckets - 1;
     if (array_bytes(buckets) <= MEM_TOUCH_BYTES) {
         mem_touch(v->buckets, array_bytes(buckets));
-    } /* a larger one was asked for by a hint, and nobody knows how soon it will be full */
+    } /* a hint asked for a larger table; it is unknown how soon that will be full */
 
     *t = (struct table){.budget = budget, .lock = lock, .min_buckets = buckets, .seed = seed};
     t->phase = TABLE_STEADY;
@@ -668,7 +668,7 @@ static uint64_t cursor_ahead(uint64_t cursor, uint64_t mask, unsigned positions)
     return reverse_bits(reverse_bits(cursor | ~mask) + 1 + (positions - 1) * one);
 }
 
-/* Who is told of the items of a walk. */
+/* The callback of a walk. */
 struct walker {
     table_walk_ahead_fn fn;
     void *arg;
@@ -749,11 +749,11 @@ uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, ta
     return walk_position(t, base, cursor, &w, &positions);
 }
 
-/* How many positions before its turn a bucket is asked for, and then its items. */
+/* Number of positions in advance at which a bucket is prefetched, and then its items. */
 #define AHEAD_BUCKET 8u
 #define AHEAD_ITEMS  4u
 
-/* What follows in one array. Most items reach into a second line. */
+/* Prefetch the next positions in one array. Most items extend into a second cache line. */
 static void prefetch_ahead(struct array a, const char *base, uint64_t cursor)
 {
     const struct table_bucket *b =

@@ -119,7 +119,7 @@ static void set_behind(struct keylog *l, bool is_behind)
     }
 }
 
-/* Look how it keeps up. Context: the reader, attached. */
+/* Check whether the reader keeps up with the changes. Context: the reader, attached. */
 static void note_fullness(struct keylog *l)
 {
     uint64_t parts = stream_fullness(&l->fill.stream);
@@ -174,7 +174,7 @@ static void doze(struct keylog *l, uint64_t asked)
     l->polls = is_long ? 0 : l->polls + 1;
 }
 
-/* What was put up to now has these tickets: the writer's matter. */
+/* Pass all blocks put until now, with their tickets, to the writer. */
 static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 {
     logfill_send(&l->fill);
@@ -189,7 +189,7 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* Until there is nothing to be read any more. False: a gap. Context: the reader, attached. */
+/* Read until the rings are no longer wanted. False: a gap. Context: the reader, attached. */
 static bool read_rings(struct keylog *l)
 {
     uint64_t handed = 0;  /* up to this ticket */
@@ -240,7 +240,7 @@ static bool read_rings(struct keylog *l)
     return l->is_attached;
 }
 
-/* The rings are there: read them, until they are not wanted any more. Under the mutex. */
+/* Read the rings, which are attached, until they are no longer wanted. Under the mutex. */
 static void read_attached(struct keylog *l)
 {
     bool is_whole = true;

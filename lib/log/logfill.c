@@ -2,9 +2,9 @@
 /*
  * The reading half of a log: see logfill.h.
  *
- * A thread must not wait within a section. So before anything is shipped there is a free buffer
- * besides the one being filled (on_rest()). What is shipped between two rests fits the rest of
- * the current buffer and the free one.
+ * A thread must not wait within a section. So before anything is shipped, on_rest() waits until
+ * there is a free buffer in addition to the one being filled. Whatever is shipped between two
+ * calls of on_rest() fits into the rest of the current buffer and the free one.
  */
 #include "lib/log/logfill.h"
 
@@ -64,7 +64,7 @@ static int64_t greater(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Bytes put so far, including those of an unfinished block. */
+/* Bytes put until now, including those of an unfinished block. */
 static uint64_t put_so_far(const struct logfill *f)
 {
     return f->handed + f->filler.used;
@@ -92,8 +92,9 @@ static void note_offsets(struct logfill *f)
 }
 
 /*
- * A pass begins: may items that expire be left to the word? Not while files have deadlines by a
- * wall clock that was ahead of the present one.
+ * Begin a pass, and decide whether expired items need no record of their own, because a note of
+ * the time covers them. They need one while files have deadlines by a wall clock that was ahead
+ * of the present one.
  */
 static void begin_pass(struct logfill *f)
 {
@@ -121,7 +122,7 @@ void logfill_put_due(struct logfill *f, bool in_haste)
         return;
     }
     logfill_send(f);
-    /* By the greatest offset: since the clock was set back, some may have had no record. */
+    /* Use the greatest offset: since the clock was set back, some may have had no record. */
     now = clock_add_ms(clock_now(&f->engine->clock), offset);
     snap_put_due(&f->filler, clock_add_ms(f->due_gone, offset), greater(now, unix_now(f)));
     note_filled(f);
@@ -242,7 +243,7 @@ enum mf_err logfill_begin(struct logfill *f)
     enum mf_err err = stream_begin(&f->stream, f->engine);
 
     if (err == MF_OK) {
-        /* What was begun before it, and not sent, is of no log. */
+        /* A block that was begun earlier and not sent belongs to no log. */
         snap_filler_begin(&f->filler, on_block, f, f->blocks[handoff_next(&f->full)].bytes);
         f->put_before = put_so_far(f);
         atomic_store_explicit(&f->expired_put, 0, memory_order_relaxed);

@@ -454,8 +454,8 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
             out->lazy_segments += g->run_count;
         }
         /*
-         * No new pin can come after the grace period: whoever pins has found the value in a
-         * section.
+         * There is no new pin after the grace period, because a thread pins only a value that
+         * it has found in a section.
          */
         if (is_pinned(g)) {
             out->pinned_segments += g->run_count;

@@ -296,7 +296,7 @@ static bool promotes_too_much(const struct memory *m, const struct item *it)
            c->passed * PROMOTE_PCT + (uint64_t)PROMOTE_MORE * 100;
 }
 
-/* What a policy needs to know, besides the item, to judge a live one of segment n. */
+/* The facts, other than the item, by which a policy judges a live item of segment n. */
 static struct evict_pass pass_of(const struct memory *m, segment_t n, handle_t h, msec_t now)
 {
     return (struct evict_pass){.chain = (enum chain_id)m->arena.segments[n].chain,

@@ -66,7 +66,7 @@ struct shipper {
     uint64_t drop_above;    /* parts of a ring: see NEXT_FULL */
     uint64_t told;          /* the end when on_more() was called last */
     unsigned polls;         /* without finding a change */
-    bool is_pressed;        /* since it had to wait a reader is half of the backlog behind */
+    bool is_pressed;        /* since it waited, a reader lags by half of the backlog */
     /* [atomic] */
     _Atomic uint64_t asked; /* tickets handed out */
     _Atomic bool is_dozing; /* it sleeps by the bell, or is about to */

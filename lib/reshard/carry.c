@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Carrying items over: see carry.h.
+ * Moves items to other shards: see carry.h.
  *
- * The search goes over the chains, small, big, main: that is the way an eviction takes, so what
- * it moves is met later. The segment that is searched, and the one after it, are kept from the
- * cursor (busy), so the place in the chain cannot get lost. What the cursor, or a touch, puts
- * where the search has been is noted (shard_note_place()), and then it begins anew.
+ * The search reads the chains in the order small, big, main. Evictions move items in the same
+ * order, so the search meets a moved item later. The cursor must not take the segment that is
+ * being searched or the next one: both are marked busy, so the search keeps its place in the
+ * chain. If the cursor or a touch puts a block into a part that was searched already, that is
+ * noted (shard_note_place()), and the search starts again afterwards.
  */
 #include "lib/reshard/carry.h"
 
@@ -27,16 +28,16 @@
 #include "lib/shard/upkeep.h"
 #include "lib/store/visit.h"
 
-/* Bytes of blocks that one search looks at. */
+/* Bytes of blocks that one step of the search reads. */
 #define SEARCH_BYTES (64u << 10)
 
-/* Bytes that are asked for ahead. */
+/* Bytes that are prefetched. */
 #define AHEAD_BYTES 512
 
 /*
- * What stays closes ranks if at least so much of the shard leaves; and from the second share on
- * if there is no budget for what leaves. Below that the holes are left to those who store: for
- * each item that leaves 64 would be copied, and so little is not worth it.
+ * The items that stay are compacted if at least 1/EMPTY_SHARE of the shard's slots leave, or if
+ * at least 1/EMPTY_FULL_SHARE leave and there is no budget for their items. If fewer leave,
+ * stores use the holes: compacting would copy 64 items for each one that leaves.
  */
 #define EMPTY_SHARE      4
 #define EMPTY_FULL_SHARE 64
@@ -72,7 +73,7 @@ static bool was_flushed(const struct carry *c)
 
 /* ---- the place in the chains ------------------------------------------------------------- */
 
-/* Keep a segment from the cursor, and from whoever appends. */
+/* Mark a segment busy: the cursor does not take it, and nothing is appended to it. */
 static void keep(struct carry *c, segment_t n)
 {
     struct memory *m = &c->from->memory;
@@ -99,9 +100,9 @@ static struct chain *chain_at(const struct carry *c)
 }
 
 /*
- * Begin to search the segment that is kept. It counts as searched at once, since a block may
- * come to a hole behind the place where the search is, and with it what is put behind it in the
- * chain. Context: in shard.
+ * Begin to search segment c->at, which is marked busy. It counts as searched at once, because a
+ * block may be put into a hole before the place of the search. Segments that are inserted after
+ * it in the chain then count as searched, too. Context: in shard.
  */
 static void begin_segment(struct carry *c)
 {
@@ -123,9 +124,9 @@ static void begin_chain(struct carry *c)
 }
 
 /*
- * Know what stands after it, and keep that. What begins a chain that loses its last segment
- * stands after nothing that was searched, so the chain as a whole is passed before. Context: in
- * shard.
+ * Note the segment after the present one, and mark it busy. If there is none, the whole chain
+ * counts as searched: a segment that is appended after the chain became empty has no
+ * predecessor that was searched. Context: in shard.
  */
 static void look_at_next(struct carry *c)
 {
@@ -134,7 +135,7 @@ static void look_at_next(struct carry *c)
     c->leave.chain_passed[search_order[c->chain]] = c->next == 0;
 }
 
-/* Go on with what stands after it, or with another chain. Context: in shard. */
+/* Continue with the next segment, or with the next chain. Context: in shard. */
 static void go_on(struct carry *c)
 {
     c->at = c->next;
@@ -146,7 +147,7 @@ static void go_on(struct carry *c)
     }
 }
 
-/* Is there no budget for what is still to be carried? */
+/* Is the budget too small for the items that are still to be moved? */
 static bool is_short(const struct carry *c)
 {
     const struct memory *m = &c->from->memory;
@@ -164,8 +165,8 @@ static bool should_empty(const struct carry *c)
 }
 
 /*
- * The segment was searched: empty it, if what is in it is to close ranks, or nothing is. Then
- * go on with the next.
+ * The segment was searched: release it if it is empty, or move its blocks elsewhere if they are
+ * to be compacted. Then continue with the next segment.
  */
 static void leave_segment(struct carry *c)
 {
@@ -188,7 +189,7 @@ static void leave_segment(struct carry *c)
     if (empties) {
         cursor_let_go(m);
     }
-    /* Whoever stores in between may go on with it, but with no other one before. */
+    /* In between, a store may continue to clean this segment, but begins no other one first. */
     while (empties && g->generation == generation && c->state == CARRY_GOES_ON) {
         int64_t work = BUDGET_home_work;
         bool has_place =
@@ -230,8 +231,7 @@ static void take_key(struct carry *c, const struct carry_pick *p)
 }
 
 /*
- * Look for the next items that leave; the last may be a large one. False: the shard was
- * flushed.
+ * Find the next items that leave; the last may be a large one. False: the shard was flushed.
  */
 static bool search(struct carry *c)
 {
@@ -281,7 +281,7 @@ static bool search(struct carry *c)
     return true;
 }
 
-/* The chain that it goes to: its own, unless the policy sorts. */
+/* The chain for the copy: the same as before, unless the policy sorts items by chain. */
 static enum chain_id chain_for(const struct carry *c, struct shard *to, handle_t h)
 {
     if (evict_sorts_now(&to->memory.evict)) {
@@ -291,9 +291,9 @@ static enum chain_id chain_for(const struct carry *c, struct shard *to, handle_t
 }
 
 /*
- * May a copy overdraw the limit? Where many shards have next to nothing but their reserves,
- * these alone may fill the limit, and no shard can drop anything. One that is left altogether
- * gives its reserve back at the end.
+ * May a copy overdraw the limit? If many shards have hardly more than their reserves, these
+ * alone may fill the limit, and no shard can evict anything. A shard that all slots leave gives
+ * its reserve back at the end.
  */
 static bool may_overdraw(const struct carry *c, const struct memory *m)
 {
@@ -309,7 +309,7 @@ static handle_t block_for(struct carry *c, struct shard *to, enum chain_id chain
     if (c->may_evict) {
         room_make(m, (uint64_t)units * ITEM_UNIT, now);
     } else if (!carry_has_room_in(m)) {
-        return 0; /* it would have to evict */
+        return 0; /* an allocation would have to evict */
     }
     return draw_block(m, chain, units, 0, may_overdraw(c, m) ? DRAW_PRESSED : DRAW_PUT);
 }
@@ -327,7 +327,7 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     visit_clean(v, p->hash, item_key(it), it->key_len);
     slot = table_slot_of(&from->table, p->hash, p->handle);
     if (slot == NULL) {
-        p->handle = 0; /* a writer took it over, or it is gone, or elsewhere */
+        p->handle = 0; /* a writer moved it already, or it was removed, or its block moved */
         return true;
     }
     if (item_is_due(it, shard_due_now(from, v->now))) {
@@ -360,7 +360,7 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     return true;
 }
 
-/* Carry the picked small items over that go to this shard. False when one found no room. */
+/* Move the picked small items that go to this shard. False when one found no room. */
 static bool carry_batch(struct carry *c, struct shard *to)
 {
     struct visit v = {.to = to, .from = c->from, .now = clock_now(&c->engine->clock)};
@@ -394,7 +394,7 @@ static bool carry_batch(struct carry *c, struct shard *to)
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
-/* The search goes on with the first item that was picked and not carried over. */
+/* Set the search back to the first item that was picked but not moved. */
 static void search_again(struct carry *c)
 {
     segment_t n = c->at;
@@ -410,8 +410,8 @@ static void search_again(struct carry *c)
 }
 
 /*
- * Carry over what was picked, shard by shard. Returns the first one that has no room, NULL: all
- * is done. What was picked is valid in this section only.
+ * Move the picked items, shard by shard. Returns the first shard that has no room; NULL: all
+ * were moved. Picked items are valid in this section only.
  */
 static struct shard *carry_picked(struct carry *c)
 {
@@ -426,7 +426,7 @@ static struct shard *carry_picked(struct carry *c)
     return NULL;
 }
 
-/* Search on, and carry over what is found. */
+/* Do one step: search, and move the items that are found. */
 static void carry_some(struct carry *c)
 {
     struct shard *full = NULL;
@@ -439,11 +439,11 @@ static void carry_some(struct carry *c)
     }
     rcu_end();
     if (c->low != NULL) {
-        stock_fill(&c->low->memory); /* rather than with both shards entered */
+        stock_fill(&c->low->memory); /* here, and not with both shards entered */
         c->low = NULL;
     }
     if (!is_there) {
-        c->at = 0; /* a flush took all */
+        c->at = 0; /* a flush removed all items */
     } else if (full != NULL) {
         (void)carry_wait_for(c, full);
     } else {
@@ -456,7 +456,7 @@ static void carry_some(struct carry *c)
     }
 }
 
-/* Segments of which a mark is taken off with the shard entered. */
+/* Segments whose marks are cleared each time that the shard is entered. */
 #define MARKS_AT_ONCE 1024
 
 static void clear_marks(struct carry *c)
@@ -501,7 +501,7 @@ static void see(void *arg, handle_t h)
     must(!leaves(&c->leave, shard_hash(c->from, shard_item(c->from, h))));
 }
 
-/* Nothing that leaves is left. Context: in shard. */
+/* Check that no item is left that should have moved. Context: in shard. */
 static void must_be_done(struct carry *c)
 {
     struct position p = {0};
@@ -512,7 +512,7 @@ static void must_be_done(struct carry *c)
 }
 #endif
 
-/* True: something was put where the search had been. */
+/* End a search. True: a block was put into a part that had been searched: search again. */
 static bool end_search(struct carry *c)
 {
     struct shard *s = c->from;

@@ -2,10 +2,10 @@
 /*
  * Room for what is carried over, and its pace: see carry_room.h. A part of carry.c.
  *
- * In a full cache what is carried over has to be paid for. So a segment of which a part stays
- * is emptied as the cleaner does it, what is free is given back to the budget at once, and a
- * grace period is run here when there is nothing else to wait for. Only what is on its way
- * meanwhile, a few segments, has to be evicted; and that in the shard that is left.
+ * In a full cache each copy needs budget. So a segment whose items do not all leave is emptied
+ * as the cleaner does it, free segments are given back to the budget at once, and this thread
+ * runs a grace period itself when there is nothing else to wait for. Only for the items in
+ * transit, a few segments, something must be evicted, in the shard that the items leave.
  */
 #include "lib/reshard/carry_room.h"
 
@@ -19,35 +19,36 @@
 #include "lib/memory/room.h"
 #include "lib/shard/upkeep.h"
 
-/* Slices and grace periods at most to make room for one batch. */
+/* Most slices and grace periods to make room for one batch. */
 #define MAKE_TRIES 1000
 
 /*
- * Segments given back to the system at once; and what the cursor may take in between of what
- * was given back.
+ * Segments given back to the system at a time; and how many of them the cursor may take again
+ * in between.
  */
 #define GIVE_SEGMENTS   16
 #define MARGIN_SEGMENTS 2
 
 /*
- * What is on its way from shard to shard, and waits for a grace period, is this part of the
- * limit: so much has to be evicted to begin with. In segments.
+ * Items in transit between shards, which wait for a grace period, take this part (1/n) of the
+ * limit, within a minimum and a maximum number of segments. That much is evicted at the start.
  */
 #define HEADROOM_SHARE 512
 #define HEADROOM_MIN   4
 #define HEADROOM_MAX   64
 
 /*
- * After so many tries that moved nothing it is given up. Each of them waits for a grace period,
- * and with that for all room that is on its way, and all but the first for REST_NS.
+ * The move is given up after this number of tries that moved nothing. Each try waits for a
+ * grace period, and so for all memory that is being freed; each but the first also waits
+ * REST_NS.
  */
 #define FRUITLESS_MAX 200
 #define REST_NS       1000000L
 
-/* The same for a large value, when another one has found no room already. */
+/* The same limit for a large value after another large value has found no room. */
 #define FRUITLESS_LATER 10
 
-/* While it rests it looks this often whether it is to stop, or may take more of a CPU. */
+/* During a pause, the time between checks whether to stop, or to use more of a CPU. */
 #define PAUSE_US 10000
 
 static void rest(long ns)
@@ -159,8 +160,8 @@ static uint32_t headroom(const struct carry *c)
 }
 
 /*
- * Have the shard that is left drop what it can spare best, to begin with some room. False when
- * there is nothing to drop, or that is enough.
+ * Evict items of the shard that the items leave, the least valuable ones, to make some room at
+ * the start. False when there is nothing to evict, or no need to.
  */
 static bool begin_room(struct carry *c)
 {
@@ -180,7 +181,7 @@ static bool begin_room(struct carry *c)
     return goes_on;
 }
 
-/* Is an index, say, about to be released? That is up to the reclaimer. */
+/* Is retired memory, for example an old index, waiting for the reclaimer to release it? */
 static bool waits_for_reclaimer(const struct carry *c)
 {
     if (budget_retired(&c->engine->budget) < (int64_t)segment_bytes(&c->from->memory.arena)) {
@@ -191,7 +192,7 @@ static bool waits_for_reclaimer(const struct carry *c)
     return true;
 }
 
-/* Has the shard all that the system gives it? Then nothing helps that others drop. */
+/* Has the shard all the address space that it can use? Then evictions elsewhere do not help. */
 static bool is_at_its_end(struct shard *s)
 {
     bool is;
@@ -228,7 +229,7 @@ void carry_make_room(struct carry *c, struct shard *to)
     c->may_evict = true;
 }
 
-/* Bring a resize of the index to its end, unless that waits for others. */
+/* Finish a resize of the index, unless it must wait for other threads. */
 static void end_resize(struct carry *c, struct shard *s)
 {
     bool goes_on;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Moving slots of the routing table: through the published states of lib/engine/router.h with a
- * grace period after each, all slots that leave one shard together. While they move, carry.c
- * takes the items over.
+ * Moves slots of the routing table to other shards. All slots that leave one shard go together
+ * through the published states of lib/engine/router.h, with a grace period after each. While
+ * the slots move, carry.c moves their items.
  */
 #include "lib/reshard/migrate.h"
 
@@ -20,8 +20,8 @@
 #include "lib/shard/upkeep.h"
 
 /*
- * An index that is resized: old buckets moved with its shard entered; how often it is waited
- * for, and then for the release of the old one.
+ * While an index is resized: most waits of REST_NS for the resize, and then for the release of
+ * the old index.
  */
 #define RESIZE_TRIES  1000
 #define RELEASE_TRIES 100
@@ -30,16 +30,16 @@
 struct move {
     struct engine *engine; /* [borrowed] */
     struct move_plan plan;
-    bool finishes; /* the plan is what is on its way */
+    bool finishes; /* it only completes moves that were begun, and has no plan of its own */
     void (*on_begin)(void *arg);
     void *arg; /* [borrowed] */
     struct route_slot slots[ROUTE_SLOTS];
-    uint64_t coming[ROUTE_SLOTS];     /* by shard: items, about */
-    bool is_prepared[ROUTE_SLOTS];    /* by shard: its index suits what comes */
-    int64_t index_bytes[ROUTE_SLOTS]; /* by shard, when it began */
-    int64_t indexes;                  /* all of them */
-    int64_t uncounted, twice;         /* of the budget: see leave_uncounted() */
-    bool has_waiting;                 /* slots in which a large value has found no room */
+    uint64_t coming[ROUTE_SLOTS];     /* by shard: approximate number of items that arrive */
+    bool is_prepared[ROUTE_SLOTS];    /* by shard: its index has room for them */
+    int64_t index_bytes[ROUTE_SLOTS]; /* by shard, at the start of the move */
+    int64_t indexes;                  /* the sum of index_bytes */
+    int64_t uncounted, twice;         /* bytes: see leave_uncounted() */
+    bool has_waiting;                 /* in some slots a large value has found no room */
     struct carry carry;
     struct carry_count count;
     /* [atomic] */
@@ -99,7 +99,7 @@ static bool is_cancelled(const struct move *m)
     return atomic_load_explicit(&m->is_cancelled, memory_order_relaxed);
 }
 
-/* Does the plan have this slot go, or go on? */
+/* Does the plan begin or continue to move this slot? */
 static bool is_to_go(const struct move *m, uint32_t slot)
 {
     return m->plan.to[slot] != MOVE_STAYS && m->slots[slot].from != m->plan.to[slot];
@@ -108,13 +108,14 @@ static bool is_to_go(const struct move *m, uint32_t slot)
 /* ---- indexes ----------------------------------------------------------------------------- */
 
 /*
- * What comes to a shard needs a larger index there before the one that it leaves gets smaller,
- * and each exists twice for a moment. That is not what a cache should be emptied for. So until
- * the end of the move it is not counted in the budget, up to this part of the limit.
+ * The index of a shard that items move to grows before the index of the other shard shrinks,
+ * and each resize holds two arrays for a moment. Items should not be evicted for that. So until
+ * the end of the move, this extra memory does not count in the budget, up to 1/UNCOUNTED_SHARE
+ * of the limit.
  */
 #define UNCOUNTED_SHARE 18
 
-/* The index of a shard that loses at least such a part is made anew. */
+/* The index of a shard shrinks if at least this part (1/n) of its slots leave. */
 #define FITTING_SHARE 4
 
 static int64_t indexes(const struct move *m)
@@ -131,7 +132,10 @@ static int64_t indexes(const struct move *m)
     return (int64_t)bytes;
 }
 
-/* twice: bytes that the accounts have in two arrays and memory in one (table_overlap()). */
+/*
+ * Leave `bytes` of the indexes out of the budget, up to the limit, instead of the bytes of the
+ * last call. twice: bytes that are counted in two arrays but exist once (table_overlap()).
+ */
 static void leave_uncounted(struct move *m, int64_t bytes, int64_t twice)
 {
     struct budget *b = &m->engine->budget;
@@ -143,7 +147,7 @@ static void leave_uncounted(struct move *m, int64_t bytes, int64_t twice)
     m->twice = twice;
 }
 
-/* It does not shrink below what suits so many items, or 0: below what it was made with. */
+/* Do not let the index shrink below the size for this number of items, or its first size. */
 static void hold_index(struct shard *s, uint64_t items)
 {
     shard_enter(s);
@@ -151,7 +155,7 @@ static void hold_index(struct shard *s, uint64_t items)
     shard_leave(s);
 }
 
-/* Have the index of a shard suit so many items, and wait for that. */
+/* Resize the index of a shard for this number of items, and wait for the end of the resize. */
 static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_least)
 {
     const struct timespec rest = {0, REST_NS};
@@ -178,7 +182,7 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
     shard_unroll_index(s);
 }
 
-/* Count what indexes take now, once those that were replaced are released. */
+/* Wait for the release of replaced indexes, then update the bytes left out of the budget. */
 static void count_indexes(struct move *m)
 {
     const struct timespec rest = {0, REST_NS};
@@ -203,7 +207,7 @@ static void replace_index(struct move *m, struct shard *s, uint64_t items, bool 
     count_indexes(m);
 }
 
-/* Make a shard fit for what comes to it in the whole move. */
+/* Make the index of a shard large enough for all items that the move brings to it. */
 static void prepare_shard(struct move *m, uint16_t to)
 {
     struct shard *s = m->engine->shards[to];
@@ -217,9 +221,9 @@ static void prepare_shard(struct move *m, uint16_t to)
 }
 
 /*
- * Prepare the shards that slots of `from` go to, unless that was done for one before. It is
- * done this late because the indexes of those that were left before have become smaller by
- * then: so only a part of all indexes exists twice at a time.
+ * Prepare the shards that slots of `from` move to, if they are not prepared yet. This happens
+ * only now, because the indexes of shards that were emptied before have shrunk by now: so only
+ * a part of the indexes exists twice at a time.
  */
 static void prepare_shards(struct move *m, uint16_t from)
 {
@@ -233,7 +237,7 @@ static void prepare_shards(struct move *m, uint16_t from)
     }
 }
 
-/* Slots have left it: if that was a good part of it, it needs less. */
+/* Slots have left a shard: shrink its index if they were a large part of it. */
 static void fit_left_index(struct move *m, uint16_t from, uint32_t leaving, uint32_t owned)
 {
     struct shard *s = m->engine->shards[from];
@@ -257,8 +261,8 @@ static void forget_indexes(struct move *m)
 /* ---- one shard --------------------------------------------------------------------------- */
 
 /*
- * Publish what all slots that leave the shard are now, and wait until everybody knows. A slot
- * that a move before left on its way is further already.
+ * Publish the next state of all slots that leave the shard, and wait until all threads see it.
+ * A slot that an earlier move left unfinished may have that state already.
  */
 static enum mf_err publish(struct move *m, uint16_t from, bool is_moving)
 {
@@ -277,7 +281,7 @@ static enum mf_err publish(struct move *m, uint16_t from, bool is_moving)
     return err;
 }
 
-/* All that left the shard has arrived, unless its slot waits for room. */
+/* Publish that all slots which left the shard have arrived, except those that wait for room. */
 static enum mf_err settle(struct move *m, uint16_t from, uint32_t leaving)
 {
     enum mf_err err;
@@ -308,7 +312,7 @@ static uint64_t version_of(const struct engine *e)
     return version;
 }
 
-/* Have the slots leave that shall. */
+/* Move the slots of the plan that leave this shard. */
 static enum mf_err empty_shard(struct move *m, uint16_t from)
 {
     struct engine *e = m->engine;
@@ -328,8 +332,8 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
     }
     if (leaving >= owned / FITTING_SHARE) {
         /*
-         * Many of the keys that it remembers will be stored elsewhere. What they take is room
-         * to begin with, for which no item has to be evicted.
+         * Many of the evicted keys that the shard remembers will be stored elsewhere. Their
+         * memory is free room at the start, for which no item must be evicted.
          */
         evict_forget(&e->shards[from]->memory);
     }
@@ -352,7 +356,7 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
                               .turns = m->carry.turns,
                               .leaving = leaving,
                               .owned = owned};
-    /* The next index, and this one, exist at the same time: once is enough, at the end. */
+    /* A resize needs memory for two arrays: do it once, at the end. */
     hold_index(e->shards[from], ctr_get(&e->shards[from]->counters, CTR_curr_items));
     end = carry_shard(&m->carry);
     if (end == CARRY_NO_ROOM) {
@@ -369,7 +373,7 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* How many items go to each shard, about, and what its index takes. */
+/* Estimate the number of items that move to each shard, and note the size of its index. */
 static void look_at_shards(struct move *m, const uint32_t *owned)
 {
     memset(m->coming, 0, sizeof(m->coming));
@@ -403,7 +407,7 @@ static bool is_plan_possible(const struct engine *e, const struct move_plan *pla
     return true;
 }
 
-/* Bytes of the keys and values of a shard with this number of items, about. */
+/* Approximate bytes of keys and values of this number of items of the shard. */
 static uint64_t bytes_of(const struct shard *s, uint64_t items)
 {
     const uint64_t bytes = ctr_get(&s->counters, CTR_item_bytes);
@@ -412,7 +416,7 @@ static uint64_t bytes_of(const struct shard *s, uint64_t items)
     return bytes > heads ? bytes - heads : 0;
 }
 
-/* Read the table, and count what is to be done. */
+/* Read the routing table, and count the slots and items to be moved. */
 static void look(struct move *m)
 {
     const struct engine *e = m->engine;
@@ -446,7 +450,7 @@ static void look(struct move *m)
     atomic_fetch_add_explicit(&m->bytes_all, bytes, memory_order_relaxed);
 }
 
-/* What the plan has go, and what is on its way by an earlier one. */
+/* Move the slots of the plan, and those that an earlier move left unfinished. */
 static enum mf_err carry_plan(struct move *m)
 {
     enum mf_err err = MF_OK;
@@ -463,8 +467,8 @@ static enum mf_err carry_plan(struct move *m)
 }
 
 /*
- * Slots that a move before has left on their way to a shard where they shall not stay arrive
- * there first: what is in either shard already has been seen there.
+ * An earlier move may have left a slot halfway to a shard that is not its goal in this plan.
+ * Such a slot first arrives there, because its items may be in either shard already.
  */
 static enum mf_err end_detours(struct move *m)
 {
@@ -489,7 +493,7 @@ static enum mf_err end_detours(struct move *m)
         const struct route_slot *rs = &router_read(&m->engine->router)->slot[i];
 
         if (has_any && route_is_moving(rs) && m->plan.to[i] != MOVE_STAYS) {
-            wanted.to[i] = MOVE_STAYS; /* it waits for room, and cannot go elsewhere before */
+            wanted.to[i] = MOVE_STAYS; /* it waits for room, and must arrive there first */
         }
     }
     rcu_end();
@@ -497,7 +501,7 @@ static enum mf_err end_detours(struct move *m)
     return err;
 }
 
-/* Have those arrive that are on their way. */
+/* Make a plan that completes unfinished moves. */
 static void plan_the_rest(struct move *m)
 {
     rcu_begin();

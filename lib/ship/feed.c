@@ -27,9 +27,9 @@
 struct feed {
     struct engine *engine;  /* [borrowed] */
     struct feed_config cfg; /* [const] */
-    uint64_t ticket;        /* of the job that it is to the feeder */
+    uint64_t ticket;        /* of its job in the feeder's queue */
     struct stream stream;
-    struct walk walk; /* what it ships also goes by the ship of the walk */
+    struct walk walk; /* its ship callbacks are used for changes, too */
     unsigned polls;   /* since the last change was found */
     bool has_noted;   /* since the walk was over: see completes_often */
     /* [atomic] */

@@ -184,9 +184,9 @@ static bool start(struct loader *l, struct load *load, struct scan *scan)
 }
 
 /*
- * Remaining lifetimes are counted from the present by the wall clock. If the clock is behind
- * the latest time in file and logs, they are counted from that time: the clock was wrong then
- * or is wrong now, and no item may live longer than was left of its lifetime.
+ * Remaining lifetimes are counted from the present by the wall clock. If that is earlier than
+ * the latest time in file and logs, they are counted from the latter: the clock was wrong then
+ * or is wrong now, and no item may live longer than its remaining lifetime.
  */
 static void set_clock(struct load *load)
 {

@@ -142,7 +142,7 @@ static enum outcome concat_fill(struct body *b, const struct found *old, const s
     return out;
 }
 
-/* Is what was found so long that it is extended, unless its slot moves? */
+/* Is the found value long enough to be extended, unless its slot moves? */
 static bool is_long(const struct found *old)
 {
     return item_is_large(old->item) && item_large(old->item)->segments >= EXTEND_SEGMENTS;
@@ -180,7 +180,7 @@ static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now
         return OUT_TOO_LARGE;
     }
     if (is_long(&old) && !is_moving(e, st, &old)) {
-        return OUT_MISS; /* it has just become so long */
+        return OUT_MISS; /* it has just become long enough to be extended */
     }
     if (store_joins(st) && !is_long(&old)) {
         return store_join(e, st, &old, now);
@@ -222,7 +222,7 @@ static enum outcome concat_tries(struct engine *e, struct store *st, msec_t now)
     return out;
 }
 
-/* append and prepend with a large result. A span so long that it is joined becomes a body. */
+/* append and prepend with a large result. A span that is long enough to join becomes a body. */
 static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
 {
     const struct arena *a =

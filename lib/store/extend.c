@@ -2,13 +2,14 @@
 /*
  * Extending large values: see store_common.h.
  *
- * An addition that needs no segment and fits a block is copied under the lock, as a set would
- * be. Any other takes two visits. The first claims the value: its anchor is busy, and nobody
- * else extends it until the second. In between, outside the shard, segments are taken and
- * filled; the free part of the segment at the end belongs to whoever has the claim. Meanwhile
- * the value may die, or its head may move; it cannot get longer or shorter. The second visit
- * tests the conditions again and links. A claim does not outlast the read-side section in which
- * it was made. So what dies meanwhile is written to without harm: it is not used again before.
+ * An addition that needs no segment and fits a block is copied under the lock, like a set. Any
+ * other takes two visits. The first claims the value: its anchor is busy, and no other thread
+ * extends it until the second. In between, outside the shard, segments are taken and filled;
+ * the thread with the claim owns the free part of the value's last segment. Meanwhile the value
+ * may die, or its head may move; it cannot get longer or shorter. The second visit tests the
+ * conditions again and links. A claim does not outlast the read-side section in which it was
+ * made. So it is harmless to write to a value that dies meanwhile: its memory is not reused
+ * before the section ends.
  */
 #include <sched.h>
 #include <string.h>
@@ -31,7 +32,7 @@ struct extension {
     uint64_t bytes_max;
     size_t len;  /* of the addition */
     bool joins;  /* its segments become part of the value */
-    bool claims; /* the value was claimed: the rest is to be set */
+    bool claims; /* the value was claimed: the fields below are to be set */
     struct shard *shard;
     segment_t anchor;
     enum run_end where;
@@ -41,13 +42,13 @@ struct extension {
     bool has_ttl;
     uint32_t tail;   /* bytes of the value that are in pieces */
     uint32_t before; /* fresh segments for the addition, before the others */
-    uint32_t behind; /* at the back, for the bytes in pieces */
+    uint32_t behind; /* fresh segments at the back, for the bytes in pieces */
     struct value_walk pieces;
     struct loose head;
     struct fresh fresh;
 };
 
-/* How the found item is to be extended. Context: in shard. */
+/* Plan how to extend the found item. Context: in shard. */
 static void extension_plan(struct extension *x, const struct visit *v)
 {
     const struct large *l = item_large(v->item);
@@ -339,8 +340,8 @@ static enum outcome extend_claimed(struct engine *e, struct extension *x, msec_t
 }
 
 /*
- * The value is claimed by another thread, and the store may not wait: for so long it is tried
- * again at once. A claim lasts for the rest of the other's section, which waits for nothing.
+ * How long an extension is tried again at once if another thread has claimed the value and the
+ * store may not wait. A claim ends with the other thread's section, in which nothing waits.
  */
 #define CLAIM_PATIENCE_US 20000
 
