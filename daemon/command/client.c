@@ -59,7 +59,7 @@ bool client_append(struct client *c, const char *bytes, size_t n)
     return k != NULL && outq_append(&k->outq, bytes, n);
 }
 
-/* Account the bytes of input and output that it keeps now. */
+/* Set the bytes of input and output that the client keeps. False: it keeps too much. */
 static bool count(struct kept *k, struct worker *w, size_t in_bytes, size_t out_bytes)
 {
     size_t before = k->holder.bytes;

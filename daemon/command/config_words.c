@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See config_words.h. A word is never longer than what it is written as, so a text as long as
- * the line has room for all of them.
+ * See config_words.h. A word is never longer than its quoted form, so a buffer as long as the
+ * line has room for all words.
  */
 #include "daemon/command/config_words.h"
 
@@ -12,8 +12,8 @@
 #include "lib/base/check.h"
 
 /*
- * Copy the text between quotes; s begins after the opening quote. Returns the closing quote, or
- * NULL if the text is malformed.
+ * Copy the text between quotes; s begins after the opening quote. Returns the position of the
+ * closing quote; NULL: the text is malformed.
  */
 static const char *copy_quoted(struct span s, char **out)
 {

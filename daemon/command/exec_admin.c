@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Commands of the operator: flush_all, flush_prefix, version, verbosity, cache_memlimit,
- * shutdown, upgrade, quit, watch, refresh_certs; those on memcached's memory and LRU are in
- * exec_lru.c. Runs on the worker of the client, outside the read-side section of the turn.
+ * shutdown, upgrade, quit, watch, refresh_certs; the commands for memcached's memory and LRU
+ * are in exec_lru.c. Runs on the worker of the client, outside the turn's read-side section.
  */
 #include "daemon/command/exec.h"
 
@@ -28,9 +28,9 @@
 
 /* ---- flush, verbosity, limit, shutdown --------------------------------------------------- */
 
-/* A client that waits until the file of the snapshot is gone. */
+/* A client that waits until the snapshot's file is removed. */
 struct flush_wait {
-    struct snapshots_ask ask; /* must be first: it is released as a whole */
+    struct snapshots_ask ask; /* first member: releasing it releases the whole */
     struct late_answer late;
     struct request req; /* its spans are no longer valid when the answer comes */
 };
@@ -56,7 +56,7 @@ static void on_removed(struct message *m, void *receiver)
     mem_free(wait);
 }
 
-/* How a flush ended, in the words of both protocols. */
+/* Answer a flush in the client's protocol: with `reply` or with bin_reply. */
 static enum turn_stop answer_flush(struct turn *t, const struct request *r, enum reply reply,
                                    enum bin_reply bin_reply)
 {
@@ -67,7 +67,7 @@ static enum turn_stop answer_flush(struct turn *t, const struct request *r, enum
     return TURN_GOES_ON;
 }
 
-/* What was flushed must not come back: it is answered when no file has it any more. */
+/* Flushed items must not come back: answer when no snapshot has them any more. */
 static enum turn_stop forget_file(struct turn *t, const struct request *r,
                                   struct flush_wait *wait)
 {
@@ -120,7 +120,7 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
         if (why == REPLY_FAILOVER) {
             return TURN_WAITS;
         }
-        if (why != REPLY_LOG_VOID) { /* a flush removes what the log is void of */
+        if (why != REPLY_LOG_VOID) { /* a flush removes the items that make the log void */
             return answer_flush(t, r, why, guard_count(t, why));
         }
     }
@@ -200,7 +200,7 @@ enum turn_stop exec_shutdown(struct turn *t, const struct request *r)
     return TURN_CLOSES;
 }
 
-/* The result is logged, because the client is disconnected by then. */
+/* The result is only in the log: when it is known, the client is disconnected already. */
 enum turn_stop exec_upgrade(struct turn *t, const struct request *r)
 {
     const struct settings *set = t->w->settings;
@@ -229,11 +229,11 @@ enum turn_stop exec_upgrade(struct turn *t, const struct request *r)
 
 /* A client that waits for its answer to refresh_certs. */
 struct certs_wait {
-    struct certs_ask ask; /* must be first: it is released as a whole */
+    struct certs_ask ask; /* first member: releasing it releases the whole */
     struct late_answer late;
 };
 
-/* The answer of main; a failure is told in memcached's words. */
+/* The answer of the main thread has arrived; a failure is reported in memcached's words. */
 static void on_certs(struct message *m, void *receiver)
 {
     struct certs_wait *wait = MF_OUTER(m, struct certs_wait, ask.answer);
@@ -251,7 +251,7 @@ static void on_certs(struct message *m, void *receiver)
     mem_free(wait);
 }
 
-/* Have the certificates loaded again: not here, because that reads files and checks keys. */
+/* Ask the main thread to load the certificates: that reads files and checks keys. */
 enum turn_stop exec_refresh_certs(struct turn *t, const struct request *r)
 {
     struct certs_wait *wait;

@@ -79,7 +79,7 @@ static void on_portion(struct message *m, void *receiver)
     client_answer_portion(&s->late, with_head(&s->export), true, on_taken);
 }
 
-/* What a replica is told at the end: see exec_replication.h. */
+/* The last line that a replica gets: see exec_replication.h. */
 static struct span end_of_sync(const struct sending *s, const struct replication *r,
                                char line[LAST_MAX])
 {

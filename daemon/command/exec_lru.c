@@ -288,7 +288,7 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
     return turn_answer(t, r, REPLY_OK);
 }
 
-/* Keep expired items for this time; 0: drop them again. */
+/* Keep expired items readable for this number of seconds; 0: not at all. */
 static enum turn_stop hold_expired(struct turn *t, const struct request *r, struct span seconds)
 {
     uint32_t n;

@@ -171,8 +171,8 @@ static MF_NOINLINE enum turn_stop answer_miss(struct turn *t, const struct reque
 }
 
 /*
- * "Less than that number of seconds is left": the first deadline for which that is not so. The
- * seconds are those that the flag t shows.
+ * The earliest deadline at which not less than this number of seconds is left, counted as flag
+ * t shows them.
  */
 static msec_t recache_before(const struct turn *t, int64_t seconds)
 {

@@ -185,7 +185,7 @@ static void await_ping(struct following *f)
     uv_timer_start(f->timer, on_timer, is_idle ? (uint64_t)idle_ms : PING_MS, 0);
 }
 
-/* What a replica is told, which has to say psync again. */
+/* Errors for a replica that must send psync again. */
 static const char *const drop_texts[] = {
     [SHIPPER_STAYS] = "not in step: psync first",
     [SHIPPER_TOO_SLOW] = "this replica was slower than the changes",

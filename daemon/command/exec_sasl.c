@@ -38,12 +38,12 @@ struct sasl_ask {
     char mechanism[AUTH_MECH_MAX + 1];
     unsigned hashes; /* made in the last step */
     size_t len;
-    char data[]; /* what the client said: a password, more often than not */
+    char data[]; /* sent by the client: usually a password */
 };
 
 static struct sasl_ask *ask_of(struct pool_job *job)
 {
-    return (struct sasl_ask *)(void *)job; /* its first member */
+    return (struct sasl_ask *)(void *)job; /* the job is the first member */
 }
 
 static void ask_destroy(struct sasl_ask *a)

@@ -13,7 +13,7 @@
 
 /* A client that waits for its answer to save. */
 struct save_wait {
-    struct snapshots_ask ask; /* must be first: it is released as a whole */
+    struct snapshots_ask ask; /* first member: releasing it releases the whole */
     struct late_answer late;
 };
 

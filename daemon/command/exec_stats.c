@@ -7,7 +7,7 @@
  *
  * Statistics are written once, as text (stats.c). For the binary protocol they are turned into
  * frames here: a frame for each "STAT name value", then an empty one. memcached leaves that out
- * after some answers, and its clients wait for it in vain.
+ * after some answers, and its clients then wait for it without end.
  */
 #include "daemon/command/exec.h"
 
@@ -27,18 +27,18 @@
 /* Statistics written, in bytes, that cost about as much as a unit of work. */
 #define UNIT_BYTES 128u
 
-/* Answers composed as a whole, of those that may be long, that a worker makes at a time. */
+/* Most long answers that a worker composes as a whole at a time. */
 #define WHOLE_MAX 4u
 
 /* An answer that may have to wait for other workers. */
 struct stats_ask {
-    struct late_answer late; /* must be first */
+    struct late_answer late; /* first member */
     struct worker *worker;   /* [borrowed] */
     struct buf reply;
     struct request req;        /* its spans are no longer valid when the answer comes */
     bool is_whole;             /* binary: all lines make one statistic */
-    bool is_lost;              /* there was no memory for all of them */
-    struct buf whole;          /* of is_whole: the portions so far */
+    bool is_lost;              /* there was no memory for all lines */
+    struct buf whole;          /* if is_whole: the portions that have arrived */
     struct stats_gather *rest; /* [borrowed] while the client takes a portion */
 };
 
@@ -76,7 +76,7 @@ static bool append_reply(struct buf *out, const struct request *r, enum bin_repl
     return true;
 }
 
-/* Take the first line off *text; without its line end. */
+/* Remove the first line from *text, and return it without its line end. */
 static struct span next_line(struct span *text)
 {
     struct span line = span_cut(text, '\n');
@@ -125,8 +125,8 @@ static bool append_frames(struct buf *out, const struct request *r, bool is_dump
 }
 
 /*
- * What stats_command() wrote, as frames in its place; a portion of it is lines alone. False: no
- * memory; *text is unchanged.
+ * Replace what stats_command() wrote by frames. is_portion: text has only lines, and no end.
+ * False: no memory; *text is unchanged.
  */
 static bool to_frames(const struct stats_ask *ask, bool is_portion, struct buf *text)
 {
@@ -177,7 +177,7 @@ static void on_taken(struct late_answer *late)
     stats_go_on(ask->rest, late->client != NULL);
 }
 
-/* Append what came to the portions before it. False: no memory for all. */
+/* Append a portion to the earlier ones. False: no memory. */
 static bool collect(struct stats_ask *ask, struct buf *text)
 {
     ask->is_lost |= !buf_append(&ask->whole, buf_begin(text), buf_len(text));
@@ -185,7 +185,7 @@ static bool collect(struct stats_ask *ask, struct buf *text)
     return !ask->is_lost;
 }
 
-/* The last portion is there: put those before it in front, unless it is an error. */
+/* Put the earlier portions before the last one, unless that is an error. */
 static void put_in_front(struct stats_ask *ask, struct buf *text)
 {
     if (begins_with(buf_span(text), REPLY_BYTES(NO_MEMORY_STATS))) {
@@ -218,7 +218,7 @@ static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gat
     }
 }
 
-/* A portion of the answer is there, or the last one. */
+/* A portion of the answer has arrived; rest NULL: the last one. */
 static void on_gathered(void *arg, struct buf *text, struct stats_gather *rest)
 {
     struct stats_ask *ask = arg;
@@ -257,7 +257,7 @@ static bool is_cachedump(struct span *args)
     return true;
 }
 
-/* Begin it: `cachedump <class> <items; 0: all>`. */
+/* Begin to answer `cachedump <class> <items; 0: all>`. */
 static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, struct span args)
 {
     struct span id_word = span_of(NULL, 0);

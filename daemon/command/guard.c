@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rights at work; see guard.h. On the worker.
+ * Checks of rights: see guard.h. Runs on the client's worker.
  *
- * What a client may is found out at its first request, and again when the rules were read anew
- * or when it has logged in: by then its handshake is over, and its certificate is known. It is
- * kept as bits and as the number of the rule that limits its keys, which holds for one table of
- * rules.
+ * The rights of a client are computed at its first request, when the TLS handshake is over and
+ * its certificate is known. They are computed again after the rules were reloaded, and after a
+ * login. They are kept as bits, and as the number of the rule that limits its keys; the number
+ * is valid for one table of rules.
  */
 #include "daemon/command/guard.h"
 

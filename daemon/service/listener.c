@@ -478,7 +478,7 @@ static int open_all(const struct settings *settings, struct socket_list *list,
     if (status == 0 && !is_inherited && settings->control_path != NULL) {
         status = sockets_open_control(settings, list);
     }
-    /* Without any socket the program that started it must try again. */
+    /* Without any socket it fails, and its parent may try again. */
     return status == 0 && passed_on_is(settings->passed) && list->count == 0 &&
                    (settings->port != 0 || settings->unix_path != NULL)
                ? EX_OSERR

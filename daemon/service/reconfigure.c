@@ -157,8 +157,8 @@ static void tell_waiting(struct config_ask *ask, const struct settings *now,
 }
 
 /*
- * Read the files of options again: all that is new in them, or nothing; then said has the
- * reason. ask: NULL, or the request that is told which options wait for a restart.
+ * Read the configuration files again, and apply all changes or none; then `said` has the
+ * reason. ask: NULL, or the request that gets the list of options which wait for a restart.
  */
 static void reload_options(struct server *s, struct config_ask *ask,
                            struct option_messages *said)

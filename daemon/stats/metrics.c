@@ -262,7 +262,7 @@ static enum MHD_Result answer_replica(struct crew *crew, struct MHD_Connection *
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* A probe answers OPTIONS as GET: a balancer that asks by it (HAProxy) goes by the status. */
+/* Probes answer OPTIONS like GET: HAProxy sends it by default, and reads only the status. */
 static const struct page {
     const char *path;
     enum MHD_Result (*answer)(struct crew *crew, struct MHD_Connection *c);
