@@ -57,7 +57,7 @@ struct examined {
     uint64_t keys;             /* of a log: hashes of keys, perhaps of some several times */
     uint64_t synced;           /* of a log: bytes that an fsync had covered, according to its
                                   blocks */
-    bool is_torn;              /* a log, damaged only behind its last synced byte */
+    bool is_torn;              /* a log, damaged only after its last synced byte */
     int64_t last_unix_ms;      /* when the latest block was made; 0: there is none */
     int64_t flush_at;          /* unix ms: the earliest flush_all in it; INT64_MAX: none */
     int64_t due_unix_ms;       /* of a log: items due by then have expired; 0: unknown */

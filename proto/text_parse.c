@@ -131,8 +131,8 @@ static inline enum parse_status try_set(const char *buf, size_t len,
         return PARSE_MORE;
     }
     /*
-     * A space precedes each of the three numbers, and two of them have at least one digit:
-     * if all three fit so many bytes, the third has at most DIRECT_DIGITS.
+     * A space precedes each of the three numbers, and two of them have at least one digit. So
+     * if all three together have at most this many bytes, the third has at most DIRECT_DIGITS.
      */
     if (p - gap > DIRECT_DIGITS + 5) {
         return PARSE_MORE;

@@ -40,7 +40,7 @@ struct text_limits {
     size_t value_max;
     /*
      * Buffer for keys that came in base64: *key_room points to TEXT_KEY_ROOM bytes. The parser
-     * moves *key_room behind the bytes that it wrote; the request refers to them.
+     * moves *key_room to the end of the bytes that it wrote; the request refers to them.
      */
     char **key_room;
     bool has_extensions; /* commands and flags that memcached does not have are known */

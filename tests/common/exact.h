@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory blocks of the exact size of an input: the address sanitizer reports any access behind
+ * Memory blocks of the exact size of an input: the address sanitizer reports any access after
  * their end. The caller frees them.
  */
 #ifndef MAYFLY_TESTS_COMMON_EXACT_H
