@@ -381,7 +381,7 @@ static MF_INLINE void send_output(struct turn *t)
     uint64_t written = 0;
 
     must_be_able_to_send(t);
-    turn_tally(t); /* a client that has the reply sees it counted, on any connection */
+    turn_tally(t); /* first: a client that has the reply finds it counted on any connection */
     if (out_left(&t->out) == 0) {
         if (MF_UNLIKELY((t->w->gate & GATE_LOG) != 0) && t->client != NULL) {
             /* A later reply may tell that all before it was done. */
