@@ -96,7 +96,7 @@ static void begin_block(struct snap_encoder *e)
     e->has_keys = false;
 }
 
-/* It is the next one. Returns its length. */
+/* Number the block as the next one. Returns its length. */
 static size_t seal(struct snap_encoder *e, const struct snap_block *b, char *block)
 {
     struct snap_block numbered = *b;

@@ -193,7 +193,7 @@ static segment_t pop_free(struct arena *a)
     return s;
 }
 
-/* One that is not resident yet, paid for from the budget. */
+/* Take a segment that is not resident yet, and count it in the budget; 0: none. */
 static segment_t pop_unheld(struct arena *a, int64_t overdraw)
 {
     segment_t s = a->cold;

@@ -17,7 +17,7 @@
 #define RING_MIN (1u << 10)
 #define RING_MAX (1u << 17)
 
-/* What another ring takes over at most: copied under the lock, in some ten microseconds. */
+/* Most entries that another ring takes over: copied under the lock, in some 10 microseconds. */
 #define RING_KEPT 4096u
 
 /* A hole may be larger than what is asked for by this share of it; larger ones are split. */
@@ -347,7 +347,7 @@ static MF_INLINE void kill_block(struct memory *m, handle_t h, bool is_remembere
     atomic_store_explicit(&it->shape, (uint16_t)((shape & ~SHAPE_TOP) | SHAPE_OFF),
                           memory_order_relaxed);
     g->live--;
-    /* With its last live block a segment is wholly dead, which somebody may be told. */
+    /* The death of its last live block makes a segment wholly dead, which may be reported. */
     crossed = chains_add_dead(m, g, (int32_t)bytes) || g->live == 0;
     b->chain[g->chain].bytes -= bytes;
     if (is_remembered && b->ring_tail - b->ring_head <= b->ring_mask &&
@@ -356,7 +356,7 @@ static MF_INLINE void kill_block(struct memory *m, handle_t h, bool is_remembere
             (struct death){h, g->generation, grace_stamp(m->arena.grace), bytes / ITEM_UNIT};
         b->ring_tail++;
         b->ring_bytes += bytes;
-        /* The ring is as large as a cache, so where its tail comes to is in none. */
+        /* The ring is as large as a CPU cache, so the next entry at its tail is in none. */
         __builtin_prefetch(&b->ring[(b->ring_tail + PREFETCH_DEATHS) & b->ring_mask], 1);
         must_ask = !grace_is_asked(m->arena.grace, GRACE_SOON);
     }

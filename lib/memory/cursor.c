@@ -28,7 +28,7 @@
  * Cleaning begins when this share of the held bytes is dead, with segments of which at least
  * that share is dead. Where nothing may be evicted it is the only way to make room, so it
  * begins earlier. The unused tail of a segment does not count: what is moved leaves a tail as
- * well, so cleaning would go round and round and gain nothing.
+ * well, so cleaning would never end and gain nothing.
  */
 static const struct {
     uint32_t total, segment;
@@ -232,7 +232,7 @@ static bool move_piece(struct memory *m, handle_t h)
     return move_block(m, h, owners, in_place ? m->cursor.segment : 0);
 }
 
-/* A reader may have come during the verdict: that it was fetched is not forgotten. */
+/* Keep the mark of a reader that fetched the item while it was judged. */
 static void set_heat(struct item *it, uint8_t heat)
 {
     uint8_t now = atomic_load_explicit(&it->heat, memory_order_relaxed);
@@ -266,10 +266,10 @@ static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
 
 /*
  * Was an item stored after its segment was sealed, into a hole? Within a second or two its cas
- * tells, which grows from item to item. Beyond that it does not count, because clients may
- * choose it: an item with a large one would be young for ever. By the cas, what has spent half
- * of its segment's time in the chain is not young: so who comes to a hole, and then stays for
- * the rest of that time, or that and another, stays as long as others on average.
+ * tells, which grows from item to item. Beyond that the cas does not count, because clients may
+ * choose it: an item with a large cas would be young for ever. By the cas, an item is no longer
+ * young after half of the time that its segment has spent in the chain. An item in a hole then
+ * stays either for the rest of that time, or for one more pass: on average as long as others.
  */
 static bool is_young(const struct memory *m, handle_t h, uint32_t now_s)
 {
@@ -307,8 +307,8 @@ static struct evict_pass pass_of(const struct memory *m, segment_t n, handle_t h
 }
 
 /*
- * Judge a live item that is not due, of a segment of its chain. Returns the chain that it stays
- * in, at the end of it, or CHAINS if it is to go. With in_place it is not promoted.
+ * Judge a live item that is not due. Returns the chain to whose end it moves, or CHAINS if it
+ * is to be evicted. With in_place it is not promoted.
  */
 static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
                            const struct evict_policy *policy, msec_t now, bool in_place)
@@ -326,7 +326,7 @@ static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
             return pass.chain;
         }
         if (promotes_too_much(m, it)) {
-            /* As one that is worth less. */
+            /* Treat it like an item that is worth less. */
             return pass.is_young && !was_hit ? pass.chain : CHAINS;
         }
         m->evict.untried += was_hit ? 0 : item_all_bytes(it);
@@ -354,7 +354,7 @@ static void evict(struct memory *m, handle_t h, enum chain_id chain, msec_t now)
     evict_remember(&m->evict, chain, hash);
 }
 
-/* The same, and do so. False when there was no segment for the copy. */
+/* Judge an item, and move or evict it. False when there was no segment for the copy. */
 static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *policy,
                        msec_t now)
 {
@@ -369,8 +369,8 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
 }
 
 /*
- * A live item stays in its place among the others, or goes where a policy that sorts wants it.
- * An eviction that has become none, since the policy was changed, goes on as this.
+ * Move a live item without evicting: it keeps its chain, unless the policy sorts items by
+ * chain. An eviction continues like this if the policy was changed to one that does not evict.
  */
 static bool clean_item(struct memory *m, handle_t h, const struct evict_policy *policy)
 {
@@ -577,7 +577,7 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
 
 /* ---- the walk ---------------------------------------------------------------------------- */
 
-/* Have the owner and the policy load early what they need to know of the blocks ahead. */
+/* Let the owner and the policy prefetch their facts about the next blocks. */
 static void look_ahead(struct memory *m)
 {
     struct cursor *c = &m->cursor;
@@ -672,9 +672,9 @@ static bool empty_segment(struct memory *m, int64_t *work, msec_t now)
 }
 
 /*
- * Much may have fallen due since an eviction was interrupted. That dies before what is still
- * alive in the segment, as it does when a segment is chosen; if enough is dead then to be
- * cleaned, what is alive is moved.
+ * Many items may have become due since an eviction was interrupted. They are dropped before
+ * live items of the segment, as when a segment is chosen. If enough of the segment is dead
+ * then, its live items are moved instead of evicted.
  */
 static void resume_eviction(struct memory *m, msec_t now, int64_t *work)
 {

@@ -40,7 +40,7 @@ struct applier {
     size_t have;
     const char *block; /* the whole block that is read, at the offset */
     size_t block_len;
-    bool has_failed; /* a flush */
+    bool has_failed; /* a flush has failed */
     /* [atomic] */
     _Atomic uint64_t offset;
     _Atomic uint64_t mark;
@@ -62,7 +62,7 @@ static struct applier *applier_of(void *arg)
     return ((struct apply *)arg)->arg;
 }
 
-/* How a flush ended, which is returned. */
+/* Note whether a flush failed. */
 static bool note_flush(struct applier *a, bool is_good)
 {
     a->has_failed = !is_good && !is_stopped(a);
@@ -207,7 +207,7 @@ static ssize_t read_incoming(void *arg, void *out, size_t n, uint64_t offset)
     return got;
 }
 
-/* Why there is no next block. */
+/* The reason why there is no next block. */
 static enum applier_result judge_end(const struct applier *a, const struct applier_input *in,
                                      const struct snap_reader *r,
                                      const struct snap_fault *fault)
@@ -330,7 +330,7 @@ static enum applier_result apply_block(struct applier *a, struct snap_block *b)
     return give(a, b, content, &fault);
 }
 
-/* The next block is whole. */
+/* Apply the next block, which has arrived completely. */
 static enum applier_result take_block(struct applier *a, const char *block, size_t n)
 {
     struct backlog *backlog = a->cfg.backlog;

@@ -228,7 +228,7 @@ void backlog_append(struct backlog *b, const struct snap_block *head, char *bloc
     pthread_mutex_unlock(&b->mutex);
 }
 
-/* Append an ID block, and be called so from its end on. */
+/* Append an ID block; from its end on the stream has this id. */
 static void append_id(struct backlog *b, const char *block, const struct replid *next,
                       uint64_t epoch)
 {

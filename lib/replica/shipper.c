@@ -150,7 +150,9 @@ static void give_up(struct shipper *s, struct shipper_reader *r)
     }
 }
 
-/* Has it waited for too long while a caller is in a hurry? Under the mutex, by the thread. */
+/*
+ * Has the thread waited too long while a caller is in a hurry? Under the mutex, by the thread.
+ */
 static bool is_stalled(const struct shipper *s, usec_t since_us)
 {
     return s->done < s->hurried && clock_mono_us() - since_us >= STALL_US;
@@ -183,7 +185,7 @@ static void wait_for_room(struct shipper *s)
 
     must_not_be_reading();
     if (backlog_end(b) != s->told) {
-        tell_more(s); /* else it might wait for those that do not know */
+        tell_more(s); /* else it might wait for readers that know of no new bytes */
     }
     pthread_mutex_lock(&s->mutex);
     while ((kept = first_kept(s, &r)) != UINT64_MAX && needed - kept > backlog_bytes(b) &&
@@ -300,7 +302,7 @@ static enum stream_state ship_changes(struct shipper *s)
     return state;
 }
 
-/* Sleep a moment, or, if nothing has come for long, until something does; or it was kicked. */
+/* Sleep for a moment; after a time without changes, until a change or a request comes. */
 static void doze(struct shipper *s, uint64_t kicks)
 {
     struct changes_bell *bell = &s->cfg.engine->bell;
@@ -354,7 +356,7 @@ static void serve(struct shipper *s)
     }
 }
 
-/* Begin or end to record, as was asked. Under the mutex, which is given up meanwhile. */
+/* Start or stop recording, as requested. Under the mutex, which is released meanwhile. */
 static void change_role(struct shipper *s)
 {
     bool wants = s->wants_records;
@@ -604,7 +606,7 @@ ptrdiff_t shipper_read(struct shipper_reader *r, void *out, size_t n)
     } else if (got > 0) {
         r->offset += (uint64_t)got;
         r->kept = r->acks ? r->kept : r->offset;
-        pthread_cond_signal(&s->wake); /* in case that it waits for room */
+        pthread_cond_signal(&s->wake); /* it may be waiting for room */
     }
     pthread_mutex_unlock(&s->mutex);
     return got;

@@ -55,7 +55,7 @@ static void note_added(struct shard *s, msec_t deadline)
 
 /*
  * A deadline took the place of another in the same bucket. The hint may be in the middle of the
- * bucket, after a deadline that came nearer.
+ * bucket, after a deadline that has become earlier.
  */
 static inline void note_changed(struct shard *s, msec_t deadline)
 {
@@ -219,7 +219,10 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
     uint32_t marks = item_shape(shard_item(s, h)) | item_shape(shard_item(s, old));
 
     shard_must_be_entered(s);
-    /* Apart, so that the usual way saves no registers: it has no call but the last. */
+    /*
+     * In a function of its own: the usual path then has only a tail call, and saves no
+     * registers.
+     */
     if ((marks & (SHAPE_TTL | SHAPE_WIDE)) != 0) {
         replace_slowly(s, h, slot, reason);
     } else {
@@ -293,7 +296,7 @@ static inline void count_death(struct shard *s, enum death_reason reason, uint64
     }
 }
 
-/* Who reads records of changes, and a load beside requests, know what was flushed. */
+/* Tell readers of records of changes, and a load beside requests, which item was flushed. */
 static MF_NOINLINE void tell_gone(struct shard *s, uint64_t hash, const struct item *it,
                                   enum death_reason reason)
 {
@@ -312,7 +315,7 @@ static MF_NOINLINE void tell_gone(struct shard *s, uint64_t hash, const struct i
     }
 }
 
-/* A key is gone: for those who read records of changes, and for a load beside requests. */
+/* Tell readers of records of changes, and a load beside requests, that a key is gone. */
 static inline void note_gone(struct shard *s, uint64_t hash, const struct item *it,
                              enum death_reason reason)
 {
@@ -392,7 +395,7 @@ static MF_NOINLINE void notify(struct shard *s, const struct item *it,
     }
 }
 
-/* The same; only a load when there is no observer. */
+/* The same, inline: without an observer it costs one load. */
 static inline void observe(struct shard *s, const struct item *it, enum shard_event_kind kind,
                            msec_t now)
 {

@@ -14,7 +14,7 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 
-/* After a rest this long the walk for flushed prefixes runs for a slice, earned or not. */
+/* After this pause the walk for flushed prefixes runs for a slice, whatever its CPU share. */
 #define PREFIX_REST_MOST_US 1000000
 
 /* ---- resizing the index ------------------------------------------------------------------ */
@@ -31,7 +31,7 @@ struct table_retiree {
     struct budget *budget;
     int64_t bytes;   /* counted as retired */
     int64_t leaving; /* and as leaving, until all items have moved */
-    /* Until it is published. While it is table_next of its shard: the reclaimer's. */
+    /* Valid until the table is published. While it is table_next, the reclaimer owns it. */
     struct table_grow grow;
     uint64_t want;
 };
@@ -40,7 +40,7 @@ static void release_waste(struct retired *r)
 {
     struct table_retiree *t = (struct table_retiree *)(void *)r;
 
-    /* In this order: nobody shall evict because it seems not to come any more. */
+    /* In this order: otherwise a store might evict because the memory seems not to be freed. */
     table_waste_release(&t->waste, t->budget);
     budget_retire(t->budget, -t->bytes);
     mem_free(t);
@@ -107,7 +107,7 @@ static struct table_retiree *prepare(struct shard *s, uint64_t want)
     return t;
 }
 
-/* False when the table has come to want another size. Context: in shard. */
+/* False when the table wants another size by now. Context: in shard. */
 static bool publish(struct shard *s, struct table_retiree *t)
 {
     shard_must_be_entered(s);
@@ -141,9 +141,9 @@ static void begin_resize(struct shard *s)
         t->grow.rolls = rolls && table_rolls(&s->table, want);
         is_resident = rolls ? t->grow.rolls : is_resident;
         /*
-         * The large array of one that shrinks is room to come: nothing is evicted for it. So is
-         * the array of one that was asked for a size, for the mover waits for its end. Of one
-         * that rolls the mover knows how much exists twice in the accounts alone.
+         * The old array of a shrinking table is counted as memory that will be free soon:
+         * nothing is evicted for it. So is that of a resize to a requested size, because the
+         * mover waits for its end. In a rolling resize the mover accounts for the overlap.
          */
         if (t->grow.rolls) {
             bytes = bytes > t->grow.bytes ? bytes - t->grow.bytes : 0;
@@ -267,7 +267,7 @@ bool shard_resize_step(struct shard *s, uint64_t buckets)
     return true;
 }
 
-/* ---- what writers and the home worker carry on ------------------------------------------- */
+/* ---- work of writers and the home worker ------------------------------------------------- */
 
 bool shard_wants_work(const struct shard *s)
 {
@@ -295,8 +295,8 @@ void shard_want_work(struct shard *s)
 }
 
 /*
- * Not while slots move: numbers of items change all the time then, and room is short in a full
- * cache. Each past that is made would have to be paid for by items.
+ * Not while slots move: the numbers of items change all the time then, and a full cache has no
+ * memory to spare. Items would have to be evicted for each new record of evicted keys.
  */
 static bool wants_past(const struct shard *s)
 {
@@ -335,7 +335,7 @@ void shard_note_work(struct shard *s)
     }
 }
 
-/* Make what the wheel grows by next, and hand it over. */
+/* Allocate the memory by which the wheel grows next, and pass it to the wheel. */
 static void make_spare(struct shard *s, uint32_t capacity)
 {
     struct wheel_spare spare;
@@ -349,8 +349,9 @@ static void make_spare(struct shard *s, uint32_t capacity)
 }
 
 /*
- * Allocate what is wanted. Only the thread that has set is_making does: two that allocate the
- * same for a moment would overdraw the budget, and items would be evicted for that.
+ * Allocate what is wanted. Only the thread that has set is_making does so: two threads that
+ * allocate the same would overdraw the budget for a moment, and items would be evicted for
+ * that.
  */
 static void make_all(struct shard *s)
 {
@@ -394,10 +395,10 @@ void shard_make_wanted(struct shard *s)
 }
 
 /*
- * While a lower limit is taken up, the index is made for the items that are there as soon as a
- * smaller one has room for them, else for those that are going to stay: a shard may keep more
- * than its part, when the others pay. It would shrink by itself, but at a seventh of what it
- * could have, and in its place items would go. Context: in shard.
+ * After the limit was lowered, the index gets the size for the present items as soon as a
+ * smaller index has room for them, else the size for the items that will stay: a shard may keep
+ * more than its share if others have less. The index would shrink by itself only when it is a
+ * seventh full, and until then items would be evicted instead. Context: in shard.
  */
 static void fit_lowered(struct shard *s)
 {
@@ -479,7 +480,7 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
     return maintain_rest(s, now, start, max_us) || cleans;
 }
 
-/* How long the walk for flushed prefixes may run after its rest; 0: it rests on. */
+/* How long the walk for flushed prefixes may run after its pause; 0: the pause continues. */
 static usec_t clean_us(const struct shard *s, const struct cycle_config *cfg, usec_t now_us,
                        usec_t max_us)
 {
@@ -542,7 +543,7 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
     }
     do {
         shard_enter(s);
-        /* What is due but has to stay is moved like anything alive. */
+        /* Due items that must stay are moved like live ones. */
         more = tidy_slice(m, BUDGET_home_work, shard_due_now(s, now));
         room_release(m);
         shard_leave(s);

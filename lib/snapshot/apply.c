@@ -18,7 +18,7 @@
 #include "lib/store/find.h"
 #include "lib/store/store.h"
 
-/* Time for which an item waits for room, while the reclaimer makes some. */
+/* Longest time that an item waits for room, while the reclaimer makes some. */
 #define WAIT_MAX_MS 5000
 
 /* ---- one item ---------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static bool deadline_of(const struct apply *a, const struct snap_item *it, msec_
     return *deadline != MSEC_NEVER;
 }
 
-/* Is it to be stored? If so *st and *kept are filled, but for the value. */
+/* Is the item to be stored? If so *st and *kept are filled in, except for the value. */
 static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
                     struct store *st, struct store_kept *kept)
 {
@@ -118,7 +118,7 @@ static bool prepare(struct apply *a, const struct snap_item *it, uint64_t hash,
     return true;
 }
 
-/* Wait for the reclaimer. False: it has been long enough. Context: outside a section. */
+/* Wait for the reclaimer. False: the longest time has passed. Context: outside a section. */
 static bool wait_for_room(struct apply *a, unsigned *waits)
 {
     const struct timespec ms = {.tv_nsec = 1000 * 1000};
@@ -133,7 +133,7 @@ static bool wait_for_room(struct apply *a, unsigned *waits)
     return true;
 }
 
-/* The state that is read from a log is not stored: nor must an older one stay. Read side. */
+/* A state read from a log is not stored, so an older one must not stay either. Read side. */
 static void forget(struct apply *a, uint64_t hash, struct span key)
 {
     if (is_states(a)) {
@@ -292,7 +292,7 @@ bool apply_flush_prefix(struct apply *a, struct span prefix)
 
 /* ---- values in parts --------------------------------------------------------------------- */
 
-/* These bytes are the next of the body. False: there is no room for it. */
+/* Append these bytes to the body. False: there is no room. */
 static bool feed(struct apply *a, struct span bytes)
 {
     unsigned waits = 0;
@@ -342,7 +342,7 @@ static bool on_value_begin(void *arg, const struct snap_block *b, const struct s
     a->is_passed_over =
         !prepare(a, it, engine_hash(a->engine, it->key.ptr, it->key.len), &st, &kept);
     if (!a->is_passed_over && it->value_len <= ENGINE_SMALL_MAX) {
-        /* No encoder makes parts of so short a value. */
+        /* No encoder splits such a short value. */
         count(&a->counts->refused, 1);
         a->is_passed_over = true;
     }

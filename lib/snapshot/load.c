@@ -204,8 +204,8 @@ static void set_clock(struct load *load)
 }
 
 /*
- * Values of the engine come after those that were loaded, and after those that were lost since,
- * which clients may have.
+ * The engine draws cas values above all that were loaded, and above those of lost items, which
+ * clients may still have.
  */
 static void raise_cas(const struct load *load, uint64_t past)
 {
