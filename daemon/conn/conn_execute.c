@@ -141,7 +141,7 @@ static inline void count_alone(struct turn *t, const struct request *r)
 
 /* ---- unfinished requests ----------------------------------------------------------------- */
 
-/* A storage command whose value is not all there. */
+/* A storage command whose value has not arrived completely. */
 static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size_t *used)
 {
     struct batch *b = &lot->batch;
@@ -199,7 +199,7 @@ static void answer_refused(struct turn *t, struct batch *b)
     (void)turn_answer(t, b->last, b->reply);
 }
 
-/* After it nothing can be parsed any more. */
+/* The parser closes the connection: nothing can be parsed after this. */
 static void answer_last(struct turn *t, struct batch *b)
 {
     if (turn_conn(t)->protocol != PROTOCOL_BINARY) {
@@ -397,7 +397,7 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
 
 /* ---- turns ------------------------------------------------------------------------------- */
 
-/* What a turn that stopped so has its connection wait for. */
+/* The event that the connection waits for after a turn that stopped like this. */
 static const uint8_t state_after[] = {
     [TURN_DRY] = CONN_INPUT,   [TURN_BLOCKED] = CONN_TURN, [TURN_WAITS] = CONN_ROOM,
     [TURN_YIELDS] = CONN_TURN, [TURN_ASKED] = CONN_ANSWER, [TURN_LOGS_IN] = CONN_LOGIN,

@@ -6,9 +6,9 @@
  * read, into the worker's buffer.
  *
  * What has been received of all of them takes at most a quarter of -m (at least two of the
- * longest items). Beyond that they wait in a line, of which only the first goes on
- * (upload_line.h). From half of that on, those that come too slowly give way, the slowest
- * first: a client that announces much and sends little holds nobody up.
+ * longest items). Beyond that they wait in a line, of which only the first continues
+ * (upload_line.h). When half of that is in use, uploads that are too slow are dropped, the
+ * slowest first, so that a client which announces much and sends little delays no others.
  */
 #include "daemon/conn/conn_upload.h"
 
@@ -51,13 +51,13 @@ uint64_t upload_held_max(const struct worker *w)
     return quarter > two ? quarter : two;
 }
 
-/* Do uploads hold all they may? */
+/* Have the uploads reached their limit of memory? */
 static bool is_full(const struct worker *w)
 {
     return upload_held_by_all(w) > upload_held_max(w);
 }
 
-/* Count what the body holds by now; after it is gone: nothing. */
+/* Count the memory that the body holds now; 0 when it is gone. */
 static void count_held(const struct conn *c)
 {
     struct upload *u = c->upload;
@@ -73,8 +73,8 @@ static void count_held(const struct conn *c)
 }
 
 /*
- * It waits for others to be done. While they are it waits on, however long: they may be many,
- * and those that are too slow are shed.
+ * An upload waits for others to finish. It waits without a time limit while some finish: there
+ * may be many, and those that are too slow are dropped.
  */
 static enum outcome wait_in_line(struct conn *c, bool may_wait)
 {
@@ -92,7 +92,7 @@ static enum outcome wait_in_line(struct conn *c, bool may_wait)
     return OUT_WAIT;
 }
 
-/* As body_room(), within what uploads may hold. */
+/* body_room() within the memory limit of uploads. */
 enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *room)
 {
     struct upload *u = c->upload;
@@ -124,7 +124,7 @@ void upload_give_ahead(struct conn *c)
     count_held(c);
 }
 
-/* n bytes have come. What is waited for next may take a second of its own. */
+/* n bytes have come. The next wait may again take a second. */
 void upload_note_filled(struct conn *c, size_t n)
 {
     body_filled(c->upload->body, n);
@@ -162,7 +162,7 @@ static void note_answered(struct turn *t, const struct request *r)
     }
 }
 
-/* The value cannot be stored: answer so; `rest` bytes that belong to it will be dropped. */
+/* Answer that the value cannot be stored, and drop the `rest` bytes of it as they arrive. */
 static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
 {
     exec_store_refused(t, r, REPLY_NO_MEMORY_STORE);
@@ -376,11 +376,11 @@ static void note_waits(struct conn *c)
     }
 }
 
-/* All bytes are there; those that end the value are at p. */
+/* The value has arrived; p points to the bytes that end it. */
 static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *p)
 {
     enum turn_stop stop;
-    enum reply why = guard_ask_gate(t); /* it may not be what it was when the value began */
+    enum reply why = guard_ask_gate(t); /* it may have changed since the value began */
 
     if (MF_UNLIKELY(why == REPLY_FAILOVER)) {
         return TURN_WAITS;
@@ -407,7 +407,7 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
     return TURN_GOES_ON;
 }
 
-/* No bytes have come: is there room for those that will? */
+/* No bytes have come: is there room for further ones? */
 static enum turn_stop wait_for_room(struct turn *t, struct upload *u)
 {
     enum outcome outcome = OUT_OK;

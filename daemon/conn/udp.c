@@ -52,7 +52,7 @@ struct udp {
     struct message message; /* must be first; on its way to another worker */
     /* [const] */
     uint32_t magic;
-    uint32_t number; /* of the worker that it is for, counted round */
+    uint32_t number; /* its worker is this number modulo the number of workers */
     int fd;
     uint16_t port;         /* of its own address */
     struct worker *worker; /* [borrowed] changes on its way */
@@ -272,7 +272,7 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
     }
 }
 
-/* One more request: is there work left for it? */
+/* Count a request. False: the datagram has no work left. */
 static bool is_within_share(const struct datagram *d, struct turn *t)
 {
     uint64_t spent = t->units + (uint64_t)d->sent * COST_DATAGRAM_UNITS;
@@ -466,7 +466,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         }
         got = recvmmsg(u->fd, message, SLOTS, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++) {
-            /* One that asks for nothing is work, too: it has to be received. */
+            /* A datagram without a request is work, too: it must be received. */
             units +=
                 1 + serve_datagram(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
         }
@@ -475,7 +475,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* Its poll handle is ready: it joins the others of the worker. */
+/* The poll handle is ready: add the socket to the worker's list. */
 static void begin(struct udp *u, struct worker *w)
 {
     u->worker = w;
@@ -564,7 +564,7 @@ void udp_give(struct worker *w)
             continue;
         }
         *at = u->next;
-        u->worker = &w->crew->workers[to]; /* no event of it comes any more */
+        u->worker = &w->crew->workers[to]; /* no more of its events arrive here */
         u->message.fn = on_arrival;
         uv_close((uv_handle_t *)&u->poll, on_left);
     }
@@ -576,7 +576,7 @@ void udp_close_all(struct worker *w)
     while (w->conns->udp != NULL) {
         struct udp *u = w->conns->udp;
 
-        on_readable(&u->poll, 0, UV_READABLE); /* what came before the stop is answered */
+        on_readable(&u->poll, 0, UV_READABLE); /* answer datagrams from before the stop */
         w->conns->udp = u->next;
         uv_close((uv_handle_t *)&u->poll, on_closed);
         close(u->fd);
