@@ -69,9 +69,9 @@ struct follower {
     struct replid seen;           /* the history that is followed */
     _Atomic uint64_t lost_before; /* count_lost() when it was made, or was sent everything */
     _Atomic bool has_lost;        /* a process before has lost items */
-    uint64_t serve_from;      /* what is here is of one moment when this offset is applied */
-    msec_t next_try_ms;       /* by the monotonic clock, as the rest */
-    int64_t pause_ms;         /* the last one */
+    uint64_t serve_from;          /* the items are consistent once this offset is applied */
+    msec_t next_try_ms;           /* by the monotonic clock, as the rest */
+    int64_t pause_ms;             /* the last one */
     int64_t handover_ms;      /* time limit of the handover to ask the primary for; 0: none */
     msec_t handover_until_ms; /* 0: none was asked for */
     msec_t heard_ms;          /* when the primary last sent something; 0: never */
