@@ -143,7 +143,7 @@ static bool take_place(struct conn *c)
 
         conn_put_peer(c, peer);
         log_info_about(&(struct log_about){.peer = peer},
-                       "listener, connection of %s refused (it has as many as it may)", peer);
+                       "listener, connection of %s refused (conns-per-address)", peer);
         refuse(c);
     } else if (answer == ADDRESS_NO_MEMORY) {
         log_warn("listener, connection dropped (no memory)");

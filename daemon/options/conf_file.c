@@ -427,7 +427,7 @@ void conf_log_environment(void)
     must_be_main();
     for (char **entry = environ; *entry != NULL; entry++) {
         if (read_variable(*entry, &v) && !v.has_name_of_option) {
-            log_info("options, the variable %s is none", v.given);
+            log_info("options, the environment variable %s names no option", v.given);
         }
     }
 }

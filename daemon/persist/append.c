@@ -120,13 +120,13 @@ static void on_gap(void *arg, int error)
     struct append *a = arg;
 
     if (error == KEYLOG_GAP_FLUSH) {
-        log_error("snapshot, a flush came while its log began: to be removed, and made anew");
+        log_error("snapshot, a flush came while its log began: it is removed and saved again");
     } else if (error != 0) {
-        log_error("snapshot, cannot write its log (%s): to be removed, and made anew",
+        log_error("snapshot, cannot write its log (%s): it is removed and saved again",
                   strerror(error));
     } else {
-        log_error("snapshot, changes came faster than its log was written: to be removed, "
-                  "and made anew");
+        log_error("snapshot, changes came faster than its log was written: it is "
+                  "removed and saved again");
     }
     a->on_gap(a->arg);
 }

@@ -151,7 +151,7 @@ static void exports_run(void *arg)
     struct exports *x = arg;
 
     if (x->thread.nice_error != 0) {
-        log_debug("export, cannot be nice (%s)", strerror(x->thread.nice_error));
+        log_debug("export, cannot lower its priority (%s)", strerror(x->thread.nice_error));
     }
     pthread_mutex_lock(&x->mutex);
     while (!x->is_stopping || x->current != NULL) {

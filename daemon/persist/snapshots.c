@@ -185,7 +185,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
     } else if (end == SAVE_STOPPED) {
         log_notice("snapshot, the save was cancelled");
     } else {
-        log_error("snapshot, cannot save %s (%s); what was there before stays", s->path,
+        log_error("snapshot, cannot save %s (%s); an older file stays", s->path,
                   end_text(s, end));
     }
 }
@@ -354,7 +354,7 @@ static void snapshots_run(void *arg)
     bool is_partial = false;
 
     if (s->thread.nice_error != 0) {
-        log_debug("snapshot, cannot be nice (%s)", strerror(s->thread.nice_error));
+        log_debug("snapshot, cannot lower its priority (%s)", strerror(s->thread.nice_error));
     }
     s->behind = behind_create();
     if (keeper_state(s) == KEEPER_LOADING) {

@@ -63,7 +63,7 @@ void host_log(const struct settings *settings)
                  max >> 20, need >> 20);
     }
     if (machine_has_thp_always(root)) {
-        log_info("host, the system makes huge pages of all memory "
+        log_info("host, the kernel uses huge pages for all memory "
                  "(transparent_hugepage/enabled is always): memory outside -m may grow");
     }
 }

@@ -354,7 +354,7 @@ static int start_engine(struct server *s)
     }
     if (engine_items_hint(&s->crew.engine) < cfg.items_hint) {
         log_notice("server, sizes the index for %" PRIu64
-                   " items: -m bears no more (hashpower)",
+                   " items: -m allows no more (hashpower)",
                    engine_items_hint(&s->crew.engine));
     }
     if (engine_range(&s->crew.engine) < cfg.limit_bytes) {

@@ -74,7 +74,7 @@ static int check_beside(const struct settings *settings)
 
     memory_file_name(settings, -1, name);
     if (!upgrade_has_items(name)) {
-        log_error("upgrade, the items would be lost (memory_file is another, or is gone)");
+        log_error("upgrade, the items would be lost (memory_file has changed, or is not set)");
         note(&status, EX_DATAERR);
     }
     note(&status, privs_lock_memory(settings));
