@@ -91,8 +91,11 @@ static void age_counts(struct cursor *c)
     }
 }
 
-/* An eviction has passed over this many bytes of segment n. */
-static void count_scanned(struct memory *m, segment_t n, uint32_t bytes)
+/*
+ * An eviction has come to a dead block of this many bytes in segment n, or to an item, which
+ * counts with all its blocks when it is judged: so does what is kept.
+ */
+static void count_scanned(struct memory *m, segment_t n, uint64_t bytes)
 {
     *(seg(m, n)->chain == CHAIN_MAIN ? &m->cursor.scanned : &m->cursor.passed) += bytes;
 }
@@ -315,11 +318,13 @@ static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
-    struct evict_pass pass = pass_of(m, n, h, now);
+    struct evict_pass pass;
     uint8_t had = atomic_load_explicit(&it->heat, memory_order_relaxed);
     bool was_hit = (heat_turns(had) & HEAT_COUNT) != 0;
     uint8_t heat = 0;
 
+    count_scanned(m, n, bytes_in_blocks(m, it));
+    pass = pass_of(m, n, h, now);
     switch (policy->judge(&pass, it, &heat)) {
     case VERDICT_PROMOTE:
         if (in_place) {
@@ -513,7 +518,9 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
 
         at += item_bytes(it);
         *work -= WORK_DEAD;
-        if (item_is_live(it) && it->key_len != 0) {
+        if (!item_is_live(it)) {
+            count_scanned(m, n, item_bytes(it));
+        } else if (it->key_len != 0) {
             *work -= WORK_LIVE - WORK_DEAD;
             if (item_is_due(it, now)) {
                 m->ops->drop(m->owner, h, DEATH_EXPIRE, now);
@@ -521,7 +528,6 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
                 evict(m, h, (enum chain_id)g->chain, now);
             }
         }
-        count_scanned(m, n, item_bytes(it));
     }
     *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
     m->cursor.sifted_for_nothing = g->live < live ? 0 : m->cursor.sifted_for_nothing + 1;
@@ -641,7 +647,7 @@ static bool empty_block(struct memory *m, msec_t now, int64_t *work)
         }
         *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
     }
-    if (c->mode == CURSOR_EVICT) {
+    if (c->mode == CURSOR_EVICT && !shape_is_live(shape)) {
         count_scanned(m, c->segment, bytes);
     }
     c->offset += bytes;

@@ -247,7 +247,8 @@ TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
     for (unsigned i = 0; i < asks; i++) {
         ideal_hits += ask_ideal(draw(&rng, keys));
     }
-    ck_assert_uint_ge(hits + asks / 200, ideal_hits);
+    ck_assert_uint_ge(hits + asks / 100,
+                      ideal_hits); /* of few items, a draw more or less matters */
     fixture_verify(&f);
 }
 

@@ -252,6 +252,23 @@ TEST(parts_of_large_values_stay_where_they_are)
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
 }
 
+/* A value is judged when its first piece is met, and then it counts as scanned as a whole. */
+TEST(what_is_kept_was_scanned)
+{
+    begin();
+    put("large", 20000, HOT);
+    fill();
+    ck_assert(!is_sifted());
+    while (m->cursor.kept == 0) {
+        shard_enter(f.shard);
+        (void)cursor_slice(m, 1, fixture_now(&f));
+        shard_leave(f.shard);
+    }
+    ck_assert(fixture_has(&f, "large"));
+    ck_assert_uint_ge(m->cursor.kept, 20000);
+    ck_assert_uint_ge(m->cursor.scanned, m->cursor.kept);
+}
+
 /* Where nothing dies, sifting would go round and round. */
 TEST(a_chain_is_sifted_for_nothing_once)
 {
