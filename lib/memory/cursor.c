@@ -65,6 +65,13 @@ static const struct {
 #define SIFT_HOLE_PCT 2
 #define SIFT_BLOCKS   64
 
+/*
+ * Of the parts of values without whole segments in it, this share must be such as would be
+ * moved unjudged, because they are young or their heads are elsewhere. Where few are, emptying
+ * keeps values together and in the order of their age.
+ */
+#define SIFT_UNJUDGED_PCT 75
+
 /* How many due items are dropped at once before anything alive is evicted. */
 #define DUE_BATCH 20
 
@@ -290,6 +297,15 @@ static bool is_young(const struct memory *m, handle_t h, uint32_t now_s)
     return access_s > g->sealed_s || (since >= 0 && since >= now / 2);
 }
 
+/* Is a block in this segment, or in the next one of its chain if that is full as well? */
+static bool is_near(const struct memory *m, segment_t to, handle_t h)
+{
+    const struct segment *segs = m->arena.segments;
+    segment_t n = segment_of(&m->arena, h);
+
+    return n == to || (n == segs[to].next && segs[n].state == SEG_SEALED);
+}
+
 /* Would this item exceed the share of bytes that may be promoted? Then it is evicted. */
 static bool promotes_too_much(const struct memory *m, const struct item *it)
 {
@@ -408,16 +424,6 @@ static bool empty_item(struct memory *m, handle_t h, msec_t now)
     return clean_item(m, h, policy);
 }
 
-/* Is a block in the segment under the cursor, or in the next one if that is full as well? */
-static bool is_near(const struct memory *m, handle_t h)
-{
-    const struct segment *segs = m->arena.segments;
-    segment_t n = segment_of(&m->arena, h);
-
-    return n == m->cursor.segment ||
-           (n == segs[m->cursor.segment].next && segs[n].state == SEG_SEALED);
-}
-
 /*
  * A live piece. An eviction judges the whole item when it visits the item's first block: a copy
  * of a piece would be wasted if the head, which follows it, is evicted later. When the head is
@@ -431,7 +437,7 @@ static bool empty_piece(struct memory *m, handle_t h, msec_t now)
     const struct item *piece = memory_item(m, h);
     handle_t head = piece_owner(piece);
 
-    if (c->mode == CURSOR_EVICT && is_near(m, head)) {
+    if (c->mode == CURSOR_EVICT && is_near(m, c->segment, head)) {
         return empty_item(m, head, now) && (!item_is_live(piece) || move_piece(m, h));
     }
     return move_piece(m, h);
@@ -439,32 +445,43 @@ static bool empty_piece(struct memory *m, handle_t h, msec_t now)
 
 /* ---- sifting ----------------------------------------------------------------------------- */
 
+/* What a segment that may be sifted has, besides parts of values with whole segments. */
+struct sieve {
+    unsigned items;          /* of one block */
+    uint32_t part_bytes;     /* parts of other values */
+    uint32_t unjudged_bytes; /* those of them that emptying would move without a verdict */
+};
+
 /*
- * May a live block stay in a segment that is sifted? A part of a value that has no whole
- * segments does not: evicting it makes holes only, and they are spread over many segments. Nor
- * does what goes to another chain, because it is copied. *items counts items of one block.
+ * May a live block stay in a segment that is sifted? What goes to another chain does not,
+ * because it is copied.
  */
 static bool may_stay(const struct memory *m, segment_t n, handle_t h,
-                     const struct evict_policy *policy, msec_t now, unsigned *items)
+                     const struct evict_policy *policy, msec_t now, struct sieve *s)
 {
+    const struct segment *g = &m->arena.segments[n];
     const struct item *it = memory_item(m, h);
-    enum chain_id chain = (enum chain_id)m->arena.segments[n].chain;
-    bool is_main = chain == CHAIN_MAIN;
+    handle_t head = it->key_len != 0 ? h : piece_owner(it);
+    const struct item *owner = memory_item(m, head);
+    struct evict_pass pass;
     uint8_t heat;
 
-    if (it->key_len == 0) {
-        return item_large(memory_item(m, piece_owner(it)))->segments != 0 &&
-               memory_chain(m, piece_owner(it)) == chain;
+    if (item_is_large(owner) && item_large(owner)->segments == 0) {
+        s->part_bytes += item_bytes(it);
+        if (!is_near(m, n, head) || is_young(m, head, (uint32_t)(now / 1000))) {
+            s->unjudged_bytes += item_bytes(it);
+        }
     }
-    if (item_is_large(it) ? item_large(it)->segments == 0 : !is_main || ++*items > SIFT_ITEMS) {
+    if (it->key_len == 0) {
+        return memory_chain(m, head) == (enum chain_id)g->chain;
+    }
+    if (!item_is_large(it) && (g->chain != CHAIN_MAIN || ++s->items > SIFT_ITEMS)) {
         return false;
     }
-    if (is_main) {
+    if (g->chain == CHAIN_MAIN) {
         return true;
     }
-
-    struct evict_pass pass = pass_of(m, n, h, now);
-
+    pass = pass_of(m, n, h, now);
     return policy->judge(&pass, it, &heat) != VERDICT_PROMOTE;
 }
 
@@ -480,7 +497,8 @@ static bool may_sift(const struct memory *m, segment_t n, const struct evict_pol
     const struct segment *g = &m->arena.segments[n];
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
     uint64_t least = (uint64_t)segment_bytes(&m->arena) * SIFT_LIVE_PCT / 100;
-    unsigned blocks = 0, items = 0;
+    struct sieve s = {0};
+    unsigned blocks = 0;
 
     if (g->live > SIFT_LIVE || g->fill - g->dead < least ||
         m->blocks.hole_bytes * 100 > held * SIFT_HOLE_PCT ||
@@ -492,12 +510,12 @@ static bool may_sift(const struct memory *m, segment_t n, const struct evict_pol
         const struct item *it = memory_item(m, h);
 
         if (blocks == SIFT_BLOCKS ||
-            (item_is_live(it) && !may_stay(m, n, h, policy, now, &items))) {
+            (item_is_live(it) && !may_stay(m, n, h, policy, now, &s))) {
             return false;
         }
         at += item_bytes(it);
     }
-    return true;
+    return s.unjudged_bytes * 100 >= s.part_bytes * SIFT_UNJUDGED_PCT;
 }
 
 /*

@@ -7,7 +7,9 @@
 
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
+#include "lib/memory/chunks.h"
 #include "lib/memory/evict.h"
+#include "lib/shard/keyspace.h"
 #include "lib/shard/upkeep.h"
 #include "tests/lib/fixture.h"
 
@@ -250,6 +252,40 @@ TEST(parts_of_large_values_stay_where_they_are)
     fixture_check(&f, "kept", len);
     ck_assert_uint_eq(m->arena.values.segments, held - 1);
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+}
+
+/* Pieces in holes, far from their heads: moving them does not judge the value. */
+TEST(pieces_apart_from_their_heads_stay_where_they_are)
+{
+    uint32_t units;
+    size_t len;
+    const struct large *l;
+    handle_t piece;
+
+    begin();
+    units = (PIECE_HEADER_BYTES + m->piece_max + ITEM_UNIT - 1) / ITEM_UNIT;
+    len = m->piece_max;
+    while (keyspace_units(2, len, false, false) > units) {
+        len--;
+    }
+    for (unsigned i = 0; i < 7; i++) {
+        put(fixture_key("k", i), len, HOT);
+    }
+    fill();
+    for (unsigned i = 0; i < 5; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    put("large", 20000, HOT); /* four whole pieces and a shorter one */
+    fixture_policy(CHOICE_DENSITY);
+    l = item_large(fixture_get(&f, "large").item);
+    piece = atomic_load(&l->piece[0]);
+    ck_assert_uint_eq(segment_of(&m->arena, piece), first);
+    ck_assert(is_sifted());
+    ck_assert_uint_eq(atomic_load(&l->piece[0]), piece);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    fixture_check(&f, "large", 20000);
 }
 
 /* A value is judged when its first piece is met, and then it counts as scanned as a whole. */
