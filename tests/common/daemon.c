@@ -4,8 +4,10 @@
  */
 #include "tests/common/daemon.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,30 +45,55 @@ bool test_program(const char *name, const char *env, char *out, size_t out_size)
     return access(out, X_OK) == 0;
 }
 
-static _Noreturn void run_child(const struct test_daemon *d, const char *program, bool is_ours,
-                                const char *const *extra)
+static _Noreturn void run_child(const struct test_daemon *d, const char *program,
+                                enum test_daemon_kind kind, const char *const *extra)
 {
-    const char *args[ARGS_MAX] = {program, "-U", "0", "-s", d->socket};
-    char log[96];
-    int n = 5;
+    char log[96], port_file[96];
+    const char *args[ARGS_MAX];
+    int n = 0;
 
+    args[n++] = program;
+    args[n++] = "-U";
+    args[n++] = "0";
     if (geteuid() == 0) {
         args[n++] = "-u";
         args[n++] = "root";
     }
-    if (is_ours) {
+    if (kind == TEST_DAEMON_TCP) {
+        args[n++] = "-p";
+        args[n++] = "-1";
+        args[n++] = "-l";
+        args[n++] = "127.0.0.1";
+    } else {
+        args[n++] = "-s";
+        args[n++] = d->socket;
+    }
+    if (kind == TEST_DAEMON_CONTROL) {
         args[n++] = "--control";
         args[n++] = d->operator_socket;
-        (void)setenv("MAYFLY_TEST_CONTROL", d->control, 1);
     }
-    for (; *extra != NULL && n < ARGS_MAX - 1; extra++) {
+    /*
+     * Options for the daemons of all tests. Not for the one with a clock: it opens its socket
+     * of control when the server has started.
+     */
+    char *more = kind != TEST_DAEMON_CONTROL ? getenv("MAYFLY_TEST_ARGS") : NULL;
+    for (char *word = more != NULL ? strtok(more, " ") : NULL; word != NULL && n < ARGS_MAX - 1;
+         word = strtok(NULL, " ")) {
+        args[n++] = word;
+    }
+    for (; extra != NULL && *extra != NULL && n < ARGS_MAX - 1; extra++) {
         args[n++] = *extra;
     }
     args[n] = NULL;
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)snprintf(log, sizeof(log), "%s/log", d->folder);
+    (void)snprintf(port_file, sizeof(port_file), "%s/port", d->folder);
     if (freopen(log, "w", stderr) == NULL || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
         _exit(126);
+    }
+    (void)setenv("MEMCACHED_PORT_FILENAME", port_file, 1);
+    if (kind == TEST_DAEMON_CONTROL) {
+        (void)setenv("MAYFLY_TEST_CONTROL", d->control, 1);
     }
     (void)execv(program, (char *const *)(uintptr_t)args);
     _exit(127);
@@ -118,6 +145,49 @@ static int connect_unix(const char *path)
     return fd;
 }
 
+static int connect_tcp(uint16_t port)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET,
+                             .sin_port = htons(port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
+        (void)close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* The port that the daemon wrote to its file: the number after "TCP INET: ". */
+static uint16_t read_port(const struct test_daemon *d)
+{
+    char path[96];
+    unsigned port = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/port", d->folder);
+    FILE *f = fopen(path, "r");
+    if (f == NULL) {
+        return 0;
+    }
+    if (fscanf(f, "TCP INET: %u", &port) != 1) {
+        port = 0;
+    }
+    (void)fclose(f);
+    return (uint16_t)port;
+}
+
+static int try_connect(struct test_daemon *d, enum test_daemon_kind kind)
+{
+    if (kind != TEST_DAEMON_TCP) {
+        return connect_unix(d->socket);
+    }
+    if (d->port == 0) {
+        d->port = read_port(d);
+    }
+    return d->port != 0 ? connect_tcp(d->port) : -1;
+}
+
 /* The daemon to stop when a test calls exit(). [main] */
 static struct test_daemon *running;
 
@@ -128,7 +198,7 @@ static void stop_running(void)
     }
 }
 
-bool test_daemon_start(struct test_daemon *d, const char *program, bool is_ours,
+bool test_daemon_start(struct test_daemon *d, const char *program, enum test_daemon_kind kind,
                        const char *const *extra)
 {
     int status = 0;
@@ -149,10 +219,10 @@ bool test_daemon_start(struct test_daemon *d, const char *program, bool is_ours,
     running = d;
     d->pid = fork();
     if (d->pid == 0) {
-        run_child(d, program, is_ours, extra);
+        run_child(d, program, kind, extra);
     }
     for (int waited = 0; d->pid > 0 && waited < START_MS; waited += POLL_MS) {
-        int fd = connect_unix(d->socket);
+        int fd = try_connect(d, kind);
         if (fd >= 0) {
             (void)close(fd);
             return true;
@@ -175,7 +245,7 @@ int test_operator_connect(const struct test_daemon *d)
 
 int test_daemon_connect(const struct test_daemon *d)
 {
-    int fd = connect_unix(d->socket);
+    int fd = d->port != 0 ? connect_tcp(d->port) : connect_unix(d->socket);
 
     if (fd < 0) {
         perror("cannot connect");

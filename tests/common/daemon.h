@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Starts the daemon of a dialogue: in a fresh temporary directory, on a unix socket there;
- * waits until it serves; stops it by its process id and removes the directory. The daemon dies
- * with the test.
+ * Starts a daemon for a test: in a fresh temporary directory, on a unix socket there and, when
+ * asked, on an ephemeral TCP port; waits until it serves; stops it by its process id and
+ * removes the directory. The daemon dies with the test.
  */
 #ifndef MAYFLY_TESTS_COMMON_DAEMON_H
 #define MAYFLY_TESTS_COMMON_DAEMON_H
@@ -11,8 +11,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum test_daemon_kind {
+    TEST_DAEMON_UNIX,    /* unix socket only */
+    TEST_DAEMON_TCP,     /* TCP on 127.0.0.1 only */
+    TEST_DAEMON_CONTROL, /* unix socket, and the control sockets of both kinds */
+};
+
 struct test_daemon {
     pid_t pid;
+    uint16_t port;            /* TCP */
     char folder[64];          /* temporary, removed by test_daemon_stop() */
     char socket[96];          /* path of the unix socket */
     char control[96];         /* path of the control socket of mayflyd-test */
@@ -26,11 +33,10 @@ struct test_daemon {
 bool test_program(const char *name, const char *env, char *out, size_t out_size);
 
 /*
- * Start a program that takes memcached's options, with the extra ones (NULL at the end). A
- * program of ours has control sockets of both kinds. False when it does not serve after some
- * seconds; prints why to stderr. Context: main.
+ * Start a program that takes memcached's options, with the extra ones (NULL at the end; may be
+ * NULL). False when it does not serve after some seconds; prints why to stderr. Context: main.
  */
-bool test_daemon_start(struct test_daemon *d, const char *program, bool is_ours,
+bool test_daemon_start(struct test_daemon *d, const char *program, enum test_daemon_kind kind,
                        const char *const *extra);
 
 /*

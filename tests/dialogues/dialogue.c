@@ -380,7 +380,8 @@ static void start(struct dialogue *d)
     }
     d->is_started = true;
     d->options[d->option_count] = NULL;
-    if (!test_daemon_start(&d->daemon, d->program, !d->is_foreign,
+    if (!test_daemon_start(&d->daemon, d->program,
+                           d->is_foreign ? TEST_DAEMON_UNIX : TEST_DAEMON_CONTROL,
                            (const char *const *)d->options)) {
         fail(d, "the daemon does not start");
     }
