@@ -146,7 +146,7 @@ static bool has_controller(struct span controllers, const char *name)
 static double limit_of_groups(const char *root, const char *process, const char *controller,
                               limit_fn of_1, limit_fn of_2)
 {
-    double least = (double)INFINITY;
+    double least = (double)NAN; /* no line of this form */
     char path[64];
     char mount[16];
     char text[8192];
@@ -171,7 +171,7 @@ static double limit_of_groups(const char *root, const char *process, const char 
         } else if (has_controller(controllers, controller)) {
             limit = least_limit(root, mount, group, of_1);
         }
-        least = limit < least ? limit : least;
+        least = least <= limit ? least : limit;
     }
     return least;
 }
