@@ -51,8 +51,8 @@ struct attach_head {
     uint64_t range_bytes;
     uint64_t blocks; /* of 512 bytes that were allocated for the file */
     uint32_t shift;
-    uint32_t capacity;  /* shards that the file has places for */
-    uint32_t companion; /* of what else was left, elsewhere; 0: nothing */
+    uint32_t capacity;  /* most shards that the file has room for */
+    uint32_t companion; /* identifies data that was left elsewhere with it; 0: none */
     uint32_t zero;
     uint64_t seed; /* of the hash of keys */
     uint64_t cas_next;
@@ -81,11 +81,11 @@ static bool no(struct attach *a, const char *format, ...)
     return false;
 }
 
-/* What is computed from the size of a segment follows from the shift, which is in the head. */
+/* Values computed from the size of a segment follow from the shift, which is in the head. */
 uint64_t attach_abi(void)
 {
     const uint64_t facts[] = {
-        4, /* to be raised when a block comes to mean something else */
+        4, /* raise this when the meaning of a block changes */
         sizeof(struct attach_head),
         sizeof(struct keep_segment),
         sizeof(struct item),
@@ -138,7 +138,7 @@ static uint64_t list_at(const struct attach_head *h, uint32_t shard)
     return HEAD_BYTES + shard * list_bytes_max(h);
 }
 
-/* Places do not depend on how many shards there are, so that another one can be added. */
+/* Positions do not depend on the number of shards, so that another one can be added. */
 static uint64_t range_at(const struct attach_head *h, uint32_t shard)
 {
     return round_up(list_at(h, h->capacity)) + shard * h->range_bytes;
@@ -263,11 +263,11 @@ static void read_boot_id(char id[BOOT_ID_BYTES])
     }
 }
 
-/* From now on it counts as badly left, until attach_leave(). */
+/* From now on the file counts as left by a crash, until attach_leave(). */
 static bool write_open(struct attach *a)
 {
     a->head->state = STATE_OPEN;
-    /* All of it, so that its pages are there when it is to be written again. */
+    /* Write all of it, so that its pages exist when it is written again. */
     if (!region_write(a->fd, 0, a->head, HEAD_BYTES) || fdatasync(a->fd) != 0) {
         return no(a, "%s", strerror(errno));
     }
@@ -331,9 +331,9 @@ static bool tell_away(struct attach *a)
 }
 
 /*
- * Does an engine with this config get along with what is there? A move to fewer shards may have
- * been stopped, when the limit was lowered already to one that only these bear. Then it can go
- * on, as it did under that limit.
+ * Can an engine with this config use the items in the file? A move to fewer shards may have
+ * been interrupted after the limit was lowered to one that is too small for the old number of
+ * shards. Then the move can continue under that limit.
  */
 static bool fits(struct attach *a, const struct engine_config *cfg)
 {
@@ -397,7 +397,7 @@ bool attach_plan(struct attach *a, struct engine_config *cfg)
     a->companion = h->companion;
     memcpy(a->extra, h->extra, sizeof(a->extra));
     place_regions(a, (uint64_t)st.st_blocks < h->blocks);
-    no(a, "out of memory"); /* unless something else is found to be wrong, or nothing */
+    no(a, "out of memory"); /* until another reason is found, or none */
     return true;
 }
 
@@ -414,8 +414,8 @@ uint64_t attach_range(const struct attach *a)
 /* ---- creating the file ------------------------------------------------------------------- */
 
 /*
- * Can the file system ever have room for all of the limit? If others have taken some of it, the
- * shards do with what they get; but each needs a little to begin with.
+ * Can the file system ever have room for all of the limit? If other files take some of it, the
+ * shards use what is left; but each needs a little at the start.
  */
 static bool has_room(struct attach *a, const struct engine_config *cfg)
 {
@@ -423,7 +423,7 @@ static bool has_room(struct attach *a, const struct engine_config *cfg)
 
     a->room_bytes = 0;
     if (fstatvfs(a->fd, &fs) != 0 || fs.f_blocks == 0) {
-        return true; /* it has no bounds of its own */
+        return true; /* the file system has no limit of its own */
     }
     uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize;
     uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -505,7 +505,7 @@ struct crowd {
     pthread_mutex_t mutex; /* what is summed up, and why, are under it */
 };
 
-/* Was a slot left on its way from a shard to another? Then its items may be in either. */
+/* Was a slot left while it moved from a shard to another? Then its items may be in either. */
 static bool is_between(const struct attach_head *h, uint32_t slot)
 {
     return h->owner[slot][0] != h->owner[slot][1];
@@ -564,7 +564,7 @@ static void take_shards(void *arg)
 static const struct thread_kind taker_kind = {
     .name = "warm start", .run = take_shards, .reads = true};
 
-/* An item of a slot on its way that is where it goes: is there another of its key? */
+/* Does an item that has already moved have a second one, of the same key, in the old shard? */
 struct attach_search {
     const struct attach_head *head;
     const struct engine *engine;
@@ -588,8 +588,8 @@ static void look_for_another(void *arg, handle_t h)
 }
 
 /*
- * A shard takes over no key twice; where a slot is on its way, two of them could. What is
- * deleted in one would come back from the other.
+ * A shard takes over no key twice, but two shards could take over the same key of a moving
+ * slot. An item deleted in one shard would then come back from the other.
  */
 static bool are_in_one_shard(struct attach *a, const struct engine *e)
 {
@@ -676,14 +676,14 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     for (uint32_t i = 0; i < e->shard_count; i++) {
         msec_t at = a->head->shard[i].left.flush_at;
 
-        /* One that has come while items were taken over has not met them. */
+        /* An instant that has come while items were taken over has not been applied to them. */
         flush_at = at > a->taken_at && at < flush_at ? at : flush_at;
     }
     if (err == MF_OK && flush_at != MSEC_NEVER &&
         engine_flush(e, flush_at, clock_now(&e->clock), false) != OUT_OK) {
         err = MF_ENOMEM;
     }
-    /* It may be a lower one than before: what was taken over is no overdraft. */
+    /* The limit may be lower than before: items taken over are no overdraft. */
     budget_set_limit(&e->budget, used);
     budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes);
     for (uint32_t i = 0; i < e->shard_count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine: started and stopped, and what may be changed in between.
+ * Starting and stopping the engine, and changes while it runs.
  */
 #include "lib/engine/engine.h"
 
@@ -194,7 +194,7 @@ static void hold_from_start(struct engine *e)
     }
 }
 
-/* With what an earlier process left, or empty. */
+/* Start the shards with the items that an earlier process left, or empty. */
 static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool is_warm)
 {
     enum mf_err err = MF_ENOMEM;
@@ -412,7 +412,7 @@ void engine_options_changed(struct engine *e)
                                                             everything */
 }
 
-/* Wake the home worker if it sleeps although something may go. Context: outside a shard. */
+/* Wake the home worker if it sleeps although memory can be freed. Context: outside a shard. */
 static void wake_for_due(struct shard *s, msec_t due)
 {
     shard_enter(s);
@@ -469,7 +469,7 @@ msec_t engine_hold_left(const struct engine *e, msec_t now)
 
 void engine_hold_sampler(struct engine *e, bool held)
 {
-    pthread_mutex_lock(&e->flush_lock); /* a further shard has it from another */
+    pthread_mutex_lock(&e->flush_lock); /* a new shard copies it from another shard */
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_hold_sampler(e->shards[i], held);
     }
@@ -506,9 +506,10 @@ static uint32_t unused_segments(const struct shard *s)
 }
 
 /*
- * Of some shards that are sampled, that with the most unused segments. If none has enough, that
- * with the most spare ones, if it has clearly more than the needy one; only that may evict. A
- * shard whose lock is taken is skipped, so that this does not wait for a lock.
+ * Choose, among some sampled shards, the one with the most unused segments. If none has enough,
+ * choose the one that could lose the most segments, if it has clearly more than the shard in
+ * need; only then items are evicted. A shard whose lock is taken is skipped, so that this does
+ * not wait for a lock.
  */
 static struct shard *donor_for(struct engine *e, struct shard *needy, bool *may_evict)
 {
@@ -548,7 +549,7 @@ static struct shard *donor_for(struct engine *e, struct shard *needy, bool *may_
     return most > own + own / 4 + STEAL_SEGMENTS ? best : NULL;
 }
 
-/* Is it the budget that a shard has no room in, and not its range? */
+/* Does a shard lack room in the budget, rather than in its range of addresses? */
 static bool lacks_budget(struct shard *needy)
 {
     shard_enter(needy);
@@ -568,7 +569,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     }
     if (budget_retired(&e->budget) >> s->memory.arena.shift >= STEAL_SEGMENTS) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
-        return STEAL_LATER; /* what has been retired is enough */
+        return STEAL_LATER; /* retired memory will be enough */
     }
     shard_enter(s);
     room_release(&s->memory);
@@ -608,7 +609,7 @@ uint64_t engine_changes(const struct engine *e)
     return engine_counter(e, CTR_total_items) + engine_counter(e, CTR_deleted_items);
 }
 
-/* Nothing to drop, and nothing dead. Context: in shard. */
+/* Has the shard nothing to drop, and nothing dead? Context: in shard. */
 static bool is_barren(const struct shard *s)
 {
     return wheel_count(s->wheel) == 0 && room_coming(&s->memory) == 0 &&

@@ -23,7 +23,7 @@ static void release_set(struct retired *r)
     mem_free(r);
 }
 
-/* One with room for `room` prefixes; NULL: no memory. */
+/* Make a set with room for `room` prefixes; NULL: no memory. */
 static struct prefixes *make_set(uint32_t room)
 {
     struct prefixes *p = mem_zalloc(sizeof(*p) + room * sizeof(p->at[0]));
@@ -77,7 +77,7 @@ static bool is_same(const struct prefix *a, const struct prefix *b)
     return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
 
-/* Is it flushed once more, which includes this? */
+/* Does a newer flush of the same prefix include this one? */
 static bool is_repeated(const struct prefixes *set, uint32_t i)
 {
     for (uint32_t k = i + 1; k < set->count; k++) {
@@ -88,7 +88,7 @@ static bool is_repeated(const struct prefixes *set, uint32_t i)
     return false;
 }
 
-/* Does it have to stay in the set? */
+/* Must the prefix stay in the set? */
 static bool is_needed(const struct prefixes *set, uint32_t i, uint64_t clean)
 {
     return set->at[i].id > clean && !is_repeated(set, i);
@@ -103,9 +103,8 @@ static void end_if_none(struct engine *e)
 }
 
 /*
- * Take those out of the set that are over. While older items are loaded beside requests these
- * are only such that are flushed once more. False: no memory for that. Context: under
- * flush_lock.
+ * Remove finished prefixes from the set. While older items are loaded beside requests, only
+ * prefixes that were flushed again are removed. False: no memory. Context: under flush_lock.
  */
 static bool settle(struct engine *e)
 {
@@ -175,7 +174,7 @@ void engine_prefix_finish(struct engine *e)
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-/* The set with one more; NULL: no memory. */
+/* Copy the set, and add a prefix; NULL: no memory. */
 static struct prefixes *set_with(const struct prefixes *set, uint64_t id, struct span text)
 {
     const uint32_t n = count_of(set);
@@ -234,7 +233,8 @@ enum outcome engine_flush_prefix(struct engine *e, struct span prefix)
     enum outcome out = flush_prefix(e, prefix);
     pthread_mutex_unlock(&e->flush_lock);
     if (out == OUT_WAIT || clean_of(e) == engine_prefix_newest(e)) {
-        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* its hook ends what is over */
+        grace_ask(reclaim_grace(e->reclaimer),
+                  GRACE_HURRY); /* its hook ends finished flushes */
     }
     return out;
 }

@@ -38,7 +38,7 @@ struct stream_ring {
     uint64_t pos;                  /* read up to there */
     uint64_t until;                /* the end of this pass; or the position that was noted */
     uint64_t passed;               /* the newest flush command that is over in this ring */
-    uint64_t held_at;              /* the one that the next record is about; 0: none */
+    uint64_t held_at;              /* the flush command of the next record; 0: none */
     uint64_t opens_at; /* not read before all rings have come to this command: see may_read() */
     uint64_t opens_at_prefix; /* nor before this flush of a prefix was read */
 };
@@ -59,7 +59,7 @@ struct stream_batch {
     const struct shard *shard[STREAM_BATCH];
 };
 
-/* Of what only the stream's thread counts. */
+/* Counters of the stream's thread. */
 static void count(_Atomic uint64_t *counter, uint64_t n)
 {
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
@@ -80,7 +80,7 @@ static void note_read(struct stream *st)
     atomic_store_explicit(&st->read, read, memory_order_release);
 }
 
-/* Take up the rings of further shards: what is in them was written since they were made. */
+/* Add the rings of new shards: all their records were written since the shards were made. */
 static void take_up_rings(struct stream *st)
 {
     const uint32_t count = st->engine->shard_count;
@@ -141,7 +141,7 @@ void stream_skip(struct stream *st)
     for (uint32_t i = 0; i < st->ring_count; i++) {
         shard_flush(st->engine->shards[i], clock_now(&st->engine->clock));
     }
-    /* No flush of a prefix is half done: what is read from now on is of later ones. */
+    /* No flush of a prefix is incomplete: records read from now on are of later flushes. */
     pthread_mutex_lock(&st->engine->flush_lock);
     for (uint32_t i = 0; i < st->ring_count; i++) {
         struct shard *s = st->engine->shards[i];
@@ -296,10 +296,10 @@ static void note_later(struct stream *st, struct stream_ring *r, const struct ch
 }
 
 /*
- * Each ring has a record of the command. The first that is read ships it, once the command has
- * come into force in all shards: what is looked up or walked from then on is of after it. What
- * was shipped before and was stored since has a record after that of its own ring, and is
- * shipped again.
+ * Each ring has a record of the command. The first record that is read ships it, when the
+ * command has come into force in all shards: later lookups and walks see the state after it. A
+ * key that was shipped earlier, but stored after the flush, has a later record in its ring, and
+ * is shipped again.
  */
 static void note_prefix(struct stream *st, const struct change *c, struct ship *ship)
 {
@@ -319,7 +319,7 @@ static struct stream_covered *covered_by(struct stream *st, uint64_t hash)
     return &st->covered[hash % STREAM_COVERED];
 }
 
-/* As much of it as there is. */
+/* Copy a record without the unused part of its key. */
 static void change_copy(struct change *to, const struct change *from)
 {
     to->kind = from->kind;
@@ -352,7 +352,7 @@ static void hash_batch(struct stream *st)
     }
 }
 
-/* Those that are covered leave the batch. */
+/* Remove covered records from the batch. */
 static void drop_covered(struct stream *st, uint32_t ring)
 {
     struct stream_batch *b = st->batch;
@@ -431,7 +431,7 @@ static MF_INLINE const struct item *find_in(const struct shard *s, uint64_t hash
     return it;
 }
 
-/* Like engine_find(), but what is past its deadline counts as there: see takes_due. */
+/* Like engine_find(), but finds items past their deadline, too: see takes_due. */
 static MF_INLINE const struct item *find(const struct route *rt, uint64_t hash,
                                          const struct change *c, msec_t now,
                                          const struct shard **in)
@@ -477,7 +477,7 @@ static enum shipped ship_found(struct ship *ship, const struct change *c, const 
     return ship_put(ship, s, it);
 }
 
-/* Ship what became of a key of the batch. Context: read side. */
+/* Ship the present state of a key of the batch. Context: read side. */
 static enum shipped ship_change(struct stream *st, unsigned i, struct ship *ship)
 {
     const struct change *c = &st->batch->change[i];
@@ -485,7 +485,7 @@ static enum shipped ship_change(struct stream *st, unsigned i, struct ship *ship
     const struct item *it = st->batch->item[i];
     enum shipped out = it != NULL ? ship_found(ship, c, s, it) : SHIP_LEFT;
 
-    /* Of a block that only moved there is no other record, so it is looked up again. */
+    /* A block that only moved has no other record, so it is looked up again. */
     while (MF_UNLIKELY(out == SHIP_GONE)) {
         it = find(router_read(&st->engine->router), st->batch->hash[i], c,
                   clock_now(&st->engine->clock), &s);
