@@ -131,7 +131,7 @@ static void on_gap(void *arg, int error)
     a->on_gap(a->arg);
 }
 
-/* How changes have to wait for the log. */
+/* The way in which changes wait for the log. */
 static uint32_t hold_of(const struct append *a)
 {
     bool is_always = setting_get(a->settings, appendfsync) == APPEND_ALWAYS;
@@ -144,7 +144,7 @@ static uint32_t hold_of(const struct append *a)
                : GATE_LOG_HOLDS;
 }
 
-/* It depends on several things, which change on several threads. */
+/* Set how changes wait. That depends on several values, which several threads change. */
 static void update_hold(struct append *a)
 {
     pthread_mutex_lock(&a->telling);
@@ -305,7 +305,7 @@ uint32_t append_end(struct append *a)
         keylog_look(a->log, &info);
         left = number_of_end(a->chain, info.number);
     }
-    keylog_stop(&a->log); /* where the last write may fail: then the base goes */
+    keylog_stop(&a->log); /* its last write may fail: then the snapshot is removed */
     pthread_mutex_destroy(&a->telling);
     return base_file_kind(a->base) == BASE_GOOD ? left : 0;
 }
@@ -332,10 +332,10 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
         return ENOMEM; /* its threads could not be started */
     }
     if (!keylog_is_on(a->log)) {
-        /* A base that is there has had changes that are in no log. */
+        /* An existing snapshot has had changes that are in no log. */
         atomic_store(&a->base->logged, APPEND_OFF);
         if (base_file_kind(a->base) == BASE_NONE) {
-            /* Nothing is to be loaded with these, and their room may be needed. */
+            /* No snapshot needs these logs, and their room on the disk may be needed. */
             (void)keychain_remove(&io_system, a->dir, a->name, a->next);
         }
     }
@@ -366,7 +366,7 @@ bool append_is_unwanted(const struct append *a)
     return append_is_used(a) && setting_get(a->settings, appendonly) == APPEND_OFF;
 }
 
-/* What is flushed from now on is not taken for logged. */
+/* Flushes from now on do not count as logged. */
 static void forget_flushes(struct append *a)
 {
     if (atomic_load(&a->base->logged) == APPEND_FULL) {

@@ -105,7 +105,7 @@ static const char *end_text(const struct snapshots *s, enum save_end end)
     return end == SAVE_FAILED ? strerror(s->save.error) : texts[end];
 }
 
-/* One save, with what a flush makes of it. Context: the thread. */
+/* One save, which a flush may make void. Context: the thread. */
 static enum save_end save_anew(struct snapshots *s)
 {
     enum save_end end = SAVE_FLUSHED;
@@ -198,7 +198,7 @@ static void drop_asked(struct snapshots *s)
 }
 
 /*
- * Has a rule been met? What is here while reads miss is not worth a file, and less than the one
+ * Has a rule been met? While reads miss, the items are not worth saving, and less than the file
  * that would be replaced. Under the mutex.
  */
 static bool is_due(const struct snapshots *s)
@@ -228,7 +228,7 @@ static bool has_left_out(const struct snapshots *s)
            engine_counter(s->engine, CTR_evictions) != 0;
 }
 
-/* Is the first file to be saved before the server serves, as what is answered is to last? */
+/* Must a first file be saved before the server serves, because answered changes must last? */
 static bool is_saved_first(const struct snapshots *s)
 {
     return setting_get(s->settings, appendonly) == APPEND_FULL;
@@ -245,10 +245,10 @@ static bool is_as_left(struct snapshots *s)
 }
 
 /*
- * Begin with the log. A file that it does not belong to goes; one of which something was left
- * out, or that is as what was not loaded, only when there is another, if nobody is served
- * before. Returns whether the file does not say of all items what became of them. Context: the
- * thread.
+ * Begin the log. A file to which the log does not belong is removed. If the file was not loaded
+ * completely, or has the state that was not loaded, it is removed only when another one is
+ * saved, provided that nobody is served before. Returns whether the file lacks the state of
+ * some items. Context: the thread.
  */
 static bool begin_log(struct snapshots *s)
 {
@@ -272,7 +272,8 @@ static bool begin_log(struct snapshots *s)
     }
     if (s->last.load != SNAPSHOTS_LOADED && s->last.load != SNAPSHOTS_PASSED_OVER &&
         access(s->path, F_OK) == 0 && !snapshots_keep_as_bad(s)) {
-        s->status = EX_CANTCREAT; /* it was not to be loaded, nor is it to be lost */
+        s->status =
+            EX_CANTCREAT; /* the file was not to be loaded, but must not be lost either */
         return is_partial;
     }
     if (!append_is_logging(&s->append)) {
@@ -284,7 +285,7 @@ static bool begin_log(struct snapshots *s)
 
 /*
  * The first save, before the server serves. If there is none, a file that is partial (see
- * begin_log()) cannot stay. Under the mutex, which is given up meanwhile.
+ * begin_log()) cannot stay. Under the mutex, which is released meanwhile.
  */
 static void save_first(struct snapshots *s, bool is_partial)
 {
@@ -333,7 +334,7 @@ static bool has_log_to_change(const struct snapshots *s)
            (append_is_unwanted(&s->append) && base_kind(s) != BASE_VOID);
 }
 
-/* `appendonly` may have changed. Under the mutex, which is given up meanwhile. */
+/* `appendonly` may have changed. Under the mutex, which is released meanwhile. */
 static void change_log(struct snapshots *s)
 {
     s->wants &= ~KEEPER_WANTS_OPTIONS;

@@ -203,7 +203,7 @@ static bool put_aside(struct snapshots *s, enum load_end end)
     return s->status == 0;
 }
 
-/* What the file came to. Context: the thread. */
+/* Handle the result of loading the file. Context: the thread. */
 static enum snapshots_load judge(struct snapshots *s, enum load_end end)
 {
     char text[SNAP_FAULT_TEXT_MAX];

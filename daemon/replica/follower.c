@@ -187,7 +187,7 @@ static msec_t left_ms(const struct follower *f)
     return most == 0 ? -1 : left > 0 ? left : 0;
 }
 
-/* The same while it is served; -1: it is not. */
+/* The same while the data is served; -1: it is not served. */
 static msec_t fresh_ms(const struct follower *f)
 {
     enum repl_state state = replication_state(f->r);
@@ -222,7 +222,7 @@ static void on_renamed(void *arg, const struct backlog_name *name)
     follower_note_history(f, &name->id, name->epoch);
 }
 
-/* What following takes. False: no memory. */
+/* Allocate the memory for following a primary. False: no memory. */
 static bool prepare(struct follower *f)
 {
     struct replication *r = f->r;

@@ -233,8 +233,7 @@ enum outcome engine_flush_prefix(struct engine *e, struct span prefix)
     enum outcome out = flush_prefix(e, prefix);
     pthread_mutex_unlock(&e->flush_lock);
     if (out == OUT_WAIT || clean_of(e) == engine_prefix_newest(e)) {
-        grace_ask(reclaim_grace(e->reclaimer),
-                  GRACE_HURRY); /* its hook ends finished flushes */
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* its hook ends them */
     }
     return out;
 }
