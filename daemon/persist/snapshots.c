@@ -272,8 +272,7 @@ static bool begin_log(struct snapshots *s)
     }
     if (s->last.load != SNAPSHOTS_LOADED && s->last.load != SNAPSHOTS_PASSED_OVER &&
         access(s->path, F_OK) == 0 && !snapshots_keep_as_bad(s)) {
-        s->status =
-            EX_CANTCREAT; /* the file was not to be loaded, but must not be lost either */
+        s->status = EX_CANTCREAT; /* neither may the file be loaded, nor be lost */
         return is_partial;
     }
     if (!append_is_logging(&s->append)) {
