@@ -2,8 +2,6 @@
 """A folder in which one daemon after the other keeps its data."""
 import contextlib
 import os
-import shutil
-import tempfile
 
 import mayfly
 
@@ -11,9 +9,9 @@ import mayfly
 class Kept:
     """A folder for the file, and daemons that have it one after the other."""
 
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="mayfly-snapshot.")
-        self.file = os.path.join(self.folder, "mayfly.snapshot")
+    def __init__(self, folder):
+        self.folder = folder
+        self.file = os.path.join(folder, "mayfly.snapshot")
 
     def daemon(self, *args, **kw):
         options = ["-o", "dir=" + self.folder]
@@ -34,11 +32,8 @@ class Kept:
 
 @contextlib.contextmanager
 def kept():
-    k = Kept()
-    try:
-        yield k
-    finally:
-        shutil.rmtree(k.folder)
+    with mayfly.folder() as folder:
+        yield Kept(folder)
 
 
 def figures(c):

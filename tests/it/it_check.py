@@ -4,7 +4,6 @@
 damaged byte is found is shown by tests/ctl/test_examine.c."""
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 
@@ -22,13 +21,10 @@ def check(*args):
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
-class Folder:
+class Folder(tempfile.TemporaryDirectory):
     def __enter__(self):
-        self.path = tempfile.mkdtemp(prefix="mayfly-check.")
+        self.path = self.name
         return self
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.path)
 
     def put(self, name, data):
         path = os.path.join(self.path, name)
@@ -105,8 +101,7 @@ def test_logs_of_keys():
         last = max(logs(), key=lambda one: one["log"])
         status, out, _ = check(last["file"])
         assert status == WHOLE and out.startswith(last["file"] + ": whole log\n"), out
-        with open(last["file"], "rb") as file:
-            data = file.read()
+        data = mayfly.read_bytes(last["file"])
         status, out, _ = check(f.put("mayfly.snapshot.log.77", data[:-1]))
         assert status == DAMAGED and "the file ends here" in out and "aof_load_truncated" in out, out
         (said,) = json.loads(check("--json", f.path + "/mayfly.snapshot.log.77")[1])

@@ -106,8 +106,7 @@ def test_the_page_has_what_the_server_answers_and_nothing_else():
             found["stats conns"].add("resps_waiting")
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         users = os.path.join(folder, "users")
-        with open(users, "w", encoding="ascii") as f:
-            f.write("a:b\n")
+        mayfly.write(users, "a:b\n")
         os.chmod(folder, 0o755)
         os.chmod(users, 0o644)
         with Daemon("-Y", users) as d:

@@ -8,10 +8,8 @@ import os
 import random
 import re
 import resource
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 
@@ -29,9 +27,9 @@ CUT = 74
 class Kept:
     """A file, and daemons that have it one after the other."""
 
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="mayfly-restart.", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-        self.file = os.path.join(self.folder, "memory")
+    def __init__(self, folder):
+        self.folder = folder
+        self.file = os.path.join(folder, "memory")
 
     def daemon(self, *args, m=64, t=2, **kw):
         return mayfly.Daemon("-e", self.file, "-m", str(m), "-t", str(t), "-I", "8m", *args, control=True, **kw)
@@ -39,11 +37,8 @@ class Kept:
 
 @contextlib.contextmanager
 def kept():
-    k = Kept()
-    try:
-        yield k
-    finally:
-        shutil.rmtree(k.folder)
+    with mayfly.folder(in_memory=True) as folder:
+        yield Kept(folder)
 
 
 def figure(o, name):

@@ -428,22 +428,18 @@ def test_threads_say_how_many_unless_that_is_said():
 
 
 def test_a_file_that_is_read_again():
-    with mayfly.place("mayfly.conf") as path:
-        def write(text):
-            mayfly.write(path, text)
-        write("threads = 2\n")
-        with Daemon("--config", path, control=True) as d, d.operator() as c:
-            fill(c)
-            write("threads = 4\n")
-            d.process.send_signal(signal.SIGHUP)
-            wait_until_moved(c, 4)
-            write("threads = 4\nshards = 3\n")
-            d.process.send_signal(signal.SIGHUP)
-            wait_until_moved(c, 3)
-            shards(c, 7)
-            assert c.ask(b"config rewrite") == b"OK"
-            assert mayfly.read(path) == "threads = 4\nshards = 7\n"
-            wait_until_moved(c, 7)
+    with mayfly.place("mayfly.conf", "threads = 2\n") as path, Daemon("--config", path, control=True) as d, d.operator() as c:
+        fill(c)
+        mayfly.write(path, "threads = 4\n")
+        d.process.send_signal(signal.SIGHUP)
+        wait_until_moved(c, 4)
+        mayfly.write(path, "threads = 4\nshards = 3\n")
+        d.process.send_signal(signal.SIGHUP)
+        wait_until_moved(c, 3)
+        shards(c, 7)
+        assert c.ask(b"config rewrite") == b"OK"
+        assert mayfly.read(path) == "threads = 4\nshards = 7\n"
+        wait_until_moved(c, 7)
 
 
 def test_numbers_that_are_none():

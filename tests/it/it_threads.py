@@ -380,20 +380,16 @@ def test_no_more_than_max_threads_without_privileges():
 
 
 def test_a_file_that_is_read_again():
-    with mayfly.place("mayfly.conf") as path:
-        def write(n):
-            mayfly.write(path, "threads = %d\n" % n)
-        write(2)
-        with Daemon("--config", path, control=True) as d, d.operator() as o:
-            write(6)
-            d.process.send_signal(signal.SIGHUP)
-            wait_for(lambda: figures(o)["threads"] == 6, "the file counts")
-            threads(o, 3)
-            assert o.ask(b"config rewrite") == b"OK"
-            assert mayfly.read(path) == "threads = 3\n"
-            assert o.ask(b"config reset *") == b"OK" and figures(o)["threads"] == 3
-            wait_for(lambda: "options, * is as it was given (config reset)" in d.log(), "the reset is logged")
-            assert d.log().count("(config reset") == 1, "one line for a pattern"
+    with mayfly.place("mayfly.conf", "threads = 2\n") as path, Daemon("--config", path, control=True) as d, d.operator() as o:
+        mayfly.write(path, "threads = 6\n")
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: figures(o)["threads"] == 6, "the file counts")
+        threads(o, 3)
+        assert o.ask(b"config rewrite") == b"OK"
+        assert mayfly.read(path) == "threads = 3\n"
+        assert o.ask(b"config reset *") == b"OK" and figures(o)["threads"] == 3
+        wait_for(lambda: "options, * is as it was given (config reset)" in d.log(), "the reset is logged")
+        assert d.log().count("(config reset") == 1, "one line for a pattern"
 
 
 def test_parked_workers_cost_little():

@@ -76,8 +76,7 @@ def test_it_goes_to_a_file_or_to_standard_output():
         assert os.stat(f.name("one")).st_mode & 0o777 == 0o600
         done = ctl(d, "save", "-")
         assert (done.returncode, done.stderr) == (0, b""), done.stderr
-        with open(f.name("two"), "wb") as out:
-            out.write(done.stdout)
+        mayfly.write(f.name("two"), done.stdout)
         said = check(f.name("two"))
         assert said["verdict"] == "whole" and said["items"] == 3001, said
         assert o.stat("exports", b"persistence") == 2 and o.stat("export_failures", b"persistence") == 0
@@ -124,8 +123,7 @@ def test_one_at_a_time():
             # The connection goes on.
             assert slow.ask(b"mn") == b"MN"
         wait_for(lambda: o.stat("export_in_progress", b"persistence") == 0, "it ends")
-        with open(f.name("slow"), "wb") as out:
-            out.write(data)
+        mayfly.write(f.name("slow"), data)
         assert check(f.name("slow"))["items"] == sent
 
 
@@ -150,8 +148,7 @@ def test_a_flush_meanwhile():
             assert o.ask(b"flush_all") == b"OK"
             data, last = portions(c)
             assert last.startswith(b"SERVER_ERROR everything was flushed"), last
-        with open(f.name("half"), "wb") as out:
-            out.write(data)
+        mayfly.write(f.name("half"), data)
         assert check(f.name("half"))["verdict"] == "damaged"
         assert o.stat("export_failures", b"persistence") == 1
 
@@ -258,13 +255,10 @@ def test_load_of_what_is_damaged_or_something_else():
     with Folder() as f, daemon() as d, d.operator() as o:
         fill(o, 3000)
         assert ctl(d, "save", f.name("good")).returncode == 0
-        with open(f.name("good"), "rb") as file:
-            data = bytearray(file.read())
+        data = bytearray(mayfly.read_bytes(f.name("good")))
         data[data.index(b"x" * 400, len(data) // 2)] ^= 1   # in a value: blocks begin where they like
-        with open(f.name("bad"), "wb") as file:
-            file.write(data)
-        with open(f.name("rdb"), "wb") as file:
-            file.write(b"REDIS0011")
+        mayfly.write(f.name("bad"), data)
+        mayfly.write(f.name("rdb"), b"REDIS0011")
         assert o.ask(b"flush_all") == b"OK"
         status, said, err = load(d, f.name("bad"))
         assert status == 1 and "checksum differs" in err and 0 < said["loaded"] < 3000, (said, err)
