@@ -595,7 +595,6 @@ def test_top_on_a_terminal():
             t.resize(5, 20)
             shows(r"q quit", 4, rows=5, columns=20)
             t.send(b"q")
-            t.rest()
             assert t.status() == OK
         # A terminal without UTF-8 and colours.
         with Terminal(PROGRAM, *of(d), "top", "-i", "0.05", "-n", "3", term="vt100", env={"LC_ALL": "C"}) as t:
@@ -625,7 +624,6 @@ def test_top_survives_its_server():
                 t.text = b""
                 t.expect(b"q quit")
                 t.send(b"q")
-                t.rest()
                 assert t.status() == OK
 
 
@@ -805,12 +803,18 @@ class Terminal:
         before, self.text = self.text.split(what, 1)
         return before
 
+    def ask(self, data, what):
+        self.send(data)
+        return self.expect(what)
+
     def rest(self):
         while self.more():
             pass
         return self.text
 
     def status(self):
+        """Its exit status, after all that it has to say."""
+        self.rest()
         if self.ended is None:
             self.ended = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.ended
@@ -861,29 +865,21 @@ def prompt(d, folder):
 def test_prompt():
     with Daemon("-t", "1") as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, prompt(d, folder) as t:
         t.expect(b"mayfly> ")
-        t.send(b"set \"a key\" 'some value'\n")
-        t.expect(b"stored, 10 B")
+        t.ask(b"set \"a key\" 'some value'\n", b"stored, 10 B")
         t.expect(b"mayfly> ")
-        t.send(b"get 'a key' --json\n")
-        t.expect(b'"value": "some value"')
-        t.send(b"nonsense\n")
-        t.expect(b"there is no command nonsense")
-        t.send(b"ping -s /elsewhere\n")
-        t.expect(b"for the command line")
-        t.send(b"watch\n")
-        t.expect(b"watch")
+        t.ask(b"get 'a key' --json\n", b'"value": "some value"')
+        t.ask(b"nonsense\n", b"there is no command nonsense")
+        t.ask(b"ping -s /elsewhere\n", b"for the command line")
+        t.ask(b"watch\n", b"watch")
         with d.client() as c:
             wait_for(lambda: c.stat("log_watchers") == 1, "it watches")
             t.send(b"\x03")     # which ends the command, not the program
             wait_for(lambda: c.stat("log_watchers") == 0, "it does not watch any more")
         t.expect(b"mayfly> ")
-        t.send(b"ping\n")
-        t.expect(b"the server answers")
-        t.send(b"pong\n")
-        t.expect(b"there is no command pong (did you mean ping?)")
+        t.ask(b"ping\n", b"the server answers")
+        t.ask(b"pong\n", b"there is no command pong (did you mean ping?)")
         t.expect(b"mayfly> ")
         t.send(b"quit\n")
-        t.rest()
         assert t.status() == OK
 
 
@@ -892,17 +888,12 @@ def test_an_interrupt_clears_the_line():
         assert c.set(b"k", b"v") == b"STORED"
         with prompt(d, folder) as t:
             t.expect(b"mayfly> ")
-            t.send(b"flush --yes")
-            t.expect(b"flush --yes")
-            t.send(b"\x03")
-            t.expect(b"mayfly> ")
-            t.send(b"\n")
-            t.expect(b"mayfly> ")
+            t.ask(b"flush --yes", b"flush --yes")
+            t.ask(b"\x03", b"mayfly> ")
+            t.ask(b"\n", b"mayfly> ")
             assert c.get(b"k") == b"v"
-            t.send(b"ping\n")
-            t.expect(b"the server answers")
+            t.ask(b"ping\n", b"the server answers")
             t.send(b"quit\n")
-            t.rest()
             assert t.status() == OK
 
 
@@ -921,16 +912,12 @@ def test_what_cannot_be_undone_is_asked_on_a_terminal():
                 assert c.set(b"k", b"v") == b"STORED"
                 with Terminal(PROGRAM, *of(d), *command, env={"HOME": folder}) as t:
                     t.expect(question + d.path.encode() + b"? [y/N] ")
-                    t.send(answer)
-                    t.expect(b"nothing was done")
-                    t.rest()
+                    t.ask(answer, b"nothing was done")
                     assert t.status() == NO
                 assert c.get(b"k") == b"v"
         with Terminal(PROGRAM, *of(d), "flush", env={"HOME": folder}) as t:
             t.expect(b"[y/N] ")
-            t.send(b"y\n")
-            t.expect(b"OK")
-            t.rest()
+            t.ask(b"y\n", b"OK")
             assert t.status() == OK
         assert c.get(b"k") is None
         assert c.set(b"k", b"v") == b"STORED"
@@ -950,18 +937,15 @@ def test_prompt_completes_and_remembers():
     with Daemon("-t", "1") as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         with prompt(d, folder) as t:
             t.expect(b"mayfly> ")
-            t.send(b"pi\t\n")
-            t.expect(b"the server answers")
-            t.send(b"stats sh\t--exp\t--js\t\n")
-            t.expect(b'"0:curr_items": {"value": 0')
-            t.send(b"config get active_e\t\n")
-            t.expect(b"config is for operators")
+            t.ask(b"pi\t\n", b"the server answers")
+            t.ask(b"stats sh\t--exp\t--js\t\n", b'"0:curr_items": {"value": 0')
+            t.ask(b"config get active_e\t\n", b"config is for operators")
             t.expect(b"mayfly> ")
             t.send(b"\x04")
             t.rest()
-        with open(os.path.join(folder, ".mayflyctl_history")) as f:
-            assert f.read().splitlines() == ["ping ", "stats shards --explain --json ", "config get active_e"]
-        assert os.stat(os.path.join(folder, ".mayflyctl_history")).st_mode & 0o77 == 0
+        history = os.path.join(folder, ".mayflyctl_history")
+        assert mayfly.read(history).splitlines() == ["ping ", "stats shards --explain --json ", "config get active_e"]
+        assert os.stat(history).st_mode & 0o77 == 0
 
 
 def test_prompt_connects_again():
@@ -973,14 +957,11 @@ def test_prompt_connects_again():
                 stack.callback(d.kill)
                 stack.enter_context(t)
                 t.expect(b"mayfly> ")
-                t.send(b"ping\n")
-                t.expect(b"the server answers")
+                t.ask(b"ping\n", b"the server answers")
                 d.stop()
-                t.send(b"ping\n")
-                t.expect(b"mayflyctl: ")
+                t.ask(b"ping\n", b"mayflyctl: ")
                 with Daemon("-t", "1", path=path):
-                    t.send(b"ping\nping\n")
-                    t.expect(b"the server answers")
+                    t.ask(b"ping\nping\n", b"the server answers")
                     t.send(b"quit\n")
                     t.rest()
 
