@@ -97,7 +97,6 @@ enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *
 {
     struct upload *u = c->upload;
     struct worker *w = c->worker;
-    enum outcome outcome;
 
     if (!body_next_is_held(u->body) &&
         !upload_line_lets(&w->crew->uploads, &u->place, w, is_full(w))) {
@@ -105,7 +104,7 @@ enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *
         line_leave(&u->waiter);
         return wait_in_line(c, may_wait);
     }
-    outcome = body_room(u->body, may_wait, to, room);
+    enum outcome outcome = body_room(u->body, may_wait, to, room);
     count_held(c);
     return outcome;
 }
@@ -323,14 +322,13 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
     struct conn *c = turn_conn(t);
     size_t missing = body_missing(u->body);
     unsigned places = body_places(u->body, iov);
-    size_t asked;
     ssize_t n;
 
     iov[places] = (struct iovec){behind, CONN_READ_LITTLE_BYTES};
     if (lot->behind < CONN_READ_LITTLE_BYTES) {
         iov[places].iov_len = lot->behind;
     }
-    asked = missing + iov[places].iov_len;
+    size_t asked = missing + iov[places].iov_len;
     for (unsigned i = 0; i < places; i++) {
         prefetch_to_write(iov[i].iov_base, iov[i].iov_len);
     }
@@ -379,7 +377,6 @@ static void note_waits(struct conn *c)
 /* The value has arrived; p points to the bytes that end it. */
 static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *p)
 {
-    enum turn_stop stop;
     enum reply why = guard_ask_gate(t); /* it may have changed since the value began */
 
     if (MF_UNLIKELY(why == REPLY_FAILOVER)) {
@@ -392,7 +389,8 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
     } else if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
         exec_store_refused(t, &u->req, REPLY_BAD_CHUNK);
     } else {
-        stop = exec_store_body(t, &u->req, &u->body);
+        enum turn_stop stop = exec_store_body(t, &u->req, &u->body);
+
         if (stop == TURN_WAITS) {
             note_waits(turn_conn(t));
         }
@@ -457,7 +455,6 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
     struct upload *u = c->upload;
     enum turn_stop stop = TURN_GOES_ON;
     bool may_place = u->may_place;
-    size_t value_end;
 
     must_be_in_turn(t);
     u->may_place = false;
@@ -467,7 +464,7 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
     if (stop != TURN_GOES_ON || c->upload == NULL) {
         return stop;
     }
-    value_end = request_value_end(&u->req);
+    size_t value_end = request_value_end(&u->req);
     if (body_missing(u->body) > 0 || len - *used < value_end) {
         return TURN_DRY;
     }

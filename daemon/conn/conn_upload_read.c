@@ -123,7 +123,6 @@ static bool read_once(struct conn *c, bool may_wait, bool expects_much, size_t *
     struct upload *u = c->upload;
     struct iovec iov[BODY_PLACES_MAX + 1];
     size_t missing = body_missing(u->body);
-    unsigned places;
     size_t asked = 0;
     size_t room;
     ssize_t n;
@@ -147,7 +146,7 @@ static bool read_once(struct conn *c, bool may_wait, bool expects_much, size_t *
         upload_take_ahead(c);
     }
     c->is_saturated = false;
-    places = body_places(u->body, iov);
+    unsigned places = body_places(u->body, iov);
     if (places == 0) {
         iov[places++] = (struct iovec){to, room}; /* what goes into its pieces */
     }

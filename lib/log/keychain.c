@@ -341,7 +341,6 @@ static enum keychain_end measure(struct keychain *c, uint64_t first, uint64_t la
 
 enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h)
 {
-    enum keychain_end end;
     uint64_t last;
     uint64_t count;
     uint64_t keys;
@@ -364,7 +363,7 @@ enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h)
         c->number = h->log;
         return KEYCHAIN_MISSING;
     }
-    end = measure(c, h->log, last, &keys);
+    enum keychain_end end = measure(c, h->log, last, &keys);
     if (end != KEYCHAIN_DONE) {
         return end;
     }

@@ -71,10 +71,8 @@ void keylog_finish(struct keylog *l, uint64_t ticket)
 
 void keylog_on_gap(struct keylog *l, int error)
 {
-    bool was_on;
-
     pthread_mutex_lock(&l->mutex);
-    was_on = keylog_is_open(l);
+    bool was_on = keylog_is_open(l);
     if (!was_on && error > 0) {
         /* It was closed meanwhile, and its file may be gone: no base misses anything. */
         pthread_mutex_unlock(&l->mutex);
@@ -202,7 +200,6 @@ static bool read_rings(struct keylog *l)
         uint64_t records = stream_records(&l->fill.stream);
         bool is_full = atomic_load(&l->mode) == KEYLOG_FULL;
         enum stream_state state = is_full ? logfill_states(&l->fill) : logfill_keys(&l->fill);
-        bool is_new;
 
         note_fullness(l);
         if (state == STREAM_FLUSHED && handed == 0 && !keylog_is_open(l)) {
@@ -216,7 +213,7 @@ static bool read_rings(struct keylog *l)
         if (state == STREAM_IDLE) {
             logfill_put_due(&l->fill, ends || atomic_load(&l->urgent) != 0);
         }
-        is_new = stream_records(&l->fill.stream) != records;
+        bool is_new = stream_records(&l->fill.stream) != records;
         if (!logfill_has_begun(&l->fill) && logfill_put(&l->fill) == hurried) {
             began_ms = 0;
         } else if (began_ms == 0) {
@@ -310,9 +307,6 @@ static uint64_t draw_ticket(struct keylog *l)
 int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint64_t number,
                   uint64_t epoch)
 {
-    uint64_t ticket;
-    int error;
-
     must_not_be_reading();
     pthread_mutex_lock(&l->mutex);
     if (keylog_state(l) == KEYLOG_STATE_VOID) {
@@ -333,7 +327,7 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
         return ENOMEM;
     }
     /* What was changed before is for the log that is open. */
-    ticket = draw_ticket(l);
+    uint64_t ticket = draw_ticket(l);
     while (l->is_attached && l->mark_ticket < ticket) {
         pthread_cond_wait(&l->changed, &l->mutex);
     }
@@ -342,7 +336,7 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
     l->next_number = number;
     l->next_epoch = epoch;
     must(handoff_give(&l->rotation));
-    error = handoff_wait(&l->rotation, 0, HANDOFF_EVER);
+    int error = handoff_wait(&l->rotation, 0, HANDOFF_EVER);
     pthread_mutex_lock(&l->mutex);
     if (error != 0 && !keylog_is_open(l)) {
         keylog_set_flag(&l->is_read, false);
@@ -354,10 +348,8 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
 
 void keylog_forget(struct keylog *l, uint64_t epoch)
 {
-    bool is_over;
-
     pthread_mutex_lock(&l->mutex);
-    is_over = keylog_state(l) != KEYLOG_STATE_CLOSED && l->epoch < epoch;
+    bool is_over = keylog_state(l) != KEYLOG_STATE_CLOSED && l->epoch < epoch;
     if (is_over) {
         keylog_set_state(l, KEYLOG_STATE_CLOSED);
         keylog_set_flag(&l->is_read, false);
@@ -406,13 +398,11 @@ void keylog_set_sync(struct keylog *l, enum keylog_sync sync)
 
 uint64_t keylog_ask(struct keylog *l)
 {
-    uint64_t ticket;
-
     if (keylog_state(l) == KEYLOG_STATE_CLOSED ||
         (atomic_load(&l->sync) != KEYLOG_SYNC_ALWAYS && !keylog_flag(&l->is_behind))) {
         return 0;
     }
-    ticket = draw_ticket(l);
+    uint64_t ticket = draw_ticket(l);
     if (!keylog_is_open(l) && keylog_may_finish(l)) {
         return 0; /* the thread that closed it may not have seen the ticket */
     }

@@ -190,10 +190,8 @@ static int64_t idle_ms(struct keylog *l)
  */
 static void answer_rotation(struct keylog *l)
 {
-    int error;
-
     pthread_mutex_unlock(&l->mutex);
-    error = rotate(l);
+    int error = rotate(l);
     if (error != EAGAIN) {
         handoff_done(&l->rotation, error);
     }
@@ -212,12 +210,11 @@ static bool is_awaited(const struct keylog *l, uint32_t sync, uint64_t mark_tick
 static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket, bool is_last)
 {
     uint32_t sync = atomic_load(&l->sync);
-    bool is_good;
 
     if (l->out.is_open && !keylog_is_open(l)) {
         logfile_close(&l->out);
     }
-    is_good = write_pending(l);
+    bool is_good = write_pending(l);
     if (is_good && (is_last || is_awaited(l, sync, mark_ticket))) {
         is_good = sync_file(l);
     } else if (is_good && handoff_is_idle(&l->syncing)) {

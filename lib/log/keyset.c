@@ -52,12 +52,11 @@ void keyset_add(struct keyset *s, uint64_t hash)
 bool keyset_has(const struct keyset *s, uint64_t hash)
 {
     uint64_t at = bloom_first(hash);
-    const uint64_t *line;
 
     if (s->words == NULL) {
         return false;
     }
-    line = line_of(s, hash);
+    const uint64_t *line = line_of(s, hash);
     for (unsigned i = 0; i < BITS; i++, at = bloom_next(at)) {
         if ((line[bloom_word(at)] & bloom_bit(at)) == 0) {
             return false;

@@ -158,13 +158,12 @@ static unsigned put_buffered(struct logfile *f, const struct logfile_block *bloc
                              uint32_t more)
 {
     const struct snap_block b = marked(f, &block->b, 0);
-    size_t bytes;
 
     newfile_go_buffered(&f->file);
     if (more == 0) {
         return snap_put_block(&f->encoder, &b, block->bytes) ? 1 : 0;
     }
-    bytes = snap_seal_padded(&f->encoder, &b, block->bytes, more);
+    size_t bytes = snap_seal_padded(&f->encoder, &b, block->bytes, more);
     return snap_put_sealed(&f->encoder, block->bytes, bytes) ? 1 : 0;
 }
 

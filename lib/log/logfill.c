@@ -115,7 +115,6 @@ void logfill_put_due(struct logfill *f, bool in_haste)
 {
     int64_t offset = greater(f->offset_max, f->shipping.to_unix_ms);
     int64_t mono_ms = clock_mono_ms();
-    int64_t now;
 
     if (f->expired == atomic_load_explicit(&f->expired_put, memory_order_relaxed) ||
         (!in_haste && mono_ms - f->due_put_ms < LOGFILL_DUE_MS)) {
@@ -123,7 +122,7 @@ void logfill_put_due(struct logfill *f, bool in_haste)
     }
     logfill_send(f);
     /* Use the greatest offset: since the clock was set back, some may have had no record. */
-    now = clock_add_ms(clock_now(&f->engine->clock), offset);
+    int64_t now = clock_add_ms(clock_now(&f->engine->clock), offset);
     snap_put_due(&f->filler, clock_add_ms(f->due_gone, offset), greater(now, unix_now(f)));
     note_filled(f);
     atomic_store_explicit(&f->expired_put, f->expired, memory_order_release);

@@ -39,9 +39,7 @@ static uint64_t look_at(struct torn_search *s, uint64_t at)
     char number[sizeof(uint64_t)];
     struct span content;
     struct snap_block b;
-    uint64_t synced;
     ssize_t got = there.read(there.arg, number, sizeof(number), at + NUMBER_AT);
-    uint64_t ahead;
 
     s->is_doubtful |= got < 0;
     if (got != sizeof(number)) {
@@ -50,7 +48,7 @@ static uint64_t look_at(struct torn_search *s, uint64_t at)
     there.offset = at;
     there.number = snap_get64(number);
     /* There is room for no more between the two. */
-    ahead = there.number - s->reader.number;
+    uint64_t ahead = there.number - s->reader.number;
     if (ahead == 0 || ahead > (at - s->reader.offset) / SNAP_BLOCK_BYTES + 1) {
         return 0;
     }
@@ -62,7 +60,7 @@ static uint64_t look_at(struct torn_search *s, uint64_t at)
             fault.kind == SNAP_FAULT_READ || s->vain > VAIN_BYTES + s->seen * VAIN_TIMES;
         return 0;
     }
-    synced = b.unsynced < SNAP_UNSYNCED_MAX && b.unsynced < at ? at - b.unsynced : 0;
+    uint64_t synced = b.unsynced < SNAP_UNSYNCED_MAX && b.unsynced < at ? at - b.unsynced : 0;
     s->synced = synced > s->synced ? synced : s->synced;
     return there.offset;
 }
@@ -91,13 +89,12 @@ static bool was_durable(struct torn_search *s, uint64_t offset)
     s->is_doubtful = part == NULL;
     while (!s->is_doubtful && s->synced <= offset) {
         ssize_t got = s->reader.read(s->reader.arg, part, PART_BYTES, at);
-        uint64_t next;
 
         s->is_doubtful = got < 0;
         if (got < (ssize_t)sizeof(magic)) {
             break;
         }
-        next = look_through(s, part, (size_t)got, at);
+        uint64_t next = look_through(s, part, (size_t)got, at);
         s->seen += next - at;
         at = next;
     }

@@ -506,12 +506,10 @@ static segment_t unit_of(const struct arena *a, segment_t s)
 /* A segment is being given back. Context: in shard. */
 static void note_small_unit(struct arena *a, segment_t s)
 {
-    struct segment *first;
-
     if (a->unit_segments == 0) {
         return;
     }
-    first = &a->segments[unit_of(a, s)];
+    struct segment *first = &a->segments[unit_of(a, s)];
     if (!first->is_small) {
         first->is_small = 1;
         a->small_units++;

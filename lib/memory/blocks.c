@@ -338,7 +338,6 @@ static MF_INLINE void kill_block(struct memory *m, handle_t h, bool is_remembere
     uint32_t bytes = (shape & SHAPE_SIZE) * ITEM_UNIT;
     segment_t n = segment_of(&m->arena, h);
     struct segment *g = &m->arena.segments[n];
-    bool crossed;
     bool must_ask = false;
 
     memory_must_be_entered(m);
@@ -348,7 +347,7 @@ static MF_INLINE void kill_block(struct memory *m, handle_t h, bool is_remembere
                           memory_order_relaxed);
     g->live--;
     /* The death of its last live block makes a segment wholly dead, which may be reported. */
-    crossed = chains_add_dead(m, g, (int32_t)bytes) || g->live == 0;
+    bool crossed = chains_add_dead(m, g, (int32_t)bytes) || g->live == 0;
     b->chain[g->chain].bytes -= bytes;
     if (is_remembered && b->ring_tail - b->ring_head <= b->ring_mask &&
         n != m->cursor.segment) {

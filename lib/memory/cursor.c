@@ -265,12 +265,10 @@ static bool keep_item(struct memory *m, handle_t h, enum chain_id chain)
 /* Bytes of blocks of an item. */
 static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
 {
-    uint64_t whole;
-
     if (!item_is_large(it) || item_large(it)->pieces == 0) {
         return item_bytes(it);
     }
-    whole = (uint64_t)item_large(it)->segments << m->arena.shift;
+    uint64_t whole = (uint64_t)item_large(it)->segments << m->arena.shift;
     return item_bytes(it) + item_len(it) - whole;
 }
 
@@ -334,13 +332,12 @@ static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
-    struct evict_pass pass;
     uint8_t had = atomic_load_explicit(&it->heat, memory_order_relaxed);
     bool was_hit = (heat_turns(had) & HEAT_COUNT) != 0;
     uint8_t heat = 0;
 
     count_scanned(m, n, bytes_in_blocks(m, it));
-    pass = pass_of(m, n, h, now);
+    struct evict_pass pass = pass_of(m, n, h, now);
     switch (policy->judge(&pass, it, &heat)) {
     case VERDICT_PROMOTE:
         if (in_place) {
@@ -463,7 +460,6 @@ static bool may_stay(const struct memory *m, segment_t n, handle_t h,
     const struct item *it = memory_item(m, h);
     handle_t head = it->key_len != 0 ? h : piece_owner(it);
     const struct item *owner = memory_item(m, head);
-    struct evict_pass pass;
     uint8_t heat;
 
     if (item_is_large(owner) && item_large(owner)->segments == 0) {
@@ -481,7 +477,7 @@ static bool may_stay(const struct memory *m, segment_t n, handle_t h,
     if (g->chain == CHAIN_MAIN) {
         return true;
     }
-    pass = pass_of(m, n, h, now);
+    struct evict_pass pass = pass_of(m, n, h, now);
     return policy->judge(&pass, it, &heat) != VERDICT_PROMOTE;
 }
 
@@ -566,10 +562,9 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
 static bool choose_next(struct memory *m, msec_t now, int64_t *work)
 {
     const struct evict_policy *policy = evict_policy(&m->evict);
-    segment_t n;
 
     drop_due(m, now, work, *work / 2);
-    n = pick_dead(m);
+    segment_t n = pick_dead(m);
     if (n != 0) {
         begin_segment(m, n, CURSOR_CLEAN);
         return true;

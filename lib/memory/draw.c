@@ -15,13 +15,11 @@
  */
 static segment_t draw_segment(struct memory *m, enum draw draw)
 {
-    segment_t n;
-
     if (draw == DRAW_PUT &&
         arena_avail(&m->arena) <= ROOM_RESERVE + (line_has_blocks(m) ? 0 : m->line.promised)) {
         return 0;
     }
-    n = stock_take(m, draw == DRAW_PUT ? 0 : memory_overdraw(m));
+    segment_t n = stock_take(m, draw == DRAW_PUT ? 0 : memory_overdraw(m));
     if (n != 0 && draw != DRAW_CURSOR) {
         line_note_blocks(m, true);
     }
@@ -33,12 +31,11 @@ handle_t draw_block(struct memory *m, enum chain_id chain, uint32_t units, segme
 {
     bool is_part = (draw & DRAW_PART) != 0;
     handle_t h = chains_append(m, chain, units, after, is_part);
-    segment_t n;
 
     if (MF_LIKELY(h != 0)) {
         return h;
     }
-    n = draw_segment(m, draw & DRAW_WHO);
+    segment_t n = draw_segment(m, draw & DRAW_WHO);
     if (n == 0) {
         return 0;
     }

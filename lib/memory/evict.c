@@ -60,12 +60,10 @@ uint64_t evict_past_bytes(const struct evict *ev)
 static void exchange(struct memory *m, const struct evict_policy *policy, void *past)
 {
     struct evict *ev = &m->evict;
-    const struct evict_policy *old_policy;
-    void *old;
 
     lock_take(m->lock);
-    old = ev->past;
-    old_policy = ev->past_policy;
+    void *old = ev->past;
+    const struct evict_policy *old_policy = ev->past_policy;
     ev->past = past;
     ev->past_policy = policy;
     ev->past_capacity = past != NULL ? policy->past_capacity(past) : 0;
@@ -89,13 +87,11 @@ void evict_make_past(struct memory *m, uint64_t items)
     const struct evict_policy *policy = evict_policy(&m->evict);
     struct evict *ev = &m->evict;
     size_t touched = 0;
-    void *past;
-    bool is_first;
 
     if (policy->past_create == NULL) {
         return; /* it was changed meanwhile */
     }
-    past = policy->past_create(items + PAST_LEAST, m->arena.budget);
+    void *past = policy->past_create(items + PAST_LEAST, m->arena.budget);
     if (past == NULL) {
         return;
     }
@@ -104,7 +100,7 @@ void evict_make_past(struct memory *m, uint64_t items)
         return;
     }
     lock_take(m->lock);
-    is_first = ev->next == NULL;
+    bool is_first = ev->next == NULL;
     if (is_first) {
         ev->next_policy = policy;
         ev->next = past;
@@ -119,13 +115,10 @@ void evict_make_past(struct memory *m, uint64_t items)
 
 bool evict_touch_burst(struct memory *m)
 {
-    const struct evict_policy *policy;
-    void *past;
-
     must_be_reclaimer();
     lock_take(m->lock);
-    past = m->evict.next;
-    policy = m->evict.next_policy;
+    void *past = m->evict.next;
+    const struct evict_policy *policy = m->evict.next_policy;
     lock_give(m->lock);
     if (past == NULL) {
         return false;

@@ -158,14 +158,13 @@ bool evict_item(struct memory *m, msec_t now, int64_t *work)
 {
     const struct evict_policy *policy = evict_policy(&m->evict);
     bool was_due;
-    handle_t victim;
 
     memory_must_be_entered(m);
     if (m->evict.pool_policy != policy) {
         m->evict.pool_policy = policy;
         m->evict.pooled = 0;
     }
-    victim = find_victim(m, policy, now, work, &was_due);
+    handle_t victim = find_victim(m, policy, now, work, &was_due);
     if (victim == 0 && !was_due) {
         /* All in the pool have been used since, or gone: it is empty now. */
         victim = find_victim(m, policy, now, work, &was_due);

@@ -115,14 +115,12 @@ static bool commit(struct arena *a, uint32_t fresh)
 
 static bool is_sane(const struct arena *a, const struct keep_segment *k)
 {
-    const struct segment *g;
-
     if (k->number == 0 || k->number >= a->fresh || k->chain >= CHAINS ||
         k->place >= KEEP_PLACES || k->fill > segment_bytes(a) || k->dead > k->fill ||
         k->next >= a->fresh) {
         return false;
     }
-    g = &a->segments[k->number];
+    const struct segment *g = &a->segments[k->number];
     return g->state == SEG_FREE;
 }
 

@@ -166,13 +166,12 @@ void line_leave(struct waiter *w)
 void line_settle(struct memory *m)
 {
     struct room_line *l = &m->line;
-    uint32_t free;
 
     memory_must_be_entered(m);
     if (MF_LIKELY(l->first == NULL)) {
         return;
     }
-    free = free_for_line(m);
+    uint32_t free = free_for_line(m);
     for (struct waiter *w = l->first; w != NULL && l->promised < free; w = w->next) {
         if (!is_called(w)) {
             if (w->want > free - l->promised) {

@@ -91,16 +91,13 @@ bool memory_rest(struct memory *m)
 
 static void grow_range(struct memory *m)
 {
-    uint32_t from;
-    bool is_done;
-
     lock_take(m->lock);
-    from = arena_range_begin(&m->arena);
+    uint32_t from = arena_range_begin(&m->arena);
     lock_give(m->lock);
     if (from == 0) {
         return;
     }
-    is_done = arena_range_commit(&m->arena, from);
+    bool is_done = arena_range_commit(&m->arena, from);
     lock_take(m->lock);
     if (!is_done && m->arena.committed == from) {
         ctr_add(m->counters, CTR_range_refused, 1);

@@ -13,10 +13,8 @@
 
 void *region_map(const struct region *r, uint64_t n)
 {
-    void *p;
-
     must(n <= r->bytes && r->at % REGION_ALIGN == 0);
-    p = mmap(NULL, n, PROT_NONE, MAP_SHARED | MAP_NORESERVE, r->fd, (off_t)r->at);
+    void *p = mmap(NULL, n, PROT_NONE, MAP_SHARED | MAP_NORESERVE, r->fd, (off_t)r->at);
     return p == MAP_FAILED ? NULL : p;
 }
 

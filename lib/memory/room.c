@@ -176,10 +176,9 @@ void room_grace_ended(struct memory *m)
 uint32_t room_give_back(struct memory *m, uint32_t want)
 {
     segment_t list = 0;
-    uint32_t n;
 
     lock_take(m->lock);
-    n = arena_trim_take(&m->arena, want, &list);
+    uint32_t n = arena_trim_take(&m->arena, want, &list);
     lock_give(m->lock);
     if (n != 0) {
         arena_trim_discard(&m->arena, list);

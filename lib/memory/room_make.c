@@ -191,8 +191,6 @@ static enum outcome take_whole(struct memory *m, struct waiter *w, segment_t *ou
 enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, msec_t now,
                              segment_t *out)
 {
-    bool can_go_on;
-
     memory_must_be_entered(m);
     room_release(m);
     if (w != NULL && w->memory == m) {
@@ -203,7 +201,7 @@ enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, 
         line_settle(m); /* more is wanted now */
         return OUT_WAIT;
     }
-    can_go_on = make_whole(m, now);
+    bool can_go_on = make_whole(m, now);
     if (take_whole(m, w, out) == OUT_OK) {
         return OUT_OK;
     }

@@ -85,11 +85,10 @@ static uint32_t make(struct memory *m, uint32_t max)
 {
     struct arena *a = &m->arena;
     segment_t list = 0;
-    uint32_t left;
     uint32_t n = 0;
 
     lock_take(m->lock);
-    left = a->wants_stock ? missing_to_puts(m) : 0;
+    uint32_t left = a->wants_stock ? missing_to_puts(m) : 0;
     if (left != 0) {
         n = arena_stock_take(a, left < max ? left : max, &list);
     }
@@ -108,10 +107,8 @@ bool stock_burst(struct memory *m)
 
 void stock_make(struct memory *m)
 {
-    bool wants_now;
-
     lock_take(m->lock);
-    wants_now = m->arena.wants_stock_now;
+    bool wants_now = m->arena.wants_stock_now;
     lock_give(m->lock);
     if (wants_now) {
         (void)make(m, WRITER_BURST);

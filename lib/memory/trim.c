@@ -80,8 +80,6 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
 {
     uint32_t unused = m->arena.free_count;
     msec_t trim_ms = engine_option(m->options, idle_trim_ms);
-    uint32_t keep;
-    uint32_t idle;
 
     if (budget_is_lowered(m->arena.budget)) {
         m->trim.hasty_until = now + TRIM_HASTY_MS;
@@ -109,8 +107,8 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
         *again = (uint64_t)(trim_ms - (now - m->trim.looked)) * 1000;
         return 0;
     }
-    keep = room_wanted(m) + (uint32_t)(m->blocks.put_peak >> m->arena.shift);
-    idle = idle_since(m, now, keep, UINT32_MAX);
+    uint32_t keep = room_wanted(m) + (uint32_t)(m->blocks.put_peak >> m->arena.shift);
+    uint32_t idle = idle_since(m, now, keep, UINT32_MAX);
     if (idle <= TRIM_BURST) {
         /* What recent bursts took is kept for the next one, but less and less of it. */
         m->blocks.put_peak /= 2;
@@ -122,10 +120,8 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
 /* One burst; true when there is more to give back. */
 static bool give_excess_back(struct memory *m, msec_t now, uint64_t *again)
 {
-    uint32_t want;
-
     lock_take(m->lock);
-    want = excess(m, now, again);
+    uint32_t want = excess(m, now, again);
     lock_give(m->lock);
     return want != 0 && room_give_back(m, want < TRIM_BURST ? want : TRIM_BURST) < want;
 }
@@ -169,10 +165,8 @@ static uint64_t release_memory(struct memory *m)
 /* Let the system use huge pages again in what is wholly held again. */
 static void mend_unit(struct memory *m)
 {
-    segment_t first;
-
     lock_take(m->lock);
-    first = arena_unit_whole(&m->arena);
+    segment_t first = arena_unit_whole(&m->arena);
     lock_give(m->lock);
     if (first != 0) {
         arena_unit_use_huge(&m->arena, first);
@@ -183,11 +177,10 @@ uint64_t trim_burst(struct memory *m)
 {
     uint64_t again = release_memory(m);
     uint64_t look = RECLAIM_IDLE;
-    bool has_more;
 
     must_be_reclaimer();
     mend_unit(m);
-    has_more = evict_touch_burst(m);
+    bool has_more = evict_touch_burst(m);
     if (stock_burst(m) || has_more) {
         return 0;
     }

@@ -173,8 +173,6 @@ static void leave_segment(struct carry *c)
     struct shard *s = c->from;
     struct memory *m = &s->memory;
     struct segment *g = seg(c, c->at);
-    uint32_t generation;
-    bool empties;
 
     shard_enter(s);
     if (was_flushed(c)) {
@@ -184,8 +182,8 @@ static void leave_segment(struct carry *c)
     }
     look_at_next(c);
     unkeep(c, c->at);
-    generation = g->generation;
-    empties = g->busy == 0 && (g->live == 0 || c->is_emptied);
+    uint32_t generation = g->generation;
+    bool empties = g->busy == 0 && (g->live == 0 || c->is_emptied);
     if (empties) {
         cursor_let_go(m);
     }
@@ -238,7 +236,6 @@ static bool search(struct carry *c)
     struct shard *s = c->from;
     const struct segment *g = seg(c, c->at);
     const char *base = segment_ptr(&s->memory.arena, c->at);
-    uint32_t end;
     uint32_t bytes = 0;
     bool has_large = false;
 
@@ -249,7 +246,7 @@ static bool search(struct carry *c)
         shard_leave(s);
         return false;
     }
-    end = g->fill - c->offset < SEARCH_BYTES ? g->fill : c->offset + SEARCH_BYTES;
+    uint32_t end = g->fill - c->offset < SEARCH_BYTES ? g->fill : c->offset + SEARCH_BYTES;
     while (c->offset < end && c->picks < CARRY_BATCH && bytes < CARRY_BYTES && !has_large) {
         const struct item *it = (const struct item *)(const void *)(base + c->offset);
         uint16_t shape = item_shape(it);
@@ -321,8 +318,6 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     struct shard *to = v->to;
     const struct item *it = shard_item(from, p->handle);
     _Atomic handle_t *slot;
-    struct item *copy;
-    handle_t h;
 
     visit_clean(v, p->hash, item_key(it), it->key_len);
     slot = table_slot_of(&from->table, p->hash, p->handle);
@@ -339,14 +334,14 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     if (!keyspace_reserve(to, item_has_ttl(it))) {
         return false;
     }
-    h = block_for(c, to, chain_for(c, to, p->handle), item_units(it), v->now);
+    handle_t h = block_for(c, to, chain_for(c, to, p->handle), item_units(it), v->now);
     if (h == 0) {
         return false;
     }
     if (item_cas(it) >= to->cas_next) {
         keyspace_draw_cas(to); /* what is stored next is newer */
     }
-    copy = shard_item(to, h);
+    struct item *copy = shard_item(to, h);
     blocks_copy(copy, it);
     if (item_has_ttl(copy)) {
         item_set_node(copy, 0);
@@ -365,12 +360,11 @@ static bool carry_batch(struct carry *c, struct shard *to)
 {
     struct visit v = {.to = to, .from = c->from, .now = clock_now(&c->engine->clock)};
     bool has_room = true;
-    bool is_there;
 
     must_be_reading();
     visit_enter_both(&v, c->version);
     v.now = clock_now(&c->engine->clock);
-    is_there = !was_flushed(c);
+    bool is_there = !was_flushed(c);
     for (unsigned i = 0; is_there && has_room && i < c->picks; i++) {
         struct carry_pick *p = &c->pick[i];
 
@@ -430,10 +424,9 @@ static struct shard *carry_picked(struct carry *c)
 static void carry_some(struct carry *c)
 {
     struct shard *full = NULL;
-    bool is_there;
 
     rcu_begin();
-    is_there = search(c);
+    bool is_there = search(c);
     if (is_there) {
         full = carry_picked(c);
     }
@@ -516,14 +509,13 @@ static void must_be_done(struct carry *c)
 static bool end_search(struct carry *c)
 {
     struct shard *s = c->from;
-    bool has_strays;
 
     shard_enter(s);
     if (!was_flushed(c)) {
         unkeep(c, c->at);
         unkeep(c, c->next);
     }
-    has_strays = c->leave.has_strays;
+    bool has_strays = c->leave.has_strays;
 #ifdef MAYFLY_DEBUG
     if (!has_strays && c->state == CARRY_GOES_ON && !was_flushed(c)) {
         must_be_done(c);

@@ -55,7 +55,6 @@ static bool append(struct load *l, struct span part)
 
     while (part.len != 0) {
         size_t missing = body_missing(l->body);
-        enum outcome out;
 
         if (!body_next_is_held(l->body) && !carry_has_room(l->to)) {
             carry_make_room(c, l->to);
@@ -63,7 +62,7 @@ static bool append(struct load *l, struct span part)
         if (c->state != CARRY_GOES_ON) {
             return false;
         }
-        out = body_append(l->body, part, true);
+        enum outcome out = body_append(l->body, part, true);
         missing -= body_missing(l->body);
         part = span_of(part.ptr + missing, part.len - missing);
         c->fruitless = missing != 0 ? 0 : c->fruitless;
@@ -154,10 +153,9 @@ static bool begin_pinned(struct load *l, const struct item *it)
 static enum outcome finish_pinned(struct load *l)
 {
     enum outcome out = OUT_EXISTS;
-    const struct item *it;
 
     rcu_begin();
-    it = find_in_from(l);
+    const struct item *it = find_in_from(l);
     if (it == NULL) {
         out = OUT_NOT_FOUND;
     } else if (is_same_value(l, it)) {
@@ -179,12 +177,11 @@ static enum outcome finish_pinned(struct load *l)
 static enum outcome drop_due(struct load *l, msec_t now)
 {
     struct visit v;
-    bool is_there;
 
     visit_enter(l->c->engine, &v, l->c->large.hash, key_of(l), now);
     v.is_move = true;
     visit_find(&v);
-    is_there = v.is_live && v.owner == l->c->from;
+    bool is_there = v.is_live && v.owner == l->c->from;
     visit_leave(&v);
     carry_count_add(&l->c->count->expired, v.was_due);
     return is_there ? OUT_WAIT : OUT_NOT_FOUND;
@@ -197,13 +194,12 @@ static enum outcome drop_due(struct load *l, msec_t now)
 static bool may_fit(const struct load *l, const struct item *it)
 {
     const struct memory *m = &l->to->memory;
-    uint32_t segments;
 
     if (memory_evicts(m) || !item_is_large(it)) {
         return true;
     }
     shard_enter(l->to);
-    segments = arena_avail(&m->arena) + memory_waiting(m);
+    uint32_t segments = arena_avail(&m->arena) + memory_waiting(m);
     shard_leave(l->to);
     return segments >= item_large(it)->segments + ROOM_RESERVE;
 }
@@ -245,10 +241,9 @@ static bool begin_load(struct load *l, enum outcome *out)
 static enum outcome carry_load(struct load *l)
 {
     enum outcome out;
-    bool is_pinned;
 
     rcu_begin();
-    is_pinned = begin_load(l, &out);
+    bool is_pinned = begin_load(l, &out);
     rcu_end();
     if (is_pinned && fill_pinned(l)) {
         do {

@@ -71,7 +71,6 @@ static usec_t pause_after(const struct carry *c, usec_t used)
 void carry_pace(struct carry *c)
 {
     usec_t used;
-    usec_t began;
     usec_t rested = 0;
     usec_t pause;
 
@@ -84,7 +83,7 @@ void carry_pace(struct carry *c)
     if (pause_after(c, 100) == 0 || (used = clock_thread_us() - c->used) < BUDGET_run_us) {
         return;
     }
-    began = clock_mono_us();
+    usec_t began = clock_mono_us();
     while ((pause = pause_after(c, used)) > rested) {
         rest((long)(pause - rested < PAUSE_US ? pause - rested : PAUSE_US) * 1000);
         rested = clock_mono_us() - began;
@@ -121,11 +120,9 @@ bool carry_has_room_in(const struct memory *m)
 
 bool carry_has_room(struct shard *s)
 {
-    bool has;
-
     shard_enter(s);
     room_release(&s->memory);
-    has = carry_has_room_in(&s->memory);
+    bool has = carry_has_room_in(&s->memory);
     shard_leave(s);
     return has;
 }
@@ -133,14 +130,13 @@ bool carry_has_room(struct shard *s)
 bool carry_give_back(struct carry *c)
 {
     struct shard *s = c->from;
-    uint32_t wanted;
     uint32_t spare;
     bool waits;
 
     do {
         shard_enter(s);
         room_release(&s->memory);
-        wanted = c->leaving == c->owned ? 0 : room_wanted(&s->memory);
+        uint32_t wanted = c->leaving == c->owned ? 0 : room_wanted(&s->memory);
         spare = s->memory.arena.free_count;
         spare = spare > wanted ? spare - wanted : 0;
         spare = spare < GIVE_SEGMENTS ? spare : GIVE_SEGMENTS;
@@ -166,16 +162,13 @@ static uint32_t headroom(const struct carry *c)
 static bool begin_room(struct carry *c)
 {
     struct shard *s = c->from;
-    uint64_t before;
-    uint64_t after;
-    bool goes_on;
 
     shard_enter(s);
-    before = ctr_get(&s->counters, CTR_evictions);
-    goes_on = cursor_slice_beyond(&s->memory, BUDGET_press_work, clock_now(&c->engine->clock),
-                                  headroom(c)) &&
-              arena_waiting(&s->memory.arena) < headroom(c);
-    after = ctr_get(&s->counters, CTR_evictions);
+    uint64_t before = ctr_get(&s->counters, CTR_evictions);
+    bool goes_on = cursor_slice_beyond(&s->memory, BUDGET_press_work,
+                                       clock_now(&c->engine->clock), headroom(c)) &&
+                   arena_waiting(&s->memory.arena) < headroom(c);
+    uint64_t after = ctr_get(&s->counters, CTR_evictions);
     shard_leave(s);
     carry_count_add(&c->count->evicted, after - before);
     return goes_on;
@@ -195,10 +188,8 @@ static bool waits_for_reclaimer(const struct carry *c)
 /* Has the shard all the address space that it can use? Then evictions elsewhere do not help. */
 static bool is_at_its_end(struct shard *s)
 {
-    bool is;
-
     shard_enter(s);
-    is = arena_unheld(&s->memory.arena) == 0;
+    bool is = arena_unheld(&s->memory.arena) == 0;
     shard_leave(s);
     return is;
 }

@@ -163,12 +163,10 @@ static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_l
 
     shard_fit_index(s, items, is_least, true);
     for (unsigned i = 0; goes_on && i < RESIZE_TRIES && !is_cancelled(m);) {
-        bool is_moving;
-
         shard_roll_index(s);
         shard_enter(s);
         (void)shard_resize_step(s, COST_HOME_BUCKETS);
-        is_moving = s->table.phase == TABLE_MOVING;
+        bool is_moving = s->table.phase == TABLE_MOVING;
         goes_on = shard_resize_goes_on(s);
         shard_leave(s);
         carry_pace(&m->carry);
@@ -197,10 +195,9 @@ static void count_indexes(struct move *m)
 static void replace_index(struct move *m, struct shard *s, uint64_t items, bool is_least)
 {
     uint64_t bytes = table_bytes_for(items);
-    uint64_t twice;
 
     shard_enter(s);
-    twice = table_overlap(&s->table, bytes);
+    uint64_t twice = table_overlap(&s->table, bytes);
     shard_leave(s);
     leave_uncounted(m, m->uncounted + (int64_t)(bytes - twice), (int64_t)twice);
     fit_index(m, s, items, is_least);
@@ -266,8 +263,6 @@ static void forget_indexes(struct move *m)
  */
 static enum mf_err publish(struct move *m, uint16_t from, bool is_moving)
 {
-    enum mf_err err;
-
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         struct route_slot *rs = &m->slots[i];
 
@@ -276,7 +271,7 @@ static enum mf_err publish(struct move *m, uint16_t from, bool is_moving)
                             : route_prepared(from, m->plan.to[i]);
         }
     }
-    err = router_publish_all(&m->engine->router, m->slots);
+    enum mf_err err = router_publish_all(&m->engine->router, m->slots);
     rcu_wait();
     return err;
 }
@@ -284,14 +279,12 @@ static enum mf_err publish(struct move *m, uint16_t from, bool is_moving)
 /* Publish that all slots which left the shard have arrived, except those that wait for room. */
 static enum mf_err settle(struct move *m, uint16_t from, uint32_t leaving)
 {
-    enum mf_err err;
-
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         if (m->slots[i].from == from && is_to_go(m, i) && !m->carry.waits[i]) {
             m->slots[i] = route_settled(m->plan.to[i]);
         }
     }
-    err = router_publish_all(&m->engine->router, m->slots);
+    enum mf_err err = router_publish_all(&m->engine->router, m->slots);
     rcu_wait();
     if (err == MF_OK) {
         atomic_store_explicit(&m->slots_done,
@@ -304,10 +297,8 @@ static enum mf_err settle(struct move *m, uint16_t from, uint32_t leaving)
 
 static uint64_t version_of(const struct engine *e)
 {
-    uint64_t version;
-
     rcu_begin();
-    version = router_read(&e->router)->version;
+    uint64_t version = router_read(&e->router)->version;
     rcu_end();
     return version;
 }
@@ -318,7 +309,6 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
     struct engine *e = m->engine;
     uint32_t owned = 0;
     uint32_t leaving = 0;
-    enum mf_err err;
     enum carry_state end;
 
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
@@ -338,7 +328,8 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
         evict_forget(&e->shards[from]->memory);
     }
     prepare_shards(m, from);
-    err = publish(m, from, false); /* no reader is left that would look in `from` alone */
+    enum mf_err err =
+        publish(m, from, false); /* no reader is left that would look in `from` alone */
     if (err == MF_OK) {
         err = publish(m, from, true);
     }
@@ -474,7 +465,6 @@ static enum mf_err end_detours(struct move *m)
 {
     struct move_plan wanted = m->plan;
     bool has_any = false;
-    enum mf_err err;
 
     move_plan_init(&m->plan);
     rcu_begin();
@@ -487,7 +477,7 @@ static enum mf_err end_detours(struct move *m)
         }
     }
     rcu_end();
-    err = has_any ? carry_plan(m) : MF_OK;
+    enum mf_err err = has_any ? carry_plan(m) : MF_OK;
     rcu_begin();
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         const struct route_slot *rs = &router_read(&m->engine->router)->slot[i];
@@ -515,8 +505,6 @@ static void plan_the_rest(struct move *m)
 
 enum mf_err move_run(struct move *m)
 {
-    enum mf_err err;
-
     must_not_be_reading();
     if (is_cancelled(m) || !moves_begin_move(&m->engine->moves, &m->is_cancelled)) {
         set_state(m, MOVE_CANCELLED);
@@ -532,7 +520,7 @@ enum mf_err move_run(struct move *m)
     if (m->finishes) {
         plan_the_rest(m);
     }
-    err = end_detours(m);
+    enum mf_err err = end_detours(m);
     if (err == MF_OK && !is_cancelled(m)) {
         err = carry_plan(m);
     }

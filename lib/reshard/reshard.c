@@ -160,14 +160,13 @@ static enum mf_err move_once(struct engine *e, bool finishes)
     struct move_info info;
     struct moves_info turns;
     struct move *m;
-    enum mf_err err;
 
     move_plan_even(&plan, e, wanted(e));
     if (!finishes && has_work(e, &plan)) {
         cfg.on_begin = on_begin;
         cfg.arg = e;
     }
-    err = move_make(&m, e, &cfg);
+    enum mf_err err = move_make(&m, e, &cfg);
     if (err != MF_OK) {
         return err;
     }
@@ -330,10 +329,8 @@ static enum mf_err add_missing(struct engine *e, uint32_t shards)
 /* Note what is wanted, if the limit bears it. */
 static bool want(struct engine *e, uint32_t shards)
 {
-    bool is_borne;
-
     pthread_mutex_lock(&e->flush_lock); /* the limit stays as it is */
-    is_borne = engine_bears(e, shards, (uint64_t)budget_limit(&e->budget));
+    bool is_borne = engine_bears(e, shards, (uint64_t)budget_limit(&e->budget));
     if (is_borne) {
         atomic_store_explicit(&e->reshard.wanted, shards, memory_order_relaxed);
     }
@@ -380,13 +377,12 @@ static enum mf_err set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pc
 {
     const uint32_t before = wanted(e);
     const uint32_t shared = sharers(e);
-    enum mf_err err;
 
     if (!want(e, shards)) {
         return MF_EINVAL;
     }
     e->reshard.cpu_pct = cpu_pct;
-    err = add_missing(e, shards);
+    enum mf_err err = add_missing(e, shards);
     if (err == MF_OK) {
         err = start_or_replace(e, before);
     }
@@ -403,14 +399,13 @@ static enum mf_err set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pc
 enum mf_err engine_set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pct)
 {
     struct reshard *r = &e->reshard;
-    enum mf_err err;
 
     must_not_be_reading();
     if (shards == 0 || shards > e->shard_capacity) {
         return MF_EINVAL;
     }
     pthread_mutex_lock(&r->mutex);
-    err = set_shards(e, shards, cpu_pct);
+    enum mf_err err = set_shards(e, shards, cpu_pct);
     pthread_mutex_unlock(&r->mutex);
     return err;
 }
@@ -449,7 +444,6 @@ bool engine_cancel_shards(struct engine *e)
 void reshard_stop(struct engine *e)
 {
     struct reshard *r = &e->reshard;
-    uint64_t ticket;
 
     must_not_be_reading();
     pthread_mutex_lock(&r->mutex);
@@ -458,7 +452,7 @@ void reshard_stop(struct engine *e)
         move_cancel(r->move);
     }
     pthread_cond_broadcast(&r->changed);
-    ticket = r->ticket;
+    uint64_t ticket = r->ticket;
     pthread_mutex_unlock(&r->mutex);
     if (ticket != 0) {
         standby_wait(&e->mover, ticket);

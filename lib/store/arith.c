@@ -62,7 +62,6 @@ static inline size_t put_number(struct arith *a, uint64_t number)
 static MF_COLD enum outcome make_initial(struct visit *v, struct arith *a)
 {
     enum outcome why;
-    handle_t h;
 
     put_number(a, a->initial);
 
@@ -71,13 +70,13 @@ static MF_COLD enum outcome make_initial(struct visit *v, struct arith *a)
         ctr_add(&v->to->counters, CTR_total_items, 1);
         ctr_add(&v->to->counters, CTR_expired_at_once, 1);
     } else {
-        struct item *it;
+        handle_t h =
+            store_make(v, 0, a->cas_new, a->vivify_deadline, a->digit_count, a->may_wait, &why);
 
-        h = store_make(v, 0, a->cas_new, a->vivify_deadline, a->digit_count, a->may_wait, &why);
         if (h == 0) {
             return why;
         }
-        it = shard_item(v->to, h);
+        struct item *it = shard_item(v->to, h);
         span_copy_short((char *)(uintptr_t)item_value(it), a->digits, a->digit_count);
         a->cas = item_cas(it);
         visit_link(v, h, DEATH_OVERWRITE);
@@ -101,12 +100,11 @@ static enum outcome arith_in(struct visit *v, void *arg)
     struct arith *a = arg;
     struct shard *s = v->to;
     uint64_t value = 0;
-    enum outcome why;
 
     shard_must_be_entered(v->to);
     room_make(&s->memory, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
     visit_find(v);
-    why = check_number(v, a, &value);
+    enum outcome why = check_number(v, a, &value);
     if (MF_UNLIKELY(why != OUT_NUMBER)) {
         return why == OUT_NOT_FOUND && a->vivifies ? make_initial(v, a) : why;
     }
@@ -116,7 +114,6 @@ static enum outcome arith_in(struct visit *v, void *arg)
     bool has_ttl = (old_shape & SHAPE_TTL) != 0;
     msec_t deadline = has_ttl ? item_deadline(old) : MSEC_NEVER;
     size_t n = put_number(a, next_number(a, value));
-    size_t len;
 
     if (MF_UNLIKELY(a->touches)) {
         a->deadline_before = deadline;
@@ -130,7 +127,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
      * A number that became shorter is padded with blanks to the old length, as memcached does.
      */
     size_t old_len = item_block_len(old);
-    len = n < old_len ? old_len : n;
+    size_t len = n < old_len ? old_len : n;
     bool is_same = len == old_len; /* to memcached it is the same item then */
     if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
         return visit_wait_for_index(v, a->may_wait);

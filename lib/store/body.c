@@ -120,9 +120,6 @@ static enum outcome take_segment(struct body *b, bool may_wait)
     }
     /* Each try is one bounded slice; the shard is free for others between them. */
     for (int i = 0; i < TAKE_TRIES && out == OUT_MISS; i++) {
-        bool is_behind;
-        bool is_coming;
-
         if (!has_section) {
             room_defer();
         }
@@ -132,14 +129,14 @@ static enum outcome take_segment(struct body *b, bool may_wait)
         if (out == OUT_OK) {
             append_segment(b, n);
         }
-        is_behind = w != NULL && w->memory != NULL && line_is_behind(&s->memory, w);
+        bool is_behind = w != NULL && w->memory != NULL && line_is_behind(&s->memory, w);
         /*
          * What waits for a period in its own shard will do, unless this is the last try. A
          * segment of another shard would be returned to the system there, and its pages faulted
          * in again here.
          */
-        is_coming = out == OUT_WAIT && (may_wait || w == NULL) &&
-                    arena_waiting(&s->memory.arena) > ROOM_RESERVE;
+        bool is_coming = out == OUT_WAIT && (may_wait || w == NULL) &&
+                         arena_waiting(&s->memory.arena) > ROOM_RESERVE;
         shard_leave(s);
         shard_after_leave(s);
         if (!has_section && room_settle() && out == OUT_WAIT && !has_settled) {
@@ -216,7 +213,6 @@ static void give_back(struct body *b)
 static void give_back_from(struct body *b, uint32_t index)
 {
     struct arena *a = &b->shard->memory.arena;
-    segment_t last;
 
     if (index >= b->taken) {
         return;
@@ -225,7 +221,7 @@ static void give_back_from(struct body *b, uint32_t index)
         give_back(b);
         return;
     }
-    last = segment_at(b, index - 1);
+    segment_t last = segment_at(b, index - 1);
     shard_enter(b->shard);
     arena_give_whole(a, a->segments[last].next, b->last, b->taken - index);
     a->segments[last].next = 0;
@@ -392,7 +388,6 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
 {
     size_t whole = whole_bytes(b);
     size_t taken = (size_t)b->taken << b->shard->memory.arena.shift;
-    struct span room;
 
     must(b->filled < b->len);
     if (b->filled >= whole && b->is_placed) {
@@ -411,7 +406,7 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
             return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
         }
     }
-    room = segment_room(b, b->filled);
+    struct span room = segment_room(b, b->filled);
     *ptr = (char *)(uintptr_t)room.ptr;
     *n = room.len;
     return OUT_OK;
@@ -522,7 +517,6 @@ static bool begin_copy(struct body *b, struct shard *to)
 enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
 {
     const uint32_t most = BUDGET_copy_bytes >> to->memory.arena.shift;
-    struct body *copy;
 
     if (b->copy != NULL && b->copy->shard != to) {
         drop_copy(b); /* the slot has moved again */
@@ -530,14 +524,12 @@ enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
     if (b->copy == NULL && !begin_copy(b, to)) {
         return OUT_NO_MEMORY;
     }
-    copy = b->copy;
+    struct body *copy = b->copy;
     for (uint32_t i = 0; copy->taken < b->taken; i++) {
-        enum outcome out;
-
         if (i == most && may_wait) {
             return OUT_WAIT; /* so that other connections are served */
         }
-        out = take_segment(copy, may_wait);
+        enum outcome out = take_segment(copy, may_wait);
         if (out != OUT_OK) {
             if (out != OUT_WAIT || !may_wait || b->wants_all) {
                 drop_copy(b); /* an upload keeps what it has while it waits */

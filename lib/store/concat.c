@@ -31,11 +31,10 @@ static enum outcome concat_block(struct visit *v, void *arg)
     const struct concat *c = arg;
     struct store *st = c->st;
     struct shard *s = v->to;
-    enum outcome why;
 
     shard_must_be_entered(v->to);
     visit_find(v);
-    why = store_judge(v, st);
+    enum outcome why = store_judge(v, st);
     if (why != OUT_STORED) {
         return why;
     }
@@ -97,14 +96,14 @@ static enum outcome concat_absent(struct engine *e, struct store *st, msec_t now
     struct store add = *st;
     struct store_commit c = {
         .st = &add, .body = st->body, .has_ttl = st->deadline != MSEC_NEVER};
-    enum outcome out;
 
     /* Of a value that came as a body the length has not been checked yet. */
     if (st->key.len + store_addition_len(st) > e->item_bytes_max) {
         return OUT_TOO_LARGE;
     }
     add.mode = STORE_ADD;
-    out = store_has_body(st) ? store_commit(e, &c, now) : store_value(e, &add, now);
+    enum outcome out =
+        store_has_body(st) ? store_commit(e, &c, now) : store_value(e, &add, now);
     st->cas = add.cas;
     st->value_len = add.value_len;
     return out;
@@ -160,7 +159,6 @@ static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now
 {
     struct found old =
         engine_find(router_read(&e->router), st->hash, st->key.ptr, st->key.len, now);
-    struct body *b;
     enum outcome out;
 
     if (old.item == NULL && st->vivifies) {
@@ -185,7 +183,7 @@ static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now
     if (store_joins(st) && !is_long(&old)) {
         return store_join(e, st, &old, now);
     }
-    b = body_begin(e, st->hash, len);
+    struct body *b = body_begin(e, st->hash, len);
     if (b == NULL) {
         return OUT_NO_MEMORY;
     }
@@ -228,7 +226,6 @@ static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
     const struct arena *a =
         &e->shards[0]->memory.arena; /* segments are the same in all shards */
     struct store with_body = *st;
-    struct body *body;
     enum outcome out;
 
     if (store_has_body(st) || st->value.len < (size_t)EXTEND_SEGMENTS << a->shift) {
@@ -241,7 +238,7 @@ static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
     if (st->key.len + st->value.len > e->item_bytes_max) {
         return OUT_TOO_LARGE;
     }
-    body = body_begin(e, st->hash, st->value.len);
+    struct body *body = body_begin(e, st->hash, st->value.len);
     if (body == NULL) {
         return OUT_NO_MEMORY;
     }

@@ -45,12 +45,11 @@ static enum outcome leave_empty(struct visit *v, const struct erase *d)
     uint64_t cas = d->cas_new != 0 || d->marks_stale ? d->cas_new : item_cas(v->item);
     enum outcome why;
     handle_t h = store_make(v, d->flags, cas, deadline, 0, d->may_wait, &why);
-    struct item *it;
 
     if (h == 0) {
         return why;
     }
-    it = shard_item(v->to, h);
+    struct item *it = shard_item(v->to, h);
     if (d->marks_stale) {
         item_mark(it, SHAPE_STALE);
     }
@@ -61,15 +60,13 @@ static enum outcome leave_empty(struct visit *v, const struct erase *d)
 
 static enum outcome mark_stale(struct visit *v, const struct erase *d, struct remake *r)
 {
-    enum outcome out;
-
     *r = (struct remake){.deadline = d->touches ? d->deadline : item_deadline(v->item),
                          .deadline_before = item_deadline(v->item),
                          .cas = d->cas_new != 0 ? d->cas_new : keyspace_next_cas(v->to),
                          .clears = SHAPE_WON,
                          .sets = SHAPE_STALE,
                          .may_wait = d->may_wait};
-    out = remake_block(v, r);
+    enum outcome out = remake_block(v, r);
     return out == OUT_OK ? OUT_DELETED : out;
 }
 

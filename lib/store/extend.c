@@ -145,13 +145,12 @@ static enum outcome extend_at_once(struct extension *x, struct visit *v)
     uint32_t units = head_units(v, has_ttl);
     struct sink k = {&v->to->memory.arena, x->end, x->at, NULL};
     enum outcome why;
-    handle_t h;
 
     if (!store_reserve_over(v, has_ttl)) {
         return visit_wait_for_index(v, x->st->may_wait);
     }
-    h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
-                    x->st->may_wait, &why);
+    handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
+                             x->st->may_wait, &why);
     if (h == 0) {
         return why;
     }
@@ -169,18 +168,16 @@ static enum outcome extend_at_once(struct extension *x, struct visit *v)
 static enum outcome extend_begin(struct visit *v, void *arg)
 {
     struct extension *x = arg;
-    struct segment *anchor;
-    enum outcome out;
 
     shard_must_be_entered(v->to);
     room_make(&v->to->memory, 0, v->now);
     visit_find(v);
-    out = extension_judge(x, v);
+    enum outcome out = extension_judge(x, v);
     if (out != OUT_STORED) {
         return out;
     }
     extension_plan(x, v);
-    anchor = &v->to->memory.arena.segments[x->anchor];
+    struct segment *anchor = &v->to->memory.arena.segments[x->anchor];
     if (anchor->busy != 0) {
         v->waits_for = WAIT_CLAIM;
         return OUT_WAIT;
@@ -276,11 +273,10 @@ static enum outcome extend_end(struct engine *e, struct extension *x,
                                const struct growth by[RUN_ENDS], msec_t now)
 {
     struct visit v;
-    enum outcome out;
 
     visit_enter(e, &v, x->st->hash, x->st->key, now);
     visit_find(&v);
-    out = store_judge(&v, x->st);
+    enum outcome out = store_judge(&v, x->st);
     if (out == OUT_STORED && (!is_claimed(x, &v) || item_has_ttl(v.item) != x->has_ttl ||
                               !store_reserve_over(&v, x->has_ttl))) {
         out = OUT_MISS;

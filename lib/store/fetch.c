@@ -24,12 +24,11 @@ static enum outcome make_empty(struct visit *v, struct fetch *f)
     bool is_due = f->vivify_deadline <= v->now;
     handle_t h = store_make(v, 0, f->cas_new, is_due ? MSEC_NEVER : f->vivify_deadline, 0,
                             f->may_wait, &why);
-    struct item *it;
 
     if (h == 0) {
         return why;
     }
-    it = shard_item(v->to, h);
+    struct item *it = shard_item(v->to, h);
     if (is_due) {
         /* It was never there for anyone else, but the caller may read it. */
         blocks_kill(&v->to->memory, h);
@@ -51,12 +50,10 @@ static enum outcome make_empty(struct visit *v, struct fetch *f)
 /* Note what the found item is, and whether the caller wins it. */
 static void note_found(const struct visit *v, struct fetch *f)
 {
-    msec_t deadline;
-
     f->deadline_before = item_deadline(v->item);
     f->is_stale = item_is_stale(v->item);
     f->was_won = item_is_won(v->item);
-    deadline = f->touches && f->touches_first ? f->touch_deadline : f->deadline_before;
+    msec_t deadline = f->touches && f->touches_first ? f->touch_deadline : f->deadline_before;
     f->is_won = !f->was_won && (f->is_stale || (f->recaches && deadline != MSEC_NEVER &&
                                                 deadline < f->recache_before));
     /* Only the primary grants the right to refresh: here it seems to be another client's. */
@@ -70,7 +67,6 @@ static enum outcome fetch_in(struct visit *v, void *arg)
 {
     struct fetching *a = arg;
     struct fetch *f = a->f;
-    enum outcome out;
 
     shard_must_be_entered(v->to);
     room_make(&v->to->memory, 0, v->now);
@@ -80,7 +76,8 @@ static enum outcome fetch_in(struct visit *v, void *arg)
     }
     note_found(v, f);
     if (f->touches) {
-        out = touch_found(v, f->touch_deadline, f->may_wait, &a->remake);
+        enum outcome out = touch_found(v, f->touch_deadline, f->may_wait, &a->remake);
+
         if (out != OUT_TOUCHED) {
             a->remake.sets = f->is_won ? SHAPE_WON : 0;
             return out;

@@ -55,8 +55,6 @@ static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_
 static const struct item *find_in(struct shard *s, uint64_t hash, const char *key,
                                   size_t key_len, msec_t now, enum miss *miss)
 {
-    const struct item *it;
-
     /* Acquire: a thread that sees the flush over sees the new index too. */
     if (MF_UNLIKELY(now >= atomic_load_explicit(&s->flush_at, memory_order_acquire))) {
         *miss = MISS_FLUSHED;
@@ -66,7 +64,7 @@ static const struct item *find_in(struct shard *s, uint64_t hash, const char *ke
         *miss = MISS_FLUSHED;
         return NULL;
     }
-    it = table_find(&s->table, s->memory.arena.base, hash, key, key_len);
+    const struct item *it = table_find(&s->table, s->memory.arena.base, hash, key, key_len);
     if (it != NULL && MF_UNLIKELY(item_is_due(it, now))) {
         *miss = MISS_EXPIRED;
         if (item_is_due(it, shard_due_now(s, now))) {

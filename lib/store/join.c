@@ -63,11 +63,10 @@ enum outcome store_join(struct engine *e, struct store *st, const struct found *
     struct growth run = {0};
     struct fresh f;
     uint32_t joint;
-    enum outcome out;
 
     must_be_reading();
     body_parts(*st->body, &add);
-    out = fresh_take(e, st, join_count(&add, st, item_len(old->item), &joint), &f);
+    enum outcome out = fresh_take(e, st, join_count(&add, st, item_len(old->item), &joint), &f);
     if (out == OUT_OK && f.body != NULL) {
         body_parts(f.body, &parts);
         if (parts.shard != add.shard) {

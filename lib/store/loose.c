@@ -58,7 +58,6 @@ static handle_t make_piece(struct visit *v, enum chain_id chain, uint32_t *units
 enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, struct loose *l)
 {
     struct shard *s = v->to;
-    enum chain_id chain;
     enum outcome why = OUT_OK;
     uint32_t pieces =
         l->parts.tail_len == 0
@@ -81,7 +80,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
         !(st->mode == STORE_APPEND || st->mode == STORE_PREPEND)) {
         return OUT_MISS; /* dead on arrival: nothing to make */
     }
-    chain = visit_chain(v, l->parts.len, has_ttl);
+    enum chain_id chain = visit_chain(v, l->parts.len, has_ttl);
     while (l->pieces < pieces) {
         uint32_t units;
         handle_t h = make_piece(v, chain, &units, st->may_wait, l, &why);
@@ -117,7 +116,6 @@ static void prefetch_old(const struct visit *v)
 bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now)
 {
     struct visit v;
-    enum outcome out;
 
     must_be_reading();
     store_enter(e, &v, st, now);
@@ -125,7 +123,7 @@ bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec
         visit_leave(&v); /* the slot has moved since they were taken */
         return false;
     }
-    out = loose_make(&v, st, st->deadline != MSEC_NEVER, l);
+    enum outcome out = loose_make(&v, st, st->deadline != MSEC_NEVER, l);
     if (out == OUT_STORED) {
         prefetch_old(&v);
     }
@@ -172,18 +170,16 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
                 uint32_t flags, struct loose *l)
 {
     struct shard *s = l->shard;
-    struct item *it;
-    struct large *large;
 
     shard_must_be_entered(l->shard);
     for (uint32_t i = 0; i < l->pieces; i++) {
         blocks_settle(&s->memory, l->piece[i]);
     }
     blocks_settle(&s->memory, l->head);
-    it = keyspace_fill(s, l->head, l->head_units, st->key, flags, deadline, has_ttl, true,
-                       (uint32_t)l->parts.len, v->now);
+    struct item *it = keyspace_fill(s, l->head, l->head_units, st->key, flags, deadline,
+                                    has_ttl, true, (uint32_t)l->parts.len, v->now);
     item_set_large(it);
-    large = item_large(it);
+    struct large *large = item_large(it);
     large->first = l->parts.first;
     large->last = l->parts.last;
     large->segments = l->parts.segments;

@@ -49,7 +49,6 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
     bool is_wide = is_large || item_needs_wide(item_flags(v->item), r->cas, r->deadline);
     uint32_t units = keyspace_units(v->key.len, payload_bytes(v->item), has_ttl, is_wide);
     enum outcome why;
-    handle_t h;
 
     shard_must_be_entered(v->owner);
     if (units > ITEM_SIZE_MAX) {
@@ -59,7 +58,8 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
         return visit_wait_for_index(v, r->may_wait);
     }
     in_owner.to = v->owner;
-    h = visit_block(&in_owner, visit_chain(&in_owner, (uint64_t)units * ITEM_UNIT, has_ttl),
+    handle_t h =
+        visit_block(&in_owner, visit_chain(&in_owner, (uint64_t)units * ITEM_UNIT, has_ttl),
                     &units, r->may_wait, &why);
     if (h == 0) {
         v->waits_for = in_owner.waits_for;
@@ -102,14 +102,13 @@ enum outcome remake_as_large(struct engine *e, const struct visit *v, const stru
                        .may_wait = r->may_wait,
                        .over = &over,
                        .cas_new = r->cas};
-    enum outcome out;
 
     must_be_reading();
     if (copy == NULL) {
         return OUT_NO_MEMORY;
     }
     value_copy(v->owner, item, copy);
-    out = engine_store(e, &st, v->now);
+    enum outcome out = engine_store(e, &st, v->now);
     mem_free(copy);
     /* NOT_FOUND: deleted meanwhile, which the caller will see when it starts over. */
     return out == OUT_STORED ? OUT_OK : out == OUT_NOT_FOUND ? OUT_EXISTS : out;

@@ -75,7 +75,6 @@ enum outcome fresh_take(struct engine *e, const struct store *st, uint32_t count
                         struct fresh *f)
 {
     struct body_parts parts;
-    enum outcome out;
 
     must(count <= FRESH_MAX);
     f->body = NULL;
@@ -89,12 +88,10 @@ enum outcome fresh_take(struct engine *e, const struct store *st, uint32_t count
         return OUT_NO_MEMORY;
     }
     body_wait_in_line(f->body, st->waiter, true);
-    out = body_take(f->body, st->may_wait);
+    enum outcome out = body_take(f->body, st->may_wait);
     if (out == OUT_OK) {
-        segment_t n;
-
         body_parts(f->body, &parts);
-        n = parts.first;
+        segment_t n = parts.first;
         for (uint32_t i = 0; i < count; i++) {
             f->at[i] = n;
             n = parts.shard->memory.arena.segments[n].next;

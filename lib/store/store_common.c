@@ -84,15 +84,14 @@ handle_t store_make(struct visit *v, uint32_t flags, uint64_t cas, msec_t deadli
     bool has_ttl = deadline != MSEC_NEVER;
     bool is_wide = item_needs_wide(flags, cas, deadline);
     uint32_t units = keyspace_units(v->key.len, value_len, has_ttl, is_wide);
-    handle_t h;
 
     shard_must_be_entered(v->to);
     if (!keyspace_reserve(v->to, has_ttl)) {
         *why = visit_wait_for_index(v, may_wait);
         return 0;
     }
-    h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units, may_wait,
-                    why);
+    handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
+                             may_wait, why);
     if (h != 0) {
         struct item *it = keyspace_fill(v->to, h, units, v->key, flags, deadline, has_ttl,
                                         is_wide, (uint32_t)value_len, v->now);

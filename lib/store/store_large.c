@@ -24,11 +24,10 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
 {
     struct store *st = c->st;
     struct visit v;
-    enum outcome out;
 
     store_enter(e, &v, st, now);
     visit_find(&v);
-    out = store_judge(&v, st);
+    enum outcome out = store_judge(&v, st);
     if (v.to != l->shard || l->epoch != l->shard->memory.epoch || did_change(&v, c) ||
         !keyspace_reserve(v.to, c->has_ttl)) {
         out = OUT_MISS;
@@ -58,10 +57,8 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
 static enum outcome commit_placed(struct engine *e, struct store_commit *c, struct loose *l,
                                   msec_t now)
 {
-    enum outcome out;
-
     loose_fill(l);
-    out = commit_link(e, c, l, now);
+    enum outcome out = commit_link(e, c, l, now);
     if (out == OUT_MISS && !body_keep_bytes(*c->body)) {
         out = OUT_NO_MEMORY;
     }

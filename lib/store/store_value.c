@@ -20,12 +20,11 @@ static enum outcome store_block(struct visit *v, void *arg)
     bool has_ttl = st->deadline != MSEC_NEVER;
     bool is_wide = item_needs_wide(st->flags, st->cas_new, st->deadline);
     uint32_t units = keyspace_units(st->key.len, st->value.len, has_ttl, is_wide);
-    enum outcome why;
 
     shard_must_be_entered(v->to);
     room_make(&s->memory, (uint64_t)units * ITEM_UNIT, v->now);
     visit_find(v);
-    why = store_judge(v, st);
+    enum outcome why = store_judge(v, st);
     if (why != OUT_STORED) {
         return why;
     }

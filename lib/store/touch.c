@@ -15,8 +15,6 @@
 static MF_NOINLINE enum outcome touch_other(struct visit *v, msec_t deadline, bool may_wait,
                                             struct remake *r)
 {
-    enum outcome out;
-
     if (deadline == MSEC_NEVER) {
         return OUT_TOUCHED;
     }
@@ -24,14 +22,12 @@ static MF_NOINLINE enum outcome touch_other(struct visit *v, msec_t deadline, bo
                          .deadline_before = item_deadline(v->item),
                          .cas = item_cas(v->item),
                          .may_wait = may_wait};
-    out = remake_block(v, r);
+    enum outcome out = remake_block(v, r);
     return out == OUT_OK ? OUT_TOUCHED : out;
 }
 
 enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct remake *r)
 {
-    handle_t h;
-
     shard_must_be_entered(v->owner);
     if (MF_UNLIKELY(deadline <= v->now)) {
         visit_unlink(v, DEATH_DELETE);
@@ -40,7 +36,7 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
     if (!item_can_have(v->item, deadline)) {
         return touch_other(v, deadline, may_wait, r);
     }
-    h = atomic_load_explicit(v->slot, memory_order_relaxed);
+    handle_t h = atomic_load_explicit(v->slot, memory_order_relaxed);
     if (!keyspace_set_deadline(v->owner, h, deadline)) {
         return visit_wait_for_index(v, may_wait);
     }

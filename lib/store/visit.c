@@ -227,8 +227,6 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
 
 enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome out)
 {
-    enum steal stolen;
-
     shard_must_not_be_entered(v->to);
     if (out != OUT_WAIT || v->waits_for == WAIT_INDEX || v->waits_for == WAIT_CLAIM) {
         return out;
@@ -240,7 +238,7 @@ enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome ou
     if (!memory_evicts(&v->needy->memory)) {
         return out;
     }
-    stolen = engine_steal(e, v->needy);
+    enum steal stolen = engine_steal(e, v->needy);
     if (stolen == STEAL_DONE) {
         return OUT_MISS;
     }
