@@ -38,16 +38,16 @@ void byte_ring_fini(struct byte_ring *r);
  */
 bool byte_ring_put(struct byte_ring *r, struct span first, struct span second);
 
-/* Copy n bytes that begin `skip` bytes after the front; all are there. Context: consumer. */
+/* Number of bytes in the ring. Context: consumer. */
 size_t byte_ring_len(const struct byte_ring *r);
 
 /* The bytes at the front that are in one piece; borrowed until dropped. Context: consumer. */
 struct span byte_ring_front(const struct byte_ring *r);
 
-/* Copy n bytes that begin `skip` bytes after the front; they are there. Context: consumer. */
+/* Copy n bytes that begin `skip` bytes after the front; they must exist. Context: consumer. */
 void byte_ring_copy(const struct byte_ring *r, size_t skip, void *out, size_t n);
 
-/* Drop n bytes off the front; they are there. Context: consumer. */
+/* Drop n bytes from the front; they must exist. Context: consumer. */
 void byte_ring_drop(struct byte_ring *r, size_t n);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "lib/base/span.h"
 
-/* Which file it is, whatever its name. */
+/* Identifies a file independently of its name. */
 struct file_id {
     dev_t dev;
     ino_t ino;
@@ -28,13 +28,13 @@ struct file_id {
 bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id);
 
 /*
- * Read the first bytes of a regular file, and end them by NUL; at most size - 1. Neither
- * follows a link nor waits. Returns how many, or -1 with errno. Context: any thread.
+ * Read up to size - 1 bytes from the beginning of a regular file, and append a NUL. Neither
+ * follows a link nor waits. Returns their number, or -1 with errno. Context: any thread.
  */
 ssize_t file_read_start(const char *path, char *out, size_t size);
 
 /*
- * A whole file, to be released by mem_free(text.bytes), also when it was not read to its end.
+ * A whole file. Release it by mem_free(text.bytes), also after a failed read.
  */
 struct file_text {
     char *bytes; /* owned */
@@ -44,14 +44,14 @@ struct file_text {
 
 /*
  * Read a regular file of at most max bytes. Follows links, and never waits: a fifo or a device
- * is refused. Returns NULL, or what went wrong (valid until the next call of strerror());
- * *out is to be released in either case. Context: main.
+ * is refused. Returns NULL, or an error message (valid until the next call of strerror()).
+ * Release *out in both cases. Context: main.
  */
 const char *file_read_all(const char *path, size_t max, struct file_text *out);
 
 /*
- * Remove this file, or empty it if its folder does not allow that. Nothing happens if another
- * file has its name now. Returns false and sets errno on failure. Context: any thread.
+ * Remove this file, or empty it if its folder does not allow that. Does nothing if another file
+ * has its name now. Returns false and sets errno on failure. Context: any thread.
  */
 bool file_remove(const char *path, const struct file_id *id);
 

@@ -18,8 +18,8 @@
 struct file_edit {
     /* the caller's */
     const char *path; /* [borrowed] of a regular file, not of a link */
-    struct span old;  /* [borrowed] what it is expected to have */
-    struct span text; /* [borrowed] what it shall have */
+    struct span old;  /* [borrowed] expected present content */
+    struct span text; /* [borrowed] new content */
 
     char *temporary; /* owned; NULL: none */
 };
@@ -37,7 +37,7 @@ bool file_edit_prepare(struct file_edit *e, char *why, size_t why_bytes);
  */
 bool file_edit_commit(struct file_edit *e, char *why, size_t why_bytes);
 
-/* Remove what was prepared and not committed. Accepts nothing. Context: as above. */
+/* Remove the new file, if one was prepared and not committed. Context: as above. */
 void file_edit_discard(struct file_edit *e);
 
 #endif

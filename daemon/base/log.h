@@ -6,14 +6,14 @@
  *               log_journal: messages with fields; log_form: selects one of these; log_file: a
  *               file to write to instead of standard error; log_writer: the thread that
  *               writes; log_ring: its queue
- *   machine.h   memory and CPUs that the machine and control groups leave
+ *   machine.h   memory and CPUs that the machine and control groups allow
  *   mailbox.h   messages to a thread with a loop
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
  *   path.h      absolute paths; file.h: small files in folders of another user
  *   file_edit.h atomic replacement of a file's content
- *   rawio.h     system calls of a request; prefetch.h: prefetching what they will copy
- *   version.h   what this build is
+ *   rawio.h     system calls of a request; prefetch.h: prefetching the bytes that they copy
+ *   version.h   version and options of this build
  *
  * The folder may include lib/base.
  *
@@ -35,8 +35,8 @@
  *
  * Meanwhile a call site writes at most LOG_LIMIT_BURST lines in LOG_LIMIT_S seconds, whatever
  * the level; the next line after that says how many were left out. So no client can fill a
- * disk. Only log_notice() is not limited: it is for what the operator does. What clients can
- * cause is for log_notice_limited().
+ * disk. Only log_notice() is not limited: it is for actions of the operator. Use
+ * log_notice_limited() for notices that clients can cause.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_H
 #define MAYFLY_DAEMON_BASE_LOG_H
@@ -49,7 +49,7 @@
 #include "lib/base/counters.h"
 
 /*
- * The higher, the less important. Error, warn and notice are always written; -v adds info, -vv
+ * Ordered by falling importance. Error, warn and notice are always written; -v adds info, -vv
  * debug, -vvv trace.
  */
 enum log_level {
@@ -64,7 +64,7 @@ enum log_level {
 #define LOG_LIMIT_BURST 5
 #define LOG_LIMIT_S     10
 
-/* What a call site remembers. */
+/* The state of the limit of one call site. */
 struct log_limit {
     uint32_t burst; /* [const] most lines of a window; 0: LOG_LIMIT_BURST */
     /* [atomic] */

@@ -61,7 +61,7 @@ bool log_writer_put(struct span line);
  * process, the unit and the time.
  */
 
-/* Where the journal listens. */
+/* The path of the journal's socket. */
 #define LOG_JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 /*
@@ -70,7 +70,7 @@ bool log_writer_put(struct span line);
  */
 bool log_journal_open(const char *path);
 
-/* Back to standard error. Context: main, no other thread logs. */
+/* Send messages to standard error again. Context: main, no other thread logs. */
 void log_journal_close(void);
 
 /* Is it in use? Context: any thread. */
@@ -84,8 +84,8 @@ size_t log_journal_compose(char out[LOG_LINE_BYTES], enum log_level level, uint3
     MF_PRINTF(5, 0);
 
 /*
- * Send a composed message. waits: until there is room, or else not at all. False: the journal
- * does not take it. Context: any thread.
+ * Send a composed message. waits: wait for room in the socket. False: the journal did not take
+ * it. Context: any thread.
  */
 bool log_journal_send(struct span message, bool waits);
 

@@ -13,7 +13,7 @@
 #include "daemon/base/log.h"
 #include "lib/base/span.h"
 
-/* A line with its end. PIPE_BUF would allow more, but readers would not. */
+/* Size of a line with its newline. PIPE_BUF would allow more, but some readers do not. */
 #define LOG_LINE_BYTES 1024
 
 /*
@@ -25,13 +25,13 @@ bool log_line_choose_form(void);
 /* The plain form, whatever standard error is. Context: main, before the log's thread runs. */
 void log_line_use_plain(void);
 
-/* Which one it was. Context: any thread. */
+/* Is the journal's form in use? Context: any thread. */
 bool log_line_is_journal(void);
 
 /* The journal's number of a level, a digit. Context: any thread. */
 char log_line_priority(enum log_level level);
 
-/* Its word. Context: any thread. */
+/* The word of a level. Context: any thread. */
 const char *log_line_word(enum log_level level);
 
 /* The time now as RFC 3339 has it, in UTC. Fills text. Context: any thread. */
@@ -39,8 +39,8 @@ const char *log_line_word(enum log_level level);
 const char *log_line_time(char text[LOG_TIME_BYTES]);
 
 /*
- * What a message is about: its words up to the comma, which may come as the first argument; may
- * be empty. Context: any thread.
+ * The area of a message: its words up to the comma, also if they are its first argument; may be
+ * empty. Context: any thread.
  */
 struct span log_line_area(const char *fmt, va_list args);
 

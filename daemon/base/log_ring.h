@@ -16,7 +16,7 @@
 #include "daemon/base/log_line.h"
 #include "lib/base/span.h"
 
-/* Most lines that wait: about 130 KiB, of which only what is used becomes resident. */
+/* Most lines that wait. About 130 KiB, of which only used pages become resident. */
 #define LOG_RING_SLOTS 128
 
 struct log_slot {

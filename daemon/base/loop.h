@@ -15,8 +15,8 @@
 #include <uv.h>
 
 /*
- * Make the array for descriptors up to this number. Without memory for that the loop makes it
- * when it is needed. Context: the loop does not run.
+ * Allocate the array for descriptors up to this number. Without memory the loop allocates it
+ * later, when it needs it. Context: the loop does not run.
  */
 void loop_provide(uv_loop_t *loop, unsigned descriptors);
 

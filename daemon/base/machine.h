@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The memory and CPUs that the machine and the control groups (version 2 or 1) allow this
- * process. The smallest limit counts, of its group and of those above it that are visible.
+ * process: the smallest limit of its group and of the visible groups above it.
  *
  * machine_look() reads them again; other threads get the latest values.
  */
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Names the folder in which proc and sys are looked for, for tests. */
+/* Environment variable with the folder that has proc and sys, for tests. */
 #define MACHINE_ROOT_VARIABLE "MAYFLY_MACHINE_ROOT"
 
 /* That folder; "" for the system's. Context: main. */
@@ -23,7 +23,7 @@ const char *machine_root(void);
  */
 uint64_t machine_group_memory(const char *root);
 
-/* Do all programs get huge pages, whether they ask or not? root as above. Context: main. */
+/* Are transparent huge pages set to "always"? root as above. Context: main. */
 bool machine_has_thp_always(const char *root);
 
 /* Read memory and CPUs. Context: main. */
@@ -33,7 +33,7 @@ void machine_look(void);
  * thread. */
 uint64_t machine_memory(void);
 
-/* Is that the limit of a group? Context: any thread. */
+/* Is machine_memory() the limit of a group? Context: any thread. */
 bool machine_memory_is_of_group(void);
 
 /*

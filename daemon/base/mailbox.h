@@ -13,7 +13,7 @@
 #include "lib/base/mpsc.h"
 
 /*
- * Embedded in what is sent; fn runs on the receiving thread and then owns the message.
+ * Embedded in the object that is sent. fn runs on the receiving thread, and owns the message.
  */
 struct message {
     struct mpsc_node node;
@@ -21,10 +21,11 @@ struct message {
 };
 
 /*
- * A message that may be wanted again while it is on its way: then it comes once for all. Both
- * sides exchange the flag. Of two exchanges one comes first, and the second sees what the other
- * side wrote before: so either the receiver finds what was left for it, or the message comes
- * again. With only a load or a store on one side both could miss the other's.
+ * A message that may be posted again while it is on its way: it is then delivered once. Both
+ * sides use an atomic exchange of the flag. One exchange is first, and the second sees what the
+ * other side wrote before its own. So either the receiver finds the data that the sender left,
+ * or the message is delivered again. With a plain load or store on one side, both could miss
+ * the other's.
  */
 struct notice {
     struct message message;
@@ -54,8 +55,8 @@ static inline void mailbox_run_before(struct mailbox *m, void (*fn)(void *receiv
 }
 
 /*
- * Send a message, which is the mailbox's until its fn runs. Never fails, keeps the order of one
- * sender. Context: any thread.
+ * Send a message, which the mailbox owns until its fn runs. Never fails; keeps the order of
+ * each sender. Context: any thread.
  */
 void mailbox_post(struct mailbox *m, struct message *msg);
 
@@ -67,8 +68,8 @@ static inline void notice_init(struct notice *n, void (*fn)(struct message *m, v
 }
 
 /*
- * Is it on its way now because of this call? Then the caller posts n->message, after it has
- * written what goes with it. Context: any thread.
+ * Claim the right to post it. True: it was not on its way, so the caller must post n->message,
+ * after it has written the data that go with it. Context: any thread.
  */
 static inline bool notice_claim(struct notice *n)
 {
@@ -84,8 +85,8 @@ static inline void notice_post(struct notice *n, struct mailbox *to)
 }
 
 /*
- * The notice was received: from here on it can be sent again. So call this before reading what
- * was left for the receiver. Context: the receiving thread.
+ * The notice was received: from here on it can be sent again. So call this before reading the
+ * data that go with it. Context: the receiving thread.
  */
 static inline void notice_taken(struct notice *n)
 {

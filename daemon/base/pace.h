@@ -17,8 +17,8 @@
 /* A member; all zero: in no list. */
 struct pace {
     struct list_link link;
-    msec_t since;  /* when it last proved to make progress */
-    int64_t bytes; /* how far it was then */
+    msec_t since;  /* time of its last proven progress */
+    int64_t bytes; /* its position at that time */
 };
 
 static inline bool pace_is_listed(const struct pace *p)
@@ -34,7 +34,7 @@ static inline struct pace *pace_slowest(const struct list *l)
     return link != NULL ? MF_OUTER(link, struct pace, link) : NULL;
 }
 
-/* The one after p in that order; NULL: none. Context: the list's thread. */
+/* The member after p in the same order; NULL: none. Context: the list's thread. */
 static inline struct pace *pace_next(const struct list *l, const struct pace *p)
 {
     struct list_link *link = list_next(l, &p->link);
@@ -49,8 +49,8 @@ static inline void pace_end(struct pace *p)
 }
 
 /*
- * It is at `bytes` now, which is progress: join the list at its end, or move there. Context:
- * the list's thread.
+ * The member has progressed to `bytes`: add it to the end of the list, or move it there.
+ * Context: the list's thread.
  */
 static inline void pace_note(struct list *l, struct pace *p, msec_t now, int64_t bytes)
 {

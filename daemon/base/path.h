@@ -6,9 +6,10 @@
 #define MAYFLY_DAEMON_BASE_PATH_H
 
 /*
- * The path from the root, to be released by mem_free(). Links stay as they are: the operator
- * may change them. When the working folder is unknown the path stays relative, with a warning.
- * NULL: no memory. Context: any thread, while the working folder is the one that is meant.
+ * The absolute form of a path, to be released by mem_free(). Symbolic links are not resolved,
+ * because the operator may change them. When the working folder is unknown the path stays
+ * relative, with a warning. NULL: no memory. Context: any thread, in the folder to which the
+ * path refers.
  */
 char *path_absolute(const char *path);
 

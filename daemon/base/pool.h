@@ -33,12 +33,12 @@
 /* Time that a stop waits for running calls, milliseconds. */
 #define POOL_STOP_MS 500
 
-/* Embedded in what is to be done. */
+/* Embedded in the caller's job. */
 struct pool_job {
-    struct message message;               /* brings it back; the caller sets its fn */
+    struct message message;               /* returns the job; the caller sets its fn */
     struct mailbox *to;                   /* [borrowed] */
     void (*run)(struct pool_job *job);    /* context: pool, outside a read-side section */
-    void (*forget)(struct pool_job *job); /* release it: it does not come back; NULL: not */
+    void (*forget)(struct pool_job *job); /* release a job that is not returned; or NULL */
     uint64_t source;                      /* the origin of the job, such as an address */
     struct pool_job *next;                /* [lock] */
 };
@@ -52,17 +52,18 @@ struct pool;
 struct pool *pool_start(const char *name, unsigned threads);
 
 /*
- * Hand over a job, until its message comes or it is forgotten. Jobs of one source begin in the
- * order they came, and never occupy all threads, unless there is only one. False: too many
- * wait; the job is still the caller's. Context: any thread, until pool_stop().
+ * Hand over a job; the pool owns it until its message arrives or it is forgotten. Jobs of one
+ * source start in the order of posting, and never occupy all threads, unless there is only one.
+ * False: too many jobs wait, and the caller still owns this one. Context: any thread, until
+ * pool_stop().
  */
 bool pool_post(struct pool *p, struct pool_job *job);
 
 /*
- * After this no job comes back: waiting jobs are forgotten, running ones are waited for. True:
- * all threads have ended. False: after POOL_STOP_MS some are still in a call that does not
- * return; what they use must stay, and the process should end. Accepts NULL. Context: main,
- * while the receivers still take messages.
+ * Stop the pool. No job is returned afterwards: waiting jobs are forgotten, and the call waits
+ * for running ones. True: all threads have ended. False: after POOL_STOP_MS some are still in a
+ * call that does not return; the caller must not release the memory that they use, and should
+ * end the process. Accepts NULL. Context: main, while the receivers still take messages.
  */
 bool pool_stop(struct pool *p);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages to the thread that serves an export or a replica's connection, which may move from
- * worker to worker (conn_move.h). They wait in a queue of the relay, and a notice is posted to
- * the mailbox of the present thread. So the order is kept, no message is lost on the way, and
- * senders need not know which thread it is.
+ * Messages to the worker that serves an export or a replica's connection, which may move from
+ * worker to worker (conn_move.h). The messages wait in a queue of the relay, and a notice is
+ * posted to the mailbox of the present worker. So their order is kept, none is lost during a
+ * move, and senders need not know the worker.
  */
 #ifndef MAYFLY_DAEMON_BASE_RELAY_H
 #define MAYFLY_DAEMON_BASE_RELAY_H
@@ -15,7 +15,7 @@
 struct relay {
     pthread_mutex_t mutex; /* a leaf */
     /* under the mutex */
-    struct mailbox *to; /* [borrowed] NULL: it is on its way between two threads */
+    struct mailbox *to; /* [borrowed] of the receiver; NULL: it is moving between two threads */
     struct mpsc queue;
     struct notice wake; /* posted only while the queue has messages */
 };
@@ -24,8 +24,8 @@ struct relay {
 void relay_init(struct relay *r, struct mailbox *to);
 
 /*
- * No message waits in it or may be posted any more: as when the function of the last one runs.
- * Context: the receiver.
+ * Release it. No message may wait in it, or be posted any more; allowed while the function of
+ * the last message runs. Context: the receiver.
  */
 void relay_fini(struct relay *r);
 
@@ -33,14 +33,14 @@ void relay_fini(struct relay *r);
 void relay_post(struct relay *r, struct message *m);
 
 /*
- * The receiver has it no more: no message runs until the next one joins. Nothing happens if it
- * has left already. Context: the receiver.
+ * The receiver leaves: no message runs until the next receiver joins. Does nothing if it has
+ * left already. Context: the receiver.
  */
 void relay_leave(struct relay *r);
 
 /*
- * This is the mailbox of the receiver from here on, which runs what waits in a later turn of
- * its loop. Nothing happens if it is. Context: the thread of the mailbox.
+ * The thread of this mailbox is the receiver from now on; it runs waiting messages in a later
+ * turn of its loop. Does nothing if it is the receiver already. Context: that thread.
  */
 void relay_join(struct relay *r, struct mailbox *to);
 

@@ -6,11 +6,11 @@
 #ifndef MAYFLY_DAEMON_BASE_SLAB_CLASS_H
 #define MAYFLY_DAEMON_BASE_SLAB_CLASS_H
 
-/* The class that all items are shown in, as a number and as text; 0 is none. */
+/* The class in which all items are shown, as a number and as text; 0 means none. */
 #define SLAB_CLASS_OURS      1
 #define SLAB_CLASS_OURS_TEXT "1"
 
-/* The highest class that memcached takes in a command. */
+/* The highest class that memcached accepts in a command. */
 #define SLAB_CLASS_MAX 63
 
 #endif
