@@ -21,13 +21,14 @@ struct follower *follower_create(struct replication *r);
 void follower_destroy(struct follower **f);
 
 /*
- * Take the options as they are now. True: there is a server to follow; at once, and whatever
- * its epoch if it is another one. Context: the thread, or main before it.
+ * Read the options again. True: there is a server to follow. If it is another one, or
+ * is_forced, the next session begins at once and accepts any epoch. Context: the thread, or
+ * main before it runs.
  */
 bool follower_retarget(struct follower *f, bool is_forced);
 bool follower_has_target(const struct follower *f);
 
-/* Do the options name another server, or other words to log in with? Context: any thread. */
+/* Do the options name another server, or another user or password? Context: any thread. */
 bool follower_is_other(struct follower *f);
 
 /* Interrupt waits for the link, and allow them again. Context: any thread. */
@@ -35,38 +36,38 @@ void follower_interrupt(struct follower *f);
 void follower_resume_waits(struct follower *f);
 
 /*
- * A session, unless it is too early for the next one. Returns after how many milliseconds it is
- * to be called again. Context: the thread.
+ * Run a session with the primary, unless it is too early for the next one. Returns the delay
+ * until the next call, in milliseconds. Context: the thread.
  */
 int64_t follower_run(struct follower *f);
 
 /*
- * What is here is of this history, which an earlier process has followed. Context: main, after
- * follower_retarget().
+ * The items in the engine belong to this history, which an earlier process has followed.
+ * Context: main, after follower_retarget().
  */
 void follower_resume(struct follower *f, const struct replid *id);
 
-/* What is here is what the server that is followed next has. Context: the thread. */
+/* The items here equal those of the server that is followed next. Context: the thread. */
 void follower_note_heard(struct follower *f);
 
-/* While there is a full sync of this server under way. Context: any thread. */
+/* The applier; valid while a full sync of this server is in progress. Context: any thread. */
 const struct applier *follower_applier(const struct follower *f);
 
 /* The name from which another process may continue. Context: main, after the thread. */
 void follower_get_name(struct follower *f, struct backlog_name *name);
 
 /*
- * Has this server dropped items that its primary has, for want of room, since it was whole?
- * What is dropped so has no record. Context: any thread; the others: the thread, or main
- * without it.
+ * follower_has_lost(): has this replica dropped items that its primary has, for lack of room,
+ * since its last full sync? There is no record of such items. Context: any thread; the others:
+ * the thread, or main without it.
  */
 bool follower_has_lost(const struct follower *f);
-void follower_begin_whole(struct follower *f); /* it is complete, or about to be */
-void follower_note_lost(struct follower *f);   /* a process before has, or its primary */
+void follower_begin_whole(struct follower *f); /* a full sync is complete, or begins */
+void follower_note_lost(struct follower *f);   /* an earlier process or the primary has */
 
 /*
- * It is followed no more, and this server is about to be a primary. Returns the highest cas
- * that was applied. Context: the thread.
+ * Stop following, because this server is about to be a primary. Returns the highest cas that
+ * was applied. Context: the thread.
  */
 uint64_t follower_leave(struct follower *f);
 

@@ -30,19 +30,19 @@ struct target {
     bool uses_tls;
 };
 
-/* How a session ended, or that it did not. */
+/* Whether and how a session has ended. */
 enum session {
     SESSION_GOES_ON,     /* it has not ended */
     SESSION_ENDED,       /* another target was set, or the server stops */
     SESSION_RENAMED,     /* continues, from the greeting: the primary has another path */
     SESSION_CUT,         /* the link broke, or there was none */
     SESSION_REFUSED,     /* by either side */
-    SESSION_SYNC_FAILED, /* everything was to be sent, and was not */
+    SESSION_SYNC_FAILED, /* the primary could not send a full sync */
 };
 
 /*
- * The offset between the engine's clock and the scale of the stream: what came with the least
- * transit shows the greatest offset.
+ * The offset between the engine's clock and the scale of the stream. The message with the
+ * shortest transit time shows the greatest offset.
  */
 struct scale {
     bool is_set;
@@ -63,7 +63,7 @@ struct follower {
     struct scale scale;
     bool is_skewed;               /* by more than a second, and that was logged */
     bool is_forced;               /* the target is new: any epoch will do */
-    bool needs_all;               /* what comes from where it is cannot be applied */
+    bool needs_all;               /* the stream cannot be applied: a full sync is needed */
     uint64_t bad_offset;          /* where a block was damaged; 0: none was */
     bool is_renamed;              /* there was a promotion above since the greeting */
     struct replid seen;           /* the history that is followed */
@@ -83,8 +83,7 @@ struct follower {
     uint64_t end;
     msec_t shown_heard_ms;
     int64_t skew_ms; /* how far the primary's wall clock is ahead */
-    msec_t
-        level_ms; /* when the primary last told of nothing that is not applied here; 0: never */
+    msec_t level_ms; /* when all that the primary had announced was last applied; 0: never */
 };
 
 /* The words of an answer. */
@@ -131,7 +130,7 @@ enum session follower_end(struct follower *f, enum session how, const char *what
 /* The same after the link has failed; or the follower is to return. */
 enum session follower_end_cut(struct follower *f, enum session how);
 
-/* The same before the first answer, which a server that speaks TLS only does not give. */
+/* The same before the first answer: a server that accepts only TLS may not answer at all. */
 enum session follower_end_unanswered(struct follower *f);
 
 /* Open the link. The files of TLS are read again each time. False: f->why. */
@@ -143,21 +142,21 @@ enum session follower_log_in(struct follower *f);
 /* Returns false if the link has failed. */
 bool follower_send(struct follower *f, const char *line, int n);
 
-/* The primary's clock showed this, on the scale of the stream, when it sent what has come. */
+/* The primary's clock, on the scale of the stream, when it sent the last message. */
 void follower_note_time(struct follower *f, int64_t now_ms);
 
-/* And its wall clock showed this. After follower_note_time(). */
+/* Its wall clock at that time. Call it after follower_note_time(). */
 void follower_note_wall(struct follower *f, int64_t unix_ms);
 
-/* At the primary everything due at this time of the stream was gone at this offset. */
+/* At this offset, items due at this time of the stream were gone at the primary. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);
 
 /* Everything that the primary has announced may be applied: note the time. */
 void follower_note_told(struct follower *f);
 
 /*
- * Everything is sent; `first` is the line before it. What was here goes, unless nothing is
- * sent. SESSION_GOES_ON: the stream is to come.
+ * Receive a full sync; `first` is the line before it. The old items are dropped when it begins.
+ * SESSION_GOES_ON: it is complete, and the stream follows.
  */
 enum session follower_take_everything(struct follower *f, struct span first);
 

@@ -63,11 +63,11 @@ struct worker;
 
 enum repl_state {
     REPL_PRIMARY,     /* it follows no server */
-    REPL_CONNECTING,  /* no link, and nothing here may be served */
-    REPL_SYNCING,     /* it is sent everything */
-    REPL_CATCHING_UP, /* older states may be mixed with newer ones: nothing may be served */
+    REPL_CONNECTING,  /* no link, and its items must not be served */
+    REPL_SYNCING,     /* a full sync is in progress */
+    REPL_CATCHING_UP, /* older states may be mixed with newer ones: items must not be served */
     REPL_ONLINE,
-    REPL_CUT,   /* it was online and has no link: it serves reads */
+    REPL_CUT,   /* it was online and has lost the link: it serves reads */
     REPL_STALE, /* the same, for longer than replica_max_stale: reads miss */
     REPL_STATE_COUNT
 };
@@ -75,20 +75,20 @@ enum repl_state {
 /* [const] A state in a word, for statistics and logs. */
 const char *repl_state_text(enum repl_state state);
 
-/* A replica that follows this server; its client's, on its worker. */
+/* A replica that follows this server; owned by its client, on the client's worker. */
 struct replica {
     struct list_link link;         /* under the mutex */
     struct worker *worker;         /* [worker] [borrowed] another one after a move */
     struct relay relay;            /* to that worker */
-    struct notice more;            /* by that, when there may be more to read */
+    struct notice more;            /* sent by the relay when there may be more to read */
     char peer[REPL_PEER_MAX];      /* [const] its address, with the port of its end */
     char address[REPL_TARGET_MAX]; /* [const] host and port where it serves; "": not known */
     struct replid run;             /* [const] of its process */
-    struct shipper_reader *reader; /* NULL: it is being sent everything */
+    struct shipper_reader *reader; /* NULL: a full sync is in progress */
     /* under the mutex */
-    uint64_t acked;     /* it has applied what is before */
-    msec_t acked_ms;    /* when it said so, by the engine's clock */
-    bool is_superseded; /* its process has come again: this link is dead */
+    uint64_t acked;     /* offset up to which it has applied the stream */
+    msec_t acked_ms;    /* time of that acknowledgement, by the engine's clock */
+    bool is_superseded; /* its process has connected again: this link is dead */
 };
 
 /* What is reported of a replica. */
@@ -127,8 +127,8 @@ struct repl_info {
     const char *refused_why; /* of the last replica that was refused; NULL: none was */
     uint64_t lag_bytes;      /* at a replica: of the stream, not applied yet */
     int64_t silent_ms;       /* at a replica: since its primary was heard; -1: never */
-    int64_t lag_ms;   /* at a replica: 0: it has all; else its age at least; -1: not known */
-    int64_t level_ms; /* at a replica: since it had all that its primary told; -1: never */
+    int64_t lag_ms;   /* at a replica: 0: up to date; else its least age; -1: not known */
+    int64_t level_ms; /* at a replica: since it last had all announced changes; -1: never */
     int64_t skew_ms;  /* at a replica: how far the primary's wall clock is ahead */
     bool records;
     bool is_failing_over;         /* a failover is under way */
@@ -147,11 +147,11 @@ struct repl_info {
  */
 enum failover_state {
     FAILOVER_NONE,
-    FAILOVER_WANTED, /* to be begun by the thread */
-    FAILOVER_WAITS,  /* for the replica to have everything */
-    FAILOVER_READY,  /* it has: its next question is answered with the handover */
-    FAILOVER_GIVEN,  /* it was answered so: the handover is final */
-    FAILOVER_OVER,   /* it was given up, and is about to be NONE */
+    FAILOVER_WANTED, /* the thread will begin it */
+    FAILOVER_WAITS,  /* until the replica has everything */
+    FAILOVER_READY,  /* it has: the answer to its next request is the handover */
+    FAILOVER_GIVEN,  /* that answer was given: the handover is final */
+    FAILOVER_OVER,   /* it was given up; NONE follows */
 };
 
 /*
@@ -245,14 +245,14 @@ int replication_start(struct replication *r, struct crew *crew,
 int replication_begin(struct replication *r);
 
 /*
- * Clients are about to be closed: answer those that wait, and replicas. Accepts one that was
- * not started, as the next ones. Context: main.
+ * Clients are about to be closed: answer waiting clients and replicas. Accepts one that was not
+ * started, as the next ones. Context: main.
  */
 void replication_drain(struct replication *r);
 
 /*
- * Follow no more, and change no role. Accepts one that was not started, as the next. Context:
- * main, before the workers stop.
+ * End the thread: stop following, and change no role any more. Context: main, before the
+ * workers stop.
  */
 void replication_end(struct replication *r);
 
@@ -326,25 +326,26 @@ struct repl_greeting {
 };
 
 /*
- * A replica is there, and wants to continue a history at an offset; id none: it has nothing;
- * epoch 0: it follows in any epoch. Unless it is refused, x is its place from here on, until
- * replication_leave(). Worker, relay, peer, run and the function of more are set. Context:
- * worker, outside a section.
+ * A replica has sent psync, to continue a history at an offset. In *has, id none means that it
+ * has nothing, and epoch 0 that it follows in any epoch. Unless it is refused, x represents it
+ * from here on, until replication_leave(). The caller has set worker, relay, peer, run and the
+ * function of more. Context: worker, outside a section.
  */
 void replication_greet(struct replication *r, struct replica *x, const struct backlog_name *has,
                        struct repl_greeting *g);
 
 /*
- * A full sync begins: fill in what is this server's. False: it is not to be followed now. It
- * has ended: its reader is attached or detached. Context: worker.
+ * replication_begin_sync(): a full sync begins; fill in the fields of this server. False: this
+ * server cannot be followed now. replication_end_sync(): the sync has ended, and its reader is
+ * attached or detached. Context: worker.
  */
 struct fullsync;
 bool replication_begin_sync(struct replication *r, struct fullsync *sync);
 void replication_end_sync(struct replication *r);
 
 /*
- * Is it to go, because its process has come again, or it is sent what is no longer good?
- * Context: worker.
+ * Must a replica be disconnected, because its process has connected again, or because the full
+ * sync that it receives is no longer valid? Context: worker.
  */
 bool replication_dismisses(struct replication *r, const struct replica *x);
 
@@ -355,7 +356,8 @@ bool replication_has_lost(const struct replication *r);
 unsigned replication_clients(struct replication *r);
 
 /*
- * It was sent everything, and continues by this reader (owned from here on). Context: worker.
+ * Its full sync is complete; it continues with this reader, of which this takes ownership.
+ * Context: worker.
  */
 void replication_attach(struct replication *r, struct replica *x,
                         struct shipper_reader *reader);
@@ -363,14 +365,17 @@ void replication_attach(struct replication *r, struct replica *x,
 /* Its reader was dropped: release it, if it has one. Context: worker. */
 void replication_detach(struct replication *r, struct replica *x);
 
-/* It asks for a handover, within this time. Why not; NULL: it is begun. Context: worker. */
+/*
+ * A replica requests a handover within this time. Returns NULL if it has begun, or the reason
+ * of the refusal. Context: worker.
+ */
 const char *replication_ask_failover(struct replication *r, struct replica *x,
                                      int64_t limit_ms);
 
 /* Does a failover wait for what it acknowledges next? Context: worker. */
 bool replication_awaits(struct replication *r, const struct replica *x);
 
-/* Must it be told that it is the primary? True once. Context: worker. */
+/* Must the replica be told that it is the primary now? True once. Context: worker. */
 bool replication_hands_over(struct replication *r, const struct replica *x);
 
 /* It has applied everything before this offset. It has a reader. Context: worker. */
@@ -379,7 +384,7 @@ void replication_ack(struct replication *r, struct replica *x, uint64_t offset);
 /* There may be more for it to read. Context: its worker; or any thread, under the mutex. */
 void replication_tell_one(struct replica *x);
 
-/* It was closed; x->more may be in transit. Context: worker. */
+/* The connection of a replica was closed; x->more may be in transit. Context: worker. */
 void replication_leave(struct replication *r, struct replica *x);
 
 /* Sent with each answer: see shipper_level(). */
@@ -391,26 +396,26 @@ struct repl_ping {
     int64_t due_ms;
 };
 
-/* is_idle: nothing else comes with it, so the next one is to be new. Context: worker. */
+/* Fill in *p. is_idle: it is sent without bytes, so request a new level. Context: worker. */
 void replication_ping(struct replication *r, struct repl_ping *p, bool is_idle);
 
 /* ---- the follower: on its thread --------------------------------------------------------- */
 
 /*
- * The state is this one from here on, and with it the gate; turns that go by the old one are
- * over when this returns.
+ * Set the state, and the gate that follows from it. When this returns, all turns that used the
+ * old state have ended.
  */
 void replication_enter(struct replication *r, enum repl_state state, const char *why);
 
 /* Is the follower to return, because another target was set, or the server stops? */
 bool replication_is_changed(struct replication *r);
 
-/* How long the primary is to try to hand over to this server; 0: that is not wanted. */
+/* Time limit of the handover to request from the primary, milliseconds; 0: none is wanted. */
 int64_t replication_wants_handover(struct replication *r);
 
 /*
- * The primary has handed over: the options make this server a primary from here on. Or it has
- * refused, and *why says why.
+ * replication_take_over(): the primary has handed over; set the options so that this server is
+ * a primary. replication_note_refused(): it has refused, for the reason in why.
  */
 void replication_take_over(struct replication *r);
 void replication_note_refused(struct replication *r, const char *why);

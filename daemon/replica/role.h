@@ -12,7 +12,7 @@
 
 #include "daemon/replica/replication.h"
 
-/* Does it have everything, as it was in one moment? [const] */
+/* Are the items of a server in this state complete and consistent? [const] */
 bool repl_is_consistent(enum repl_state state);
 
 /* Set the gate by the state and replica_reads. Context: any thread, under the mutex. */
@@ -60,7 +60,7 @@ bool failover_run(struct replication *r);
  */
 void failover_end(struct replication *r, const char *why);
 
-/* How far it is. Context: any thread, without the mutex. */
+/* The state of the failover. Context: any thread, without the mutex. */
 enum failover_state failover_state(struct replication *r);
 
 /* The server stops. Context: the thread, at its end. */

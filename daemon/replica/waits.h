@@ -10,7 +10,7 @@
 
 #include "daemon/replica/replication.h"
 
-/* Does it have a place in the stream, by a link that is not dead? Under the mutex. */
+/* Does it read the stream, over a link that is not dead? Under the mutex. */
 static inline bool replica_is_online(const struct replica *x)
 {
     return x->reader != NULL && !x->is_superseded;
