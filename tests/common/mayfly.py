@@ -99,6 +99,20 @@ def run(*args, user=ROOT, env=None, cwd=None, before=None):
     return done.returncode, done.stdout.decode(errors="replace")
 
 
+@contextlib.contextmanager
+def background(folder, *args, env=None, stderr=None):
+    """A daemon that is started with -d in this folder; its socket, and its process id."""
+    path, pid_file = os.path.join(folder, "socket"), os.path.join(folder, "pid")
+    subprocess.run([os.path.abspath(PROGRAM), "-d", "-s", path, "-P", pid_file, *args, *ROOT], cwd=folder, check=True,
+                   timeout=PATIENCE, stdin=subprocess.DEVNULL, stderr=stderr, env={**os.environ, **(env or {})})
+    pid = int(read(pid_file))
+    try:
+        yield path, pid
+    finally:
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: not os.path.exists(pid_file), "it ends")
+
+
 def wait_for(condition, what, patience=PATIENCE):
     """Poll until condition() is true, and return its value."""
     end = time.monotonic() + patience

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import struct
-import subprocess
 import tempfile
 
 import mayfly
@@ -365,25 +364,15 @@ def test_reload_under_load():
 
 def test_relative_path_in_the_background():
     """-d leaves the folder; the file is still found again."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-auth.") as folder:
-        mayfly.write(os.path.join(folder, "users"), b"u:p\n")
-        path = os.path.join(folder, "socket")
-        pidfile = os.path.join(folder, "pid")
-        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-s", path, "-P", pidfile, "-Y", "users", *mayfly.ROOT],
-                       cwd=folder, check=True, timeout=mayfly.PATIENCE)
-        pid = int(mayfly.read(pidfile))
-        try:
-            mayfly.write(os.path.join(folder, "users"), b"v:q\n")
-            os.kill(pid, signal.SIGHUP)
+    with mayfly.place("users", b"u:p\n") as users, mayfly.background(os.path.dirname(users), "-Y", "users") as (path, pid):
+        mayfly.write(users, b"v:q\n")
+        os.kill(pid, signal.SIGHUP)
 
-            def lets_in():
-                with Client(path) as c:
-                    c.send(offer(b"v", b"q"))
-                    return c.line() == b"STORED"
-            wait_for(lets_in, "the new user gets in")
-        finally:
-            os.kill(pid, signal.SIGTERM)
-            wait_for(lambda: not os.path.exists(pidfile), "it ends")
+        def lets_in():
+            with Client(path) as c:
+                c.send(offer(b"v", b"q"))
+                return c.line() == b"STORED"
+        wait_for(lets_in, "the new user gets in")
 
 
 # Hashes of "secret" with the least effort, and of "heavy" with an effort of seconds for a check.

@@ -116,20 +116,9 @@ def test_everything_is_written_at_the_end():
 
 def test_background_says_what_it_has_to_before_it_leaves():
     """With -d all messages of the start reach the starting process."""
-    with mayfly.folder() as folder:
-        pid_file = os.path.join(folder, "pid")
-        done = subprocess.run([mayfly.PROGRAM, "-d", "-v", "-P", pid_file, "-s", os.path.join(folder, "socket")] + mayfly.ROOT,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=dict(os.environ),
-                              stderr=open(os.path.join(folder, "log"), "wb"), timeout=mayfly.PATIENCE)
-        assert done.returncode == 0
-        pid = int(mayfly.read(pid_file))
-        try:
-            def is_ready():
-                return "server, is ready" in mayfly.read(os.path.join(folder, "log"))
-            wait_for(is_ready, "it says that it is ready")
-        finally:
-            os.kill(pid, signal.SIGTERM)
-            wait_for(lambda: not os.path.exists(pid_file), "it ends")
+    with mayfly.place("log") as path, open(path, "wb") as log, \
+            mayfly.background(os.path.dirname(path), "-v", stderr=log):
+        wait_for(lambda: "server, is ready" in mayfly.read(path), "it says that it is ready")
 
 
 def fail_handshakes(d, count):

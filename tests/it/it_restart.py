@@ -540,18 +540,10 @@ def test_whoever_meets_the_end_of_a_cut_file_says_so():
 def test_a_relative_path_in_the_background():
     """It stays in the folder from which the file is named."""
     with kept() as k:
-        path, pid = os.path.join(k.folder, "socket"), os.path.join(k.folder, "pid")
         for warm in b"", b"here":
-            subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-e", "memory", "-s", path, "-P", pid, "-t", "1", "-m", "16"]
-                           + mayfly.ROOT, cwd=k.folder, check=True, timeout=mayfly.PATIENCE)
-            number = int(mayfly.read(pid))
-            try:
-                with mayfly.Client(path) as c:
-                    assert (c.get(b"a") or b"") == warm
-                    c.set(b"a", b"here")
-            finally:
-                os.kill(number, signal.SIGTERM)
-            wait_for(lambda: not os.path.exists(pid), "it ends")
+            with mayfly.background(k.folder, "-e", "memory", "-t", "1", "-m", "16") as (path, _), mayfly.Client(path) as c:
+                assert (c.get(b"a") or b"") == warm
+                c.set(b"a", b"here")
             assert os.path.exists(k.file)
 
 

@@ -421,20 +421,12 @@ def test_off_without_the_option():
 
 def test_relative_configuration_in_the_background():
     """-d leaves the folder; the configuration is still that of the folder it was started in."""
-    with tempfile.TemporaryDirectory(prefix="mayfly-sasl.") as folder:
+    with mayfly.folder() as folder:
         os.mkdir(os.path.join(folder, "conf"))
-        with open(os.path.join(folder, "conf", "memcached.conf"), "w") as f:
-            f.write("mech_list: login\npwcheck_method: saslauthd\nsaslauthd_path: /no/such\n")
-        path, pidfile = os.path.join(folder, "socket"), os.path.join(folder, "pid")
-        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-S", "-s", path, "-P", pidfile, *mayfly.ROOT], cwd=folder,
-                       check=True, timeout=mayfly.PATIENCE, env=dict(os.environ, SASL_CONF_PATH="none:conf"))
-        pid = int(mayfly.read(pidfile))
-        try:
-            with Binary(path) as c:
-                assert c.ask_frame(frame(LIST)) == (OK, b"LOGIN")
-        finally:
-            os.kill(pid, signal.SIGTERM)
-            wait_for(lambda: not os.path.exists(pidfile), "it ends")
+        mayfly.write(os.path.join(folder, "conf", "memcached.conf"),
+                     "mech_list: login\npwcheck_method: saslauthd\nsaslauthd_path: /no/such\n")
+        with mayfly.background(folder, "-S", env={"SASL_CONF_PATH": "none:conf"}) as (path, _), Binary(path) as c:
+            assert c.ask_frame(frame(LIST)) == (OK, b"LOGIN")
 
 
 # ---- users of a plain file -----------------------------------------------------------------------
