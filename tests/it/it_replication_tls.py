@@ -183,7 +183,7 @@ def test_roles_change():
         fill(a.c)
         level(a, b)
         for n, (old, new) in enumerate(((a, b), (b, a), (a, b))):
-            assert new.c.ask(b"promote") == b"OK"
+            assert new.c.ask(b"promote 60000") == b"OK"
             assert new.c.set(b"turn", b"%d" % n) == b"STORED"
             level(new, old)
             assert old.c.get(b"turn") == b"%d" % n and old.state() == "online"
@@ -198,7 +198,7 @@ def test_the_port_that_is_told():
     with Node() as a, Node("-Z", "-l", "notls:127.0.0.1:0", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (
             path("node.pem"), path("node.key")), of=a.port, wait=False) as b:
         level(a, b)
-        assert b.c.ask(b"promote") == b"OK"
+        assert b.c.ask(b"promote 60000") == b"OK"
         level(b, a)
         assert b.c.stats(b"replication")["role"] == "primary" and a.state() == "online"
 
