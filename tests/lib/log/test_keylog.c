@@ -7,6 +7,7 @@
 
 #include <time.h>
 
+#include "lib/base/clock.h"
 #include "lib/format/format.h"
 #include "lib/log/keychain.h"
 #include "lib/log/keylog_parts.h"
@@ -43,8 +44,24 @@ static void on_slow(void *arg, uint64_t ms)
     ck_assert_uint_gt(ms, KEYLOG_SLOW_MS);
 }
 
+static _Atomic bool is_hanging;   /* writes do */
+static _Atomic usec_t stopped_at; /* 0: the clock runs */
+
+usec_t __real_clock_mono_us(void);
+usec_t __wrap_clock_mono_us(void);
+
+usec_t __wrap_clock_mono_us(void)
+{
+    usec_t at = atomic_load(&stopped_at);
+
+    return at != 0 ? at : __real_clock_mono_us();
+}
+
 static void on_behind(void *arg, bool is_behind)
 {
+    if (is_behind && is_hanging) {
+        stopped_at = clock_mono_us(); /* so that the log does not give up yet */
+    }
     behind = is_behind;
     behind_ever |= is_behind;
 }
@@ -328,8 +345,6 @@ TEST(nobody_waits_for_a_log_that_is_gone)
 
 /* ---- a log of states that does not keep up ----------------------------------------------- */
 
-static _Atomic bool is_hanging;
-
 static ssize_t write_slowly(int fd, const void *bytes, size_t n)
 {
     WAIT_UNTIL(!is_hanging);
@@ -337,10 +352,10 @@ static ssize_t write_slowly(int fd, const void *bytes, size_t n)
 }
 
 /*
- * Change other keys until a notice comes. Their names are long, so that rings fill sooner
- * than it takes the log to give up; but not before it can look.
+ * Change other keys until a notice comes; while more bytes than that wait, it has to come
+ * without further changes. Names of keys are long, so that rings fill.
  */
-static void set_until(const _Atomic int *told, const _Atomic bool *is)
+static void set_until(const _Atomic int *told, const _Atomic bool *is, uint64_t most)
 {
     char key[200];
 
@@ -349,6 +364,7 @@ static void set_until(const _Atomic int *told, const _Atomic bool *is)
         fixture_set(&f, key, 500);
         if (i % 100 == 0) {
             nap();
+            WAIT_UNTIL(*told != 0 || *is || keylog_now(l).waiting_bytes < most);
         }
     }
 }
@@ -368,16 +384,17 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_FULL, CHAIN, 1, 0), 0);
     ck_assert_uint_eq(keylog_ask(l), 0);
     is_hanging = true;
-    set_until(&gaps, &behind);
+    set_until(&gaps, &behind, 8 * MIB);
     ck_assert(behind && gaps == 0);
     uint64_t ticket = keylog_ask(l);
     ck_assert_uint_ne(ticket, 0);
     ck_assert(!keylog_is_done(l, ticket));
+    stopped_at = 0;
     if (_i == 1) {
         WAIT_UNTIL(!behind);
         ck_assert_int_eq(gaps, 0);
         ck_assert_uint_eq(keylog_ask(l), 0);
-        set_until(&gaps, &behind);
+        set_until(&gaps, &behind, UINT64_MAX);
         ck_assert_int_eq(gaps, 1);
     }
     is_hanging = false;
