@@ -140,7 +140,15 @@ enum bin_reply bin_reply_of(const struct request *req, enum outcome outcome)
         return too_large_of(req);
     case OUT_NO_MEMORY:
         return no_memory_of(req);
-    default: /* success; OUT_WAIT is not a reply, as the request will be tried again */
-        return BIN_REPLY_OK;
+    case OUT_OK:
+    case OUT_HIT:
+    case OUT_STORED:
+    case OUT_DELETED:
+    case OUT_TOUCHED:
+    case OUT_NUMBER:
+    case OUT_WAIT: /* not a reply: the request will be tried again */
+    case OUT_COUNT:
+        break;
     }
+    return BIN_REPLY_OK;
 }

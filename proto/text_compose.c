@@ -11,13 +11,18 @@
 /* The reply to success: the verb of the command in its past tense. */
 static enum reply success_of(const struct request *req)
 {
-    static const enum reply replies[] = {
-        [CLASS_GET] = REPLY_END,        [CLASS_STORE] = REPLY_STORED,
-        [CLASS_DELETE] = REPLY_DELETED, [CLASS_ARITH] = REPLY_OK, /* composed from the number */
-        [CLASS_TOUCH] = REPLY_TOUCHED,
-    };
-
-    return req->cls <= CLASS_TOUCH ? replies[req->cls] : REPLY_OK;
+    switch ((enum command_class)req->cls) {
+    case CLASS_GET:
+        return REPLY_END;
+    case CLASS_STORE:
+        return REPLY_STORED;
+    case CLASS_DELETE:
+        return REPLY_DELETED;
+    case CLASS_TOUCH:
+        return REPLY_TOUCHED;
+    default: /* answers of the others on keys are numbers */
+        return REPLY_OK;
+    }
 }
 
 /*
@@ -46,34 +51,48 @@ static enum reply too_large_of(const struct request *req)
 
 static enum reply no_memory_of(const struct request *req)
 {
-    return req->cls == CLASS_STORE   ? REPLY_NO_MEMORY_STORE
-           : req->cls == CLASS_ARITH ? REPLY_NO_MEMORY_INCR
-                                     : REPLY_NO_MEMORY;
+    switch ((enum command_class)req->cls) {
+    case CLASS_STORE:
+        return REPLY_NO_MEMORY_STORE;
+    case CLASS_ARITH:
+        return REPLY_NO_MEMORY_INCR;
+    default:
+        return REPLY_NO_MEMORY;
+    }
 }
 
 static enum reply reply_of(const struct request *req, enum outcome outcome)
 {
-    /* Of outcomes that have one reply, whatever the command. OUT_WAIT: it is tried again. */
-    static const enum reply replies[OUT_COUNT] = {
-        [OUT_STORED] = REPLY_STORED,           [OUT_NOT_STORED] = REPLY_NOT_STORED,
-        [OUT_EXISTS] = REPLY_EXISTS,           [OUT_NOT_FOUND] = REPLY_NOT_FOUND,
-        [OUT_DELETED] = REPLY_DELETED,         [OUT_TOUCHED] = REPLY_TOUCHED,
-        [OUT_NON_NUMERIC] = REPLY_NON_NUMERIC,
-    };
-
     switch (outcome) {
     case OUT_OK:
     case OUT_HIT:
         return success_of(req);
     case OUT_MISS:
         return miss_of(req);
+    case OUT_STORED:
+        return REPLY_STORED;
+    case OUT_NOT_STORED:
+        return REPLY_NOT_STORED;
+    case OUT_EXISTS:
+        return REPLY_EXISTS;
+    case OUT_NOT_FOUND:
+        return REPLY_NOT_FOUND;
+    case OUT_DELETED:
+        return REPLY_DELETED;
+    case OUT_TOUCHED:
+        return REPLY_TOUCHED;
+    case OUT_NON_NUMERIC:
+        return REPLY_NON_NUMERIC;
     case OUT_TOO_LARGE:
         return too_large_of(req);
     case OUT_NO_MEMORY:
         return no_memory_of(req);
-    default:
-        return replies[outcome];
+    case OUT_NUMBER: /* composed from the number */
+    case OUT_WAIT:   /* not a reply: the request will be tried again */
+    case OUT_COUNT:
+        break;
     }
+    return REPLY_NONE;
 }
 
 size_t text_compose(char *out, const struct request *req, enum outcome outcome, uint64_t number)

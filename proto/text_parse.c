@@ -427,9 +427,16 @@ static enum reply parse_line(struct line line, const struct text_limits *limits,
     case CLASS_TTL:
     case CLASS_UNLINK:
         return expiry_parse(&args, req);
-    default:
-        return parse_admin(line, &args, req);
+    case CLASS_ADMIN:
+    case CLASS_GET:
+    case CLASS_META:
+    case CLASS_BINARY:
+    case CLASS_BINARY_ADMIN:
+    case CLASS_REFUSED:
+    case CLASS_BINARY_REFUSED:
+        break;
     }
+    return parse_admin(line, &args, req);
 }
 
 /* Shortest line that memcached looks at, with its end; no command but mn has room in less. */

@@ -100,21 +100,28 @@ static struct span end_of_sync(const struct sending *s, const struct replication
 static struct span last_line(const struct sending *s, const struct replication *r,
                              char line[LAST_MAX])
 {
-    static const enum reply replies[] = {
-        [EXPORT_FLUSHED] = REPLY_EXPORT_FLUSHED, [EXPORT_STOPPED] = REPLY_EXPORT_STOPPED,
-        [EXPORT_STALLED] = REPLY_EXPORT_STOPPED, [EXPORT_FAILED] = REPLY_EXPORT_FAILED,
-        [EXPORT_BUSY] = REPLY_EXPORT_BUSY,       [EXPORT_LOST] = REPLY_EXPORT_LOST,
-    };
     const struct export *e = &s->export;
 
-    if (e->end != EXPORT_DONE) {
-        return reply_text(replies[e->end]);
+    switch (e->end) {
+    case EXPORT_DONE:
+        if (s->replica != NULL) {
+            return end_of_sync(s, r, line);
+        }
+        snprintf(line, LAST_MAX, "END %" PRIu64 "\r\n", e->items);
+        return span_str(line);
+    case EXPORT_BUSY:
+        return reply_text(REPLY_EXPORT_BUSY);
+    case EXPORT_LOST:
+        return reply_text(REPLY_EXPORT_LOST);
+    case EXPORT_FLUSHED:
+        return reply_text(REPLY_EXPORT_FLUSHED);
+    case EXPORT_STOPPED:
+    case EXPORT_STALLED:
+        return reply_text(REPLY_EXPORT_STOPPED);
+    case EXPORT_FAILED:
+        return reply_text(REPLY_EXPORT_FAILED);
     }
-    if (s->replica != NULL) {
-        return end_of_sync(s, r, line);
-    }
-    snprintf(line, LAST_MAX, "END %" PRIu64 "\r\n", e->items);
-    return span_str(line);
+    unreachable();
 }
 
 static void on_over(struct message *m, void *receiver)

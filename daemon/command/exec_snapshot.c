@@ -29,15 +29,19 @@ static void on_saved(struct message *m, void *receiver)
 
 static enum reply reply_to(enum snapshots_asked asked)
 {
-    static const enum reply replies[] = {
-        [SNAPSHOTS_OFF] = REPLY_SAVE_OFF,
-        [SNAPSHOTS_REFUSED] = REPLY_SAVE_FAILED,
-        [SNAPSHOTS_STARTED] = REPLY_OK,
-        [SNAPSHOTS_BUSY] = REPLY_SAVE_BUSY,
-        [SNAPSHOTS_SCHEDULED] = REPLY_SAVE_SCHEDULED,
-    };
-
-    return replies[asked];
+    switch (asked) {
+    case SNAPSHOTS_OFF:
+        return REPLY_SAVE_OFF;
+    case SNAPSHOTS_REFUSED:
+        return REPLY_SAVE_FAILED;
+    case SNAPSHOTS_STARTED:
+        return REPLY_OK;
+    case SNAPSHOTS_BUSY:
+        return REPLY_SAVE_BUSY;
+    case SNAPSHOTS_SCHEDULED:
+        return REPLY_SAVE_SCHEDULED;
+    }
+    unreachable();
 }
 
 enum turn_stop exec_bgsave(struct turn *t, const struct request *r)

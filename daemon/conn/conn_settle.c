@@ -195,7 +195,14 @@ static void begin_waiting(struct conn *c, bool is_parked)
             conn_park(c, PARK_LOG);
         }
         break;
-    default:
+    case CONN_BEGINS:
+    case CONN_HEADER:
+    case CONN_SHAKES:
+    case CONN_ROUND:
+    case CONN_ENDS:
+    case CONN_ANNOUNCES:
+    case CONN_LINGERS:
+    case CONN_CLOSED:
         break; /* the caller arms and parks it, if it has to wait */
     }
 }

@@ -234,24 +234,31 @@ void option_say(struct option_messages *to, const char *fmt, ...)
 
 const char *option_in_form(enum option_id id, enum option_form form, char *text)
 {
-    static const char *const prefixes[] = {
-        [OPTION_BY_LETTER] = "-",      [OPTION_BY_FLAG] = "--",
-        [OPTION_BY_SUBOPTION] = "-o ", [OPTION_BY_VARIABLE] = OPTION_VARIABLE_PREFIX,
-        [OPTION_BY_NAME] = "",
-    };
-    char shown[OPTION_TEXT_BYTES];
+    char name[OPTION_TEXT_BYTES];
 
     must(id < OPTION_COUNT);
-    const char letter[] = {option_rows[id].letter, '\0'};
-    const char *name = option_rows[id].name;
-    if (form == OPTION_BY_LETTER) {
-        name = letter;
-    } else if (form == OPTION_BY_SUBOPTION || form == OPTION_BY_VARIABLE) {
-        name = option_shown_name(id, shown);
-    }
-    snprintf(text, OPTION_GIVEN_BYTES, "%s%.*s", prefixes[form], OPTION_NAME_MAX, name);
-    for (char *c = text; form == OPTION_BY_VARIABLE && *c != '\0'; c++) {
-        *c = (char)toupper((unsigned char)*c);
+    const struct option_row *row = &option_rows[id];
+    switch (form) {
+    case OPTION_BY_LETTER:
+        snprintf(text, OPTION_GIVEN_BYTES, "-%c", row->letter);
+        break;
+    case OPTION_BY_FLAG:
+        snprintf(text, OPTION_GIVEN_BYTES, "--%s", row->name);
+        break;
+    case OPTION_BY_SUBOPTION:
+        snprintf(text, OPTION_GIVEN_BYTES, "-o %.*s", OPTION_NAME_MAX,
+                 option_shown_name(id, name));
+        break;
+    case OPTION_BY_VARIABLE:
+        snprintf(text, OPTION_GIVEN_BYTES, OPTION_VARIABLE_PREFIX "%.*s", OPTION_NAME_MAX,
+                 option_shown_name(id, name));
+        for (char *c = text; *c != '\0'; c++) {
+            *c = (char)toupper((unsigned char)*c);
+        }
+        break;
+    case OPTION_BY_NAME:
+        snprintf(text, OPTION_GIVEN_BYTES, "%s", row->name);
+        break;
     }
     return text;
 }

@@ -70,24 +70,40 @@ static bool write_bytes(void *arg, const void *bytes, size_t n)
 
 static enum export_end how_ended(int error, enum save_end end)
 {
-    static const enum export_end ends[] = {
-        [SAVE_DONE] = EXPORT_DONE,        [SAVE_FLUSHED] = EXPORT_FLUSHED,
-        [SAVE_STOPPED] = EXPORT_STOPPED,  [SAVE_FAILED] = EXPORT_FAILED,
-        [SAVE_NO_MEMORY] = EXPORT_FAILED,
-    };
-
-    return error == 0 ? ends[end] : error == ECANCELED ? EXPORT_STOPPED : EXPORT_STALLED;
+    if (error != 0) {
+        return error == ECANCELED ? EXPORT_STOPPED : EXPORT_STALLED;
+    }
+    switch (end) {
+    case SAVE_DONE:
+        return EXPORT_DONE;
+    case SAVE_FLUSHED:
+        return EXPORT_FLUSHED;
+    case SAVE_STOPPED:
+        return EXPORT_STOPPED;
+    case SAVE_FAILED:
+    case SAVE_NO_MEMORY:
+        return EXPORT_FAILED;
+    }
+    unreachable();
 }
 
 static enum export_end how_sync_ended(int error, enum fullsync_end end)
 {
-    static const enum export_end ends[] = {
-        [FULLSYNC_DONE] = EXPORT_DONE,           [FULLSYNC_STOPPED] = EXPORT_STOPPED,
-        [FULLSYNC_CLIENT_GONE] = EXPORT_STALLED, [FULLSYNC_BUSY] = EXPORT_BUSY,
-        [FULLSYNC_NO_MEMORY] = EXPORT_FAILED,    [FULLSYNC_LOST] = EXPORT_LOST,
-    };
-
-    return end == FULLSYNC_CLIENT_GONE && error == ECANCELED ? EXPORT_STOPPED : ends[end];
+    switch (end) {
+    case FULLSYNC_DONE:
+        return EXPORT_DONE;
+    case FULLSYNC_STOPPED:
+        return EXPORT_STOPPED;
+    case FULLSYNC_CLIENT_GONE:
+        return error == ECANCELED ? EXPORT_STOPPED : EXPORT_STALLED;
+    case FULLSYNC_BUSY:
+        return EXPORT_BUSY;
+    case FULLSYNC_NO_MEMORY:
+        return EXPORT_FAILED;
+    case FULLSYNC_LOST:
+        return EXPORT_LOST;
+    }
+    unreachable();
 }
 
 /* Under the mutex. */

@@ -95,14 +95,19 @@ static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
 
 static const char *end_text(const struct snapshots *s, enum save_end end)
 {
-    static const char *const texts[] = {
-        [SAVE_DONE] = "done",
-        [SAVE_STOPPED] = "cancelled",
-        [SAVE_FLUSHED] = "everything was flushed meanwhile, again and again",
-        [SAVE_NO_MEMORY] = "out of memory",
-    };
-
-    return end == SAVE_FAILED ? strerror(s->save.error) : texts[end];
+    switch (end) {
+    case SAVE_DONE:
+        return "done";
+    case SAVE_STOPPED:
+        return "cancelled";
+    case SAVE_FLUSHED:
+        return "everything was flushed meanwhile, again and again";
+    case SAVE_NO_MEMORY:
+        return "out of memory";
+    case SAVE_FAILED:
+        return strerror(s->save.error);
+    }
+    unreachable();
 }
 
 /* One save, which a flush may make void. Context: the thread. */

@@ -407,17 +407,23 @@ static inline void observe(struct shard *s, const struct item *it, enum shard_ev
 /* Count an item that is about to be dropped for its deadline. */
 static void count_expired(struct shard *s, const struct item *it, enum shard_event_kind how)
 {
-    static const struct {
-        enum counter items, bytes;
-    } counts[] = {
-        [SHARD_EXPIRED_LAZY] = {CTR_expired_lazy, CTR_expired_lazy_bytes},
-        [SHARD_EXPIRED_ACTIVE] = {CTR_expired_active, CTR_expired_active_bytes},
-        [SHARD_EXPIRED_RECLAIM] = {CTR_expired_reclaim, CTR_expired_reclaim_bytes},
-    };
-
-    must((1u << how & SHARD_EXPIRED_KINDS) != 0);
-    ctr_add(&s->counters, counts[how].items, 1);
-    ctr_add(&s->counters, counts[how].bytes, item_weight(it));
+    switch (how) {
+    case SHARD_EXPIRED_LAZY:
+        ctr_add(&s->counters, CTR_expired_lazy, 1);
+        ctr_add(&s->counters, CTR_expired_lazy_bytes, item_weight(it));
+        break;
+    case SHARD_EXPIRED_ACTIVE:
+        ctr_add(&s->counters, CTR_expired_active, 1);
+        ctr_add(&s->counters, CTR_expired_active_bytes, item_weight(it));
+        break;
+    case SHARD_EXPIRED_RECLAIM:
+        ctr_add(&s->counters, CTR_expired_reclaim, 1);
+        ctr_add(&s->counters, CTR_expired_reclaim_bytes, item_weight(it));
+        break;
+    case SHARD_EVICTED:
+    case SHARD_FLUSHED:
+        unreachable();
+    }
     ctr_add(&s->counters, CTR_reclaimed, 1);
     if (!item_was_fetched(it)) {
         ctr_add(&s->counters, CTR_expired_unfetched, 1);
