@@ -15,8 +15,8 @@
 #include "lib/base/context.h"
 #include "lib/base/procfs.h"
 
-/* Bytes from which on a number of them is no limit. */
-#define UNLIMITED ((double)((uint64_t)1 << 62))
+/* Kibibytes from which on a number of them is no limit: no more fit into 64 bits of bytes. */
+#define UNLIMITED_KIB ((double)((uint64_t)1 << 52))
 
 /* [atomic] what machine_look() found; written by main */
 static _Atomic uint64_t memory_found;
@@ -27,7 +27,7 @@ uint64_t machine_group_memory(const char *root)
 {
     must_be_main();
     const double limit = procfs_group_memory(root, "self");
-    return limit < UNLIMITED ? (uint64_t)limit : UINT64_MAX;
+    return isfinite(limit) ? (uint64_t)limit : UINT64_MAX;
 }
 
 /* ---- the machine ------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static uint64_t memory_in_meminfo(const char *root)
         procfs_read(root, "/proc/meminfo", text, sizeof(text)) ? strstr(text, name) : NULL;
     const double kib = at != NULL ? procfs_number(at + strlen(name)) : (double)NAN;
 
-    return kib < UNLIMITED / 1024 ? (uint64_t)kib << 10 : UINT64_MAX;
+    return kib < UNLIMITED_KIB ? (uint64_t)kib << 10 : UINT64_MAX;
 }
 
 /* A service manager may hide meminfo (ProcSubset=pid of the unit), but not the call. */

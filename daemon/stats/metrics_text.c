@@ -10,7 +10,6 @@
 #include "daemon/stats/metrics_text.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "daemon/worker/latency.h"
 #include "daemon/worker/moving.h"
 #include "lib/base/mem.h"
+#include "lib/base/procfs.h"
 #include "lib/engine/prefix.h"
 #include "lib/shard/info.h"
 
@@ -187,19 +187,12 @@ static void read_memory(struct process_figures *p)
 {
     double page = (double)sysconf(_SC_PAGESIZE);
     char text[128];
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     unsigned long long pages[2];
 
-    if (fd >= 0) {
-        close(fd);
-    }
-    if (n > 0) {
-        text[n] = '\0';
-        if (sscanf(text, "%llu %llu", &pages[0], &pages[1]) == 2) {
-            p->virtual_bytes = (double)pages[0] * page;
-            p->resident_bytes = (double)pages[1] * page;
-        }
+    if (procfs_read("", "/proc/self/statm", text, sizeof(text)) &&
+        sscanf(text, "%llu %llu", &pages[0], &pages[1]) == 2) {
+        p->virtual_bytes = (double)pages[0] * page;
+        p->resident_bytes = (double)pages[1] * page;
     }
 }
 

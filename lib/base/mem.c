@@ -6,7 +6,6 @@
 #include "lib/base/mem.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/check.h"
+#include "lib/base/procfs.h"
 
 #ifdef MAYFLY_SYSTEM_ALLOC
 
@@ -207,16 +207,11 @@ bool mem_promises_freely(void)
 /* What the process has mapped, in bytes; 0: unknown. */
 static uint64_t address_space_used(void)
 {
-    FILE *f = fopen("/proc/self/statm", "re");
-    unsigned long long pages = 0;
+    char text[128];
+    const double pages =
+        procfs_read("", "/proc/self/statm", text, sizeof(text)) ? procfs_number(text) : 0;
 
-    if (f != NULL) {
-        if (fscanf(f, "%llu", &pages) != 1) {
-            pages = 0;
-        }
-        (void)fclose(f);
-    }
-    return pages * page_bytes();
+    return pages > 0 ? (uint64_t)pages * page_bytes() : 0;
 }
 
 uint64_t mem_address_space_left(void)

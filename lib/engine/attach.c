@@ -21,6 +21,7 @@
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
+#include "lib/base/procfs.h"
 #include "lib/base/rcu.h"
 #include "lib/base/thread.h"
 #include "lib/engine/engine.h"
@@ -254,13 +255,8 @@ bool attach_is_in_range(const struct engine *e, const void *at)
 
 static void read_boot_id(char id[BOOT_ID_BYTES])
 {
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, id, BOOT_ID_BYTES - 1) : 0;
-
-    memset(id + (n > 0 ? n : 0), 0, (size_t)(BOOT_ID_BYTES - (n > 0 ? n : 0)));
-    if (fd >= 0) {
-        close(fd);
-    }
+    memset(id, 0, BOOT_ID_BYTES); /* it is compared whole */
+    (void)procfs_read("", "/proc/sys/kernel/random/boot_id", id, BOOT_ID_BYTES);
 }
 
 /* From now on the file counts as left by a crash, until attach_leave(). */
