@@ -253,8 +253,10 @@ TEST(at_rest_the_replica_has_what_the_engine_has)
         if (i % 16 == 0) {
             ck_assert(replica_pull(&replica));
         }
+        if (i % 100 == 99) {
+            pull_all(&replica); /* or too many values are replaced before they are shipped */
+        }
         if (i % 3000 == 2999) {
-            pull_all(&replica);
             items += replica_check(&replica, &f.engine, TO_UNIX);
         }
     }
@@ -262,7 +264,7 @@ TEST(at_rest_the_replica_has_what_the_engine_has)
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_gt(replica.flushes, 0);
     ck_assert_uint_gt(replica.prefixes, 0);
-    ck_assert_uint_gt(replica.parts, 0);
+    ck_assert_uint_gt(replica.parts, 100);
     ck_assert_uint_eq(info_now().gaps, 0);
     ck_assert_uint_eq(info_now().bytes, backlog_end(backlog));
     ck_assert_uint_eq(info_now().blocks, replica.block_count);
