@@ -127,21 +127,22 @@ static struct span last_line(const struct sending *s, const struct replication *
 static void on_over(struct message *m, void *receiver)
 {
     struct sending *s = of_message(m, offsetof(struct sending, export.over));
+    struct replication *r = ((struct worker *)receiver)->crew->replication;
     char line[LAST_MAX];
 
     must_be_worker(receiver);
     s->is_over = true;
+    const struct span last = last_line(s, r, line); /* the role may change from the next on */
     if (s->replica != NULL) {
         following_end_sync(s->late.client, s->replica, s->export.sync.reader);
-        replication_end_sync(((struct worker *)receiver)->crew->replication);
+        replication_end_sync(r);
     }
     if (s->is_handed) {
         /* No line can follow what it does not take: it is closed, and then released. */
         shutdown(s->late.client->io.fd, SHUT_RDWR);
         return;
     }
-    (void)client_answer(
-        &s->late, last_line(s, ((struct worker *)receiver)->crew->replication, line), true);
+    (void)client_answer(&s->late, last, true);
     release(s);
 }
 
