@@ -4,7 +4,6 @@
 are replaced, roles that change, and chains. it_confined.py runs it with confined servers."""
 import os
 import shutil
-import ssl
 import tempfile
 
 import mayfly
@@ -216,9 +215,8 @@ def test_a_certificate_instead_of_a_user():
 
 def test_a_place_beyond_those_of_clients():
     def connect(node):
-        context = ssl.create_default_context(cafile=path("ca.pem"))
         c = node.client()
-        c.sock = context.wrap_socket(c.sock, server_hostname="127.0.0.1")
+        c.sock = made.context().wrap_socket(c.sock)
         return c
     with TlsNode("-c", "2", mutual=False) as a:
         # Those that were closed may count a moment longer.

@@ -390,6 +390,9 @@ void wire_get(int fd, char *to, size_t n)
     while (n > 0) {
         ssize_t done = recv(fd, to, n, 0);
 
+        if (done < 0 && errno == EINTR) {
+            continue; /* this process was stopped for a while: signal(7) */
+        }
         ck_assert_msg(done > 0, "recv: %s, %zu bytes missing",
                       done == 0 ? "end" : strerror(errno), n);
         to += done;
