@@ -414,7 +414,8 @@ def test_parked_workers_cost_little():
         wait_for(is_quiet, "nothing wakes them")
 
 
-PARKED_BYTES = 64 << 10     # resident of a parked worker at most
+# Resident of a parked worker at most. mimalloc 3 keeps some 40 KiB more of one that has served.
+PARKED_BYTES = (128 if mayfly.has_text(b"libmimalloc.so.3") else 64) << 10
 CREW = 200
 
 
