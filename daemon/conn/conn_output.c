@@ -47,6 +47,7 @@ void conn_write(struct conn *c)
     }
     if (status == SEND_ALL) {
         client_has_taken(&c->client);
+        c->wait_since = conn_wait_now(); /* if its store waits: it was not retried meanwhile */
     }
     conn_settle(c);
 }

@@ -239,6 +239,7 @@ static void watch_pin(struct conn *c)
 /* Replies of it wait. */
 static void settle_output(struct conn *c)
 {
+    conn_wait_put_off(c);
     conn_enter(c, conn_hold(c) ? CONN_LOG : CONN_OUTPUT);
     if (c->client.kept->outq.is_pinned) {
         watch_pin(c);

@@ -217,6 +217,12 @@ void conn_wait_begin(struct conn *c);
 /* End the wait, if it waits. Context: worker. */
 void conn_wait_end(struct conn *c);
 
+/*
+ * Replies of it wait to be sent. If its store waits for room, it is not retried before they are
+ * taken, and leaves the lines, where others would wait for it. Context: worker.
+ */
+void conn_wait_put_off(struct conn *c);
+
 /* Is it in a line without having been woken? Then a retry would fail. Context: worker. */
 bool conn_wait_is_in_vain(const struct conn *c);
 

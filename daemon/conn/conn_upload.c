@@ -488,6 +488,17 @@ bool conn_upload_has_place(const struct conn *c)
     return c->upload != NULL && c->upload->place.worker != NULL;
 }
 
+void conn_upload_leave_lines(struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (c->upload != NULL) {
+        line_leave(&c->upload->waiter);
+    }
+    if (conn_upload_has_place(c)) {
+        upload_line_leave(&c->worker->crew->uploads, &c->upload->place);
+    }
+}
+
 bool conn_upload_wants_read(const struct conn *c)
 {
     must_be_worker(c->worker);

@@ -46,6 +46,9 @@ const struct waiter *conn_upload_waiter(const struct conn *c);
 /* Is it in the line of uploads (upload_line.h), so that it will be woken? Context: worker. */
 bool conn_upload_has_place(const struct conn *c);
 
+/* Leave both lines, if it is in one. A retry joins again, at the end. Context: worker. */
+void conn_upload_leave_lines(struct conn *c);
+
 /* Are bytes missing that can be read directly into its room? Context: worker. */
 bool conn_upload_wants_read(const struct conn *c);
 

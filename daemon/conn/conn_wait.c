@@ -32,17 +32,31 @@ void conn_wait_begin(struct conn *c)
     }
 }
 
-void conn_wait_end(struct conn *c)
+static void leave_line_of_copies(struct conn *c)
 {
     struct worker *w = c->worker;
 
-    must_be_worker(w);
+    if (w->copy_owner == &c->client) {
+        line_leave(&w->copy_waiter);
+        w->copy_owner = NULL;
+    }
+}
+
+void conn_wait_end(struct conn *c)
+{
+    must_be_worker(c->worker);
     if (conn_is_waiting(c)) {
         c->then = CONN_INPUT;
-        if (w->copy_owner == &c->client) {
-            line_leave(&w->copy_waiter);
-            w->copy_owner = NULL;
-        }
+        leave_line_of_copies(c);
+    }
+}
+
+void conn_wait_put_off(struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (conn_is_waiting(c)) {
+        leave_line_of_copies(c);
+        conn_upload_leave_lines(c);
     }
 }
 

@@ -44,8 +44,9 @@ bool upload_line_lets(struct upload_line *l, struct upload_place *p, struct work
                       bool is_full);
 
 /*
- * An upload is done or was aborted; it may have no place in the queue. Waiting uploads are
- * notified that less is held now. Context: the upload's worker.
+ * An upload is done, was aborted, or does not go on for now; it may have no place in the queue.
+ * Waiting uploads are notified: less is held now, or they have another one before them.
+ * Context: the upload's worker.
  */
 void upload_line_leave(struct upload_line *l, struct upload_place *p);
 

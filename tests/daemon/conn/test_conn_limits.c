@@ -540,34 +540,96 @@ static bool try_request(int fd, const char *bytes, size_t n, char *line, size_t 
     return true;
 }
 
+enum { LINE_BYTES = 80, SETS = 1000 };
+
+/* Set k until that is refused. False: it is not, or the other side is silent. */
+static bool set_until_refused(int fd, const char *v, size_t len, char line[LINE_BYTES])
+{
+    char *set = malloc(len + 40);
+    size_t n = (size_t)sprintf(set, "set k 0 0 %zu\r\n", len);
+    bool is_stored = true;
+    bool is_answered = true;
+
+    memcpy(set + n, v, len);
+    memcpy(set + n + len, "\r\n", 2);
+    for (int i = 0; i < SETS && is_answered && is_stored; i++) {
+        is_answered = try_request(fd, set, n + len + 2, line, LINE_BYTES);
+        is_stored = is_answered && strcmp(line, "STORED\r\n") == 0;
+    }
+    free(set);
+    return is_answered && !is_stored;
+}
+
 /*
  * Dead memory can be reused after a grace period, which this thread delays. The client waits
  * for a while, and is then refused.
  */
 TEST(waiting_for_room_has_an_end)
 {
-    enum { LEN = 500000, SETS = 1000 };
+    enum { LEN = 500000 };
     int fd = wire_dial(0);
     char *v = wire_value(LEN, 1);
-    char *set = malloc(LEN + 40);
-    char line[80] = "STORED\r\n";
-    size_t n = (size_t)sprintf(set, "set k 0 0 %d\r\n", LEN);
-    bool is_answered = true;
+    char line[LINE_BYTES];
 
-    memcpy(set + n, v, LEN);
-    memcpy(set + n + LEN, "\r\n", 2);
     /* Nothing is asserted within the section: a failure there would leave it open. */
     rcu_register();
     rcu_begin();
-    for (int i = 0; i < SETS && is_answered && strcmp(line, "STORED\r\n") == 0; i++) {
-        is_answered = try_request(fd, set, n + LEN + 2, line, sizeof(line));
-    }
+    bool is_refused = set_until_refused(fd, v, LEN, line);
     rcu_end();
     rcu_unregister();
-    ck_assert(is_answered);
+    ck_assert(is_refused);
     ck_assert_str_eq(line, "SERVER_ERROR out of memory storing object\r\n");
     ck_assert_uint_gt(solo_counter(CTR_room_waits), 0);
     wire_store(fd, "k", v, LEN);
-    free(set);
+    free(v);
+}
+
+/* Send this in one call, and wait until its store waits for room. */
+static bool begin_to_wait(int fd, const char *bytes, size_t n)
+{
+    uint64_t before = solo_counter(CTR_room_waits);
+    bool is_sent = send(fd, bytes, n, MSG_NOSIGNAL) == (ssize_t)n;
+
+    for (int i = 0; i < 100000 && is_sent && solo_counter(CTR_room_waits) == before; i++) {
+        usleep(1000);
+    }
+    return is_sent && solo_counter(CTR_room_waits) > before;
+}
+
+/*
+ * A store that waits for room has a place in the line of its shard. It is not retried before
+ * its client takes the replies to earlier requests. Until then others get the room.
+ */
+TEST(a_client_that_does_not_read_keeps_no_room_from_others)
+{
+    enum { LEN = 500000, SMALL = 66000, BEGUN = 40000, SLOW = 40 };
+    static const char asks[] = "get first\r\nset slow 0 0 500000\r\n";
+    int other = wire_dial(0);
+    char *v = wire_value(LEN, 1);
+    char *bytes = wire_value(BEGUN, 1);
+    bool is_waiting = true;
+    char line[LINE_BYTES];
+    int slow[SLOW];
+
+    memcpy(bytes, asks, sizeof(asks) - 1);
+    wire_store(other, "first", v, SMALL);
+    for (int i = 0; i < SLOW; i++) {
+        slow[i] = wire_dial(SMALL_SOCKET);
+    }
+    rcu_register();
+    rcu_begin();
+    bool is_full =
+        set_until_refused(other, v, LEN, line) && set_until_refused(other, v, SMALL, line);
+    for (int i = 0; i < SLOW && is_waiting; i++) {
+        is_waiting = begin_to_wait(slow[i], bytes, BEGUN);
+    }
+    rcu_end();
+    rcu_unregister();
+    ck_assert(is_full && is_waiting);
+    for (int i = 0; i < 128 * (int)MIB / LEN; i++) {
+        sprintf(line, "k%d", i);
+        wire_store(other, line, v, LEN);
+    }
+    free(bytes);
     free(v);
 }

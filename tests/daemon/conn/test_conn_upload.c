@@ -171,3 +171,32 @@ TEST(a_client_that_goes_away_leaves_the_old_value)
     wire_expect_value(other, "slow0", "old", 3);
     wire_expect(other, "END\r\n");
 }
+
+/*
+ * An upload that waits at that bound is not retried before its client takes the replies to
+ * earlier requests. Until then no upload that comes later waits for it.
+ */
+TEST(a_client_that_does_not_read_delays_no_upload)
+{
+    enum { SLOW = 140, BEGUN = 100000, FIRST = 66000 };
+    static const char asks[] = "get first\r\nset slow 0 0 1000000\r\n";
+    int other = wire_dial(0);
+    int slow = wire_dial(SMALL_SOCKET);
+    char *bytes = wire_value(BEGUN, 1);
+    int fd[SLOW];
+
+    memcpy(bytes, asks, sizeof(asks) - 1);
+    wire_store(other, "first", value, FIRST);
+    for (unsigned i = 0; i < SLOW; i++) {
+        fd[i] = begin_upload(i, BEGUN);
+    }
+    wait_until_held(LIMIT / 4);
+    wire_put(slow, bytes, BEGUN);
+    WAIT_UNTIL(solo_counter(CTR_out_pending_bytes) > 0);
+    for (unsigned i = 0; i < SLOW; i++) {
+        close(fd[i]);
+    }
+    WAIT_UNTIL(solo_counter(CTR_curr_connections) == 2);
+    wire_store(other, "k", value, LEN);
+    free(bytes);
+}
