@@ -459,9 +459,7 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
         c->wait_since = conn_wait_now();
     }
     lot->is_lost = MF_UNLIKELY(t->is_broken) || !keep_input(c, lot, used);
-    if (!lot->is_lost) {
-        note_stop(c, stop);
-    }
+    note_stop(c, stop); /* if it is lost, too: closing it then ends its wait for room */
     if (is_timed) {
         timing_end(t, conn_is_kept(c), c->upload != NULL);
     }

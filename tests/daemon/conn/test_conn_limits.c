@@ -633,3 +633,42 @@ TEST(a_client_that_does_not_read_keeps_no_room_from_others)
     free(bytes);
     free(v);
 }
+
+static bool is_in_line;
+
+static void look_at_line(struct worker *w)
+{
+    is_in_line = w->copy_waiter.memory != NULL;
+}
+
+/* An append waits in the line too; its client is gone when its turn sends earlier replies. */
+TEST(a_client_that_is_gone_keeps_no_room_from_others)
+{
+    enum { LEN = 500000, SMALL = 66000, LONG = 200000 };
+    static const char asks[] = "version\r\nappend long 0 0 1\r\nx\r\n";
+    int other = wire_dial(0);
+    int gone = wire_dial(0);
+    char *v = wire_value(LEN, 1);
+    char line[LINE_BYTES];
+    struct solo_errand e;
+
+    wire_store(other, "long", v, LONG);
+    rcu_register();
+    rcu_begin();
+    bool is_full =
+        set_until_refused(other, v, LEN, line) && set_until_refused(other, v, SMALL, line);
+    solo_pause(&e);
+    bool is_sent = send(gone, asks, sizeof(asks) - 1, MSG_NOSIGNAL) == sizeof(asks) - 1;
+    close(gone);
+    solo_resume(&e);
+    for (int i = 0; i < 100000 && solo_counter(CTR_curr_connections) > 1; i++) {
+        usleep(1000);
+    }
+    rcu_end();
+    rcu_unregister();
+    ck_assert(is_full && is_sent);
+    ck_assert_uint_eq(solo_counter(CTR_curr_connections), 1);
+    solo_run(look_at_line);
+    ck_assert(!is_in_line);
+    free(v);
+}
