@@ -433,8 +433,9 @@ static bool take_placed(struct turn *t, struct lot *lot, struct upload *u, const
 {
     size_t value_end = request_value_end(&u->req);
 
+    /* While the gate stops changes it cannot be stored in this section, as it must be. */
     if (lot->behind < value_end || *len >= body_missing(u->body) ||
-        !exec_place(t, &u->req, u->body)) {
+        guard_ask_gate(t) != REPLY_NONE || !exec_place(t, &u->req, u->body)) {
         return false;
     }
     (void)copy_in(t, u, p, *len, used); /* all of it: there is room for the whole value */

@@ -3,6 +3,7 @@
  * Slow uploads of large values: their memory, which are shed, and the fate of the old value.
  * The clock is frozen unless the test moves it.
  */
+#include "daemon/access/gate.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
@@ -199,4 +200,45 @@ TEST(a_client_that_does_not_read_delays_no_upload)
     WAIT_UNTIL(solo_counter(CTR_curr_connections) == 2);
     wire_store(other, "k", value, LEN);
     free(bytes);
+}
+
+/* The worker finds all of it when it reads the line. */
+static void put_whole(int fd, const char *set, size_t n)
+{
+    struct solo_errand e;
+
+    solo_pause(&e);
+    wire_put(fd, set, n);
+    solo_resume(&e);
+}
+
+/*
+ * A value that is read into the blocks of its item is stored in the same section. During a
+ * failover it waits in memory of its own, as these blocks would be reused after a flush.
+ */
+TEST(no_value_is_placed_while_a_failover_lasts)
+{
+    enum { PLACED = 100000, SETS = 50 };
+    int fd = wire_dial(0);
+    char *set = malloc(PLACED + 40);
+    size_t n = (size_t)sprintf(set, "set k 0 0 %d\r\n", PLACED);
+
+    memcpy(set + n, value, PLACED);
+    memcpy(set + n + PLACED, "\r\n", 2);
+    n += PLACED + 2;
+    for (int i = 0; i < SETS && solo_counter(CTR_bodies_placed) == 0; i++) {
+        put_whole(fd, set, n);
+        wire_expect(fd, "STORED\r\n");
+    }
+    ck_assert_uint_eq(solo_counter(CTR_bodies_placed), 1);
+    gate_set(&solo.crew.gate, GATE_PAUSED, GATE_PAUSED);
+    put_whole(fd, set, n);
+    WAIT_UNTIL(solo_counter(CTR_room_waits) == 1);
+    ck_assert_uint_eq(solo_counter(CTR_bodies_placed), 1);
+    gate_set(&solo.crew.gate, GATE_PAUSED, 0);
+    wire_expect(fd, "STORED\r\n");
+    wire_say(fd, "get k\r\n");
+    wire_expect_value(fd, "k", value, PLACED);
+    wire_expect(fd, "END\r\n");
+    free(set);
 }
