@@ -77,8 +77,9 @@ static struct upload *upload_of_pace(struct pace *p)
 static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t patience)
 {
     struct conn *c = u->conn;
-    /* Then it is the server that it waits for. */
-    bool is_held_up = conn_is_waiting(c) || (conn_is_kept(c) && !client_has_output(&c->client));
+    /* Then it is the server that it waits for, and not a client that takes no replies. */
+    bool is_held_up =
+        client_has_output(&c->client) ? c->client.log_state == LOG_HELD : conn_is_kept(c);
 
     if (is_held_up || !is_too_slow(u, patience)) {
         pace_note(&w->conns->uploads, &u->pace, now, upload_received(u));

@@ -202,6 +202,36 @@ TEST(a_client_that_does_not_read_delays_no_upload)
     free(bytes);
 }
 
+/* It waits for room, but its client does not take replies: that is no reason to spare it. */
+TEST(a_client_that_does_not_read_is_shed)
+{
+    enum { OTHERS = 140, QUICK = 100, BEGUN = 100000, STEP = 20000, FIRST = 66000 };
+    static const char asks[] = "get first\r\nset slow 0 0 1000000\r\n";
+    int slow = wire_dial(SMALL_SOCKET);
+    char *bytes = wire_value(BEGUN, 1);
+    int other = wire_dial(0);
+    int fd[OTHERS];
+
+    memcpy(bytes, asks, sizeof(asks) - 1);
+    wire_store(other, "first", value, FIRST);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        fd[i] = begin_upload(i, BEGUN);
+    }
+    wait_until_held(LIMIT / 4);
+    wire_put(slow, bytes, BEGUN);
+    WAIT_UNTIL(solo_counter(CTR_out_pending_bytes) > 0);
+    pass(100); /* the first check of all */
+    uint64_t before = solo_counter(CTR_bytes_read);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        wire_put(fd[i], value + BEGUN, STEP);
+    }
+    /* Some wait for room, and are not read. */
+    WAIT_UNTIL(solo_counter(CTR_bytes_read) >= before + QUICK * STEP);
+    pass(400); /* a check looks at 64 */
+    ck_assert_uint_eq(solo_counter(CTR_out_pending_bytes), 0);
+    free(bytes);
+}
+
 /* The worker finds all of it when it reads the line. */
 static void put_whole(int fd, const char *set, size_t n)
 {
