@@ -67,7 +67,7 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
         return why;
     }
 
-    const struct item *old = v->item;
+    const struct item *old = in_owner.item; /* it may have moved */
     uint16_t marks = (uint16_t)((shape_marks(item_shape(old)) & ~r->clears) | r->sets);
     struct item *it = keyspace_fill(v->owner, h, units, v->key, item_flags(old), r->deadline,
                                     has_ttl, is_wide, item_len(old), v->now);

@@ -200,6 +200,11 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
     if (*why == OUT_OK) {
         h = blocks_put(&s->memory, chain, units, DRAW_PRESSED | DRAW_PART);
         if (h != 0) {
+            if (v->slot != NULL && v->item != NULL) {
+                /* The cursor may have moved it, before it had nothing more to do. */
+                v->item =
+                    shard_item(v->owner, atomic_load_explicit(v->slot, memory_order_relaxed));
+            }
             return h;
         }
         *why = OUT_WAIT;

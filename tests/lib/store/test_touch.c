@@ -4,6 +4,7 @@
  */
 #include "lib/store/touch.h"
 
+#include "lib/memory/cursor.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -126,6 +127,50 @@ TEST(a_large_value_that_gets_a_deadline_counts_in_its_new_chain)
     fixture_check(&f, "k", 300000);
     fixture_verify(&f);
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+}
+
+/* The last item without a deadline in the segment that is cleaned next; false: none. */
+static bool next_to_move(char key[ITEM_KEY_MAX + 1])
+{
+    struct memory *m = &f.shard->memory;
+    bool is_found = false;
+
+    shard_enter(f.shard);
+    segment_t n = m->cursor.segment != 0 ? m->cursor.segment : cursor_emptiest(m);
+    for (uint32_t at = n == m->cursor.segment ? m->cursor.offset : 0;
+         n != 0 && at < m->arena.segments[n].fill;) {
+        const struct item *it = memory_item(m, segment_handle(&m->arena, n) + at / ITEM_UNIT);
+
+        if (item_is_live(it) && it->key_len != 0 && !item_has_ttl(it)) {
+            snprintf(key, ITEM_KEY_MAX + 1, "%.*s", it->key_len, item_key(it));
+            is_found = true;
+        }
+        at += item_bytes(it);
+    }
+    shard_leave(f.shard);
+    return is_found;
+}
+
+/* Where nothing is evicted, a touch makes room by cleaning, and may move the very item. */
+TEST(a_touch_that_moves_the_item_keeps_its_marks)
+{
+    static const struct erase stale = {.marks_stale = true};
+    char key[ITEM_KEY_MAX + 1];
+    unsigned touched = 0;
+
+    fixture_start(&f, NULL);
+    fixture_policy(CHOICE_NOEVICTION);
+    for (unsigned i = 0; fixture_try(&f, fixture_key("k", i), 700, MSEC_NEVER) == OUT_STORED;
+         i++) {
+        (void)fixture_erase(&f, fixture_key("k", i), &stale);
+        if (next_to_move(key) && fixture_get(&f, key).is_stale) {
+            (void)fixture_touch(&f, key, fixture_now(&f) + 1000);
+            ck_assert(fixture_get(&f, key).is_stale);
+            touched++;
+        }
+    }
+    ck_assert_uint_gt(touched, 100);
+    fixture_verify(&f);
 }
 
 /* Deadlines around those for which a wide header is needed, and beyond what it has room for. */
