@@ -665,6 +665,7 @@ uint32_t arena_stock_take(struct arena *a, uint32_t max, segment_t *list)
     while (n < max && (s = pop_unheld(a, 0)) != 0) {
         a->segments[s].next = *list;
         a->segments[s].is_cold = 0;
+        a->segments[s].is_bare = 0;
         *list = s;
         n++;
     }
@@ -679,7 +680,7 @@ void arena_stock_touch(struct arena *a, segment_t list)
         if (MF_LIKELY(back(a, s))) {
             mem_touch(segment_ptr(a, s), segment_bytes(a));
         } else {
-            a->segments[s].is_cold = 1; /* in a file: there are no units, see is_small */
+            a->segments[s].is_bare = 1;
         }
     }
 }
@@ -692,7 +693,7 @@ void arena_stock_done(struct arena *a, segment_t list, uint32_t count)
         struct segment *g = &a->segments[list];
         segment_t next = g->next;
 
-        if (g->is_cold) {
+        if (g->is_bare) {
             give_unbacked(a, list);
         } else {
             g->next = a->free;

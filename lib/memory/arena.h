@@ -79,10 +79,12 @@ struct segment {
     uint8_t is_passed : 1; /* in a chain: was searched, see shard_note_place() */
     uint8_t is_dated : 1;  /* anchor of a run: has a stamp; else that of the run before it */
     /*
-     * First of a unit, while its pages are being released: huge pages are to be disabled in the
-     * whole unit. Read outside the shard, so it is not a bit field.
+     * Used outside the shard, so these are no bit fields. asks_small: first of a unit, while
+     * its pages are being released: huge pages are to be disabled in the whole unit. is_bare:
+     * while it is being made resident: the file system has refused its pages.
      */
     uint8_t asks_small;
+    uint8_t is_bare;
 } MF_LINE_ALIGNED;
 
 /*
