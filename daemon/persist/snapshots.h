@@ -254,6 +254,13 @@ enum snapshots_removal {
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
 
 /*
+ * The same for a flush that a replica has got from its primary: removes the file, unless the log
+ * has flushes, for which it does not wait. Context: any thread, outside a section; after the
+ * flush.
+ */
+void snapshots_note_followed_flush(struct snapshots *s);
+
+/*
  * A ticket for all changes that the caller has made, if replies are to wait for the log; else
  * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
  * is done; NULL: no more. Context: any thread.

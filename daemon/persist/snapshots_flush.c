@@ -204,6 +204,13 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
     return end_flush(s, duty, epoch) ? SNAPSHOTS_REMOVED : SNAPSHOTS_KEPT;
 }
 
+void snapshots_note_followed_flush(struct snapshots *s)
+{
+    if (keeper_state(s) != KEEPER_OFF && !append_has_flushes(&s->append)) {
+        snapshots_on_gap(s);
+    }
+}
+
 /*
  * Do the removals that the flushes until now require, for all waiting callers. Under the mutex,
  * which is released meanwhile.

@@ -222,6 +222,14 @@ static void on_renamed(void *arg, const struct backlog_name *name)
     follower_note_history(f, &name->id, name->epoch);
 }
 
+/* An applier_config.flushed: before the flush is acknowledged no file has the old items. */
+static void on_flushed(void *arg)
+{
+    const struct follower *f = arg;
+
+    snapshots_note_followed_flush(&f->r->crew->snapshots);
+}
+
 /* Allocate the memory for following a primary. False: no memory. */
 static bool prepare(struct follower *f)
 {
@@ -230,6 +238,7 @@ static bool prepare(struct follower *f)
                                        .backlog = r->backlog,
                                        .is_stopped = is_stopped,
                                        .renamed = on_renamed,
+                                       .flushed = on_flushed,
                                        .arg = f};
 
     if (f->applier != NULL) {

@@ -66,6 +66,9 @@ static struct applier *applier_of(void *arg)
 static bool note_flush(struct applier *a, bool is_good)
 {
     a->has_failed = !is_good && !is_stopped(a);
+    if (is_good && a->cfg.flushed != NULL && !replid_is_none(&a->id)) {
+        a->cfg.flushed(a->cfg.arg);
+    }
     return is_good;
 }
 

@@ -44,7 +44,12 @@ struct applier_config {
     bool (*is_stopped)(void *arg);
     /* The history has this name from now on (a server upstream was promoted); may be NULL. */
     void (*renamed)(void *arg, const struct backlog_name *name);
-    void *arg; /* [borrowed] of both */
+    /*
+     * A flush of the stream was applied, or is scheduled; not called in a full sync. It may
+     * wait. May be NULL.
+     */
+    void (*flushed)(void *arg);
+    void *arg; /* [borrowed] of all */
 };
 
 enum applier_result {

@@ -142,6 +142,25 @@ def test_a_file_is_not_replaced_by_less():
             assert " 200 items" in after, after
 
 
+def test_a_flush_of_the_primary_outlives_a_crash():
+    """What it has flushed is in no file of a replica any more, once that has acknowledged the flush."""
+    for flush, log in ((b"flush_all", "no"), (b"flush_all", "keys"), (b"flush_all 1", "no"), (b"flush_prefix k", "no")):
+        with tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder, Node() as a:
+            options = ("-o", "dir=%s,appendonly=%s" % (folder, log))
+            with Node(*options, of=a.port) as b:
+                assert a.c.set(b"k", b"v") == b"STORED"
+                level(a, b)
+                with b.operator() as o:
+                    wait_for(lambda: o.ask(b"bgsave") and o.stats(b"persistence")["rdb_last_save_keys"] == "1",
+                             "it is in a file")
+                assert a.c.ask(flush) == b"OK"
+                level(a, b)
+                wait_for(lambda: b.c.get(b"k") is None, "it is flushed")
+                b.kill()
+            with Node(*options) as b:
+                assert b.c.get(b"k") is None, (flush, log)
+
+
 def test_a_stop_hands_over():
     with Node() as a, Node(of=a.port) as b:
         level(a, b)
