@@ -154,6 +154,12 @@ static inline const struct server *server_of_crew(const struct crew *crew)
                                                  offsetof(struct server, crew));
 }
 
+/* Was it told to stop? It may still wait for its replicas. Context: main. */
+static inline bool server_was_told_to_stop(const struct server *s)
+{
+    return s->stopping != CREW_STOP_NONE || s->has_handed_over;
+}
+
 /*
  * Start everything in the order of "Start and stop" in DESIGN.md, serve until told to stop, and
  * take everything down. Returns the process's exit status. Context: main.

@@ -244,7 +244,7 @@ static void on_lull(uv_timer_t *timer)
     struct server *s = timer->data;
 
     must_be_main();
-    if (s->stopping != CREW_STOP_NONE) {
+    if (server_was_told_to_stop(s)) {
         loop_timer_end(timer);
     } else if (!has_uploads(s) || uv_now(&s->loop) >= s->upgrade.lull_until) {
         loop_timer_end(timer);
@@ -281,9 +281,9 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
         refuse_upgrade(s, "%s is another program", next);
     } else if (status != UPGRADE_AGREES) {
         refuse_upgrade(s, "%s would not start (status %" PRId64 ")", next, status);
-    } else if (s->stopping == CREW_STOP_NONE && !note_memory(s)) {
+    } else if (!server_was_told_to_stop(s) && !note_memory(s)) {
         refuse_upgrade(s, "cannot pass on the memory (%s)", strerror(errno));
-    } else if (s->stopping == CREW_STOP_NONE) {
+    } else if (!server_was_told_to_stop(s)) {
         begin_upgrade(s);
     }
 }
@@ -425,7 +425,7 @@ void upgrade_begin(struct server *s, const char *program)
         refuse_upgrade(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
-    if (u->is_asked || loop_timer_is_on(&u->lull) || s->stopping != CREW_STOP_NONE) {
+    if (u->is_asked || loop_timer_is_on(&u->lull) || server_was_told_to_stop(s)) {
         log_notice("upgrade, is under way already, or the server stops");
         return;
     }

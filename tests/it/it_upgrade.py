@@ -12,6 +12,7 @@ import time
 
 import binary as b
 import mayfly
+import replicas
 import tls
 from binary import BinaryClient
 from mayfly import Client, Daemon, Inapplicable, pattern, wait_for
@@ -453,6 +454,42 @@ def test_a_stop_ends_it():
                 assert d.process.wait(mayfly.PATIENCE) == 0
             assert d.log().count("is ready") == 1, d.log()
             assert not os.path.exists(d.path) and not os.path.exists(d.control_path)
+
+
+@contextlib.contextmanager
+def followed():
+    """One whose stop waits for a replica, which hangs and does not have everything."""
+    with keeping("-o", "failover_timeout=3000", tcp=True, control=True) as d, replicas.Node(of=d.port) as hung, \
+            d.client() as c:
+        hung.online()
+        hung.process.send_signal(signal.SIGSTOP)
+        try:
+            assert c.set(b"k", b"v") == b"STORED"
+            yield d
+        finally:
+            hung.process.send_signal(signal.SIGCONT)
+
+
+def test_a_stop_that_waits_for_a_replica_ends_it():
+    """The program agrees while the stop waits."""
+    with followed() as d, d.operator() as o:
+        assert o.ask(b"config set failover_on_stop yes") == b"OK"
+        d.process.send_signal(signal.SIGUSR2)
+        d.process.send_signal(signal.SIGTERM)
+        assert d.process.wait(mayfly.PATIENCE) == 0
+        assert d.log().count("is ready") == 1, d.log()
+
+
+def test_none_takes_its_place_while_it_waits_for_a_replica():
+    with mayfly.place("another") as program, followed() as d, d.operator() as o:
+        with open(program, "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\nexec sleep 1000\n")
+        os.chmod(program, 0o755)
+        assert o.ask(b"upgrade") == b"OK"
+        wait_for(lambda: UPGRADED in d.log(), "it waits for the replica, or has ended")
+        assert o.ask(b"upgrade " + program.encode()) in (b"OK", None)
+        wait_for(lambda: d.log().count("is ready") == 2, "the first that was named serves: " + d.log()[-500:])
+        assert d.stop() == 0
 
 
 # ---- connections that go along -----------------------------------------------------------------
