@@ -44,20 +44,35 @@ static void demote(struct replication *r, bool hands_over)
     engine_follow_due(&r->crew->engine, DUE_NOTHING);
 }
 
-/* Nothing of what is here may be served: it is not of one moment. */
-static void forget_all(struct replication *r)
+static bool is_stopping(struct replication *r)
+{
+    pthread_mutex_lock(&r->mutex);
+    bool is = r->is_stopping;
+    pthread_mutex_unlock(&r->mutex);
+    return is;
+}
+
+/*
+ * Nothing of what is here may be served: it is not of one moment. False: the server stops, and it
+ * is still there.
+ */
+static bool forget_all(struct replication *r)
 {
     struct engine *e = &r->crew->engine;
     const struct timespec pause = {.tv_nsec = COND_NS_PER_MS};
     const msec_t now = clock_now(&e->clock);
 
     while (engine_flush(e, now, now, false) != OUT_OK) {
+        if (is_stopping(r)) {
+            return false;
+        }
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
         nanosleep(&pause, NULL);
     }
+    return true;
 }
 
-/* From a replica to a primary. */
+/* From a replica to a primary. A server that stops may remain a replica. */
 static void promote(struct replication *r)
 {
     struct engine *e = &r->crew->engine;
@@ -91,8 +106,8 @@ static void promote(struct replication *r)
             .epoch = (fresh.epoch > r->seen_epoch ? fresh.epoch : r->seen_epoch) + 1};
         backlog_take_over(r->backlog, &fresh);
     }
-    if (!is_whole) {
-        forget_all(r);
+    if (!is_whole && !forget_all(r)) {
+        return;
     }
     engine_raise_cas(e, cas_max);
     engine_follow_due(e, MSEC_NEVER);

@@ -134,6 +134,21 @@ def test_allocations_fail_at_the_first_replica_of_a_primary():
         assert count > 10, count
 
 
+def test_a_stop_ends_a_promotion_that_cannot_flush():
+    with Node("-o", "save_rate=1") as a, NoMem() as m, Node(**m.how) as b:
+        fill(a.c, 20000)
+        fill(b.c)
+        b.follow(a.port)
+        b.wait_for_state("syncing")
+        wait_for(lambda: int(b.c.stats()["curr_items"]) > 100, "its items are gone, and others come")
+        m.arm(1, "replication", EVER)
+        b.c.send(b"replicaof no one\r\n")
+        wait_for(lambda: m.get("fired") > 2, "it tries to flush")
+        b.process.terminate()
+        assert b.process.wait(mayfly.PATIENCE) == 0
+        assert "-> primary" not in b.log(), b.log()
+
+
 def test_allocations_fail_for_commands():
     """Each is answered, or its client is closed, and the server goes on."""
     lines = (b"wait 1 10", b"role", b"replicaof no one", b"replicaof 127.0.0.1 1", b"replicaof no one", b"promote 10",
