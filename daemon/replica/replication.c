@@ -88,7 +88,9 @@ static void promote(struct replication *r)
     if (replication_state(r) == REPL_ONLINE) {
         replication_enter(r, REPL_CUT, "it is about to be a primary");
     }
-    role_drop_syncs(r);
+    if (!role_drop_syncs(r)) {
+        return; /* a worker may still read what follower_leave() releases */
+    }
     uint64_t cas_max = follower_leave(r->follower);
     if (goes_on) {
         backlog_get_name(r->backlog, &name);

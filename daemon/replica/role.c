@@ -184,14 +184,16 @@ void replication_drop_readers(struct replication *r)
     pthread_mutex_unlock(&r->mutex);
 }
 
-void role_drop_syncs(struct replication *r)
+bool role_drop_syncs(struct replication *r)
 {
     replication_tell(r);
     pthread_mutex_lock(&r->mutex);
     while (r->syncs > 0 && !r->is_stopping) {
         pthread_cond_wait(&r->detached, &r->mutex);
     }
+    bool is_none = r->syncs == 0;
     pthread_mutex_unlock(&r->mutex);
+    return is_none;
 }
 
 bool replication_is_changed(struct replication *r)

@@ -37,10 +37,10 @@ void role_end_recording(struct replication *r);
 void role_on_more(void *arg);
 
 /*
- * When this returns, no full sync of this replica runs; replicas that have a reader keep it.
- * Context: the thread.
+ * End the full syncs of this replica; replicas that have a reader keep it. False: the server
+ * stops, and one may still run. Context: the thread.
  */
-void role_drop_syncs(struct replication *r);
+bool role_drop_syncs(struct replication *r);
 
 /* ---- failover.c -------------------------------------------------------------------------- */
 
