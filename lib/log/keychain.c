@@ -69,18 +69,22 @@ static bool is_begun(const char *name, const char *base)
     return number_of(log, base) != 0;
 }
 
-/* The next log of this base in a folder, or, with number 0, one that is begun. */
-static bool next_log(DIR *d, const char *base, const char **name, uint64_t *number)
+/*
+ * The next log of this base in a folder, or, with number 0, one that is begun. False: there are no
+ * more, or *error is set to an errno.
+ */
+static bool next_log(DIR *d, const char *base, const char **name, uint64_t *number, int *error)
 {
     const struct dirent *entry;
 
-    while ((entry = readdir(d)) != NULL) {
+    while (errno = 0, (entry = readdir(d)) != NULL) {
         *name = entry->d_name;
         *number = number_of(entry->d_name, base);
         if (*number != 0 || is_begun(entry->d_name, base)) {
             return true;
         }
     }
+    *error = errno != 0 ? errno : *error;
     return false;
 }
 
@@ -89,18 +93,19 @@ int keychain_find(const char *dir, const char *base, uint64_t *highest, uint64_t
     DIR *d = opendir(dir);
     const char *name;
     uint64_t number;
+    int error = 0;
 
     *highest = 0;
     *count = 0;
     if (d == NULL) {
         return errno;
     }
-    while (next_log(d, base, &name, &number)) {
+    while (next_log(d, base, &name, &number, &error)) {
         *highest = number > *highest ? number : *highest;
         *count += number != 0;
     }
     closedir(d);
-    return 0;
+    return error;
 }
 
 int keychain_remove(const struct io_calls *io, const char *dir, const char *base,
@@ -114,7 +119,7 @@ int keychain_remove(const struct io_calls *io, const char *dir, const char *base
     if (d == NULL) {
         return errno;
     }
-    while (next_log(d, base, &name, &number)) {
+    while (next_log(d, base, &name, &number, &error)) {
         if ((number == 0 || number < below) && io->unlink_at(dirfd(d), name) != 0 &&
             errno != ENOENT) {
             error = errno;
@@ -136,7 +141,7 @@ int keychain_rename(const struct io_calls *io, const char *dir, const char *base
     if (d == NULL) {
         return errno;
     }
-    while (error == 0 && next_log(d, base, &from, &number)) {
+    while (error == 0 && next_log(d, base, &from, &number, &error)) {
         char name[KEYCHAIN_NAME_MAX];
 
         if (number == 0) {

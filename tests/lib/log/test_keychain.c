@@ -543,3 +543,22 @@ TEST(what_is_gone_is_removed)
     ck_assert_int_eq(keychain_remove(&io, folder, BASE, 3), 0);
     ck_assert_int_eq(size_of(2), -1);
 }
+
+/* Nothing can be read from the folder any more. */
+static int lose_folder(int dir, const char *name)
+{
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    (void)name;
+    ck_assert_int_eq(dup2(null, dir), dir);
+    return close(null);
+}
+
+TEST(a_folder_that_is_not_read_to_its_end_is_a_fault)
+{
+    struct io_calls io = io_system;
+
+    put_log(2, "", 0);
+    io.unlink_at = lose_folder;
+    ck_assert_int_eq(keychain_remove(&io, folder, BASE, 3), ENOTDIR);
+}
