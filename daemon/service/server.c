@@ -654,6 +654,7 @@ int server_start(struct server *s, struct settings *settings)
     context_set_thread(THREAD_MAIN, NULL, NULL);
     memset(s, 0, sizeof(*s));
     s->crew.attach.fd = -1;
+    s->crew.snapshots.file.fd = -1;
     s->crew.settings = settings;
     passed_on_init(&s->passed_on);
     settings->passed = &s->passed_on;

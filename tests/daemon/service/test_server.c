@@ -96,3 +96,23 @@ TEST(a_move_that_was_left_is_finished)
     settings_fini(&settings);
     folder_remove();
 }
+
+/* It releases what it has acquired, and nothing else. */
+TEST(a_failed_start_leaves_descriptor_0_open)
+{
+    static struct server s;
+    struct settings settings;
+    sigset_t before;
+
+    (void)sigprocmask(SIG_BLOCK, NULL, &before);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ck_assert_int_eq(dup2(null, STDIN_FILENO), STDIN_FILENO);
+    snprintf(file, sizeof(file), "/nonexistent/memory");
+    snprintf(path, sizeof(path), "/nonexistent/socket");
+    parse(&settings);
+    ck_assert_int_ne(server_start(&s, &settings), 0);
+    ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    settings_fini(&settings);
+    close(null);
+}
