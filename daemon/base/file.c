@@ -153,6 +153,13 @@ const char *file_read_all(const char *path, size_t max, struct file_text *out)
     return why;
 }
 
+bool file_is_special(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 static bool is_file(const struct stat *st, const struct file_id *id)
 {
     return st->st_dev == id->dev && st->st_ino == id->ino;

@@ -50,6 +50,13 @@ struct file_text {
 const char *file_read_all(const char *path, size_t max, struct file_text *out);
 
 /*
+ * Does the path lead to something other than a regular file? An open of it may wait without end
+ * (a fifo), a read may not end (a device). For files that a library opens by name. Context: any
+ * thread.
+ */
+bool file_is_special(const char *path);
+
+/*
  * Remove this file, or empty it if its folder does not allow that. Does nothing if another file
  * has its name now. Returns false and sets errno on failure. Context: any thread.
  */

@@ -22,6 +22,7 @@
 #include <sysexits.h>
 #include <time.h>
 
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
 #include "daemon/net/tls_session.h"
@@ -121,12 +122,15 @@ static bool are_same_files(const struct files_id *then, const struct files_id *n
 
 /* ---- one load ---------------------------------------------------------------------------- */
 
-/* Fill why after a call of OpenSSL failed, by its oldest error; returns false. */
+/* Fill why by the oldest error of OpenSSL; without one the file is special. Returns false. */
 static bool load_failed(char why[TLS_WHY_BYTES], const char *what, const char *name)
 {
-    char reason[256];
+    char reason[256] = "not a regular file";
+    unsigned long error = ERR_get_error();
 
-    ERR_error_string_n(ERR_get_error(), reason, sizeof(reason));
+    if (error != 0) {
+        ERR_error_string_n(error, reason, sizeof(reason));
+    }
     snprintf(why, TLS_WHY_BYTES, "Error loading the %s: %s : %s", what, name, reason);
     ERR_clear_error();
     return false;
@@ -147,15 +151,18 @@ static bool load_files(const struct tls *t, SSL_CTX *context, char why[TLS_WHY_B
     const struct settings *s = t->settings;
     const char *key_name = s->ssl_key != NULL ? s->ssl_key : s->ssl_chain_cert;
 
-    if (SSL_CTX_use_certificate_chain_file(context, t->chain) != 1) {
+    if (file_is_special(t->chain) ||
+        SSL_CTX_use_certificate_chain_file(context, t->chain) != 1) {
         return load_failed(why, "certificate chain", s->ssl_chain_cert);
     }
-    if (SSL_CTX_use_PrivateKey_file(context, t->key, (int)s->ssl_keyformat) != 1 ||
+    if (file_is_special(t->key) ||
+        SSL_CTX_use_PrivateKey_file(context, t->key, (int)s->ssl_keyformat) != 1 ||
         SSL_CTX_check_private_key(context) != 1) {
         return load_failed(why, "key", key_name);
     }
     if (t->ca != NULL) {
-        STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(t->ca);
+        STACK_OF(X509_NAME) *names =
+            file_is_special(t->ca) ? NULL : SSL_load_client_CA_file(t->ca);
 
         if (names == NULL || SSL_CTX_load_verify_locations(context, t->ca, NULL) != 1) {
             sk_X509_NAME_pop_free(names, X509_NAME_free);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/options/replica_address.h"
 #include "daemon/replica/follower_parts.h"
@@ -109,6 +110,21 @@ static const char *text_or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
+/* Reading it may not end, and each change of the role and the stop wait for this thread. */
+static bool names_special_file(struct follower *f)
+{
+    const struct target *t = &f->target;
+    const char *const names[] = {t->password_file, t->ca, t->cert, t->key};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (file_is_special(names[i])) {
+            (void)follower_end(f, SESSION_REFUSED, "not a regular file", span_str(names[i]));
+            return true;
+        }
+    }
+    return false;
+}
+
 bool follower_connect(struct follower *f, msec_t timeout_ms)
 {
     char host[REPLICA_HOST_BYTES];
@@ -130,6 +146,9 @@ bool follower_connect(struct follower *f, msec_t timeout_ms)
 
     if (!replica_address_parse(f->target.text, host, port, &wrong)) {
         (void)follower_end(f, SESSION_REFUSED, "replicaof", span_str(wrong));
+        return false;
+    }
+    if (names_special_file(f)) {
         return false;
     }
     f->link = link_open(&to, f->why, sizeof(f->why));

@@ -229,6 +229,21 @@ def test_a_place_beyond_those_of_clients():
                 level(a, b)
 
 
+def test_a_fifo_instead_of_a_file():
+    """Reading it would hold up every change of the role, and the stop."""
+    fifo = path("fifo")
+    os.mkfifo(fifo)
+    with TlsNode() as a, TlsNode() as b:
+        for option, before in (("replica_tls_ca_cert", "link-ca.pem"), ("replica_tls_cert", "cert.pem"),
+                               ("replica_tls_key", "cert.key"), ("replica_password_file", None)):
+            b.config(**{option: fifo})
+            b.follow(a.port)
+            wait_for_reason(b, "not a regular file: " + fifo)
+            b.stand_alone()
+            if before:
+                b.config(**{option: b.file(before)})
+
+
 def test_a_chain():
     with TlsNode() as a, TlsNode(of=a.port) as b, TlsNode(of=b.port) as c:
         fill(a.c, 20)

@@ -5,6 +5,7 @@ versions, new certificates while connections stay, resumption, plain listeners b
 that never finish a handshake. Certificates are made by openssl in a temporary directory."""
 import contextlib
 import ctypes
+import fcntl
 import os
 import select
 import shutil
@@ -511,12 +512,15 @@ def test_refresh_and_stop():
 
 
 def test_a_refresh_that_hangs_does_not_hold_up_the_stop():
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
     with Server() as d, d.plain() as c:
-        os.unlink(d.file("chain.pem"))
-        os.mkfifo(d.file("chain.pem"))
+        d.put("renewed.pem", "chain.pem")
+        fd = os.open(d.file("chain.pem"), os.O_RDONLY)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)    # who opens it waits for the end of the lease
         c.send(b"refresh_certs\r\n")
-        with open(d.file("chain.pem"), "wb"):       # once it is opened for reading, too
-            assert d.stop() == 0, d.log()
+        wait_for(lambda: fcntl.fcntl(fd, fcntl.F_GETLEASE) != fcntl.F_WRLCK, "it is being opened")
+        assert d.stop() == 0, d.log()
+        os.close(fd)
         assert "abandoned a load of certificates" in d.log()
 
 
@@ -777,6 +781,9 @@ def test_key_formats():
 
 
 def test_bad_files_end_the_start():
+    fifo = path("fifo")     # nothing will ever write to it
+    os.mkfifo(fifo)
+    special = " : not a regular file"
     cases = (
         ("server.pem", "renewed.key", "", "Error loading the key: "),
         ("server.pem", "locked.key", "", "Error loading the key: "),
@@ -784,6 +791,9 @@ def test_bad_files_end_the_start():
         ("server.pem", "server.pem", "", "Error loading the key: "),
         ("server.key", "server.key", "", "Error loading the certificate chain: "),
         ("server.pem", "server.key", "ssl_ca_cert=/no/such", "Error loading the CA certificate: /no/such : "),
+        ("server.pem", "server.key", "ssl_chain_cert=" + fifo, "Error loading the certificate chain: " + fifo + special),
+        ("server.pem", "server.key", "ssl_key=" + fifo, "Error loading the key: " + fifo + special),
+        ("server.pem", "server.key", "ssl_ca_cert=" + fifo, "Error loading the CA certificate: " + fifo + special),
         ("server.pem", "server.key", "ssl_ciphers=NONSENSE", "Error setting the provided cipher(s): NONSENSE"),
     )
     for chain, key, options, message in cases:

@@ -154,8 +154,10 @@ TEST(a_whole_file_is_read_and_nothing_else)
     ck_assert_str_eq(whole(path, 6), "No such file or directory");
     ck_assert_str_eq(whole(folder, 6), "not a regular file");
     ck_assert_str_eq(whole("/dev/zero", 6), "not a regular file");
+    ck_assert(!file_is_special(path));
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_str_eq(whole(path, 6), "not a regular file");
+    ck_assert(file_is_special(path) && !file_is_special(other));
 }
 
 TEST(only_the_file_that_was_made_is_removed)
