@@ -458,7 +458,7 @@ static enum advice_state see_replica_clock(const struct look *l)
 
 static enum advice_state see_replica_memory(const struct look *l)
 {
-    double n = replication(l, "repl_evicted");
+    double n = replication(l, "repl_evicted") + replication(l, "repl_not_stored");
 
     return advise_if(l, is_replica(l) && n > 0, "%.0f items", n);
 }

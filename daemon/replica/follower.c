@@ -782,5 +782,6 @@ void follower_look(struct follower *f, struct repl_info *info)
     info->silent_ms = f->shown_heard_ms != 0 ? clock_mono_ms() - f->shown_heard_ms : -1;
     info->level_ms = f->level_ms != 0 ? clock_mono_ms() - f->level_ms : -1;
     info->skew_ms = info->silent_ms >= 0 ? f->skew_ms : 0;
+    info->not_stored = follower_count_not_stored(f);
     pthread_mutex_unlock(&f->mutex);
 }

@@ -57,6 +57,12 @@ const struct applier *follower_applier(const struct follower *f);
 void follower_get_name(struct follower *f, struct backlog_name *name);
 
 /*
+ * Items of the primary that were too large for this server, or found no room. Context: any
+ * thread.
+ */
+uint64_t follower_count_not_stored(const struct follower *f);
+
+/*
  * follower_has_lost(): has this replica dropped items that its primary has, for lack of room,
  * since its last full sync? There is no record of such items. Context: any thread; the others:
  * the thread, or main without it.

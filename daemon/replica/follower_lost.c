@@ -6,15 +6,20 @@
 
 #include "lib/engine/engine.h"
 
-/* Items that were dropped, or not taken, for want of room, since the applier was made. */
-static uint64_t count_lost(const struct follower *f)
+uint64_t follower_count_not_stored(const struct follower *f)
 {
     struct apply_counts counts = {.refused = 0};
 
     if (f->applier != NULL) {
         applier_counts(f->applier, &counts);
     }
-    return counts.refused + engine_counter(follower_engine(f), CTR_repl_evicted);
+    return counts.refused;
+}
+
+/* Items that were dropped, or not taken, for want of room, since the applier was made. */
+static uint64_t count_lost(const struct follower *f)
+{
+    return follower_count_not_stored(f) + engine_counter(follower_engine(f), CTR_repl_evicted);
 }
 
 bool follower_has_lost(const struct follower *f)

@@ -127,9 +127,10 @@ struct repl_info {
     const char *refused_why; /* of the last replica that was refused; NULL: none was */
     uint64_t lag_bytes;      /* at a replica: of the stream, not applied yet */
     int64_t silent_ms;       /* at a replica: since its primary was heard; -1: never */
-    int64_t lag_ms;   /* at a replica: 0: up to date; else its least age; -1: not known */
-    int64_t level_ms; /* at a replica: since it last had all announced changes; -1: never */
-    int64_t skew_ms;  /* at a replica: how far the primary's wall clock is ahead */
+    int64_t lag_ms;      /* at a replica: 0: up to date; else its least age; -1: not known */
+    int64_t level_ms;    /* at a replica: since it last had all announced changes; -1: never */
+    int64_t skew_ms;     /* at a replica: how far the primary's wall clock is ahead */
+    uint64_t not_stored; /* at a replica: items of its primary */
     bool records;
     bool is_failing_over;         /* a failover is under way */
     bool has_few;                 /* changes are refused for min_replicas_to_write */

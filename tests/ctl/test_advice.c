@@ -47,6 +47,7 @@ static void make_well(void)
         {"repl_lag_bytes", "1000"},
         {"repl_backlog_size", "8388608"},
         {"repl_evicted", "0"},
+        {"repl_not_stored", "0"},
         {"online_replicas", "0"},
         {"replicas_lag_bytes", "0"},
         {"repl_too_few_replicas", "0"},
@@ -198,6 +199,7 @@ TEST(a_replica_is_judged)
         {"repl_clock_skew_ms", "-1001", "replica_clock"},
         {"repl_clock_skew_ms", "999", ""},
         {"repl_evicted", "1", "replica_memory"},
+        {"repl_not_stored", "1", "replica_memory"},
         {"repl_lag_bytes", "5000000", "replica_lag"},
         {"replicas_lag_bytes", "5000000", ""}, /* it has none */
     };

@@ -239,5 +239,23 @@ def test_a_replica_that_is_smaller():
         assert int(value(o, "repl_evicted")) > 0 and value(c, "repl_evicted") == "0"
 
 
+def test_items_that_a_replica_does_not_store():
+    """They are too large for it, or there is no room. In either case an older value goes."""
+    for size, options in ((900000, ("-I", "64k")), (100000, ("-m", "8", "-M", "-o", "repl_backlog_size=2m"))):
+        with Daemon("-m", "64", tcp=True) as p, Daemon(*options, tcp=True, control=True) as r, \
+                p.client() as c, r.operator() as o:
+            assert c.set(b"small", b"v") == b"STORED"
+            follow(o, p)
+            online(o)
+            for i in range(100):
+                assert c.set(b"small", os.urandom(size)) == b"STORED"
+                c.ask(b"wait 1 %d" % (1000 * mayfly.PATIENCE))
+                if o.get(b"small") is None:
+                    break
+                assert c.set(b"k%d" % i, os.urandom(size)) == b"STORED"
+            assert o.get(b"small") is None
+            assert int(value(o, "repl_not_stored")) > 0 and value(c, "repl_not_stored") == "0"
+
+
 if __name__ == "__main__":
     mayfly.main(globals())
