@@ -190,8 +190,8 @@ static void save_now(struct snapshots *s, enum keeper_state during)
     } else if (end == SAVE_STOPPED) {
         log_notice("snapshot, the save was cancelled");
     } else {
-        log_error("snapshot, cannot save %s (%s); an older file stays", s->path,
-                  end_text(s, end));
+        log_error("snapshot, cannot save %s (%s)%s", s->path, end_text(s, end),
+                  access(s->path, F_OK) == 0 ? "; an older file stays" : "");
     }
 }
 
@@ -351,6 +351,24 @@ static void change_log(struct snapshots *s)
     pthread_mutex_lock(&s->mutex);
 }
 
+/*
+ * Was the file that belongs to the log removed by another program? Without it a crash loses
+ * everything that was logged. Under the mutex, which is released meanwhile.
+ */
+static void look_for_file(struct snapshots *s)
+{
+    if (wants(s, KEEPER_WANTS_ANEW) || !append_is_whole(&s->append)) {
+        return;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    bool is_missing = access(s->path, F_OK) != 0 && errno == ENOENT;
+    pthread_mutex_lock(&s->mutex);
+    if (is_missing && append_is_whole(&s->append) && base_kind(s) == BASE_GOOD) {
+        log_error("snapshot, %s is missing: it is saved again", s->path);
+        s->wants |= KEEPER_WANTS_ANEW;
+    }
+}
+
 /* ---- the thread -------------------------------------------------------------------------- */
 
 static void snapshots_run(void *arg)
@@ -393,6 +411,7 @@ static void snapshots_run(void *arg)
             save_now(s, KEEPER_SAVING);
         } else if (s->rules.count != 0 || append_is_used(&s->append)) {
             wait_for(s, &s->wake, RULES_MS);
+            look_for_file(s);
         } else {
             pthread_cond_wait(&s->wake, &s->mutex);
         }

@@ -360,6 +360,19 @@ def test_a_file_that_may_not_be_read_is_not_replaced():
             assert k.names() == ["mayfly.snapshot"] and k.bytes() == saved
 
 
+def test_a_file_that_is_removed_is_saved_again():
+    """By another program. Its log alone would bring nothing back."""
+    for mode in "keys", "full":
+        with kept() as k, k.daemon("--appendonly", mode) as d, d.operator() as o:
+            assert o.set(b"k", b"v") == b"STORED" and o.ask(b"save") == b"OK"
+            for name in k.names() if mode == "full" else ["mayfly.snapshot"]:
+                os.unlink(os.path.join(k.folder, name))
+            wait_for(k.has_file, "it is saved again")
+            d.kill()
+            with k.daemon("--appendonly", mode) as again, again.operator() as o:
+                assert o.get(b"k") == b"v"
+
+
 def test_a_save_shows_from_when_it_was_asked_for():
     """So that a client that asks, and then polls until none is under way, has its save."""
     with kept() as k, k.daemon() as d, d.operator() as o:
