@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages to the worker that serves an export or a replica's connection, which may move from
- * worker to worker (conn_move.h). The messages wait in a queue of the relay, and a notice is
+ * worker to worker (conn_steps.h). The messages wait in a queue of the relay, and a notice is
  * posted to the mailbox of the present worker. So their order is kept, none is lost during a
  * move, and senders need not know the worker.
  */

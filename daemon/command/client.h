@@ -192,7 +192,7 @@ struct client {
     bool is_guarded : 1; /* requests are checked, or its rights are not known yet: guard.c */
     bool is_granted : 1; /* a rule grants its rights: guard.c */
     bool follows : 1;    /* it is a replica of this server: exec_replication.c */
-    bool is_delayed : 1; /* its next late answer is delayed: conn_delay.h */
+    bool is_delayed : 1; /* its next late answer is delayed: conn_steps.h */
     uint32_t rule;       /* the rule whose prefixes limit its keys; RULES_NONE: none */
     uint32_t rules_generation; /* of the rules that gave these rights; 0: not known */
     char *user;                /* owned; the user that it has logged in as; NULL: none */

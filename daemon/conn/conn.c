@@ -15,21 +15,9 @@
 #include "daemon/command/exec_replication.h"
 #include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn_auth.h"
-#include "daemon/conn/conn_drain.h"
 #include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_idle.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/conn_move.h"
-#include "daemon/conn/conn_pace.h"
-#include "daemon/conn/conn_ready.h"
-#include "daemon/conn/conn_round.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
-#include "daemon/conn/udp.h"
 #include "daemon/options/settings.h"
-#include "daemon/stats/stats.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
@@ -115,7 +103,7 @@ static const struct client_duties duties = {
 static void refuse(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_address_refused, 1);
-    /* Not into the middle of an answer, of one that has gone along (conn_pass.h). */
+    /* Not into the middle of an answer, of one that has gone along (conn_steps.h). */
     if (c->client.io.tls == NULL && !client_has_output(&c->client)) {
         (void)send(c->client.io.fd, REPLY_BYTES(TOO_MANY_OF_ADDRESS),
                    REPLY_LEN(TOO_MANY_OF_ADDRESS), MSG_DONTWAIT | MSG_NOSIGNAL);

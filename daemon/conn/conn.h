@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One connection: reading it, executing and answering its requests within its fair share of a
- * turn, closing it. It belongs to one worker, unless it is moved (conn_move.h).
+ * What the server needs of connections and datagrams: accepted and inherited connections on
+ * their way to a worker, and the callbacks of workers and statistics.
  *
- * daemon/conn/ is the folder of connections (conn*.[ch]; conn_state.h lists them) and of
- * datagrams (udp.[ch]): it passes bytes from clients to commands and replies back, and handles
- * clients that send too slowly, too fast or not at all. It includes itself, command, stats,
- * worker, access, net, options, base, proto and lib. The worker calls it through conn_duties.
+ * daemon/conn/ is the folder of connections (conn*.[ch]; conn_state.h lists them, conn_steps.h
+ * has their functions) and of datagrams (udp.c): it passes bytes from clients to commands and
+ * replies back, and handles clients that send too slowly, too fast or not at all. It includes
+ * itself, command, stats, worker, access, net, options, base, proto and lib. The worker calls
+ * it through conn_duties.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_H
 #define MAYFLY_DAEMON_CONN_CONN_H
@@ -14,27 +15,112 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/mailbox.h"
 #include "daemon/net/origin.h"
+#include "daemon/net/passed_conns.h"
+#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
-
-struct conn;
-struct worker;
 
 /* What connections and datagrams do on a worker's thread. */
 extern const struct worker_duties conn_duties;
 
-/* ---- for conn*.c ------------------------------------------------------------------------- */
+/* ---- conn_arrivals.c --------------------------------------------------------------------- */
 
 /*
- * The first part of conn_adopt(): create and count a connection. NULL: no memory, and the
- * descriptor is closed. Context: worker.
+ * Accepted sockets on their way to the worker that serves them: one message for many sockets. A
+ * worker makes at most CONN_ADOPTED_MAX of them connections in a turn of its loop, however many
+ * came while it was busy. The others wait for the next turn, in order.
  */
-struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *origin);
+
+#define CONN_ARRIVALS_MAX 64u
+#define CONN_ADOPTED_MAX  64u
+
+struct conn_arrivals {
+    struct message message;
+    uint32_t count;
+    uint32_t adopted;
+    bool is_deferred; /* it waits for the worker's next turn */
+    struct {
+        int fd;
+        const struct conn_origin *origin; /* [borrowed] of the listening socket */
+    } items[CONN_ARRIVALS_MAX];
+};
 
 /*
- * The address of the peer is known: begin TLS, or serve the connection; or close it, if its
- * address has too many connections. Context: worker.
+ * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on failure
+ * (false: no memory; it is closed). Borrows the origin for the connection's life. Context:
+ * worker.
  */
-void conn_begin(struct conn *c);
+bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
+
+/* Make an empty batch; NULL: no memory. Context: any thread. */
+struct conn_arrivals *conn_arrivals_create(void);
+
+/* Add a socket. There must be room. Context: the thread that has the batch. */
+void conn_arrivals_put(struct conn_arrivals *b, int fd, const struct conn_origin *origin);
+
+/* Give it to a worker; takes the address and nulls it. Context: any thread. */
+void conn_arrivals_post(struct conn_arrivals **b, struct worker *w);
+
+/* ---- conn_heirs.c ------------------------------------------------------------------------ */
+
+/*
+ * Connections inherited from the previous program (conn_steps.h), on their way to the worker
+ * that continues them.
+ */
+
+/* Make room for `max` connections for one worker. NULL: no memory. Context: any thread. */
+struct conn_heirs *conn_heirs_create(uint32_t max);
+
+/*
+ * Add a connection with this origin. If it returns true it owns the descriptor, and has copied
+ * the rest. False: no memory. Context: the thread that has them.
+ */
+bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
+                    const struct conn_origin *origin);
+
+/*
+ * Pass them to a worker, which serves them, and null the pointer; accepts NULL. They have been
+ * counted as opened (crew_conn_opened()) already. Context: any thread.
+ */
+void conn_heirs_post(struct conn_heirs **h, struct worker *w);
+
+/* ---- conn_info.c ------------------------------------------------------------------------- */
+
+/* struct stats_sources: each_conn(). */
+bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
+               stats_socket_fn fn, void *arg);
+
+/* struct stats_sources: leave_conns(). */
+void conn_each_end(struct stats_conn_cursor *cursor);
+
+/* ---- udp.c ------------------------------------------------------------------------------- */
+
+/*
+ * Requests received by UDP. Every worker has its own socket for each address. The kernel
+ * distributes datagrams to them by the client's address. A datagram holds complete requests, or
+ * is rejected. A reply is sent in as many datagrams as necessary, up to a limit.
+ *
+ * The source address of a datagram may be forged, and be that of a victim. So the answer to a
+ * datagram from another machine is at most udp_reply_max bytes long, however many requests it
+ * has. Replies are not answered, and administrative requests are rejected.
+ */
+
+/*
+ * Serve a bound, non-blocking datagram socket on this worker until it drains. Owns the
+ * descriptor from here on, also on failure (false: no memory). number: of the worker for which
+ * the socket was opened, modulo the number of workers. Context: worker.
+ */
+bool udp_adopt(struct worker *w, int fd, uint32_t number);
+
+/* worker_duties: give away sockets that belong to other workers now. Context: worker. */
+void udp_give(struct worker *w);
+bool udp_has_any(const struct worker *w);
+
+/* Close all of them: the worker stops. Context: worker. */
+void udp_close_all(struct worker *w);
+
+/* struct stats_sources: each_datagram(). */
+void udp_each(struct worker *w, stats_socket_fn fn, void *arg);
 
 #endif

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_arrivals.h.
+ * See conn.h.
  */
-#include "daemon/conn/conn_arrivals.h"
+#include "daemon/conn/conn.h"
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn.h"
-#include "daemon/conn/conn_proxied.h"
-#include "daemon/conn/conn_ready.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/worker/crew.h"
+#include "daemon/conn/conn_steps.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

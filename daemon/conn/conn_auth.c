@@ -7,20 +7,13 @@
  * What such a connection can make the server keep is bounded: it reads little at once
  * (CONN_AUTH_READ_BYTES), keeps less than that, and continues only when its replies are taken.
  */
-#include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <inttypes.h>
 
 #include "daemon/base/log.h"
 #include "daemon/command/audit.h"
 #include "daemon/command/exec.h"
-#include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_delay.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_steps.h"
-#include "daemon/net/passed_conns.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -28,7 +21,6 @@
 #include "lib/base/rcu.h"
 #include "proto/bin_compose.h"
 #include "proto/bin_parse.h"
-#include "proto/text_auth.h"
 
 /* Composed refusals are sent when there are this many bytes of them. */
 #define REPLIES_MAX_BYTES (4u * 1024)

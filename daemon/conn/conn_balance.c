@@ -4,8 +4,6 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_move.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_weigh.h"
 #include "daemon/worker/insight.h"
 #include "lib/base/context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From bytes to batches; see conn_batch.h. Runs in a turn.
+ * From bytes to batches; see conn_execute.h. Runs in a turn.
  */
-#include "daemon/conn/conn_batch.h"
+#include "daemon/conn/conn_execute.h"
 
 #include "daemon/command/guard.h"
 #include "daemon/conn/conn_state.h"
@@ -12,7 +12,6 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "proto/bin_parse.h"
-#include "proto/text_parse.h"
 
 typedef enum parse_status (*parse_fn)(const struct text_limits *limits, struct batch *b,
                                       const char *p, size_t len, struct request *r,

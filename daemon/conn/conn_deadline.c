@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handshakes and logins that take too long; see conn_deadline.h. On the worker.
+ * Handshakes and logins that take too long; see conn_steps.h. On the worker.
  */
-#include "daemon/conn/conn_deadline.h"
-
 #include "daemon/conn/conn_steps.h"
+
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failed logins that are answered late; see conn_delay.h. On their worker.
+ * Failed logins that are answered late; see conn_steps.h. On their worker.
  */
-#include "daemon/conn/conn_delay.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn_info.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"

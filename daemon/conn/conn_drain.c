@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Draining; see conn_drain.h. On the worker of the connections. Nothing here takes longer than
+ * Draining; see conn_steps.h. On the worker of the connections. Nothing here takes longer than
  * the worker allows: when its time is over, all connections are closed in the state they are
  * in.
  */
-#include "daemon/conn/conn_drain.h"
-
-#include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_delay.h"
-#include "daemon/conn/conn_pass.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
-#include "daemon/conn/conn_upload.h"
+
 #include "daemon/worker/watch.h"
 #include "lib/base/context.h"
 

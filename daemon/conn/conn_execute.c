@@ -12,11 +12,7 @@
 
 #include "daemon/command/exec.h"
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn_auth.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
-#include "daemon/conn/conn_upload.h"
 #include "daemon/options/settings.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_heirs.h. On their workers.
+ * See conn.h. On their workers.
  */
-#include "daemon/conn/conn_heirs.h"
+#include "daemon/conn/conn.h"
 
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn.h"
-#include "daemon/conn/conn_auth.h"
-#include "daemon/conn/conn_idle.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/conn_proxied.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_steps.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Idle connections; see conn_idle.h. On their worker.
+ * Idle connections; see conn_steps.h. On their worker.
  *
  * The slots are a ring of IDLE_SLOTS seconds. Connections that are due later are in the last
  * slot, and are moved on when its second has come. So a connection is examined once in its
  * timeout or in IDLE_SLOTS seconds, whichever is less.
  */
-#include "daemon/conn/conn_idle.h"
+#include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_settle.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"

@@ -3,7 +3,7 @@
  * Descriptions of connections: lines for watchers of connections, rows of `stats conns`. On the
  * worker of the connection.
  */
-#include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include <sys/un.h>
 
 #include "daemon/command/observe.h"
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn.h"
 #include "daemon/worker/watch.h"
 #include "lib/base/context.h"
 

@@ -15,12 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_round.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_upload.h"
 #include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

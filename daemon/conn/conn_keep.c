@@ -4,7 +4,6 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_state.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

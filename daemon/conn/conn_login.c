@@ -12,7 +12,6 @@
 
 #include "daemon/base/pool.h"
 #include "daemon/command/guard.h"
-#include "daemon/conn/conn_state.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"

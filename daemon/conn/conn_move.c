@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_move.h. On the worker that gives, and then on the one that gets.
+ * See conn_steps.h. On the worker that gives, and then on the one that gets.
  */
-#include "daemon/conn/conn_move.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn_auth.h"
-#include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_drain.h"
-#include "daemon/conn/conn_idle.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_steps.h"
-#include "lib/base/budgets.h"
-#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"

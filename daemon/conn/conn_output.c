@@ -5,10 +5,6 @@
 #include "daemon/conn/conn_steps.h"
 
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn_delay.h"
-#include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_pass.h"
-#include "daemon/conn/conn_settle.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Checks of clients that are too slow, or wait for too long; see conn_pace.h. On their worker.
+ * Checks of clients that are too slow, or wait for too long; see conn_steps.h. On their worker.
  */
-#include "daemon/conn/conn_pace.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_delay.h"
-#include "daemon/conn/conn_idle.h"
-#include "daemon/conn/conn_proxied.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_steps.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

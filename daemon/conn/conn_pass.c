@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that go along: see conn_pass.h. On their workers.
+ * Connections that go along: see conn_steps.h. On their workers.
  */
-#include "daemon/conn/conn_pass.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/net/sockets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

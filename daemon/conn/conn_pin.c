@@ -21,7 +21,6 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
-#include "daemon/conn/conn_settle.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_proxied.h. Only the header is taken from the socket. Its bytes are peeked at first,
+ * See conn_steps.h. Only the header is taken from the socket. Its bytes are peeked at first,
  * then exactly as many are read as belong to it. So the bytes that follow remain for TLS, and a
  * header that comes in pieces does not wake the loop repeatedly for the same bytes.
  */
-#include "daemon/conn/conn_proxied.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,12 +12,6 @@
 
 #include "daemon/access/networks.h"
 #include "daemon/base/log.h"
-#include "daemon/conn/conn.h"
-#include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
-#include "daemon/net/passed_conns.h"
 #include "lib/base/buf.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

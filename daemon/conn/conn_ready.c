@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that are served, or wait for that; see conn_ready.h. On their worker.
+ * Connections that are served, or wait for that; see conn_steps.h. On their worker.
  */
-#include "daemon/conn/conn_ready.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <poll.h>
 
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_round.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_steps.h"
-#include "daemon/conn/conn_upload.h"
-#include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

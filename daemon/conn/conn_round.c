@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rounds; see conn_round.h. Runs on the worker.
+ * Rounds; see conn_execute.h. Runs on the worker.
  */
-#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_execute.h"
 
 #include "daemon/conn/conn_state.h"
 #include "lib/base/budgets.h"

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_settle.h. On the worker.
+ * See conn_steps.h. On the worker.
  */
-#include "daemon/conn/conn_settle.h"
+#include "daemon/conn/conn_steps.h"
 
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn_auth.h"
-#include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/conn_pace.h"
-#include "daemon/conn/conn_steps.h"
-#include "daemon/conn/conn_upload.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

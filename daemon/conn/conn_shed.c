@@ -4,9 +4,7 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_round.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_execute.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

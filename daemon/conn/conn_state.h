@@ -63,11 +63,6 @@
 #include "lib/base/context.h"
 #include "proto/request.h"
 
-struct round;
-struct stats_conn_cursor;
-struct udp;
-struct upload;
-
 #define CONN_MAGIC 0x636f6e6eu
 
 /* Time that a store waits for room before it fails, milliseconds. */
@@ -122,10 +117,10 @@ enum conn_park {
     PARKS,
 };
 
-/* Steps with a time limit, see conn_deadline.h. */
+/* Steps with a time limit, see conn_steps.h. */
 enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
 
-/* Seconds ahead that idle connections are sorted by, see conn_idle.h. */
+/* Seconds ahead that idle connections are sorted by, see conn_steps.h. */
 #define IDLE_SLOTS 64
 
 /* Connections by the second in which they will have been idle for too long. */
@@ -153,7 +148,7 @@ struct conns {
     bool (*drains)(struct conn *c);
     struct list parked[PARKS];
     struct list deadlines[DEADLINES]; /* connections with a time limit, the oldest first */
-    struct list delayed;              /* answers to failed logins: see conn_delay.h */
+    struct list delayed;              /* answers to failed logins: see conn_steps.h */
     struct idle idle;
     struct list pins_new; /* connections that pinned a value since the last check */
     struct list pins;     /* connections that pinned one earlier */
@@ -203,7 +198,7 @@ struct conn {
     struct conn *prev;
     struct list_link park;          /* in the list of its state, if that has one */
     struct list_link idle_link;     /* in a slot of the worker's struct idle */
-    struct list_link deadline_link; /* see conn_deadline.h */
+    struct list_link deadline_link; /* see conn_steps.h */
     msec_t deadline_since;          /* by conn_wait_now() */
     struct buf in;                  /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */

@@ -7,8 +7,6 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/worker/watch.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

@@ -11,11 +11,7 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_deadline.h"
-#include "daemon/conn/conn_round.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
-#include "lib/base/budgets.h"
+#include "daemon/conn/conn_execute.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

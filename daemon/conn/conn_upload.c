@@ -10,7 +10,7 @@
  * (upload_line.h). When half of that is in use, uploads that are too slow are dropped, the
  * slowest first, so that a client which announces much and sends little delays no others.
  */
-#include "daemon/conn/conn_upload.h"
+#include "daemon/conn/conn_steps.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,9 +20,6 @@
 #include "daemon/command/exec.h"
 #include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn_pace.h"
-#include "daemon/conn/conn_ready.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload_parts.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"

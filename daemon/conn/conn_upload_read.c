@@ -8,9 +8,6 @@
 #include <sys/uio.h>
 
 #include "daemon/base/prefetch.h"
-#include "daemon/conn/conn_execute.h"
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_upload_parts.h"
 #include "daemon/worker/insight.h"
 #include "lib/base/context.h"

@@ -4,7 +4,6 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_upload.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

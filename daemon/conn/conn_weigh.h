@@ -11,7 +11,6 @@
 
 #include "daemon/worker/balance.h"
 
-struct conn;
 struct worker;
 
 #define WEIGHTS_MAX 512u

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Datagrams: read, executed, answered; see udp.h. On the worker that owns the socket.
+ * Datagrams: read, executed, answered; see conn.h. On the worker that owns the socket.
  *
  * A datagram is a separate turn without a connection. What a connection would keep (half a
  * line, an incomplete value, replies that the socket does not take) is not kept here. A reply
  * is composed completely before any of it is sent, because each of its datagrams has their
  * number. Its work is bounded too, as none of it can be kept for a later turn.
  */
-#include "daemon/conn/udp.h"
+#include "daemon/conn/conn.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,8 +19,9 @@
 #include "daemon/base/log.h"
 #include "daemon/command/exec.h"
 #include "daemon/command/timing.h"
-#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_state.h"
+#include "daemon/net/sockets.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/insight.h"
 #include "daemon/worker/worker.h"

@@ -32,8 +32,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn_arrivals.h"
-#include "daemon/conn/udp.h"
+#include "daemon/conn/conn.h"
 #include "daemon/net/exposure.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"

@@ -18,8 +18,6 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/version.h"
 #include "daemon/conn/conn.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/udp.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"

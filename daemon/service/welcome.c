@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn_heirs.h"
+#include "daemon/conn/conn.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/socket_list.h"
 #include "daemon/service/listener.h"

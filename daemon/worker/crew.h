@@ -60,7 +60,7 @@ struct worker_duties {
     bool (*begin)(struct worker *w);
     void (*end)(struct worker *w);
 
-    /* Serve the connections whose input was read (conn_round.h). */
+    /* Serve the connections whose input was read (conn_execute.h). */
     void (*serve_round)(struct worker *w);
 
     /* Serve those that yielded, one turn each. */

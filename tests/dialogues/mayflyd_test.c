@@ -23,8 +23,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "daemon/conn/conn_idle.h"
-#include "daemon/conn/conn_ready.h"
+#include "daemon/conn/conn_steps.h"
 #include "daemon/options/options.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"

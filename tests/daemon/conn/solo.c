@@ -17,10 +17,7 @@
 #include <unistd.h>
 
 #include "daemon/conn/conn.h"
-#include "daemon/conn/conn_arrivals.h"
-#include "daemon/conn/conn_info.h"
-#include "daemon/conn/conn_state.h"
-#include "daemon/conn/udp.h"
+#include "daemon/conn/conn_steps.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 

@@ -2,10 +2,8 @@
 /*
  * Logins that take too long. Their begin is moved back, so that nothing is waited for.
  */
-#include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_pace.h"
-#include "daemon/conn/conn_state.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 

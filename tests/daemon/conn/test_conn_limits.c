@@ -6,8 +6,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "daemon/conn/conn_idle.h"
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_steps.h"
 #include "lib/base/rcu.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

@@ -4,9 +4,8 @@
  * test decides what happens while they are in no list; tests/it/it_threads*.py has several
  * workers.
  */
-#include "daemon/conn/conn_move.h"
+#include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_state.h"
 #include "daemon/worker/crew.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

@@ -3,10 +3,9 @@
  * Connections that are passed on: each is given away as another program would find it, and
  * comes back to the same worker, which continues with it.
  */
-#include "daemon/conn/conn_pass.h"
+#include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_heirs.h"
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 

@@ -5,8 +5,8 @@
  */
 #include <sys/socket.h>
 
-#include "daemon/conn/conn_arrivals.h"
-#include "daemon/conn/conn_ready.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_steps.h"
 #include "daemon/net/sockets.h"
 #include "lib/base/budgets.h"
 #include "tests/common/unit.h"

@@ -9,8 +9,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "daemon/conn/conn_pace.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
 #include "daemon/net/tls.h"
 #include "tests/common/folder.h"

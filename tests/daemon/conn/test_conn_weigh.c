@@ -4,8 +4,6 @@
  */
 #include "daemon/conn/conn_weigh.h"
 
-#include "daemon/conn/conn_settle.h"
-#include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_steps.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
