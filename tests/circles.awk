@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Which files of a folder call each other in a circle. A source and its header count as one
-# unit, so a function that a header defines inline belongs to the unit of that header;
-# X_inline.h belongs to X. Reads sources that clang-format has formatted: a definition begins in
+# unit, so a function that a header defines inline belongs to the unit of that header, or of the
+# source that a banner above it names; X_inline.h belongs to X. Reads sources that clang-format has formatted: a definition begins in
 # the first column, and so does its brace.
 #
 #   awk -f tests/circles.awk FILE...         for each folder with circles: FOLDER UNITS
@@ -42,6 +42,11 @@ FNR == 1 {
     in_comment = 0
     in_body = 0
     signature = ""
+    own = unit_of(FILENAME)
+}
+
+FILENAME ~ /[.]h$/ && /^\/\* ---- / {
+    own = $3 ~ /[.]c$/ ? folder_of(own) "/" unit_of($3) : unit_of(FILENAME)
 }
 
 {
@@ -53,7 +58,7 @@ FNR == 1 {
             if (signature ~ /^static / && signature !~ / inline /) {
                 is_static[FILENAME, name] = 1
             } else {
-                home[name] = unit_of(FILENAME)
+                home[name] = own
             }
         }
         in_body = 1
@@ -64,7 +69,7 @@ FNR == 1 {
         signature = line
     }
     while (in_body && match(line, /[A-Za-z_][A-Za-z0-9_]*\(/)) {
-        called[FILENAME, substr(line, RSTART, RLENGTH - 1)] = 1
+        called[FILENAME, substr(line, RSTART, RLENGTH - 1)] = own
         line = substr(line, RSTART + RLENGTH)
     }
 }
@@ -72,7 +77,7 @@ FNR == 1 {
 END {
     for (call in called) {
         split(call, part, SUBSEP)
-        from = unit_of(part[1])
+        from = called[call]
         to = home[part[2]]
         if (to == "" || to == from || call in is_static) {
             continue

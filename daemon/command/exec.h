@@ -150,7 +150,7 @@ struct dump;
 enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct dump *d);
 
 /*
- * Compose the next lines: for one slice of a task (tasks.h), until there are about 16 KiB, or
+ * Compose the next lines: for one slice of a task (worker.h), until there are about 16 KiB, or
  * until the socket takes no more. An item that exists from the first slice to the last is shown
  * at least once, and exactly once if no index is resized and no slot moves. TURN_QUEUES: the
  * dump continues; TURN_GOES_ON: it is complete, with its last line. Context: worker, read side.

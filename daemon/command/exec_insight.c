@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "daemon/worker/crew.h"
-#include "daemon/worker/latency.h"
+#include "daemon/worker/insight.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `moves`, which answers as `stats moves` does, and `moves cancel`: no more slots go to other
- * shards, and those on their way arrive. See daemon/worker/moving.h.
+ * shards, and those on their way arrive. See daemon/worker/crew.h.
  */
 #include "daemon/command/exec.h"
 
 #include "daemon/worker/crew.h"
-#include "daemon/worker/moving.h"
 #include "lib/reshard/reshard.h"
 
 static enum turn_stop cancel(struct turn *t, const struct request *r)

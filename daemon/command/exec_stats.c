@@ -3,7 +3,7 @@
  * The stats command of a client, on its worker. Some answers are gathered from other workers;
  * until they are complete nothing of the client is read or executed. It may close meanwhile:
  * then the answer is released when it comes. Statistics take longer than a request does, so
- * they are answered from the budget of tasks (tasks.h).
+ * they are answered from the budget of tasks (worker.h).
  *
  * Statistics are written once, as text (stats.c). For the binary protocol they are turned into
  * frames here: a frame for each "STAT name value", then an empty one. memcached leaves that out

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/worker/watch_line.h"
+#include "daemon/worker/watch.h"
 #include "lib/base/span.h"
 #include "lib/engine/engine.h"
 #include "lib/store/find.h"

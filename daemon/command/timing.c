@@ -8,7 +8,6 @@
 
 #include "daemon/worker/crew.h"
 #include "daemon/worker/insight.h"
-#include "daemon/worker/latency.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

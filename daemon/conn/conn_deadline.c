@@ -5,7 +5,7 @@
 #include "daemon/conn/conn_steps.h"
 
 #include "daemon/options/settings.h"
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 
 msec_t conn_deadline_limit(const struct worker *w, enum conn_deadline which)

@@ -10,7 +10,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"

@@ -5,7 +5,7 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 
 static bool is_done(const struct conn *c, uint64_t ticket)

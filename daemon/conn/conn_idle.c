@@ -9,7 +9,7 @@
 #include "daemon/conn/conn_steps.h"
 
 #include "daemon/options/settings.h"
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

@@ -5,7 +5,7 @@
 #include "daemon/conn/conn_steps.h"
 
 #include "daemon/base/log.h"
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

@@ -5,7 +5,7 @@
 #include "daemon/conn/conn_steps.h"
 
 #include "daemon/command/timing.h"
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"

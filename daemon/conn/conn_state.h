@@ -54,7 +54,6 @@
 #include "daemon/net/origin.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/insight.h"
-#include "daemon/worker/tasks.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/budgets.h"
 #include "lib/base/buf.h"

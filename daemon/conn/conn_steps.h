@@ -16,7 +16,7 @@
 #include "daemon/conn/conn_state.h"
 #include "daemon/net/passed_conns.h"
 #include "daemon/stats/stats.h"
-#include "daemon/worker/watch_line.h"
+#include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/budgets.h"
 #include "lib/base/check.h"

@@ -4,7 +4,7 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 

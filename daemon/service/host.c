@@ -14,7 +14,7 @@
 #include "daemon/options/options_value.h"
 #include "daemon/options/settings.h"
 #include "daemon/service/server.h"
-#include "daemon/worker/live.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 
 /* A change is noticed after this time at most. */

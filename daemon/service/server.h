@@ -95,7 +95,7 @@ void balancer_begin(struct server *s);
  * watchdog, and a line of status. Without a manager there is no timer.
  *
  * The server is alive if main's loop turns and every worker has answered since the last notice
- * (pulse.h). So a server with a stuck worker is restarted, and a busy one is not.
+ * (worker.h). So a server with a stuck worker is restarted, and a busy one is not.
  */
 
 struct vigil {

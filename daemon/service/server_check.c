@@ -24,7 +24,7 @@
 #include "daemon/service/privs.h"
 #include "daemon/service/upgrade.h"
 #include "daemon/stats/metrics.h"
-#include "daemon/worker/shards.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/engine/share.h"
 

@@ -10,7 +10,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/service/notify.h"
 #include "daemon/stats/stats_sum.h"
-#include "daemon/worker/pulse.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 
 /* Between two lines of status. */

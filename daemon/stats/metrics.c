@@ -26,7 +26,7 @@
 #include "daemon/stats/metrics_text.h"
 #include "daemon/stats/places.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/pulse.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"

@@ -18,7 +18,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_out.h"
-#include "daemon/worker/tasks.h"
+#include "daemon/worker/worker.h"
 
 struct worker;
 

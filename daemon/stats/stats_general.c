@@ -22,7 +22,7 @@
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/engine/prefix.h"
 

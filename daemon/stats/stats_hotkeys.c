@@ -4,7 +4,7 @@
  */
 #include "daemon/stats/stats_gather.h"
 
-#include "daemon/worker/hotkeys.h"
+#include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 #include "proto/encode.h"
 

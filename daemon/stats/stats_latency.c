@@ -6,7 +6,7 @@
 #include "daemon/stats/stats_parts.h"
 
 #include "daemon/worker/crew.h"
-#include "daemon/worker/latency.h"
+#include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 
 #define NS_PER_US 1e3

@@ -12,7 +12,6 @@
 #include "daemon/replica/replication.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/moving.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 

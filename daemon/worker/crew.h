@@ -5,18 +5,19 @@
  * the main thread.
  *
  * daemon/worker/ is the folder of threads: a worker's loop and mailbox (worker.[ch]), its
- * timers and the upkeep of its home shard (cron.[ch]), the events it logs for watchers
- * (watch*.[ch]), its measurements of requests (insight.h, latency.[ch], slowlog.[ch]), the
- * check that its loop still turns (pulse.[ch]), and all workers together (crew.[ch]). It does
+ * timers and the upkeep of its home shard (cron.c), the events it logs for watchers
+ * (watch*.[ch]), its measurements of requests (insight.h, latency.c, slowlog.[ch]), the
+ * check that its loop still turns (pulse.c), and all workers together (crew.[ch]). It does
  * not know connections, commands, statistics or replication: their work on a worker's thread is
  * called through a table of functions, crew->duties, which the server fills in. It includes
  * itself, persist, access, net, options, base and lib. Options are changed only through
- * live.[ch].
+ * live.c.
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,12 +29,10 @@
 #include "daemon/net/origin.h"
 #include "daemon/net/passed_conns.h"
 #include "daemon/net/tls.h"
+#include "daemon/options/options_live.h"
 #include "daemon/options/settings.h"
 #include "daemon/persist/exports.h"
 #include "daemon/persist/snapshots.h"
-#include "daemon/worker/handover.h"
-#include "daemon/worker/live.h"
-#include "daemon/worker/moving.h"
 #include "daemon/worker/roster.h"
 #include "daemon/worker/slowlog.h"
 #include "daemon/worker/upload_line.h"
@@ -43,10 +42,180 @@
 #include "lib/base/counters.h"
 #include "lib/engine/attach.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/reshard_state.h"
 
-struct replication;
-struct stats_shared;
-struct tls;
+/* ---- handover.c -------------------------------------------------------------------------- */
+
+/*
+ * The progress of another program's takeover (service/upgrade.h): main records it, and the
+ * client that asked can read it.
+ */
+
+#define HANDOVER_WHY_BYTES 256
+
+enum handover_state {
+    HANDOVER_NONE,      /* not requested */
+    HANDOVER_ASKED,     /* a program is asked whether it would start */
+    HANDOVER_UNDER_WAY, /* it would: the server stops for it */
+    HANDOVER_REFUSED,   /* it would not, or cannot be asked */
+    HANDOVER_DONE,      /* this is the program that took over */
+};
+
+struct handover {
+    pthread_mutex_t mutex; /* the rest is under it; a leaf */
+    enum handover_state state;
+    char why[HANDOVER_WHY_BYTES]; /* it was refused; cut where it is longer; else "" */
+};
+
+/* Context: main, before start. */
+void handover_init(struct handover *h, enum handover_state state);
+
+/* Set the state; why: NULL except for a refusal. Context: main. */
+void handover_tell(struct handover *h, enum handover_state state, const char *why);
+
+/* Its state, and a copy of why. Context: any thread. */
+enum handover_state handover_look(struct handover *h, char why[HANDOVER_WHY_BYTES]);
+
+/* none, asked, under-way, refused, done. */
+const char *handover_text(enum handover_state state);
+
+/* ---- live.c ------------------------------------------------------------------------------ */
+
+/*
+ * Changes of options of the running server, by `config` or by reloading the file. Several
+ * options are changed together, all or none, one such change at a time. Options that need more
+ * than a store are handled here: the engine must accept the memory limit, descriptors must
+ * suffice, and threads that computed their sleep from an old value are woken.
+ */
+
+/* Options that one change may name. */
+#define LIVE_CHANGES_MAX 128u
+
+struct live {
+    pthread_mutex_t lock;  /* serializes changes of options; main makes shards while it holds
+                              it */
+    struct settings given; /* [lock] live options as files and command line gave them last */
+};
+
+/* An option and its new value as a user types it. */
+struct live_change {
+    enum option_id id;
+    const char *value; /* [borrowed] */
+};
+
+/* Why nothing was changed. */
+struct live_refusal {
+    enum option_id id;
+    char why[OPTION_TEXT_BYTES];
+};
+
+/*
+ * Take the present settings as those given by files and command line. Call it once, before the
+ * workers run. Context: main.
+ */
+void live_init(struct crew *crew);
+
+/*
+ * May only main change one of these? That is so if workers or shards are made or notified, or
+ * threads pinned.
+ */
+bool live_is_for_main(const enum option_id *ids, unsigned count);
+
+/*
+ * Change options, all or none of them. On failure returns false and describes the option that
+ * cannot be changed in *refusal. Context: worker or main, as live_is_for_main() says, outside a
+ * section.
+ */
+bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
+              struct live_refusal *refusal);
+
+/*
+ * Reset these options to the values that files and command line gave at the start, or when they
+ * were last read. Returns as live_set(). Context: as above.
+ */
+bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
+                struct live_refusal *refusal);
+
+/*
+ * The machine has changed (machine_look()): give an option that is set to a share of it the
+ * number that follows from that. *is_new: it has another one now. Returns as live_set().
+ * Context: main.
+ */
+bool live_follow(struct crew *crew, enum option_id id, bool *is_new,
+                 struct live_refusal *refusal);
+
+/*
+ * Files were reread: apply what is new in them. An option whose value in the files has not
+ * changed stays as it is, even if config set has changed it. Fills ids (OPTION_COUNT) and
+ * *count with those that were taken. Returns as live_set(). Context: main.
+ */
+bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
+               unsigned *count, struct live_refusal *refusal);
+
+/*
+ * The files were rewritten, and give these values now. Changes only the values to which
+ * live_reset() resets. Context: main.
+ */
+void live_note_given(struct crew *crew, const struct settings *given);
+
+/* Copy the values of all live options as they are between two changes. Context: as above. */
+void live_copy(struct crew *crew, struct settings *out);
+
+/*
+ * Append the live options that another process needs (options_passed.h). Returns false without
+ * memory. Context: main.
+ */
+bool live_pass(struct crew *crew, struct buf *out);
+
+/*
+ * A cancelled move of items has ended: set the option shards to the number of shards that have
+ * items. So the option shows what is wanted, also if it is written (config rewrite, an
+ * upgrade). Context: main.
+ */
+void live_note_cancel(struct crew *crew);
+
+/*
+ * Change only the memory limit (cache_memlimit). False: it is not possible. Context: as above.
+ */
+bool live_set_limit(struct crew *crew, uint64_t bytes);
+
+/* ---- moving.c ---------------------------------------------------------------------------- */
+
+/*
+ * Everything that moves while the server serves: workers whose number changes (roster.h), their
+ * connections, and items that go to other shards (lib/reshard/reshard.h); and the log lines
+ * about the last.
+ */
+
+struct moving_info {
+    uint32_t threads_created, threads_active, threads_wanted, threads_leaving;
+    uint32_t conns_moving;
+    uint64_t conns_moved;
+    struct reshard_info shards;
+    const char *state;     /* idle, moving, waiting, cancelled */
+    const char *waits_for; /* walk, room, none */
+    bool is_under_way;     /* a move of items is not complete */
+    int64_t left_ms;       /* about; 0: nothing is under way; -1: not known */
+};
+
+/* What was logged; under the mutex of struct reshard. */
+struct moving {
+    bool has_told_full;   /* that there was no room */
+    uint32_t full_slots;  /* how many slots were moved by then */
+    uint32_t full_wanted; /* to how many shards */
+};
+
+/*
+ * Log each change of the state of a move from now on; or stop that. Context: main, while the
+ * engine runs.
+ */
+void moving_log(struct crew *crew);
+void moving_log_end(struct crew *crew);
+
+/* Context: any thread, outside a section. */
+void moving_look(struct crew *crew, struct moving_info *info);
+
+/* ---- crew.c ------------------------------------------------------------------------------ */
 
 /*
  * What the folders above do on a worker's thread. All: context worker, outside a read-side
@@ -247,7 +416,7 @@ struct crew {
     /* [main] */
     bool is_draining; /* crew_drain() was called */
     bool is_hurried;  /* crew_hurry() was called */
-    uint32_t homes;   /* shards that have a home: see shards.h */
+    uint32_t homes;   /* shards that have a home: see crew.h */
 };
 
 /*
@@ -362,8 +531,6 @@ void crew_poke_all(struct crew *crew);
  * pinned, including parked ones. The kernel places main and the background threads.
  */
 
-struct worker;
-
 /*
  * Pin a worker as the option says, or let it run wherever main may. Failures are logged.
  * Context: main; its thread runs.
@@ -388,5 +555,43 @@ void crew_settle(struct crew *crew);
  * that watch. Context: any thread but workers.
  */
 void crew_close_clients(struct crew *crew);
+
+/* ---- shards.c ---------------------------------------------------------------------------- */
+
+/*
+ * The number of shards while the server serves (shards, a live option, and threads as long as
+ * that is 0). The engine adds shards and moves items to them (lib/reshard/reshard.h); here each
+ * added shard gets its home worker, and the number of shards is computed from the options.
+ */
+
+/* The number that a start with these settings makes. Context: any thread. */
+uint32_t shards_at_start(const struct settings *set);
+
+/*
+ * The number that these values of shards and threads ask for under a limit: if shards is 0, one
+ * that the engine can work with. Context: any thread.
+ */
+uint32_t shards_wanted(const struct crew *crew, uint32_t shards, uint32_t threads,
+                       uint64_t limit_bytes);
+
+/*
+ * Can the engine work with this number under a limit? False: `why` (OPTION_TEXT_BYTES) has the
+ * reason. Context: any thread.
+ */
+bool shards_may_be(const struct crew *crew, uint32_t shards, uint64_t limit_bytes, char *why);
+
+/*
+ * Move all items to the first `count` shards: when this returns they exist, have homes, and the
+ * move has begun. False: nothing has changed, except that there may be more shards without
+ * items; `why` (OPTION_TEXT_BYTES) has the reason. Context: main, while the crew serves.
+ */
+bool shards_set(struct crew *crew, uint32_t count, char *why);
+
+/*
+ * After a start with the items of an earlier process: move them to as many shards as the
+ * settings ask for, if there are others, and finish a move that it has left half done. Context:
+ * main, the crew has started.
+ */
+void shards_begin(struct crew *crew);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * Background work of one worker, on its thread.
  *
- * Shards. The worker does the work of its home shards: see home.h. If there are several, one of
- * them has its slices after a turn, and the next one after the next turn.
+ * Shards. The worker does the work of its home shards: see worker.h. If there are several, one
+ * of them has its slices after a turn, and the next one after the next turn.
  *
  * Connections. Stores that wait for room are retried after some milliseconds, unless they are
  * woken earlier. Clients that hold memory are checked for their pace while there are any. All
@@ -11,10 +11,9 @@
  * asks for it. A separate timer is armed for the first handshake or login that has a time
  * limit.
  */
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 #define HZ_MAX           500u

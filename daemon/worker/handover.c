@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How far a handover is: see handover.h.
+ * How far a handover is: see crew.h.
  */
-#include "daemon/worker/handover.h"
+#include "daemon/worker/crew.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -27,7 +27,6 @@
 #include "daemon/base/list.h"
 #include "lib/base/clock.h"
 
-struct io;
 struct worker;
 
 /* Powers of two from 1 byte to 2 GiB; what is larger is with the last. */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The background work of one shard: see home.h.
+ * The background work of one shard: see worker.h.
  */
-#include "daemon/worker/home.h"
+#include "daemon/worker/worker.h"
 
 #include "daemon/worker/crew.h"
-#include "daemon/worker/cron.h"
 #include "lib/base/budgets.h"
-#include "lib/base/context.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"

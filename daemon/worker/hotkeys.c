@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See hotkeys.h. Rows are searched one after the other by hash: 2 KiB, for one of many
+ * See insight.h. Rows are searched one after the other by hash: 2 KiB, for one of many
  * accesses.
  */
-#include "daemon/worker/hotkeys.h"
+#include "daemon/worker/insight.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
  */
 #include "daemon/worker/insight.h"
 
-#include "daemon/worker/hotkeys.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 

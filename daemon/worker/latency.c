@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See latency.h. A reset raises the epoch of the crew. Each worker clears its own words when it
+ * See insight.h. A reset raises the epoch of the crew. Each worker clears its own words when it
  * next counts; until then they are passed over.
  */
-#include "daemon/worker/latency.h"
+#include "daemon/worker/insight.h"
 
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 
 /* Only the worker writes: no locked instruction. */
 static inline void add(_Atomic uint64_t *word, uint64_t n)

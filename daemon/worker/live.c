@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See live.h. A change is read into settings of its own first; then what can fail is done, and
+ * See crew.h. A change is read into settings of its own first; then what can fail is done, and
  * then the stores, which cannot.
  */
-#include "daemon/worker/live.h"
+#include "daemon/worker/crew.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,10 +14,7 @@
 #include "daemon/options/options_passed.h"
 #include "daemon/options/options_share.h"
 #include "daemon/options/options_value.h"
-#include "daemon/worker/crew.h"
-#include "daemon/worker/shards.h"
 #include "lib/base/context.h"
-#include "lib/engine/engine.h"
 #include "lib/reshard/reshard.h"
 
 void live_init(struct crew *crew)

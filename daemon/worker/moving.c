@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See moving.h.
+ * See crew.h.
  */
-#include "daemon/worker/moving.h"
+#include "daemon/worker/crew.h"
 
 #include <inttypes.h>
 
 #include "daemon/base/log.h"
-#include "daemon/worker/crew.h"
 #include "lib/base/context.h"
-#include "lib/base/counters.h"
 #include "lib/reshard/reshard.h"
 
 /* ---- the log ----------------------------------------------------------------------------- */

@@ -4,7 +4,6 @@
  */
 #include "daemon/worker/crew.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 

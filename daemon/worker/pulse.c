@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See pulse.h.
+ * See worker.h.
  */
-#include "daemon/worker/pulse.h"
+#include "daemon/worker/worker.h"
 
 #include "daemon/worker/crew.h"
-#include "daemon/worker/worker.h"
-#include "lib/base/context.h"
 
 static void on_pulse(struct message *m, void *receiver)
 {

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The number of shards: see shards.h.
+ * The number of shards: see crew.h.
  */
-#include "daemon/worker/shards.h"
+#include "daemon/worker/crew.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "daemon/base/log.h"
-#include "daemon/worker/crew.h"
-#include "daemon/worker/cron.h"
-#include "daemon/worker/home.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "lib/engine/engine.h"
 #include "lib/engine/share.h"
 #include "lib/reshard/reshard.h"
 

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See tasks.h. On the worker.
+ * See worker.h. On the worker.
  */
-#include "daemon/worker/tasks.h"
-
 #include "daemon/worker/worker.h"
+
 #include "lib/base/budgets.h"
-#include "lib/base/check.h"
-#include "lib/base/context.h"
-#include "lib/base/counters.h"
 
 void task_add(struct worker *w, struct task *task)
 {

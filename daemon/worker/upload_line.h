@@ -16,8 +16,6 @@
 
 #include "lib/base/lock.h"
 
-struct worker;
-
 /* The place of an upload; all zero: it has none. */
 struct upload_place {
     /* under the line's lock */

@@ -6,7 +6,7 @@
  * with all six digits, so that a time can be read as a decimal fraction; memcached leaves out
  * their leading zeros.
  */
-#include "daemon/worker/watch_line.h"
+#include "daemon/worker/watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,11 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/cron.h"
 #include "daemon/worker/insight.h"
-#include "daemon/worker/latency.h"
-#include "daemon/worker/tasks.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /* Number of descriptors allowed for in addition to those of clients. */

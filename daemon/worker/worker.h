@@ -10,6 +10,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
@@ -18,28 +19,107 @@
 #include "daemon/net/tls_session.h"
 #include "daemon/worker/balance.h"
 #include "daemon/worker/holders.h"
-#include "daemon/worker/home.h"
-#include "daemon/worker/pulse.h"
 #include "daemon/worker/roster.h"
-#include "daemon/worker/tasks.h"
 #include "lib/base/check.h"
+#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/thread.h"
 #include "lib/engine/engine.h"
+#include "lib/expiry/cycle.h"
 #include "lib/memory/line.h"
 
-struct byte_ring;
-struct client;
-struct conns;
 struct crew;
-struct cron;
-struct detail_table;
-struct hotkeys;
-struct latency;
-struct settings;
-struct stats_sizes;
-struct watcher;
+struct task;
+
+/* ---- pulse.c ----------------------------------------------------------------------------- */
+
+/*
+ * Watchdog of the workers' loops. Each worker is sent a message, and answers when it takes it.
+ * A worker whose turn does not end does not answer.
+ */
+
+/* Of one worker. */
+struct pulse {
+    struct message message;
+    _Atomic usec_t asked_us; /* [atomic] by the monotonic clock; 0: nothing is unanswered */
+};
+
+/* Context: the worker's, before it is shared. */
+void pulse_init(struct pulse *p);
+
+/*
+ * Ask every worker that is not parked and does not owe an answer already. Context: any thread,
+ * while workers run.
+ */
+void pulse_ask(struct crew *crew);
+
+/*
+ * The time that the slowest worker has taken to answer until now, in microseconds; 0: all have
+ * answered. Context: any thread, while workers run.
+ */
+usec_t pulse_delay_us(const struct crew *crew);
+
+/* ---- tasks.c ----------------------------------------------------------------------------- */
+
+/*
+ * Work on a worker that is longer than a request: dumps, walks over all items, statistics. It
+ * is done in slices. All tasks of a worker share one time budget in a turn of the loop, so
+ * other clients wait for that budget, whatever the number of tasks. Tasks that find the budget
+ * used up wait in a list, and are served in turn.
+ */
+
+/* Do one slice; task_add() it again if more is left. Context: worker. */
+typedef void (*task_fn)(struct task *task, struct worker *w);
+
+/* Embedded in what it is a task of. */
+struct task {
+    task_fn run;
+    struct list_link link; /* in the list of those that wait */
+};
+
+/* Those of a worker. [worker] */
+struct tasks {
+    struct list waiting; /* for a slice, the oldest first */
+    usec_t spent_us;     /* in this turn of the loop, outside of tasks_run() */
+    usec_t slice_begin;  /* of the slice that runs */
+    usec_t slice_end;
+    bool is_running; /* tasks_run() runs one */
+    bool is_fresh;   /* and nothing was done in its slice yet */
+};
+
+/* Does it wait for a slice? */
+static inline bool task_is_waiting(const struct task *task)
+{
+    return list_has_link(&task->link);
+}
+
+/* Queue for a slice; nothing happens if the task is queued already. Context: worker. */
+void task_add(struct worker *w, struct task *task);
+
+/* Leave the queue; nothing happens if the task is not in it. Context: worker. */
+void task_remove(const struct worker *w, struct task *task);
+
+/*
+ * May such work be done now? Within a task's slice: yes, until the slice is over. Otherwise: if
+ * no task waits and the budget of this turn of the loop is not used up. True begins a slice,
+ * which tasks_end_slice() ends. False: queue a task instead. Context: worker.
+ */
+bool tasks_begin_slice(struct worker *w);
+
+/* Context: worker. */
+void tasks_end_slice(struct worker *w);
+
+/* Is the slice that was begun over? Reads the clock. Context: worker. */
+bool tasks_slice_is_over(const struct worker *w);
+
+/*
+ * Serve those that wait from what is left of the budget, one of them at least. Context: worker,
+ * outside a section.
+ */
+void tasks_run(struct worker *w);
+
+/* ---- worker.c ---------------------------------------------------------------------------- */
 
 #define WORKER_MAGIC 0x776f726bu
 
@@ -117,7 +197,7 @@ struct worker {
     uv_timer_t drain_timer;
     uv_timer_t deal_rest; /* active while it has something to give away, and rests */
     struct cron *cron;
-    struct home **homes;         /* owned; the shards that it is at home in (home.h) */
+    struct home **homes;         /* owned; the shards that it is at home in (worker.h) */
     uint32_t home_count;         /* how many of them; perhaps none */
     struct stats_sizes *sizes;   /* walk of stats sizes; NULL: nobody asks; owned */
     struct detail_table *detail; /* of stats detail; NULL until first used */
@@ -237,5 +317,155 @@ static inline msec_t worker_now(struct worker *w)
     w->now = clock_now(&w->engine->clock);
     return w->now;
 }
+
+/* ---- cron.c ------------------------------------------------------------------------------ */
+
+/*
+ * A worker's tasks besides requests: slices of active expiry and upkeep of its home shards
+ * between turns of the loop, and the check of connections that have waited long. An idle worker
+ * has no timer armed and does not wake up.
+ */
+
+/* Make the worker's cron. Returns 0 or a libuv error. Context: worker, before its loop runs. */
+int cron_start(struct worker *w);
+
+/* Close its handles; cron_destroy() once the loop has let go of them. Context: worker. */
+void cron_stop(struct worker *w);
+void cron_destroy(struct worker *w);
+
+/*
+ * The two hooks of a turn. cron_after_events(): one slice of the work in progress.
+ * cron_before_block(): a fast cycle when there is debt, and timers for later work; true when
+ * there is more to do at once, so that the loop must not block. Context: worker.
+ */
+void cron_after_events(struct worker *w);
+bool cron_before_block(struct worker *w);
+
+/*
+ * The worker is parked: stop all timers. Code that needs a timer sets it again. Context:
+ * worker.
+ */
+void cron_rest(struct worker *w);
+
+/*
+ * Move homes that belong to another worker by now (roster.h). Context: worker, before the loop
+ * blocks.
+ */
+void cron_give_homes(struct worker *w);
+
+/*
+ * The function of a message that brings a home (worker.h). roster_may_go() has counted it as on
+ * its way to this worker. Context: worker.
+ */
+void cron_on_home(struct message *m, void *receiver);
+
+/*
+ * Something this worker sleeps on has changed: its shard, the clock, a live option. Context:
+ * worker.
+ */
+void cron_poked(struct worker *w);
+
+enum cron_timer {
+    CRON_STORES,    /* try all stores again that wait for room */
+    CRON_DEADLINES, /* check handshakes and logins for those that take too long */
+    CRON_PACE,      /* check for clients that are too slow */
+    CRON_IDLE,      /* check for idle connections */
+    CRON_TIMERS
+};
+
+/* Do that in this many milliseconds, once; an earlier request stays. Context: worker. */
+void cron_in(struct worker *w, enum cron_timer which, uint64_t ms);
+
+/*
+ * Background ticks a second at present: settings.hz, doubled while there are many clients
+ * (dynamic_hz). Context: any thread.
+ */
+uint32_t cron_hz(const struct worker *w);
+
+/* The present settings of expiry. Context: any thread. */
+void cron_expire_config(const struct worker *w, struct cycle_config *cfg);
+
+/* ---- home.c ------------------------------------------------------------------------------ */
+
+/*
+ * The background work of one shard, on the thread of its home worker. Worker n is the home
+ * worker of the shards n, n + workers, n + 2 workers, ...: of one shard, or of several if there
+ * are more shards than workers (crew.h, roster.h), or of none if there are fewer. There are
+ * three kinds of work:
+ *
+ * Expiry. The tick timer is armed for the moment when the shard's next item falls due, or for
+ * when a cycle may begin if that is later. It begins a slow cycle if 1/hz has passed since the
+ * last one began; otherwise the hook before the loop blocks begins a fast one. A cycle is a
+ * series of slices; between two of them the loop serves its sockets and does not block.
+ *
+ * Upkeep. When the shard says that it wants work (resizing, room, a delayed flush), a slice of
+ * it runs after each turn. For work that waits for a grace period, a timer checks again; its
+ * interval doubles from 1 ms while nothing moves.
+ *
+ * Tidying. When the shard has many dead bytes, a timer checks whether they are about to be
+ * reused (shard_tidy()). If not, slices of cleaning run between turns, like those of expiry,
+ * until their common share of the CPU is spent.
+ *
+ * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
+ * sleeps. The shard notices when that changes, and wakes its home worker (shard_wake_home()).
+ */
+
+struct home {
+    struct message message; /* must be first; on its way to another worker */
+    /* [const] while it is at one worker */
+    struct worker *worker; /* [borrowed] */
+    struct shard *shard;   /* [borrowed] */
+    uint32_t number;       /* of the shard */
+    uint32_t closing;      /* timers that the loop has not released yet, while it leaves */
+    /* [worker] */
+    uv_timer_t tick;       /* expiry */
+    uv_timer_t retry;      /* upkeep that waits for a grace period */
+    uv_timer_t tidy;       /* the next check of dead bytes */
+    uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
+    msec_t due_seen;       /* what fell due next when it was armed */
+    uint64_t slow_at;      /* loop milliseconds at which the last slow cycle began; 0: never */
+    uint64_t checked_seen; /* the shard's expire_checked when the running cycle began */
+    enum cycle_kind kind;  /* of the running cycle */
+    bool is_cycling;       /* a cycle runs and wants another slice */
+    bool is_stuck;         /* the last cycle found nothing to do, although there is debt */
+    bool is_tidying;       /* more should be cleaned at once */
+    bool has_upkeep;       /* the shard wants more upkeep at once */
+    unsigned retry_ms;     /* next interval of retry */
+};
+
+/* Zeroed before. Context: before the worker starts. */
+void home_init(struct home *h, struct worker *w, struct shard *s);
+
+/*
+ * Make its timers, and close them; the struct must last until the loop has let go of them.
+ * Context: worker.
+ */
+void home_start(struct home *h);
+void home_stop(struct home *h);
+
+/*
+ * The same, and when the loop has released the timers, post it to another worker, where fn gets
+ * it and continues the work in progress. Meanwhile the shard has no home. Context: worker.
+ */
+void home_leave(struct home *h, struct worker *to,
+                void (*fn)(struct message *m, void *receiver));
+
+/*
+ * home_after_events(): after each turn of the loop, one slice of the work in progress. False:
+ * there was nothing to do. home_put_off(): called instead if the worker has done enough for
+ * another shard in this turn; only notes whether there is work. Context: worker.
+ */
+bool home_after_events(struct home *h);
+void home_put_off(struct home *h);
+
+/*
+ * Before the loop blocks: a fast cycle when there is debt. True: there is more to do at once.
+ * If there is nothing anywhere, home_arm() sets the timer for what comes next. Context: worker.
+ */
+bool home_before_block(struct home *h);
+void home_arm(struct home *h);
+
+/* Something that it sleeps on has changed. Context: worker. */
+void home_poked(struct home *h);
 
 #endif

@@ -28,7 +28,7 @@
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_sum.h"
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "daemon/stats/stats_sum.h"
-#include "daemon/worker/latency.h"
+#include "daemon/worker/insight.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 

@@ -2,12 +2,11 @@
 /*
  * cron: how often a worker expires what is due, by its clients, and with which effort.
  */
-#include "daemon/worker/cron.h"
+#include "daemon/worker/worker.h"
 
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "daemon/options/settings.h"
-#include "daemon/worker/worker.h"
 #include "tests/common/unit.h"
 
 static struct settings settings;

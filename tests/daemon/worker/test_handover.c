@@ -2,7 +2,7 @@
 /*
  * handover: readers see the last outcome, and a reason that is too long is truncated.
  */
-#include "daemon/worker/handover.h"
+#include "daemon/worker/crew.h"
 
 #include "tests/common/unit.h"
 

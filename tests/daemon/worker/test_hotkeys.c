@@ -3,11 +3,10 @@
  * hotkeys: the keys that are asked for most, under a load as caches see it (Zipf's law), on one
  * worker and on several; how counts fade; and the estimate for a key that has no row.
  */
-#include "daemon/worker/hotkeys.h"
+#include "daemon/worker/insight.h"
 
 #include <math.h>
 
-#include "daemon/worker/insight.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

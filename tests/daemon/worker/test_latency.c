@@ -2,7 +2,7 @@
 /*
  * latency: what is counted on several workers, its percentiles, and resets. No worker runs.
  */
-#include "daemon/worker/latency.h"
+#include "daemon/worker/insight.h"
 
 #include "daemon/worker/crew.h"
 #include "tests/common/unit.h"

@@ -2,7 +2,7 @@
 /*
  * live: several options change together or not at all, and go back to what was given last.
  */
-#include "daemon/worker/live.h"
+#include "daemon/worker/crew.h"
 
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

@@ -2,7 +2,7 @@
 /*
  * pulse: a worker whose loop turns answers, one that is held up does not.
  */
-#include "daemon/worker/pulse.h"
+#include "daemon/worker/worker.h"
 
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

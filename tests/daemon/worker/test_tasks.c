@@ -4,9 +4,8 @@
  * the loop by hand. Nothing depends on how quick the machine is; a slice may be over at any
  * time.
  */
-#include "daemon/worker/tasks.h"
-
 #include "daemon/worker/worker.h"
+
 #include "tests/common/unit.h"
 
 #define SPENT_US 1000000 /* more than any budget */

@@ -2,7 +2,7 @@
 /*
  * Lines of watched events: their bytes, and that the longest fits.
  */
-#include "daemon/worker/watch_line.h"
+#include "daemon/worker/watch.h"
 
 #include "tests/common/unit.h"
 
