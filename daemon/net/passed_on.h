@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process passes on to the program that it becomes (daemon/service/upgrade.h): listening
+ * What a process passes on to the program that it becomes (daemon/service/server.h): listening
  * sockets, by their addresses, so that no client is refused meanwhile; the memory file with the
  * items; and connections. Descriptors stay open. Environment variables list them, but those of
  * connections are listed in a file, since there are many. Context of all: main.
@@ -44,7 +44,7 @@ void passed_on_init(struct passed_on *p);
 bool passed_on_is(const struct passed_on *p);
 
 /*
- * Is this a check for a running server (upgrade.h), which has shown its descriptors? Then its
+ * Is this a check for a running server (server.h), which has shown its descriptors? Then its
  * sockets can be found as if they had been passed, but must not be changed.
  */
 bool passed_on_is_shown(const struct passed_on *p);

@@ -35,7 +35,7 @@ enum inherit_for {
     INHERIT_MEMORY,  /* SOCKETS_MEMORY_NAME: no socket, see sockets_inherited_memory() */
 };
 
-/* The name of the file in memory that the service manager keeps: see memory_file.h. */
+/* The name of the file in memory that the service manager keeps: see server.h. */
 #define SOCKETS_MEMORY_NAME "mayfly.memory"
 
 /*

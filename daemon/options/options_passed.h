@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Live options that a program hands over to the one that it becomes (daemon/service/upgrade.h).
+ * Live options that a program hands over to the one that it becomes (daemon/service/server.h).
  * These are the options that differ from files and command line, which `config rewrite` would
  * write. The format is text that any version can read, one line for each:
  *

@@ -5,8 +5,6 @@
 #include "daemon/service/server.h"
 
 #include "daemon/base/loop.h"
-#include "daemon/options/settings.h"
-#include "daemon/worker/crew.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

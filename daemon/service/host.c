@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See host.h.
+ * See server.h.
  */
-#include "daemon/service/host.h"
+#include "daemon/service/server.h"
 
 #include <inttypes.h>
 
@@ -12,9 +12,6 @@
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_share.h"
 #include "daemon/options/options_value.h"
-#include "daemon/options/settings.h"
-#include "daemon/service/server.h"
-#include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 
 /* A change is noticed after this time at most. */

@@ -22,7 +22,7 @@
  * no socket is polled, except those of the administrator in the first case, and that of the
  * operator, unless there was no descriptor even for him.
  */
-#include "daemon/service/listener.h"
+#include "daemon/service/server.h"
 
 #include <errno.h>
 #include <string.h>
@@ -34,10 +34,8 @@
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
 #include "daemon/net/exposure.h"
-#include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/sockets_parts.h"
-#include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "proto/reply.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See listener.h.
+ * See server.h.
  */
-#include "daemon/service/listener.h"
+#include "daemon/service/server.h"
 
 #include "daemon/base/log.h"
-#include "daemon/options/settings.h"
-#include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file that items are in: see memory_file.h.
+ * The file that items are in: see server.h.
  */
-#include "daemon/service/memory_file.h"
+#include "daemon/service/server.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
-#include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +17,9 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/service/notify.h"
-#include "daemon/service/server.h"
 #include "lib/base/context.h"
 
 /*

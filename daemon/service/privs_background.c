@@ -21,7 +21,7 @@
 #include "daemon/base/log.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
-#include "daemon/service/memory_file.h"
+#include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See reconfigure.h. All but write_files() runs on main.
+ * See server.h. All but write_files() runs on main.
  */
-#include "daemon/service/reconfigure.h"
+#include "daemon/service/server.h"
 
 #include <stdio.h>
 #include <sysexits.h>
@@ -18,10 +18,7 @@
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_rewrite.h"
 #include "daemon/options/options_value.h"
-#include "daemon/service/listener.h"
 #include "daemon/service/notify.h"
-#include "daemon/service/renewal.h"
-#include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "proto/text_compose.h"

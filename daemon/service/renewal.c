@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Certificates that are loaded again; see renewal.h. All but load() runs on main.
+ * Certificates that are loaded again; see server.h. All but load() runs on main.
  */
-#include "daemon/service/renewal.h"
+#include "daemon/service/server.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <sysexits.h>
 
@@ -13,7 +12,6 @@
 #include "daemon/base/pool.h"
 #include "daemon/net/tls.h"
 #include "daemon/service/notify.h"
-#include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replication as a part of start and stop: see replicate.h.
+ * Replication as a part of start and stop: see server.h.
  */
-#include "daemon/service/replicate.h"
+#include "daemon/service/server.h"
 
 #include <string.h>
 
-#include "daemon/options/settings.h"
-#include "daemon/replica/replication.h"
 #include "lib/base/context.h"
 
 /* A stop waits for replicas for at most this time. */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Another program takes over: see upgrade.h.
+ * Another program takes over: see server.h.
  */
-#include "daemon/service/upgrade.h"
+#include "daemon/service/server.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +14,14 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_passed.h"
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"
-#include "daemon/service/listener.h"
-#include "daemon/service/memory_file.h"
-#include "daemon/service/server.h"
 #include "daemon/stats/metrics.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

@@ -9,9 +9,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
-#include "daemon/net/passed_on.h"
-#include "daemon/net/socket_list.h"
-#include "daemon/service/listener.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 

@@ -2,9 +2,8 @@
 /*
  * host: what the server needs beside its limit.
  */
-#include "daemon/service/host.h"
+#include "daemon/service/server.h"
 
-#include "daemon/options/settings.h"
 #include "tests/common/unit.h"
 
 TEST(need_grows_with_what_may_be_kept)

@@ -5,8 +5,6 @@
  */
 #include "daemon/service/server.h"
 
-#include <signal.h>
-
 #include "daemon/options/options.h"
 #include "lib/engine/attach.h"
 #include "lib/reshard/reshard.h"

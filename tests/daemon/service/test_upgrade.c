@@ -3,9 +3,8 @@
  * upgrade: what a program that is asked finds in its environment, and why an upgrade has
  * failed. That a program takes over is shown by tests/it/it_upgrade.py.
  */
-#include "daemon/service/upgrade.h"
-
 #include "daemon/service/server.h"
+
 #include "tests/common/unit.h"
 
 TEST(who_is_not_asked_may_have_any_file_and_blocks)
