@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See audit.h. Every value that a client chose is in quotes, short, and printable.
+ * See guard.h. Every value that a client chose is in quotes, short, and printable.
  */
-#include "daemon/command/audit.h"
+#include "daemon/command/guard.h"
 
 #include "daemon/base/log.h"
-#include "daemon/command/client.h"
 #include "daemon/net/origin.h"
 #include "daemon/options/settings.h"
-#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 
 /* What is shown of a command with its arguments, bytes. */

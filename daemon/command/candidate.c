@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exec_replication.h. The guard refuses commands (guard.c); here is the time limit, as a
+ * See exec.h. The guard refuses commands (guard.c); here is the time limit, as a
  * service of the client, which psync takes the place of.
  */
-#include "daemon/command/exec_replication.h"
+#include "daemon/command/exec.h"
 
 #include <sys/socket.h>
 #include <uv.h>
 
 #include "daemon/command/client.h"
 #include "daemon/worker/worker.h"
-#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 #include "proto/reply.h"

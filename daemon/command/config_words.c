@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See config_words.h. A word is never longer than its quoted form, so a buffer as long as the
+ * See exec.h. A word is never longer than its quoted form, so a buffer as long as the
  * line has room for all words.
  */
-#include "daemon/command/config_words.h"
-
-#include <stdbool.h>
-#include <stddef.h>
+#include "daemon/command/exec.h"
 
 #include "daemon/options/conf_line.h"
 #include "lib/base/check.h"

@@ -15,10 +15,8 @@
 
 #include "daemon/access/gate.h"
 #include "daemon/base/slab_class.h"
-#include "daemon/command/turn.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/budgets.h"
-#include "lib/base/context.h"
 #include "lib/base/num.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/position.h"

@@ -4,10 +4,9 @@
  */
 #include "daemon/command/exec.h"
 
-#include "daemon/command/audit.h"
+#include "daemon/command/guard.h"
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
-#include "proto/text_compose.h"
 
 exec_handler *const exec_by_command[CMD_COUNT] = {
     [CMD_NONE] = exec_error,

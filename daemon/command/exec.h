@@ -8,11 +8,21 @@
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "daemon/command/guard.h"
 #include "daemon/command/turn.h"
 #include "lib/base/context.h"
 #include "lib/base/probes.h"
+#include "lib/base/span.h"
 #include "lib/store/store.h"
+#include "proto/text_compose.h"
+
+struct crew;
+struct following;
+struct shipper_reader;
 
 /*
  * Context: worker, in a turn. Those of CLASS_ADMIN and CLASS_BINARY_ADMIN are called outside of
@@ -156,5 +166,106 @@ enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct 
  * dump continues; TURN_GOES_ON: it is complete, with its last line. Context: worker, read side.
  */
 enum turn_stop dump_go_on(struct turn *t, struct dump *d);
+
+/* ---- config_words.c ---------------------------------------------------------------------- */
+
+/*
+ * The words of a `config` command. Blanks separate them; a word in double quotes may have
+ * blanks, and is written as in a configuration file: within the quotes \" \\ and \xHH stand for
+ * a character.
+ */
+
+#define CONFIG_WORDS_MAX 260u
+#define CONFIG_TEXT_MAX  2048u
+
+struct config_words {
+    unsigned count;
+    const char *word[CONFIG_WORDS_MAX]; /* [borrowed] of text, each ended by NUL */
+    char text[CONFIG_TEXT_MAX];
+};
+
+/* Join the word at this index and the next one, with a blank between. Context: any thread. */
+void config_words_join(struct config_words *w, unsigned at);
+
+/* Split a line into words. Returns NULL, or an error message. Context: any thread. */
+const char *config_words_split(struct config_words *w, struct span line);
+
+/* ---- exec_config.c ----------------------------------------------------------------------- */
+
+/*
+ * `config`: the options of the running server.
+ */
+
+/*
+ * Carry out `config set` or `config reset`, all of it or nothing, and log it. args: the words
+ * of the command after `config`, with noreply if that was one. Writes the answer to out, whose
+ * length is returned; 0 if noreply. Context: worker or main, as live_is_for_main() says of the
+ * options, outside a read-side section.
+ */
+size_t exec_config_change(struct crew *crew, struct span args, bool noreply,
+                          char out[TEXT_REPLY_MAX]);
+
+/*
+ * Change the memory limit, as cache_memlimit does. False when the engine cannot work with it.
+ * Context: worker, outside a read-side section.
+ */
+bool exec_config_limit(struct turn *t, uint64_t bytes);
+
+/* ---- exec_replication.c ------------------------------------------------------------------ */
+
+/*
+ * Commands of replication: those of a replica to its primary (psync, sync, replconf), of an
+ * operator (replicaof, promote, failover, role), and of clients (wait). See
+ * daemon/replica/replication.h.
+ *
+ *     psync VERSIONS EPOCH ID OFFSET RUN WHERE
+ *         CONTINUE VERSION ID EPOCH OFFSET END TIME PATH SUM
+ *         FULLSYNC VERSION ID EPOCH OFFSET END TIME PATH REASON SUM
+ *         SERVER_ERROR REASON
+ *     sync                after FULLSYNC: everything, see exec_export.h
+ *         PART BYTES, the bytes, ..., END ITEMS ID EPOCH OFFSET SERVE_FROM LOST SUM
+ *     replconf ack OFFSET  it has applied the stream up to there; the next bytes are the
+ *                          answer, as soon as there are some, or none after a while
+ *         PART BYTES TIME END DUE_OFFSET DUE WALL SUM, the bytes
+ *         HANDOVER         the replica has everything, and is the primary now
+ *     replconf failover OFFSET MS  the same, and request a handover within that time
+ *
+ * VERSIONS is the range LEAST-MOST of versions that the replica speaks, and VERSION the one
+ * that is used (daemon/replica/repl_version.h). RUN names the process of the replica. WHERE is
+ * the address at which it serves: HOST:PORT, or PORT alone for the host that the link comes
+ * from; 0: it does not serve over TCP. ID is - for a replica that has nothing. LOST is 1 if
+ * items are missing at the sender. TIME is the primary's clock. DUE is a time: items due by
+ * then are gone at the primary at DUE_OFFSET. Both are on the scale of the stream. WALL is the
+ * wall clock of the primary. PATH names the process of the primary and those that it follows.
+ * SUM is the XXH32 of the preceding part of the line (lib/replica/sealed_line.h). Context of
+ * all functions: worker, outside a section.
+ */
+
+/* The state of a replica that may start a full sync now; NULL: it has to send psync first. */
+struct following *following_may_sync(const struct client *c);
+
+/* Its full sync begins. */
+void following_begin_sync(struct following *f);
+
+/*
+ * Its full sync has ended. The replica continues with the reader, of which this takes
+ * ownership; NULL: the sync failed. c: its client. If that is NULL, or has sent psync again,
+ * the reader is released.
+ */
+void following_end_sync(struct client *c, struct following *f, struct shipper_reader *reader);
+
+/* ---- candidate.c ------------------------------------------------------------------------- */
+
+/*
+ * A connection that was accepted when the limit of -c was reached. It may be that of a replica,
+ * for which there are places beyond -c: it may log in and send psync. If it sends any other
+ * command, or nothing in time, it gets memcached's answer to a connection beyond the limit.
+ */
+
+struct client;
+struct worker;
+
+/* Begin a connection whose origin is_beyond. False: no memory. Context: worker. */
+bool candidate_begin(struct client *c, struct worker *w);
 
 #endif

@@ -9,17 +9,13 @@
 #include <string.h>
 
 #include "daemon/base/version.h"
-#include "daemon/command/exec_config.h"
-#include "daemon/command/guard.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/prefix.h"
-#include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
 #define VERBOSITY_MAX   2u

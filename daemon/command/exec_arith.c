@@ -10,11 +10,9 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
-#include "lib/base/probes.h"
 #include "lib/store/arith.h"
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
-#include "proto/text_compose.h"
 
 /* An incr of the binary protocol with this exptime does not create the number. */
 #define EXPTIME_NO_CREATE UINT32_MAX

@@ -5,23 +5,19 @@
  * stop the service. Runs on the worker of the client, outside the section of the turn, or on
  * main; what a change needs is in daemon/worker/live.c.
  */
-#include "daemon/command/exec_config.h"
+#include "daemon/command/exec.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/command/config_words.h"
-#include "daemon/command/exec.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "proto/text_compose.h"
 
 /* The word after the name of the subcommand. */
 #define FIRST_ARG 1u

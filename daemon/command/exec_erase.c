@@ -8,10 +8,8 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
-#include "lib/base/probes.h"
 #include "lib/store/erase.h"
 #include "proto/meta_parse.h"
-#include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
 /*

@@ -10,11 +10,8 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
-#include "lib/base/context.h"
 #include "lib/base/counters.h"
-#include "lib/base/probes.h"
 #include "lib/store/touch.h"
-#include "proto/text_compose.h"
 
 static enum turn_stop answer_number(struct turn *t, const struct request *r, int64_t number)
 {

@@ -7,15 +7,12 @@
 #include "daemon/command/exec.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/command/exec_replication.h"
 #include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/replica/sealed_line.h"
 
@@ -79,7 +76,7 @@ static void on_portion(struct message *m, void *receiver)
     client_answer_portion(&s->late, with_head(&s->export), true, on_taken);
 }
 
-/* The last line that a replica gets: see exec_replication.h. */
+/* The last line that a replica gets: see exec.h. */
 static struct span end_of_sync(const struct sending *s, const struct replication *r,
                                char line[LAST_MAX])
 {

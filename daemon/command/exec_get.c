@@ -12,11 +12,8 @@
 #include "daemon/command/timing.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
-#include "lib/base/context.h"
 #include "lib/base/counters.h"
-#include "lib/base/probes.h"
 #include "lib/store/find_inline.h"
-#include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */

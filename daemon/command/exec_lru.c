@@ -11,7 +11,6 @@
 #include "daemon/base/slab_class.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/num.h"
 
 #define CRAWLER_SLEEP_MAX 1000000u

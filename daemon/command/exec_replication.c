@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exec_replication.h.
+ * See exec.h.
  */
-#include "daemon/command/exec_replication.h"
+#include "daemon/command/exec.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,12 +14,10 @@
 #include "daemon/replica/repl_version.h"
 #include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/replica/sealed_line.h"
 #include "lib/shard/expire.h"
-#include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
 /* An answer without bytes comes after this time, or after that if nothing happens here. */

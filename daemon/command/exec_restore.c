@@ -6,9 +6,7 @@
 
 #include <inttypes.h>
 
-#include "daemon/command/guard.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/num.h"
 #include "lib/engine/guarding.h"
 #include "proto/text_parse.h"

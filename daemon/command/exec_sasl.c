@@ -16,10 +16,8 @@
 
 #include "daemon/access/auth_sasl.h"
 #include "daemon/base/pool.h"
-#include "daemon/command/guard.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 #include "proto/bin_compose.h"

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 
 #include "daemon/worker/crew.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /* A client that waits for its answer to save. */

@@ -18,7 +18,6 @@
 #include "daemon/stats/stats.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
-#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "proto/bin_compose.h"

@@ -11,14 +11,11 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
-#include "lib/base/context.h"
 #include "lib/base/counters.h"
-#include "lib/base/probes.h"
 #include "lib/store/body.h"
 #include "lib/store/erase.h"
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
-#include "proto/text_compose.h"
 
 /* The storage commands as modes of the engine. */
 static const uint8_t mode_of[CMD_COUNT] = {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A part of exec_replication.h: clients that wait for replicas. One that waits stays with its
+ * A part of exec.h: clients that wait for replicas. One that waits stays with its
  * worker until that is over, which its own time limit bounds.
  */
 #include <stdio.h>
 
-#include "daemon/command/exec_replication.h"
+#include "daemon/command/exec.h"
 #include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"

@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#include "daemon/command/audit.h"
-#include "daemon/command/client.h"
 #include "daemon/net/origin.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
@@ -20,7 +18,6 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-#include "proto/bin_compose.h"
 #include "proto/text_parse.h"
 
 _Static_assert((int)NEED_READ == (int)RIGHT_READ && (int)NEED_WRITE == (int)RIGHT_WRITE &&

@@ -12,6 +12,8 @@
 #ifndef MAYFLY_DAEMON_COMMAND_GUARD_H
 #define MAYFLY_DAEMON_COMMAND_GUARD_H
 
+#include <stdbool.h>
+
 #include "daemon/access/rules.h"
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"
@@ -99,5 +101,31 @@ enum turn_stop exec_refused(struct turn *t, const struct request *r);
  * it is allowed. *is_operators: it is a command of operators. Context: worker.
  */
 enum reply guard_operator(const struct turn *t, const struct request *r, bool *is_operators);
+
+/* ---- audit.c ----------------------------------------------------------------------------- */
+
+/*
+ * The audit log (-o audit_log): log lines about logins and commands of operators. At most
+ * AUDIT_BURST of each kind are written in LOG_LIMIT_S seconds, so that no client fills a disk;
+ * the next line says how many were left out. No line contains a password or a value.
+ */
+
+#define AUDIT_BURST 100u
+
+/* Bytes of a name that are shown. */
+#define AUDIT_NAME_MAX 64u
+
+/* Write a name for the log: cut to AUDIT_NAME_MAX, with unusual characters replaced. */
+void audit_put_name(struct span name, char out[AUDIT_NAME_MAX + 1]);
+
+/*
+ * A login has succeeded or failed. user: the name that the client sent; empty if unknown.
+ * Context: worker.
+ */
+void audit_login(const struct client *c, const struct worker *w, struct span user,
+                 bool is_good);
+
+/* A command of operators was executed, or refused. Context: worker. */
+void audit_command(const struct turn *t, const struct request *r, bool is_allowed);
 
 #endif

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/command/exec_replication.h"
+#include "daemon/command/exec.h"
 #include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_execute.h"

@@ -12,8 +12,8 @@
 #include <inttypes.h>
 
 #include "daemon/base/log.h"
-#include "daemon/command/audit.h"
 #include "daemon/command/exec.h"
+#include "daemon/command/guard.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

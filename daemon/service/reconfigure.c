@@ -11,7 +11,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
-#include "daemon/command/exec_config.h"
+#include "daemon/command/exec.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"

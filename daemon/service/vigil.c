@@ -9,7 +9,7 @@
 
 #include "daemon/base/loop.h"
 #include "daemon/service/notify.h"
-#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 

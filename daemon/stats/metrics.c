@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <microhttpd.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -23,12 +22,8 @@
 #include "daemon/net/sockets_parts.h"
 #include "daemon/options/settings.h"
 #include "daemon/replica/replication.h"
-#include "daemon/stats/metrics_text.h"
-#include "daemon/stats/places.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
-#include "lib/base/buf.h"
-#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

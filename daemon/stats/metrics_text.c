@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See metrics_text.h. Formats: the text format 0.0.4 of Prometheus, and OpenMetrics 1.0, where
+ * See metrics.h. Formats: the text format 0.0.4 of Prometheus, and OpenMetrics 1.0, where
  * the name of a counter's family lacks _total, the unit is given, and the end is marked.
  *
  * The name of a metric is derived from its name in counters.def: mayfly_ is put before it,
  * microseconds and milliseconds become seconds, and a counter's name ends in _total. Figures of
  * `stats shards` have a sample for each shard or worker, with a label. All others are sums.
  */
-#include "daemon/stats/metrics_text.h"
+#include "daemon/stats/metrics.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #include "daemon/base/version.h"
 #include "daemon/options/settings.h"
 #include "daemon/replica/replication.h"
-#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/insight.h"
 #include "lib/base/mem.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See places.h.
+ * See metrics.h.
  */
-#include "daemon/stats/places.h"
+#include "daemon/stats/metrics.h"
 
 #include <netinet/in.h>
 #include <stddef.h>

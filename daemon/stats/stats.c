@@ -6,9 +6,7 @@
  */
 #include "daemon/stats/stats.h"
 
-#include "daemon/stats/stats_gather.h"
 #include "daemon/stats/stats_parts.h"
-#include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "proto/reply.h"

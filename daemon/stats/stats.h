@@ -3,7 +3,7 @@
  * `stats` and its sub-commands.
  *
  * daemon/stats/ is the folder of statistics: it reads counters and shards, asks other workers
- * by messages (stats_gather.h), and writes the answers as text. It gets connections and
+ * by messages (stats_parts.h), and writes the answers as text. It gets connections and
  * listeners only as rows from struct stats_sources. Figures that are not counters are rows of
  * its tables (*.def). metrics.[ch] serves the same figures over HTTP. It includes itself,
  * replica, worker, persist, access, net, options, base, proto (for replies) and lib.
@@ -20,6 +20,8 @@
 #include "lib/base/buf.h"
 #include "lib/base/counters.h"
 #include "lib/base/span.h"
+#include "lib/engine/engine.h"
+#include "lib/shard/info.h"
 
 struct crew;
 
@@ -135,5 +137,29 @@ struct detail_table;
 
 /* Release a table; takes the address and nulls it; accepts NULL. Context: its worker. */
 void detail_table_destroy(struct detail_table **t);
+
+/* ---- stats_sum.c ------------------------------------------------------------------------- */
+
+/*
+ * Sums of all counters and of all shards, as of one moment, for `stats`.
+ */
+
+/* Sums of all writers of each counter since start. Context: any thread. */
+void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT]);
+
+/*
+ * The same since the last `stats reset`, for counters that it resets; for the longest slice the
+ * largest instead of the sum. Context: any thread.
+ */
+void stats_sum(const struct crew *crew, uint64_t sum[CTR_COUNT]);
+
+/* Count from now on: what `stats reset` does. Context: any thread. */
+void stats_sum_reset(struct crew *crew);
+
+/*
+ * All shards as one: counts are added, ages and lags are those of the worst shard, estimates
+ * are means weighted by volatile keys. Context: any thread, outside a shard.
+ */
+void stats_sum_shards(const struct crew *crew, msec_t now, struct shard_info *sum);
 
 #endif

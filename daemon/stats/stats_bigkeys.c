@@ -4,7 +4,7 @@
  * slices and keeps the largest items that the walk has met. At the end they are looked up: what
  * is gone by then is left out, and what is there is shown as large as it is then.
  */
-#include "daemon/stats/stats_gather.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * `stats conns`: the message visits all workers; each writes the lines of its own connections.
  */
-#include "daemon/stats/stats_gather.h"
+#include "daemon/stats/stats_parts.h"
 
 #include "daemon/worker/crew.h"
 #include "lib/base/budgets.h"

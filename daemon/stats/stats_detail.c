@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/stats/stats_gather.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"

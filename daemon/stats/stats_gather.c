@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_gather.h. Nothing is done when the message arrives, only in slices of the task: so
+ * See stats_parts.h. Nothing is done when the message arrives, only in slices of the task: so
  * any number of answers under way take no more of a turn of the loop than the budget of tasks.
  */
-#include "daemon/stats/stats_gather.h"
+#include "daemon/stats/stats_parts.h"
 
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"

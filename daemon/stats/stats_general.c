@@ -20,9 +20,7 @@
 #include "daemon/base/version.h"
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
-#include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
-#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/engine/prefix.h"
 

@@ -2,7 +2,7 @@
 /*
  * `stats hotkeys`. The message visits all workers and adds up their sketches.
  */
-#include "daemon/stats/stats_gather.h"
+#include "daemon/stats/stats_parts.h"
 
 #include "daemon/worker/insight.h"
 #include "lib/base/context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_out.h.
+ * See stats_parts.h.
  */
-#include "daemon/stats/stats_out.h"
+#include "daemon/stats/stats_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>

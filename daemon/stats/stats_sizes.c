@@ -8,13 +8,11 @@
 #include "daemon/stats/stats_parts.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/list.h"
-#include "daemon/stats/stats_out.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_sum.h. Words are read relaxed while their writers go on; so a sum is exact only
+ * See stats.h. Words are read relaxed while their writers go on; so a sum is exact only
  * when the server is idle, and a difference to the baseline that would be negative is 0.
  */
-#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats.h"
 
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 
 /* The longest of something: a sum over shards would mean nothing. */

@@ -10,7 +10,7 @@
 
 #include "daemon/options/replica_address.h"
 #include "daemon/replica/replication.h"
-#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"

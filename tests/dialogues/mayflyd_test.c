@@ -27,7 +27,7 @@
 #include "daemon/options/options.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
-#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
 #include "lib/base/mem.h"

@@ -12,7 +12,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/command/config_words.h"
+#include "daemon/command/exec.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/conf_words.h"
 #include "daemon/options/options_live.h"

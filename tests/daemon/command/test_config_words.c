@@ -2,7 +2,7 @@
 /*
  * config_words: what the words of a command are, and which lines have none.
  */
-#include "daemon/command/config_words.h"
+#include "daemon/command/exec.h"
 
 #include "tests/common/unit.h"
 

@@ -2,13 +2,13 @@
 /*
  * metrics_text: which format a client gets, and the form of what it gets.
  */
-#include "daemon/stats/metrics_text.h"
+#include "daemon/stats/metrics.h"
 
 #include <dirent.h>
 #include <sys/resource.h>
 #include <time.h>
 
-#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats.h"
 #include "daemon/worker/insight.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"

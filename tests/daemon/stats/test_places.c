@@ -3,7 +3,7 @@
  * places: whatever is open, a new client gets a place, loopback always; connections that
  * trickle make way for others, and none stays for ever.
  */
-#include "daemon/stats/places.h"
+#include "daemon/stats/metrics.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

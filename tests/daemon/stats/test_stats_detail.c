@@ -5,7 +5,6 @@
  */
 #include "daemon/stats/stats_parts.h"
 
-#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 #include "tests/common/unit.h"
 

@@ -3,10 +3,9 @@
  * stats_sum: which words a sum consists of. Two workers without threads, an engine of three
  * shards.
  */
-#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats.h"
 
 #include "daemon/base/log.h"
-#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
 #include "lib/base/reclaim.h"
