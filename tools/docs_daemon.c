@@ -9,7 +9,7 @@
 
 #include "daemon/base/wrap.h"
 #include "daemon/options/conf_line.h"
-#include "daemon/options/options_help.h"
+#include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"

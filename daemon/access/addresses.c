@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See addresses.h. A search begins at the place that the hash gives, and ends at an entry that
+ * See access.h. A search begins at the place that the hash gives, and ends at an entry that
  * is not in use. The hash has a seed of its own, so that nobody can choose addresses that meet.
  */
-#include "daemon/access/addresses.h"
+#include "daemon/access/access.h"
 
 #include <string.h>
 

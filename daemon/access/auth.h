@@ -8,7 +8,7 @@
  * its time reveals nothing: not the length of a password, not how much of it was right, not
  * whether the user exists.
  *
- * A password may also be given as a hash of crypt(3) (auth_hash.h). Then a login takes two
+ * A password may also be given as a hash of crypt(3) (auth_hashed.h). Then a login takes two
  * steps: auth_check() knows the pairs that were accepted earlier, and auth_check_hashed()
  * computes the hash, which takes too long for a worker. If a file has hashes, every failed
  * login costs one hash, also for unknown users.

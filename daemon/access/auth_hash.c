@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libcrypt; see auth_hash.h. Its state for one call is 32 KiB, and holds the password.
+ * libcrypt; see auth_hashed.h. Its state for one call is 32 KiB, and holds the password.
  */
-#include "daemon/access/auth_hash.h"
+#include "daemon/access/auth_hashed.h"
 
 #include <crypt.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "lib/base/context.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failed logins by peer; see auth_peers.h.
+ * Failed logins by peer; see access.h.
  */
-#include "daemon/access/auth_peers.h"
+#include "daemon/access/access.h"
 
 #include <string.h>
 #include <sys/socket.h>

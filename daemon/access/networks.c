@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See networks.h.
+ * See access.h.
  */
-#include "daemon/access/networks.h"
+#include "daemon/access/access.h"
 
 #include <arpa/inet.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See rules_file.h. */
-#include "daemon/access/rules_file.h"
+/* See access.h. */
+#include "daemon/access/access.h"
 
 /* Every line that is wrong gets a message. */
 static void complain_of_line(void *arg, unsigned line, const char *why)

@@ -186,7 +186,7 @@ struct client {
     uint8_t login_state;         /* enum login_state */
     uint8_t log_state;           /* enum log_state */
     uint8_t login_failures;      /* of this connection */
-    uint8_t rights;              /* RIGHT_READ and others, see daemon/access/rights.h */
+    uint8_t rights;              /* RIGHT_READ and others, see daemon/access/rules.h */
     /* One bit each; the comment ends with the code that sets it. */
     bool has_extensions : 1; /* may use commands that memcached lacks: its connection, once */
     bool is_guarded : 1; /* requests are checked, or its rights are not known yet: guard.c */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/access/networks.h"
+#include "daemon/access/access.h"
 #include "daemon/base/log.h"
 #include "lib/base/buf.h"
 #include "lib/base/context.h"

@@ -132,7 +132,7 @@ msec_t conn_deadline_limit(const struct worker *w, enum conn_deadline which);
 /* ---- conn_delay.c ------------------------------------------------------------------------ */
 
 /*
- * Delay of failed logins: quick failures (auth_peers.h) are answered after -o auth_delay.
+ * Delay of failed logins: quick failures (access.h) are answered after -o auth_delay.
  * Meanwhile the connection waits as for any late answer: it is not read, nothing of it is
  * executed, and it may close. All wait equally long, so they are in a list of their worker in
  * the order in which they failed, and the timer of deadlines is set for the first.

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/access/rights.h"
+#include "daemon/access/rules.h"
 #include "lib/base/span.h"
 
 enum conn_transport {

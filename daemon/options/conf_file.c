@@ -19,7 +19,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/machine.h"
 #include "daemon/options/conf_line.h"
-#include "daemon/options/conf_words.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/options_live.h"
 #include "lib/base/context.h"

@@ -40,7 +40,7 @@ struct conf_texts {
  */
 int conf_read(struct settings *s, const char *path, struct conf_texts *texts);
 
-/* The same for a file of flags (conf_words.h), as OPTION_MEMCACHED_CONF. */
+/* The same for a file of flags (conf_line.h), as OPTION_MEMCACHED_CONF. */
 int conf_read_memcached(struct settings *s, const char *path);
 
 /* The text of a file by any of its names; NULL: there is none. Context: main. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conf_words.h.
+ * See conf_line.h.
  */
-#include "daemon/options/conf_words.h"
+#include "daemon/options/conf_line.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See live_text.h.
+ * See settings.h.
  */
-#include "daemon/options/live_text.h"
+#include "daemon/options/settings.h"
 
 #include <pthread.h>
 #include <string.h>

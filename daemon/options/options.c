@@ -6,16 +6,11 @@
  */
 #include "daemon/options/options.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
-#include "daemon/options/conf_file.h"
-#include "daemon/options/options_apply.h"
-#include "daemon/options/options_print.h"
-#include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "daemon/options/conf_words.h"
+#include "daemon/options/conf_line.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "daemon/options/options_help.h"
+#include "daemon/options/options.h"
 #include "daemon/options/options_rows.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"

@@ -2,9 +2,8 @@
 /*
  * The texts of -h, -V and -i.
  */
-#include "daemon/options/options_help.h"
+#include "daemon/options/options.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "daemon/base/version.h"

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See options_passed.h.
+ * See options.h.
  */
-#include "daemon/options/options_passed.h"
+#include "daemon/options/options.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "daemon/options/conf_line.h"
-#include "daemon/options/options_apply.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See options_print.h.
+ * See options.h.
  */
-#include "daemon/options/options_print.h"
+#include "daemon/options/options.h"
 
 #include "daemon/base/version.h"
 #include "daemon/options/conf_line.h"
-#include "daemon/options/options_apply.h"
-#include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/check.h"
 

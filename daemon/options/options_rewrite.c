@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See options_rewrite.h.
+ * See options.h.
  */
-#include "daemon/options/options_rewrite.h"
+#include "daemon/options/options.h"
 
 #include <string.h>
 
 #include "daemon/options/conf_line.h"
-#include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See options_share.h.
+ * See options.h.
  */
-#include "daemon/options/options_share.h"
+#include "daemon/options/options.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "daemon/base/machine.h"
 #include "daemon/options/cpu_list.h"
-#include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 
 /*

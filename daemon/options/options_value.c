@@ -6,7 +6,7 @@
  *
  * A field is found by its offset, so the accesses here are builtin atomics on the plain type:
  * the fields of LIVE rows are _Atomic of the same size, and those of BOOT rows do not change
- * once there are threads. Texts of LIVE rows have their own type (live_text.h).
+ * once there are threads. Texts of LIVE rows have their own type (settings.h).
  */
 #include "daemon/options/options_value.h"
 
@@ -16,9 +16,9 @@
 #include <sysexits.h>
 
 #include "daemon/options/cpu_list.h"
-#include "daemon/options/live_text.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/replica_address.h"
+#include "daemon/options/settings.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

@@ -13,10 +13,36 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/options/live_text.h"
 #include "lib/base/engine_options.h"
+
+/* ---- live_text.c ------------------------------------------------------------------------- */
+
+/*
+ * A text option that may change while other threads read it. The bytes are part of the struct,
+ * so nothing has to be released while a thread reads. One lock guards the texts of all
+ * settings, as they are short and rarely read. A struct of zeros is the empty text.
+ */
+
+/* Room for the longest text, with the NUL at its end. */
+#define LIVE_TEXT_BYTES 512u
+
+struct live_text {
+    char bytes[LIVE_TEXT_BYTES]; /* [lock of live_text.c] ends with NUL */
+};
+
+/*
+ * Copy the text to out, which has room for `bytes`, LIVE_TEXT_BYTES at least. Returns its
+ * length; 0: it is empty, which of an option means unset. Context: any thread.
+ */
+size_t live_text_get(const struct live_text *text, char *out, size_t bytes);
+
+/* Replace the text. The new one is shorter than LIVE_TEXT_BYTES. Context: any thread. */
+void live_text_set(struct live_text *text, const char *value);
+
+/* ---- settings.c -------------------------------------------------------------------------- */
 
 /* load: what is done with the snapshot at the start. */
 enum load_mode { LOAD_NO, LOAD_YES, LOAD_STRICT, LOAD_SALVAGE };
@@ -118,7 +144,7 @@ static inline enum option_source setting_source(const struct settings *s, enum o
 
 /*
  * The share of the machine that an option was set to, in percent; 0: a number. Its field has
- * the number that follows from it (options_share.h). Context: any thread.
+ * the number that follows from it (options.h). Context: any thread.
  */
 static inline uint32_t setting_share(const struct settings *s, enum option_id id)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/options/live_text.h"
+#include "daemon/options/settings.h"
 #include "daemon/replica/follower.h"
 #include "lib/base/clock.h"
 #include "lib/base/span.h"

@@ -9,8 +9,8 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/machine.h"
+#include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
-#include "daemon/options/options_share.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"
 

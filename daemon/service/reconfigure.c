@@ -15,8 +15,6 @@
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
-#include "daemon/options/options_print.h"
-#include "daemon/options/options_rewrite.h"
 #include "daemon/options/options_value.h"
 #include "daemon/service/notify.h"
 #include "lib/base/context.h"

@@ -116,7 +116,7 @@ void upgrade_begin(struct server *s, const char *program);
 void upgrade_end(struct server *s);
 
 /*
- * Take the live options that the previous program has passed on (options_passed.h). tells: log
+ * Take the live options that the previous program has passed on (options.h). tells: log
  * the result for each. Context: main, before anything is derived from the settings.
  */
 void upgrade_take_live(struct settings *s, bool tells);

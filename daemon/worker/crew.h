@@ -162,7 +162,7 @@ void live_note_given(struct crew *crew, const struct settings *given);
 void live_copy(struct crew *crew, struct settings *out);
 
 /*
- * Append the live options that another process needs (options_passed.h). Returns false without
+ * Append the live options that another process needs (options.h). Returns false without
  * memory. Context: main.
  */
 bool live_pass(struct crew *crew, struct buf *out);

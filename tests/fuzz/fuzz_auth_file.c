@@ -10,7 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/access/auth.h"
-#include "daemon/access/auth_hash.h"
+#include "daemon/access/auth_hashed.h"
 
 /* The first lines are compared with all others; the rest is only read. */
 #define PAIRS_MAX 64

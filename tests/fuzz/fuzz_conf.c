@@ -14,7 +14,6 @@
 
 #include "daemon/command/exec.h"
 #include "daemon/options/conf_line.h"
-#include "daemon/options/conf_words.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 

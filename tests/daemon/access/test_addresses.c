@@ -2,7 +2,7 @@
 /*
  * addresses: the limit, and that the table forgets closed connections, compared with an array.
  */
-#include "daemon/access/addresses.h"
+#include "daemon/access/access.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 

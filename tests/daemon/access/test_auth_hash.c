@@ -5,7 +5,7 @@
  */
 #include <crypt.h>
 
-#include "daemon/access/auth_hash.h"
+#include "daemon/access/auth_hashed.h"
 #include "tests/common/unit.h"
 
 /* A method, the least effort it takes, and the beginning of a setting. */

@@ -5,7 +5,7 @@
  */
 #include <sys/socket.h>
 
-#include "daemon/access/auth_peers.h"
+#include "daemon/access/access.h"
 #include "tests/common/unit.h"
 
 static struct auth_peers peers;

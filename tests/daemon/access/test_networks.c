@@ -4,7 +4,7 @@
  */
 #include <arpa/inet.h>
 
-#include "daemon/access/networks.h"
+#include "daemon/access/access.h"
 #include "tests/common/unit.h"
 
 static struct networks networks;

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "daemon/options/options_print.h"
+#include "daemon/options/options.h"
 #include "daemon/options/options_value.h"
 #include "tests/common/folder.h"
 #include "tests/common/unit.h"

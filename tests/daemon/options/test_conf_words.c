@@ -4,7 +4,7 @@
  * of it, and what a shell would act on is refused. tests/it/it_options.py compares with the
  * script.
  */
-#include "daemon/options/conf_words.h"
+#include "daemon/options/conf_line.h"
 
 #include "tests/common/unit.h"
 

@@ -2,7 +2,7 @@
 /*
  * live_text: a text that is replaced while others read it is never seen in part.
  */
-#include "daemon/options/live_text.h"
+#include "daemon/options/settings.h"
 
 #include <pthread.h>
 

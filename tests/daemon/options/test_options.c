@@ -6,7 +6,6 @@
  */
 #include "daemon/base/version.h"
 #include "daemon/options/options.h"
-#include "daemon/options/options_help.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "tests/common/unit.h"

@@ -3,7 +3,7 @@
  * options_passed: what was changed while a server ran goes along, what files and command line
  * say by now counts, and no text does harm.
  */
-#include "daemon/options/options_passed.h"
+#include "daemon/options/options.h"
 
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"

@@ -4,12 +4,11 @@
  * that are planned give a start the values that the server has, and all other lines are as they
  * were.
  */
-#include "daemon/options/options_rewrite.h"
+#include "daemon/options/options.h"
 
 #include <sys/stat.h>
 
 #include "daemon/options/conf_line.h"
-#include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/mem.h"
