@@ -2,7 +2,7 @@
 /*
  * The authentication command of the text protocol. Any thread.
  */
-#include "proto/text_auth.h"
+#include "proto/text_parse.h"
 
 #include "lib/base/check.h"
 #include "lib/base/num.h"

@@ -9,7 +9,6 @@
 #include <sysexits.h>
 
 #include "daemon/base/file.h"
-#include "daemon/base/path.h"
 #include "daemon/options/options_apply.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

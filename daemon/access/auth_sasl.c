@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "daemon/access/auth.h"
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
-#include "daemon/base/path.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"

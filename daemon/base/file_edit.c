@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See file_edit.h.
+ * See file.h.
  */
-#include "daemon/base/file_edit.h"
+#include "daemon/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,9 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "daemon/base/log_file.h"
 #include "daemon/base/log_form.h"
-#include "daemon/base/log_line.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"

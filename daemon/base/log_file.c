@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log_file.h. The descriptor keeps its number while the file is open: dup3() puts another
+ * See log_form.h. The descriptor keeps its number while the file is open: dup3() puts another
  * file in its place, so the thread that writes needs no lock.
  */
-#include "daemon/base/log_file.h"
+#include "daemon/base/log_form.h"
 
 #include <errno.h>
 #include <fcntl.h>

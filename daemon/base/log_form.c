@@ -4,8 +4,6 @@
  */
 #include "daemon/base/log_form.h"
 
-#include <stdatomic.h>
-
 #include "lib/base/context.h"
 
 /* [const] after log_set_format() */

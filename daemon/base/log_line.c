@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log_line.h. The state is one word, which is set before there are threads.
+ * See log_form.h. The state is one word, which is set before there are threads.
  */
-#include "daemon/base/log_line.h"
+#include "daemon/base/log_form.h"
 
 #include <inttypes.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See log_ring.h. Positions count lines for ever. This is the bounded queue with a sequence
+ * See log_form.h. Positions count lines for ever. This is the bounded queue with a sequence
  * number in each slot that D. Vyukov described, with a single consumer: a producer takes a
  * position by compare-and-swap if the slot is free for it, and nothing else is shared between
  * producers. A producer that is interrupted before it has finished its line delays later lines,
  * but no thread.
  */
-#include "daemon/base/log_ring.h"
+#include "daemon/base/log_form.h"
 
 #include <string.h>
 

@@ -12,12 +12,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <semaphore.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <unistd.h>
 
-#include "daemon/base/log_file.h"
-#include "daemon/base/log_ring.h"
 #include "lib/base/check.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"

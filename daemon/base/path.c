@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See path.h.
+ * See file.h.
  */
-#include "daemon/base/path.h"
+#include "daemon/base/file.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See relay.h. The wake-up may be in the mailbox of a thread that is not the receiver any more.
- * That thread then sends it on, or, while there is no receiver, leaves that to relay_join().
+ * See mailbox.h. The wake-up may be in the mailbox of a thread that is not the receiver any
+ * more. That thread then sends it on, or, while there is no receiver, leaves that to
+ * relay_join().
  */
-#include "daemon/base/relay.h"
+#include "daemon/base/mailbox.h"
 
 #include "lib/base/check.h"
 

@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/mailbox.h"
 #include "daemon/base/pace.h"
-#include "daemon/base/relay.h"
 #include "daemon/net/conn_io.h"
 #include "daemon/net/origin.h"
 #include "daemon/net/outq.h"

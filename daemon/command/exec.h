@@ -231,7 +231,7 @@ bool exec_config_limit(struct turn *t, uint64_t bytes);
  *     replconf failover OFFSET MS  the same, and request a handover within that time
  *
  * VERSIONS is the range LEAST-MOST of versions that the replica speaks, and VERSION the one
- * that is used (daemon/replica/repl_version.h). RUN names the process of the replica. WHERE is
+ * that is used (daemon/replica/replication.h). RUN names the process of the replica. WHERE is
  * the address at which it serves: HOST:PORT, or PORT alone for the host that the link comes
  * from; 0: it does not serve over TCP. ID is - for a replica that has nothing. LOST is 1 if
  * items are missing at the sender. TIME is the primary's clock. DUE is a time: items due by

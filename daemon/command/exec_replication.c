@@ -11,7 +11,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/replica_address.h"
-#include "daemon/replica/repl_version.h"
 #include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/mem.h"

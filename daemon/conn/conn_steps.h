@@ -22,7 +22,7 @@
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/span.h"
-#include "proto/text_auth.h"
+#include "proto/text_parse.h"
 
 /* ---- conn.c ------------------------------------------------------------------------------ */
 
@@ -334,7 +334,7 @@ enum turn_stop conn_login_begin(struct turn *t, const struct text_auth *offer);
  * itself: an upload, a wait for room, for the log or for replicas, a late answer, a handshake,
  * a login with a time limit. A leaving worker checks these connections again after each turn.
  * Endless or long operations move with the connection: watching, an export, a replica's
- * connection. Other threads know the relay of these (daemon/base/relay.h), not the worker.
+ * connection. Other threads know the relay of these (daemon/base/mailbox.h), not the worker.
  *
  * The connection leaves all lists and accounts of its worker, and its poll handle is closed.
  * When the loop has released the handle, the connection is posted to the other worker, which

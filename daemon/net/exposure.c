@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See exposure.h.
+ * See sockets.h.
  */
-#include "daemon/net/exposure.h"
+#include "daemon/net/sockets.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,7 +12,6 @@
 #include <sysexits.h>
 
 #include "daemon/base/log.h"
-#include "daemon/net/listen_address.h"
 #include "daemon/net/sockets_parts.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"

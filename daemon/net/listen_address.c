@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The elements of -l: see listen_address.h.
+ * The elements of -l: see sockets_parts.h.
  */
-#include "daemon/net/listen_address.h"
+#include "daemon/net/sockets_parts.h"
 
 #include <string.h>
 
-#include "daemon/options/settings.h"
 #include "lib/base/num.h"
 
 #define LIST_SEPARATORS " ;,"

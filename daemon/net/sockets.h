@@ -3,7 +3,7 @@
  * Creating listening sockets: addresses, names, options, bind. The listener (daemon/service)
  * accepts on them.
  *
- * sockets.h has all of them, sockets_parts.h one kind each; listen_address.h reads -l,
+ * sockets.h has all of them, sockets_parts.h one kind each; sockets_parts.h reads -l,
  * socket_list.h keeps what is open.
  */
 #ifndef MAYFLY_DAEMON_NET_SOCKETS_H
@@ -61,5 +61,26 @@ int sockets_inherited_memory(const struct passed_on *passed, uint32_t number);
 /* How many descriptors were passed, from SOCKETS_INHERIT_FIRST on. Context: main. */
 #define SOCKETS_INHERIT_FIRST 3 /* SD_LISTEN_FDS_START */
 uint32_t sockets_inherited_count(const struct passed_on *passed);
+
+/* ---- exposure.c -------------------------------------------------------------------------- */
+
+/*
+ * Finds exposed sockets: those that other machines reach, and whose clients need neither a user
+ * nor a certificate. Sockets of metrics are not checked.
+ */
+
+/*
+ * Check the opened sockets: streams in the first list, datagrams in the second. Logs one line
+ * if any is exposed, and returns 0; with --protected that is an error, and the exit status is
+ * returned. Context: main, before start.
+ */
+int exposure_judge(const struct settings *settings, const struct socket_list *tcp,
+                   const struct socket_list *udp);
+
+/*
+ * The same for the sockets that would be opened. Names are resolved. A name without an address
+ * is skipped, because opening it fails anyway. Context: main, before start.
+ */
+int exposure_check(const struct settings *settings);
 
 #endif

@@ -6,6 +6,7 @@
 #ifndef MAYFLY_DAEMON_NET_SOCKETS_PARTS_H
 #define MAYFLY_DAEMON_NET_SOCKETS_PARTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -117,5 +118,37 @@ int listen_fault(const struct settings *settings, const struct listen_fault *f);
  */
 #define PORT_OWNER_BYTES 64
 const char *port_owner(uint16_t port, int type, char text[PORT_OWNER_BYTES]);
+
+/* ---- listen_address.c -------------------------------------------------------------------- */
+
+/*
+ * Parser of -l: the list of addresses to listen on, each with memcached's prefixes.
+ */
+
+/* One element of -l. An empty host means every address. */
+struct listen_address {
+    char host[256];
+    bool is_plain;          /* notls: no TLS, even with -Z */
+    uint8_t verify;         /* btls:, mtls: TLS, with an enum tls_verify of its own */
+    bool is_proxied;        /* proxied: balancers connect here for clients */
+    bool has_protocol;      /* proto[x] was given */
+    uint8_t protocol;       /* x, an enum binding_protocol */
+    char tag[CONN_TAG_MAX]; /* tag[x] */
+    bool has_port;
+    unsigned port;
+};
+
+/*
+ * Parse host, host:port, [v6], [v6]:port, a bare v6 address, or *, each after any of
+ * memcached's prefixes notls:, btls:, mtls:, proto[x]: and tag[x]:, and our own proxied:, in
+ * any order; of the first three only one.
+ * Returns NULL, or what is wrong. Context: any thread.
+ */
+const char *listen_address_parse(struct span text, struct listen_address *out);
+
+/*
+ * The next element of a list like that of -l, from *at on; false: no more. Context: any thread.
+ */
+bool listen_address_next(const char **at, struct span *text);
 
 #endif

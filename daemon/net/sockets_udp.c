@@ -17,9 +17,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/net/listen_address.h"
 #include "daemon/net/passed_on.h"
-#include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
 /*

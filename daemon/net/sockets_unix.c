@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <pwd.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -19,7 +18,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/passed_on.h"
-#include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 

@@ -24,7 +24,6 @@
 
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
-#include "daemon/base/path.h"
 #include "daemon/net/tls_session.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sysexits.h>
 
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
-#include "daemon/base/path.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"
 

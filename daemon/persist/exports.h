@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/base/relay.h"
+#include "daemon/base/mailbox.h"
 #include "daemon/options/settings.h"
 #include "lib/base/handoff.h"
 #include "lib/base/thread.h"

@@ -14,7 +14,6 @@
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
 #include "daemon/replica/role.h"
-#include "daemon/replica/waits.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"

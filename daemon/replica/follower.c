@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A session with the primary: see follower.h.
+ * A session with the primary: see role.h.
  */
-#include "daemon/replica/follower.h"
+#include "daemon/replica/role.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,8 +15,7 @@
 #include "daemon/options/replica_address.h"
 #include "daemon/options/settings.h"
 #include "daemon/replica/follower_parts.h"
-#include "daemon/replica/repl_version.h"
-#include "daemon/replica/role.h"
+#include "daemon/replica/replication.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"

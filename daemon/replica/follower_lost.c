@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Items that a replica lacks: see follower.h.
+ * Items that a replica lacks: see role.h.
  */
 #include "daemon/replica/follower_parts.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Private to the files of follower.h. Context of all functions: the thread of the replication.
+ * Private to the files of role.h. Context of all functions: the thread of the replication.
  */
 #ifndef MAYFLY_DAEMON_REPLICA_FOLLOWER_PARTS_H
 #define MAYFLY_DAEMON_REPLICA_FOLLOWER_PARTS_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "daemon/options/settings.h"
-#include "daemon/replica/follower.h"
+#include "daemon/replica/role.h"
 #include "lib/base/clock.h"
 #include "lib/base/span.h"
 #include "lib/link/link.h"

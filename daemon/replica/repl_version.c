@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See repl_version.h.
+ * See replication.h.
  */
-#include "daemon/replica/repl_version.h"
+#include "daemon/replica/replication.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,9 +5,7 @@
 #include <inttypes.h>
 
 #include "daemon/base/log.h"
-#include "daemon/replica/follower.h"
 #include "daemon/replica/role.h"
-#include "daemon/replica/waits.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"

@@ -3,7 +3,7 @@
  * Replication: see replication.h.
  *
  * The thread sleeps while the server is a primary. While it is a replica the thread runs
- * sessions with the primary (follower.h), with pauses between those that fail.
+ * sessions with the primary (role.h), with pauses between those that fail.
  */
 #include "daemon/replica/replication.h"
 
@@ -12,9 +12,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
-#include "daemon/replica/follower.h"
 #include "daemon/replica/role.h"
-#include "daemon/replica/waits.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"

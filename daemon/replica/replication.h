@@ -4,13 +4,13 @@
  *
  * daemon/replica/ is the folder of replication: the role (role.[ch], failover.[ch]), the
  * session with the primary (follower*.[ch]), replicas and clients that wait for them
- * (replicas.c, waits.[ch]). No worker calls it. It includes itself, worker, persist, options,
+ * (replicas.c, waits.c). No worker calls it. It includes itself, worker, persist, options,
  * base and lib.
  *
  * A replica follows its primary over one connection, which the primary treats like any
  * client's. The replica logs in and asks to continue (`psync`) or for a full sync (`sync`).
  * Then it repeatedly asks for the next part of the stream (`replconf ack`), which also
- * acknowledges what it has applied. A thread does this (follower.h). The stream, its offsets
+ * acknowledges what it has applied. A thread does this (role.h). The stream, its offsets
  * and its history are those of lib/replica.
  *
  * The role is one state, which only that thread changes; the gate of all requests
@@ -28,7 +28,6 @@
 
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
-#include "daemon/base/relay.h"
 #include "lib/base/clock.h"
 #include "lib/base/span.h"
 #include "lib/base/thread.h"
@@ -40,7 +39,7 @@ struct follower;
 struct settings;
 struct worker;
 
-/* The version of the protocol between primary and replica: see repl_version.h. */
+/* The version of the protocol between primary and replica: see replication.h. */
 #define REPL_VERSION 1u
 
 /* Room for the address of a client. */
@@ -429,5 +428,35 @@ void replication_tell(struct replication *r);
 
 /* When this returns, the backlog has no readers. */
 void replication_drop_readers(struct replication *r);
+
+/* ---- repl_version.c ---------------------------------------------------------------------- */
+
+/*
+ * Versions of the protocol between primary and replica. Each side speaks its own version and
+ * the previous one, and both use the highest that they have in common. So servers can be
+ * upgraded one at a time, replicas first: a primary that is upgraded last never meets a replica
+ * that is more than one version older.
+ *
+ * The replica states the versions that it speaks as LEAST-MOST, and the primary answers with
+ * the one that is spoken. A later version may add words to the end of psync, which earlier ones
+ * skip. Context of all functions: any thread.
+ */
+
+/* Room for a range as text. */
+#define REPL_VERSIONS_BYTES 24u
+
+struct repl_versions {
+    uint32_t least, most; /* from 1 on */
+};
+
+/* Those of a server whose own version is this one. */
+struct repl_versions repl_versions_of(uint32_t own);
+
+/* LEAST-MOST, or one number for both. False: it is neither. */
+bool repl_versions_parse(struct span word, struct repl_versions *v);
+void repl_versions_format(const struct repl_versions *v, char out[REPL_VERSIONS_BYTES]);
+
+/* The version that both speak; 0: they have none in common. */
+uint32_t repl_versions_common(const struct repl_versions *a, const struct repl_versions *b);
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
-#include "daemon/replica/waits.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"

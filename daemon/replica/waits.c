@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for replicas: see waits.h and replication.h.
+ * Waiting for replicas: see role.h and replication.h.
  */
-#include "daemon/replica/waits.h"
+#include "daemon/replica/role.h"
 
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"

@@ -33,7 +33,6 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
-#include "daemon/net/exposure.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/sockets_parts.h"
 #include "lib/base/context.h"

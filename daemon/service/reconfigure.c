@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sysexits.h>
 
-#include "daemon/base/file_edit.h"
+#include "daemon/base/file.h"
 #include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"

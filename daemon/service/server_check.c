@@ -10,8 +10,7 @@
 
 #include "daemon/access/access.h"
 #include "daemon/base/log.h"
-#include "daemon/base/log_file.h"
-#include "daemon/net/exposure.h"
+#include "daemon/base/log_form.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"

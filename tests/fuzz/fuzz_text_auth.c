@@ -10,7 +10,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "proto/text_auth.h"
+#include "proto/text_parse.h"
 
 #define COMMAND_MAX (TEXT_AUTH_LINE_MAX + 1 + TEXT_AUTH_VALUE_MAX + 2)
 

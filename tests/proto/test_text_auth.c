@@ -4,7 +4,7 @@
  * Each input is read whole, with more after it, and byte by byte, always from a block of its
  * exact size, so that a checker sees one byte read too many; all must agree.
  */
-#include "proto/text_auth.h"
+#include "proto/text_parse.h"
 #include "tests/common/exact.h"
 #include "tests/common/unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A replica for stress tests: see follower.h.
+ * A replica for stress tests: see role.h.
  */
 #include "tests/stress/follower.h"
 

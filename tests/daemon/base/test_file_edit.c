@@ -2,7 +2,7 @@
 /*
  * file_edit: the whole new content or the old file, and nothing beside it.
  */
-#include "daemon/base/file_edit.h"
+#include "daemon/base/file.h"
 
 #include <dirent.h>
 #include <pwd.h>

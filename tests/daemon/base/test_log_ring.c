@@ -2,7 +2,7 @@
 /*
  * log_ring: order, what happens when it is full, and many producers at once.
  */
-#include "daemon/base/log_ring.h"
+#include "daemon/base/log_form.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -5,8 +5,6 @@
  */
 #include "daemon/base/mailbox.h"
 
-#include <pthread.h>
-
 #include "tests/common/unit.h"
 
 #define POSTERS 4u

@@ -3,11 +3,9 @@
  * The relay: messages that come while the receiver is another one than when they were posted,
  * or none; their order, and that none is lost, while a thread posts and the receiver changes.
  */
-#include "daemon/base/relay.h"
+#include "daemon/base/mailbox.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sysexits.h>
 
-#include "daemon/net/exposure.h"
+#include "daemon/net/sockets.h"
 #include "daemon/options/settings.h"
 #include "tests/common/unit.h"
 

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <sysexits.h>
 
-#include "daemon/net/listen_address.h"
+#include "daemon/net/sockets_parts.h"
 #include "daemon/options/settings.h"
 #include "tests/common/folder.h"
 #include "tests/common/unit.h"

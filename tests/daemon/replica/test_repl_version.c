@@ -2,7 +2,7 @@
 /*
  * Versions of the link of a replica: what two servers speak, and how it is written.
  */
-#include "daemon/replica/repl_version.h"
+#include "daemon/replica/replication.h"
 #include "tests/common/unit.h"
 
 static uint32_t common(uint32_t a, uint32_t b)
