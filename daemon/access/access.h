@@ -27,9 +27,6 @@
 #include "daemon/access/rules.h"
 #include "lib/base/clock.h"
 
-struct pool;
-struct settings;
-
 /* ---- addresses.c ------------------------------------------------------------------------- */
 
 /*

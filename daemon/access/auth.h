@@ -44,8 +44,6 @@
  */
 enum auth_form { AUTH_FILE, AUTH_PWDB };
 
-struct auth_hashed;
-
 struct auth_table {
     /* [const] */
     size_t count;       /* of all entries */

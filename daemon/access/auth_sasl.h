@@ -15,7 +15,6 @@
 #include "lib/base/span.h"
 
 struct auth;
-struct siphash_digest;
 
 /* Longest name of a mechanism, and longest challenge, in bytes. */
 #define AUTH_MECH_MAX      32

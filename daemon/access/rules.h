@@ -52,8 +52,6 @@ enum {
 #define RULES_LINE_MAX     4096u
 #define RULES_FILE_MAX     (1u << 20)
 
-struct rules;
-
 /* Something is wrong with a line. */
 typedef void (*rules_complain_fn)(void *arg, unsigned line, const char *why);
 

@@ -43,8 +43,6 @@ struct pool_job {
     struct pool_job *next;                /* [lock] */
 };
 
-struct pool;
-
 /*
  * Start a pool of this many threads, named mayfly-<name>0 and so on, or of as many as can be
  * made. NULL: no memory, or no thread can be made. Context: main, before start.

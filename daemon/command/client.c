@@ -5,7 +5,6 @@
 #include "daemon/command/client.h"
 
 #include "daemon/access/auth_sasl.h"
-#include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"

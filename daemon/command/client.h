@@ -29,12 +29,6 @@
 #include "lib/base/span.h"
 #include "lib/shard/position.h"
 
-struct client;
-struct exchange;
-struct timed;
-struct watcher;
-struct worker;
-
 /* The lines of a dump; memcached's END or EN closes it. */
 enum dump_format {
     DUMP_META,  /* key= exp= la= cas= fetch= cls= size= flags= */

@@ -20,8 +20,6 @@
 #include "lib/store/store.h"
 #include "proto/text_compose.h"
 
-struct crew;
-struct following;
 struct shipper_reader;
 
 /*
@@ -119,7 +117,6 @@ bool exec_place(struct turn *t, const struct request *r, struct body *b);
 void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
 
 /* The deadline of T, or of p with a number; none without either. Context: worker, in a turn. */
-struct meta_flags;
 msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags);
 
 /* exec_store_failed(), and answer it in the protocol of r. Context: as above. */
@@ -150,8 +147,6 @@ enum turn_stop exec_export(struct turn *t, const struct request *r);
  * Nothing waits for it, so any number of dumps may run at a time. Each slice of the client's
  * task composes some lines, but only when the client has taken the previous ones.
  */
-
-struct dump;
 
 /*
  * Begin this dump, unless the server is a replica that is out of sync. Context: worker, outside
@@ -261,9 +256,6 @@ void following_end_sync(struct client *c, struct following *f, struct shipper_re
  * for which there are places beyond -c: it may log in and send psync. If it sends any other
  * command, or nothing in time, it gets memcached's answer to a connection beyond the limit.
  */
-
-struct client;
-struct worker;
 
 /* Begin a connection whose origin is_beyond. False: no memory. Context: worker. */
 bool candidate_begin(struct client *c, struct worker *w);

@@ -9,7 +9,6 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
-#include "lib/base/counters.h"
 #include "lib/store/find_inline.h"
 #include "proto/bin_compose.h"
 

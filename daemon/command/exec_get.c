@@ -12,7 +12,6 @@
 #include "daemon/command/timing.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
-#include "lib/base/counters.h"
 #include "lib/store/find_inline.h"
 #include "proto/text_parse.h"
 

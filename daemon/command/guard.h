@@ -14,15 +14,12 @@
 
 #include <stdbool.h>
 
+#include "daemon/access/gate.h"
 #include "daemon/access/rules.h"
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"
-#include "daemon/persist/append.h"
 #include "daemon/worker/worker.h"
 #include "proto/bin_compose.h"
-
-struct client;
-struct worker;
 
 /*
  * Begin a new client, whose rights are not known yet. Context: worker.

@@ -23,9 +23,6 @@
 #include "lib/base/context.h"
 #include "proto/request.h"
 
-struct client;
-struct worker;
-
 /*
  * The requests of the client come next, in a turn that measures. Context: worker, in the turn,
  * after turn_take().

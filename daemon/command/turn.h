@@ -21,14 +21,11 @@
 #include "lib/base/context.h"
 #include "lib/base/span.h"
 #include "lib/engine/engine.h"
-#include "lib/store/body.h"
 #include "lib/store/find.h"
 #include "proto/bin_compose.h"
 #include "proto/meta_compose.h"
 #include "proto/reply.h"
 #include "proto/request.h"
-
-struct worker;
 
 /* Most requests, or keys of one line, that are looked up together. */
 #define TURN_BATCH 64u

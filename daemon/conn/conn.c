@@ -14,7 +14,6 @@
 #include "daemon/base/log.h"
 #include "daemon/command/exec.h"
 #include "daemon/command/guard.h"
-#include "daemon/command/timing.h"
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_steps.h"
 #include "daemon/options/settings.h"

@@ -7,10 +7,7 @@
 #include "daemon/command/guard.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
-#include "daemon/worker/worker.h"
 #include "lib/base/check.h"
-#include "lib/base/context.h"
-#include "lib/base/counters.h"
 #include "proto/bin_parse.h"
 
 typedef enum parse_status (*parse_fn)(const struct text_limits *limits, struct batch *b,

@@ -16,7 +16,6 @@
 #include "daemon/options/settings.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
-#include "lib/base/counters.h"
 
 /* ---- batches ----------------------------------------------------------------------------- */
 

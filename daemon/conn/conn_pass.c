@@ -11,7 +11,6 @@
 
 #include "daemon/net/sockets.h"
 #include "lib/base/context.h"
-#include "lib/base/mem.h"
 #include "proto/text_parse.h"
 
 /*

@@ -13,7 +13,6 @@
 
 #include "daemon/conn/conn_execute.h"
 #include "lib/base/context.h"
-#include "lib/base/counters.h"
 
 /* One step of the handshake. */
 static void shake(struct conn *c)

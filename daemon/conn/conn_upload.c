@@ -22,7 +22,6 @@
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_upload_parts.h"
 #include "daemon/options/settings.h"
-#include "daemon/worker/insight.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"

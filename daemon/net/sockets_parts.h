@@ -16,7 +16,6 @@
 #include "lib/base/span.h"
 
 struct listen_address;
-struct settings;
 
 /*
  * Listen on every address of settings.listen, or on both loopback addresses, and append the

@@ -20,7 +20,6 @@ struct settings;
 struct ssl_ctx_st;
 struct ssl_session_st;
 struct ssl_st;
-struct tls_session;
 
 /* The size of a record: one read never returns more. */
 #define TLS_RECORD_BYTES (16u * 1024)

@@ -24,8 +24,6 @@
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 
-struct engine;
-
 /* ---- the base ---------------------------------------------------------------------------- */
 
 /*

@@ -21,9 +21,6 @@
 #include "lib/replica/fullsync.h"
 #include "lib/snapshot/save.h"
 
-struct engine;
-struct replication;
-
 /* Maximum bytes of a portion: nearly always one block of the snapshot. */
 #define EXPORT_PORTION_MAX (256u * 1024 + 64)
 

@@ -30,8 +30,6 @@
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 
-struct engine;
-
 /* Result of the load at the start. */
 enum snapshots_load {
     SNAPSHOTS_NOT_LOADED, /* loading was not requested */

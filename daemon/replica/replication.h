@@ -34,10 +34,7 @@
 #include "lib/replica/backlog.h"
 #include "lib/replica/shipper.h"
 
-struct crew;
-struct follower;
 struct settings;
-struct worker;
 
 /* The version of the protocol between primary and replica: see replication.h. */
 #define REPL_VERSION 1u

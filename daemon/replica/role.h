@@ -13,8 +13,6 @@
 
 #include "daemon/replica/replication.h"
 
-struct applier;
-
 /* Are the items of a server in this state complete and consistent? [const] */
 bool repl_is_consistent(enum repl_state state);
 

@@ -32,16 +32,7 @@
 #include "daemon/worker/roster.h"
 #include "lib/base/buf.h"
 
-struct conn_origin;
-struct crew;
-struct listeners;
-struct message;
-struct metrics;
-struct passed_on;
-struct reconfigure;
-struct renewal;
 struct server;
-struct settings;
 
 /* ---- host.c ------------------------------------------------------------------------------ */
 
@@ -307,8 +298,6 @@ void server_stop_for_upgrade(struct server *s);
  * Checks whether a start would succeed, as far as possible without acquiring anything from the
  * system.
  */
-
-struct settings;
 
 /*
  * Does the number of shards (or of threads, if it is not set) suit -m? Returns 0, or the exit

@@ -20,10 +20,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/counters.h"
 #include "lib/base/span.h"
-#include "lib/engine/engine.h"
 #include "lib/shard/info.h"
-
-struct crew;
 
 /* One socket in `stats conns`: a listener, a datagram socket or a connection. */
 struct stats_socket {
@@ -133,7 +130,6 @@ void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *k
  * The counts of a worker: a table that stats_detail_count() fills. Tables are bounded; prefixes
  * that find the table full are counted in one common row, which the dump shows as "(more)".
  */
-struct detail_table;
 
 /* Release a table; takes the address and nulls it; accepts NULL. Context: its worker. */
 void detail_table_destroy(struct detail_table **t);

@@ -15,8 +15,6 @@
 #include "lib/base/buf.h"
 #include "lib/base/check.h"
 
-struct worker;
-
 /* ---- stats_out.c ------------------------------------------------------------------------- */
 
 /*
@@ -76,8 +74,6 @@ enum gather_end {
     GATHER_AGAIN, /* visit all workers once more */
     GATHER_DONE,
 };
-
-struct stats_gather;
 
 /* What the gathers of one kind of answer have in common. */
 struct gather_kind {

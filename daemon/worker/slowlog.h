@@ -10,8 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/base/span.h"
-
 /* Bytes of a key that are kept, and of a peer's address with its end. */
 #define SLOWLOG_KEY_BYTES  64u
 #define SLOWLOG_PEER_BYTES 64u

@@ -19,8 +19,6 @@
 #include "daemon/net/tls_session.h"
 #include "daemon/worker/balance.h"
 #include "daemon/worker/holders.h"
-#include "daemon/worker/roster.h"
-#include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
