@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What concerns the server as a whole: `config`, `watch`, `ping`, `version`, `flush`. */
+/*
+ * Commands about the server as a whole: `config`, `watch`, `ping`, `version`, `flush`, `raw`,
+ * `bgsave`, `shutdown`, `upgrade`.
+ */
+#include "ctl/commands.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #include "ctl/answer.h"
 #include "ctl/ask.h"
-#include "ctl/commands.h"
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"
@@ -27,7 +32,7 @@ static void put_config_json(struct json *j, struct span value)
     }
 }
 
-/* What reload and rewrite say of options that have other values, or will have. */
+/* Notes of reload and rewrite about options whose value differs, or will differ. */
 static const struct {
     const char *word;
     const char *json;
@@ -38,9 +43,9 @@ static const struct {
 };
 
 /*
- * Print a line that begins with a word of the table. *group: the kind of the preceding notes,
- * which are together in one object of JSON; NULL: there were none. Returns false if the line is
- * no note.
+ * Print a line that begins with a word of the table. In JSON, notes of one kind form one
+ * object; *group is the kind of the preceding note, NULL if there was none. Returns false if
+ * the line is no note.
  */
 static bool put_note(struct ctl *c, struct json *j, struct span line, const char **group)
 {
@@ -70,7 +75,7 @@ static bool put_note(struct ctl *c, struct json *j, struct span line, const char
     return false;
 }
 
-/* One line of an answer to config that is not its last. */
+/* Print a line of the answer to config, except its last. */
 static void put_config(struct ctl *c, struct json *j, struct span line)
 {
     struct span name, value;
@@ -82,7 +87,7 @@ static void put_config(struct ctl *c, struct json *j, struct span line)
             put_config_json(j, value);
         } else {
             json_name(j, line);
-            json_null(j, NULL);
+            json_text(j, NULL, (struct span){0});
         }
     } else if (is_pair) {
         size_t columns = show_text(c->out, name, c->is_utf8);
@@ -127,7 +132,7 @@ int cmd_config(struct ctl *c, const struct ctl_words *args)
 
 /* ---- watch ------------------------------------------------------------------------------- */
 
-/* An event as an object. The keys of items come URI-encoded. */
+/* Print an event as an object. The server sends keys URI-encoded. */
 static void put_event_json(struct ctl *c, struct span line)
 {
     struct span name, value;
@@ -170,7 +175,7 @@ int cmd_watch(struct ctl *c, const struct ctl_words *args)
             break;
         }
     }
-    ask_disconnect(c); /* a connection that watches does nothing else */
+    ask_disconnect(c); /* a watching connection serves nothing else */
     if (ctl_is_interrupted()) {
         c->why[0] = '\0';
         return CTL_OK;
@@ -181,8 +186,8 @@ int cmd_watch(struct ctl *c, const struct ctl_words *args)
 /* ---- ping, version, flush ---------------------------------------------------------------- */
 
 /*
- * The connection was closed instead of an answer: as a server with users does, which says so to
- * other commands. Leaves what was said of the close where it is not that.
+ * The server closed the connection instead of answering `mn`. A server with users does that,
+ * and explains it in its answer to other commands. If it does not, keep the first message.
  */
 static enum ctl_status ask_why_closed(struct ctl *c)
 {
@@ -284,5 +289,214 @@ int cmd_flush(struct ctl *c, const struct ctl_words *args)
     if (status == CTL_OK) {
         ctl_done(c, "flushed", "OK");
     }
+    return status;
+}
+
+/* ---- raw --------------------------------------------------------------------------------- */
+
+/* Commands that take more than one line, and the command of mayflyctl to use instead. */
+static const struct {
+    const char *word;
+    const char *instead;
+} unfit[] = {
+    {"set", "set"}, {"add", "set"}, {"replace", "set"}, {"append", "set"}, {"prepend", "set"},
+    {"cas", "set"}, {"ms", "set"},  {"watch", "watch"}, {"save", "save"},  {"restore", "load"},
+};
+
+/* Commands that need confirmation on a terminal, as those of mayflyctl do. */
+static const struct {
+    const char *word;
+    const char *what;
+} final[] = {
+    {"flush_all", "Drop all items"},
+    {"flush_prefix", "Drop all items whose keys have this prefix"},
+    {"shutdown", "Stop the server"},
+    {"replicaof", "Change the role"},
+    {"promote", "Make a primary"},
+    {"failover", "Hand the role of primary to a replica"},
+};
+
+/* Does a value follow this line ("VALUE key flags bytes" or "VA bytes")? *bytes: its length. */
+static bool value_follows(struct span line, uint64_t *bytes)
+{
+    struct span word = span_word(&line);
+    unsigned skip = span_is(word, "VALUE") ? 2 : 0;
+
+    if (!span_is(word, "VALUE") && !span_is(word, "VA")) {
+        return false;
+    }
+    while (skip-- > 0) {
+        (void)span_word(&line);
+    }
+    return num_u64(span_word(&line), bytes) == MF_OK && *bytes < ASK_VALUE_MAX;
+}
+
+/* Show the lines of the answer up to "MN", the answer to the "mn" that was sent after it. */
+static enum ctl_status show_all(struct ctl *c, struct json *j)
+{
+    char refusal[CTL_WHY_BYTES] = "";
+    struct span line = {0};
+    uint64_t bytes;
+
+    for (;;) {
+        enum ctl_status status = ask_answer(c, &line);
+
+        if (status == CTL_OK && span_is(line, "MN")) {
+            break;
+        }
+        if (status == CTL_REFUSED) {
+            memcpy(refusal, c->why, sizeof(refusal));
+            continue;
+        }
+        if (status != CTL_OK) {
+            return status;
+        }
+        ctl_put_answer(c, j, line);
+        if (value_follows(line, &bytes)) {
+            status = ask_value(c, (size_t)bytes + 2, &line);
+            if (status != CTL_OK) {
+                return status;
+            }
+            ctl_put_answer(c, j, span_of(line.ptr, line.len - 2));
+        }
+    }
+    return refusal[0] != '\0' ? ctl_fail(c, CTL_REFUSED, "%s", refusal) : CTL_OK;
+}
+
+int cmd_raw(struct ctl *c, const struct ctl_words *args)
+{
+    struct ctl_words rest = {0};
+    struct json j = ctl_json(c);
+
+    for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
+        if (span_is(args->word[1], unfit[i].word)) {
+            return ctl_fail(c, CTL_USAGE, "raw sends one line, and %s is more: use %s",
+                            unfit[i].word, unfit[i].instead);
+        }
+    }
+    for (size_t i = 0; i < sizeof(final) / sizeof(final[0]); i++) {
+        if (span_is(args->word[1], final[i].word) && !confirm(c, final[i].what)) {
+            return CTL_NO;
+        }
+    }
+    for (unsigned i = 1; i < args->count; i++) {
+        rest.word[rest.count++] = args->word[i];
+    }
+    enum ctl_status status = ask_words(c, &rest, false);
+    if (status == CTL_OK) {
+        status = ask_line(c, "mn");
+    }
+    if (status != CTL_OK) {
+        return status;
+    }
+    json_begin(&j, NULL, '[');
+    status = show_all(c, &j);
+    json_end(&j, '[');
+    return status;
+}
+
+/* ---- bgsave, shutdown -------------------------------------------------------------------- */
+
+int cmd_bgsave(struct ctl *c, const struct ctl_words *args)
+{
+    enum ctl_status status = ask_done(c, ask_line(c, "bgsave"));
+
+    (void)args;
+    if (status == CTL_OK) {
+        ctl_done(c, "saving", "OK, the server saves its snapshot (stats persistence)");
+    }
+    return status;
+}
+
+int cmd_shutdown(struct ctl *c, const struct ctl_words *args)
+{
+    if (!confirm(c, "Stop the server")) {
+        return CTL_NO;
+    }
+    enum ctl_status status = ask_words(c, args, false);
+    if (status == CTL_OK) {
+        status = ask_end(c);
+    }
+    if (status == CTL_OK) {
+        ctl_done(c, "stopping", "OK, the server stops");
+    }
+    return status;
+}
+
+/* ---- upgrade ----------------------------------------------------------------------------- */
+
+/* The server waits up to a minute for the new program, and then for its clients. */
+#define WAIT_S  120.0
+#define PAUSE_S 0.05
+
+/*
+ * Poll until the upgrade has ended; *s is then the answer to `stats persistence`. The upgrade
+ * may close the connection, as that of any client: then another one is opened.
+ */
+static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
+{
+    const double began = ctl_now_s();
+    struct span state = {0};
+
+    for (;;) {
+        enum ctl_status status = ask_stats(c, "persistence", s);
+
+        if (status == CTL_OK && !stats_find(s, "upgrade_state", &state)) {
+            return ctl_fail(c, CTL_REFUSED, "the server does not say what becomes of it");
+        }
+        if (status == CTL_OK && !span_is(state, "asked") && !span_is(state, "under-way")) {
+            return CTL_OK;
+        }
+        if ((status != CTL_OK && status != CTL_LINK) || ctl_is_interrupted()) {
+            return status;
+        }
+        if (ctl_now_s() - began > WAIT_S) {
+            return status != CTL_OK ? status
+                                    : ctl_fail(c, CTL_LINK, "no end of it after two minutes");
+        }
+        if (status == CTL_LINK) {
+            ask_disconnect(c);
+            c->why[0] = '\0';
+        }
+        (void)ctl_sleep(PAUSE_S);
+    }
+}
+
+static enum ctl_status tell_upgrade(struct ctl *c, const struct stats *s)
+{
+    struct json j = ctl_json(c);
+    struct span why = {0};
+
+    (void)stats_find(s, "upgrade_reason", &why);
+    if (stats_is(s, "upgrade_state", "refused")) {
+        return ctl_fail(c, CTL_REFUSED, "%.*s; nothing has changed, the server's log has more",
+                        (int)why.len, why.ptr);
+    }
+    if (!stats_is(s, "upgrade_state", "done")) {
+        return ctl_fail(c, CTL_NO, "the server was started anew instead; its log says why");
+    }
+    json_begin(&j, NULL, '{');
+    json_bool(&j, "upgraded", true);
+    json_double(&j, "items", stats_get(s, "restart_items"));
+    json_end(&j, '{');
+    ctl_say(c, "the program took over, with %.0f items\n", stats_get(s, "restart_items"));
+    return stats_is(s, "restart_state", "warm")
+               ? CTL_OK
+               : ctl_fail(c, CTL_NO, "it has not taken the items over");
+}
+
+int cmd_upgrade(struct ctl *c, const struct ctl_words *args)
+{
+    struct stats s = {0};
+    enum ctl_status status = ask_done(c, ask_words(c, args, false));
+
+    if (status != CTL_OK) {
+        return status;
+    }
+    status = wait_for_end(c, &s);
+    if (status == CTL_OK) {
+        status = tell_upgrade(c, &s);
+    }
+    stats_fini(&s);
     return status;
 }

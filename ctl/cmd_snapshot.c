@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * `load`: the items of a snapshot, from a file or standard input, to the server, as adds by
- * meta commands. It is read block by block as it comes, each checked by its sum. The server is
- * told before (`restore begin`), and then turns away what goes meanwhile.
- */
+/* `save` and `load`: a snapshot of the server goes to a file here, or comes from one. */
 #include "ctl/commands.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,8 +14,153 @@
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"
+#include "lib/format/newfile.h"
 #include "lib/format/scan.h"
 #include "proto/encode.h"
+
+/* ---- save -------------------------------------------------------------------------------- */
+
+/* Longest portion of a snapshot that is accepted. */
+#define PORTION_MAX ((uint64_t)1 << 20)
+
+/* The destination of a save. */
+struct save_target {
+    struct ctl *c;
+    bool is_file;
+    struct newfile file;
+    char dir[PATH_MAX];
+    char name[NAME_MAX + 1];
+};
+
+static enum ctl_status cannot_save(struct save_target *t, int error)
+{
+    return ctl_fail(t->c, CTL_SYSTEM, "cannot write %s%s: %s", t->is_file ? t->dir : "to ",
+                    t->is_file ? t->name : "standard output", strerror(error));
+}
+
+/* Open the destination: "-" for standard output, or the path of a file. */
+static enum ctl_status begin_target(struct save_target *t, struct span path)
+{
+    size_t at = path.len;
+
+    t->is_file = !span_is(path, "-");
+    if (!t->is_file) {
+        return isatty(STDOUT_FILENO)
+                   ? ctl_fail(t->c, CTL_USAGE, "a snapshot is nothing for a terminal")
+                   : CTL_OK;
+    }
+    while (at > 0 && path.ptr[at - 1] != '/') {
+        at--;
+    }
+    if (at == path.len || path.len - at >= sizeof(t->name) || at >= sizeof(t->dir) ||
+        memchr(path.ptr, '\0', path.len) != NULL) {
+        return ctl_fail(t->c, CTL_USAGE, "this is no name of a file");
+    }
+    snprintf(t->dir, sizeof(t->dir), "%.*s", at != 0 ? (int)at : 2, at != 0 ? path.ptr : "./");
+    snprintf(t->name, sizeof(t->name), "%.*s", (int)(path.len - at), path.ptr + at);
+    return newfile_begin(&t->file, &io_system, t->dir, t->name) ? CTL_OK
+                                                                : cannot_save(t, t->file.error);
+}
+
+static enum ctl_status put_portion(struct save_target *t, struct span bytes)
+{
+    if (t->is_file) {
+        return newfile_write(&t->file, bytes.ptr, bytes.len) ? CTL_OK
+                                                             : cannot_save(t, t->file.error);
+    }
+    return fwrite(bytes.ptr, 1, bytes.len, t->c->out) == bytes.len ? CTL_OK
+                                                                   : cannot_save(t, errno);
+}
+
+/* The snapshot is complete: give the file its name. */
+static enum ctl_status finish_target(struct save_target *t)
+{
+    if (t->is_file) {
+        return newfile_sync(&t->file) && newfile_name(&t->file) ? CTL_OK
+                                                                : cannot_save(t, t->file.error);
+    }
+    return fflush(t->c->out) == 0 ? CTL_OK : cannot_save(t, errno);
+}
+
+/* Take the next part of the answer: "PART <n>" and n bytes, or "END <items>". */
+static enum ctl_status take_portion(struct save_target *t, struct progress *p, bool *is_over,
+                                    uint64_t *items)
+{
+    struct span line;
+    struct span bytes;
+    uint64_t n = 0;
+    enum ctl_status status = ask_answer(t->c, &line);
+
+    if (status != CTL_OK) {
+        return status;
+    }
+    if (span_is(line, "OK")) {
+        /* A server that knows another `save` command took it for that one. */
+        return ctl_fail(t->c, CTL_REFUSED, "the server sends no snapshots");
+    }
+    struct span rest = line;
+    struct span word = span_word(&rest);
+    if (span_is(word, "BUSY")) {
+        return ctl_fail(t->c, CTL_REFUSED, "the server sends a snapshot to another client");
+    }
+    *is_over = span_is(word, "END");
+    if ((!*is_over && !span_is(word, "PART")) || num_u64(span_word(&rest), &n) != MF_OK ||
+        (!*is_over && n > PORTION_MAX)) {
+        return ask_garbled(t->c, line);
+    }
+    if (*is_over) {
+        *items = n;
+        return CTL_OK;
+    }
+    status = ask_value(t->c, (size_t)n, &bytes);
+    if (status == CTL_OK) {
+        status = put_portion(t, bytes);
+        progress_add(p, n, 0);
+    }
+    return status;
+}
+
+int cmd_save(struct ctl *c, const struct ctl_words *args)
+{
+    struct save_target t = {.c = c, .file = {.dir = -1, .fd = -1}};
+    struct progress p;
+    uint64_t items = 0;
+    bool is_over = false;
+    enum ctl_status status = begin_target(&t, args->word[1]);
+
+    progress_begin(&p, "saved");
+    if (status == CTL_OK) {
+        status = ask_connect(c);
+    }
+    if (status == CTL_OK) {
+        status = ask_line(c, "save -");
+    }
+    while (status == CTL_OK && !is_over) {
+        status = take_portion(&t, &p, &is_over, &items);
+    }
+    if (status == CTL_OK) {
+        status = finish_target(&t);
+    }
+    progress_end(&p);
+    if (t.is_file) {
+        newfile_end(&t.file);
+        if (status == CTL_OK) {
+            fprintf(c->out, "saved %" PRIu64 " items, %" PRIu64 " bytes\n", items, p.bytes);
+        }
+    }
+    if (status != CTL_OK && !is_over) {
+        ask_disconnect(c); /* further portions may arrive */
+    }
+    return status;
+}
+
+/* ---- load -------------------------------------------------------------------------------- */
+
+/*
+ * A snapshot is read block by block as it arrives, and each block is checked by its sum. Its
+ * items are sent as adds by meta commands. `restore begin` tells the server beforehand: from
+ * then on it turns away items whose keys were removed meanwhile.
+ */
 
 /*
  * Bytes of requests that are sent before their answers are read. Answers are short, so neither
@@ -26,13 +168,14 @@
  */
 #define BATCH_BYTES (64u * 1024)
 
-/* A value that is longer is taken for none. */
+/* Longest value that is sent. */
 #define VALUE_MAX ((uint32_t)1 << 30)
 
 struct loading {
     struct ctl *c;
+    const char *name; /* [borrowed] of the file, or "-" */
     int fd;
-    uint64_t offset; /* bytes read: a stream is read in order */
+    uint64_t offset; /* bytes read */
     int64_t flush_at;
     int64_t now_ms;
     struct buf batch; /* requests */
@@ -47,7 +190,7 @@ struct loading {
     char why[160]; /* the first refusal */
 };
 
-/* snap_read_fn, of what comes in one order only. */
+/* snap_read_fn of a file that may be a pipe: it can only be read in order. */
 static ssize_t read_stream(void *arg, void *out, size_t n, uint64_t offset)
 {
     struct loading *l = arg;
@@ -75,7 +218,7 @@ static bool no_memory(struct loading *l)
     return false;
 }
 
-/* Send what was gathered, and read the answers. False: l->status. */
+/* Send the batch, and read the answers. False: failed, with l->status. */
 static bool send_batch(struct loading *l)
 {
     struct span line;
@@ -110,7 +253,7 @@ static bool send_batch(struct loading *l)
     return l->status == CTL_OK;
 }
 
-/* Is it to be sent? *deadline: when it is due, with what is to be flushed. */
+/* Is the item to be sent? *deadline: when it expires or is flushed, whichever is first. */
 static bool is_wanted(struct loading *l, const struct snap_item *it, int64_t *deadline)
 {
     *deadline = it->deadline < l->flush_at ? it->deadline : l->flush_at;
@@ -118,7 +261,10 @@ static bool is_wanted(struct loading *l, const struct snap_item *it, int64_t *de
         l->expired++;
         return false;
     }
-    /* As an add it would be fresh, and what waits for its first value would have one. */
+    /*
+     * Adding a stale item would make it fresh. An item that waits for its first value would
+     * get an empty one.
+     */
     if ((it->marks & SNAP_STALE) != 0 || ((it->marks & SNAP_WON) != 0 && it->value_len == 0)) {
         l->stale++;
         return false;
@@ -126,7 +272,7 @@ static bool is_wanted(struct loading *l, const struct snap_item *it, int64_t *de
     return true;
 }
 
-/* An add; the value may be elsewhere than in the item. */
+/* Append an add to the batch. The value need not be that of *it, which may have only a part. */
 static bool put_add(struct loading *l, const struct snap_item *it, struct span value,
                     int64_t deadline)
 {
@@ -140,7 +286,7 @@ static bool put_add(struct loading *l, const struct snap_item *it, struct span v
     bool is_ok = buf_printf(&l->batch, "ms %.*s %zu ME q F%" PRIu32 "%s", (int)key.len, key.ptr,
                             value.len, it->client_flags, is_encoded ? " b" : "");
     if (deadline != SNAP_DEADLINE_NEVER) {
-        /* Who asks for a deadline gets a millisecond more. */
+        /* The server adds a millisecond to a requested deadline. */
         is_ok = is_ok && buf_printf(&l->batch, " p%" PRId64, deadline - 1);
     }
     is_ok = is_ok && buf_append(&l->batch, "\r\n", 2) &&
@@ -203,7 +349,7 @@ static void on_value_drop(void *arg)
     buf_clear(&((struct loading *)arg)->value);
 }
 
-/* The flush precedes the items, so that no item outlives it. */
+/* The record of a pending flush precedes all items. */
 static bool on_flush(void *arg, int64_t at_unix_ms)
 {
     struct loading *l = arg;
@@ -212,7 +358,7 @@ static bool on_flush(void *arg, int64_t at_unix_ms)
     return true;
 }
 
-/* The whole of it. False: *fault, or l->status. */
+/* Read and send all items. False: failed, with s->fault or l->status. */
 static bool scan_all(struct loading *l, struct scan *s)
 {
     const struct scan_sink sink = {
@@ -231,7 +377,7 @@ static bool scan_all(struct loading *l, struct scan *s)
     }
     scan_run(s, &o, &sink);
     snap_opener_fini(&o);
-    /* What is whole before a damage is sent, too. */
+    /* Items before a damaged block are sent too. */
     return l->status == CTL_OK && send_batch(l) && s->is_whole;
 }
 
@@ -292,39 +438,37 @@ static void report_load(const struct loading *l, uint64_t gone)
             l->why[0] != '\0' ? ": " : "", l->why);
 }
 
-static enum ctl_status fault_of(struct loading *l, const struct span *name,
-                                const struct snap_fault *fault)
+static enum ctl_status fault_of(struct loading *l, const struct snap_fault *fault)
 {
     char text[SNAP_FAULT_TEXT_MAX];
 
-    return ctl_fail(l->c, fault->kind == SNAP_FAULT_READ ? CTL_SYSTEM : CTL_NO, "%.*s: %s",
-                    (int)name->len, name->ptr, snap_fault_text(fault, text));
+    return ctl_fail(l->c, fault->kind == SNAP_FAULT_READ ? CTL_SYSTEM : CTL_NO, "%s: %s",
+                    l->name, snap_fault_text(fault, text));
 }
 
 /*
- * Is all that there is to know in the file? A log names what has changed, and gone. Without its
- * logs a snapshot brings back what was deleted.
+ * Is the file complete without others? A log has only changes. A snapshot that has logs would
+ * bring back, without them, items that were deleted.
  */
-static enum ctl_status check_alone(struct loading *l, const struct span *name, uint32_t flags)
+static enum ctl_status check_alone(struct loading *l, uint32_t flags)
 {
     if ((flags & SNAP_IS_LOG) != 0) {
-        return ctl_fail(l->c, CTL_NO, "%.*s: is the log of a snapshot", (int)name->len,
-                        name->ptr);
+        return ctl_fail(l->c, CTL_NO, "%s: is the log of a snapshot", l->name);
     }
     if ((flags & SNAP_HAS_LOG) != 0) {
         return ctl_fail(l->c, CTL_NO,
-                        "%.*s: has logs, which only a server loads with it (dir); mayflyctl "
+                        "%s: has logs, which only a server loads with it (dir); mayflyctl "
                         "save makes one that has none",
-                        (int)name->len, name->ptr);
+                        l->name);
     }
     return CTL_OK;
 }
 
 /* The header is read: send the rest. */
-static enum ctl_status load_items(struct loading *l, const struct span *name, struct scan *s)
+static enum ctl_status load_items(struct loading *l, struct scan *s)
 {
     uint64_t gone = 0;
-    enum ctl_status status = check_alone(l, name, s->reader.header.flags);
+    enum ctl_status status = check_alone(l, s->reader.header.flags);
 
     if (status == CTL_OK) {
         status = begin_restore(l, s->reader.header.items);
@@ -341,46 +485,40 @@ static enum ctl_status load_items(struct loading *l, const struct span *name, st
     status = end_restore(l, &gone);
     if (status == CTL_OK) {
         report_load(l, gone);
-        status = is_whole ? CTL_OK : fault_of(l, name, &s->fault);
+        status = is_whole ? CTL_OK : fault_of(l, &s->fault);
     }
     return status;
 }
 
-static enum ctl_status open_file(struct loading *l, struct span name)
+static enum ctl_status open_file(struct loading *l)
 {
-    char path[4096];
-
-    if (span_is(name, "-")) {
+    if (strcmp(l->name, "-") == 0) {
         l->fd = STDIN_FILENO;
         return isatty(l->fd) ? ctl_fail(l->c, CTL_USAGE, "nobody types a snapshot") : CTL_OK;
     }
-    if (name.len >= sizeof(path)) {
-        return ctl_fail(l->c, CTL_USAGE, "this is no name of a file");
-    }
-    snprintf(path, sizeof(path), "%.*s", (int)name.len, name.ptr);
-    l->fd = open(path, O_RDONLY | O_CLOEXEC);
-    return l->fd >= 0 ? CTL_OK : ctl_fail(l->c, CTL_SYSTEM, "%s: %s", path, strerror(errno));
+    l->fd = open(l->name, O_RDONLY | O_CLOEXEC);
+    return l->fd >= 0 ? CTL_OK : ctl_fail(l->c, CTL_SYSTEM, "%s: %s", l->name, strerror(errno));
 }
 
 int cmd_load(struct ctl *c, const struct ctl_words *args)
 {
-    struct loading l = {.c = c, .fd = -1, .flush_at = SNAP_DEADLINE_NEVER};
-    const struct span *name = &args->word[1];
-    enum ctl_status status = open_file(&l, *name);
+    struct loading l = {
+        .c = c, .name = args->word[1].ptr, .fd = -1, .flush_at = SNAP_DEADLINE_NEVER};
+    enum ctl_status status = open_file(&l);
     struct scan s;
 
     progress_begin(&l.progress, "loaded");
     if (status == CTL_OK) {
         if (scan_init(&s, read_stream, &l)) {
-            status = load_items(&l, name, &s);
+            status = load_items(&l, &s);
         } else {
-            status = fault_of(&l, name, &s.fault);
+            status = fault_of(&l, &s.fault);
         }
         scan_fini(&s);
     }
     progress_end(&l.progress);
     if (status != CTL_OK) {
-        ask_disconnect(c); /* which ends what was begun */
+        ask_disconnect(c); /* this ends the restore */
     }
     if (l.fd > STDERR_FILENO) {
         close(l.fd);
