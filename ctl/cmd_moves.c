@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `moves`: how far workers, connections and items are after a change of threads or shards, and
- * a line of progress until the items are there.
+ * `moves`: the progress of workers, connections and items after a change of threads or shards,
+ * with a progress line until all items have moved.
  */
 #include <stdio.h>
 
@@ -11,13 +11,17 @@
 #include "ctl/sample.h"
 #include "ctl/show.h"
 
-/* From one look to the next, and columns of the bar. */
-#define LOOK_S      0.2
+/* Seconds between two requests for the progress. */
+#define LOOK_S 0.2
+
 #define BAR_COLUMNS 20u
 
 #define LINE_BYTES 320
 
-/* "43 %, 1.2M of 2.8M items, 120 MiB of 280 MiB", and what else there is to be said of it. */
+/*
+ * Describe the move: "43 %, 1.2M of 2.8M items, 120 MiB of 280 MiB", and what it waits for or
+ * how long it will take.
+ */
 static void describe(const struct stats *s, char line[LINE_BYTES])
 {
     const double left_ms = stats_get(s, "move_left_ms");
@@ -68,18 +72,7 @@ static void put_words(const struct ctl *c, const struct stats *s)
     }
 }
 
-static void put_json(const struct ctl *c, const struct stats *s)
-{
-    struct json j = ctl_json(c);
-
-    json_begin(&j, NULL, '{');
-    for (size_t i = 0; i < s->count; i++) {
-        json_pair(&j, stats_name(s, i), stats_value(s, i));
-    }
-    json_end(&j, '{');
-}
-
-/* Tell how far it is until it is there, or the user has seen enough. */
+/* Show the progress until the move is complete or the user interrupts. */
 static enum ctl_status follow(struct ctl *c, struct stats *s)
 {
     struct progress p;
@@ -136,7 +129,9 @@ int cmd_moves(struct ctl *c, const struct ctl_words *args)
         status = follow(c, &s);
     }
     if (status == CTL_OK && c->options.json) {
-        put_json(c, &s);
+        struct json j = ctl_json(c);
+
+        stats_put_json(c, &j, &s);
     } else if (status == CTL_OK) {
         put_words(c, &s);
     }

@@ -90,7 +90,7 @@ static void put_rows(const struct ctl *c, const struct stats *s)
     }
 }
 
-static void put_json(const struct ctl *c, struct json *j, const struct stats *s)
+void stats_put_json(const struct ctl *c, struct json *j, const struct stats *s)
 {
     json_begin(j, NULL, '{');
     for (size_t i = 0; i < s->count; i++) {
@@ -180,7 +180,7 @@ static void put_round(const struct ctl *c, const struct stats *before, const str
     json_u64(&j, "time", (uint64_t)time(NULL));
     json_double(&j, "seconds", seconds);
     json_name(&j, span_str("stats"));
-    put_json(c, &j, s);
+    stats_put_json(c, &j, s);
     json_begin(&j, "per_second", '{');
     for (size_t i = 0; i < s->count; i++) {
         double by;
@@ -274,7 +274,6 @@ int cmd_stats(struct ctl *c, const struct ctl_words *args)
 {
     struct stats s = {0};
     char section[512];
-    char near[EDITS_NAME_MAX + 1];
     bool has_lines = args->count > 1 &&
                      (span_is(args->word[1], "detail") || span_is(args->word[1], "cachedump") ||
                       span_is(args->word[1], "reset"));
@@ -297,13 +296,17 @@ int cmd_stats(struct ctl *c, const struct ctl_words *args)
     } else if (status == CTL_OK && c->options.json) {
         struct json j = ctl_json(c);
 
-        put_json(c, &j, &s);
+        stats_put_json(c, &j, &s);
     } else if (status == CTL_OK) {
         put_rows(c, &s);
-    } else if (status == CTL_REFUSED && args->count > 1 &&
-               ctl_word_near(COMMAND_stats, args->word[1], near)) {
-        status = ctl_fail(c, CTL_REFUSED, "the server has no stats %.100s (did you mean %s?)",
-                          args->word[1].ptr, near);
+    } else if (status == CTL_REFUSED && args->count > 1) {
+        struct span near = ctl_word_near(COMMAND_stats, args->word[1]);
+
+        if (near.len > 0) {
+            status =
+                ctl_fail(c, CTL_REFUSED, "the server has no stats %.100s (did you mean %.*s?)",
+                         args->word[1].ptr, (int)near.len, near.ptr);
+        }
     }
     stats_fini(&s);
     return status;

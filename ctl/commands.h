@@ -11,6 +11,8 @@
 #include "ctl/options.h"
 
 struct ctl;
+struct json;
+struct stats;
 
 #define COMMAND(id, args, least, most, words_, help)                                           \
     int cmd_##id(struct ctl *c, const struct ctl_words *args_);
@@ -22,6 +24,9 @@ struct ctl;
  * Returns an enum ctl_status; what went wrong is in c->why.
  */
 int command_run(struct ctl *c, const struct ctl_words *args);
+
+/* Write an answer of statistics as a JSON object. */
+void stats_put_json(const struct ctl *c, struct json *j, const struct stats *s);
 
 /* Print the help: of everything, or of one command. */
 void describe_help(FILE *out);

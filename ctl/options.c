@@ -6,6 +6,7 @@
 
 #include "ctl/commands.h"
 #include "ctl/show.h"
+#include "lib/base/edits.h"
 #include "lib/base/num.h"
 
 const struct ctl_command_row ctl_commands[COMMAND_COUNT] = {
@@ -107,27 +108,14 @@ void options_init(struct options *o)
 
 /* ---- the command line -------------------------------------------------------------------- */
 
-static enum ctl_option_id find_long(const char *name, size_t len)
+/* The option of that name or letter, whichever is given; OPT_COUNT: there is none. */
+static enum ctl_option_id find_option(struct span name, char letter)
 {
-    unsigned id;
+    unsigned id = 0;
 
-    for (id = 0; id < OPT_COUNT; id++) {
-        if (strlen(ctl_options[id].name) == len &&
-            memcmp(ctl_options[id].name, name, len) == 0) {
-            break;
-        }
-    }
-    return (enum ctl_option_id)id;
-}
-
-static enum ctl_option_id find_letter(char letter)
-{
-    unsigned id;
-
-    for (id = 0; id < OPT_COUNT; id++) {
-        if (ctl_options[id].letter == letter && letter != '\0') {
-            break;
-        }
+    while (id < OPT_COUNT && !(letter != '\0' ? ctl_options[id].letter == letter
+                                              : span_is(name, ctl_options[id].name))) {
+        id++;
     }
     return (enum ctl_option_id)id;
 }
@@ -174,81 +162,56 @@ static bool take_option(struct reading *r, enum ctl_option_id id, const char *va
     return true;
 }
 
-/* The name that may have been meant: the nearest one found, and its distance. */
-struct guess {
-    const char *name;
-    unsigned edits;
-};
-
-static void guess_at(struct guess *best, const char *given, size_t len, const char *name)
-{
-    const unsigned edits = edits_between(given, len, name);
-
-    if (edits <= edits_allowed(len) && (best->name == NULL || edits < best->edits)) {
-        *best = (struct guess){name, edits};
-    }
-}
-
 const char *ctl_command_near(const char *name)
 {
-    struct guess best = {NULL, 0};
+    struct edits_guess best = {0};
 
     for (unsigned id = 0; id < COMMAND_COUNT; id++) {
-        guess_at(&best, name, strlen(name), ctl_commands[id].name);
+        edits_guess(&best, span_str(name), span_str(ctl_commands[id].name));
     }
-    return best.name;
+    return best.name.ptr;
 }
 
-bool ctl_word_near(enum command_id id, struct span given, char near[EDITS_NAME_MAX + 1])
+struct span ctl_word_near(enum command_id id, struct span given)
 {
-    unsigned best = edits_allowed(given.len) + 1;
+    struct edits_guess best = {0};
+    struct span rest = span_str(ctl_commands[id].words);
+    struct span word;
 
-    near[0] = '\0';
-    for (const char *at = ctl_commands[id].words; *at != '\0';) {
-        const size_t len = strcspn(at, " ");
-        char word[EDITS_NAME_MAX + 1];
-
-        must(len <= EDITS_NAME_MAX);
-        memcpy(word, at, len);
-        word[len] = '\0';
-        unsigned edits = edits_between(given.ptr, given.len, word);
-        if (edits < best) {
-            best = edits;
-            memcpy(near, word, len + 1);
-        }
-        at += len + strspn(at + len, " ");
+    while ((word = span_word(&rest)).len > 0) {
+        edits_guess(&best, given, word);
     }
-    return best > 0 && near[0] != '\0';
+    return best.edits > 0 ? best.name : span_of(NULL, 0);
 }
 
-static void refuse_long(struct reading *r, const char *name, size_t len)
+static void refuse_long(struct reading *r, struct span name)
 {
-    struct guess best = {NULL, 0};
+    struct edits_guess best = {0};
 
     for (unsigned id = 0; id < OPT_COUNT; id++) {
-        guess_at(&best, name, len, ctl_options[id].name);
+        edits_guess(&best, name, span_str(ctl_options[id].name));
     }
-    snprintf(r->why, r->why_bytes, "there is no option --%.*s (%s%s%s)", (int)len, name,
-             best.name != NULL ? "did you mean --" : "see mayflyctl --help",
-             best.name != NULL ? best.name : "", best.name != NULL ? "?" : "");
+    snprintf(r->why, r->why_bytes, "there is no option --%.*s (%s%s%s)", (int)name.len,
+             name.ptr, best.name.len > 0 ? "did you mean --" : "see mayflyctl --help",
+             best.name.len > 0 ? best.name.ptr : "", best.name.len > 0 ? "?" : "");
 }
 
 static bool read_long(struct reading *r, const char *text)
 {
-    size_t len = strcspn(text, "=");
-    enum ctl_option_id id = find_long(text, len);
+    struct span name = span_of(text, strcspn(text, "="));
+    enum ctl_option_id id = find_option(name, '\0');
 
     if (id == OPT_COUNT) {
-        refuse_long(r, text, len);
+        refuse_long(r, name);
         return false;
     }
-    return take_option(r, id, text[len] == '=' ? text + len + 1 : NULL);
+    return take_option(r, id, text[name.len] == '=' ? text + name.len + 1 : NULL);
 }
 
 static bool read_letters(struct reading *r, const char *text)
 {
     for (; *text != '\0'; text++) {
-        enum ctl_option_id id = find_letter(*text);
+        enum ctl_option_id id = find_option(span_str(""), *text);
 
         if (id == OPT_COUNT) {
             snprintf(r->why, r->why_bytes, "there is no option -%c", *text);

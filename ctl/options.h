@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/base/edits.h"
 #include "lib/base/span.h"
 
 #define CONTROL_PATH "/run/mayfly/control"
@@ -44,10 +43,10 @@ enum command_id ctl_command_find(const char *name);
 const char *ctl_command_near(const char *name);
 
 /*
- * Write to `near` the word that is most similar to `given`, of those that may be the first
- * argument of the command (the row's `words`). False: none is similar enough, or given is one.
+ * The word that is most similar to `given`, of those that may be the first argument of the
+ * command (the row's `words`). Empty: none is similar enough, or given is one.
  */
-bool ctl_word_near(enum command_id id, struct span given, char near[EDITS_NAME_MAX + 1]);
+struct span ctl_word_near(enum command_id id, struct span given);
 
 enum ctl_option_kind { KIND_FLAG, KIND_TEXT, KIND_SECONDS, KIND_COUNT, KIND_BYTES };
 

@@ -62,22 +62,17 @@ const char *option_name(enum option_id id)
 
 const char *option_nearest(const char *given, size_t len)
 {
-    const char *best = NULL;
-    unsigned best_edits = edits_allowed(len);
+    struct edits_guess best = {0};
+
     if (len > OPTION_NAME_MAX) {
         return NULL;
     }
     for (unsigned i = 0; i < OPTION_COUNT + compat_row_count; i++) {
-        const char *name =
-            i < OPTION_COUNT ? option_rows[i].name : compat_rows[i - OPTION_COUNT].name;
-        const unsigned edits =
-            name[0] != '\0' ? edits_between(given, len, name) : EDITS_MAX + 1;
-        if (edits < best_edits || (edits == best_edits && best == NULL)) {
-            best = name;
-            best_edits = edits;
-        }
+        edits_guess(&best, span_of(given, len),
+                    span_str(i < OPTION_COUNT ? option_rows[i].name
+                                              : compat_rows[i - OPTION_COUNT].name));
     }
-    return best_edits > 0 ? best : NULL;
+    return best.edits > 0 ? best.name.ptr : NULL;
 }
 
 /* ---- changing ---------------------------------------------------------------------------- */

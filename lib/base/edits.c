@@ -2,31 +2,29 @@
 /* See edits.h: the distance of Levenshtein, with one row of its table. */
 #include "lib/base/edits.h"
 
-#include <stdbool.h>
-#include <string.h>
+/* Longest name that is compared. */
+#define NAME_MAX_LEN 40
+
+#define EDITS_MAX 3u
 
 static char bare(char c)
 {
     return c == '_' ? '-' : c;
 }
 
-unsigned edits_between(const char *a, size_t a_len, const char *b)
+static unsigned edits_between(struct span a, struct span b)
 {
-    const size_t b_len = strlen(b);
-    unsigned row[EDITS_NAME_MAX + 1];
+    unsigned row[NAME_MAX_LEN + 1];
 
-    if (b_len > EDITS_NAME_MAX) {
-        return EDITS_MAX + 1;
-    }
-    for (unsigned j = 0; j <= b_len; j++) {
+    for (unsigned j = 0; j <= b.len; j++) {
         row[j] = j;
     }
-    for (unsigned i = 1; i <= a_len; i++) {
+    for (unsigned i = 1; i <= a.len; i++) {
         unsigned corner = row[0];
 
         row[0] = i;
-        for (unsigned j = 1; j <= b_len; j++) {
-            const bool is_same = bare(b[j - 1]) == bare(a[i - 1]);
+        for (unsigned j = 1; j <= b.len; j++) {
+            const bool is_same = bare(b.ptr[j - 1]) == bare(a.ptr[i - 1]);
             unsigned best = corner + !is_same;
 
             best = row[j] + 1 < best ? row[j] + 1 : best;
@@ -35,5 +33,18 @@ unsigned edits_between(const char *a, size_t a_len, const char *b)
             row[j] = best;
         }
     }
-    return row[b_len];
+    return row[b.len];
+}
+
+void edits_guess(struct edits_guess *best, struct span given, struct span name)
+{
+    const unsigned allowed = given.len / 3 < EDITS_MAX ? (unsigned)(given.len / 3) : EDITS_MAX;
+
+    if (name.len == 0 || name.len > NAME_MAX_LEN) {
+        return;
+    }
+    const unsigned edits = edits_between(given, name);
+    if (edits <= allowed && (best->name.len == 0 || edits < best->edits)) {
+        *best = (struct edits_guess){name, edits};
+    }
 }
