@@ -497,12 +497,17 @@ static enum advice_state see_few_replicas(const struct look *l)
 #define EXPIRE      offsetof(struct facts, expire)
 #define REPLICATION offsetof(struct facts, replication)
 
+const struct advice_text advice_texts[ADVICE_COUNT] = {
+#define ADVICE(id, needs, title, remedy) [ADVICE_##id] = {#id, title, remedy},
+#include "ctl/advice.def"
+#undef ADVICE
+};
+
 static const struct {
-    const char *name, *title, *remedy;
     size_t needs; /* statistics, by their place in struct facts */
     enum advice_state (*see)(const struct look *l);
-} rows[ADVICE_COUNT] = {
-#define ADVICE(id, needs, title, remedy) [ADVICE_##id] = {#id, title, remedy, needs, see_##id},
+} checks[ADVICE_COUNT] = {
+#define ADVICE(id, needs, title, remedy) [ADVICE_##id] = {needs, see_##id},
 #include "ctl/advice.def"
 #undef ADVICE
 };
@@ -511,24 +516,11 @@ enum advice_state advice_see(enum advice_id id, const struct facts *f,
                              char fact[ADVICE_FACT_BYTES])
 {
     struct look l = {f, fact};
-    const void *needed = rows[id].needs != NOTHING ? (const char *)f + rows[id].needs : NULL;
+    const size_t needs = checks[id].needs;
 
     fact[0] = '\0';
-    return needed != NULL && ((const struct stats *)needed)->count == 0 ? ADVICE_UNKNOWN
-                                                                        : rows[id].see(&l);
-}
-
-const char *advice_name(enum advice_id id)
-{
-    return rows[id].name;
-}
-
-const char *advice_title(enum advice_id id)
-{
-    return rows[id].title;
-}
-
-const char *advice_remedy(enum advice_id id)
-{
-    return rows[id].remedy;
+    return needs != NOTHING &&
+                   ((const struct stats *)(const void *)((const char *)f + needs))->count == 0
+               ? ADVICE_UNKNOWN
+               : checks[id].see(&l);
 }

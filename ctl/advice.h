@@ -36,8 +36,10 @@ struct facts {
 enum advice_state advice_see(enum advice_id id, const struct facts *f,
                              char fact[ADVICE_FACT_BYTES]);
 
-const char *advice_name(enum advice_id id);
-const char *advice_title(enum advice_id id);
-const char *advice_remedy(enum advice_id id);
+/* The texts of advice.def. */
+struct advice_text {
+    const char *name, *title, *remedy;
+};
+extern const struct advice_text advice_texts[ADVICE_COUNT];
 
 #endif

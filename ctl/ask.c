@@ -315,10 +315,8 @@ bool stats_take(struct stats *s, struct span line)
         buf_len(&s->text) + line.len > STATS_BYTES_MAX) {
         return false;
     }
-    row.name_at = (uint32_t)buf_len(&s->text);
-    row.name_len = (uint32_t)name.len;
-    row.value_at = row.name_at + row.name_len;
-    row.value_len = (uint32_t)value.len;
+    row = (struct stats_row){(uint32_t)buf_len(&s->text), (uint32_t)name.len,
+                             (uint32_t)value.len};
     if (!buf_append(&s->text, name.ptr, name.len) ||
         !buf_append(&s->text, value.ptr, value.len) ||
         !buf_append(&s->rows, &row, sizeof(row))) {
@@ -328,27 +326,22 @@ bool stats_take(struct stats *s, struct span line)
     return true;
 }
 
-static struct stats_row row_at(const struct stats *s, size_t i)
+static const struct stats_row *row_at(const struct stats *s, size_t i)
 {
-    struct stats_row row;
-
     must(i < s->count);
-    memcpy(&row, buf_begin(&s->rows) + i * sizeof(row), sizeof(row));
-    return row;
+    return (const struct stats_row *)(const void *)buf_begin(&s->rows) + i;
 }
 
 struct span stats_name(const struct stats *s, size_t i)
 {
-    struct stats_row row = row_at(s, i);
-
-    return span_of(buf_begin(&s->text) + row.name_at, row.name_len);
+    return span_of(buf_begin(&s->text) + row_at(s, i)->at, row_at(s, i)->name_len);
 }
 
 struct span stats_value(const struct stats *s, size_t i)
 {
-    struct stats_row row = row_at(s, i);
+    const struct stats_row *row = row_at(s, i);
 
-    return span_of(buf_begin(&s->text) + row.value_at, row.value_len);
+    return span_of(buf_begin(&s->text) + row->at + row->name_len, row->value_len);
 }
 
 bool stats_find(const struct stats *s, const char *name, struct span *value)

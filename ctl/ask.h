@@ -67,7 +67,7 @@ enum ctl_status ask_garbled(struct ctl *c, struct span line);
 #define STATS_ROWS_MAX  1000000u
 
 struct stats_row {
-    uint32_t name_at, value_at; /* in the text */
+    uint32_t at; /* of the name in the text; the value follows it */
     uint32_t name_len, value_len;
 };
 

@@ -8,10 +8,10 @@
 #include "ctl/show.h"
 #include "lib/link/link.h"
 
-/* How long CPUs and workers are watched. */
+/* Seconds during which the CPU time of workers is measured. */
 #define MEASURE_S 0.5
 
-/* What they do just now, if the server runs here. */
+/* Measure the CPU time of workers, if the server runs on this host. */
 static void measure(struct host *h, int pid, unsigned workers)
 {
     static struct host_load before, after;
@@ -43,28 +43,28 @@ static enum ctl_status gather(struct ctl *c, struct facts *f)
     return status;
 }
 
-static void put_json(struct json *j, enum advice_id id, enum advice_state state,
+static void put_json(struct json *j, const struct advice_text *text, enum advice_state state,
                      const char *fact)
 {
     static const char *const names[] = {
         [ADVICE_WELL] = "well", [ADVICE_GIVEN] = "advice", [ADVICE_UNKNOWN] = "unknown"};
 
     json_begin(j, NULL, '{');
-    json_text(j, "id", span_str(advice_name(id)));
+    json_text(j, "id", span_str(text->name));
     json_text(j, "state", span_str(names[state]));
     json_text(j, "fact", span_str(fact));
     if (state == ADVICE_GIVEN) {
-        json_text(j, "title", span_str(advice_title(id)));
-        json_text(j, "todo", span_str(advice_remedy(id)));
+        json_text(j, "title", span_str(text->title));
+        json_text(j, "todo", span_str(text->remedy));
     }
     json_end(j, '{');
 }
 
-static void put_words(struct ctl *c, enum advice_id id, const char *fact)
+static void put_words(struct ctl *c, const struct advice_text *text, const char *fact)
 {
-    fprintf(c->out, "* %s\n    fact:  ", advice_title(id));
+    fprintf(c->out, "* %s\n    fact:  ", text->title);
     (void)show_text(c->out, span_str(fact), c->is_utf8);
-    fprintf(c->out, "\n    to do: %s\n", advice_remedy(id));
+    fprintf(c->out, "\n    to do: %s\n", text->remedy);
 }
 
 static enum ctl_status judge(struct ctl *c, const struct facts *f)
@@ -79,9 +79,9 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
 
         count[state]++;
         if (c->options.json) {
-            put_json(&j, (enum advice_id)id, state, fact);
+            put_json(&j, &advice_texts[id], state, fact);
         } else if (state == ADVICE_GIVEN) {
-            put_words(c, (enum advice_id)id, fact);
+            put_words(c, &advice_texts[id], fact);
         }
     }
     json_end(&j, '[');

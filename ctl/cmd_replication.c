@@ -12,7 +12,7 @@
 
 /* ---- replicas ---------------------------------------------------------------------------- */
 
-/* What a line of a replica tells, and what it is called here. */
+/* The fields of a replica that are shown, and their titles. */
 static const struct {
     const char *field, *title;
     enum unit unit;
@@ -135,11 +135,7 @@ static void put_json(const struct ctl *c, const struct stats *s)
         json_begin(&j, NULL, '{');
         while (next_field(&rest, &name, &value)) {
             json_name(&j, name);
-            if (span_is(value, "-")) {
-                json_null(&j, NULL);
-            } else {
-                json_scalar(&j, NULL, value);
-            }
+            json_scalar(&j, NULL, span_is(value, "-") ? (struct span){0} : value);
         }
         json_end(&j, '{');
     }
@@ -176,13 +172,16 @@ int cmd_replicas(struct ctl *c, const struct ctl_words *args)
 
 /* ---- replicaof, promote, failover -------------------------------------------------------- */
 
-/* Send the words, and wait for OK as long as the server takes. */
+/* After confirmation send the words, and wait for OK without a time limit. */
 static enum ctl_status change_role(struct ctl *c, const struct ctl_words *args,
-                                   const char *done)
+                                   const char *what, const char *done)
 {
     struct span line = {0};
-    enum ctl_status status = ask_words(c, args, false);
 
+    if (!confirm(c, what)) {
+        return CTL_NO;
+    }
+    enum ctl_status status = ask_words(c, args, false);
     if (status == CTL_OK) {
         status = ask_event(c, &line);
     }
@@ -197,29 +196,23 @@ static enum ctl_status change_role(struct ctl *c, const struct ctl_words *args,
 
 int cmd_replicaof(struct ctl *c, const struct ctl_words *args)
 {
-    const bool is_none = span_is(args->word[1], "no");
-
-    if (!confirm(c, is_none ? "Make a primary" : "Follow another server and lose the items")) {
-        return CTL_NO;
+    if (span_is(args->word[1], "no")) {
+        return change_role(c, args, "Make a primary", "OK, it is a primary");
     }
-    return change_role(
-        c, args, is_none ? "OK, it is a primary" : "OK, it is a replica (mayflyctl replicas)");
+    return change_role(c, args, "Follow another server and lose the items",
+                       "OK, it is a replica (mayflyctl replicas)");
 }
 
 int cmd_promote(struct ctl *c, const struct ctl_words *args)
 {
-    if (!confirm(c, "Make a primary")) {
-        return CTL_NO;
-    }
-    return change_role(c, args, "OK, it is the primary, and its primary is a replica");
+    return change_role(c, args, "Make a primary",
+                       "OK, it is the primary, and its primary is a replica");
 }
 
 int cmd_failover(struct ctl *c, const struct ctl_words *args)
 {
-    if (!confirm(c, "Hand the role of primary to a replica")) {
-        return CTL_NO;
-    }
-    return change_role(c, args, "OK, a replica is the primary, and this server follows it");
+    return change_role(c, args, "Hand the role of primary to a replica",
+                       "OK, a replica is the primary, and this server follows it");
 }
 
 /* ---- wait -------------------------------------------------------------------------------- */

@@ -131,11 +131,6 @@ void json_bool(struct json *j, const char *name, bool v)
     put_value(j, name, "%s", v ? "true" : "false");
 }
 
-void json_null(struct json *j, const char *name)
-{
-    put_value(j, name, "null");
-}
-
 void json_i64_or_null(struct json *j, const char *name, int64_t v, int64_t none)
 {
     put_value(j, name, v == none ? "null" : "%" PRId64, v);

@@ -45,7 +45,6 @@ void json_i64(struct json *j, const char *name, int64_t v);
 void json_i64_or_null(struct json *j, const char *name, int64_t v, int64_t none);
 void json_double(struct json *j, const char *name, double v); /* not finite: null */
 void json_bool(struct json *j, const char *name, bool v);
-void json_null(struct json *j, const char *name);
 
 /* A value of a statistic: a JSON number if it has the form of one, else a text. */
 void json_scalar(struct json *j, const char *name, struct span s);

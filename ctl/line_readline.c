@@ -14,104 +14,70 @@
 #define HISTORY_LINES 1000
 
 static char *line;
-static char history[4096]; /* the file; empty: none */
+static char history[4096]; /* path of the file; empty: none */
 
-/* What is being completed. */
-static enum command_id command;
+/* The word that is being completed, and its candidates, which next_candidate() hands out. */
+static struct {
+    const char *word; /* [borrowed] */
+    char **names;     /* owned; each is readline's once it was handed out */
+    size_t count, next;
+} completion;
 
-/* The next candidate: of the commands, of the words of a command, or of its options. */
-static char *next_command(const char *text, int state)
+static struct ctl *asked; /* [borrowed] */
+
+static void add_candidate(struct span name)
 {
-    static unsigned next;
+    const size_t len = strlen(completion.word);
+    char **more;
 
-    next = state == 0 ? 0 : next;
-    while (next < COMMAND_COUNT) {
-        const char *name = ctl_commands[next++].name;
-
-        if (strncmp(name, text, strlen(text)) == 0) {
-            return strdup(name);
-        }
+    if (name.len < len || memcmp(name.ptr, completion.word, len) != 0) {
+        return;
     }
-    return NULL;
+    more = realloc(completion.names, (completion.count + 1) * sizeof(*more));
+    if (more != NULL) {
+        completion.names = more;
+        more[completion.count] = strndup(name.ptr, name.len);
+        completion.count += more[completion.count] != NULL;
+    }
 }
 
-static char *next_word(const char *text, int state)
+static char *next_candidate(const char *text, int state)
 {
-    static const char *rest;
-    size_t len = strlen(text);
-
-    rest = state == 0 ? ctl_commands[command].words : rest;
-    while (*rest != '\0') {
-        const char *word = rest;
-        size_t n = strcspn(word, " ");
-
-        rest += n + (word[n] == ' ' ? 1 : 0);
-        if (n >= len && memcmp(word, text, len) == 0) {
-            return strndup(word, n);
-        }
-    }
-    return NULL;
+    (void)text;
+    (void)state;
+    return completion.next < completion.count ? completion.names[completion.next++] : NULL;
 }
 
-static char *next_option(const char *text, int state)
+static void add_commands(void)
 {
-    static unsigned next;
+    for (unsigned id = 0; id < COMMAND_COUNT; id++) {
+        add_candidate(span_str(ctl_commands[id].name));
+    }
+}
 
-    next = state == 0 ? 0 : next;
-    while (next < OPT_COUNT) {
-        const struct ctl_option_row *row = &ctl_options[next++];
+static void add_words(enum command_id command)
+{
+    struct span rest = span_str(ctl_commands[command].words);
+    struct span word;
+
+    while ((word = span_word(&rest)).len > 0) {
+        add_candidate(word);
+    }
+}
+
+static void add_options(enum command_id command)
+{
+    for (unsigned id = 0; id < OPT_COUNT; id++) {
         char name[64];
 
-        snprintf(name, sizeof(name), "--%s", row->name);
-        if ((row == &ctl_options[OPT_json] || option_goes_with(row, command)) &&
-            strncmp(name, text, strlen(text)) == 0) {
-            return strdup(name);
+        if (id == OPT_json || option_goes_with(&ctl_options[id], command)) {
+            snprintf(name, sizeof(name), "--%s", ctl_options[id].name);
+            add_candidate(span_str(name));
         }
     }
-    return NULL;
 }
 
-/* The names of the server's options, for config. */
-static struct ctl *asked; /* [borrowed] */
-static char **names;      /* owned, each; as of the first time that they were asked for */
-static size_t name_count;
-
-static void take_name(struct span name)
-{
-    char **more = realloc(names, (name_count + 1) * sizeof(*names));
-
-    if (more != NULL) {
-        names = more;
-        names[name_count] = strndup(name.ptr, name.len);
-        name_count += names[name_count] != NULL;
-    }
-}
-
-static void forget_names(void)
-{
-    while (name_count > 0) {
-        free(names[--name_count]);
-    }
-    free(names);
-    names = NULL;
-}
-
-static char *next_name(const char *text, int state)
-{
-    static size_t next;
-
-    next = state == 0 ? 0 : next;
-    while (next < name_count) {
-        const char *name = names[next++];
-
-        if (strncmp(name, text, strlen(text)) == 0) {
-            return strdup(name);
-        }
-    }
-    return NULL;
-}
-
-/* Does the line up to the word that is completed say which options config is about? */
+/* Does the line before the word that is completed say which options config is about? */
 static bool wants_name(int begin, int start)
 {
     static const char *const forms[] = {"config get ", "config set ", "config reset "};
@@ -127,35 +93,40 @@ static bool wants_name(int begin, int start)
     return false;
 }
 
-static char **complete(const char *text, int start, int end)
+/* Collect the candidates for the word that begins at `start`. */
+static void add_candidates(int start)
 {
     char name[32];
     int begin = 0;
 
-    (void)end;
-    rl_attempted_completion_over = 1; /* no names of files */
     while (rl_line_buffer[begin] == ' ') {
         begin++;
     }
-    if (start <= begin) {
-        return rl_completion_matches(text, next_command);
-    }
     int len = (int)strcspn(rl_line_buffer + begin, " ");
     snprintf(name, sizeof(name), "%.*s", len, rl_line_buffer + begin);
-    if (strcmp(name, "help") == 0) {
-        return rl_completion_matches(text, next_command);
+    const enum command_id command = ctl_command_find(name);
+    if (start <= begin || command == COMMAND_help) {
+        add_commands();
+    } else if (command == COMMAND_COUNT) {
+        return;
+    } else if (completion.word[0] == '-') {
+        add_options(command);
+    } else if (command == COMMAND_config && wants_name(begin, start)) {
+        prompt_each_name(asked, add_candidate);
+    } else {
+        add_words(command);
     }
-    command = ctl_command_find(name);
-    if (command == COMMAND_COUNT) {
-        return NULL;
-    }
-    if (command == COMMAND_config && text[0] != '-' && wants_name(begin, start)) {
-        if (name_count == 0) {
-            prompt_each_name(asked, take_name);
-        }
-        return rl_completion_matches(text, next_name);
-    }
-    return rl_completion_matches(text, text[0] == '-' ? next_option : next_word);
+}
+
+static char **complete(const char *text, int start, int end)
+{
+    (void)end;
+    rl_attempted_completion_over = 1; /* no names of files */
+    completion.word = text;
+    completion.count = 0;
+    completion.next = 0;
+    add_candidates(start);
+    return rl_completion_matches(text, next_candidate);
 }
 
 /* Ctrl-C: discard the typed text, and show the prompt on the next line. */
@@ -189,7 +160,7 @@ void line_begin(struct ctl *c)
     asked = c;
     rl_readline_name = "mayflyctl";
     rl_attempted_completion_function = complete;
-    /* At once where a signal ends the wait for a key; else ten times a second. */
+    /* Called at once if a signal ends the wait for a key, else ten times a second. */
     rl_signal_event_hook = drop_line;
     rl_event_hook = drop_line;
     rl_basic_word_break_characters = " \t";
@@ -210,7 +181,8 @@ void line_end(void)
     }
     free(line);
     line = NULL;
-    forget_names();
+    free(completion.names);
+    completion.names = NULL;
 }
 
 const char *line_next(const char *prompt)
@@ -218,7 +190,7 @@ const char *line_next(const char *prompt)
     free(line);
     ctl_catch_signals();
     line = readline(prompt);
-    /* A line whose end came before the interrupt was noticed was not meant either. */
+    /* A line that ended just before the interrupt was noticed is discarded too. */
     if (ctl_is_interrupted()) {
         return "";
     }

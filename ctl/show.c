@@ -112,20 +112,13 @@ bool show_unescape(char *out, size_t *len, struct span s)
 
 /* ---- units ------------------------------------------------------------------------------- */
 
-static bool ends_in(struct span name, const char *end)
-{
-    size_t n = strlen(end);
-
-    return name.len >= n && memcmp(name.ptr + name.len - n, end, n) == 0;
-}
-
 enum unit unit_of(struct span name)
 {
+    /* Whole names first: those of memcached have no unit at their end. */
     static const struct {
-        const char *name;
+        const char *name; /* with _ in front: the end of a name */
         enum unit unit;
-    } whole[] = {
-        /* names of memcached, which have no unit at their end */
+    } units[] = {
         {"bytes", UNIT_BYTES},
         {"bytes_read", UNIT_BYTES},
         {"bytes_written", UNIT_BYTES},
@@ -142,29 +135,28 @@ enum unit unit_of(struct span name)
         {"rusage_system", UNIT_S},
         {"secs_since_last_cmd", UNIT_S},
         {"age", UNIT_S},
-    };
-    static const struct {
-        const char *end;
-        enum unit unit;
-    } ends[] = {
-        {"_bytes", UNIT_BYTES}, {"_us", UNIT_US},      {"_ms", UNIT_MS}, {"_seconds", UNIT_S},
-        {"_pct", UNIT_PCT},     {"_per_s", UNIT_NONE}, {"_s", UNIT_S},
+        {"_bytes", UNIT_BYTES},
+        {"_us", UNIT_US},
+        {"_ms", UNIT_MS},
+        {"_seconds", UNIT_S},
+        {"_pct", UNIT_PCT},
+        {"_per_s", UNIT_NONE},
+        {"_s", UNIT_S},
     };
 
     for (size_t i = name.len; i > 0; i--) {
         if (name.ptr[i - 1] == ':') {
-            name = span_of(name.ptr + i, name.len - i);
+            name = span_after(name, i);
             break;
         }
     }
-    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
-        if (span_is(name, whole[i].name)) {
-            return whole[i].unit;
-        }
-    }
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        if (ends_in(name, ends[i].end)) {
-            return ends[i].unit;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        const size_t n = strlen(units[i].name);
+
+        if (units[i].name[0] == '_' && name.len >= n
+                ? memcmp(name.ptr + name.len - n, units[i].name, n) == 0
+                : span_is(name, units[i].name)) {
+            return units[i].unit;
         }
     }
     return UNIT_NONE;
