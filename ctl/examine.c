@@ -114,15 +114,6 @@ static void on_block(void *arg, const struct snap_block *b)
     x->last_unix_ms = b->unix_ms > x->last_unix_ms ? b->unix_ms : x->last_unix_ms;
 }
 
-/* A log has no END: it is whole if it ends where a block would begin. */
-static bool is_end_of_log(const struct examined *x, snap_read_fn read, void *arg)
-{
-    char byte;
-
-    return examine_is_log(x) && x->fault.kind == SNAP_FAULT_CUT &&
-           read(arg, &byte, 1, x->fault.offset) == 0;
-}
-
 bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_ms)
 {
     struct examiner e = {.x = x, .now = now_unix_ms};
@@ -159,7 +150,7 @@ bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_
         x->blocks[SNAP_END] += s.is_whole;
         x->bytes =
             s.is_whole || s.fault.kind == SNAP_FAULT_READ ? s.reader.offset : s.fault.offset;
-        if (is_end_of_log(x, read, arg)) {
+        if (snap_is_end_of_log(&s.reader, &s.fault)) {
             x->fault = (struct snap_fault){.kind = SNAP_FINE};
             x->is_torn = false;
         }

@@ -38,6 +38,24 @@ static bool begin_fails(struct snap_fault *fault, enum snap_fault_kind kind, uin
     return false;
 }
 
+static bool block_fails(struct snap_fault *fault, const struct snap_block *b,
+                        enum snap_fault_kind kind)
+{
+    *fault = snap_fault_at(b, kind);
+    return false;
+}
+
+/* Read all n bytes of a part of a block. False: *fault. */
+static bool read_part(const struct snap_reader *r, const struct snap_block *b, char *out,
+                      size_t n, uint64_t offset, struct snap_fault *fault)
+{
+    ssize_t got = read_all(r, out, n, offset);
+
+    return got < 0            ? begin_fails(fault, SNAP_FAULT_READ, (uint64_t)-got)
+           : got < (ssize_t)n ? block_fails(fault, b, SNAP_FAULT_CUT)
+                              : true;
+}
+
 bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
                        struct snap_fault *fault)
 {
@@ -117,59 +135,46 @@ static enum snap_fault_kind judge(const struct snap_reader *r, const char *p,
                                                                      : SNAP_FINE;
 }
 
-/* At END: do the totals agree, and is it the end? */
-static enum snap_next at_end(struct snap_reader *r, const struct snap_block *b,
-                             struct snap_fault *fault)
+/* At END: do the totals agree, and is it the end? False: *fault. */
+static bool is_good_end(struct snap_reader *r, const struct snap_block *b,
+                        struct snap_fault *fault)
 {
     char stored[SNAP_END_BYTES];
 
     if (b->flags != 0 || b->raw != SNAP_END_BYTES) {
-        *fault = snap_fault_at(b, SNAP_FAULT_FIELDS);
-        return SNAP_NEXT_FAULT;
+        return block_fails(fault, b, SNAP_FAULT_FIELDS);
     }
-    ssize_t n = read_all(r, stored, sizeof(stored), b->offset + SNAP_BLOCK_BYTES);
-    if (n < 0) {
-        *fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)-n};
-        return SNAP_NEXT_FAULT;
-    }
-    if (n < (ssize_t)sizeof(stored)) {
-        *fault = snap_fault_at(b, SNAP_FAULT_CUT);
-        return SNAP_NEXT_FAULT;
+    if (!read_part(r, b, stored, sizeof(stored), b->offset + SNAP_BLOCK_BYTES, fault)) {
+        return false;
     }
     if (hash_key(b->seed, stored, sizeof(stored)) != b->sum) {
-        *fault = snap_fault_at(b, SNAP_FAULT_SUM);
-        return SNAP_NEXT_FAULT;
+        return block_fails(fault, b, SNAP_FAULT_SUM);
     }
     if (snap_get64(stored) != r->items || snap_get64(stored + 8) != b->number ||
         snap_get64(stored + 16) != b->offset) {
-        *fault = snap_fault_at(b, SNAP_FAULT_TOTALS);
-        return SNAP_NEXT_FAULT;
+        return block_fails(fault, b, SNAP_FAULT_TOTALS);
     }
-    n = read_all(r, stored, 1, r->offset);
-    if (n < 0) {
-        *fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)-n};
-        return SNAP_NEXT_FAULT;
-    }
-    if (n != 0) {
-        *fault = snap_fault_at(b, SNAP_FAULT_AFTER);
-        return SNAP_NEXT_FAULT;
-    }
-    return SNAP_NEXT_END;
+    ssize_t n = read_all(r, stored, 1, r->offset);
+    return n < 0   ? begin_fails(fault, SNAP_FAULT_READ, (uint64_t)-n)
+           : n > 0 ? block_fails(fault, b, SNAP_FAULT_AFTER)
+                   : true;
+}
+
+bool snap_is_end_of_log(const struct snap_reader *r, const struct snap_fault *fault)
+{
+    char byte;
+
+    return (r->header.flags & SNAP_IS_LOG) != 0 && fault->kind == SNAP_FAULT_CUT &&
+           read_all(r, &byte, 1, fault->offset) == 0;
 }
 
 enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
                                 struct snap_fault *fault)
 {
     char p[SNAP_BLOCK_BYTES];
-    ssize_t n = read_all(r, p, sizeof(p), r->offset);
 
     *b = (struct snap_block){.number = r->number, .offset = r->offset, .marks = SNAP_MARKS};
-    if (n < 0) {
-        *fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)-n};
-        return SNAP_NEXT_FAULT;
-    }
-    if (n < (ssize_t)sizeof(p)) {
-        *fault = snap_fault_at(b, SNAP_FAULT_CUT);
+    if (!read_part(r, b, p, sizeof(p), r->offset, fault)) {
         return SNAP_NEXT_FAULT;
     }
     b->kind = (uint8_t)p[4];
@@ -193,7 +198,7 @@ enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
     r->number++;
     r->is_in_value = b->kind == SNAP_VALUE;
     if (b->kind == SNAP_END) {
-        return at_end(r, b, fault);
+        return is_good_end(r, b, fault) ? SNAP_NEXT_END : SNAP_NEXT_FAULT;
     }
     if (b->kind == SNAP_ITEMS || b->kind == SNAP_VALUE) {
         r->items += b->items;
@@ -226,19 +231,11 @@ void snap_opener_fini(struct snap_opener *o)
 bool snap_block_open(const struct snap_reader *r, const struct snap_block *b,
                      struct snap_opener *o, struct span *content, struct snap_fault *fault)
 {
-    ssize_t n = read_all(r, o->stored, b->stored, b->offset + SNAP_BLOCK_BYTES);
-
-    if (n < 0) {
-        *fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)-n};
-        return false;
-    }
-    if (n < (ssize_t)b->stored) {
-        *fault = snap_fault_at(b, SNAP_FAULT_CUT);
+    if (!read_part(r, b, o->stored, b->stored, b->offset + SNAP_BLOCK_BYTES, fault)) {
         return false;
     }
     if (hash_key(b->seed, o->stored, b->stored) != b->sum) {
-        *fault = snap_fault_at(b, SNAP_FAULT_SUM);
-        return false;
+        return block_fails(fault, b, SNAP_FAULT_SUM);
     }
     *content = span_of(o->stored, b->stored);
     if ((b->flags & SNAP_PACKED) == 0) {
@@ -248,8 +245,7 @@ bool snap_block_open(const struct snap_reader *r, const struct snap_block *b,
         o->pack = pack_create();
     }
     if (o->pack == NULL || !pack_undo(o->pack, *content, o->raw, b->raw)) {
-        *fault = snap_fault_at(b, pack_is_there() ? SNAP_FAULT_UNPACK : SNAP_FAULT_PACKED);
-        return false;
+        return block_fails(fault, b, pack_is_there() ? SNAP_FAULT_UNPACK : SNAP_FAULT_PACKED);
     }
     *content = span_of(o->raw, b->raw);
     return true;
@@ -315,7 +311,7 @@ bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
     return true;
 }
 
-static bool instant_of(struct span content, int64_t *unix_ms)
+bool snap_instant_of(struct span content, int64_t *unix_ms)
 {
     if (content.len != sizeof(uint64_t)) {
         return false;
@@ -324,20 +320,10 @@ static bool instant_of(struct span content, int64_t *unix_ms)
     return true;
 }
 
-bool snap_flush_of(struct span content, int64_t *at_unix_ms)
-{
-    return instant_of(content, at_unix_ms);
-}
-
 bool snap_prefix_of(struct span content, struct span *prefix)
 {
     *prefix = content;
     return content.len != 0 && content.len <= ITEM_KEY_MAX;
-}
-
-bool snap_due_of(struct span content, int64_t *due_unix_ms)
-{
-    return instant_of(content, due_unix_ms);
 }
 
 uint64_t snap_key_of(struct span content, uint32_t i)

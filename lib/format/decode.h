@@ -62,6 +62,12 @@ enum snap_next {
 enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
                                 struct snap_fault *fault);
 
+/*
+ * A log has no END. Is this fault, at which reading has stopped, the end of a complete log: does
+ * it end where a block would begin? Context: as above.
+ */
+bool snap_is_end_of_log(const struct snap_reader *r, const struct snap_fault *fault);
+
 /* False: no memory. Context: any thread, as for the next two. */
 bool snap_opener_init(struct snap_opener *o);
 void snap_opener_fini(struct snap_opener *o);
@@ -104,14 +110,11 @@ static inline bool snap_cursor_is_good(const struct snap_cursor *c)
 bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
                   struct snap_item *it, struct span *bytes);
 
-/* The instant of an opened FLUSH block. False: it is malformed. */
-bool snap_flush_of(struct span content, int64_t *at_unix_ms);
+/* The instant of an opened FLUSH or DUE block. False: it is malformed. */
+bool snap_instant_of(struct span content, int64_t *unix_ms);
 
 /* The prefix of an opened PREFIX block, within it. False: it is malformed. */
 bool snap_prefix_of(struct span content, struct span *prefix);
-
-/* The instant of an opened DUE block. False: it is malformed. */
-bool snap_due_of(struct span content, int64_t *due_unix_ms);
 
 /* The i-th hash of an opened KEYS block, which has b->items. */
 uint64_t snap_key_of(struct span content, uint32_t i);

@@ -79,7 +79,6 @@
 #define SNAP_ITEM_BYTES    32u
 #define SNAP_PART_BYTES    8u
 #define SNAP_END_BYTES     24u
-#define SNAP_FLUSH_BYTES   8u
 #define SNAP_KEY_BYTES     8u
 #define SNAP_DUE_BYTES     8u
 

@@ -127,7 +127,7 @@ enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, stru
     case SNAP_ITEMS:
         return give_items(b, content, sink, fault);
     case SNAP_FLUSH:
-        return snap_flush_of(content, &at)
+        return snap_instant_of(content, &at)
                    ? given(sink->flush == NULL || sink->flush(sink->arg, at))
                    : bad(b, SNAP_FAULT_CONTENT, fault);
     case SNAP_PREFIX:
@@ -135,7 +135,7 @@ enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, stru
                    ? given(sink->prefix == NULL || sink->prefix(sink->arg, prefix))
                    : bad(b, SNAP_FAULT_CONTENT, fault);
     case SNAP_DUE:
-        if (!snap_due_of(content, &at)) {
+        if (!snap_instant_of(content, &at)) {
             return bad(b, SNAP_FAULT_CONTENT, fault);
         }
         if (sink->due != NULL) {

@@ -245,7 +245,7 @@ static void note_block(struct keychain *c, const struct snap_block *b, struct sp
 
     if (b->kind == SNAP_KEYS) {
         add_keys(c, b, content);
-    } else if (b->kind == SNAP_DUE && snap_due_of(content, &due)) {
+    } else if (b->kind == SNAP_DUE && snap_instant_of(content, &due)) {
         c->unix_ms = due > c->unix_ms ? due : c->unix_ms;
     } else if (b->kind == SNAP_VALUE || b->kind == SNAP_FLUSH || b->kind == SNAP_PREFIX ||
                (b->kind == SNAP_ITEMS && b->items != 0)) {

@@ -285,17 +285,6 @@ static enum load_end load_all(struct load *load)
 
 /* ---- logs -------------------------------------------------------------------------------- */
 
-/*
- * A log has no END: it is complete if it ends where a block would begin, or a value would
- * continue.
- */
-static bool is_end_of_log(struct load_file *f, const struct snap_fault *fault)
-{
-    char byte;
-
-    return fault->kind == SNAP_FAULT_CUT && load_read(f, &byte, 1, fault->offset) == 0;
-}
-
 /* Its states, one after the other. */
 static enum load_end load_states(struct load *load, struct load_file *f, struct loader *l)
 {
@@ -316,7 +305,7 @@ static enum load_end load_states(struct load *load, struct load_file *f, struct 
         snap_opener_fini(&l->opener);
         raise_cas(load, l->apply.cas_max);
         if (scan.fault.kind != SNAP_FINE) {
-            end = is_end_of_log(f, &scan.fault) ? LOAD_DONE : LOAD_BAD;
+            end = snap_is_end_of_log(&scan.reader, &scan.fault) ? LOAD_DONE : LOAD_BAD;
             load->fault = scan.fault;
         }
     }

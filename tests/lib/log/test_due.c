@@ -225,7 +225,7 @@ static uint64_t count_blocks(uint8_t kind, int64_t *due_unix_ms)
         n += b.kind == kind;
         if (b.kind == SNAP_DUE) {
             ck_assert_int_eq(b.flags, SNAP_OPTIONAL); /* older programs pass over it */
-            ck_assert(snap_due_of(content, due_unix_ms));
+            ck_assert(snap_instant_of(content, due_unix_ms));
             ck_assert_int_ge(b.unix_ms, *due_unix_ms); /* and take this time */
         }
     }

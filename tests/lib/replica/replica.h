@@ -219,7 +219,7 @@ static inline void replica_apply(struct replica *r, const struct snap_block *b,
         }
         break;
     case SNAP_FLUSH:
-        must(snap_flush_of(content, &instant) && r->open == NULL);
+        must(snap_instant_of(content, &instant) && r->open == NULL);
         if (instant != 0) {
             r->later++;
             r->later_at = instant;
