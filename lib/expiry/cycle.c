@@ -128,15 +128,13 @@ static void open_cycle(struct cycle *c, enum cycle_kind kind, usec_t now_us)
     c->is_running = true;
     c->kind = kind;
     c->spent_us = 0;
-    c->timed_out = false;
     if (kind == CYCLE_FAST) {
         c->fast_started_us = now_us;
     }
 }
 
-static void close_cycle(struct cycle *c, bool by_time)
+static void close_cycle(struct cycle *c)
 {
-    c->timed_out = by_time;
     c->is_running = false;
     if (c->kind == CYCLE_FAST) {
         c->fast_took_us = c->spent_us;
@@ -211,6 +209,6 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
         }
     } while (!res->is_ended && res->time_us < cfg->slice_us);
     if (res->is_ended) {
-        close_cycle(c, res->hit_time_limit);
+        close_cycle(c);
     }
 }

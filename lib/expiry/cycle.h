@@ -83,7 +83,6 @@ struct cycle {
     usec_t spent_us;        /* by the cycle that is running */
     usec_t fast_started_us; /* INT64_MIN: never */
     usec_t fast_took_us;    /* the last fast cycle that ended */
-    bool timed_out;         /* the last cycle hit its limit */
     usec_t window_start_us; /* of the CPU cap; INT64_MIN: none yet */
     usec_t window_spent_us;
 };

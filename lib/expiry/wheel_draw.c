@@ -31,31 +31,6 @@ static unsigned take_top(const struct wheel *w, unsigned id, handle_t *out, unsi
     return n;
 }
 
-/* The first bucket that is not empty, of those from `first` up to `end`; WHEEL_NONE: none. */
-static unsigned occupied_from(const struct wheel *w, unsigned first, unsigned end)
-{
-    for (unsigned id = first; id < end;) {
-        uint64_t bits = w->occupied[id / 64] >> (id % 64);
-
-        if (bits != 0) {
-            id += (unsigned)__builtin_ctzll(bits);
-            return id < end ? id : WHEEL_NONE;
-        }
-        id = (id / 64 + 1) * 64;
-    }
-    return WHEEL_NONE;
-}
-
-/* The first bucket in time of a ring that is not empty. The ring ends at its horizon. */
-static unsigned first_of_ring(const struct wheel *w, unsigned l)
-{
-    const struct wheel_level *lv = &wheel_levels[l];
-    unsigned begin = wheel_bucket_at(l, w->horizon[l]);
-    unsigned id = occupied_from(w, begin, lv->first + lv->ring);
-
-    return id != WHEEL_NONE ? id : occupied_from(w, lv->first, begin);
-}
-
 /* Is this the number of a node of that bucket? It may be one of long ago. */
 static bool node_is_of(const struct wheel_pool *p, uint32_t number, unsigned bucket)
 {
@@ -64,7 +39,7 @@ static bool node_is_of(const struct wheel_pool *p, uint32_t number, unsigned buc
     if (slab >= p->capacity || p->slabs[slab] == NULL) {
         return false;
     }
-    const struct wheel_slab *s = (const struct wheel_slab *)(const void *)p->slabs[slab];
+    const struct wheel_slab *s = wheel_slab_at(p, slab);
     return number % SLAB_NODES != 0 && number % SLAB_NODES < s->fresh &&
            wheel_node_at(p, number)->bucket == bucket;
 }
@@ -105,7 +80,8 @@ unsigned wheel_soonest(struct wheel *w, handle_t *out, unsigned max)
     wheel_must_be_entered(w);
     unsigned n = take_top(w, WHEEL_DUE, out, max);
     for (unsigned l = 0; l < WHEEL_LEVELS && n < max; l++) {
-        unsigned id = first_of_ring(w, l);
+        /* A ring ends at its horizon. */
+        unsigned id = wheel_first_from(w, l, wheel_bucket_at(l, w->horizon[l]));
         msec_t begin = id != WHEEL_NONE ? wheel_bucket_start(w, l, id) : MSEC_NEVER;
 
         /* Each level leaves room for one item of the others. */
@@ -133,7 +109,7 @@ static uint32_t node_drawn(const struct wheel_pool *p, uint64_t random)
 {
     uint64_t slabs = p->free_hint >= p->slab_count ? p->free_hint : p->capacity;
     uint32_t slab = (uint32_t)((random >> 32) * slabs >> 32);
-    const struct wheel_slab *s = (const struct wheel_slab *)(const void *)p->slabs[slab];
+    const struct wheel_slab *s = wheel_slab_at(p, slab);
 
     if (s == NULL || s->fresh <= 1) {
         return 0;

@@ -21,11 +21,6 @@
 
 #define CAPACITY_MIN 8u
 
-static struct wheel_slab *slab_at(const struct wheel_pool *p, uint32_t slab)
-{
-    return (struct wheel_slab *)(void *)p->slabs[slab];
-}
-
 static void count_bytes(struct wheel_pool *p, int64_t bytes)
 {
     if (p->budget) {
@@ -62,28 +57,28 @@ static void update_room(struct wheel_pool *p)
 
 static void partial_insert(struct wheel_pool *p, uint32_t slab)
 {
-    struct wheel_slab *s = slab_at(p, slab);
+    struct wheel_slab *s = wheel_slab_at(p, slab);
 
     s->prev = NO_SLAB;
     s->next = p->partial;
     if (p->partial != NO_SLAB) {
-        slab_at(p, p->partial)->prev = slab;
+        wheel_slab_at(p, p->partial)->prev = slab;
     }
     p->partial = slab;
 }
 
 static void partial_remove(struct wheel_pool *p, uint32_t slab)
 {
-    struct wheel_slab *s = slab_at(p, slab);
+    struct wheel_slab *s = wheel_slab_at(p, slab);
 
     if (s->prev != NO_SLAB) {
-        slab_at(p, s->prev)->next = s->next;
+        wheel_slab_at(p, s->prev)->next = s->next;
     } else {
         must(p->partial == slab);
         p->partial = s->next;
     }
     if (s->next != NO_SLAB) {
-        slab_at(p, s->next)->prev = s->prev;
+        wheel_slab_at(p, s->next)->prev = s->prev;
     }
 }
 
@@ -185,7 +180,7 @@ static void spare_victim(struct wheel_pool *p)
     uint32_t slab = p->victim;
 
     p->victim = NO_SLAB;
-    if (slab_at(p, slab)->used < SLAB_USABLE) {
+    if (wheel_slab_at(p, slab)->used < SLAB_USABLE) {
         partial_insert(p, slab);
     }
     update_room(p);
@@ -260,7 +255,7 @@ uint32_t wheel_pool_take(struct wheel_pool *p)
     uint32_t slab = p->partial;
 
     must(slab != NO_SLAB);
-    struct wheel_slab *s = slab_at(p, slab);
+    struct wheel_slab *s = wheel_slab_at(p, slab);
     uint32_t node = s->free_list;
     if (node) {
         s->free_list = wheel_node_at(p, node)->next;
@@ -277,7 +272,7 @@ uint32_t wheel_pool_take(struct wheel_pool *p)
 void wheel_pool_give(struct wheel_pool *p, uint32_t node, uint64_t count)
 {
     uint32_t slab = node / SLAB_NODES;
-    struct wheel_slab *s = slab_at(p, slab);
+    struct wheel_slab *s = wheel_slab_at(p, slab);
     struct wheel_node *n = wheel_node_at(p, node);
 
     must(s->used > 0 && n->bucket != NODE_UNUSED);
@@ -309,18 +304,18 @@ static bool choose_victim(struct wheel_pool *p)
 
     for (uint32_t i = 0; i < VICTIM_SLABS && i < p->capacity; i++) {
         p->hand = p->hand + 1 < p->capacity ? p->hand + 1 : 0;
-        if (p->slabs[p->hand] &&
-            (best == NO_SLAB || slab_at(p, p->hand)->used < slab_at(p, best)->used)) {
+        if (p->slabs[p->hand] && (best == NO_SLAB || wheel_slab_at(p, p->hand)->used <
+                                                         wheel_slab_at(p, best)->used)) {
             best = p->hand;
         }
     }
     if (best == NO_SLAB) {
         return false;
     }
-    if (slab_at(p, best)->used < SLAB_USABLE) {
+    if (wheel_slab_at(p, best)->used < SLAB_USABLE) {
         partial_remove(p, best);
     }
-    if (slab_at(p, best)->used == 0) {
+    if (wheel_slab_at(p, best)->used == 0) {
         release_slab(p, best);
         return false;
     }
@@ -336,7 +331,7 @@ uint32_t wheel_pool_victim(struct wheel_pool *p, uint64_t count)
         return 0;
     }
     for (uint32_t i = 0; i < VICTIM_NODES; i++) {
-        if (p->victim_next >= slab_at(p, p->victim)->fresh) {
+        if (p->victim_next >= wheel_slab_at(p, p->victim)->fresh) {
             p->victim_next = 1;
         }
         if (p->slabs[p->victim][p->victim_next].bucket != NODE_UNUSED) {
@@ -345,54 +340,4 @@ uint32_t wheel_pool_victim(struct wheel_pool *p, uint64_t count)
         p->victim_next++;
     }
     return 0;
-}
-
-/* Is one slab consistent? Adds its nodes in use to *used. */
-static bool verify_slab(const struct wheel_pool *p, uint32_t slab, uint32_t *used)
-{
-    const struct wheel_slab *s = slab_at(p, slab);
-    uint32_t unused = 0;
-    uint32_t listed = 0;
-
-    if (s->fresh < 1 || s->fresh > SLAB_NODES) {
-        return false;
-    }
-    for (uint32_t i = 1; i < s->fresh; i++) {
-        unused += p->slabs[slab][i].bucket == NODE_UNUSED;
-    }
-    for (uint32_t n = s->free_list; n && listed <= unused; n = wheel_node_at(p, n)->next) {
-        if (n / SLAB_NODES != slab) {
-            return false;
-        }
-        listed++;
-    }
-    *used += s->used;
-    return listed == unused && s->used == s->fresh - 1 - unused;
-}
-
-bool wheel_pool_verify(const struct wheel_pool *p)
-{
-    uint32_t slabs = 0;
-    uint32_t used = 0;
-    uint32_t with_room = 0;
-    uint32_t listed = 0;
-
-    for (uint32_t i = 0; i < p->capacity; i++) {
-        if (!p->slabs[i]) {
-            continue;
-        }
-        slabs++;
-        with_room += i != p->victim && slab_at(p, i)->used < SLAB_USABLE;
-        if (!verify_slab(p, i, &used)) {
-            return false;
-        }
-    }
-    for (uint32_t i = p->partial; i != NO_SLAB && listed <= with_room;
-         i = slab_at(p, i)->next) {
-        if (i == p->victim || slab_at(p, i)->used == SLAB_USABLE) {
-            return false;
-        }
-        listed++;
-    }
-    return slabs == p->slab_count && used == p->used && listed == with_room;
 }

@@ -117,8 +117,11 @@ uint32_t wheel_pool_victim(struct wheel_pool *p, uint64_t count);
 /* Bytes of the slabs and their directory. Context: in shard. */
 uint64_t wheel_pool_bytes(const struct wheel_pool *p);
 
-/* True when the slabs agree with the totals; walks everything. Context: in shard. */
-bool wheel_pool_verify(const struct wheel_pool *p);
+/* The description of a slab. Context: in shard. */
+static inline struct wheel_slab *wheel_slab_at(const struct wheel_pool *p, uint32_t slab)
+{
+    return (struct wheel_slab *)(void *)p->slabs[slab];
+}
 
 /* Address of a node. Context: in shard. */
 static inline struct wheel_node *wheel_node_at(const struct wheel_pool *p, uint32_t node)

@@ -141,6 +141,30 @@ static inline msec_t wheel_bucket_start(const struct wheel *w, unsigned l, unsig
            << lv->shift;
 }
 
+/*
+ * The first bucket of a ring that has items, from bucket `here` on, around the ring; WHEEL_NONE:
+ * there is none.
+ */
+static inline unsigned wheel_first_from(const struct wheel *w, unsigned l, unsigned here)
+{
+    const struct wheel_level *lv = &wheel_levels[l];
+    unsigned word = here / 64;
+    uint64_t ring = ((1ULL << (lv->ring / 64)) - 1) << (lv->first / 64);
+    uint64_t words = w->occupied_words & ring;
+    uint64_t bits = w->occupied[word] >> (here % 64);
+    uint64_t later = words & (~1ULL << word);
+
+    if (words == 0) {
+        return WHEEL_NONE;
+    }
+    if (bits) {
+        return here + (unsigned)__builtin_ctzll(bits);
+    }
+    /* If nothing comes later in the ring, continue at its start, up to this same word. */
+    word = (unsigned)__builtin_ctzll(later ? later : words);
+    return word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
+}
+
 static inline bool wheel_is_due(const struct wheel *w, unsigned id)
 {
     return (w->due[id / 64] >> (id % 64) & 1) != 0;

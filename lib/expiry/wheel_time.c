@@ -463,24 +463,10 @@ uint64_t wheel_behind(struct wheel *w, msec_t now)
 static int64_t first_bucket(const struct wheel *w, unsigned l)
 {
     const struct wheel_level *lv = &wheel_levels[l];
-    int64_t present = w->tick >> lv->shift;
     unsigned here = wheel_bucket_at(l, w->tick);
-    unsigned word = here / 64;
-    uint64_t ring = ((1ULL << (lv->ring / 64)) - 1) << (lv->first / 64);
-    uint64_t words = w->occupied_words & ring;
-    uint64_t bits = w->occupied[word] >> (here % 64);
-    uint64_t later = words & (~1ULL << word);
+    unsigned id = wheel_first_from(w, l, here);
 
-    if (words == 0) {
-        return -1;
-    }
-    if (bits) {
-        return present + __builtin_ctzll(bits);
-    }
-    /* If nothing comes later in the ring, continue at its start, up to this same word. */
-    word = (unsigned)__builtin_ctzll(later ? later : words);
-    unsigned id = word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
-    return present + ((id - here) & (lv->ring - 1));
+    return id == WHEEL_NONE ? -1 : (w->tick >> lv->shift) + ((id - here) & (lv->ring - 1));
 }
 
 /*
