@@ -146,7 +146,6 @@ static MF_NOINLINE bool parse_spaced(struct span s, bool *negative, uint64_t *ou
 {
     const char *p = s.ptr;
     const char *end = p + s.len;
-    uint64_t n = 0;
 
     while (p < end && is_space(*p)) {
         p++;
@@ -156,17 +155,11 @@ static MF_NOINLINE bool parse_spaced(struct span s, bool *negative, uint64_t *ou
         p++;
     }
     const char *digits = p;
-    for (; p < end && is_digit(*p); p++) {
-        if (__builtin_mul_overflow(n, (uint64_t)10, &n) ||
-            __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n)) {
-            return false;
-        }
+    while (p < end && is_digit(*p)) {
+        p++;
     }
-    if (p == digits || (p < end && !is_space(*p))) {
-        return false;
-    }
-    *out = n;
-    return true;
+    return (p == end || is_space(*p)) &&
+           num_u64(span_of(digits, (size_t)(p - digits)), out) == MF_OK;
 }
 
 /* The same for any number; digits alone, which is what nearly all of them are, take no call. */

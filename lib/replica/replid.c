@@ -4,9 +4,10 @@
  */
 #include "lib/replica/replid.h"
 
-#include "lib/base/hash.h"
+#include <stdio.h>
 
-#define HEX_BITS 4
+#include "lib/base/hash.h"
+#include "lib/base/num.h"
 
 struct replid replid_draw(void)
 {
@@ -24,25 +25,9 @@ struct replid replid_draw(void)
 
 void replid_format(const struct replid *id, char out[REPLID_CHARS + 1])
 {
-    static const char digits[] = "0123456789abcdef";
-
     for (unsigned i = 0; i < REPLID_BYTES; i++) {
-        out[2 * i] = digits[id->bytes[i] >> HEX_BITS];
-        out[2 * i + 1] = digits[id->bytes[i] & ((1u << HEX_BITS) - 1)];
+        snprintf(out + 2 * i, 3, "%02x", id->bytes[i]);
     }
-    out[REPLID_CHARS] = 0;
-}
-
-/* The value of a hex digit; -1: it is none. */
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 bool replid_parse(struct span text, struct replid *id)
@@ -53,13 +38,12 @@ bool replid_parse(struct span text, struct replid *id)
         return false;
     }
     for (unsigned i = 0; i < REPLID_BYTES; i++) {
-        int high = digit_of(text.ptr[2 * i]);
-        int low = digit_of(text.ptr[2 * i + 1]);
+        const int byte = num_hex_byte(text.ptr + 2 * i);
 
-        if (high < 0 || low < 0) {
+        if (byte < 0) {
             return false;
         }
-        out.bytes[i] = (uint8_t)(high << HEX_BITS | low);
+        out.bytes[i] = (uint8_t)byte;
     }
     *id = out;
     return true;
