@@ -38,7 +38,6 @@
 #include "lib/engine/router.h"
 #include "lib/memory/heat.h"
 #include "lib/shard/changes.h"
-#include "lib/shard/event.h"
 #include "lib/shard/shard_group.h"
 
 struct attach;

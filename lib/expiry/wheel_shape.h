@@ -142,8 +142,8 @@ static inline msec_t wheel_bucket_start(const struct wheel *w, unsigned l, unsig
 }
 
 /*
- * The first bucket of a ring that has items, from bucket `here` on, around the ring; WHEEL_NONE:
- * there is none.
+ * The first bucket of a ring that has items, from bucket `here` on, around the ring;
+ * WHEEL_NONE: there is none.
  */
 static inline unsigned wheel_first_from(const struct wheel *w, unsigned l, unsigned here)
 {

@@ -63,8 +63,8 @@ enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
                                 struct snap_fault *fault);
 
 /*
- * A log has no END. Is this fault, at which reading has stopped, the end of a complete log: does
- * it end where a block would begin? Context: as above.
+ * A log has no END. Is this fault, at which reading has stopped, the end of a complete log:
+ * does it end where a block would begin? Context: as above.
  */
 bool snap_is_end_of_log(const struct snap_reader *r, const struct snap_fault *fault);
 

@@ -21,8 +21,6 @@
 #include "lib/memory/cursor.h"
 #include "lib/memory/room_make.h"
 #include "lib/memory/stock.h"
-#include "lib/reshard/carry_large.h"
-#include "lib/reshard/carry_room.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/position.h"
 #include "lib/shard/upkeep.h"

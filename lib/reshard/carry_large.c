@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Values that fit no block, carried over: see carry_large.h. A part of carry.c.
+ * Carrying large values over, a part of carry.c. They are copied outside the shards: in one
+ * section if they are in pieces only, otherwise segment by segment while they are pinned, so
+ * that no section lasts long and room is made in small steps. An ordinary store links the copy
+ * if the value is still the same.
  */
-#include "lib/reshard/carry_large.h"
+#include "lib/reshard/carry.h"
 
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
-#include "lib/reshard/carry_room.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/value.h"
 #include "lib/store/body.h"

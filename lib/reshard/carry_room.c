@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Room for what is carried over, and its pace: see carry_room.h. A part of carry.c.
+ * Room for what is carried over, and its pace: see carry.h. A part of carry.c.
  *
  * In a full cache each copy needs budget. So a segment whose items do not all leave is emptied
  * as the cleaner does it, free segments are given back to the budget at once, and this thread
  * runs a grace period itself when there is nothing else to wait for. Only for the items in
  * transit, a few segments, something must be evicted, in the shard that the items leave.
  */
-#include "lib/reshard/carry_room.h"
+#include "lib/reshard/carry.h"
 
 #include <sched.h>
 #include <time.h>

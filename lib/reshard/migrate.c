@@ -15,7 +15,6 @@
 #include "lib/memory/evict.h"
 #include "lib/memory/stock.h"
 #include "lib/reshard/carry.h"
-#include "lib/reshard/carry_room.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 

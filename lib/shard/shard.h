@@ -4,8 +4,7 @@
  *
  *     shard      the struct and its lock, creating and releasing a shard
  *     changes    changes of keys, as records for threads that keep a copy
- *     idle       releasing the segments of a shard without slots
- *     rest       releasing the other memory of such a shard
+ *     idle       releasing the segments of a shard without slots, and its other memory
  *     guard      which keys a load beside requests must not bring back
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
  *     owner      callbacks from the shard's memory to the shard
@@ -16,7 +15,6 @@
  *     upkeep     resizing the index, making room; done by writers and the home worker
  *     value      reading values: walks, copies and pins
  *     info       figures and walks for statistics
- *     verify     a full check by a walk, for tests and forensics
  *
  * This folder joins lib/memory (blocks), lib/index (keys) and lib/expiry (deadlines), and may
  * include these and lib/base. It does not know the engine, the router, or other shards. Data
@@ -284,7 +282,7 @@ extern const struct memory_owner_ops shard_owner_ops;
 
 /*
  * Releases the memory of a shard without slots, and so without items: its segments, and what it
- * has apart from them (rest.c). The engine keeps the shard for later use.
+ * has apart from them. The engine keeps the shard for later use.
  */
 
 /*

@@ -2,8 +2,8 @@
 /*
  * lib/snapshot: saving items to a file and loading them.
  *
- *     save         save an engine to a file; rate limits its bytes per second, behind writes
- *                  the file asynchronously
+ *     save         save an engine to a file; its bytes per second may be limited
+ *     behind       writes the file asynchronously
  *     load         load a file; load_file opens it
  *     apply        store what was read in an engine
  *     claim        one server for a file
@@ -87,7 +87,7 @@ static inline void save_stop(struct save *s)
     atomic_store_explicit(&s->is_to_stop, true, memory_order_relaxed);
 }
 
-/* ---- rate.c ------------------------------------------------------------------------------ */
+/* ---- the limit of its rate --------------------------------------------------------------- */
 
 /*
  * Rate limit for writing.
