@@ -172,50 +172,44 @@ static bool is_in_memory(int fd)
     return fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
-static bool give_up(struct attach *a)
+/* Take the file, if it is one that may be used. */
+static bool take_file(struct attach *a)
 {
-    attach_close(a);
-    return false;
+    struct stat st;
+
+    a->head = mem_zalloc(HEAD_BYTES);
+    if (a->head == NULL) {
+        return no(a, "out of memory");
+    }
+    if (fstat(a->fd, &st) != 0) {
+        return no(a, "%s", strerror(errno));
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return no(a, "it is no file");
+    }
+    /* Another user who can write to the file could change items while they are used. */
+    if (st.st_uid != geteuid()) {
+        return no(a, "it belongs to another user");
+    }
+    if (flock(a->fd, LOCK_EX | LOCK_NB) != 0) {
+        return no(a, errno == EWOULDBLOCK ? "another process uses it" : "it cannot be locked");
+    }
+    a->is_in_memory = is_in_memory(a->fd);
+    a->is_new = st.st_size == 0;
+    if (!a->is_new && (!region_read(a->fd, 0, a->head, HEAD_BYTES) ||
+                       memcmp(a->head->magic, MAGIC, sizeof(a->head->magic)) != 0)) {
+        return no(a, "it is something else, which is not to be overwritten");
+    }
+    return fchmod(a->fd, 0600) == 0 || no(a, "%s", strerror(errno));
 }
 
 bool attach_open_fd(struct attach *a, int fd)
 {
-    struct stat st;
-
     a->fd = fd;
     a->state = ATTACH_COLD;
-    a->head = mem_zalloc(HEAD_BYTES);
-    if (a->head == NULL) {
-        no(a, "out of memory");
-        return give_up(a);
-    }
-    if (fstat(fd, &st) != 0) {
-        no(a, "%s", strerror(errno));
-        return give_up(a);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        no(a, "it is no file");
-        return give_up(a);
-    }
-    /* Another user who can write to the file could change items while they are used. */
-    if (st.st_uid != geteuid()) {
-        no(a, "it belongs to another user");
-        return give_up(a);
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        no(a, errno == EWOULDBLOCK ? "another process uses it" : "it cannot be locked");
-        return give_up(a);
-    }
-    a->is_in_memory = is_in_memory(fd);
-    a->is_new = st.st_size == 0;
-    if (!a->is_new && (!region_read(fd, 0, a->head, HEAD_BYTES) ||
-                       memcmp(a->head->magic, MAGIC, sizeof(a->head->magic)) != 0)) {
-        no(a, "it is something else, which is not to be overwritten");
-        return give_up(a);
-    }
-    if (fchmod(fd, 0600) != 0) {
-        no(a, "%s", strerror(errno));
-        return give_up(a);
+    if (!take_file(a)) {
+        attach_close(a);
+        return false;
     }
     return true;
 }
@@ -568,11 +562,10 @@ struct attach_search {
     bool has_twice;
 };
 
-static void look_for_another(void *arg, handle_t h)
+static void look_for_another(void *arg, handle_t h, uint64_t hash)
 {
     struct attach_search *x = arg;
     const struct item *it = shard_item(x->shard, h);
-    uint64_t hash = shard_hash(x->shard, it);
     uint32_t slot = route_slot_number(hash);
 
     if (is_between(x->head, slot) && x->head->owner[slot][1] == x->shard->id) {
@@ -729,8 +722,7 @@ static void leave_routes(struct attach_head *h, const struct engine *e)
 {
     const struct route *rt = atomic_load_explicit(&e->router.route, memory_order_relaxed);
 
-    h->shards = reshard_to_be(&e->reshard,
-                              atomic_load_explicit(&e->group.sharers, memory_order_relaxed));
+    h->shards = engine_shards_to_be(e);
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         const uint16_t from = rt->slot[i].from;
         const uint16_t put = rt->slot[i].put;

@@ -24,17 +24,17 @@ static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
     }
 }
 
-/* The flush that is to come, unless its instant is `not_at`; MSEC_NEVER: there is none. */
+/* The first flush that is to come at another instant than `not_at`; MSEC_NEVER: none is. */
 static msec_t to_come(const struct engine *e, msec_t not_at)
 {
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        msec_t at = atomic_load_explicit(&e->shards[i]->flush_at, memory_order_relaxed);
+    msec_t first = MSEC_NEVER;
 
-        if (at != MSEC_NEVER && at != not_at) {
-            return at;
-        }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        msec_t at = atomic_load_explicit(&e->shards[i]->flush_at, memory_order_acquire);
+
+        first = at < first && at != not_at ? at : first;
     }
-    return MSEC_NEVER;
+    return first;
 }
 
 /* Context: under the lock of flushes. */
@@ -89,12 +89,5 @@ enum outcome engine_flush_old(struct engine *e, msec_t at, msec_t before, msec_t
 
 msec_t engine_flush_to_come(const struct engine *e)
 {
-    msec_t at = MSEC_NEVER;
-
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        msec_t one = atomic_load_explicit(&e->shards[i]->flush_at, memory_order_acquire);
-
-        at = one < at ? one : at;
-    }
-    return at;
+    return to_come(e, MSEC_NEVER);
 }

@@ -670,7 +670,7 @@ static uint64_t cursor_ahead(uint64_t cursor, uint64_t mask, unsigned positions)
 
 /* The callback of a walk. */
 struct walker {
-    table_walk_ahead_fn fn;
+    table_walk_fn fn;
     void *arg;
 };
 
@@ -726,24 +726,10 @@ static uint64_t walk_position(const struct table *t, const char *base, uint64_t 
     return cursor_next(cursor, small);
 }
 
-struct plain_walker {
-    table_walk_fn fn;
-    void *arg;
-};
-
-static void walk_plainly(void *arg, handle_t h, uint64_t hash)
-{
-    const struct plain_walker *w = arg;
-
-    (void)hash;
-    w->fn(w->arg, h);
-}
-
 uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, table_walk_fn fn,
                     void *arg)
 {
-    struct plain_walker plain = {fn, arg};
-    struct walker w = {walk_plainly, &plain};
+    struct walker w = {fn, arg};
     uint64_t positions;
 
     return walk_position(t, base, cursor, &w, &positions);
@@ -771,7 +757,7 @@ static void prefetch_ahead(struct array a, const char *base, uint64_t cursor)
 }
 
 uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t cursor,
-                          table_walk_ahead_fn fn, void *arg, uint64_t *positions)
+                          table_walk_fn fn, void *arg, uint64_t *positions)
 {
     const struct table_view *v = view_of(t);
     struct walker w = {fn, arg};

@@ -284,10 +284,10 @@ static inline uint64_t table_buckets(const struct table *t);
 unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, unsigned max);
 
 /*
- * Walk: call fn for every handle of one position, and return the next cursor; 0 at the end. An
- * item that is there all the time is visited at least once, even if the table is resized
- * (positions are visited in reverse binary order, as in Redis' dictScan by P. Noordhuis), and
- * exactly once if it is not.
+ * Walk: call fn for every handle of one position, with the hash of its key, and return the next
+ * cursor; 0 at the end. An item that is there all the time is visited at least once, even if
+ * the table is resized (positions are visited in reverse binary order, as in Redis' dictScan by
+ * P. Noordhuis), and exactly once if it is not.
  *
  * A position is a home bucket: an item that is in a later bucket, because its own was full, is
  * reported with its home. Otherwise a resize between two steps could carry it past the cursor.
@@ -296,19 +296,18 @@ unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, un
  * fn may remove the handle that it is given if the caller is in the shard.
  * Context: in shard, or read side.
  */
-typedef void (*table_walk_fn)(void *arg, handle_t handle);
+typedef void (*table_walk_fn)(void *arg, handle_t handle, uint64_t hash);
 uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, table_walk_fn fn,
                     void *arg);
 
 /*
- * The same with the hash of each key, for a walk over the whole table: it prefetches the next
- * positions, so that their cache misses overlap. *positions: number of positions in the table.
- * If this is smaller than in the last call, the table has shrunk: a position that the walk had
- * left in the middle now also includes others, which it has not visited.
+ * The same for a walk over the whole table: it prefetches the next positions, so that their
+ * cache misses overlap. *positions: number of positions in the table. If this is smaller than
+ * in the last call, the table has shrunk: a position that the walk had left in the middle now
+ * also includes others, which it has not visited.
  */
-typedef void (*table_walk_ahead_fn)(void *arg, handle_t handle, uint64_t hash);
 uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t cursor,
-                          table_walk_ahead_fn fn, void *arg, uint64_t *positions);
+                          table_walk_fn fn, void *arg, uint64_t *positions);
 
 /*
  * Has a walk that continues at this cursor passed the position of this hash? Then items with

@@ -96,17 +96,11 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
 
 /* ---- linking and unlinking --------------------------------------------------------------- */
 
-/* What an item adds to the counter `bytes`: its block, and the bytes of a large value. */
-static inline uint64_t item_weight(const struct item *it)
-{
-    return item_all_bytes(it);
-}
-
 /* An item has left the index: remove it from everything else. Returns its weight. */
 static inline uint64_t forget(struct shard *s, handle_t h, enum death_reason reason)
 {
     struct item *it = shard_item(s, h);
-    uint64_t weight = item_weight(it);
+    uint64_t weight = item_all_bytes(it);
 
     ctr_add(&s->counters, CTR_item_bytes, -weight);
     if (item_has_ttl(it)) {
@@ -131,7 +125,7 @@ static inline void adopt(struct shard *s, handle_t h)
     if ((shape & SHAPE_TTL) != 0) {
         add_deadline(s, h);
     }
-    ctr_add(&s->counters, CTR_item_bytes, item_weight(it));
+    ctr_add(&s->counters, CTR_item_bytes, item_all_bytes(it));
     ctr_add(&s->counters, CTR_total_items, 1);
 }
 
@@ -241,7 +235,8 @@ static void succeed(struct shard *s, handle_t h, _Atomic handle_t *slot)
     }
     add_deadline(s, h);
     table_replace(slot, h);
-    ctr_add(&s->counters, CTR_item_bytes, item_weight(shard_item(s, h)) - item_weight(was));
+    ctr_add(&s->counters, CTR_item_bytes,
+            item_all_bytes(shard_item(s, h)) - item_all_bytes(was));
     blocks_kill(&s->memory, old);
 }
 
@@ -264,7 +259,7 @@ void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
     handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
 
     shard_must_be_entered(s);
-    ctr_add(&s->counters, CTR_overwritten_bytes, item_weight(shard_item(s, old)));
+    ctr_add(&s->counters, CTR_overwritten_bytes, item_all_bytes(shard_item(s, old)));
     chunks_extend(&s->memory, old, h, by);
     succeed(s, h, slot);
     shard_note_change(s, CHANGE_PUT, shard_item(s, h));
@@ -410,15 +405,15 @@ static void count_expired(struct shard *s, const struct item *it, enum shard_eve
     switch (how) {
     case SHARD_EXPIRED_LAZY:
         ctr_add(&s->counters, CTR_expired_lazy, 1);
-        ctr_add(&s->counters, CTR_expired_lazy_bytes, item_weight(it));
+        ctr_add(&s->counters, CTR_expired_lazy_bytes, item_all_bytes(it));
         break;
     case SHARD_EXPIRED_ACTIVE:
         ctr_add(&s->counters, CTR_expired_active, 1);
-        ctr_add(&s->counters, CTR_expired_active_bytes, item_weight(it));
+        ctr_add(&s->counters, CTR_expired_active_bytes, item_all_bytes(it));
         break;
     case SHARD_EXPIRED_RECLAIM:
         ctr_add(&s->counters, CTR_expired_reclaim, 1);
-        ctr_add(&s->counters, CTR_expired_reclaim_bytes, item_weight(it));
+        ctr_add(&s->counters, CTR_expired_reclaim_bytes, item_all_bytes(it));
         break;
     case SHARD_EVICTED:
     case SHARD_FLUSHED:
@@ -451,7 +446,7 @@ void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
     if (MF_UNLIKELY(shard_is_passive(s))) {
         ctr_add(&s->counters, CTR_repl_evicted, 1);
     }
-    ctr_add(&s->counters, CTR_evicted_bytes, item_weight(it));
+    ctr_add(&s->counters, CTR_evicted_bytes, item_all_bytes(it));
     ctr_add(&s->counters, item_was_fetched(it) ? CTR_evicted_active : CTR_evicted_unfetched, 1);
     if (item_deadline(it) != MSEC_NEVER) {
         ctr_add(&s->counters, CTR_evicted_ttl, 1);

@@ -13,11 +13,12 @@ struct position_step {
     void *arg;
 };
 
-static void meet(void *arg, handle_t h)
+static void meet(void *arg, handle_t h, uint64_t hash)
 {
     const struct position_step *step = arg;
     const struct item *it = shard_item(step->shard, h);
 
+    (void)hash;
     /* Looked up again as by a request: it may have been met before its flush was over. */
     if (MF_UNLIKELY(step->prefixes != NULL) && prefixes_have(step->prefixes, it)) {
         it = shard_find_unhidden(step->shard, item_key(it), it->key_len);
@@ -45,7 +46,7 @@ void position_step_all(struct position *p, const struct shard *s, table_walk_fn 
     position_go(p, table_walk(&s->table, s->memory.arena.base, p->cursor, fn, arg));
 }
 
-uint64_t position_look(const struct position *p, const struct shard *s, table_walk_ahead_fn fn,
+uint64_t position_look(const struct position *p, const struct shard *s, table_walk_fn fn,
                        void *arg, uint64_t *positions)
 {
     return table_walk_ahead(&s->table, s->memory.arena.base, p->cursor, fn, arg, positions);

@@ -48,11 +48,11 @@ void position_step(struct position *p, const struct shard *s, msec_t now, positi
 void position_step_all(struct position *p, const struct shard *s, table_walk_fn fn, void *arg);
 
 /*
- * Pass the handles of all items linked here, with their hashes, to fn, for callers that may
+ * Pass the handles of all items linked here, to fn, for callers that may
  * stay at this position. Returns the cursor for position_go(). *positions: see
  * table_walk_ahead(). Context: read side.
  */
-uint64_t position_look(const struct position *p, const struct shard *s, table_walk_ahead_fn fn,
+uint64_t position_look(const struct position *p, const struct shard *s, table_walk_fn fn,
                        void *arg, uint64_t *positions);
 
 #endif

@@ -326,11 +326,12 @@ static void check_arena(struct tally *t)
     }
 }
 
-static void count_linked(void *arg, handle_t h)
+static void count_linked(void *arg, handle_t h, uint64_t hash)
 {
     struct tally *t = arg;
     const struct item *it = shard_item(t->shard, h);
 
+    (void)hash;
     t->linked++;
     if (!item_is_live(it) || it->key_len == 0) {
         wrong(t, "the index names block %u, which is no live item", h);

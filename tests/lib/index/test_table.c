@@ -570,11 +570,13 @@ struct met {
     unsigned times[KEYS];
 };
 
-static void on_met(void *arg, handle_t h)
+static void on_met(void *arg, handle_t h, uint64_t hash)
 {
     struct met *m = arg;
+    const struct item *it = item_at(m->w->base, h);
 
-    m->times[item_at(m->w->base, h)->cas_len]++;
+    ck_assert(hash == hash_key(m->w->t.seed, item_key(it), it->key_len));
+    m->times[it->cas_len]++;
 }
 
 TEST_LOOP(a_walk_visits_each_item_once_without_a_resize, 4)
@@ -599,15 +601,6 @@ TEST_LOOP(a_walk_visits_each_item_once_without_a_resize, 4)
     world_destroy(w);
 }
 
-static void on_met_ahead(void *arg, handle_t h, uint64_t hash)
-{
-    const struct met *m = arg;
-
-    ck_assert(hash == hash_key(m->w->t.seed, item_key(item_at(m->w->base, h)),
-                               item_at(m->w->base, h)->key_len));
-    on_met(arg, h);
-}
-
 /* Without a resize, those that the walk has passed are those that it has met. */
 TEST_LOOP(a_walk_knows_what_it_has_passed, 4)
 {
@@ -621,7 +614,7 @@ TEST_LOOP(a_walk_knows_what_it_has_passed, 4)
         insert(w, key);
     }
     do {
-        cursor = table_walk_ahead(&w->t, w->base, cursor, on_met_ahead, m, &positions);
+        cursor = table_walk_ahead(&w->t, w->base, cursor, on_met, m, &positions);
         for (unsigned key = 0; key < KEYS && w->is_in[key] != 0; key++) {
             bool has_passed = cursor == 0 || table_walk_passed(cursor, key_hash(w, key));
 
@@ -651,7 +644,7 @@ TEST_LOOP(a_walk_misses_nothing_during_resizes, 4)
 
         memset(m->times, 0, sizeof(m->times));
         do {
-            cursor = table_walk_ahead(&w->t, w->base, cursor, on_met_ahead, m, &positions);
+            cursor = table_walk_ahead(&w->t, w->base, cursor, on_met, m, &positions);
             for (unsigned key = 0; key < STABLE; key++) {
                 ck_assert(m->times[key] > 0 || cursor == 0 ||
                           !table_walk_passed(cursor, key_hash(w, key)));
