@@ -8,7 +8,7 @@ answer the same; where they do not, the answer of 1.6.45 is in recorded.txt (rec
 
 Each stream is played on a fresh connection to an empty cache: the scripted ones whole to both, and to
 mayflyd also byte by byte, and cut in two at every place; seeded random ones, cut at random places, to
-both. Intended differences are in intended.py, and both answers of each are checked.
+both. Intended differences are in intended.txt, and both answers of each are checked.
 
 Environment as in peers.py; MAYFLY_SEED is the first seed, MAYFLY_DIFFER_STREAMS the number of
 random streams.

@@ -6,7 +6,7 @@ in place of %CAS%. None of them waits for time to pass, reads statistics or depe
 items are evicted.
 
 memcached loses answers when it closes a connection, or complains about a key of a get, while
-they wait to be sent (mayflyd does not: intended.py). Such lines are a piece of their own here,
+they wait to be sent (mayflyd does not: intended.txt). Such lines are a piece of their own here,
 sent after the answers to all earlier requests have left.
 """
 
@@ -15,6 +15,7 @@ import re
 import time
 
 import meta_streams
+from meta_streams import section, unescape
 
 WithCas = collections.namedtuple("WithCas", "key text")
 
@@ -30,225 +31,15 @@ K250 = b"k" * 250
 K251 = b"k" * 251
 
 # Lines that have to leave the connection in sync; a get of a known key follows each of them.
-ODD_LINES = """
-get
-get a b c
-gets
-gat
-gat 0
-gat x a
-gat 1.5 a
-gat 0 a
-gat 100 a b zz
-gat -1 a
-gats 0 a
-gats
-bget a
-bget
-set
-set a
-set a 0
-set a 0 0
-set a 0 0 1 noreply x
-set a x 0 1
-set a -1 0 1
-set a 0 x 1
-set a 0 1.5 1
-set a 0 0 x
-set a 0 0 -1
-set a 0 0 -1 noreply
-set a 0 0 2147483646
-set a 0 0 2147483648
-set a 0 0 18446744073709551616
-set a 0x10 0 1
-set a 0 9223372036854775808 1
-set a + 0 1
-set a 0 0 noreply
-cas a 0 0 1
-cas a 0 0 1 x
-cas a 0 0 1 -1
-cas a 0 0 1 18446744073709551616
-cas a 0 0 1 noreply
-cas a 0 0 1 1 noreply x
-add
-append
-prepend a
-replace a 0
-delete
-delete a
-delete a 0
-delete a 0 noreply
-delete a noreply
-delete a 5
-delete a 00
-delete a x
-delete a 0 x
-delete a 5 noreply
-delete a 0 noreply x
-delete a noreply 0
-delete a noreply noreply
-delete zz
-incr
-incr a
-incr a 1
-incr n abc
-incr n -1
-incr n 18446744073709551615
-incr n 18446744073709551616
-incr n 1 noreply
-incr n 1 foo
-incr n 1 noreply foo
-incr n abc noreply
-incr n noreply
-incr n 0x1
-incr n 1.5
-incr n +1
-incr n 01
-incr n \t1
-incr n 1\t
-incr n ++1
-incr zz 1
-incr zz 1 noreply
-incr a 1 noreply
-decr
-decr n 1
-decr n 100
-decr n abc
-decr zz 1
-touch
-touch a
-touch a 0
-touch a x
-touch a 0 noreply
-touch a 0 foo
-touch a 0 noreply x
-touch a x noreply
-touch a noreply
-touch a -1
-touch a 99999999999999999999
-touch a 1.5
-touch zz 0
-verbosity
-verbosity 0
-verbosity 0 noreply
-verbosity x
-verbosity x noreply
-verbosity 0 x
-verbosity 0 x y
-verbosity noreply
-verbosity -1
-verbosity 0 noreply x
-version
-version x
-version noreply
-flush_all
-flush_all noreply
-flush_all 0
-flush_all 0 noreply
-flush_all x
-flush_all x noreply
-flush_all 0 x
-flush_all 0 noreply x
-flush_all -1
-flush_all 99999999999999999999
-flush_all 0 0 0
-flush_all noreply 0
-flush_all 1.5
-foo
-foo bar
-foo noreply
-GET a
-Get a
-getx a
-stat
-m
-mx
-ad
-get\ta
-get a\tb
-get a\r
-get a 
-get HTTP/1.1
-set HTTP/1.1
-version HTTP/1.1
-foo HTTP/1.1 x
-foo XHTTP/1.1
-debugtime p
-misbehave
-cache_memlimit
-cache_memlimit x
-cache_memlimit -1
-cache_memlimit 64
-cache_memlimit 64 noreply
-cache_memlimit 64 x
-cache_memlimit 64 noreply x
-cache_memlimit 1
-cache_memlimit 1 noreply
-shutdown
-shutdown graceful
-shutdown x
-slabs
-slabs foo
-slabs automove 0
-slabs automove 9
-slabs automove x
-lru
-lru foo
-lru_crawler
-lru_crawler foo
-lru_crawler tocrawl 5
-lru_crawler tocrawl x
-lru_crawler sleep 100
-lru_crawler sleep x
-extstore
-extstore a b
-stats foo
-stats reset
-stats detail
-stats detail x
-stats detail off
-stats cachedump
-stats cachedump x
-stats noreply
-\x81
-\x01\x02
-HTTP/1.1
-slabs noreply
-slabs foo noreply
-lru foo noreply
-lru_crawler foo noreply
-shutdown noreply
-extstore noreply
-stats foo noreply
-version x noreply
-set a 0 0 2 x noreply
-set a 0 0 +2
-set a 0 0 -0
-touch a +5
-touch a 2147483647
-touch a 2147483648
-gat +5 a
-gat 2147483648 a
-gat -2147483649 a
-flush_all 2147483648
-verbosity 4294967296
-cache_memlimit 99999999999
-cache_memlimit 4294967295
-ms a
-ms a 2 MAA
-""".strip("\n")
+ODD_LINES = section("odd")
 
 PREPARE = b"set a 7 0 2\r\nAA\r\nset n 0 0 2\r\n10\r\n"
 FINISH = b"get a n\r\n"
 ENDS = (FINISH, meta_streams.FINISH)
 
 
-def unescape(line):
-    return line.encode("latin-1").decode("unicode_escape").encode("latin-1")
-
-
 def odd_lines():
-    for line in ODD_LINES.split("\n"):
+    for line in ODD_LINES:
         for end in (b"\r\n", b"\n"):
             yield repr(line), [PREPARE + unescape(line) + end + FINISH]
     for text in (b"\r\n", b"\n", b" \r\n", b"\r\r\n", b"\n\n\r\n"):
@@ -256,54 +47,20 @@ def odd_lines():
 
 
 def closing():
-    for line in (
-        b"quit",
-        b"quit x",
-        b"quit noreply",
-        b"GET / HTTP/1.1\r\nHost: a",
-        b"POST / HTTP/1.0",
-        b"foo HTTP/",
-        b"put / HTTP/1.1 ",
-        b"head / HTTP/2",
-    ):
-        yield repr(line), [PREPARE, line + b"\r\n" + FINISH]
+    for line in section("closing"):
+        yield repr(line), [PREPARE, unescape(line) + b"\r\n" + FINISH]
     # Lines that never end.
     for head in (b"", b"set ", b"version ", b" " * 200):
         yield "endless %r" % head, [PREPARE, head + b"x" * 70000]
     yield "endless get", [PREPARE, b"get " + b"x " * 35000]
 
 
-KEY_FORMS = r"""
-get %s
-get a %s n
-gets %s a
-gat 0 %s
-gat 0 a %s
-gats 0 %s
-delete %s
-delete %s noreply
-delete %s x
-incr %s 1
-incr %s x
-incr %s 1 noreply
-decr %s 1
-touch %s 0
-touch %s x
-set %s 0 0 1\r\nx
-set %s 0 0 1 noreply\r\nx
-add %s 0 0 1\r\nx
-replace %s 0 0 1\r\nx
-append %s 0 0 1\r\nx
-prepend %s 0 0 1\r\nx
-cas %s 0 0 1 1\r\nx
-""".strip("\n")
-
 KEY_LIFE = b"set %s 0 0 1\r\nx\r\nget %s\r\ntouch %s 0\r\ndelete %s\r\nget %s\r\n"
 
 
 def keys():
     for key in (K250, K251, b"k" * 2000):
-        for line in KEY_FORMS.split("\n"):
+        for line in section("keys"):
             form = unescape(line) + b"\r\n"
             stream = [PREPARE, form % key + FINISH, b"get %s\r\n" % key]
             yield "%r with %d" % (form, len(key)), stream
@@ -461,25 +218,8 @@ def refused():
 
 def newer():
     """What only the newer memcached knows."""
-    for text in (
-        b"ms a 1\r\nx\r\nmg a x E5 v\r\n",
-        b"ms a 1 E77\r\nx\r\nms a 1 C77 E78\r\ny\r\nma n N0 E9\r\n",
-        b"ms a 1 F5\r\nx\r\nmd a x\r\nmg a v f\r\n",
-        b"ms a 1 s\r\nx\r\nms a 2 MA k s\r\nyz\r\n",
-        b"ms a 1 MA N0\r\nx\r\nmg a v\r\n",
-        b"set a 0 0 1\r\nx\r\nma n q N30 J5\r\nmg n v\r\nma n q\r\n",
-        b"set a 0 100 1\r\nx\r\nset b 0 0 1\r\nx\r\nme a\r\nme b\r\n",
-        b"set a\0b 0 0 1\r\nx\r\nget a\r\nget a\0b\r\n",
-        b"set b 0 0 1\r\nx\r\ndelete b\0c\r\nget b\r\n",
-        b"set a 0 0 4294967296\r\nversion\r\n",
-        b"set a 0 0 1\r\n5\r\nincr a -18446744073709551615\r\n",
-        b"ms a 1 F4294967296\r\nx\r\nmg a v\r\n",
-        b"ms a 1 C-18446744073709551615\r\nx\r\n",
-        b"ms a 4294967297\r\nx\r\n",
-        b"ms a 1 T2147483648\r\nx\r\nmg a v\r\n",
-        b"mg a \x80\r\nmg a !\r\n",
-    ):
-        yield "newer %r" % text, [text]
+    for line in section("newer"):
+        yield "newer " + line, [unescape(line)]
 
 
 def scripts():
@@ -504,7 +244,7 @@ def scripts():
 # The answer to "version" marks the place where a cas was asked for, so no other request may be
 # "version"; and a line that announces a value would take the next request for its value.
 ANNOUNCES = re.compile(r"(set|add|replace|append|prepend|cas) \S+ \S+ \S+ [-+]?\d|ms \S+ \d")
-RANDOM_LINES = [line for line in ODD_LINES.split("\n") if not line.startswith("version") and not ANNOUNCES.match(line)]
+RANDOM_LINES = [line for line in ODD_LINES if not line.startswith("version") and not ANNOUNCES.match(line)]
 
 KEYS = [b"a", b"n", b"key", b"k:0000000000000001", b"x" * 40, K250, b"odd\xff\x01"]
 # Below 2^63: for larger ones memcached looks for a minus in the bytes after the value.
@@ -548,7 +288,7 @@ def random_bytes(rng):
     if kind == 5:
         return rng.randbytes(rng.randrange(3000))
     if kind == 6 and rng.randrange(8) == 0:
-        # A value of digits would be a number for memcached only, see intended.py.
+        # A value of digits would be a number for memcached only, see intended.txt.
         byte = rng.randrange(256)
         return bytes([byte if byte not in b"0123456789" else 0x2E]) * rng.randrange(200000)
     return rng.randbytes(rng.randrange(40))
