@@ -275,15 +275,15 @@ class Client:
     def stats(self, what=b""):
         """`stats` or one of its sub-commands, as a dictionary of text."""
         self.send((b"stats " + what).strip() + b"\r\n")
-        found = {}
-        while True:
-            line = self.line()
-            if line == b"END":
-                return found
-            if line is None or not line.startswith(b"STAT "):
-                raise AssertionError("answer of stats %r: %r" % (what, line))
-            words = line.decode("latin-1").split(" ", 2)
-            found[words[1]] = words[2] if len(words) > 2 else ""
+        lines = []
+        while b"END" not in lines:
+            assert self.more(), "the stream ends in the answer of stats %r" % what
+            lines = self.buf.split(b"\r\n")
+            for line in lines[:-1]:
+                assert line.startswith(b"STAT ") or line == b"END", "answer of stats %r: %r" % (what, line)
+        end = lines.index(b"END")
+        self.buf = b"\r\n".join(lines[end + 1:])
+        return {name: value for name, _, value in (line[5:].decode("latin-1").partition(" ") for line in lines[:end])}
 
     def stat(self, name, what=b""):
         return int(self.stats(what)[name])

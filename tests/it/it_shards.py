@@ -50,12 +50,12 @@ def fill(c, count=ITEMS, size=100, name=b"i"):
 def count_items(c, count=ITEMS, name=b"i"):
     """How many of what fill() has stored are found."""
     found = 0
-    for at in range(0, count, 500):
-        c.send(b"".join(b"mg %s%d\r\n" % (name, i) for i in range(at, min(count, at + 500))) + b"mn\r\n")
-        line = c.line()
-        while line != b"MN":
-            found += line == b"HD"
-            line = c.line()
+    for at in range(0, count, 5000):
+        c.send(b"".join(b"mg %s%d q\r\n" % (name, i) for i in range(at, min(count, at + 5000))) + b"mn\r\n")
+        while not c.buf.endswith(b"MN\r\n"):
+            assert c.more()
+        found += c.buf.count(b"HD\r\n")
+        c.buf = b""
     return found
 
 

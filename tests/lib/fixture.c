@@ -56,6 +56,7 @@ void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
 {
     struct engine_config plain;
 
+    fixture_stop(f);
     if (cfg == NULL) {
         fixture_config(&plain);
         cfg = &plain;

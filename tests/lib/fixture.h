@@ -49,10 +49,20 @@ extern struct engine_options fixture_options;
 void fixture_policy(enum evict_choice choice);
 
 /*
- * Start; NULL means the defaults. Registers the calling thread for reading. The end of the test
- * stops it, so it is not a local variable.
+ * Start, or start again; NULL means the defaults. Registers the calling thread for reading. The
+ * end of the test verifies and stops it, so it is not a local variable.
  */
 void fixture_start(struct fixture *f, const struct engine_config *cfg);
+
+/* A fixture that is started with the defaults before each test of this file from here on. */
+#define FIXTURE_OF_EACH_TEST(f)                                                                \
+    static struct fixture f;                                                                   \
+    static void f##_start(void)                                                                \
+    {                                                                                          \
+        fixture_start(&(f), NULL);                                                             \
+    }                                                                                          \
+    TEST_FIXTURE(f##_start, NULL)
+
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
 
 /* The same with the defaults but for the number of shards and the limit. */

@@ -4,11 +4,8 @@
  */
 #include "tests/stress/follower.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <time.h>
 
-#include "lib/base/rcu.h"
 #include "tests/lib/replica/replica.h"
 #include "tests/stress/world.h"
 

@@ -6,16 +6,12 @@
  */
 #include "lib/engine/attach.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #include "lib/memory/chunks.h"
 #include "lib/memory/keep.h"
 #include "lib/reshard/migrate.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/upkeep.h"
 #include "lib/store/body.h"
-#include "tests/common/rng.h"
 #include "tests/lib/engine/attached.h"
 
 /* ---- what comes back --------------------------------------------------------------------- */

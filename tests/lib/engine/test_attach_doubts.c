@@ -4,14 +4,10 @@
  */
 #include "lib/engine/attach.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "lib/memory/chunks.h"
 #include "lib/memory/keep.h"
-#include "tests/common/rng.h"
 #include "tests/lib/engine/attached.h"
 
 TEST_FIXTURE(make_file, remove_file)

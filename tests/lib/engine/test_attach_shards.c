@@ -3,9 +3,7 @@
  * attach, grow, reshard: an engine whose items are in a file has other shards than it began
  * with, and so has the next one.
  */
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "lib/engine/attach.h"
 #include "lib/engine/grow.h"

@@ -14,7 +14,7 @@
 #define KEYS  30
 #define STEPS 20000
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 /* What is counted for one reason. */
 struct deaths {
@@ -244,7 +244,6 @@ TEST(evictions_are_counted_by_what_they_held)
     const uint64_t one = 8 * ((sizeof(struct item) + 8 + 500 + 7) / 8);
     unsigned n;
 
-    fixture_start(&f, NULL);
     for (n = 0; fixture_counter(&f, CTR_evictions) < 1000; n++) {
         char key[9];
 
@@ -268,7 +267,6 @@ TEST(what_is_due_and_makes_room_is_counted)
 {
     uint64_t n = 0;
 
-    fixture_start(&f, NULL);
     for (; fixture_counter(&f, CTR_item_bytes) < 6 * MIB; n++) {
         fixture_set_until(&f, fixture_key("k", (unsigned)n), 500, fixture_now(&f) + 10);
     }

@@ -6,7 +6,6 @@
  * between, of which there are more or fewer, and walks over all of them. The model follows
  * memcached's answers.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/base/num.h"
 #include "lib/engine/flush.h"

@@ -12,9 +12,6 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
-#include "lib/store/erase.h"
-#include "lib/store/fetch.h"
-#include "tests/common/unit.h"
 #include "tests/lib/engine/attached.h"
 
 static const struct cycle_config cfg = {

@@ -37,6 +37,8 @@ static void start(void)
     start_wheel(ITEMS_MAX, 1000000);
 }
 
+TEST_FIXTURE(start, NULL)
+
 /* ---- at random --------------------------------------------------------------------------- */
 
 /*
@@ -78,7 +80,6 @@ static const uint32_t numbers[] = {1000, 3570, 3700, 7200};
 
 TEST_LOOP(every_item_is_drawn_as_often_as_any_other, 4)
 {
-    start();
     for (uint32_t i = 0; i < numbers[_i]; i++) {
         add(i, now + 10 * HOUR);
     }
@@ -88,7 +89,6 @@ TEST_LOOP(every_item_is_drawn_as_often_as_any_other, 4)
 /* In many buckets, of which each has a node that is not full, and after many have left. */
 TEST_LOOP(what_has_left_is_not_drawn, 4)
 {
-    start();
     for (uint32_t i = 0; i < numbers[_i]; i++) {
         add(i, now + (msec_t)rng_below(&rng, (uint64_t)(5 * HOUR)));
     }
@@ -125,7 +125,6 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_not_too_large)
     static const msec_t spread[] = {500, 60000, 3600000, 36000000, 500000000, 5000000000};
     handle_t out[512];
 
-    start();
     for (unsigned round = 0; round < 6000; round++) {
         uint32_t i = (uint32_t)rng_below(&rng, FEW);
         unsigned n;
@@ -156,7 +155,6 @@ TEST(all_of_a_large_bucket_are_looked_at_in_turn)
     handle_t out[512];
     unsigned count = 0;
 
-    start();
     memset(came, 0, sizeof(came));
     for (uint32_t i = 0; i < ITEMS_MAX; i++) {
         add(i, now + 10 * HOUR);
@@ -178,7 +176,6 @@ TEST(nothing_is_drawn_of_nothing_and_one_of_one)
     uint64_t random = 1;
     handle_t out[8];
 
-    start();
     ck_assert_uint_eq(wheel_draw(wheel, &random, out, 8), 0);
     ck_assert_uint_eq(wheel_soonest(wheel, out, 8), 0);
     add(17, now + HOUR);

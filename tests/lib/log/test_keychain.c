@@ -10,7 +10,6 @@
 #include "lib/base/buf.h"
 #include "lib/base/mem.h"
 #include "lib/format/encode.h"
-#include "tests/common/unit.h"
 #include "tests/lib/format/faults.h"
 #include "tests/lib/format/files.h"
 #include "tests/lib/log/unheard.h"

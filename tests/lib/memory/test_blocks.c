@@ -3,14 +3,13 @@
  * blocks: which dead block a put takes and when, as the addresses of items show; the death
  * ring, splitting, and the bins of sealed segments.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 static const char *name(const char *kind, unsigned i)
 {
@@ -44,7 +43,6 @@ static uint32_t ring_used(void)
 
 TEST(a_block_is_not_reused_before_its_grace_period)
 {
-    fixture_start(&f, NULL);
     const struct item *a = set_units("a", 20);
 
     delete ("a");
@@ -57,7 +55,6 @@ TEST(a_block_is_not_reused_before_its_grace_period)
 
 TEST(a_buried_block_is_no_hole_later)
 {
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     uint32_t units = 20;
     uint64_t dead = m->blocks.dead_bytes;
@@ -75,7 +72,6 @@ TEST(a_buried_block_is_no_hole_later)
 
 TEST(an_overwrite_takes_what_the_one_before_left)
 {
-    fixture_start(&f, NULL);
     const struct item *first = set_units("a", 33);
     const struct item *second = set_units("a", 33);
     ck_assert_ptr_ne(first, second);
@@ -90,7 +86,6 @@ TEST(an_overwrite_takes_what_the_one_before_left)
 /* A hole may be too large by a thirty-second of the block, and no more. */
 TEST(a_hole_may_be_a_little_larger)
 {
-    fixture_start(&f, NULL);
     const struct item *a = set_units("a", 40);
     delete ("a");
     fixture_grace(&f);
@@ -122,7 +117,6 @@ static void make_holes(const char *kind, unsigned count, uint32_t units)
 
 TEST(large_holes_are_split_when_there_are_many)
 {
-    fixture_start(&f, NULL);
     make_holes("few", 50, 200); /* 80000 bytes: less than a fiftieth of 8 MiB */
     ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 80000);
     (void)set_units("x", 20);
@@ -141,7 +135,6 @@ TEST(large_holes_are_split_when_there_are_many)
 
 TEST(nothing_is_split_that_leaves_less_than_a_block)
 {
-    fixture_start(&f, NULL);
     make_holes("hole", 700, 40);
     ck_assert_uint_gt(f.shard->memory.blocks.hole_bytes, 8 * MIB / 50);
     (void)set_units("a", 36); /* 40 would leave 4 units */
@@ -156,7 +149,6 @@ TEST(nothing_is_split_that_leaves_less_than_a_block)
 
 TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
 {
-    fixture_start(&f, NULL);
     uint32_t size = f.shard->memory.blocks.ring_mask + 1;
     unsigned n = size + 500;
     for (unsigned i = 0; i < n; i++) {
@@ -189,7 +181,6 @@ TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
 
 TEST(deaths_ripen_in_order_of_their_grace_periods)
 {
-    fixture_start(&f, NULL);
     (void)set_units("a", 10);
     (void)set_units("b", 11);
     delete ("a");
@@ -211,7 +202,6 @@ TEST(deaths_ripen_in_order_of_their_grace_periods)
 /* The reclaimer makes holes when there are no puts. */
 TEST(deaths_ripen_without_puts)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 200; i++) {
         (void)set_units(name("k", i), 10);
     }
@@ -226,7 +216,6 @@ TEST(deaths_ripen_without_puts)
 
 TEST(a_flush_voids_deaths_and_holes)
 {
-    fixture_start(&f, NULL);
     make_holes("hole", 100, 10);
     for (unsigned i = 0; i < 100; i++) {
         (void)set_units(name("k", i), 12);
@@ -248,7 +237,6 @@ TEST(a_flush_voids_deaths_and_holes)
 /* A segment that was emptied and taken again: the deaths of its former blocks are void. */
 TEST(deaths_of_a_former_life_of_a_segment_are_void)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 1500; i++) {
         (void)set_units(name("k", i), 50);
     }
@@ -316,7 +304,6 @@ TEST(sealed_segments_stand_in_the_bin_of_their_dead_share)
 {
     struct rng rng;
 
-    fixture_start(&f, NULL);
     rng_init(&rng, rng_seed());
     for (unsigned i = 0; i < 20000; i++) {
         const char *key = name("k", (unsigned)rng_below(&rng, 9000));
@@ -353,7 +340,6 @@ static uint64_t unused_bytes(void)
 /* Five blocks of 6000 bytes leave 2768 of a segment, for which there are many small ones. */
 TEST(small_blocks_fill_what_large_ones_leave)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 700; i++) {
         (void)set_units(name("large", i), 6000 / ITEM_UNIT);
         for (unsigned k = 0; k < 10; k++) {
@@ -371,7 +357,6 @@ TEST(what_is_dead_is_sealed_though_it_has_a_rest)
 {
     segment_t rest;
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 6; i++) {
         (void)set_units(name("large", i), 6000 / ITEM_UNIT);
     }
@@ -389,7 +374,6 @@ TEST(what_came_to_the_rest_is_young)
 {
     segment_t rest;
 
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     for (unsigned i = 0; i < 11; i++) {
         (void)set_units(name("k", i), 3000 / ITEM_UNIT);

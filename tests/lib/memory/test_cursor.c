@@ -3,7 +3,6 @@
  * cursor: when it cleans and when it evicts, that due items go before live ones, that cleaning
  * keeps the order of age, and that a slice is bounded.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
@@ -11,7 +10,7 @@
 #include "lib/shard/info.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 static const char *name(const char *kind, unsigned i)
 {
@@ -41,7 +40,6 @@ TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
 {
     uint64_t put = 0;
 
-    fixture_start(&f, NULL);
     unsigned n = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; i < n; i++) {
         if (i % 5 < 2) {
@@ -67,7 +65,6 @@ TEST(what_it_lets_go_it_may_choose_again)
 {
     int64_t work = 20;
 
-    fixture_start(&f, NULL);
     unsigned keys = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; i < 300; i++) {
         if (i % 2 == 0) {
@@ -136,7 +133,6 @@ TEST(a_storm_of_deadlines_leaves_work_for_making_room)
 
 TEST(without_dead_ones_the_oldest_are_evicted)
 {
-    fixture_start(&f, NULL);
     unsigned n = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < 500; i++) {
         fixture_set(&f, name("new", i), 200);
@@ -153,7 +149,6 @@ TEST(without_dead_ones_the_oldest_are_evicted)
 
 TEST(what_is_due_dies_before_anything_alive)
 {
-    fixture_start(&f, NULL);
     msec_t due = fixture_now(&f) + 60000;
     unsigned n = fill("k", 200, due, 3);
     unsigned volatile_keys = (n + 2) / 3;
@@ -177,7 +172,6 @@ TEST(what_is_due_dies_before_anything_alive)
 /* An eviction was interrupted when items fall due elsewhere: they die before it goes on. */
 TEST(what_falls_due_amid_an_eviction_dies_before_the_rest_of_it)
 {
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     unsigned n = fill("k", 200, fixture_now(&f) + 1000, 3);
     shard_enter(f.shard);
@@ -204,7 +198,6 @@ TEST(age_order_survives_cleaning)
     unsigned gone = 0;
     unsigned early = 0;
 
-    fixture_start(&f, NULL);
     unsigned n = fill("k", 200, MSEC_NEVER, 1);
     for (unsigned i = 0; i < n; i += 2) {
         ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
@@ -235,7 +228,6 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     unsigned was_deleted = 0;
     uint64_t dropped;
 
-    fixture_start(&f, NULL);
     unsigned n = fill("k", 300, fixture_now(&f) + 1000, 4);
     fixture_set_until(&f, "ttl", 300, fixture_now(&f) + 99999);
     struct got before = fixture_use(&f, "ttl", 2);
@@ -283,7 +275,6 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
 /* The cursor has begun with a segment when items of it fall due: these are not moved. */
 TEST(what_falls_due_amid_a_segment_is_dropped)
 {
-    fixture_start(&f, NULL);
     struct cursor *c = &f.shard->memory.cursor;
     for (unsigned i = 1, n = fill("k", 300, fixture_now(&f) + 1000, 4); i < n; i += 4) {
         ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
@@ -307,7 +298,6 @@ TEST(what_falls_due_amid_a_segment_is_dropped)
 /* One slice exceeds its work by one block at most, however much there is to do. */
 TEST(a_slice_is_bounded)
 {
-    fixture_start(&f, NULL);
     unsigned n = fill("k", 100, MSEC_NEVER, 1);
     ck_assert_uint_gt(n, 10000);
     for (int i = 0; i < 200; i++) {
@@ -368,7 +358,6 @@ TEST(a_reader_that_comes_during_the_verdict_is_remembered)
     struct evict_policy policy = evict_density;
     const struct evict_policy *const policies[] = {&policy};
 
-    fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
     policy.judge = judge_while_used;
     shard_enter(f.shard);
@@ -390,7 +379,6 @@ TEST(a_reader_that_comes_during_the_verdict_is_remembered)
  */
 TEST(while_items_are_due_what_is_half_dead_is_cleaned)
 {
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     for (unsigned i = 0; i < 32; i++) {
         fixture_set(&f, name("first", i), 950);
@@ -450,7 +438,6 @@ TEST_LOOP(due_items_spread_over_all_go_before_live_ones, 2)
 /* As many segments as are asked for beyond what the shard wants for itself, and no more. */
 TEST(it_makes_as_much_room_as_is_asked_for)
 {
-    fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
     struct memory *m = &f.shard->memory;
     m->blocks.put_per_grace = 0;
@@ -491,7 +478,6 @@ TEST(cleaning_keeps_the_rest_of_an_eviction)
 {
     int64_t work = 100000;
 
-    fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
     struct memory *m = &f.shard->memory;
     segment_t n = oldest();
@@ -505,13 +491,11 @@ TEST(cleaning_keeps_the_rest_of_an_eviction)
     shard_leave(f.shard);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), evicted);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
-    fixture_verify(&f);
 }
 
 /* An eviction goes on as such, unless enough has died meanwhile. */
 TEST(an_eviction_becomes_a_cleaning_when_enough_is_dead)
 {
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     unsigned keys = fill("k", 200, MSEC_NEVER, 1);
     fixture_set_until(&f, "soon", 200, fixture_now(&f) + 1000);
@@ -543,7 +527,6 @@ TEST(counts_of_what_was_kept_age)
 {
     int64_t work = 1;
 
-    fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
     struct cursor *c = &f.shard->memory.cursor;
     shard_enter(f.shard);
@@ -570,7 +553,6 @@ TEST(cleaning_sorts_what_another_policy_left)
 {
     int64_t work = 100000;
 
-    fixture_start(&f, NULL);
     (void)fill("k", 200, fixture_now(&f) + 1000000, 2);
     ck_assert_int_eq(fixture_get(&f, name("k", 1)).chain, CHAIN_SMALL);
     fixture_policy(CHOICE_VOLATILE_LRU);
@@ -580,5 +562,4 @@ TEST(cleaning_sorts_what_another_policy_left)
     shard_leave(f.shard);
     ck_assert_int_eq(fixture_get(&f, name("k", 0)).chain, CHAIN_SMALL);
     ck_assert_int_eq(fixture_get(&f, name("k", 1)).chain, CHAIN_MAIN);
-    fixture_verify(&f);
 }

@@ -10,7 +10,7 @@
 #include "lib/store/store_common.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
@@ -33,7 +33,6 @@ TEST_LOOP(blocks_of_one_size_leave_no_more_than_an_eighth_of_a_segment, 3)
 
 TEST(values_of_kilobytes_are_one_block_in_a_small_shard)
 {
-    fixture_start(&f, NULL);
     ck_assert_uint_eq(segment_bytes(&f.shard->memory.arena), 32 * KIB);
     fixture_set(&f, "4k", 4000);
     fixture_set(&f, "12k", 12000);
@@ -64,7 +63,6 @@ TEST_LOOP(what_nobody_asks_for_is_not_copied, 8)
     const unsigned fill = (unsigned)(16 * MIB / len);
     uint64_t moved = 0;
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3 * fill; i++) {
         if (i == fill) {
             moved = fixture_counter(&f, CTR_cursor_moved_bytes);
@@ -77,13 +75,11 @@ TEST_LOOP(what_nobody_asks_for_is_not_copied, 8)
     moved = fixture_counter(&f, CTR_cursor_moved_bytes) - moved;
     ck_assert_uint_le(moved * 100, 2 * fill * len * copies[_i].pct);
     ck_assert_uint_gt(fixture_counter(&f, CTR_item_bytes), 8 * MIB * 3 / 4);
-    fixture_verify(&f);
 }
 
 /* A value in pieces that is in use is judged once in a pass, and whole. */
 TEST(what_is_asked_for_outlives_the_rest_in_pieces_too)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 20; i++) {
         fixture_set(&f, fixture_key("hot", i), 24000);
         ck_assert(fixture_get(&f, fixture_key("hot", i)).is_large);
@@ -103,7 +99,6 @@ TEST(what_is_asked_for_outlives_the_rest_in_pieces_too)
         fixture_check(&f, fixture_key("hot", i), 24000);
         ck_assert_int_eq(fixture_get(&f, fixture_key("hot", i)).chain, CHAIN_MAIN);
     }
-    fixture_verify(&f);
 }
 
 /* ---- beside the ideal -------------------------------------------------------------------- */
@@ -224,7 +219,6 @@ TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
     struct rng rng;
 
     ck_assert_uint_le(keys, KEYS_MAX);
-    fixture_start(&f, NULL);
     rng_init(&rng, 7);
     for (unsigned i = 0; i < asks; i++) {
         const char *key = fixture_key("k", draw(&rng, keys));
@@ -249,7 +243,6 @@ TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
     }
     ck_assert_uint_ge(hits + asks / 100,
                       ideal_hits); /* of few items, a draw more or less matters */
-    fixture_verify(&f);
 }
 
 /* ---- the overdraft ----------------------------------------------------------------------- */

@@ -3,7 +3,6 @@
  * room: the budget under all kinds of load, a cache that must not evict, a limit that changes,
  * and values that one shard has no room for.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/engine/router.h"
 #include "lib/shard/upkeep.h"
@@ -70,7 +69,6 @@ TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
     for (unsigned i = 0; i < n; i++) {
         ck_assert(fixture_has(&f, fixture_key("k", i)) == (i % 4 != 0));
     }
-    fixture_verify(&f);
 }
 
 TEST(deletes_of_one_size_make_room_for_another)
@@ -109,7 +107,6 @@ TEST(overwrites_go_on_in_a_full_cache)
         failed += fixture_try(&f, fixture_key("k", i), 300, MSEC_NEVER) != OUT_STORED;
     }
     ck_assert_uint_le(failed, n / 20);
-    fixture_verify(&f);
 }
 
 /*
@@ -148,7 +145,6 @@ TEST(a_failed_set_takes_the_old_value_away)
     p.cas = fixture_get(&f, "cas").cas;
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NO_MEMORY);
     fixture_check(&f, "cas", 100);
-    fixture_verify(&f);
 }
 
 /* ---- the budget -------------------------------------------------------------------------- */
@@ -200,7 +196,6 @@ TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
         fixture_settle(&f);
     }
     ck_assert_int_le(fixture_used(&f), limit);
-    fixture_verify(&f);
 }
 
 /* Nothing dies while a cache is filled for the first time: it must evict all the same. */
@@ -211,7 +206,6 @@ TEST(a_first_filling_without_a_grace_period_evicts)
         fixture_set(&f, fixture_key("k", i), 15000);
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 300);
-    fixture_verify(&f);
 }
 
 /* Below that stores would be refused: what is open and what is kept free takes all there is. */
@@ -273,7 +267,6 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     /* The shards are not equally full, so one of them may evict a little. */
     ck_assert_uint_le(fixture_counter(&f, CTR_evictions) - before, 600);
     ck_assert_int_ge(fixture_used(&f), 20 * (int64_t)MIB);
-    fixture_verify(&f);
 }
 
 /* Segments that stay free for a while go back to the system. */
@@ -297,7 +290,6 @@ TEST(idle_memory_goes_back)
         (void)shard_tidy(f.shard, &cap, fixture_now(&f));
     }
     ck_assert_int_lt(fixture_used(&f), full - 8 * (int64_t)MIB);
-    fixture_verify(&f);
 }
 
 /* ---- room of other shards ---------------------------------------------------------------- */
@@ -325,7 +317,6 @@ TEST(half_of_the_limit_in_one_value)
             fixture_grace(&f);
         }
     }
-    fixture_verify(&f);
 }
 
 TEST(more_than_the_limit_is_refused_without_harm)
@@ -456,7 +447,6 @@ TEST(nobody_waits_until_an_index_has_shrunk)
     }
     fixture_settle(&f);
     ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
-    fixture_verify(&f);
 }
 
 /* ---- overhead ---------------------------------------------------------------------------- */
@@ -482,7 +472,6 @@ TEST(the_ring_fits_the_limit)
     ck_assert_uint_eq(b->ring_mask + 1, 131072);
     ck_assert_uint_eq(b->ring_tail - b->ring_head, 1024);
     fixture_settle(&f);
-    fixture_verify(&f);
 }
 
 TEST(a_flush_leaves_a_small_past)
@@ -530,7 +519,6 @@ TEST(a_much_lower_limit_does_not_keep_stores_out)
         }
     }
     ck_assert(!budget_is_over(&f.engine.budget));
-    fixture_verify(&f);
 }
 
 static void no_wake(struct waiter *w)
@@ -602,7 +590,6 @@ TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
     }
     ck_assert_int_le(fixture_used(&f), 4 * (int64_t)MIB);
     ck_assert_uint_gt(fixture_counter(&f, CTR_curr_items), 20000);
-    fixture_verify(&f);
 }
 
 /* Number of items in a cache of this size that is filled from empty. */
@@ -662,7 +649,6 @@ TEST(a_lower_limit_keeps_what_a_fresh_cache_would_and_of_all_shards)
     ck_assert_uint_gt(items[0] + items[1], fresh * 2 / 3);
     ck_assert_uint_gt(items[0], items[1] / 3);
     ck_assert_uint_gt(items[1], items[0] / 3);
-    fixture_verify(&f);
 }
 
 TEST(an_index_made_for_a_hint_bears_the_limit)

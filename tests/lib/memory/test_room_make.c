@@ -10,7 +10,7 @@
 
 #define LEN 500
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 /*
  * The most slices that one store makes beside its own, in a full shard in which what is evicted
@@ -58,7 +58,6 @@ TEST(a_hurry_is_put_off_to_the_end_of_the_section)
 {
     uint32_t completed;
 
-    fixture_start(&f, NULL);
     struct arena *a = &f.shard->memory.arena;
     room_defer();
     for (unsigned i = 0; i < 40000 && room_deferral.owed == NULL; i++) {
@@ -110,7 +109,6 @@ TEST(large_values_overdraw_while_segments_wait)
 {
     const int64_t limit = 8 * (int64_t)MIB;
 
-    fixture_start(&f, NULL);
     struct arena *a = &f.shard->memory.arena;
     taken_count = 0;
     take_all();
@@ -159,7 +157,6 @@ TEST(room_is_kept_for_what_comes_and_who_waits)
 {
     uint32_t shift;
 
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     shift = m->arena.shift;
     m->blocks.put_per_grace = 0;
@@ -180,7 +177,6 @@ TEST(room_is_kept_for_what_comes_and_who_waits)
 /* An overdraft is paid back, but not by a shard that holds next to nothing. */
 TEST(an_overdraft_is_wanted_back)
 {
-    fixture_start(&f, NULL);
     struct budget *b = f.shard->memory.arena.budget;
     int64_t used = atomic_load(&b->used_bytes);
     uint32_t least = wanted();
@@ -205,7 +201,6 @@ TEST_LOOP(a_long_time_without_a_period_foresees_little, 2)
 {
     const msec_t passed = _i == 0 ? 8 : 80;
 
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     fixture_grace(&f);
     shard_enter(f.shard);
@@ -229,7 +224,6 @@ TEST(what_is_kept_for_a_burst_fades)
 {
     const uint64_t segment = 32 * KIB;
 
-    fixture_start(&f, NULL);
     struct memory *m = &f.shard->memory;
     for (unsigned i = 0; i < 4000; i++) {
         fixture_set(&f, fixture_key("k", i), LEN);

@@ -35,6 +35,8 @@ static void begin(void)
     m = &f.shard->memory;
 }
 
+TEST_FIXTURE(begin, NULL)
+
 static void heat(const char *key, uint8_t to)
 {
     struct got got = fixture_get(&f, key);
@@ -78,7 +80,6 @@ TEST(what_is_worth_it_stays_where_it_is)
 {
     const struct item *place[5];
 
-    begin();
     for (unsigned i = 0; i < 5; i++) {
         put(fixture_key("k", i), LEN, i % 2 == 0 ? HOT : COLD);
         place[i] = fixture_get(&f, fixture_key("k", i)).item;
@@ -103,7 +104,6 @@ TEST(what_is_worth_it_stays_where_it_is)
 
 TEST(a_segment_of_which_nothing_stays_is_freed)
 {
-    begin();
     for (unsigned i = 0; i < 5; i++) {
         put(fixture_key("k", i), LEN, COLD);
     }
@@ -130,7 +130,6 @@ TEST(what_is_due_is_not_evicted)
     struct memory_owner_ops ops;
     const msec_t due = 100;
 
-    begin();
     for (unsigned i = 0; i < 5; i++) {
         put(fixture_key("k", i), LEN, HOT);
     }
@@ -172,7 +171,6 @@ TEST_LOOP(few_items_that_fill_a_segment_are_sifted, WHYS)
 {
     unsigned i = 0;
 
-    begin();
     if (_i == MANY_ITEMS) {
         for (; i < 9; i++) {
             put(fixture_key("k", i), 3300, HOT);
@@ -214,7 +212,6 @@ TEST_LOOP(few_items_that_fill_a_segment_are_sifted, WHYS)
 /* The ghost remembers what small and big evict; what main evicts had its time. */
 TEST(what_main_evicts_is_not_remembered)
 {
-    begin();
     put("gone", LEN, COLD);
     for (unsigned i = 0; i < 4; i++) {
         put(fixture_key("k", i), LEN, HOT);
@@ -239,7 +236,6 @@ TEST(parts_of_large_values_stay_where_they_are)
 {
     const size_t len = LARGE_LEN;
 
-    begin();
     put("kept", len, HOT);
     put("gone", len, COLD);
     const struct item *place = fixture_get(&f, "kept").item;
@@ -262,7 +258,6 @@ TEST(pieces_apart_from_their_heads_stay_where_they_are)
     const struct large *l;
     handle_t piece;
 
-    begin();
     units = (PIECE_HEADER_BYTES + m->piece_max + ITEM_UNIT - 1) / ITEM_UNIT;
     len = m->piece_max;
     while (keyspace_units(2, len, false, false) > units) {
@@ -291,7 +286,6 @@ TEST(pieces_apart_from_their_heads_stay_where_they_are)
 /* A value is judged when its first piece is met, and then it counts as scanned as a whole. */
 TEST(what_is_kept_was_scanned)
 {
-    begin();
     put("large", 20000, HOT);
     fill();
     ck_assert(!is_sifted());
@@ -308,7 +302,6 @@ TEST(what_is_kept_was_scanned)
 /* Where nothing dies, sifting would go round and round. */
 TEST(a_chain_is_sifted_for_nothing_once)
 {
-    begin();
     for (unsigned i = 0; i < 5; i++) {
         put(fixture_key("k", i), LEN, HOT);
     }
@@ -327,7 +320,6 @@ TEST(large_values_are_stored_in_bounded_steps)
 {
     struct rng rng;
 
-    begin();
     fixture_policy(CHOICE_DENSITY);
     rng_init(&rng, 1);
     for (unsigned i = 0; i < 3000; i++) {
@@ -347,7 +339,6 @@ TEST(large_values_are_stored_in_bounded_steps)
 /* A live item costs what it costs elsewhere, so a slice is bounded. */
 TEST(sifting_takes_work)
 {
-    begin();
     for (unsigned i = 0; i < 50; i++) {
         put(fixture_key("k", i), LEN, HOT);
     }

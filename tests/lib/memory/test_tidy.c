@@ -3,7 +3,6 @@
  * tidy: that memory follows the data after a mass death, that what puts are about to reuse
  * stays, and that a home worker is woken once and its work ends.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"

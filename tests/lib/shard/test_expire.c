@@ -12,7 +12,7 @@
 #include "lib/shard/info.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 static const struct cycle_config cfg = {.effort = 10, .hz = 10, .slice_us = 1000000};
 
@@ -36,7 +36,6 @@ TEST(a_slice_that_waits_is_not_long)
 {
     pthread_t thread;
 
-    fixture_start(&f, NULL);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     clock_advance(&f.engine.clock, 10);
     atomic_store(&is_held, false);
@@ -55,7 +54,6 @@ TEST(a_slice_that_waits_is_not_long)
 
 TEST(a_slice_that_works_is_counted)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 5000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
     }
@@ -67,7 +65,6 @@ TEST(a_slice_that_works_is_counted)
 /* All time of all slices, in microseconds: a single one cannot have used more of the CPU. */
 TEST(the_time_of_slices_is_counted)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 8000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
     }
@@ -85,7 +82,6 @@ TEST(cycles_are_counted_by_kind)
     const struct cycle_config short_slices = {.effort = 1, .hz = 1, .slice_us = 0};
     uint64_t slices = 0;
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 1000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10 + i % 2 * 10);
     }
@@ -107,7 +103,6 @@ TEST(cycles_are_counted_by_kind)
 /* When the first have expired the home worker sleeps until the next. */
 TEST(a_slice_leaves_the_next_deadline)
 {
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     for (unsigned i = 0; i < 5; i++) {
@@ -127,7 +122,6 @@ TEST(a_slice_leaves_the_next_deadline)
 /* All that a loop reads counts as checked: what is due, and what it only sorts by time. */
 TEST(what_is_sorted_counts_as_checked)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 20; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 2000);
     }
@@ -175,7 +169,6 @@ TEST(a_cycle_that_is_cut_is_counted)
 /* Rounded up: a worker that wakes a moment too early would find that it may not begin. */
 TEST(the_wait_for_a_fast_cycle_is_rounded_up)
 {
-    fixture_start(&f, NULL);
     ck_assert_uint_eq(shard_fast_in_ms(f.shard, &cfg), 0);
     /* It took half an hour: the next may begin an hour after it began. */
     f.shard->cycle.fast_started_us = clock_mono_us();
@@ -194,7 +187,6 @@ TEST(the_wait_for_a_fast_cycle_is_rounded_up)
 /* A block that died when its grace period began is a hole at the next loop after it. */
 TEST(a_loop_makes_holes_of_what_has_died)
 {
-    fixture_start(&f, NULL);
     const struct blocks *b = &f.shard->memory.blocks;
     for (unsigned i = 0; i < 21; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + (i == 0 ? 20 : 10));
@@ -217,7 +209,6 @@ TEST(what_is_early_is_not_late)
 {
     struct lag_sum sum = {0};
 
-    fixture_start(&f, NULL);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     shard_enter(f.shard);
     ck_assert_uint_eq(wheel_debt(f.shard->wheel, fixture_now(&f) + 20), 1);
@@ -234,7 +225,6 @@ TEST(what_is_early_is_not_late)
 /* Turned off by its option, as by a test. */
 TEST(the_sampler_can_be_turned_off)
 {
-    fixture_start(&f, NULL);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     clock_advance(&f.engine.clock, 10);
     atomic_store(&fixture_options.active_expire, false);
@@ -251,7 +241,6 @@ TEST(the_sampler_can_be_turned_off)
 /* Then a flush that is to come is all that the home worker wakes for. */
 TEST(a_flush_is_awaited_without_the_sampler)
 {
-    fixture_start(&f, NULL);
     msec_t at = fixture_now(&f) + 500;
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     fixture_flush(&f, at);
@@ -272,7 +261,6 @@ static struct shard_info info_now(void)
 /* The share of keys that are due and still there, whatever cycles saw before. */
 TEST(the_stale_share_is_that_of_the_debt)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 1000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10,
                           fixture_now(&f) + (i < 200 ? 10 : 99999));
@@ -304,7 +292,6 @@ TEST_LOOP(the_average_time_to_live_is_exact, 5)
 {
     static const msec_t ttls[] = {50, 3000, 100000, 86400000, 3000000000};
 
-    fixture_start(&f, NULL);
     fixture_expire(&f); /* after a slow start the wheel is behind, and would estimate */
     for (unsigned i = 0; i < 10000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + ttls[_i]);
@@ -348,7 +335,6 @@ static void expire_late(const char *key, msec_t ms)
 
 TEST(the_lag_is_that_of_recent_minutes)
 {
-    fixture_start(&f, NULL);
     expire_late("k", 300);
     ck_assert_uint_eq(lag_max(LAG_1M), 300);
     clock_advance(&f.engine.clock, 70000);
@@ -366,7 +352,6 @@ TEST(the_lag_is_that_of_recent_minutes)
 /* Only what passes after the end of a hold, and after the search was turned on again. */
 TEST_LOOP(the_time_of_a_hold_is_no_lag, 4)
 {
-    fixture_start(&f, NULL);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     if (_i < 2) {
         engine_hold_expired(&f.engine, fixture_now(&f) + 3000);
@@ -415,7 +400,6 @@ TEST(a_nearer_deadline_wakes_the_home_worker)
     struct arith a = {.vivifies = true};
     struct erase mark = {.marks_stale = true, .touches = true};
 
-    fixture_start(&f, NULL);
     msec_t now = fixture_now(&f);
     fixture_set_until(&f, "a", 10, now + 9000);
     fixture_settle(&f);

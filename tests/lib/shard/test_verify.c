@@ -119,6 +119,8 @@ static void setup(void)
     changes = 0;
 }
 
+TEST_FIXTURE(setup, NULL)
+
 /* ---- damage ------------------------------------------------------------------------------ */
 
 static void value_has_a_foreign_segment(void)
@@ -509,7 +511,6 @@ TEST_LOOP(damage_is_reported_and_gone_when_undone, ROWS)
 {
     char why[256] = "";
 
-    setup();
     rows[_i].damage();
     ck_assert_uint_gt(changes, 0);
     ck_assert_msg(!shard_verify(s, why, sizeof(why)), "row %d is not noticed", _i);
@@ -524,7 +525,6 @@ TEST(an_item_that_died_and_was_not_unlinked_is_told)
 {
     char why[256] = "";
 
-    setup();
     _Atomic handle_t *slot = slot_of(fixture_key("", 7));
     const struct item *it = shard_item(s, *slot);
 
@@ -545,7 +545,6 @@ TEST(an_item_that_left_the_wheel_is_reported)
 {
     char why[256] = "";
 
-    setup();
     handle_t h = *slot_of("soon");
 
     shard_enter(s);
@@ -563,7 +562,6 @@ TEST(the_first_damage_is_what_is_told_however_short)
 {
     char why[8] = "";
 
-    setup();
     more_is_dead();
     segment_counts_another_live_block();
     ck_assert(!shard_verify(s, why, sizeof(why)));

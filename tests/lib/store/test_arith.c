@@ -3,11 +3,10 @@
  * arith: what counts as a number, how numbers wrap, stop at 0 and are padded, and what an item
  * keeps.
  */
-#include "lib/shard/shard.h"
 
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 static void put_text(const char *text, size_t len)
 {
@@ -97,14 +96,12 @@ TEST_LOOP(rules, sizeof(rows) / sizeof(rows[0]))
 
 TEST(a_nul_is_no_end)
 {
-    fixture_start(&f, NULL);
     put_text("5\0", 2);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NON_NUMERIC);
 }
 
 TEST(an_absent_key_is_not_made)
 {
-    fixture_start(&f, NULL);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NOT_FOUND);
     ck_assert(!fixture_has(&f, "n"));
 }
@@ -117,7 +114,6 @@ TEST(long_values)
 {
     static char text[20000];
 
-    fixture_start(&f, NULL);
     memset(text, ' ', sizeof(text));
     text[0] = '4';
     put_text(text, 1900);
@@ -134,7 +130,6 @@ TEST(the_deadline_stays)
 {
     struct put p = {.key = "n", .ptr = "9", .len = 1};
 
-    fixture_start(&f, NULL);
     const msec_t until = fixture_now(&f) + 100;
 
     p.deadline = until;
@@ -151,7 +146,6 @@ TEST(a_cas_may_be_asked_for)
 {
     struct arith a = {.key = span_str("n"), .delta = 1, .compares_cas = true};
 
-    fixture_start(&f, NULL);
     a.hash = engine_hash(&f.engine, "n", 1);
     put_text("1", 1);
     a.cas_expected = fixture_get(&f, "n").cas + 1;
@@ -175,7 +169,6 @@ TEST(an_absent_key_can_be_made)
                       .compares_cas = true, /* nothing to compare with */
                       .cas_expected = 5};
 
-    fixture_start(&f, NULL);
     a.vivify_deadline = fixture_now(&f) + 60;
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
     ck_assert(a.is_created);
@@ -212,7 +205,6 @@ TEST(a_number_can_get_a_deadline)
 {
     struct arith a = {.delta = 1, .touches = true};
 
-    fixture_start(&f, NULL);
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NOT_FOUND);
     put_text("8", 1);
     a.deadline = fixture_now(&f) + 30;
@@ -241,7 +233,6 @@ TEST(marks_stay_while_the_length_does)
     struct erase stale = {.marks_stale = true};
     struct fetch get = {0};
 
-    fixture_start(&f, NULL);
     put_text("5", 1);
     ck_assert_int_eq(fixture_erase(&f, "n", &stale), OUT_DELETED);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NUMBER);
@@ -270,7 +261,6 @@ TEST(a_cas_is_compared_between_the_checks)
     struct arith a = {.delta = 1, .compares_cas = true, .cas_expected = 1u << 30};
     static char large[5000] = "1";
 
-    fixture_start(&f, NULL);
     put_text("", 0);
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NON_NUMERIC);
     put_text(large, sizeof(large));

@@ -3,12 +3,11 @@
  * delete, and what a client may ask for instead: to make the item stale, so that its next
  * reader renews it, or to keep it without its value. With small, large and medium values.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/shard/value.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 /* 2020 bytes leave no room for a deadline in the largest block. */
 static const size_t lens[] = {0, 5, 1900, 2020, 16343, 32768, 100000};
@@ -26,7 +25,6 @@ static void use(const char *key)
 
 TEST_LOOP(without_more_it_deletes, LENS)
 {
-    fixture_start(&f, NULL);
     ck_assert_int_eq(erase((struct erase){0}), OUT_NOT_FOUND);
     fixture_set(&f, "k", lens[_i]);
     ck_assert_int_eq(erase((struct erase){0}), OUT_DELETED);
@@ -41,7 +39,6 @@ TEST(a_cas_is_compared_before_anything)
     struct erase d = {.compares_cas = true};
     uint64_t cas;
 
-    fixture_start(&f, NULL);
     ck_assert_int_eq(erase(d), OUT_NOT_FOUND);
     fixture_set(&f, "k", 10);
     cas = fixture_get(&f, "k").cas;
@@ -65,7 +62,6 @@ TEST_LOOP(a_stale_item_stays_with_a_new_cas, LENS)
 {
     const size_t len = lens[_i];
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     for (int i = 0; i < 6; i++) {
@@ -97,7 +93,6 @@ TEST_LOOP(a_stale_item_can_be_won_again, LENS)
 {
     struct fetch get = {0};
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "k", lens[_i]);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(erase((struct erase){.marks_stale = true}), OUT_DELETED);
@@ -113,7 +108,6 @@ TEST_LOOP(an_empty_item_is_left, LENS)
 {
     const size_t len = lens[_i];
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     for (int i = 0; i < 8; i++) {
@@ -152,7 +146,6 @@ TEST_LOOP(an_empty_item_is_left, LENS)
 
 TEST_LOOP(a_deadline_that_has_passed_deletes, LENS)
 {
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     for (int i = 2; i < 8; i++) {
@@ -170,7 +163,6 @@ TEST_LOOP(a_deadline_that_has_passed_deletes, LENS)
 
 TEST_LOOP(a_stale_item_dies_at_its_deadline, LENS)
 {
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
     struct erase d = {.marks_stale = true, .touches = true, .deadline = now + 10};
 
@@ -198,7 +190,6 @@ TEST_LOOP(readers_of_the_old_block_read_on, LENS)
     char *read = mem_alloc(len + 1);
     struct erase d = {.hash = 0, .key = span_str("k"), .marks_stale = true};
 
-    fixture_start(&f, NULL);
     d.hash = fixture_hash(&f, "k");
     fixture_set(&f, "k", len);
     rcu_begin();

@@ -37,6 +37,8 @@ static void start(void)
     ck_assert_uint_eq(segment_bytes(&f.shard->memory.arena), SEGMENT);
 }
 
+TEST_FIXTURE(start, NULL)
+
 static uint64_t put_bytes(void)
 {
     shard_enter(f.shard);
@@ -88,7 +90,6 @@ static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND};
 /* The first addition fills a segment of its own, those after it only a block for the head. */
 TEST_LOOP(a_short_addition_costs_what_it_is_long, 2)
 {
-    start();
     set_model(LEN, 0);
     add_to_model(modes[_i], 100, 0);
     uint64_t before = put_bytes();
@@ -107,7 +108,6 @@ TEST_LOOP(a_long_addition_is_joined, 4)
 {
     const enum store_mode mode = modes[_i % 2];
 
-    start();
     set_model(_i / 2 == 0 ? LEN : 1000, 0);
     uint64_t before = put_bytes();
     add_to_model(mode, LEN, 9999);
@@ -184,7 +184,6 @@ TEST(a_reader_keeps_what_it_began_with)
 {
     struct reader readers[12];
 
-    start();
     set_model(LEN, 0);
     for (unsigned i = 0; i < 12; i++) {
         read_begin(&readers[i]);
@@ -214,7 +213,6 @@ TEST_LOOP(growth_of_a_pinned_value_counts, 2)
     const int64_t most = 15 * MIB / 8 * 3;
     struct reader first, second, other;
 
-    start();
     fixture_set(&f, "o", WHOLE * SEGMENT);
     set_model(LEN, 0);
     read_begin(&first);
@@ -258,7 +256,6 @@ TEST_LOOP(an_addition_that_compares_is_refused_if_the_item_changed, 4)
                     .compares_cas = true};
     uint64_t cas;
 
-    start();
     set_model(LEN, 0);
     cas = fixture_get(&f, "k").cas;
     p.cas = cas + 1;
@@ -281,7 +278,6 @@ TEST_LOOP(the_longest_value_is_that_of_a_set, 4)
                     .len = len + 1,
                     .portion = _i / 2 == 0 ? 0 : 5000};
 
-    start();
     set_model(f.engine.item_bytes_max - 1 - len, 0);
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
     check_model();
@@ -343,7 +339,6 @@ TEST_LOOP(a_joint_that_has_to_wait_is_undone, 2)
 {
     struct store st = {.mode = modes[_i], .deadline = MSEC_NEVER, .may_wait = true};
 
-    start();
     set_model(1000, 0);
     fill_index();
     fixture_fill(input, LEN, 1);
@@ -390,7 +385,6 @@ TEST(who_may_not_wait_meets_a_claim)
     struct store st = {.mode = STORE_APPEND, .deadline = MSEC_NEVER, .key = span_of("k", 1)};
     pthread_t other;
 
-    start();
     set_model(3 * LEN, 0);
     struct got got = fixture_get(&f, "k");
     ck_assert(got.is_large);
@@ -473,7 +467,6 @@ TEST_LOOP(what_an_extension_leaves_dies_after_the_link, 2)
     struct sigaction sa = {.sa_sigaction = on_link, .sa_flags = SA_SIGINFO};
     struct sigaction before;
 
-    start();
     set_model(LEN, 0);
     shard_enter(f.shard);
     const char *slot = (const char *)table_slot(&f.shard->table, f.shard->memory.arena.base,
@@ -502,7 +495,6 @@ TEST_LOOP(random_additions_are_what_a_model_says, 8)
     struct rng rng;
 
     rng_init(&rng, rng_seed() + (uint64_t)_i);
-    start();
     set_model(1 + rng_below(&rng, LEN), rng_below(&rng, 2) * 9999);
     for (unsigned i = 0; i < 120; i++) {
         static const size_t max[] = {10, 1000, 2100, 40000, 300000, 700000};

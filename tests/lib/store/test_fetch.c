@@ -3,13 +3,12 @@
  * Lookups that change the item: they make it when it is absent, win its renewal, set its
  * deadline. The expected answers are memcached's.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/memory/blocks.h"
 #include "lib/memory/tidy.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 static const size_t lens[] = {0, 5, 1900, 2020, 16343, 32768, 100000};
 #define LENS (sizeof(lens) / sizeof(lens[0]))
@@ -25,7 +24,6 @@ TEST(a_miss_tells_why)
 {
     struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
 
-    fixture_start(&f, NULL);
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
     ck_assert_int_eq(get.found.miss, MISS_ABSENT);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 5);
@@ -37,7 +35,6 @@ TEST(a_miss_tells_why)
 
 TEST(an_absent_key_is_made_and_won)
 {
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
     struct fetch get = {.vivifies = true, .vivify_deadline = now + 30};
 
@@ -69,7 +66,6 @@ TEST(made_with_a_deadline_that_has_passed_it_is_seen_once)
 {
     struct fetch get = {.vivifies = true};
 
-    fixture_start(&f, NULL);
     get.vivify_deadline = fixture_now(&f);
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
@@ -87,7 +83,6 @@ TEST_LOOP(a_deadline_that_is_near_can_be_won_once, LENS)
     struct fetch get = {.recaches = true};
     uint64_t cas;
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     fixture_set(&f, "k", len);
@@ -116,7 +111,6 @@ TEST_LOOP(touch_and_recache_keep_their_order, LENS)
 {
     const size_t len = lens[_i];
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
     const struct {
         msec_t before, touch;
@@ -154,7 +148,6 @@ TEST_LOOP(touched_to_a_deadline_that_has_passed_it_is_seen_once_more, LENS)
 {
     struct fetch get = {.touches = true};
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "k", lens[_i]);
     get.touch_deadline = fixture_now(&f);
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
@@ -187,7 +180,6 @@ TEST_LOOP(marks_survive_touch, LENS)
 {
     const size_t len = lens[_i];
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     fixture_set(&f, "stale", len);
@@ -209,7 +201,6 @@ TEST(marks_survive_cleaning)
 {
     char key[8];
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 600; i++) {
         (void)snprintf(key, sizeof(key), "%u", i);
         fixture_set(&f, key, 1000);

@@ -25,6 +25,8 @@ static void start(void)
     fixture_fill(bytes, sizeof(bytes), 7);
 }
 
+TEST_FIXTURE(start, NULL)
+
 static void store_init(struct store *s, enum store_mode mode, struct body **b)
 {
     *s = (struct store){.mode = mode,
@@ -109,7 +111,6 @@ TEST(a_value_of_any_length_is_what_was_written)
 {
     unsigned tried = 0;
 
-    start();
     for (size_t len = ENGINE_SMALL_MAX + 1; len <= BODY_PLACE_MAX;
          len += len < 70 * KIB ? 101 : 1009, tried++) {
         struct store s;
@@ -146,7 +147,6 @@ TEST_LOOP(what_came_is_kept_when_it_is_unplaced, LENS)
 {
     const size_t len = lens[_i];
 
-    start();
     for (size_t stop = 0; stop <= len; stop += len / 41) {
         struct store s;
         struct body *b;
@@ -178,7 +178,6 @@ TEST_LOOP(the_end_of_a_value_is_placed, LENS)
 {
     const size_t len = lens[_i];
 
-    start();
     for (unsigned way = 0; way < 4; way++) {
         struct store s;
         struct body *b;
@@ -218,7 +217,6 @@ TEST_LOOP(an_abort_gives_the_blocks_back, LENS)
 {
     const size_t len = lens[_i];
 
-    start();
     fixture_set(&f, KEY, 20000);
     fixture_settle(&f);
     for (unsigned i = 0; i < 2000; i++) {
@@ -243,7 +241,6 @@ TEST_LOOP(a_flush_in_between_takes_nothing_from_it, LENS)
 {
     const size_t len = lens[_i];
 
-    start();
     for (unsigned way = 0; way < 3; way++) {
         struct store s;
         struct body *b;
@@ -426,7 +423,6 @@ TEST_LOOP(segments_are_taken_for_one_read, LENS)
     struct store s;
     struct body *b;
 
-    start();
     store_init(&s, STORE_SET, &b);
     rcu_begin();
     b = body_begin(&f.engine, s.hash, len);
@@ -460,7 +456,6 @@ TEST(without_room_it_is_not_placed)
     struct store s;
     struct body *b;
 
-    start();
     fixture_policy(CHOICE_NOEVICTION);
     for (unsigned i = 0; fixture_avail(&f) > 7; i++) {
         fixture_set(&f, fixture_key("k", i), 1000);
@@ -481,7 +476,6 @@ TEST_LOOP(conditions_count_when_it_is_stored, LENS)
     struct store s;
     struct body *b;
 
-    start();
     store_init(&s, STORE_ADD, &b);
     rcu_begin();
     b = placed(&s, len);
@@ -494,14 +488,12 @@ TEST_LOOP(conditions_count_when_it_is_stored, LENS)
     ck_assert_ptr_null(b);
     rcu_end();
     fixture_check(&f, KEY, 30);
-    fixture_verify(&f);
 }
 
 TEST(what_will_not_be_stored_is_not_placed)
 {
     struct store s;
 
-    start();
     ck_assert(!engine_may_place(&f.engine, ENGINE_SMALL_MAX));
     ck_assert(!engine_may_place(&f.engine, BODY_PLACE_MAX + 1));
     rcu_begin();
@@ -519,7 +511,6 @@ TEST(what_will_not_be_stored_is_not_placed)
     ck_assert(!body_place(b, &s, fixture_now(&f)));
     body_abort(&b);
     rcu_end();
-    fixture_verify(&f);
 }
 
 /* When the item is not known before it is stored, its blocks cannot be made in advance. */
@@ -529,7 +520,6 @@ TEST(what_depends_on_the_old_item_is_not_placed)
     struct body *b;
     struct store s;
 
-    start();
     fixture_set(&f, KEY, 10);
     for (int i = 0; i < 3; i++) {
         store_init(&s, modes[i], &b);

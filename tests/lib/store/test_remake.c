@@ -3,7 +3,6 @@
  * An item that fills the largest block, so that a deadline does not fit: given one, it becomes
  * a large value. Only shards of 128 MiB or more have such blocks.
  */
-#include "lib/shard/shard.h"
 
 #include "tests/lib/fixture.h"
 

@@ -3,11 +3,10 @@
  * store, delete, touch: the answers of every mode, cas values, sizes, and deadlines, which
  * every operation respects to the millisecond.
  */
-#include "lib/shard/shard.h"
 
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 static enum outcome put(enum store_mode mode, const char *key, const char *value, uint64_t cas)
 {
@@ -31,7 +30,6 @@ TEST(modes_answer_as_they_should)
 {
     uint64_t cas;
 
-    fixture_start(&f, NULL);
     ck_assert_int_eq(put(STORE_REPLACE, "k", "a", 0), OUT_NOT_STORED);
     ck_assert_int_eq(put(STORE_APPEND, "k", "a", 0), OUT_NOT_STORED);
     ck_assert_int_eq(put(STORE_PREPEND, "k", "a", 0), OUT_NOT_STORED);
@@ -62,7 +60,6 @@ TEST(a_delete_may_ask_for_a_cas)
     struct span key = span_str("k");
     uint64_t cas;
 
-    fixture_start(&f, NULL);
     uint64_t hash = engine_hash(&f.engine, "k", 1);
     fixture_set(&f, "k", 10);
     cas = fixture_get(&f, "k").cas;
@@ -113,7 +110,6 @@ TEST(overwrites_of_all_sizes)
     struct rng rng;
 
     rng_init(&rng, rng_seed());
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3000; i++) {
         size_t len = rng_below(&rng, i % 10 == 0 ? 100000 : i % 3 == 0 ? 4000 : 200);
 
@@ -134,7 +130,6 @@ TEST(keys_and_items_have_a_longest_size)
     char key[ITEM_KEY_MAX + 2];
     struct put p = {.key = key, .ptr = "v", .len = 1};
 
-    fixture_start(&f, NULL);
     memset(key, 'k', sizeof(key));
     key[ITEM_KEY_MAX + 1] = '\0';
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
@@ -161,7 +156,6 @@ TEST_LOOP(an_item_lives_to_its_deadline_and_no_longer, 7)
     static const char *const keys[] = {"get", "delete", "touch", "incr",
                                        "add", "append", "cas"};
 
-    fixture_start(&f, NULL);
     const msec_t deadline = fixture_now(&f) + 1000;
 
     for (int i = 0; i < 7; i++) {
@@ -188,7 +182,6 @@ TEST_LOOP(an_item_lives_to_its_deadline_and_no_longer, 7)
     /* Each of them was unlinked by the request that found it. */
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 7);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
-    fixture_verify(&f);
 }
 
 /* The usual ones fit the header; a wide item has room for any. Others that follow keep them. */
@@ -199,7 +192,6 @@ TEST(flags_and_cas_of_any_size_come_back)
                             ITEM_NARROW_CAS_MAX + 1, UINT64_MAX};
     const size_t sizes[] = {1, 255, 256, 16000, 100000};
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 4 * 5 * 5 * 2; i++) {
         const bool is_large = sizes[i / 20 % 5] > 16000;
         const bool has_ttl = i >= 100;
@@ -246,7 +238,6 @@ TEST(flags_and_cas_of_any_size_come_back)
 
 TEST(a_miss_tells_why)
 {
-    fixture_start(&f, NULL);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 5);
     ck_assert_int_eq(fixture_get(&f, "absent").miss, MISS_ABSENT);
     clock_advance(&f.engine.clock, 5);
@@ -258,7 +249,6 @@ TEST_LOOP(stored_with_a_deadline_that_has_passed_is_gone, 7)
 {
     const size_t len = lens[_i];
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "k", len);
     uint64_t before = fixture_get(&f, "k").cas;
     fixture_set_until(&f, "k", len, fixture_now(&f));
@@ -274,7 +264,6 @@ TEST_LOOP(stored_with_a_deadline_that_has_passed_is_gone, 7)
 
 TEST(append_keeps_the_deadline_and_set_does_not)
 {
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     fixture_set_until(&f, "k", 10, now + 50);
@@ -296,7 +285,6 @@ TEST(the_sampler_takes_what_is_due_and_nothing_else)
     static msec_t deadline[3000];
 
     rng_init(&rng, rng_seed());
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3000; i++) {
         deadline[i] =
             i % 5 == 0 ? MSEC_NEVER
@@ -323,7 +311,6 @@ TEST_LOOP(touch_moves_a_deadline_both_ways, 7)
 {
     const size_t len = lens[_i];
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     ck_assert_int_eq(fixture_touch(&f, "k", now + 5), OUT_NOT_FOUND);
@@ -347,7 +334,6 @@ TEST_LOOP(touch_of_now_deletes, 7)
 {
     const size_t len = lens[_i];
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     for (msec_t ago = 0; ago < 3; ago++) {

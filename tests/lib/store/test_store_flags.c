@@ -3,11 +3,10 @@
  * store: the options of meta and binary commands: append compares a cas, the new item's cas is
  * chosen, an older cas is accepted, and append makes the item.
  */
-#include "lib/shard/shard.h"
 
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 /* As a span and as a body, small and large. */
 static const struct {
@@ -45,7 +44,6 @@ TEST_LOOP(append_and_prepend_may_compare_a_cas, SHAPES)
     struct put p = shaped(_i, STORE_APPEND, 1);
     uint64_t cas;
 
-    fixture_start(&f, NULL);
     p.compares_cas = true;
     p.cas = 1;
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
@@ -78,7 +76,6 @@ TEST_LOOP(append_and_prepend_may_make_the_item, SHAPES)
 {
     const size_t len = shapes[_i].len;
 
-    fixture_start(&f, NULL);
     for (enum store_mode mode = STORE_APPEND; mode <= STORE_PREPEND; mode++) {
         msec_t deadline = mode == STORE_APPEND ? fixture_now(&f) + 100 : MSEC_NEVER;
         uint64_t cas;
@@ -104,7 +101,6 @@ TEST_LOOP(a_cas_can_be_chosen, SHAPES)
     static const enum store_mode modes[] = {STORE_ADD, STORE_REPLACE, STORE_SET, STORE_CAS};
     uint64_t cas = 0;
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 4; i++) {
         struct put p = shaped(_i, modes[i], i);
 
@@ -127,7 +123,6 @@ TEST_LOOP(an_older_cas_makes_a_stale_item, SHAPES)
     struct fetch get = {0};
     uint64_t cas;
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     fixture_set(&f, "other", 1); /* takes the cas of 1 */
@@ -179,7 +174,6 @@ TEST_LOOP(what_is_stored_anew_has_no_marks, SHAPES)
     struct erase stale = {.marks_stale = true};
     struct fetch get = {0};
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 10; i++) {
         struct put p = shaped(_i, modes[i / 2], i);
 

@@ -7,7 +7,7 @@
 #include "lib/memory/cursor.h"
 #include "tests/lib/fixture.h"
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 static enum miss miss; /* why the last change did not find it */
 
@@ -36,7 +36,6 @@ TEST_LOOP(conditions_compare_with_the_deadline_there_is, 3)
 {
     static const size_t lens[] = {5, 16343, 100000};
 
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     ck_assert_int_eq(change(now + 10, ""), OUT_NOT_FOUND);
@@ -61,12 +60,10 @@ TEST_LOOP(conditions_compare_with_the_deadline_there_is, 3)
     ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
     ck_assert_int_eq(change(now + 7, "n"), OUT_TOUCHED);
     fixture_check(&f, "k", lens[_i]);
-    fixture_verify(&f);
 }
 
 TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
 {
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     fixture_set_until(&f, "k", 5, now + 10);
@@ -77,7 +74,6 @@ TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
     ck_assert(!fixture_has(&f, "k"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
-    fixture_verify(&f);
 }
 
 /* An item gets a new block with room for a deadline: how it was used goes on. */
@@ -85,7 +81,6 @@ TEST_LOOP(the_first_deadline_keeps_how_an_item_was_used, 3)
 {
     static const size_t lens[] = {5, 16343, 100000};
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "k", lens[_i]);
     (void)fixture_use(&f, "k", 2);
     struct got was = fixture_get(&f, "k");
@@ -103,7 +98,6 @@ TEST_LOOP(the_first_deadline_keeps_how_an_item_was_used, 3)
 
 TEST(an_expired_item_is_not_there)
 {
-    fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
     fixture_set_until(&f, "k", 5, now + 10);
@@ -118,7 +112,6 @@ TEST(an_expired_item_is_not_there)
 /* A policy keeps items with a deadline apart: the segments of a value count where it is. */
 TEST(a_large_value_that_gets_a_deadline_counts_in_its_new_chain)
 {
-    fixture_start(&f, NULL);
     fixture_policy(CHOICE_VOLATILE_LRU);
     fixture_set(&f, "k", 300000);
     ck_assert_int_eq(fixture_get(&f, "k").chain, CHAIN_MAIN);
@@ -182,7 +175,6 @@ TEST_LOOP(a_far_deadline_is_kept_to_the_millisecond, 3)
         5000, DEADLINE_LOW - 1, DEADLINE_LOW + 1, 80 * years + 123, 3 * (DEADLINE_LOW + 1) - 2,
         6000, DEADLINE_MAX};
 
-    fixture_start(&f, NULL);
     for (size_t i = 0; i < sizeof(deadlines) / sizeof(deadlines[0]); i++) {
         fixture_set_until(&f, "set", lens[_i], deadlines[i]);
         ck_assert_int_eq(fixture_get(&f, "set").deadline, deadlines[i]);
@@ -203,12 +195,10 @@ TEST_LOOP(a_far_deadline_is_kept_to_the_millisecond, 3)
     ck_assert_int_eq(fixture_get(&f, "k").deadline, DEADLINE_LOW + 1);
     ck_assert_int_eq(change(MSEC_NEVER - 1, ""), OUT_TOUCHED);
     ck_assert_int_eq(fixture_get(&f, "k").deadline, DEADLINE_MAX);
-    fixture_verify(&f);
 }
 
 TEST(a_far_deadline_comes_and_one_that_was_taken_away_does_not)
 {
-    fixture_start(&f, NULL);
     clock_freeze(&f.engine.clock);
     fixture_set_until(&f, "far", 5, 2 * DEADLINE_LOW + 5000);
     fixture_set_until(&f, "near", 5, DEADLINE_LOW - 1);
@@ -224,7 +214,6 @@ TEST(a_far_deadline_comes_and_one_that_was_taken_away_does_not)
     clock_advance(&f.engine.clock, 1);
     ck_assert(!fixture_has(&f, "far"));
     fixture_check(&f, "k", 5);
-    fixture_verify(&f);
 }
 
 /* As a replica stores what its primary has: also what is past its deadline, by any clock. */
@@ -233,7 +222,6 @@ TEST(a_deadline_before_the_clock_began_is_one_that_has_come)
     static const msec_t deadlines[] = {0, -1, -(DEADLINE_LOW + 1), INT64_MIN};
     static const size_t lens[] = {5, 100000};
 
-    fixture_start(&f, NULL);
     for (unsigned i = 0; i < 8; i++) {
         char *value = mem_zalloc(lens[i % 2]);
         struct store st = {.hash = fixture_hash(&f, "k"),
@@ -264,7 +252,6 @@ TEST(a_far_deadline_outlives_changes_of_the_value)
     struct put more = {.mode = STORE_APPEND, .key = "n", .ptr = "0", .len = 1};
     uint64_t number;
 
-    fixture_start(&f, NULL);
     const msec_t near = fixture_now(&f) + 1000;
     struct arith back = {.delta = 1, .touches = true, .deadline = near};
 
@@ -280,5 +267,4 @@ TEST(a_far_deadline_outlives_changes_of_the_value)
     ck_assert_int_eq(fixture_arith_as(&f, "n", &back), OUT_NUMBER);
     ck_assert_int_eq(fixture_get(&f, "n").deadline, near);
     ck_assert_uint_eq(back.number, 4201);
-    fixture_verify(&f);
 }

@@ -3,7 +3,6 @@
  * value: pins that outlive the item, and which thread releases the segments of large values:
  * the switches, the threshold and the backlog of lazyfree, and its counters.
  */
-#include "lib/shard/shard.h"
 
 #include "lib/base/check.h"
 #include "lib/shard/value.h"
@@ -12,7 +11,7 @@
 #define LEN   200000
 #define WHOLE (6 * 32 * KIB) /* in whole segments; the rest is in pieces */
 
-static struct fixture f;
+FIXTURE_OF_EACH_TEST(f)
 
 /* ---- pins -------------------------------------------------------------------------------- */
 
@@ -97,7 +96,6 @@ TEST_LOOP(a_pinned_value_stays_readable_until_unpinned, REASONS)
 {
     struct reader a, b;
 
-    fixture_start(&f, NULL);
     fixture_set_until(&f, "k", LEN, fixture_now(&f) + 1000);
     read_begin(&a, "k");
     read_begin(&b, "k");
@@ -119,14 +117,12 @@ TEST_LOOP(a_pinned_value_stays_readable_until_unpinned, REASONS)
     fixture_grace(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
     ck_assert_uint_eq(f.shard->memory.arena.pinned.segments, 0);
-    fixture_verify(&f);
 }
 
 TEST(an_unpin_before_the_death_changes_nothing)
 {
     struct reader r;
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "k", LEN);
     read_begin(&r, "k");
     ck_assert(!value_pin_is_dead(&r.pin));
@@ -149,7 +145,6 @@ TEST(dead_values_beyond_an_eighth_of_the_limit_are_too_much)
     enum { READERS = 8 * MIB / 8 / WHOLE + 1 };
     struct reader alive, r[READERS];
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "alive", LEN);
     read_begin(&alive, "alive");
     for (unsigned i = 0; i < READERS; i++) {
@@ -206,7 +201,6 @@ TEST(three_eighths_of_the_limit_may_be_pinned)
     struct reader r[READERS], again;
     char key[8];
 
-    fixture_start(&f, NULL);
     fixture_set(&f, "more", LEN);
     for (unsigned i = 0; i < READERS; i++) {
         key_of(key, i);
@@ -231,7 +225,6 @@ TEST(a_walk_gives_every_byte_in_order)
 {
     static const size_t lens[] = {0, 1, 1000, 5000, 32768, 32769, 40000, LEN};
 
-    fixture_start(&f, NULL);
     for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
         struct value_walk w;
         struct span part;
