@@ -3,6 +3,7 @@
 import random
 import struct
 import threading
+import time
 
 import mayfly
 from mayfly import wait_for
@@ -23,6 +24,7 @@ class Load:
                 while not self.is_over:
                     n = kind(c, b"%d" % number, n, rng)
                     self.lumps += 1
+                    time.sleep(rng.choice((0, 0.05)))    # some are idle when they move; and other tests need the CPU
         except Exception as error:      # the report must not end the others
             self.errors.append("client %d: %r" % (number, error))
 
