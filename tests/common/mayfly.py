@@ -115,14 +115,14 @@ def background(folder, *args, env=None, stderr=None):
 
 def wait_for(condition, what, patience=PATIENCE):
     """Poll until condition() is true, and return its value."""
-    end = time.monotonic() + patience
-    while True:
+    while patience > 0:
+        began = time.monotonic()
         got = condition()
         if got:
             return got
-        if time.monotonic() > end:
-            raise AssertionError("never happened: " + what)
         time.sleep(0.01)
+        patience -= min(time.monotonic() - began, 1)    # longer: this process was stopped, and others perhaps as well
+    raise AssertionError("never happened: " + what)
 
 
 def best_of(measure, limit, patience=20):
@@ -461,7 +461,8 @@ class Daemon:
     def stop(self, how=signal.SIGTERM, patience=PATIENCE):
         """Ask it to end; returns its exit status."""
         self.process.send_signal(how)
-        return self.process.wait(patience)
+        wait_for(lambda: not self.is_alive(), "it ends", patience)
+        return self.process.returncode
 
     def crash(self):
         self.process.kill()

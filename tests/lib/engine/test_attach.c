@@ -692,17 +692,27 @@ TEST(what_a_prefix_has_flushed_is_not_left)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 3001);
 }
 
+static int64_t boot_ahead_s;
+
+int64_t __real_clock_boot_ns(void);
+int64_t __wrap_clock_boot_ns(void);
+
+int64_t __wrap_clock_boot_ns(void)
+{
+    return __real_clock_boot_ns() + boot_ahead_s * 1000000000;
+}
+
 TEST(what_is_too_old_is_not_used)
 {
     start();
     fixture_set(&f, "a", 100);
     stop();
-    max_age_s = 60;
-    usleep(70 * 1000); /* more milliseconds than that, and fewer seconds */
+    max_age_s = 36000;
+    boot_ahead_s = 18000;
     start_warm();
     stop();
     change(0, 0); /* the file stays as it is */
-    max_age_s = 1;
-    usleep(1100 * 1000);
+    boot_ahead_s += 36001;
     start_cold("restart_max_age");
+    boot_ahead_s = 0;
 }
