@@ -53,6 +53,18 @@ bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir
 }
 
 /*
+ * The system reports an error of the disk once, so after this call an fsync may succeed without
+ * the bytes. Where there is no such call, the fsync does all of it.
+ */
+static void sync_range(struct newfile *f, uint64_t from, uint64_t to, unsigned flags)
+{
+    if (f->io->sync_range(f->fd, (int64_t)from, (int64_t)(to - from), flags) != 0 &&
+        errno != ENOSYS && errno != EPERM) {
+        fails(f);
+    }
+}
+
+/*
  * Hand what was written to the disk, and wait for what was handed to it before: so at most two
  * steps are on their way. It is only to be early; the fsync counts.
  */
@@ -60,13 +72,13 @@ static void hand_over(struct newfile *f)
 {
     uint64_t from = f->synced;
 
-    f->io->sync_range(f->fd, (int64_t)from, (int64_t)(f->bytes - from), SYNC_FILE_RANGE_WRITE);
+    sync_range(f, from, f->bytes, SYNC_FILE_RANGE_WRITE);
     if (from != 0) {
         uint64_t before = from > NEWFILE_SYNC_BYTES ? from - NEWFILE_SYNC_BYTES : 0;
 
-        f->io->sync_range(f->fd, (int64_t)before, (int64_t)(from - before),
-                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-                              SYNC_FILE_RANGE_WAIT_AFTER);
+        sync_range(f, before, from,
+                   SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                       SYNC_FILE_RANGE_WAIT_AFTER);
     }
     f->synced = f->bytes;
 }

@@ -200,7 +200,7 @@ static bool fails(struct file *f, enum kind kind, size_t *n)
     case FAIL:
         break;
     }
-    if (kind == WRITE || kind == SYNC) {
+    if (kind == WRITE || kind == SYNC || kind == RANGE) {
         atomic_store(&f->has_failed, true);
     }
     errno = (int)atomic_load(&plan->number);

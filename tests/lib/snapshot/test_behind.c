@@ -171,6 +171,43 @@ TEST(a_write_that_fails_is_told_and_the_next_file_is_written)
     behind_destroy(&b);
 }
 
+/* Only counted: nothing has to be on the disk. */
+static ssize_t count_write(int fd, const void *bytes, size_t n)
+{
+    (void)fd;
+    (void)bytes;
+    return (ssize_t)n;
+}
+
+static int fail_sync_range(int fd, int64_t offset, int64_t n, unsigned flags)
+{
+    (void)fd;
+    (void)offset;
+    (void)n;
+    errno = calls.error;
+    return (flags & SYNC_FILE_RANGE_WAIT_AFTER) != 0 ? -1 : 0;
+}
+
+/* The system reports such an error once: a later fsync succeeds. */
+TEST(an_error_that_comes_before_the_fsync_counts)
+{
+    static const int errors[] = {EIO, ENOSPC, ENOSYS};
+
+    io.write = count_write;
+    io.sync_range = fail_sync_range;
+    for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        struct newfile f;
+
+        calls.error = errors[i];
+        ck_assert(newfile_begin(&f, &io, folder, NAME));
+        while (f.bytes < 3 * NEWFILE_SYNC_BYTES && newfile_write(&f, pattern, MOST)) {
+        }
+        ck_assert_int_eq(f.error, errors[i] != ENOSYS ? errors[i] : 0);
+        ck_assert_int_eq(newfile_sync(&f), errors[i] == ENOSYS);
+        newfile_end(&f);
+    }
+}
+
 /* By the system's own calls, whatever the file system makes of it. */
 TEST(a_file_that_goes_past_the_memory_of_the_system)
 {
