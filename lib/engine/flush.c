@@ -47,7 +47,8 @@ static enum outcome flush_now_or_later(struct engine *e, msec_t at, msec_t now, 
     }
     if (is_ready) {
         flush_all_shards(e, at, now);
-        if (then != MSEC_NEVER) {
+        /* If its instant has come by now, it is over: its items are gone. */
+        if (then != MSEC_NEVER && then > clock_now(&e->clock)) {
             /* For this one the shards were prepared when it was asked for. */
             flush_all_shards(e, then, now);
         }

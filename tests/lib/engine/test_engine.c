@@ -726,6 +726,22 @@ TEST(an_old_flush_leaves_a_newer_one_to_come)
     ck_assert_int_eq(engine_flush_to_come(&f.engine), newer);
 }
 
+/* What was stored after it must stay, and the shards are prepared for it once only. */
+TEST(a_newer_flush_that_has_come_by_then_is_not_repeated)
+{
+    static struct fixture f;
+
+    fixture_start(&f, NULL);
+    fixture_set(&f, "a", 10);
+    fixture_flush(&f, fixture_now(&f) + 1000);
+    clock_advance(&f.engine.clock, 1000);
+    ck_assert_int_eq(engine_flush_old(&f.engine, fixture_now(&f), MSEC_NEVER, fixture_now(&f)),
+                     OUT_OK);
+    ck_assert(!fixture_has(&f, "a"));
+    ck_assert_uint_eq(atomic_load(&f.shard->flushes), 2);
+    ck_assert_int_eq(engine_flush_to_come(&f.engine), MSEC_NEVER);
+}
+
 TEST(nothing_is_left_when_it_stops_with_work_to_do)
 {
     static struct fixture f;
