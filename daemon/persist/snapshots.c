@@ -118,6 +118,9 @@ static enum save_end save_anew(struct snapshots *s)
     for (int i = 0; i < TRIES && end == SAVE_FLUSHED; i++) {
         int error = 0;
 
+        if (snapshots_are_less(s)) {
+            return SAVE_STOPPED;
+        }
         if (append_is_used(&s->append)) {
             error = snapshots_clear(s);
         }
@@ -202,15 +205,12 @@ static void drop_asked(struct snapshots *s)
     snapshots_answer(&s->asks, false);
 }
 
-/*
- * Has a rule been met? While reads miss, the items are not worth saving, and less than the file
- * that would be replaced. Under the mutex.
- */
+/* Has a rule been met? Under the mutex. */
 static bool is_due(const struct snapshots *s)
 {
     int64_t now = clock_mono_ms();
 
-    if ((gate_read(s->append.gate) & GATE_MISSES) != 0) {
+    if (snapshots_are_less(s)) {
         return false;
     }
     if (base_kind(s) == BASE_KEPT || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {

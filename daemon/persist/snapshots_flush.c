@@ -52,7 +52,7 @@ bool snapshots_is_outdated(void *arg)
 {
     struct snapshots *s = arg;
 
-    return atomic_load(&s->base.now) != s->save_epoch;
+    return atomic_load(&s->base.now) != s->save_epoch || snapshots_are_less(s);
 }
 
 /*

@@ -14,6 +14,15 @@ static inline enum keeper_state keeper_state(const struct snapshots *s)
     return (enum keeper_state)atomic_load(&s->state);
 }
 
+/*
+ * Do reads miss? Then the items are incomplete or too old, and less than the file that a save
+ * would replace. The last save is main's decision. Context: any thread.
+ */
+static inline bool snapshots_are_less(const struct snapshots *s)
+{
+    return keeper_state(s) != KEEPER_ENDING && (gate_read(s->append.gate) & GATE_MISSES) != 0;
+}
+
 /* Set the maximum rate of a save from the options. Context: any thread. */
 static inline void snapshots_set_rate(struct snapshots *s)
 {

@@ -142,6 +142,21 @@ def test_a_file_is_not_replaced_by_less():
             assert " 200 items" in after, after
 
 
+def test_nor_by_a_save_under_way():
+    """One that had begun before is given up, and not begun again with less."""
+    with Node("-o", "save_rate=1") as a, tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder, \
+            Node("-o", "dir=%s" % folder) as b, b.operator() as o:
+        for i in range(40):
+            assert a.c.set(b"k%d" % i, os.urandom(200000)) == b"STORED"
+            assert b.c.set(b"old%d" % i, os.urandom(50000)) == b"STORED"
+        assert o.ask(b"save") == b"OK" and o.ask(b"config set save_rate 1") == b"OK" and o.ask(b"bgsave") == b"OK"
+        b.follow(a.port)
+        b.wait_for_state("syncing")
+        wait_for(lambda: b.c.stats(b"persistence")["rdb_bgsave_in_progress"] == "0", "it has ended")
+        assert b.state() == "syncing" and b.says("the save was cancelled"), b.log()
+        assert b.c.stats(b"persistence")["rdb_saves"] == "1", b.log()
+
+
 def test_a_flush_of_the_primary_outlives_a_crash():
     """What it has flushed is in no file of a replica any more, once that has acknowledged the flush."""
     for flush, log in ((b"flush_all", "no"), (b"flush_all", "keys"), (b"flush_all 1", "no"), (b"flush_prefix k", "no")):
