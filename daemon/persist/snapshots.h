@@ -259,6 +259,14 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
 void snapshots_note_followed_flush(struct snapshots *s);
 
 /*
+ * A replica is about to be sent everything: with a log, removes the file and ends the log,
+ * which would have items that are not of one moment. When reads no longer miss, a new file is
+ * saved. Without a log the file stays, as it is of one moment. Context: any thread, outside a
+ * section.
+ */
+void snapshots_note_full_sync(struct snapshots *s);
+
+/*
  * A ticket for all changes that the caller has made, if replies are to wait for the log; else
  * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
  * is done; NULL: no more. Context: any thread.

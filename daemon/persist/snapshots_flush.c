@@ -211,6 +211,13 @@ void snapshots_note_followed_flush(struct snapshots *s)
     }
 }
 
+void snapshots_note_full_sync(struct snapshots *s)
+{
+    if (keeper_state(s) != KEEPER_OFF && append_is_used(&s->append)) {
+        snapshots_on_gap(s);
+    }
+}
+
 /*
  * Do the removals that the flushes until now require, for all waiting callers. Under the mutex,
  * which is released meanwhile.

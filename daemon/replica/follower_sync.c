@@ -6,6 +6,7 @@
 
 #include "daemon/replica/follower_parts.h"
 
+#include "daemon/worker/crew.h"
 #include "lib/base/num.h"
 #include "lib/engine/engine.h"
 
@@ -117,6 +118,7 @@ enum session follower_take_everything(struct follower *f, struct span first)
         (struct shipper_level){.due_gone = DUE_NOTHING}; /* by another history's offsets */
     pthread_mutex_unlock(&r->mutex);
     follower_begin_whole(f);
+    snapshots_note_full_sync(&r->crew->snapshots);
     if (applier_begin_full(f->applier) != APPLIER_OK) {
         return follower_end(f, SESSION_SYNC_FAILED, "no memory for the flush", span_str(""));
     }

@@ -157,6 +157,26 @@ def test_nor_by_a_save_under_way():
         assert b.c.stats(b"persistence")["rdb_saves"] == "1", b.log()
 
 
+def test_a_crash_while_everything_is_sent():
+    """A replica that is promoted after it serves nothing of what it has been sent."""
+    with Node("-o", "save_rate=1") as a:
+        for i in range(40):
+            assert a.c.set(b"k%d" % i, os.urandom(200000)) == b"STORED"
+        for log in ("full", "keys"):
+            with tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder:
+                options = ("-o", "dir=%s,appendonly=%s,appendfsync=always" % (folder, log))
+                with Node(*options) as b:
+                    assert b.c.set(b"old", b"v") == b"STORED"
+                    with b.operator() as o:
+                        wait_for(lambda: o.ask(b"save") == b"OK", "it is in a file")
+                    b.follow(a.port)
+                    wait_for(lambda: int(b.c.stats()["curr_items"]) > 2, "some items have come")
+                    assert b.state() == "syncing"
+                    b.kill()
+                with Node(*options) as b:
+                    assert int(b.c.stats()["curr_items"]) == 0, (log, b.log())
+
+
 def test_a_flush_of_the_primary_outlives_a_crash():
     """What it has flushed is in no file of a replica any more, once that has acknowledged the flush."""
     for flush, log in ((b"flush_all", "no"), (b"flush_all", "keys"), (b"flush_all 1", "no"), (b"flush_prefix k", "no")):
