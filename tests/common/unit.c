@@ -95,6 +95,14 @@ void unit_run(TFun test, int i)
     has_passed = true;
 }
 
+void unit_run_alone(TFun test, int i)
+{
+    const unsigned threads = atomic_load(&threads_started);
+
+    unit_run(test, i);
+    ck_assert_msg(atomic_load(&threads_started) == threads, "it is not alone: see unit.h");
+}
+
 /* Runs after the teardown of each test, also of one that failed. */
 static void end_fixture(void)
 {

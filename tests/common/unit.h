@@ -12,6 +12,10 @@
  *     {
  *         size_t len = lengths[_i];
  *
+ *     TEST_ALONE(a_name), TEST_LOOP_ALONE(...)      no other thread runs within it: under the
+ *                                                   thread sanitizer, which would find
+ *                                                   nothing, it is left out
+ *
  *     TEST_FIXTURE(make_folder, remove_folder)      around each test from here to the next
  *                                                   TEST_FIXTURE, or to the end of the file
  *
@@ -75,6 +79,9 @@ void unit_at_end(void (*fn)(void));
 /* Run a test, then the functions that it has added with unit_at_end(). */
 void unit_run(TFun test, int i);
 
+/* The same; the test fails if it has started a thread. */
+void unit_run_alone(TFun test, int i);
+
 #define UNIT_REGISTER(id, ...)                                                                 \
     static MF_CONSTRUCTOR void id(void)                                                        \
     {                                                                                          \
@@ -83,17 +90,26 @@ void unit_run(TFun test, int i);
         unit_add(&e);                                                                          \
     }
 
-#define TEST_LOOP(name, times)                                                                 \
+#define UNIT_TEST(name, times, run)                                                            \
     static void name(int _i CK_ATTRIBUTE_UNUSED);                                              \
     static void name##_run(int i)                                                              \
     {                                                                                          \
-        unit_run(name, i);                                                                     \
+        run(name, i);                                                                          \
     }                                                                                          \
     UNIT_REGISTER(name##_register, .test = {#name, name##_run, __FILE__, __LINE__},            \
                   .count = (times))                                                            \
     static void name(int _i CK_ATTRIBUTE_UNUSED)
 
-#define TEST(name) TEST_LOOP(name, 1)
+#define TEST_LOOP(name, times) UNIT_TEST(name, times, unit_run)
+#define TEST(name)             TEST_LOOP(name, 1)
+
+#ifdef __SANITIZE_THREAD__
+#define TEST_LOOP_ALONE(name, times)                                                           \
+    static CK_ATTRIBUTE_UNUSED void name(int _i CK_ATTRIBUTE_UNUSED)
+#else
+#define TEST_LOOP_ALONE(name, times) UNIT_TEST(name, times, unit_run_alone)
+#endif
+#define TEST_ALONE(name) TEST_LOOP_ALONE(name, 1)
 
 #define TEST_FIXTURE(before, after)                                                            \
     UNIT_REGISTER(before##_register, .test = {.file = __FILE__, .line = __LINE__},             \

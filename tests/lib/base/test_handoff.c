@@ -32,7 +32,7 @@ static void count_tell(void *arg)
 
 /* ---- one thread is both sides ------------------------------------------------------------ */
 
-TEST(slots_are_counted_round)
+TEST_ALONE(slots_are_counted_round)
 {
     told = 0;
     handoff_init(&h, 3, count_tell, slot);
@@ -54,7 +54,7 @@ TEST(slots_are_counted_round)
     handoff_fini(&h);
 }
 
-TEST(a_wait_ends_with_the_time_or_the_room)
+TEST_ALONE(a_wait_ends_with_the_time_or_the_room)
 {
     handoff_init(&h, 3, NULL, NULL);
     ck_assert(handoff_give(&h) && handoff_give(&h) && handoff_give(&h));
@@ -68,7 +68,7 @@ TEST(a_wait_ends_with_the_time_or_the_room)
     handoff_fini(&h);
 }
 
-TEST(the_first_error_is_told_until_all_is_done)
+TEST_ALONE(the_first_error_is_told_until_all_is_done)
 {
     handoff_init(&h, 4, NULL, NULL);
     for (unsigned round = 0; round < 2; round++) {
@@ -86,7 +86,7 @@ TEST(the_first_error_is_told_until_all_is_done)
     handoff_fini(&h);
 }
 
-TEST(what_was_given_before_the_end_is_taken)
+TEST_ALONE(what_was_given_before_the_end_is_taken)
 {
     handoff_init(&h, 2, NULL, NULL);
     ck_assert(handoff_give(&h) && handoff_give(&h));
@@ -103,7 +103,7 @@ TEST(what_was_given_before_the_end_is_taken)
     handoff_fini(&h);
 }
 
-TEST(an_error_at_the_end_reaches_both_sides_at_once)
+TEST_ALONE(an_error_at_the_end_reaches_both_sides_at_once)
 {
     handoff_init(&h, 2, NULL, NULL);
     ck_assert(handoff_give(&h));

@@ -584,7 +584,7 @@ static void model_stop(struct model *m)
     mem_free(m);
 }
 
-TEST_LOOP(it_does_as_the_model_does, RUNS)
+TEST_LOOP_ALONE(it_does_as_the_model_does, RUNS)
 {
     struct model *m = model_start(&runs[_i]);
 
@@ -603,7 +603,7 @@ TEST_LOOP(it_does_as_the_model_does, RUNS)
 
 /* ---- start and limits -------------------------------------------------------------------- */
 
-TEST(too_little_is_refused)
+TEST_ALONE(too_little_is_refused)
 {
     struct engine_config cfg;
     struct engine e;
@@ -616,7 +616,7 @@ TEST(too_little_is_refused)
     ck_assert_int_eq(engine_start(&e, &cfg), MF_EINVAL);
 }
 
-TEST(shards_suit_threads_and_limit)
+TEST_ALONE(shards_suit_threads_and_limit)
 {
     static const struct {
         uint32_t threads;
@@ -631,7 +631,7 @@ TEST(shards_suit_threads_and_limit)
     }
 }
 
-TEST(what_the_ranges_cannot_hold_needs_more_shards)
+TEST_ALONE(what_the_ranges_cannot_hold_needs_more_shards)
 {
     struct engine_config cfg;
     struct engine e;
@@ -646,7 +646,7 @@ TEST(what_the_ranges_cannot_hold_needs_more_shards)
     ck_assert_int_eq(engine_start(&e, &cfg), MF_EINVAL);
 }
 
-TEST(the_limit_rises_as_far_as_the_ranges)
+TEST_ALONE(the_limit_rises_as_far_as_the_ranges)
 {
     static struct fixture f;
 
@@ -657,7 +657,7 @@ TEST(the_limit_rises_as_far_as_the_ranges)
     ck_assert(engine_set_limit(&f.engine, 8 * MIB));
 }
 
-TEST(the_least_works)
+TEST_ALONE(the_least_works)
 {
     static struct fixture f;
     char key[16];
@@ -696,7 +696,7 @@ static void bring_nearer(msec_t width, bool by_touch)
 }
 
 /* A thread that sleeps until the next deadline does not sleep longer. */
-TEST(a_deadline_that_comes_nearer_is_waited_for)
+TEST_ALONE(a_deadline_that_comes_nearer_is_waited_for)
 {
     for (unsigned bits = 0; bits < 30; bits++) {
         bring_nearer((msec_t)1 << bits, true);
@@ -705,7 +705,7 @@ TEST(a_deadline_that_comes_nearer_is_waited_for)
 }
 
 /* A flush of an earlier process that has come takes the items, and not a newer flush. */
-TEST(an_old_flush_leaves_a_newer_one_to_come)
+TEST_ALONE(an_old_flush_leaves_a_newer_one_to_come)
 {
     struct engine_config cfg;
     static struct fixture f;

@@ -41,7 +41,7 @@ static void end_hold(void)
     fixture_expire(&f);
 }
 
-TEST(counters_are_made_in_its_place)
+TEST_ALONE(counters_are_made_in_its_place)
 {
     struct fetch get = {.vivifies = true, .vivify_deadline = MSEC_NEVER};
 
@@ -54,7 +54,7 @@ TEST(counters_are_made_in_its_place)
     assert_kept(1);
 }
 
-TEST(the_end_comes_by_itself)
+TEST_ALONE(the_end_comes_by_itself)
 {
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
@@ -87,7 +87,7 @@ TEST(the_end_comes_by_itself)
 }
 
 /* A slot on its way: what is kept in one shard must not meet a new item in the other. */
-TEST(what_expires_while_its_slot_moves_is_not_held)
+TEST_ALONE(what_expires_while_its_slot_moves_is_not_held)
 {
     enum { KEYS = 200 };
     fixture_start_sized(&f, 2, FIXTURE_LIMIT);
@@ -137,7 +137,7 @@ TEST_LOOP(what_is_held_moves_with_its_slot, 2)
 }
 
 /* Memory comes first: no store fails, and nothing alive is evicted, for what is held. */
-TEST_LOOP(where_room_is_short_it_goes_first, 2)
+TEST_LOOP_ALONE(where_room_is_short_it_goes_first, 2)
 {
     const bool evictions = _i == 0;
     struct engine_config cfg;

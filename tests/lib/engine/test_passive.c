@@ -77,7 +77,7 @@ static struct shard_info info_now(void)
     return info;
 }
 
-TEST_LOOP(what_is_masked_stays_and_is_not_found, 6)
+TEST_LOOP_ALONE(what_is_masked_stays_and_is_not_found, 6)
 {
     const bool holds = _i / 3 != 0;
     struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
@@ -127,7 +127,7 @@ TEST_LOOP(what_is_masked_stays_and_is_not_found, 6)
 }
 
 /* The first to meet it is the sampler, a reader, or a writer. */
-TEST_LOOP(what_the_limit_has_reached_goes_and_nothing_later, 3)
+TEST_LOOP_ALONE(what_the_limit_has_reached_goes_and_nothing_later, 3)
 {
     uint64_t number;
 
@@ -165,7 +165,7 @@ TEST_LOOP(what_the_limit_has_reached_goes_and_nothing_later, 3)
 }
 
 /* A time after the present is the present. */
-TEST(a_limit_that_has_not_come_lets_nothing_go_early)
+TEST_ALONE(a_limit_that_has_not_come_lets_nothing_go_early)
 {
     fixture_start(&f, NULL);
     msec_t due = fixture_now(&f) + 10;
@@ -179,7 +179,7 @@ TEST(a_limit_that_has_not_come_lets_nothing_go_early)
     ck_assert_uint_eq(items(), 0);
 }
 
-TEST(a_limit_does_not_go_back_unless_it_is_set_anew)
+TEST_ALONE(a_limit_does_not_go_back_unless_it_is_set_anew)
 {
     fixture_start(&f, NULL);
     msec_t due = fixture_now(&f) + 10;
@@ -202,7 +202,7 @@ TEST(a_limit_does_not_go_back_unless_it_is_set_anew)
     ck_assert_int_eq(shard_due_now(f.shard, fixture_now(&f)), fixture_now(&f));
 }
 
-TEST(a_promotion_lets_all_go_that_is_due)
+TEST_ALONE(a_promotion_lets_all_go_that_is_due)
 {
     enum { KEYS = 3000 };
 
@@ -228,7 +228,7 @@ TEST(a_promotion_lets_all_go_that_is_due)
 }
 
 /* An engine that has expired by its own clock follows one whose clock is slower. */
-TEST(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
+TEST_ALONE(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
 {
     fixture_start(&f, NULL);
     msec_t due = fixture_now(&f) + 10;
@@ -255,7 +255,7 @@ TEST(what_a_primary_has_shown_its_wheel_does_not_go_on_a_replica)
 }
 
 /* Old and new value: of each kind; with a deadline and without. */
-TEST_LOOP(a_store_replaces_what_is_masked, 72)
+TEST_LOOP_ALONE(a_store_replaces_what_is_masked, 72)
 {
     static const enum store_mode modes[] = {STORE_SET, STORE_ADD};
     size_t len = lens[_i / 3 % 3];
@@ -279,7 +279,7 @@ TEST_LOOP(a_store_replaces_what_is_masked, 72)
     free(value);
 }
 
-TEST_LOOP(tidying_moves_what_is_masked, 2)
+TEST_LOOP_ALONE(tidying_moves_what_is_masked, 2)
 {
     unsigned kept = 0;
     unsigned calls = 0;
@@ -309,7 +309,7 @@ TEST_LOOP(tidying_moves_what_is_masked, 2)
 }
 
 /* The primary still has it, and so do its replicas with other numbers of shards. */
-TEST(what_is_masked_goes_to_another_shard)
+TEST_ALONE(what_is_masked_goes_to_another_shard)
 {
     enum { KEYS = 300 };
     struct engine_config engine;
@@ -338,7 +338,7 @@ TEST(what_is_masked_goes_to_another_shard)
 }
 
 /* The flush of a full synchronisation: the new wheel begins with the present. */
-TEST(what_comes_after_a_flush_is_masked_as_well)
+TEST_ALONE(what_comes_after_a_flush_is_masked_as_well)
 {
     fixture_start(&f, NULL);
     follow(DUE_NOTHING);
@@ -365,7 +365,7 @@ static void wake(void *arg, uint32_t shard)
     wakes++;
 }
 
-TEST(a_home_worker_is_woken_when_something_may_go)
+TEST_ALONE(a_home_worker_is_woken_when_something_may_go)
 {
     fixture_start(&f, NULL);
     follow(DUE_NOTHING);
@@ -400,7 +400,7 @@ TEST(a_home_worker_is_woken_when_something_may_go)
 }
 
 /* The limit rises in steps, and what it reaches with one could not go before. */
-TEST(the_time_until_the_limit_is_no_lag)
+TEST_ALONE(the_time_until_the_limit_is_no_lag)
 {
     fixture_start(&f, NULL);
     follow(fixture_now(&f));
@@ -418,7 +418,7 @@ TEST(the_time_until_the_limit_is_no_lag)
     ck_assert_uint_eq(info_now().lag[LAG_1M].max_ms, 7);
 }
 
-TEST(a_hold_stops_what_the_limit_allows)
+TEST_ALONE(a_hold_stops_what_the_limit_allows)
 {
     fixture_start(&f, NULL);
     msec_t due = fixture_now(&f) + 10;
@@ -438,7 +438,7 @@ TEST(a_hold_stops_what_the_limit_allows)
 
 /* ---- reads ------------------------------------------------------------------------------- */
 
-TEST(a_get_wins_nothing)
+TEST_ALONE(a_get_wins_nothing)
 {
     struct erase mark = {.marks_stale = true};
 
@@ -497,7 +497,7 @@ static void store_new(unsigned i)
  * Past their deadline, and after the limit: they go before anything alive is evicted. With one
  * deadline, and with some that have come only just now.
  */
-TEST_LOOP(where_room_is_short_what_is_masked_goes_first, 4)
+TEST_LOOP_ALONE(where_room_is_short_what_is_masked_goes_first, 4)
 {
     const msec_t late = _i / 2 == 0 ? 1000 : 300000;
     struct engine_config c;
@@ -534,7 +534,7 @@ TEST_LOOP(where_room_is_short_what_is_masked_goes_first, 4)
     ck_assert(fixture_has(&f, "soon"));
 }
 
-TEST(evictions_are_counted_as_those_of_a_replica)
+TEST_ALONE(evictions_are_counted_as_those_of_a_replica)
 {
     fixture_start(&f, NULL);
     for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < 100; i++) {
@@ -552,7 +552,7 @@ TEST(evictions_are_counted_as_those_of_a_replica)
 
 /* ---- cas values -------------------------------------------------------------------------- */
 
-TEST(values_are_drawn_above_what_was_applied)
+TEST_ALONE(values_are_drawn_above_what_was_applied)
 {
     const uint64_t past = (uint64_t)1 << 57;
     struct engine_config c;

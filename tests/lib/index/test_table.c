@@ -281,7 +281,7 @@ static void verify(struct world *w)
 
 /* ---- behaviour --------------------------------------------------------------------------- */
 
-TEST(match_finds_exactly_the_slots_of_a_tag)
+TEST_ALONE(match_finds_exactly_the_slots_of_a_tag)
 {
     struct rng rng;
 
@@ -303,7 +303,7 @@ TEST(match_finds_exactly_the_slots_of_a_tag)
     }
 }
 
-TEST(a_comparison_reads_the_whole_key_and_no_more)
+TEST_ALONE(a_comparison_reads_the_whole_key_and_no_more)
 {
     for (size_t n = 1; n <= 64; n++) {
         /* Blocks of exactly n bytes: the address sanitizer notices a load past their end. */
@@ -324,7 +324,7 @@ TEST(a_comparison_reads_the_whole_key_and_no_more)
     }
 }
 
-TEST_LOOP(agrees_with_a_plain_array, 4)
+TEST_LOOP_ALONE(agrees_with_a_plain_array, 4)
 {
     const uint64_t seed = rng_seed() + (uint64_t)_i;
     struct world *w = world_create(seed, 0);
@@ -383,7 +383,7 @@ TEST_LOOP(agrees_with_a_plain_array, 4)
     world_destroy(w);
 }
 
-TEST(full_buckets_pass_their_items_on_around_the_end)
+TEST_ALONE(full_buckets_pass_their_items_on_around_the_end)
 {
     struct world *w = world_create(rng_seed(), 0);
     unsigned in[40], n = 0;
@@ -411,7 +411,7 @@ TEST(full_buckets_pass_their_items_on_around_the_end)
     world_destroy(w);
 }
 
-TEST(wants_to_grow_and_to_shrink_at_the_limits)
+TEST_ALONE(wants_to_grow_and_to_shrink_at_the_limits)
 {
     struct world *w = world_create(rng_seed(), 0);
     unsigned key = 0;
@@ -437,7 +437,7 @@ TEST(wants_to_grow_and_to_shrink_at_the_limits)
     world_destroy(w);
 }
 
-TEST(a_size_that_is_asked_for_is_wanted_once)
+TEST_ALONE(a_size_that_is_asked_for_is_wanted_once)
 {
     struct world *w = world_create(rng_seed(), 0);
 
@@ -463,7 +463,7 @@ TEST(a_size_that_is_asked_for_is_wanted_once)
     world_destroy(w);
 }
 
-TEST(init_makes_room_for_its_items)
+TEST_ALONE(init_makes_room_for_its_items)
 {
     struct table t;
     struct budget budget = {0};
@@ -483,7 +483,7 @@ TEST(init_makes_room_for_its_items)
     table_fini(&t);
 }
 
-TEST(a_shrink_that_became_too_small_changes_nothing)
+TEST_ALONE(a_shrink_that_became_too_small_changes_nothing)
 {
     struct world *w = world_create(rng_seed(), 1000);
     uint64_t buckets = buckets_now(w);
@@ -531,7 +531,7 @@ static void find_all_in(const struct world *w, const struct table_view *v, unsig
     }
 }
 
-TEST(views_stay_valid_until_their_grace_period_ends)
+TEST_ALONE(views_stay_valid_until_their_grace_period_ends)
 {
     struct world *w = world_create(rng_seed(), 0);
     struct table_waste waste;
@@ -579,7 +579,7 @@ static void on_met(void *arg, handle_t h, uint64_t hash)
     m->times[it->cas_len]++;
 }
 
-TEST_LOOP(a_walk_visits_each_item_once_without_a_resize, 4)
+TEST_LOOP_ALONE(a_walk_visits_each_item_once_without_a_resize, 4)
 {
     struct world *w = world_create(rng_seed() + (uint64_t)_i, 0);
     uint64_t steps = 0, cursor = 0;
@@ -602,7 +602,7 @@ TEST_LOOP(a_walk_visits_each_item_once_without_a_resize, 4)
 }
 
 /* Without a resize, those that the walk has passed are those that it has met. */
-TEST_LOOP(a_walk_knows_what_it_has_passed, 4)
+TEST_LOOP_ALONE(a_walk_knows_what_it_has_passed, 4)
 {
     struct world *w = world_create(rng_seed() + (uint64_t)_i, 0);
     struct met *m = mem_zalloc(sizeof(*m));
@@ -626,7 +626,7 @@ TEST_LOOP(a_walk_knows_what_it_has_passed, 4)
     world_destroy(w);
 }
 
-TEST_LOOP(a_walk_misses_nothing_during_resizes, 4)
+TEST_LOOP_ALONE(a_walk_misses_nothing_during_resizes, 4)
 {
     uint64_t seed = rng_seed() + (uint64_t)_i * 1000;
     struct world *w = world_create(seed, 0);

@@ -52,7 +52,7 @@ TEST(a_slice_that_waits_is_not_long)
     }
 }
 
-TEST(a_slice_that_works_is_counted)
+TEST_ALONE(a_slice_that_works_is_counted)
 {
     for (unsigned i = 0; i < 5000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
@@ -63,7 +63,7 @@ TEST(a_slice_that_works_is_counted)
 }
 
 /* All time of all slices, in microseconds: a single one cannot have used more of the CPU. */
-TEST(the_time_of_slices_is_counted)
+TEST_ALONE(the_time_of_slices_is_counted)
 {
     for (unsigned i = 0; i < 8000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
@@ -77,7 +77,7 @@ TEST(the_time_of_slices_is_counted)
 }
 
 /* Cycles are counted by their kind, once each, and slices one by one. */
-TEST(cycles_are_counted_by_kind)
+TEST_ALONE(cycles_are_counted_by_kind)
 {
     const struct cycle_config short_slices = {.effort = 1, .hz = 1, .slice_us = 0};
     uint64_t slices = 0;
@@ -101,7 +101,7 @@ TEST(cycles_are_counted_by_kind)
 }
 
 /* When the first have expired the home worker sleeps until the next. */
-TEST(a_slice_leaves_the_next_deadline)
+TEST_ALONE(a_slice_leaves_the_next_deadline)
 {
     const msec_t now = fixture_now(&f);
 
@@ -120,7 +120,7 @@ TEST(a_slice_leaves_the_next_deadline)
 }
 
 /* All that a loop reads counts as checked: what is due, and what it only sorts by time. */
-TEST(what_is_sorted_counts_as_checked)
+TEST_ALONE(what_is_sorted_counts_as_checked)
 {
     for (unsigned i = 0; i < 20; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 2000);
@@ -136,7 +136,7 @@ TEST(what_is_sorted_counts_as_checked)
 }
 
 /* A cycle that ends by itself is not cut; one that uses up the share of the CPU is. */
-TEST(a_cycle_that_is_cut_is_counted)
+TEST_ALONE(a_cycle_that_is_cut_is_counted)
 {
     const struct cycle_config capped = {
         .effort = 1, .hz = 1, .slice_us = 1000000, .cpu_pct = 1};
@@ -167,7 +167,7 @@ TEST(a_cycle_that_is_cut_is_counted)
 }
 
 /* Rounded up: a worker that wakes a moment too early would find that it may not begin. */
-TEST(the_wait_for_a_fast_cycle_is_rounded_up)
+TEST_ALONE(the_wait_for_a_fast_cycle_is_rounded_up)
 {
     ck_assert_uint_eq(shard_fast_in_ms(f.shard, &cfg), 0);
     /* It took half an hour: the next may begin an hour after it began. */
@@ -185,7 +185,7 @@ TEST(the_wait_for_a_fast_cycle_is_rounded_up)
 }
 
 /* A block that died when its grace period began is a hole at the next loop after it. */
-TEST(a_loop_makes_holes_of_what_has_died)
+TEST_ALONE(a_loop_makes_holes_of_what_has_died)
 {
     const struct blocks *b = &f.shard->memory.blocks;
     for (unsigned i = 0; i < 21; i++) {
@@ -205,7 +205,7 @@ TEST(a_loop_makes_holes_of_what_has_died)
 }
 
 /* Another thread may have shown the wheel a later time: then nothing is late. */
-TEST(what_is_early_is_not_late)
+TEST_ALONE(what_is_early_is_not_late)
 {
     struct lag_sum sum = {0};
 
@@ -223,7 +223,7 @@ TEST(what_is_early_is_not_late)
 }
 
 /* Turned off by its option, as by a test. */
-TEST(the_sampler_can_be_turned_off)
+TEST_ALONE(the_sampler_can_be_turned_off)
 {
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     clock_advance(&f.engine.clock, 10);
@@ -239,7 +239,7 @@ TEST(the_sampler_can_be_turned_off)
 }
 
 /* Then a flush that is to come is all that the home worker wakes for. */
-TEST(a_flush_is_awaited_without_the_sampler)
+TEST_ALONE(a_flush_is_awaited_without_the_sampler)
 {
     msec_t at = fixture_now(&f) + 500;
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
@@ -259,7 +259,7 @@ static struct shard_info info_now(void)
 }
 
 /* The share of keys that are due and still there, whatever cycles saw before. */
-TEST(the_stale_share_is_that_of_the_debt)
+TEST_ALONE(the_stale_share_is_that_of_the_debt)
 {
     for (unsigned i = 0; i < 1000; i++) {
         fixture_set_until(&f, fixture_key("k", i), 10,
@@ -288,7 +288,7 @@ static void assert_average(uint64_t ttl)
 }
 
 /* However far: nothing has to be sampled for it, and what is due does not count. */
-TEST_LOOP(the_average_time_to_live_is_exact, 5)
+TEST_LOOP_ALONE(the_average_time_to_live_is_exact, 5)
 {
     static const msec_t ttls[] = {50, 3000, 100000, 86400000, 3000000000};
 
@@ -308,7 +308,7 @@ TEST_LOOP(the_average_time_to_live_is_exact, 5)
 }
 
 /* Together they are more than 64 bits hold. */
-TEST(the_average_of_many_shards_is_exact)
+TEST_ALONE(the_average_of_many_shards_is_exact)
 {
     const uint64_t ttl = UINT64_C(1) << 40; /* the most that one key counts */
     struct shard_info one = {.alive_keys = UINT32_MAX,
@@ -333,7 +333,7 @@ static void expire_late(const char *key, msec_t ms)
     fixture_expire(&f);
 }
 
-TEST(the_lag_is_that_of_recent_minutes)
+TEST_ALONE(the_lag_is_that_of_recent_minutes)
 {
     expire_late("k", 300);
     ck_assert_uint_eq(lag_max(LAG_1M), 300);
@@ -350,7 +350,7 @@ TEST(the_lag_is_that_of_recent_minutes)
 }
 
 /* Only what passes after the end of a hold, and after the search was turned on again. */
-TEST_LOOP(the_time_of_a_hold_is_no_lag, 4)
+TEST_LOOP_ALONE(the_time_of_a_hold_is_no_lag, 4)
 {
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
     if (_i < 2) {
@@ -394,7 +394,7 @@ static void assert_woken(const char *what, unsigned times)
 }
 
 /* Once by each deadline that becomes the nearest, and by no other change. */
-TEST(a_nearer_deadline_wakes_the_home_worker)
+TEST_ALONE(a_nearer_deadline_wakes_the_home_worker)
 {
     struct fetch get = {.vivifies = true};
     struct arith a = {.vivifies = true};

@@ -88,7 +88,7 @@ static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND};
 /* ---- what is copied ---------------------------------------------------------------------- */
 
 /* The first addition fills a segment of its own, those after it only a block for the head. */
-TEST_LOOP(a_short_addition_costs_what_it_is_long, 2)
+TEST_LOOP_ALONE(a_short_addition_costs_what_it_is_long, 2)
 {
     set_model(LEN, 0);
     add_to_model(modes[_i], 100, 0);
@@ -104,7 +104,7 @@ TEST_LOOP(a_short_addition_costs_what_it_is_long, 2)
 }
 
 /* What came as a body stays where it is, but for its end and that of the value. */
-TEST_LOOP(a_long_addition_is_joined, 4)
+TEST_LOOP_ALONE(a_long_addition_is_joined, 4)
 {
     const enum store_mode mode = modes[_i % 2];
 
@@ -180,7 +180,7 @@ static void read_end(struct reader *r)
 }
 
 /* Slow readers see the value as it was when they began, and hold it when it dies. */
-TEST(a_reader_keeps_what_it_began_with)
+TEST_ALONE(a_reader_keeps_what_it_began_with)
 {
     struct reader readers[12];
 
@@ -208,7 +208,7 @@ TEST(a_reader_keeps_what_it_began_with)
 }
 
 /* Growth of a pinned value counts for the next reader that pins it. */
-TEST_LOOP(growth_of_a_pinned_value_counts, 2)
+TEST_LOOP_ALONE(growth_of_a_pinned_value_counts, 2)
 {
     const int64_t most = 15 * MIB / 8 * 3;
     struct reader first, second, other;
@@ -246,7 +246,7 @@ TEST_LOOP(growth_of_a_pinned_value_counts, 2)
 
 /* ---- conditions and room ----------------------------------------------------------------- */
 
-TEST_LOOP(an_addition_that_compares_is_refused_if_the_item_changed, 4)
+TEST_LOOP_ALONE(an_addition_that_compares_is_refused_if_the_item_changed, 4)
 {
     struct put p = {.mode = modes[_i % 2],
                     .key = "k",
@@ -268,7 +268,7 @@ TEST_LOOP(an_addition_that_compares_is_refused_if_the_item_changed, 4)
     fixture_settle(&f);
 }
 
-TEST_LOOP(the_longest_value_is_that_of_a_set, 4)
+TEST_LOOP_ALONE(the_longest_value_is_that_of_a_set, 4)
 {
     const size_t lens[] = {50, 300 * KIB};
     const size_t len = lens[_i / 2];
@@ -287,7 +287,7 @@ TEST_LOOP(the_longest_value_is_that_of_a_set, 4)
 }
 
 /* Where nothing may be evicted, a value for which there is no room stays what it was. */
-TEST_LOOP(a_value_stays_when_there_is_no_room_for_more, 2)
+TEST_LOOP_ALONE(a_value_stays_when_there_is_no_room_for_more, 2)
 {
     struct engine_config cfg;
     struct put p = {.mode = modes[_i], .key = "k", .ptr = input, .len = 100 * KIB};
@@ -335,7 +335,7 @@ static void fill_index(void)
 }
 
 /* A long addition that is joined at the last moment cannot be linked; it comes again. */
-TEST_LOOP(a_joint_that_has_to_wait_is_undone, 2)
+TEST_LOOP_ALONE(a_joint_that_has_to_wait_is_undone, 2)
 {
     struct store st = {.mode = modes[_i], .deadline = MSEC_NEVER, .may_wait = true};
 
@@ -462,7 +462,7 @@ static void on_link(int number, siginfo_t *info, void *context)
  * A reader may find the old item until the new one is linked, so what dies with the old one
  * must be dated after that: its pieces too.
  */
-TEST_LOOP(what_an_extension_leaves_dies_after_the_link, 2)
+TEST_LOOP_ALONE(what_an_extension_leaves_dies_after_the_link, 2)
 {
     struct sigaction sa = {.sa_sigaction = on_link, .sa_flags = SA_SIGINFO};
     struct sigaction before;
@@ -490,7 +490,7 @@ TEST_LOOP(what_an_extension_leaves_dies_after_the_link, 2)
 
 /* ---- random additions -------------------------------------------------------------------- */
 
-TEST_LOOP(random_additions_are_what_a_model_says, 8)
+TEST_LOOP_ALONE(random_additions_are_what_a_model_says, 8)
 {
     struct rng rng;
 
