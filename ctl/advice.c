@@ -7,16 +7,16 @@
 
 #include "ctl/show.h"
 
-/* A ratio of fewer events than this means nothing. */
+/* Ratios of fewer events than this are not judged. */
 #define FEW 1000
 
-/* The input of a check, and where it writes the fact. */
+/* The input of a check, and the buffer for the text of its finding. */
 struct look {
     const struct facts *f;
     char *fact;
 };
 
-/* Tell the fact, and judge it. */
+/* Describe the finding, and return the state: is advice given? */
 #define advise_if(l, is_bad, ...)                                                              \
     (snprintf((l)->fact, ADVICE_FACT_BYTES, __VA_ARGS__), (is_bad) ? ADVICE_GIVEN : ADVICE_WELL)
 
@@ -365,7 +365,7 @@ static enum advice_state see_clock(const struct look *l)
 static enum advice_state see_threads_few(const struct look *l)
 {
     const struct host *h = &l->f->host;
-    /* With room for another one, in what the process may use. */
+    /* CPUs that the process may use and that have no worker. */
     const double others = h->cpus_allowed - h->workers;
 
     if (h->workers == 0 || isnan(h->cpus_idle) || isnan(h->cpus_allowed)) {
@@ -424,7 +424,7 @@ static double replication(const struct look *l, const char *name)
     return stats_get(&l->f->replication, name);
 }
 
-/* Is it a replica? False: it is a primary, or does not say. */
+/* Is the server a replica? False: it is a primary, or does not report its role. */
 static bool is_replica(const struct look *l)
 {
     return stats_is(&l->f->replication, "role", "replica");
@@ -504,7 +504,7 @@ const struct advice_text advice_texts[ADVICE_COUNT] = {
 };
 
 static const struct {
-    size_t needs; /* statistics, by their place in struct facts */
+    size_t needs; /* offset of the required statistics in struct facts */
     enum advice_state (*see)(const struct look *l);
 } checks[ADVICE_COUNT] = {
 #define ADVICE(id, needs, title, remedy) [ADVICE_##id] = {needs, see_##id},

@@ -10,7 +10,7 @@ bool answer_is_error(struct span line)
 {
     struct span first = span_word(&line);
 
-    /* memcached ends some with a colon. */
+    /* memcached ends some first words with a colon. */
     first.len -= first.len > 0 && first.ptr[first.len - 1] == ':';
     return span_is(first, "ERROR") || span_is(first, "CLIENT_ERROR") ||
            span_is(first, "SERVER_ERROR");
@@ -27,7 +27,7 @@ bool answer_pair(struct span line, const char *first, struct span *name, struct 
         return false;
     }
     *name = span_word(&line);
-    if (line.len > 0) { /* the one space after the name */
+    if (line.len > 0) { /* skip one space after the name */
         line = span_of(line.ptr + 1, line.len - 1);
     }
     *value = line;
@@ -38,7 +38,7 @@ bool answer_field(struct span *line, struct span *name, struct span *value)
 {
     struct span word = span_word(line);
 
-    if (!span_split(word, '=', name, value)) { /* no name */
+    if (!span_split(word, '=', name, value)) { /* a value without a name */
         *value = word;
         name->len = 0;
     }
@@ -70,7 +70,7 @@ static bool take_meta_flag(struct meta_answer *m, struct span flag)
         m->is_stale = true;
         return true;
     default:
-        return true; /* k, b, O, s, W, Z: nothing that we ask for */
+        return true; /* k, b, O, s, W, Z: flags that are not asked for */
     }
 }
 

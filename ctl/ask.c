@@ -21,7 +21,7 @@ void ask_disconnect(struct ctl *c)
     link_close(&c->link);
 }
 
-/* Something happened to the connection: it is of no use any more. */
+/* The connection has failed: record the reason, and close it. */
 static enum ctl_status lose(struct ctl *c, enum link_result result)
 {
     enum ctl_status status = CTL_LINK;
@@ -36,7 +36,7 @@ static enum ctl_status lose(struct ctl *c, enum link_result result)
     return status;
 }
 
-/* As far as the type goes; not 0 for what is less than a millisecond. */
+/* Round up, so that less than a millisecond is not 0. Beyond the range it is MSEC_NEVER. */
 static msec_t timeout_ms(double seconds)
 {
     double ms = ceil(seconds * 1000);
@@ -44,7 +44,10 @@ static msec_t timeout_ms(double seconds)
     return ms < (double)INT64_MAX ? (msec_t)ms : MSEC_NEVER;
 }
 
-/* What was typed once; the prompt connects again with it. Wiped by exit of the process only. */
+/*
+ * The password that was typed. It is kept until the process exits, as the prompt may connect
+ * again.
+ */
 static char typed[LINK_NAME_BYTES];
 
 static enum ctl_status read_file(struct ctl *c, const char *path, char out[LINK_NAME_BYTES])
@@ -60,7 +63,7 @@ static enum ctl_status read_file(struct ctl *c, const char *path, char out[LINK_
     return is_read ? CTL_OK : ctl_fail(c, CTL_USAGE, "%s", why);
 }
 
-/* On the terminal, without echo. */
+/* Read the password from the terminal, without echo. */
 static enum ctl_status ask_terminal(struct ctl *c, char out[LINK_NAME_BYTES])
 {
     int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
@@ -74,7 +77,7 @@ static enum ctl_status ask_terminal(struct ctl *c, char out[LINK_NAME_BYTES])
     }
     silent = before;
     silent.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
-    (void)tcsetattr(fd, TCSAFLUSH, &silent); /* what was typed before this is forgotten */
+    (void)tcsetattr(fd, TCSAFLUSH, &silent); /* discards earlier input */
     dprintf(fd, "Password of %s: ", c->options.user);
     bool is_read = password_read_line(fd, out, ctl_is_interrupted);
     (void)tcsetattr(fd, TCSAFLUSH, &before);
@@ -111,7 +114,7 @@ static enum ctl_status login(struct ctl *c)
     if (status == CTL_OK) {
         return ask_garbled(c, answer);
     }
-    explicit_bzero(typed, sizeof(typed)); /* perhaps mistyped */
+    explicit_bzero(typed, sizeof(typed)); /* it may have been mistyped */
     return status;
 }
 
@@ -180,7 +183,7 @@ enum ctl_status ask_line(struct ctl *c, const char *fmt, ...)
     return ask_bytes(c, span_of(line, (size_t)len + 2));
 }
 
-/* Would a word with these bytes be read as something else? */
+/* Would the server parse this word differently without quotes? */
 static bool needs_quotes(struct span word)
 {
     return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL ||

@@ -23,7 +23,7 @@ void bar_text(char text[BAR_TEXT_BYTES], double share, unsigned columns, bool is
     char *p = text;
 
     columns = columns > BAR_COLUMNS_MAX ? BAR_COLUMNS_MAX : columns;
-    share = share > 0 ? share : 0; /* what is not a number as well */
+    share = share > 0 ? share : 0; /* NAN becomes 0 too */
     double filled = (share < 1 ? share : 1) * columns;
     for (unsigned i = 0; i < columns; i++) {
         double part = filled - i;

@@ -9,10 +9,10 @@
 #include "ctl/examine.h"
 #include "lib/snapshot/load_file.h"
 
-/* A file that is replaced again and again while it is read is given up after this number. */
+/* Attempts to read a file that a server replaces meanwhile. */
 #define TRIES 5
 
-/* Has a server replaced the file meanwhile, and so removed the logs of the old one? */
+/* Has a server replaced the file meanwhile? Then it has removed the logs of the old one. */
 static bool is_replaced(const char *name, const struct snap_header *h)
 {
     struct load_file file;
@@ -25,7 +25,7 @@ static bool is_replaced(const char *name, const struct snap_header *h)
     return is_other;
 }
 
-/* False: no memory. */
+/* Examine the file and its logs. False: no memory. */
 static bool examine_once(struct examined *x, const char *name, int64_t now)
 {
     struct load_file file;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `dump`: a line for every item that passes the filters. */
+/* `dump`: prints a line for every item that passes the filters. */
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void put_line(struct item_dump *d, const struct dump_item *item)
     fputc('\n', out);
 }
 
-/* One line of the answer. Sets *is_over after the last one that is wanted. */
+/* Take a line of the answer. Sets *is_over after the last item that is wanted. */
 static enum ctl_status take_item(struct item_dump *d, struct span line, bool *is_over)
 {
     struct dump_item item;
@@ -112,7 +112,7 @@ static enum ctl_status ask_now(struct item_dump *d)
     return status;
 }
 
-/* Words of the crawler. */
+/* Does the server's crawler refuse to run? */
 static bool is_refusal(struct span line)
 {
     struct span first = span_word(&line);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `get`, `set`, `delete`, `ttl`, `touch`: items by their keys, with meta commands. */
+/* `get`, `set`, `delete`, `ttl`, `touch`: send meta commands for single keys. */
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,13 +13,13 @@
 #include "lib/base/num.h"
 #include "proto/encode.h"
 
-/* A key as the user gave it, and as it is encoded in a line. */
+/* A key as the user gave it, and as it is sent. */
 struct key {
     char bytes[ASK_KEY_MAX];
     size_t len;
     char line[ENCODE_BASE64_BYTES(ASK_KEY_MAX)];
     size_t line_len;
-    bool is_encoded; /* the flag b goes with it */
+    bool is_encoded; /* it is sent in base64, with the flag b */
 };
 
 static struct span key_span(const struct key *k)
@@ -64,7 +64,7 @@ static enum ctl_status read_key(struct ctl *c, struct span word, struct key *k)
     return status;
 }
 
-/* Read the answer's first line to what was sent with this status. */
+/* Read the first line of the answer. sent: the status of sending the request. */
 static enum ctl_status read_meta(struct ctl *c, enum ctl_status sent, struct meta_answer *m)
 {
     struct span line = {0};
@@ -74,8 +74,8 @@ static enum ctl_status read_meta(struct ctl *c, enum ctl_status sent, struct met
 }
 
 /*
- * Send "<command> <key> [b] <flags>" and read the answer's first line. *is_yes: its code is
- * `yes`; otherwise there is no such key.
+ * Send "<command> <key> [b] <flags>" and read the first line of the answer. *is_yes is set if
+ * its code is `yes`; otherwise there is no such key.
  */
 static enum ctl_status ask_meta(struct ctl *c, const char *command, const struct key *k,
                                 const char *flags, const char *yes, struct meta_answer *m,
@@ -95,9 +95,9 @@ static enum ctl_status ask_meta(struct ctl *c, const char *command, const struct
                : ask_garbled(c, span_of(m->code, 2));
 }
 
-/* ---- one key after the other ------------------------------------------------------------- */
+/* ---- the arguments as keys --------------------------------------------------------------- */
 
-/* What is done with each key. Sets *is_yes as ask_meta() does. */
+/* A function that is called for each key. Sets *is_yes as ask_meta() does. */
 typedef enum ctl_status (*key_fn)(struct ctl *c, const struct key *k, struct json *j,
                                   bool *is_yes);
 
@@ -196,7 +196,10 @@ static bool put_item_json(struct json *j, const struct key *k, const struct meta
     return is_ok;
 }
 
-/* What became of a key, with its time to live if the answer has it; in words if it is there. */
+/*
+ * Report the result for a key: in JSON with its time to live, if the answer has it. For people
+ * `words` are printed if is_yes.
+ */
 static void tell_key(struct ctl *c, struct json *j, const struct key *k, const char *name,
                      bool is_yes, const struct meta_answer *m, const char *words)
 {
@@ -329,7 +332,7 @@ int cmd_touch(struct ctl *c, const struct ctl_words *args)
 
 /* ---- set --------------------------------------------------------------------------------- */
 
-/* The value: of the command line, or all of standard input. */
+/* Read the value from the command line, or else all of standard input. */
 static enum ctl_status read_value(struct ctl *c, const struct ctl_words *args,
                                   struct buf *value)
 {
@@ -362,7 +365,7 @@ static enum ctl_status read_value(struct ctl *c, const struct ctl_words *args,
     }
 }
 
-/* The line, the value, and its end go together: a server may refuse the line alone. */
+/* Send line and value in one request, because a server may refuse the line alone. */
 static enum ctl_status send_set(struct ctl *c, const struct key *k, int64_t ttl,
                                 struct span value)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `memory`: what the limit is spent on, and what is resident beyond it. */
+/* `memory`: prints what the limit is used for, and what is resident beyond it. */
 #include <math.h>
 
 #include "ctl/commands.h"
@@ -11,7 +11,7 @@
 
 #define BAR_COLUMNS 30
 
-/* A part of what is held, or beside it. */
+/* An amount of memory: a part of what counts towards the limit, or memory beside it. */
 struct spent {
     const char *id;    /* in JSON */
     const char *title; /* for people */
@@ -27,7 +27,7 @@ struct spending {
     struct spent beside[BESIDE];
 };
 
-/* The sum over shards of segments of a kind, in bytes. */
+/* Bytes in the segments of a kind, summed over all shards. */
 static double segments(const struct stats_sample *s, const char *name)
 {
     double sum = 0;

@@ -25,13 +25,13 @@ static const struct {
 
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-/* The next "name=value" of fields with commas between; false: there is none. */
+/* Take the next "name=value" of fields that commas separate. False: there is none. */
 static bool next_field(struct span *rest, struct span *name, struct span *value)
 {
     return span_split(span_cut(rest, ','), '=', name, value);
 }
 
-/* A field by its name; empty: there is none. */
+/* The value of a field. Empty: there is no field of that name. */
 static struct span find_field(struct span line, const char *wanted)
 {
     struct span name, value;
@@ -44,7 +44,7 @@ static struct span find_field(struct span line, const char *wanted)
     return span_of("", 0);
 }
 
-/* The i-th line, if it is one of a replica: "replica0". */
+/* Is the i-th line about a replica? Its name is "replica0", for instance. */
 static bool is_replica(const struct stats *s, size_t i)
 {
     static const char begin[] = "replica";
@@ -172,7 +172,7 @@ int cmd_replicas(struct ctl *c, const struct ctl_words *args)
 
 /* ---- replicaof, promote, failover -------------------------------------------------------- */
 
-/* After confirmation send the words, and wait for OK without a time limit. */
+/* After confirmation, send the command and wait for OK without a time limit. */
 static enum ctl_status change_role(struct ctl *c, const struct ctl_words *args,
                                    const char *what, const char *done)
 {

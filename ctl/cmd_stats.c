@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* `stats`: once, or again and again with what changed. */
+/* `stats`: prints statistics once, or repeatedly with what has changed. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -12,7 +12,7 @@
 #include "lib/base/counters.h"
 #include "lib/base/num.h"
 
-/* The name without the number of a shard, "0:". */
+/* The name without its shard number: "hits" for "0:hits". */
 static struct span bare_name(struct span name)
 {
     struct span shard, rest;
@@ -20,7 +20,7 @@ static struct span bare_name(struct span name)
     return span_split(name, ':', &shard, &rest) ? rest : name;
 }
 
-/* What the table of counters says of it; NULL: nothing. */
+/* The row of a statistic in the table of counters; NULL: there is none. */
 static const struct counter_row *find_counter(struct span name)
 {
     name = bare_name(name);
@@ -32,7 +32,7 @@ static const struct counter_row *find_counter(struct span name)
     return NULL;
 }
 
-/* Columns that the names and values take. */
+/* Widths of the names and of the values, in columns. */
 struct widths {
     size_t name, value;
 };
@@ -51,7 +51,7 @@ static struct widths measure(const struct ctl *c, const struct stats *s)
     return w;
 }
 
-/* A name and its value; numbers are right-aligned. */
+/* Print a name and its value. Numbers are right-aligned. */
 static void put_pair(const struct ctl *c, struct widths w, struct span name, struct span value)
 {
     size_t columns = show_columns(value, c->is_utf8);
@@ -114,7 +114,7 @@ void stats_put_json(const struct ctl *c, struct json *j, const struct stats *s)
 
 /* ---- again and again --------------------------------------------------------------------- */
 
-/* The number that the i-th line of s had before; false: none. */
+/* Find the number that the i-th line of s had in the answer before. False: it had none. */
 static bool number_before(const struct stats *before, const struct stats *s, size_t i,
                           double *v)
 {
@@ -131,7 +131,7 @@ static bool number_before(const struct stats *before, const struct stats *s, siz
     return false;
 }
 
-/* How much the i-th line changed; false: not at all, or it is no number. */
+/* How much the number of the i-th line changed. False: it did not, or it is no number. */
 static bool change_of(const struct stats *before, const struct stats *s, size_t i, double *by)
 {
     double was, is;
@@ -248,7 +248,7 @@ static enum ctl_status put_lines(struct ctl *c, const char *section)
     return status;
 }
 
-/* The words after `stats` as one text; false: too long. */
+/* Join the words after `stats` to one text. False: it is too long. */
 static bool join(const struct ctl_words *args, char *out, size_t room)
 {
     size_t n = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `latency`, `hotkeys`, `bigkeys`, `slowlog`: answers that are tables. Either the names of
- * statistics say a row and a column, as "get:p99_us" does, or a line is a row, and has fields
- * "name=value". Whatever the rows and columns are is shown, so that a server may add some.
+ * `latency`, `hotkeys`, `bigkeys`, `slowlog`: show answers that are tables. An answer is one of
+ * two kinds. Either the name of each statistic consists of row and column, as "get:p99_us", or
+ * each line is a row of fields "name=value". All rows and columns are shown, so that a server
+ * may add some.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -22,10 +23,10 @@ struct stats_table {
     size_t width[COLUMNS_MAX];
     unsigned columns;
     size_t first; /* width of the names of rows */
-    bool is_flat; /* too many columns: a list */
+    bool is_flat; /* it has too many columns, and is shown as a list */
 };
 
-/* "row:column"; without a colon the row is empty. */
+/* Split "row:column". Without a colon the row is empty. */
 static void split_row(struct span name, struct span *row, struct span *column)
 {
     size_t at = name.len;
@@ -55,7 +56,7 @@ static void lay_out(const struct ctl *c, struct stats_table *t)
         split_row(stats_name(t->s, i), &row, &column);
         unsigned n = find_column(t, column);
         if (row.len == 0) {
-            continue; /* printed before the table */
+            continue; /* it is printed before the table */
         }
         if (n == COLUMNS_MAX) {
             t->is_flat = true;
@@ -73,7 +74,7 @@ static void lay_out(const struct ctl *c, struct stats_table *t)
     }
 }
 
-/* Lines of a name and a value: all, or those that are of no row. */
+/* Print lines with a name and a value. all: every statistic; else those that have no row. */
 static void put_flat(const struct ctl *c, const struct stats *s, bool all)
 {
     struct span row, column;
@@ -97,7 +98,7 @@ static void put_flat(const struct ctl *c, const struct stats *s, bool all)
     }
 }
 
-/* The fields of a row, of which the lines follow one another from the i-th on. */
+/* Print a row, whose statistics begin at the i-th. Returns the index after the last one. */
 static size_t put_row(const struct ctl *c, const struct stats_table *t, size_t i)
 {
     struct span row, column, other;
@@ -161,7 +162,7 @@ static void put_table(const struct ctl *c, const struct stats *s)
     }
 }
 
-/* Rows as objects in an object; lines without a colon are members of it. */
+/* Write an object with an object for each row. Statistics without a row are members of it. */
 static void put_json(const struct ctl *c, const struct stats *s)
 {
     struct span open = {0};
@@ -191,7 +192,7 @@ static void put_json(const struct ctl *c, const struct stats *s)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* A statistic of our own making. False: no memory, or too long. */
+/* Add a statistic for a field of a row. False: no memory, or it is too long. */
 static bool add_stat(struct stats *s, uint64_t row, struct span column, struct span value)
 {
     char line[4096];
@@ -202,7 +203,7 @@ static bool add_stat(struct stats *s, uint64_t row, struct span column, struct s
     return len > 0 && (size_t)len < sizeof(line) && stats_take(s, span_of(line, (size_t)len));
 }
 
-/* "WORD id=7 name=value ...", of which the row is the id, or else its number. */
+/* Add the fields of "WORD id=7 name=value ...". The row is the id, or else `number`. */
 static bool take_fields(struct stats *s, struct span line, uint64_t number)
 {
     struct span word = span_word(&line);
@@ -229,7 +230,7 @@ static bool take_fields(struct stats *s, struct span line, uint64_t number)
     return is_row;
 }
 
-/* "SLOWLOG 5": how many there are, without an END. */
+/* Is it a number that is the whole answer, without END, such as "SLOWLOG 5"? */
 static bool is_alone(struct span line)
 {
     uint64_t count;
@@ -238,11 +239,11 @@ static bool is_alone(struct span line)
     return num_u64(span_word(&line), &count) == MF_OK && line.len == 0;
 }
 
-/* A table of what the server measures only if an option says so. */
+/* An option that says whether the server measures what a table shows. */
 struct switched {
     const char *option;
-    const char *off[2]; /* values with which it does not */
-    const char *on;     /* one with which it does */
+    const char *off[2]; /* values that turn it off */
+    const char *on;     /* a value that turns it on */
 };
 
 static bool has_content(const struct stats *s)
@@ -257,7 +258,7 @@ static bool has_content(const struct stats *s)
     return false;
 }
 
-/* Say so, if the server does not measure this. False: it does, or does not tell. */
+/* If the option is off, print how to turn it on. False: it is on, or its state is unknown. */
 static bool tell_off(struct ctl *c, const struct switched *by)
 {
     struct span value = {0};
@@ -276,8 +277,8 @@ static bool tell_off(struct ctl *c, const struct switched *by)
 }
 
 /*
- * Ask a line, and show the table that is answered; or "OK". by: NULL, or what an empty table
- * depends on.
+ * Send a request, and show the table that is the answer, or "OK". by: the option that explains
+ * an empty table, or NULL.
  */
 static enum ctl_status show_answer(struct ctl *c, const char *text, const struct switched *by)
 {
@@ -301,7 +302,7 @@ static enum ctl_status show_answer(struct ctl *c, const char *text, const struct
     if (status == CTL_OK && c->options.json) {
         put_json(c, &s);
     } else if (is_table && by != NULL && !has_content(&s) && tell_off(c, by)) {
-        /* that is the answer */
+        /* tell_off() has printed the reason */
     } else if (status == CTL_OK && s.count > 0) {
         put_table(c, &s);
     } else if (status == CTL_OK) {
@@ -311,7 +312,7 @@ static enum ctl_status show_answer(struct ctl *c, const char *text, const struct
     return status;
 }
 
-/* "reset" is a command of its own; what else there is follows the section. */
+/* "<name> reset" is a command. Any other argument is sent after "stats <name>". */
 static enum ctl_status show_section(struct ctl *c, const struct ctl_words *args,
                                     const char *name, const struct switched *by)
 {

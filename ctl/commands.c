@@ -106,7 +106,7 @@ int cmd_help(struct ctl *c, const struct ctl_words *args)
 
 /* ---- run --------------------------------------------------------------------------------- */
 
-/* Has the reader of a pipe had enough, as `head` has? That is no failure. */
+/* Has the reader of a pipe closed it, as `head` does? That is no failure. */
 static bool has_left(FILE *out)
 {
     struct pollfd p = {.fd = fileno(out)};

@@ -114,7 +114,7 @@ bool ctl_is_interrupted(void)
 void ctl_catch_signals(void)
 {
     struct sigaction action = {.sa_handler =
-                                   on_signal}; /* system calls end, and are not restarted */
+                                   on_signal}; /* no SA_RESTART: a signal ends a system call */
 
     is_interrupted = 0;
     (void)sigaction(SIGINT, &action, NULL);

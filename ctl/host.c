@@ -19,7 +19,7 @@ static double read_number(const char *root, const char *path)
     return procfs_read(root, path, text, sizeof(text)) ? procfs_number(text) : (double)NAN;
 }
 
-/* The number after a name, such as "VmRSS:", at the beginning of a line. */
+/* The number after a name at the beginning of a line, such as "VmRSS:". */
 static double number_after(const char *text, const char *name)
 {
     size_t n = strlen(name);
@@ -33,7 +33,7 @@ static double number_after(const char *text, const char *name)
 
 /* ---- of the process ---------------------------------------------------------------------- */
 
-/* How many numbers a list names, such as "0-3,8", after a name; NAN: there is none. */
+/* How many numbers are in the list after a name, such as "0-3,8". NAN: there is no list. */
 static double count_listed(const char *text, const char *name)
 {
     const char *at = strstr(text, name);
@@ -83,7 +83,10 @@ static void read_process(struct host *h, const char *root, int pid)
 
 /* ---- what CPUs and workers do ------------------------------------------------------------ */
 
-/* CPU time of the host: the line "cpu  user nice system idle iowait ...", and one for each. */
+/*
+ * Read the CPU times of the host from "cpu  user nice system idle iowait ...". A line for each
+ * CPU follows.
+ */
 static bool read_cpus(struct host_load *l, const char *root)
 {
     char text[FILE_BYTES];
@@ -111,7 +114,7 @@ static bool read_cpus(struct host_load *l, const char *root)
     return l->cpus > 0;
 }
 
-/* A thread: "7 (mayfly-w0) S ...", with user and system time as the fields 14 and 15. */
+/* Read a thread from "7 (mayfly-w0) S ...". Fields 14 and 15 are its user and system time. */
 static void read_thread(struct host_load *l, const char *text)
 {
     static const char begin[] = "(mayfly-w";
@@ -162,7 +165,7 @@ bool host_load_read(struct host_load *l, const char *root, int pid)
     return true;
 }
 
-/* One that takes as much of a CPU is full. */
+/* A worker that uses this part of a CPU counts as full. */
 #define FULL_SHARE 0.9
 
 void host_judge_load(struct host *h, const struct host_load *before,
@@ -205,7 +208,7 @@ int host_pid(const struct ctl *c, const struct stats *general)
 
 /* ---- of the host ------------------------------------------------------------------------- */
 
-/* The word in brackets: "always [madvise] never". */
+/* Read the word in brackets, as in "always [madvise] never". */
 static void read_choice(const char *root, const char *path, char *out, size_t room)
 {
     char text[FILE_BYTES];

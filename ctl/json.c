@@ -18,7 +18,7 @@ void json_init_lines(struct json *j, FILE *out)
     *j = (struct json){.out = out, .is_line = true};
 }
 
-/* Before a value, or before a name. */
+/* Write the comma that separates a name or a value from what is before it. */
 static void put_comma(struct json *j)
 {
     if (j->is_named) {
@@ -56,7 +56,7 @@ void json_name(struct json *j, struct span name)
     j->is_named = true;
 }
 
-/* Before a value: its name, or a comma. False: nothing is written. */
+/* Write the name of a value, or the comma before it. False: nothing is written at all. */
 static bool begin_value(struct json *j, const char *name)
 {
     if (j->out != NULL && name != NULL) {
@@ -136,7 +136,7 @@ void json_i64_or_null(struct json *j, const char *name, int64_t v, int64_t none)
     put_value(j, name, v == none ? "null" : "%" PRId64, v);
 }
 
-/* The digits at s; returns how many. */
+/* The number of digits that s begins with. */
 static size_t digits(struct span s)
 {
     size_t n = 0;
@@ -147,7 +147,10 @@ static size_t digits(struct span s)
     return n;
 }
 
-/* Digits, perhaps a minus before and a fraction after them, no 0 too many; 24 bytes at most. */
+/*
+ * Is it a number of JSON without an exponent? It may have a minus and a fraction, but no
+ * leading zeros, and 24 bytes at most.
+ */
 static bool is_number(struct span s)
 {
     if (s.len > 24) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mayflyctl: the command line, and one command of it. See ctl.h for what the folder is.
+ * The main function of mayflyctl: it parses the command line and runs its command. ctl.h
+ * describes the folder.
  */
 #include <errno.h>
 #include <langinfo.h>
@@ -16,7 +17,7 @@
 #include "ctl/ctl.h"
 #include "ctl/prompt.h"
 
-/* What the options say together. */
+/* Check that the options agree with one another. */
 static enum ctl_status check_options(struct ctl *c)
 {
     const struct options *o = &c->options;
@@ -96,7 +97,7 @@ int main(int argc, char **argv)
         status = CTL_SYSTEM;
     }
     if (is_check && (status == CTL_USAGE || status == CTL_SYSTEM)) {
-        return status == CTL_USAGE ? EX_USAGE : EX_IOERR; /* of the program of that name */
+        return status == CTL_USAGE ? EX_USAGE : EX_IOERR; /* the status of mayfly-check */
     }
     return status;
 }

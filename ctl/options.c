@@ -51,7 +51,7 @@ static bool read_seconds(const char *text, double *out)
     return true;
 }
 
-/* A whole number, of bytes if a letter may follow. */
+/* Parse a whole number. is_bytes: a letter for a unit may follow. */
 static bool read_whole(const char *text, bool is_bytes, uint64_t *out)
 {
     size_t len = strlen(text);
@@ -108,7 +108,7 @@ void options_init(struct options *o)
 
 /* ---- the command line -------------------------------------------------------------------- */
 
-/* The option of that name or letter, whichever is given; OPT_COUNT: there is none. */
+/* Find an option by its name or letter, whichever is given. OPT_COUNT: there is none. */
 static enum ctl_option_id find_option(struct span name, char letter)
 {
     unsigned id = 0;
@@ -123,13 +123,13 @@ static enum ctl_option_id find_option(struct span name, char letter)
 struct reading {
     struct options *o;
     const struct ctl_words *line;
-    unsigned next; /* the word that is read next */
+    unsigned next; /* number of the next word */
     bool may_connect;
     char *why;
     size_t why_bytes;
 };
 
-/* One option was found; value: what follows it in its word, or NULL. */
+/* Take an option that was found. value: the text that follows it in its word, or NULL. */
 static bool take_option(struct reading *r, enum ctl_option_id id, const char *value)
 {
     const struct ctl_option_row *row = &ctl_options[id];
@@ -271,7 +271,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The end of a part in quotes, from after the opening one; line.len: there is none. */
+/* Find the closing quote; `at` is after the opening one. line.len: there is none. */
 static size_t find_quote(struct span line, size_t at, char quote)
 {
     while (at < line.len && line.ptr[at] != quote) {
@@ -281,8 +281,8 @@ static size_t find_quote(struct span line, size_t at, char quote)
 }
 
 /*
- * Take the part in quotes that begins at *at, and write what it means to *store; both move on.
- * NULL, or what is wrong with it.
+ * Take the quoted part that begins at *at, and write its meaning to *store; both are advanced.
+ * Returns NULL, or a text that says what is wrong.
  */
 static const char *take_quoted(struct span line, size_t *at, char **store)
 {

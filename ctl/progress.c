@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How far something is: see show.h. */
+/* Progress of long operations: see show.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include "ctl/ctl.h"
 #include "ctl/show.h"
 
-/* Between two lines. */
+/* Time between two updates of the line. */
 #define TELL_S 0.2
 
-/* From the cursor to the end of the line there is nothing any more. */
+/* Go to the beginning of the line, and clear it. */
 #define CLEAR "\r\033[K"
 
 void progress_begin(struct progress *p, const char *what)

@@ -20,7 +20,7 @@ static bool is_any(struct span word, const char *const *list)
     return false;
 }
 
-/* Run a line with the options of the command line, of which it may change its own. */
+/* Run a line. It has the options of the command line, and may override them for itself. */
 static void run_line(struct ctl *c, const struct options *given, const struct ctl_words *line)
 {
     struct ctl_words args;

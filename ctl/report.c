@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was found in a file: see examine.h.
+ * Prints what was found in a file: see examine.h.
  */
 #include "ctl/examine.h"
 
@@ -8,7 +8,7 @@
 
 #include "ctl/show.h"
 
-/* Kinds of blocks, in the plural, and as names of JSON. */
+/* The kinds of blocks: for people after "blocks", and as JSON names. */
 static const struct {
     const char *text, *name;
 } kinds[EXAMINE_KINDS] = {
@@ -37,7 +37,7 @@ static uint64_t all_blocks(const struct examined *x)
 
 #define LOGS_TEXT_MAX (SNAP_FAULT_TEXT_MAX + 32)
 
-/* What is wrong with the logs of a snapshot. */
+/* Describe the fault of the logs of a snapshot. */
 static const char *logs_fault(const struct examined_logs *l, char out[LOGS_TEXT_MAX])
 {
     char text[SNAP_FAULT_TEXT_MAX];
@@ -60,7 +60,7 @@ static void put_time(FILE *out, int64_t unix_ms)
     char text[UNIT_TEXT_BYTES];
 
     unit_short(text, UNIT_UNIX_S, (double)unix_ms / 1000);
-    if (text[0] == '\0') { /* a file may say any number */
+    if (text[0] == '\0') { /* the number may be any, and have no date */
         fprintf(out, "at %" PRId64, unix_ms);
     } else {
         fputs(text, out);

@@ -21,7 +21,7 @@ void sample_fini(struct stats_sample *s)
     stats_fini(&s->moves);
 }
 
-/* "3:name" as 3 and "name"; false: it is not of a shard. */
+/* Split "3:name" into 3 and "name". False: it is not the name of a shard's line. */
 static bool split_shard(struct span name, uint32_t *shard, struct span *rest)
 {
     struct span number;
@@ -48,7 +48,7 @@ double sample_sum(const struct stats_sample *s, const char *name)
 
 /* ---- counters ---------------------------------------------------------------------------- */
 
-/* Which lines make a figure, or a counter that one is made of. */
+/* Lines that are figures, and lines that are counters from which figures are computed. */
 static const struct {
     const char *name;
     int figure;     /* enum figure_id, or -1 */
@@ -95,7 +95,7 @@ static void forget(struct shard_sample *one)
     }
 }
 
-/* A counter that fell was reset. */
+/* By how much a counter has grown. If it fell, it was reset in between. */
 static double grown(double now, double before)
 {
     return now >= before ? now - before : now;
@@ -163,7 +163,7 @@ void sample_derive(struct stats_sample *s, const struct stats_sample *before)
     forget(&s->all);
     add_up(s);
 
-    /* What workers count is in `stats` for all of them, also of a server that has no shards. */
+    /* `stats` has the sums over all workers, even from a server that reports no shards. */
     forget(&whole);
     for (size_t i = 0; i < s->general.count; i++) {
         double v;
@@ -188,7 +188,7 @@ void sample_derive(struct stats_sample *s, const struct stats_sample *before)
 
 /* ---- latency ----------------------------------------------------------------------------- */
 
-/* The kind of that name, new if need be; NULL: no room for it. */
+/* The kind of that name, which is added if it is new. NULL: there is no room for it. */
 static struct latency_sample *kind_of(struct stats_sample *s, struct span name)
 {
     struct latency_sample *l;

@@ -10,7 +10,7 @@
 
 /* ---- characters -------------------------------------------------------------------------- */
 
-/* Does a terminal show a glyph for it, at its place? */
+/* Does a terminal show a glyph for this character, in its place? */
 static bool is_harmless(uint32_t c)
 {
     return (c >= ' ' && c < 0x7f) ||
@@ -114,9 +114,9 @@ bool show_unescape(char *out, size_t *len, struct span s)
 
 enum unit unit_of(struct span name)
 {
-    /* Whole names first: those of memcached have no unit at their end. */
+    /* Whole names come first, as memcached's names do not end in a unit. */
     static const struct {
-        const char *name; /* with _ in front: the end of a name */
+        const char *name; /* if it begins with _: the end of a name */
         enum unit unit;
     } units[] = {
         {"bytes", UNIT_BYTES},
@@ -205,7 +205,7 @@ void duration_text(char text[UNIT_TEXT_BYTES], double seconds)
     }
 }
 
-/* In steps of 1024, with three digits. */
+/* Write a number of bytes in units of powers of 1024, with three digits. */
 static void bytes_text(char text[UNIT_TEXT_BYTES], double v)
 {
     static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -163,7 +163,7 @@ static void put_figures(struct json *j, const struct shard_sample *one)
 #undef FIGURE
 }
 
-/* The role and the lag in time; null: the server does not tell. */
+/* Write the role and the lag in time; null: the server does not report it. */
 static void put_role(struct json *j, const struct stats *s)
 {
     struct span role = {0};
@@ -205,7 +205,7 @@ static void put_json(const struct top *t)
     json_end(&j, '{');
 }
 
-/* A line for each round but the first, which has nothing to compare with. */
+/* Print a line for each round but the first, which has no earlier one to compare with. */
 static enum ctl_status put_rounds(struct top *t, uint64_t count)
 {
     enum ctl_status status;
@@ -228,7 +228,7 @@ static enum ctl_status put_rounds(struct top *t, uint64_t count)
 
 /* ---- the command ------------------------------------------------------------------------- */
 
-/* By its letter or its title. */
+/* Find a figure by its letter or its title. */
 static bool find_sort(const char *text, enum figure_id *sort)
 {
     for (unsigned f = 0; f < FIGURE_COUNT; f++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What `top` draws. See top.h. */
+/* Draws the view of `top` on a sheet: see top.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 #include "ctl/show.h"
 #include "ctl/top.h"
 
-#define HEAD_ROWS  9 /* above the table, with its titles */
+#define HEAD_ROWS  9 /* above the table, including its titles */
 #define FOOT_ROWS  1
 #define NAME_WIDTH 5
-#define LABEL      11 /* columns of labels */
+#define LABEL      11 /* width of labels, in columns */
 
 unsigned top_room(unsigned rows)
 {
-    unsigned taken = HEAD_ROWS + FOOT_ROWS + 1; /* and the sum */
+    unsigned taken = HEAD_ROWS + FOOT_ROWS + 1; /* 1: the sum */
 
     return rows > taken ? rows - taken : 1;
 }
@@ -101,7 +101,7 @@ static void draw_spark(const struct top *t, struct sheet *s, unsigned row, const
     (void)sheet_put(s, row, LABEL + 11, SHEET_GOOD, "%s", spark);
 }
 
-/* Beside the sparkline: what belongs to it. */
+/* Write a text to the right of the sparkline. */
 static void draw_aside(struct sheet *s, unsigned row, const char *text)
 {
     if (s->columns > LABEL + 40) {
@@ -109,7 +109,7 @@ static void draw_aside(struct sheet *s, unsigned row, const char *text)
     }
 }
 
-/* At the right end of a row: the role, unless it is a primary that nobody follows. */
+/* Write the role at the right end of a row, unless the server is a primary without replicas. */
 static void draw_role(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
     const struct stats *r = &now->replication;
@@ -170,7 +170,7 @@ static void draw_latency(const struct stats_sample *now, struct sheet *s, unsign
     }
 }
 
-/* How far items are that go to other shards. */
+/* Write the progress of a move of items to other shards. */
 static void draw_move(const struct stats_sample *now, struct sheet *s, unsigned row)
 {
     char text[UNIT_TEXT_BYTES];
@@ -211,7 +211,7 @@ static void draw_head(const struct top *t, struct sheet *s)
 
 /* ---- table ------------------------------------------------------------------------------- */
 
-/* What qsort() compares by: it takes no argument of its own. */
+/* The argument of the comparison: qsort() passes none to it. */
 static const struct top *sorted;
 
 static int compare(const void *a, const void *b)

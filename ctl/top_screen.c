@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* See top.h: sheets on a terminal, by ncurses. */
+/* Shows sheets on a terminal, with ncurses: see top.h. */
 #include <curses.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ bool top_screen_is_possible(void)
     }
     screen = newterm(NULL, stdout, stdin);
     if (screen == NULL) {
-        return false; /* a terminal that nobody knows */
+        return false; /* a terminal of unknown type */
     }
     const char *move = tigetstr("cup");
     if (move == NULL || move == (const char *)-1) {
@@ -32,7 +32,7 @@ bool top_screen_is_possible(void)
     return true;
 }
 
-/* Colours where there are some; each style can be told without. */
+/* Colours if the terminal has them. The styles also differ without colours. */
 static attr_t attributes[SHEET_BAD + 1];
 
 static void choose_styles(void)
@@ -49,7 +49,7 @@ static void choose_styles(void)
     }
 }
 
-/* Cells of one style go together. */
+/* Show a sheet. Adjacent cells of one style are written in one call. */
 static void paint(const struct sheet *s)
 {
     (void)erase();
@@ -102,7 +102,7 @@ static int translate(int key)
     }
 }
 
-/* Serve keys until the next round is due; false: that was the end. */
+/* Handle keys until the next round is due. False: the operator ended the program. */
 static bool serve_keys(struct top *t, struct sheet *s, double due)
 {
     for (;;) {
@@ -120,7 +120,7 @@ static bool serve_keys(struct top *t, struct sheet *s, double due)
             continue;
         }
         if (key == ' ') {
-            return true; /* at once */
+            return true; /* the next round begins at once */
         }
         if (key != KEY_RESIZE && !top_key(t, translate(key), (unsigned)LINES)) {
             return false;
@@ -129,7 +129,7 @@ static bool serve_keys(struct top *t, struct sheet *s, double due)
     }
 }
 
-/* A server that is gone may come back: only the first round has to succeed. */
+/* Only the first round has to succeed, because a server that is gone may come back. */
 static enum ctl_status show(struct top *t, struct sheet *s, uint64_t count)
 {
     enum ctl_status status = top_round(t);
