@@ -17,8 +17,7 @@
 
 /* Jobs of some sources. */
 struct queue {
-    struct pool_job *first;
-    struct pool_job *last; /* valid while first is not NULL */
+    struct list jobs;
     unsigned waiting;
     unsigned running;
 };
@@ -85,8 +84,7 @@ static struct pool_job *take_job(struct pool *p)
         pthread_cond_wait(&p->wanted, &p->lock);
     }
     if (!p->is_stopping) {
-        job = q->first;
-        q->first = job->next;
+        job = MF_OUTER(list_take_first(&q->jobs), struct pool_job, link);
         q->waiting--;
         q->running++;
         p->waiting--;
@@ -189,6 +187,9 @@ struct pool *pool_start(const char *name, unsigned threads)
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wanted, NULL);
     cond_init(&p->ended);
+    for (unsigned i = 0; i < POOL_QUEUES; i++) {
+        list_init(&p->queues[i].jobs);
+    }
     p->running_max = threads > 1 ? threads - 1 : 1;
     start_threads(p, name, threads);
     pthread_mutex_lock(&p->lock);
@@ -212,17 +213,11 @@ bool pool_post(struct pool *p, struct pool_job *job)
     struct queue *q = queue_of(p, job);
 
     debug_must(job->run != NULL && job->message.fn != NULL);
-    job->next = NULL;
     pthread_mutex_lock(&p->lock);
     debug_must(!p->is_stopping);
     bool is_taken = has_room(p, q);
     if (is_taken) {
-        if (q->first == NULL) {
-            q->first = job;
-        } else {
-            q->last->next = job;
-        }
-        q->last = job;
+        list_append(&q->jobs, &job->link);
         q->waiting++;
         p->waiting++;
         pthread_cond_signal(&p->wanted);
@@ -232,22 +227,14 @@ bool pool_post(struct pool *p, struct pool_job *job)
 }
 
 /* Take all waiting jobs out. Context: under the lock. */
-static struct pool_job *take_waiting(struct pool *p)
+static void take_waiting(struct pool *p, struct list *all)
 {
-    struct pool_job *all = NULL;
-
+    list_init(all);
     for (unsigned i = 0; i < POOL_QUEUES; i++) {
-        struct queue *q = &p->queues[i];
-
-        if (q->first != NULL) {
-            q->last->next = all;
-            all = q->first;
-            q->first = NULL;
-            q->waiting = 0;
-        }
+        list_take_all(all, &p->queues[i].jobs);
+        p->queues[i].waiting = 0;
     }
     p->waiting = 0;
-    return all;
 }
 
 /* Wait until all threads have ended, or for POOL_STOP_MS. Context: under the lock. */
@@ -261,23 +248,23 @@ static void wait_for_threads(struct pool *p)
 
 bool pool_stop(struct pool *p)
 {
+    struct list_link *link;
+    struct list waiting;
+
     must_be_main();
     if (p == NULL) {
         return true;
     }
     pthread_mutex_lock(&p->lock);
     p->is_stopping = true;
-    struct pool_job *waiting = take_waiting(p);
+    take_waiting(p, &waiting);
     pthread_cond_broadcast(&p->wanted);
     wait_for_threads(p);
     bool is_done = p->threads == 0;
     p->is_left = !is_done;
     pthread_mutex_unlock(&p->lock);
-    while (waiting != NULL) {
-        struct pool_job *job = waiting;
-
-        waiting = job->next;
-        forget(job);
+    while ((link = list_take_first(&waiting)) != NULL) {
+        forget(MF_OUTER(link, struct pool_job, link));
     }
     if (is_done) {
         pool_destroy(p);

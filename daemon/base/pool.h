@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
 
 /*
@@ -40,7 +41,7 @@ struct pool_job {
     void (*run)(struct pool_job *job);    /* context: pool, outside a read-side section */
     void (*forget)(struct pool_job *job); /* release a job that is not returned; or NULL */
     uint64_t source;                      /* the origin of the job, such as an address */
-    struct pool_job *next;                /* [lock] */
+    struct list_link link;                /* [lock] */
 };
 
 /*
