@@ -125,6 +125,7 @@ int crew_start(struct crew *crew)
 
     must_be_main();
     must(crew->workers == NULL && crew->duties != NULL);
+    list_init(&crew->uploads.places);
     must(count <= WORKERS_MAX && crew->engine.shard_count <= WORKERS_MAX);
     for (uint32_t i = 0; i < crew->engine.shard_count; i++) {
         roster_move_in(&crew->roster, i, i % active);

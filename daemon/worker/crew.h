@@ -416,7 +416,7 @@ struct crew {
     /* [main] */
     bool is_draining; /* crew_drain() was called */
     bool is_hurried;  /* crew_hurry() was called */
-    uint32_t homes;   /* shards that have a home: see crew.h */
+    uint32_t homes;   /* shards that have a home: see shards.c */
 };
 
 /*

@@ -12,32 +12,9 @@
 /* Maximum number of waiting uploads that are notified when less is held. */
 #define TELL_MAX 64
 
-static void append(struct upload_line *l, struct upload_place *p, struct worker *w)
+static struct upload_place *place_of(const struct list_link *link)
 {
-    p->worker = w;
-    p->next = NULL;
-    p->prev = l->last;
-    if (l->last != NULL) {
-        l->last->next = p;
-    } else {
-        l->first = p;
-    }
-    l->last = p;
-}
-
-static void take_out(struct upload_line *l, struct upload_place *p)
-{
-    if (p->prev != NULL) {
-        p->prev->next = p->next;
-    } else {
-        l->first = p->next;
-    }
-    if (p->next != NULL) {
-        p->next->prev = p->prev;
-    } else {
-        l->last = p->prev;
-    }
-    p->worker = NULL;
+    return MF_OUTER(link, struct upload_place, link);
 }
 
 static void set_waits(struct upload_line *l, struct upload_place *p, bool waits)
@@ -60,9 +37,11 @@ static bool lets_slowly(struct upload_line *l, struct upload_place *p, struct wo
             lock_give(&l->lock);
             return true;
         }
-        append(l, p, w);
+        p->worker = w;
+        list_append(&l->places, &p->link);
     }
-    bool lets = p == l->first || (!is_full && (p->prev == NULL || !p->prev->waits));
+    bool is_first = list_first(&l->places) == &p->link;
+    bool lets = is_first || (!is_full && !place_of(p->link.prev)->waits);
     set_waits(l, p, !lets);
     if (lets) {
         atomic_fetch_add_explicit(&l->moves, 1, memory_order_relaxed);
@@ -90,14 +69,17 @@ void upload_line_leave(struct upload_line *l, struct upload_place *p)
     if (p->worker != NULL) {
         must_be_worker(p->worker);
         set_waits(l, p, false);
-        take_out(l, p);
+        list_remove(&p->link);
+        p->worker = NULL;
     }
-    p = l->first;
-    for (unsigned n = 0; p != NULL && n < TELL_MAX; n++) {
+    unsigned n = 0;
+    LIST_EACH (p, &l->places, struct upload_place, link) {
+        if (n++ == TELL_MAX) {
+            break;
+        }
         if (p->waits) {
             worker_retry(p->worker);
         }
-        p = p->next;
     }
     lock_give(&l->lock);
 }

@@ -14,21 +14,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/list.h"
 #include "lib/base/lock.h"
 
 /* The place of an upload; all zero: it has none. */
 struct upload_place {
     /* under the line's lock */
-    struct upload_place *next, *prev;
+    struct list_link link;
     struct worker *worker; /* NULL: it is not in the line; also read by this worker */
     bool waits;            /* its last upload_line_lets() returned false */
 };
 
-/* All zero: empty. */
 struct upload_line {
-    struct lock lock; /* a leaf; workers are posted to while it is held */
-    /* under the lock */
-    struct upload_place *first, *last;
+    struct lock lock;   /* a leaf; workers are posted to while it is held */
+    struct list places; /* under the lock; in order of arrival */
     /* [atomic] */
     _Atomic uint32_t waiting; /* how many wait; changed under the lock */
     _Atomic uint32_t moves;   /* number of times that an upload in the line could continue */

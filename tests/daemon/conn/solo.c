@@ -115,6 +115,7 @@ void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
     watch_init(&solo.crew.watch, &solo.crew);
     slowlog_init(&solo.crew.slowlog);
     live_init(&solo.crew);
+    list_init(&solo.crew.uploads.places);
     solo.worker = mem_alloc_aligned(sizeof(*solo.worker), 64);
     memset(solo.worker, 0, sizeof(*solo.worker));
     solo.crew.workers = solo.worker;

@@ -14,6 +14,7 @@ static struct worker worker;
 static void setup(void)
 {
     memset(&line, 0, sizeof(line));
+    list_init(&line.places);
     memset(places, 0, sizeof(places));
     memset(&worker, 0, sizeof(worker));
     /* Its mailbox has no loop: messages are on their way already. */
@@ -63,7 +64,7 @@ TEST(only_the_first_goes_on_beyond_it)
     ck_assert(lets(1, true));
     leave(1);
     ck_assert_uint_eq(atomic_load(&line.waiting), 0);
-    ck_assert(line.first == NULL && line.last == NULL);
+    ck_assert(list_is_empty(&line.places));
 }
 
 TEST(those_that_come_new_are_behind_those_that_wait)
@@ -81,7 +82,7 @@ TEST(those_that_come_new_are_behind_those_that_wait)
     for (unsigned i = 0; i < 4; i++) {
         leave(i);
     }
-    ck_assert(line.first == NULL);
+    ck_assert(list_is_empty(&line.places));
 }
 
 TEST(one_that_gives_up_holds_nobody_up)
