@@ -228,6 +228,7 @@ static struct conns *conns_create(void)
         list_init(&all->deadlines[i]);
     }
     list_init(&all->delayed);
+    list_init(&all->cursors);
     for (unsigned i = 0; i < IDLE_SLOTS; i++) {
         list_init(&all->idle.slot[i]);
     }

@@ -66,6 +66,34 @@ void conn_drain(struct conn *c)
     conn_settle(c);
 }
 
+/*
+ * The kernel has all replies: shut down the sending side and linger. Called again until the
+ * shutdown has succeeded.
+ */
+static void begin_end(struct conn *c)
+{
+    must_not_be_reading();
+    if (c->state == CONN_LINGERS) {
+        return;
+    }
+    if (!io_send_end(&c->client.io)) {
+        conn_enter(c, CONN_ANNOUNCES);
+        conn_arm(c, UV_WRITABLE);
+        return;
+    }
+    conn_enter(c, CONN_LINGERS);
+    c->then = CONN_ENDS;
+    conn_deadline_clear(c);
+    watch_remove(&c->client.watcher);
+    conn_upload_drop(c);
+    buf_fini(&c->in);
+    if (c->was_idle) {
+        conn_close(c);
+    } else {
+        conn_arm(c, UV_READABLE);
+    }
+}
+
 /* conns.drains: it is about to wait for something. */
 static bool settle(struct conn *c)
 {
@@ -73,7 +101,7 @@ static bool settle(struct conn *c)
         return conn_pass_on(c);
     }
     if (c->then == CONN_ENDS) {
-        conn_drain_end(c);
+        begin_end(c);
         return true;
     }
     if (c->then != CONN_INPUT && c->then != CONN_TURN) {
@@ -85,7 +113,7 @@ static bool settle(struct conn *c)
     if (conn_is_kept(c) || conn_pass_has_input(c) || conn_passes_later(c)) {
         return false;
     }
-    conn_drain_end(c);
+    begin_end(c);
     return true;
 }
 
@@ -178,36 +206,11 @@ void conn_drain_count(struct conn *c, uint64_t bytes)
     c->drain_bytes -= bytes < c->drain_bytes ? (size_t)bytes : c->drain_bytes;
 }
 
-void conn_drain_end(struct conn *c)
-{
-    must_be_worker(c->worker);
-    must_not_be_reading();
-    if (c->state == CONN_LINGERS) {
-        return;
-    }
-    if (!io_send_end(&c->client.io)) {
-        conn_enter(c, CONN_ANNOUNCES);
-        conn_arm(c, UV_WRITABLE);
-        return;
-    }
-    conn_enter(c, CONN_LINGERS);
-    c->then = CONN_ENDS;
-    conn_deadline_clear(c);
-    watch_remove(&c->client.watcher);
-    conn_upload_drop(c);
-    buf_fini(&c->in);
-    if (c->was_idle) {
-        conn_close(c);
-    } else {
-        conn_arm(c, UV_READABLE);
-    }
-}
-
 void conn_drain_event(struct conn *c)
 {
     must_be_worker(c->worker);
     if (c->state == CONN_ANNOUNCES) {
-        conn_drain_end(c);
+        begin_end(c);
     } else if (io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS)) {
         c->quiet_checks = 0;
     } else {

@@ -70,11 +70,11 @@ void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX])
     }
 }
 
-void conn_put_peer_port(const struct conn *c, char *out, size_t size)
+/* The same with its port, cut to `size` bytes with the end. */
+static void put_peer_port(const struct conn *c, char *out, size_t size)
 {
     char address[CONN_PEER_MAX];
 
-    must_be_worker(c->worker);
     conn_put_peer(c, address);
     if (c->peer.family == AF_UNIX) {
         snprintf(out, size, "%s", address);
@@ -91,7 +91,7 @@ static const struct conn *conn_of(const struct client *client)
 
 void conn_show_peer(const struct client *client, char out[CLIENT_PEER_MAX])
 {
-    conn_put_peer_port(conn_of(client), out, CLIENT_PEER_MAX);
+    put_peer_port(conn_of(client), out, CLIENT_PEER_MAX);
 }
 
 uint64_t conn_peer_id(const struct client *client)
@@ -143,12 +143,13 @@ void conn_list_add(struct conn *c)
 
 void conn_list_remove(struct conn *c)
 {
+    struct stats_conn_cursor *cursor;
     struct worker *w = c->worker;
 
     must_be_worker(w);
-    for (struct stats_conn_cursor *at = w->conns->cursors; at != NULL; at = at->next) {
-        if (at->next_conn == c) {
-            at->next_conn = c->next;
+    LIST_EACH (cursor, &w->conns->cursors, struct stats_conn_cursor, link) {
+        if (cursor->next_conn == c) {
+            cursor->next_conn = c->next;
         }
     }
     if (w->conns->move_next == c) {
@@ -214,7 +215,7 @@ static void put_client(const struct conn *c, char *out, size_t size)
 {
     char address[CONN_PEER_MAX];
 
-    conn_put_peer_port(c, address, sizeof(address));
+    put_peer_port(c, address, sizeof(address));
     snprintf(out, size, "%s:%s", c->peer.family == AF_INET6 ? "tcp6" : "tcp", address);
 }
 
@@ -267,36 +268,19 @@ static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
     fn(arg, &shown);
 }
 
-static void cursor_begin(struct stats_conn_cursor *cursor, struct worker *w)
-{
-    cursor->next_conn = w->conns->first;
-    cursor->next = w->conns->cursors;
-    cursor->link = &w->conns->cursors;
-    if (cursor->next != NULL) {
-        cursor->next->link = &cursor->next;
-    }
-    w->conns->cursors = cursor;
-}
-
 void conn_each_end(struct stats_conn_cursor *cursor)
 {
     must_be_a_worker();
-    if (cursor->link == NULL) {
-        return;
-    }
-    *cursor->link = cursor->next;
-    if (cursor->next != NULL) {
-        cursor->next->link = cursor->link;
-    }
-    cursor->link = NULL;
+    list_remove(&cursor->link);
 }
 
 bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
                stats_socket_fn fn, void *arg)
 {
     must_be_worker(w);
-    if (cursor->link == NULL) {
-        cursor_begin(cursor, w);
+    if (!list_has_link(&cursor->link)) {
+        cursor->next_conn = w->conns->first;
+        list_append(&w->conns->cursors, &cursor->link);
     }
     for (uint32_t n = 0; cursor->next_conn != NULL && n < max; n++) {
         const struct conn *c = cursor->next_conn;

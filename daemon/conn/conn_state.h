@@ -133,13 +133,13 @@ struct idle {
 
 /* The connections of a worker, and its datagram sockets. [worker] */
 struct conns {
-    struct conn *first;                /* doubly linked list of all that are open */
-    struct conn *move_next;            /* the next one to check for a move to another worker */
-    struct stats_conn_cursor *cursors; /* list of positions in the list of connections */
-    struct udp *udp;                   /* list of datagram sockets */
-    struct weights *weights;           /* owned; NULL: their work is not measured */
-    struct round *round;               /* owned; connections read and not yet served */
-    uv_poll_cb on_event;               /* [const] of all poll handles */
+    struct conn *first;      /* doubly linked list of all that are open */
+    struct conn *move_next;  /* the next one to check for a move to another worker */
+    struct list cursors;     /* of struct stats_conn_cursor: positions in that list */
+    struct udp *udp;         /* list of datagram sockets */
+    struct weights *weights; /* owned; NULL: their work is not measured */
+    struct round *round;     /* owned; connections read and not yet served */
+    uv_poll_cb on_event;     /* [const] of all poll handles */
     /*
      * Set while the server stops, else NULL. Called before a connection waits for anything.
      * True: the connection has left this worker.

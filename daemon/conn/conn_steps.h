@@ -100,7 +100,7 @@ void conn_auth_doubt(struct conn *c);
 
 /*
  * Moves connections from a hot worker to another one (balance.h). They are moved by
- * conn_steps.h, so none is closed. A connection that is in the middle of something stays.
+ * conn_move.c, so none is closed. A connection that is in the middle of something stays.
  */
 
 /* worker_duties. Context: worker, outside a section. */
@@ -190,12 +190,6 @@ void conn_drain_check(struct worker *w);
 /* Count bytes read since the stop. Context: worker. */
 void conn_drain_count(struct conn *c, uint64_t bytes);
 
-/*
- * The kernel has all replies: shut down the sending side and linger. Call it again until the
- * shutdown has succeeded. Context: worker, outside a section.
- */
-void conn_drain_end(struct conn *c);
-
 /* An event of a connection whose end was begun. Context: worker, outside a section. */
 void conn_drain_event(struct conn *c);
 
@@ -262,9 +256,6 @@ void conn_set_peer(struct conn *c, uint16_t family, const void *address, uint16_
 
 /* Write the address of the other end without its port, or "unix". Context: worker. */
 void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX]);
-
-/* The same with its port, cut to `size` bytes with the end. Context: worker. */
-void conn_put_peer_port(const struct conn *c, char *out, size_t size);
 
 /* The same of the connection that a client is part of; a client_peer_fn. Context: worker. */
 void conn_show_peer(const struct client *client, char out[CLIENT_PEER_MAX]);

@@ -3,7 +3,7 @@
  * `stats` and its sub-commands.
  *
  * daemon/stats/ is the folder of statistics: it reads counters and shards, asks other workers
- * by messages (stats_parts.h), and writes the answers as text. It gets connections and
+ * by messages (stats_gather.c), and writes the answers as text. It gets connections and
  * listeners only as rows from struct stats_sources. Figures that are not counters are rows of
  * its tables (*.def). metrics.[ch] serves the same figures over HTTP. It includes itself,
  * replica, worker, persist, access, net, options, base, proto (for replies) and lib.
@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/base/list.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
@@ -39,8 +40,7 @@ typedef void (*stats_socket_fn)(void *arg, const struct stats_socket *socket);
 /* A position in the connections of a worker. It is moved on when its connection closes. */
 struct stats_conn_cursor {
     struct conn *next_conn; /* [borrowed] to be shown next */
-    struct stats_conn_cursor *next;
-    struct stats_conn_cursor **link; /* what points to it in the worker's list; NULL: none */
+    struct list_link link;  /* in a list of the worker that has it */
 };
 
 /* Where the sockets are found: functions of the folders above. */
