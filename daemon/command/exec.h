@@ -200,12 +200,6 @@ const char *config_words_split(struct config_words *w, struct span line);
 size_t exec_config_change(struct crew *crew, struct span args, bool noreply,
                           char out[TEXT_REPLY_MAX]);
 
-/*
- * Change the memory limit, as cache_memlimit does. False when the engine cannot work with it.
- * Context: worker, outside a read-side section.
- */
-bool exec_config_limit(struct turn *t, uint64_t bytes);
-
 /* ---- exec_replication.c ------------------------------------------------------------------ */
 
 /*

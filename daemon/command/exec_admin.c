@@ -159,7 +159,8 @@ enum turn_stop exec_cache_memlimit(struct turn *t, const struct request *r)
         return turn_answer(t, r, REPLY_MEMLIMIT_BYTES);
     }
     uint64_t bytes = r->megabytes << 20;
-    return turn_answer(t, r, exec_config_limit(t, bytes) ? REPLY_OK : REPLY_MEMLIMIT_FAILED);
+    return turn_answer(t, r,
+                       live_set_limit(t->w->crew, bytes) ? REPLY_OK : REPLY_MEMLIMIT_FAILED);
 }
 
 enum turn_stop exec_shutdown(struct turn *t, const struct request *r)

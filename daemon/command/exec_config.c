@@ -323,12 +323,6 @@ static bool is_for_main(const struct config_words *w)
     return read_change(&c, w, why) && live_is_for_main(c.ids, c.count);
 }
 
-bool exec_config_limit(struct turn *t, uint64_t bytes)
-{
-    must_be_outside_section(t);
-    return live_set_limit(t->w->crew, bytes);
-}
-
 /* ---- the command ------------------------------------------------------------------------- */
 
 enum turn_stop exec_config(struct turn *t, const struct request *r)
