@@ -18,6 +18,8 @@
 #include "daemon/options/options_apply.h"
 #include "lib/base/context.h"
 
+#define PORT_OWNER_BYTES 64
+
 #define STATE_LISTEN 0x0au
 
 /* The inode of a socket in this table of /proc that has the port; 0: none. */
@@ -95,7 +97,11 @@ static void read_name(const char *pid, char *name, size_t size)
     }
 }
 
-const char *port_owner(uint16_t port, int type, char text[PORT_OWNER_BYTES])
+/*
+ * "by NAME, pid NUMBER" for the process whose socket uses this port, or "" if that is not
+ * visible. Fills text.
+ */
+static const char *port_owner(uint16_t port, int type, char text[PORT_OWNER_BYTES])
 {
     const uint64_t inode = find_socket(port, type);
     DIR *dir = inode != 0 ? opendir("/proc") : NULL;

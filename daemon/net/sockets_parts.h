@@ -111,13 +111,6 @@ struct listen_fault {
 /* Print the message. Returns the exit status. Context: main. */
 int listen_fault(const struct settings *settings, const struct listen_fault *f);
 
-/*
- * "by NAME, pid NUMBER" for the process whose socket uses this port, or "" if that is not
- * visible. Fills text. Context: main.
- */
-#define PORT_OWNER_BYTES 64
-const char *port_owner(uint16_t port, int type, char text[PORT_OWNER_BYTES]);
-
 /* ---- listen_address.c -------------------------------------------------------------------- */
 
 /*

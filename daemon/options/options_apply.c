@@ -263,7 +263,8 @@ const char *option_in_form(enum option_id id, enum option_form form, char *text)
     return text;
 }
 
-const char *option_given(const struct settings *s, enum option_id id, char *text)
+/* The option as it was typed; if it was not given, as it can be typed. Fills text. */
+static const char *put_given(const struct settings *s, enum option_id id, char *text)
 {
     const enum option_source source = setting_source(s, id);
     const bool is_given = source != OPTION_DEFAULT && source != OPTION_RUN_TIME;
@@ -282,7 +283,7 @@ void option_fault(const struct settings *s, enum option_id id, const char *fmt, 
 
     must_be_main();
     MF_FORMAT(text, sizeof(text), fmt);
-    option_given(s, id, given);
+    put_given(s, id, given);
     if (setting_source(s, id) != OPTION_DEFAULT && place->file != NULL) {
         snprintf(where, sizeof(where), "%s:%u: ", place->file, place->line);
     }

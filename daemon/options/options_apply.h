@@ -108,11 +108,8 @@ void option_fault(const struct settings *s, enum option_id id, const char *fmt, 
 /* What the names of variables of the environment begin with that are options. */
 #define OPTION_VARIABLE_PREFIX "MAYFLY_"
 
-/* The option as it was typed; if it was not given, as it can be typed. Fills text. */
+/* The option as it can be typed in this form. Fills text. */
 #define OPTION_GIVEN_BYTES 64
-const char *option_given(const struct settings *s, enum option_id id, char *text);
-
-/* The same for an option that is being read in this form. */
 const char *option_in_form(enum option_id id, enum option_form form, char *text);
 
 /* ---- options_check.c --------------------------------------------------------------------- */
