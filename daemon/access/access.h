@@ -4,13 +4,13 @@
  *
  *   access.h     starts and stops all of it
  *   auth.h       users and passwords from a file; auth_hashed.h: users whose passwords are
- *                hashes; auth_hashed.h: one hash
- *   access.h failed logins by peer
- *   access.h  connections by peer
- *   access.h   lists of networks
+ *                hashes; auth_hash.c: one hash
+ *   auth_peers.c failed logins by peer
+ *   addresses.c  connections by peer
+ *   networks.c   lists of networks
  *   auth_sasl.h  exchanges of the SASL library
- *   rules.h     what a client may do; gate.h: conditions for all requests
- *   rules.h      rights of authenticated clients; access.h: their file
+ *   gate.h       conditions for all requests
+ *   rules.h      rights, and those of authenticated clients; rules_file.c: their file
  *   access_file.h files of users and of rules: read, published, reloaded; complaints
  *
  * The folder may include daemon/base, daemon/options and lib/base.

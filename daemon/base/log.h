@@ -10,8 +10,8 @@
  *   mailbox.h   messages to a thread with a loop
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
- *   file.h      absolute paths; file.h: small files in folders of another user
- *   file.h atomic replacement of a file's content
+ *   path.c      absolute paths; file.h: small files in folders of another user
+ *   file_edit.c atomic replacement of a file's content
  *   rawio.h     system calls of a request; prefetch.h: prefetching the bytes that they copy
  *   version.h   version and options of this build
  *

@@ -3,7 +3,7 @@
  * Creating listening sockets: addresses, names, options, bind. The listener (daemon/service)
  * accepts on them.
  *
- * sockets.h has all of them, sockets_parts.h one kind each; sockets_parts.h reads -l,
+ * sockets.c has all of them, sockets_*.c one kind each; listen_address.c reads -l,
  * socket_list.h keeps what is open.
  */
 #ifndef MAYFLY_DAEMON_NET_SOCKETS_H

@@ -10,19 +10,19 @@
  *   options_rows.h   the rows as data
  *   options_kind.c   the kinds of options: how numbers are shown, typed and read
  *   options_value.h  one value: read from text, stored, shown
- *   settings.h      a text that may change while threads read it
+ *   live_text.c      a text that may change while threads read it
  *   replica_address.h  the values of replicaof and replica_announce
  *   options_live.h   options of a running server: lookup, change, list
- *   options.h  live options that are handed over in an upgrade
+ *   options_passed.c  live options that are handed over in an upgrade
  *   options_apply.h  applies an option by row or name; messages name its file and line;
  *                    rules between options; flags, of the command line or of a file
  *   conf_line.h      the lines of a configuration file
- *   conf_line.h     the words of a file of flags
+ *   conf_words.c     the words of a file of flags
  *   conf_file.h      files of options, and included files
- *   options.h  numbers computed from the machine's memory and CPUs
- *   options.h   -h, -V, -i
- *   options.h  settings printed as a configuration file
- *   options.h  new files with the settings of a running server
+ *   options_share.c  numbers computed from the machine's memory and CPUs
+ *   options_help.c   -h, -V, -i
+ *   options_print.c  settings printed as a configuration file
+ *   options_rewrite.c  new files with the settings of a running server
  *   options.h        runs all of it, in order
  *
  * The folder may include daemon/base and lib/base.

@@ -10,7 +10,7 @@
  * A replica follows its primary over one connection, which the primary treats like any
  * client's. The replica logs in and asks to continue (`psync`) or for a full sync (`sync`).
  * Then it repeatedly asks for the next part of the stream (`replconf ack`), which also
- * acknowledges what it has applied. A thread does this (role.h). The stream, its offsets
+ * acknowledges what it has applied. A thread does this (follower.c). The stream, its offsets
  * and its history are those of lib/replica.
  *
  * The role is one state, which only that thread changes; the gate of all requests
@@ -36,7 +36,7 @@
 
 struct settings;
 
-/* The version of the protocol between primary and replica: see replication.h. */
+/* The version of the protocol between primary and replica: see repl_version.c. */
 #define REPL_VERSION 1u
 
 /* Room for the address of a client. */

@@ -154,7 +154,7 @@ bool upgrade_has_items(const char *memory);
 /* ---- welcome.c --------------------------------------------------------------------------- */
 
 /*
- * Connections inherited from the previous program (server.h). Each is served like an accepted
+ * Connections inherited from the previous program (upgrade.c). Each is served like an accepted
  * one, if there is a listener at its address and a place. Others are closed, and counted in a
  * line of the log.
  */
@@ -289,7 +289,7 @@ int server_start(struct server *s, struct settings *settings);
 void server_serve(struct server *s);
 void server_stop(struct server *s);
 
-/* Begin to stop, so that another program takes over (server.h). Context: main. */
+/* Begin to stop, so that another program takes over (upgrade.c). Context: main. */
 void server_stop_for_upgrade(struct server *s);
 
 /* ---- server_check.c ---------------------------------------------------------------------- */
@@ -316,7 +316,7 @@ int server_try_log(const struct settings *settings,
  * --check-config: reads and resolves all that a start does, in the same order and with the same
  * rights, so the process gives up root's rights like a start. Every error is reported, or "ok"
  * if there is none. Binds no address, asks no name server, makes no file and no process. If
- * another program asks (server.h), it also binds briefly the addresses that the other does not
+ * another program asks (upgrade.c), it also binds briefly the addresses that the other does not
  * have yet, and prints no "ok". Returns the exit status of the first error, or 0. Context:
  * main, instead of a start.
  */

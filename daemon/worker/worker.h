@@ -195,7 +195,7 @@ struct worker {
     uv_timer_t drain_timer;
     uv_timer_t deal_rest; /* active while it has something to give away, and rests */
     struct cron *cron;
-    struct home **homes;         /* owned; the shards that it is at home in (worker.h) */
+    struct home **homes;         /* owned; the shards that it is at home in (home.c) */
     uint32_t home_count;         /* how many of them; perhaps none */
     struct stats_sizes *sizes;   /* walk of stats sizes; NULL: nobody asks; owned */
     struct detail_table *detail; /* of stats detail; NULL until first used */
@@ -352,7 +352,7 @@ void cron_rest(struct worker *w);
 void cron_give_homes(struct worker *w);
 
 /*
- * The function of a message that brings a home (worker.h). roster_may_go() has counted it as on
+ * The function of a message that brings a home (home.c). roster_may_go() has counted it as on
  * its way to this worker. Context: worker.
  */
 void cron_on_home(struct message *m, void *receiver);
