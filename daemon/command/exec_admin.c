@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Commands of the operator: flush_all, flush_prefix, version, verbosity, cache_memlimit,
- * shutdown, upgrade, quit, watch, refresh_certs; the commands for memcached's memory and LRU
- * are in exec_lru.c. Runs on the worker of the client, outside the turn's read-side section.
+ * shutdown, upgrade, quit, watch; the commands for memcached's memory and LRU are in
+ * exec_lru.c. Runs on the worker of the client, outside the turn's read-side section.
  */
 #include "daemon/command/exec.h"
 
 #include <string.h>
 
 #include "daemon/base/version.h"
-#include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/counters.h"
@@ -220,55 +219,6 @@ enum turn_stop exec_upgrade(struct turn *t, const struct request *r)
     }
     crew_request_upgrade(t->w->crew, program);
     return turn_answer(t, r, REPLY_OK);
-}
-
-/* ---- TLS --------------------------------------------------------------------------------- */
-
-/* A client that waits for its answer to refresh_certs. */
-struct certs_wait {
-    struct certs_ask ask; /* first member: releasing it releases the whole */
-    struct late_answer late;
-};
-
-/* The answer of the main thread has arrived; a failure is reported in memcached's words. */
-static void on_certs(struct message *m, void *receiver)
-{
-    struct certs_wait *wait = MF_OUTER(m, struct certs_wait, ask.answer);
-    char reply[TLS_WHY_BYTES + 2];
-    size_t len = strlen(wait->ask.why);
-
-    must_be_worker(receiver);
-    if (wait->ask.is_loaded) {
-        (void)client_answer(&wait->late, reply_text(REPLY_OK), true);
-    } else {
-        memcpy(reply, wait->ask.why, len);
-        memcpy(reply + len, "\r\n", 2);
-        (void)client_answer(&wait->late, span_of(reply, len + 2), true);
-    }
-    mem_free(wait);
-}
-
-/* Ask the main thread to load the certificates: that reads files and checks keys. */
-enum turn_stop exec_refresh_certs(struct turn *t, const struct request *r)
-{
-    struct certs_wait *wait;
-
-    if (!BUILT_WITH_TLS) {
-        return turn_answer(t, r, REPLY_ERROR);
-    }
-    if (t->w->crew->tls == NULL) {
-        return turn_answer(t, r, REPLY_NO_TLS);
-    }
-    must(t->client != NULL); /* no datagram asks for it */
-    wait = mem_zalloc(sizeof(*wait));
-    if (wait == NULL) {
-        return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
-    }
-    wait->ask.answer.fn = on_certs;
-    wait->ask.to = &t->w->mailbox;
-    client_expect(t->client, &wait->late);
-    crew_ask_for_certs(t->w->crew, &wait->ask);
-    return TURN_ASKED;
 }
 
 /* ---- watch ------------------------------------------------------------------------------- */

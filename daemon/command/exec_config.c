@@ -3,7 +3,8 @@
  * `config`: the options of the running server, by the names and in the words of the command
  * line. Only for who was given RIGHT_CONFIG: options say where files are, and changing them may
  * stop the service. Runs on the worker of the client, outside the section of the turn, or on
- * main; what a change needs is in daemon/worker/live.c.
+ * main; what a change needs is in daemon/worker/live.c. Also refresh_certs, which main carries
+ * out as well.
  */
 #include "daemon/command/exec.h"
 
@@ -11,12 +12,14 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/version.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "daemon/options/replica_address.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/buf.h"
 #include "lib/base/mem.h"
 
 /* The word after the name of the subcommand. */
@@ -70,40 +73,64 @@ static enum turn_stop config_get(struct turn *t, const struct config_words *w)
 /* ---- what main is asked for -------------------------------------------------------------- */
 
 /* A client that waits for main. */
-struct config_wait {
-    struct config_ask ask; /* must be first: it is released as a whole */
+struct main_wait {
+    struct main_ask ask; /* must be first: it is released as a whole */
     struct late_answer late;
 };
 
-static void on_config(struct message *m, void *receiver)
+/* Certificates that cannot be loaded are reported in memcached's words. */
+static void compose_certs(struct main_ask *ask)
 {
-    struct config_wait *wait = MF_OUTER(m, struct config_wait, ask.answer);
+    ask->is_composed = ask->is_loaded ? buf_append(&ask->reply, REPLY_BYTES(OK), REPLY_LEN(OK))
+                                      : buf_printf(&ask->reply, "%s\r\n", ask->why);
+}
+
+static void on_answer(struct message *m, void *receiver)
+{
+    struct main_wait *wait = MF_OUTER(m, struct main_wait, ask.answer);
     const bool noreply = wait->ask.noreply;
-    struct span reply = noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
 
     must_be_worker(receiver);
+    if (wait->ask.wish == MAIN_LOADS_CERTS) {
+        compose_certs(&wait->ask);
+    }
+    struct span reply = noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
     (void)client_answer(&wait->late, reply, wait->ask.is_composed || noreply);
     buf_fini(&wait->ask.reply);
     mem_free(wait);
 }
 
 /* Ask main, whose work it is to read and write files and to make threads. */
-static enum turn_stop ask_main(struct turn *t, const struct request *r, enum config_wish wish)
+static enum turn_stop ask_main(struct turn *t, const struct request *r, enum main_wish wish)
 {
-    struct config_wait *wait = mem_zalloc(sizeof(*wait) + r->args.len);
+    struct main_wait *wait = mem_zalloc(sizeof(*wait) + r->args.len);
 
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
     }
-    memcpy(wait + 1, r->args.ptr, r->args.len);
-    wait->ask.answer.fn = on_config;
+    if (r->args.len > 0) {
+        memcpy(wait + 1, r->args.ptr, r->args.len);
+    }
+    wait->ask.answer.fn = on_answer;
     wait->ask.to = &t->w->mailbox;
     wait->ask.wish = wish;
     wait->ask.args = span_of((const char *)(wait + 1), r->args.len);
-    wait->ask.noreply = r->noreply;
+    wait->ask.noreply = r->noreply && wish != MAIN_LOADS_CERTS;
     client_expect(t->client, &wait->late);
-    crew_ask_for_config(t->w->crew, &wait->ask);
+    crew_ask_main(t->w->crew, &wait->ask);
     return TURN_ASKED;
+}
+
+enum turn_stop exec_refresh_certs(struct turn *t, const struct request *r)
+{
+    if (!BUILT_WITH_TLS) {
+        return turn_answer(t, r, REPLY_ERROR);
+    }
+    if (t->w->crew->tls == NULL) {
+        return turn_answer(t, r, REPLY_NO_TLS);
+    }
+    must(t->client != NULL); /* no datagram asks for it */
+    return ask_main(t, r, MAIN_LOADS_CERTS);
 }
 
 /* ---- set, reset -------------------------------------------------------------------------- */

@@ -26,10 +26,10 @@
 
 /* A reload that waits for the certificates. */
 struct reload_wait {
-    struct certs_ask certs; /* must be first: it is released as a whole */
-    struct config_ask *ask; /* NULL: it was answered meanwhile */
-    struct list_link link;  /* [main] */
-    char why[WHY_BYTES];    /* what was wrong before; "": nothing */
+    struct main_ask certs; /* must be first: it is released as a whole */
+    struct main_ask *ask;  /* NULL: it was answered meanwhile */
+    struct list_link link; /* [main] */
+    char why[WHY_BYTES];   /* what was wrong before; "": nothing */
 };
 
 struct reconfigure {
@@ -43,7 +43,7 @@ struct reconfigure {
 
     /* [main] */
     struct list reloads;   /* of struct reload_wait; the certificates give each back */
-    struct list waiting;   /* of struct config_ask: for the next rewrite */
+    struct list waiting;   /* of struct main_ask: for the next rewrite */
     struct list under_way; /* for the one that runs */
     bool is_writing;
 
@@ -61,7 +61,7 @@ static struct reconfigure *reconfigure_of(struct server *s)
 /* ---- answers ----------------------------------------------------------------------------- */
 
 /* A line about an option, before the last one of the answer. */
-static void add_line(struct config_ask *ask, const char *word, enum option_id id,
+static void add_line(struct main_ask *ask, const char *word, enum option_id id,
                      const char *value)
 {
     char name[OPTION_TEXT_BYTES];
@@ -72,12 +72,12 @@ static void add_line(struct config_ask *ask, const char *word, enum option_id id
                        buf_append(&ask->reply, "\r\n", 2);
 }
 
-static void answer(struct config_ask *ask)
+static void answer(struct main_ask *ask)
 {
     mailbox_post(ask->to, &ask->answer);
 }
 
-static void answer_ok(struct config_ask *ask)
+static void answer_ok(struct main_ask *ask)
 {
     ask->is_composed =
         ask->is_composed && buf_append(&ask->reply, REPLY_BYTES(OK), REPLY_LEN(OK));
@@ -85,7 +85,7 @@ static void answer_ok(struct config_ask *ask)
 }
 
 /* compose: text_compose_refusal() if the operator can do something else, or ..._failure(). */
-static void answer_error(struct config_ask *ask, size_t (*compose)(char *, struct span),
+static void answer_error(struct main_ask *ask, size_t (*compose)(char *, struct span),
                          const char *why)
 {
     char text[TEXT_REPLY_MAX];
@@ -97,16 +97,16 @@ static void answer_error(struct config_ask *ask, size_t (*compose)(char *, struc
 }
 
 /* The first of the asks in l, which leaves it; NULL: there is none. */
-static struct config_ask *take_ask(struct list *l)
+static struct main_ask *take_ask(struct list *l)
 {
     struct list_link *link = list_take_first(l);
 
-    return link != NULL ? MF_OUTER(link, struct config_ask, link) : NULL;
+    return link != NULL ? MF_OUTER(link, struct main_ask, link) : NULL;
 }
 
 static void answer_all(struct list *l, size_t (*compose)(char *, struct span), const char *why)
 {
-    struct config_ask *ask;
+    struct main_ask *ask;
 
     while ((ask = take_ask(l)) != NULL) {
         answer_error(ask, compose, why);
@@ -139,7 +139,7 @@ static void log_options(const struct settings *now, const struct settings *befor
 }
 
 /* A line of the answer for each option that is not live and has another value in the files. */
-static void tell_waiting(struct config_ask *ask, const struct settings *now,
+static void tell_waiting(struct main_ask *ask, const struct settings *now,
                          const struct settings *next)
 {
     enum option_id ids[OPTION_COUNT];
@@ -155,8 +155,7 @@ static void tell_waiting(struct config_ask *ask, const struct settings *now,
  * Read the configuration files again, and apply all changes or none; then `said` has the
  * reason. ask: NULL, or the request that gets the list of options which wait for a restart.
  */
-static void reload_options(struct server *s, struct config_ask *ask,
-                           struct option_messages *said)
+static void reload_options(struct server *s, struct main_ask *ask, struct option_messages *said)
 {
     struct settings *now = s->crew.settings;
     struct settings before = {0};
@@ -199,7 +198,7 @@ static void tell_manager(const struct server *s, bool begins)
     }
 }
 
-static void end_reload(struct config_ask *ask, const char *why)
+static void end_reload(struct main_ask *ask, const char *why)
 {
     if (why[0] != '\0') {
         answer_error(ask, text_compose_refusal, why);
@@ -223,7 +222,7 @@ static void on_certs(struct message *m, void *receiver)
 }
 
 /* Have the certificates loaded; ask, which may be NULL, is answered after that. */
-static void reload_certs(struct server *s, struct config_ask *ask, const char *why)
+static void reload_certs(struct server *s, struct main_ask *ask, const char *why)
 {
     struct reconfigure *r = reconfigure_of(s);
     struct reload_wait *wait = ask != NULL ? mem_zalloc(sizeof(*wait)) : NULL;
@@ -240,7 +239,7 @@ static void reload_certs(struct server *s, struct config_ask *ask, const char *w
     wait->certs.answer.fn = on_certs;
     wait->certs.to = &s->crew.main_mailbox;
     list_append(&r->reloads, &wait->link);
-    renewal_on_ask(&wait->certs.message, s);
+    renewal_ask(s, &wait->certs);
 }
 
 /* The file may have been renamed, to begin another one. Returns what is wrong, or NULL. */
@@ -260,7 +259,7 @@ static const char *reopen_log(const struct settings *settings)
     return "log-file: the file cannot be opened again, see the log";
 }
 
-static void reload(struct server *s, struct config_ask *ask)
+static void reload(struct server *s, struct main_ask *ask)
 {
     const bool has_options =
         s->crew.settings->config_path != NULL || s->crew.settings->memcached_conf_path != NULL;
@@ -353,7 +352,7 @@ static void write_files(struct pool_job *job)
 static void begin_rewrite(struct reconfigure *r);
 
 /* What the operator has to know although all was written. */
-static void tell_notes(const struct reconfigure *r, struct config_ask *ask)
+static void tell_notes(const struct reconfigure *r, struct main_ask *ask)
 {
     char text[OPTION_TEXT_BYTES];
 
@@ -382,7 +381,7 @@ static void log_rewrite(const struct reconfigure *r)
 /* The rewrite has ended; r->why says how. */
 static void end_rewrite(struct reconfigure *r)
 {
-    struct config_ask *ask;
+    struct main_ask *ask;
 
     if (r->why[0] != '\0') {
         log_error("options, not written: %s", r->why);
@@ -445,7 +444,7 @@ static void begin_rewrite(struct reconfigure *r)
 
 /* ---- options that main changes ----------------------------------------------------------- */
 
-static void change_option(struct server *s, struct config_ask *ask)
+static void change_option(struct server *s, struct main_ask *ask)
 {
     char text[TEXT_REPLY_MAX];
     const size_t len = exec_config_change(&s->crew, ask->args, ask->noreply, text);
@@ -458,9 +457,13 @@ static void change_option(struct server *s, struct config_ask *ask)
 
 void reconfigure_on_ask(struct message *m, void *receiver)
 {
-    struct config_ask *ask = (struct config_ask *)(void *)m; /* its first member */
+    struct main_ask *ask = (struct main_ask *)(void *)m; /* its first member */
     struct reconfigure *r = reconfigure_of(receiver);
 
+    if (ask->wish == MAIN_LOADS_CERTS) {
+        renewal_ask(receiver, ask);
+        return;
+    }
     if (r->is_stopped) {
         mem_free(ask); /* the workers have ended, and so has its client */
         return;

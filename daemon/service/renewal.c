@@ -24,7 +24,7 @@ struct renewal {
     uv_timer_t pause;      /* until the next load may begin */
 
     /* [main] */
-    struct list waiting;   /* of struct certs_ask: for the next load */
+    struct list waiting;   /* of struct main_ask: for the next load */
     struct list under_way; /* for the one that runs */
     bool is_wanted;        /* by clients or a signal: a load shall begin */
     bool is_loading;
@@ -43,19 +43,13 @@ static struct renewal *renewal_of(struct server *s)
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-/* The first of the asks in l, which leaves it; NULL: there is none. */
-static struct certs_ask *take_ask(struct list *l)
-{
-    struct list_link *link = list_take_first(l);
-
-    return link != NULL ? MF_OUTER(link, struct certs_ask, link) : NULL;
-}
-
 static void answer_all(struct list *l, bool is_loaded, const char *why)
 {
-    struct certs_ask *ask;
+    struct list_link *link;
 
-    while ((ask = take_ask(l)) != NULL) {
+    while ((link = list_take_first(l)) != NULL) {
+        struct main_ask *ask = MF_OUTER(link, struct main_ask, link);
+
         ask->is_loaded = is_loaded;
         snprintf(ask->why, sizeof(ask->why), "%s", why);
         mailbox_post(ask->to, &ask->answer);
@@ -138,17 +132,16 @@ void renewal_want(struct server *s)
     begin_load(r);
 }
 
-void renewal_on_ask(struct message *m, void *receiver)
+void renewal_ask(struct server *s, struct main_ask *ask)
 {
-    struct certs_ask *ask = (struct certs_ask *)(void *)m; /* the message is the first member */
-    struct renewal *r = renewal_of(receiver);
+    struct renewal *r = renewal_of(s);
 
     if (r->pool == NULL) {
         mem_free(ask); /* the workers have ended, and so has its client */
         return;
     }
     list_append(&r->waiting, &ask->link);
-    renewal_want(receiver);
+    renewal_want(s);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */

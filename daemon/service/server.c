@@ -264,8 +264,7 @@ static int open_loop(struct server *s)
     notice_init(&s->crew.upgrade, on_upgrade_message);
     notice_init(&s->crew.room, on_room_message);
     notice_init(&s->crew.cancelled, on_cancelled_message);
-    s->crew.on_certs_ask = renewal_on_ask;
-    s->crew.on_config_ask = reconfigure_on_ask;
+    s->crew.on_ask = reconfigure_on_ask;
     s->crew.prepare_option = prepare_option;
     s->crew.on_options = replicate_on_options;
     s->crew.drained_message.fn = on_drained_message;

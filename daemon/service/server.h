@@ -493,7 +493,7 @@ int reconfigure_start(struct server *s);
  */
 void reconfigure_reload(struct server *s);
 
-/* Takes a struct config_ask, for struct crew. Context: main. */
+/* Takes a struct main_ask, for struct crew. Context: main. */
 void reconfigure_on_ask(struct message *m, void *receiver);
 
 /*
@@ -530,8 +530,8 @@ int renewal_start(struct server *s);
 /* Load soon, and log how it ended. Context: main, TLS is on. */
 void renewal_want(struct server *s);
 
-/* Takes a struct certs_ask, for struct crew. Context: main. */
-void renewal_on_ask(struct message *m, void *receiver);
+/* Load the certificates again and answer; TLS is on. Context: main. */
+void renewal_ask(struct server *s, struct main_ask *ask);
 
 /*
  * Answer waiting requests, and stop the thread. Later requests are not answered. May be called

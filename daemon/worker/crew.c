@@ -247,18 +247,10 @@ enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_B
     return is_posted ? HANDOVER_ASKED : state;
 }
 
-void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask)
+void crew_ask_main(struct crew *crew, struct main_ask *ask)
 {
     must_be_a_worker();
-    must(crew->tls != NULL);
-    ask->message.fn = crew->on_certs_ask;
-    mailbox_post(&crew->main_mailbox, &ask->message);
-}
-
-void crew_ask_for_config(struct crew *crew, struct config_ask *ask)
-{
-    must_be_a_worker();
-    ask->message.fn = crew->on_config_ask;
+    ask->message.fn = crew->on_ask;
     mailbox_post(&crew->main_mailbox, &ask->message);
 }
 

@@ -293,34 +293,23 @@ struct worker_duties {
     void (*close_datagrams)(struct worker *w);
 };
 
+/* What a client asks main for. */
+enum main_wish { MAIN_LOADS_CERTS, CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_CHANGE };
+
 /*
- * A client that waits for certificates to be reloaded: the request to main, and its answer. On
- * the heap, as the first member of the state of the client's command. Main releases it if the
- * workers have ended when it comes.
+ * A client that waits for certificates to be reloaded, for files of options to be read or
+ * written, or for options to be changed: the request to main, and its answer. On the heap, as
+ * the first member of the state of the client's command. Main releases it if the workers have
+ * ended when it comes.
  */
-struct certs_ask {
-    struct message message; /* [const] main's, see crew_ask_for_certs() */
+struct main_ask {
+    struct message message; /* [const] main's, see crew_ask_main() */
     struct message answer;  /* the answer; the caller sets its fn */
     struct mailbox *to;     /* [borrowed] receives the answer */
     struct list_link link;  /* [main] */
-    bool is_loaded;         /* the files are in use now */
+    enum main_wish wish;
+    bool is_loaded; /* certificates: the files are in use now; else why says why not */
     char why[TLS_WHY_BYTES];
-};
-
-/* What an operator asks main for. */
-enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_CHANGE };
-
-/*
- * An operator that waits for files of options to be read or written, or for options to be
- * changed. On the heap, as the first member of the state of the client's command. Main releases
- * it if the workers have ended when it comes.
- */
-struct config_ask {
-    struct message message; /* [const] main's, see crew_ask_for_config() */
-    struct message answer;  /* the answer; the caller sets its fn */
-    struct mailbox *to;     /* [borrowed] receives the answer */
-    struct list_link link;  /* [main] */
-    enum config_wish wish;
     struct span args; /* [const] in the same block: the words after `config` */
     bool noreply;     /* [const] */
     struct buf reply; /* owned, by the thread that has the ask: all lines of the answer */
@@ -374,8 +363,7 @@ struct crew {
     void (*on_options)(
         struct crew *crew); /* [const] they have changed; the server's, or NULL */
     struct live live;       /* serializes changes of options */
-    void (*on_certs_ask)(struct message *m, void *receiver);  /* [const] the server's */
-    void (*on_config_ask)(struct message *m, void *receiver); /* [const] the server's */
+    void (*on_ask)(struct message *m, void *receiver); /* [const] the server's */
     struct message drained_message; /* posted by the last worker that is drained */
 
     struct roster roster; /* which worker serves what; its functions are for any thread */
@@ -504,13 +492,8 @@ static inline uint32_t crew_clients(const struct crew *crew)
     return open - atomic_load(&crew->conns_control);
 }
 
-/*
- * Ask main to load the certificates again; ask->answer comes back. TLS is on. Context: worker.
- */
-void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask);
-
 /* Ask main for ask->wish; ask->answer comes back. Context: worker. */
-void crew_ask_for_config(struct crew *crew, struct config_ask *ask);
+void crew_ask_main(struct crew *crew, struct main_ask *ask);
 
 /* The users were reloaded: every worker checks its clients. Context: main. */
 void crew_doubt_logins(struct crew *crew);
