@@ -26,11 +26,7 @@ static void setup(void)
     }
 }
 
-static void teardown(void)
-{
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(setup, NULL)
 
 /* The numbers of the members, as the digits of a decimal number. */
 static int numbers(void)

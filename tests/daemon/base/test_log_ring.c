@@ -16,11 +16,7 @@ static void setup(void)
     log_ring_init(&ring);
 }
 
-static void teardown(void)
-{
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(setup, NULL)
 
 static bool put_number(unsigned n)
 {

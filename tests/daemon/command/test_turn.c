@@ -27,11 +27,7 @@ static void setup(void)
     turn.now = NOW;
 }
 
-static void teardown(void)
-{
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(setup, NULL)
 
 TEST(exptimes_are_read_as_memcached_does)
 {

@@ -12,17 +12,7 @@
 
 #define MOVES 100u
 
-static void setup(void)
-{
-    solo_setup();
-}
-
-static void teardown(void)
-{
-    solo_teardown();
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(solo_setup, solo_teardown)
 
 static bool has_gone;
 

@@ -15,18 +15,13 @@
 
 static struct buf out;
 
-static void setup(void)
-{
-    solo_setup();
-}
-
 static void teardown(void)
 {
     buf_fini(&out);
     solo_teardown();
 }
 
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(solo_setup, teardown)
 
 TEST(openmetrics_for_who_accepts_it)
 {

@@ -19,11 +19,7 @@ static void setup(void)
     memset(all, 0, sizeof(all));
 }
 
-static void teardown(void)
-{
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(setup, NULL)
 
 /* A second with these shares; what is to be done. */
 static enum balance_act look(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t s3)

@@ -7,17 +7,7 @@
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
-static void setup(void)
-{
-    solo_setup();
-}
-
-static void teardown(void)
-{
-    solo_teardown();
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(solo_setup, solo_teardown)
 
 static void wait_for_answers(void)
 {

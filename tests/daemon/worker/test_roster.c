@@ -18,11 +18,7 @@ static void setup(void)
     roster_set_active(&r, 4);
 }
 
-static void teardown(void)
-{
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(setup, NULL)
 
 TEST(the_one_with_the_fewest_is_active)
 {

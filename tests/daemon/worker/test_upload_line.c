@@ -21,11 +21,7 @@ static void setup(void)
     atomic_store(&worker.retry.is_posted, true);
 }
 
-static void teardown(void)
-{
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(setup, NULL)
 
 static bool lets(unsigned i, bool is_full)
 {
