@@ -252,9 +252,9 @@ enum snapshots_removal {
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
 
 /*
- * The same for a flush that a replica has got from its primary: removes the file, unless the log
- * has flushes, for which it does not wait. Context: any thread, outside a section; after the
- * flush.
+ * The same for a flush that a replica has got from its primary: removes the file, unless the
+ * log has flushes, for which it does not wait. Context: any thread, outside a section; after
+ * the flush.
  */
 void snapshots_note_followed_flush(struct snapshots *s);
 

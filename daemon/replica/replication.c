@@ -51,8 +51,8 @@ static bool is_stopping(struct replication *r)
 }
 
 /*
- * Nothing of what is here may be served: it is not of one moment. False: the server stops, and it
- * is still there.
+ * Nothing of what is here may be served: it is not of one moment. False: the server stops, and
+ * it is still there.
  */
 static bool forget_all(struct replication *r)
 {

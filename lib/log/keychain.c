@@ -70,8 +70,8 @@ static bool is_begun(const char *name, const char *base)
 }
 
 /*
- * The next log of this base in a folder, or, with number 0, one that is begun. False: there are no
- * more, or *error is set to an errno.
+ * The next log of this base in a folder, or, with number 0, one that is begun. False: there are
+ * no more, or *error is set to an errno.
  */
 static bool next_log(DIR *d, const char *base, const char **name, uint64_t *number, int *error)
 {
