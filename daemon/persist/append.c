@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "lib/base/hash.h"
@@ -251,6 +252,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
     if (!is_started || !has_chain || !goes_on) {
         return false;
     }
+    a->first = header->log;
     error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, 0);
     if (error != 0) {
         log_error("snapshot, cannot begin its log (%s)", strerror(error));
@@ -356,6 +358,7 @@ void append_after_save(struct append *a, const struct save *s)
     if (a->log != NULL) {
         keylog_base(a->log, s->to_unix_ms);
     }
+    a->first = s->log;
     atomic_store(&a->base->bytes, atomic_load(&s->bytes));
     atomic_store(&a->base->log_mark, (int64_t)a->written_mark);
     atomic_store(&a->base->logged, atomic_load(&a->mode));
@@ -421,6 +424,21 @@ bool append_is_whole(const struct append *a)
 {
     return atomic_load(&a->base->logged) != APPEND_OFF && a->log != NULL &&
            keylog_is_on(a->log);
+}
+
+bool append_lacks_log(const struct append *a)
+{
+    char name[KEYCHAIN_NAME_MAX];
+    char path[PATH_MAX];
+
+    for (uint64_t number = a->first; number < a->next; number++) {
+        if (keychain_name(name, a->name, number) &&
+            snprintf(path, sizeof(path), "%s/%s", a->dir, name) < (int)sizeof(path) &&
+            access(path, F_OK) != 0 && errno == ENOENT) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool append_has_flushes(const struct append *a)

@@ -104,6 +104,7 @@ struct append {
     /* the snapshots' thread's */
     struct keychain chain_read; /* what was read at the start */
     uint64_t chain;             /* the header's word; 0: not drawn yet */
+    uint64_t first;             /* number of the first log that belongs to the snapshot */
     uint64_t next;              /* number of the next log */
     uint64_t written_mark;      /* bytes of all logs when the snapshot under way began */
     /* [atomic] for other threads */
@@ -187,6 +188,9 @@ void append_set_sync(struct append *a);
 
 /* Is each change logged from now on? True if no log is kept. Context: any thread. */
 bool append_is_logging(const struct append *a);
+
+/* Has a log of the snapshot been removed from the folder? Context: the snapshots' thread. */
+bool append_lacks_log(const struct append *a);
 
 /* Does the log have each change since the snapshot began? Context: any thread. */
 bool append_is_whole(const struct append *a);

@@ -352,19 +352,20 @@ static void change_log(struct snapshots *s)
 }
 
 /*
- * Was the file that belongs to the log removed by another program? Without it a crash loses
- * everything that was logged. Under the mutex, which is released meanwhile.
+ * Was the file, or a log that belongs to it, removed by another program? Then a crash would
+ * lose everything. Under the mutex, which is released meanwhile.
  */
-static void look_for_file(struct snapshots *s)
+static void look_for_files(struct snapshots *s)
 {
     if (wants(s, KEEPER_WANTS_ANEW) || !append_is_whole(&s->append)) {
         return;
     }
     pthread_mutex_unlock(&s->mutex);
-    bool is_missing = access(s->path, F_OK) != 0 && errno == ENOENT;
+    bool is_missing =
+        (access(s->path, F_OK) != 0 && errno == ENOENT) || append_lacks_log(&s->append);
     pthread_mutex_lock(&s->mutex);
     if (is_missing && append_is_whole(&s->append) && base_kind(s) == BASE_GOOD) {
-        log_error("snapshot, %s is missing: it is saved again", s->path);
+        log_error("snapshot, %s or a log of it is missing: it is saved again", s->path);
         s->wants |= KEEPER_WANTS_ANEW;
     }
 }
@@ -411,7 +412,7 @@ static void snapshots_run(void *arg)
             save_now(s, KEEPER_SAVING);
         } else if (s->rules.count != 0 || append_is_used(&s->append)) {
             wait_for(s, &s->wake, RULES_MS);
-            look_for_file(s);
+            look_for_files(s);
         } else {
             pthread_cond_wait(&s->wake, &s->mutex);
         }

@@ -360,17 +360,21 @@ def test_a_file_that_may_not_be_read_is_not_replaced():
             assert k.names() == ["mayfly.snapshot"] and k.bytes() == saved
 
 
-def test_a_file_that_is_removed_is_saved_again():
-    """By another program. Its log alone would bring nothing back."""
+def test_files_that_are_removed_are_saved_again():
+    """By another program. The snapshot alone, or its log alone, would bring nothing back."""
     for mode in "keys", "full":
-        with kept() as k, k.daemon("--appendonly", mode) as d, d.operator() as o:
-            assert o.set(b"k", b"v") == b"STORED" and o.ask(b"save") == b"OK"
-            for name in k.names() if mode == "full" else ["mayfly.snapshot"]:
-                os.unlink(os.path.join(k.folder, name))
-            wait_for(k.has_file, "it is saved again")
-            d.kill()
-            with k.daemon("--appendonly", mode) as again, again.operator() as o:
-                assert o.get(b"k") == b"v"
+        for what in "", ".snapshot", ".log.":
+            with kept() as k, k.daemon("--appendonly", mode) as d, d.operator() as o:
+                assert o.set(b"k", b"v") == b"STORED" and o.ask(b"save") == b"OK"
+                saves = figure(o, "rdb_saves")
+                removed = [name for name in k.names() if what in name]
+                for name in removed:
+                    os.unlink(os.path.join(k.folder, name))
+                assert removed and what or len(removed) == 2
+                wait_for(lambda: figure(o, "rdb_saves") > saves and len(k.names()) == 2, "it is saved again")
+                d.kill()
+                with k.daemon("--appendonly", mode) as again, again.operator() as o:
+                    assert o.get(b"k") == b"v"
 
 
 def test_a_save_shows_from_when_it_was_asked_for():
