@@ -707,12 +707,9 @@ TEST_ALONE(a_deadline_that_comes_nearer_is_waited_for)
 /* A flush of an earlier process that has come takes the items, and not a newer flush. */
 TEST_ALONE(an_old_flush_leaves_a_newer_one_to_come)
 {
-    struct engine_config cfg;
     static struct fixture f;
 
-    fixture_config(&cfg);
-    cfg.shards = 2;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     msec_t newer = fixture_now(&f) + 1000;
     fixture_set(&f, "a", 10);
     fixture_flush(&f, newer);

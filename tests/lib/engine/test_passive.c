@@ -555,13 +555,10 @@ TEST_ALONE(evictions_are_counted_as_those_of_a_replica)
 TEST_ALONE(values_are_drawn_above_what_was_applied)
 {
     const uint64_t past = (uint64_t)1 << 57;
-    struct engine_config c;
     uint64_t cas[3];
     uint64_t last = past;
 
-    fixture_config(&c);
-    c.shards = 2;
-    fixture_start(&f, &c);
+    fixture_start_sized(&f, 2, FIXTURE_LIMIT);
     /* Both shards have a block of values. */
     for (unsigned i = 0; i < 40; i++) {
         fixture_set(&f, fixture_key("k", i), 10);

@@ -402,12 +402,9 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
  */
 TEST_LOOP(a_first_filling_that_is_worth_keeping_makes_room, 2)
 {
-    struct engine_config cfg;
     unsigned n = 0;
 
-    fixture_config(&cfg);
-    cfg.limit_bytes = 128 * MIB;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 1, 128 * MIB);
     while (fixture_avail(&f) > 8) {
         fixture_set(&f, fixture_key("first-", n), 100);
         if (_i == 0) {

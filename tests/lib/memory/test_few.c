@@ -17,11 +17,8 @@ FIXTURE_OF_EACH_TEST(f)
 TEST_LOOP(blocks_of_one_size_leave_no_more_than_an_eighth_of_a_segment, 3)
 {
     static const uint64_t limits[] = {8 * MIB, 32 * MIB, 256 * MIB};
-    struct engine_config cfg;
 
-    fixture_config(&cfg);
-    cfg.limit_bytes = limits[_i];
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 1, limits[_i]);
     const struct memory *m = &f.shard->memory;
     uint32_t segment = segment_bytes(&m->arena);
     for (uint32_t units = 4; units <= ITEM_SIZE_MAX + 9; units++) {

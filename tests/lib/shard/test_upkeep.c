@@ -20,11 +20,7 @@ static struct fixture f;
 
 static void start(uint64_t limit)
 {
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.limit_bytes = limit;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 1, limit);
 }
 
 static void check_resident(const void *p, size_t bytes)

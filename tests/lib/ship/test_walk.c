@@ -592,12 +592,9 @@ TEST(a_walk_meets_slots_that_come_back)
 {
     struct move_plan back;
     struct move_plan away;
-    struct engine_config config;
     struct walk w;
 
-    fixture_config(&config);
-    config.shards = 2;
-    fixture_start_threaded(&f, &config);
+    fixture_start_sized_threaded(&f, 2, FIXTURE_LIMIT);
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set(&f, key(i), 100);
     }
@@ -618,13 +615,10 @@ TEST(a_walk_meets_slots_that_come_back)
 /* A change in a shard still to come, of a slot that was and will be in one that is done. */
 TEST(a_walk_that_has_paused_leaves_no_record_to_itself)
 {
-    struct engine_config config;
     struct move_plan plan;
     struct walk w;
 
-    fixture_config(&config);
-    config.shards = 2;
-    fixture_start_threaded(&f, &config);
+    fixture_start_sized_threaded(&f, 2, FIXTURE_LIMIT);
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set(&f, key(i), 100);
     }
@@ -647,15 +641,12 @@ TEST(a_walk_lets_a_move_run_between_two_shards_and_meets_all_items)
 {
     struct move_plan plan;
     const struct move_config cfg = {.plan = &plan};
-    struct engine_config config;
     struct moves_info waits;
     struct move *m;
     struct walk w;
     uint32_t done = 0;
 
-    fixture_config(&config);
-    config.shards = 4;
-    fixture_start_threaded(&f, &config);
+    fixture_start_sized_threaded(&f, 4, FIXTURE_LIMIT);
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set(&f, key(i), 100);
     }

@@ -77,14 +77,11 @@ TEST(a_delete_may_ask_for_a_cas)
 TEST(cas_values_are_unique_and_grow_for_each_key)
 {
     const unsigned rounds = 40000;
-    struct engine_config cfg;
     uint64_t *seen = mem_zalloc((1u << 20) / 8);
     uint64_t last[64] = {0};
 
     ck_assert_ptr_nonnull(seen);
-    fixture_config(&cfg);
-    cfg.shards = 4;
-    fixture_start(&f, &cfg);
+    fixture_start_sized(&f, 4, FIXTURE_LIMIT);
     for (unsigned i = 0; i < rounds * 2; i++) {
         const unsigned n = i * 7 % 64;
         char key[8];
