@@ -164,10 +164,12 @@ void table_fini(struct table *t);
 
 /*
  * Hints for a batch: bring the bucket of a hash into the cache, then the item that its tag
- * suggests. Context: read side, or in shard.
+ * suggests, which is returned; NULL: none. If that item has the key, and is live, it is what
+ * table_find() finds. Context: read side, or in shard.
  */
 static inline void table_prefetch_bucket(const struct table *t, uint64_t hash);
-static inline void table_prefetch_item(const struct table *t, const char *base, uint64_t hash);
+static inline const struct item *table_prefetch_item(const struct table *t, const char *base,
+                                                     uint64_t hash);
 
 /*
  * The item of a key, or NULL. base is the address that handles are relative to. Context: read

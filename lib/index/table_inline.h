@@ -294,37 +294,44 @@ static inline void table_prefetch_bucket(const struct table *t, uint64_t hash)
     }
 }
 
-/* Prefetch the first item of the home bucket that has the tag; false if there is none. */
-static inline bool table_prefetch_in(const struct table_bucket *buckets, uint64_t mask,
-                                     const char *base, uint64_t hash)
+/* Prefetch the first item of the home bucket that has the tag, and return it; NULL: none. */
+static inline const struct item *table_prefetch_in(const struct table_bucket *buckets,
+                                                   uint64_t mask, const char *base,
+                                                   uint64_t hash)
 {
     const struct table_bucket *b = &buckets[table_home(hash, mask)];
-    uint64_t word0 = atomic_load_explicit(&b->word[0], memory_order_relaxed);
-    uint64_t word1 = atomic_load_explicit(&b->word[1], memory_order_relaxed);
+    uint64_t word0 = atomic_load_explicit(&b->word[0], memory_order_acquire);
+    uint64_t word1 = atomic_load_explicit(&b->word[1], memory_order_acquire);
     unsigned hits = table_match(word0, word1, table_tag(hash));
 
     if (hits == 0) {
-        return false;
+        return NULL;
     }
 
+    handle_t h =
+        atomic_load_explicit(&b->slot[(unsigned)__builtin_ctz(hits)], memory_order_acquire);
+    const struct item *it = table_item(base, h);
+
     /* Header, key and the first part of the value: most items reach into a second line. */
-    const char *it = (const char *)table_item(
-        base,
-        atomic_load_explicit(&b->slot[(unsigned)__builtin_ctz(hits)], memory_order_relaxed));
     __builtin_prefetch(it);
-    __builtin_prefetch(it + TABLE_CACHE_LINE);
-    return true;
+    __builtin_prefetch((const char *)it + TABLE_CACHE_LINE);
+    return h != 0 ? it : NULL;
 }
 
-static inline void table_prefetch_item(const struct table *t, const char *base, uint64_t hash)
+static inline const struct item *table_prefetch_item(const struct table *t, const char *base,
+                                                     uint64_t hash)
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
 
     table_must_be_readable(t);
-    if (MF_UNLIKELY(v->old != NULL) && table_prefetch_in(v->old, v->old_mask, base, hash)) {
-        return;
+    if (MF_UNLIKELY(v->old != NULL)) {
+        const struct item *it = table_prefetch_in(v->old, v->old_mask, base, hash);
+
+        if (it != NULL) {
+            return it;
+        }
     }
-    (void)table_prefetch_in(v->buckets, v->mask, base, hash);
+    return table_prefetch_in(v->buckets, v->mask, base, hash);
 }
 
 #endif

@@ -2,12 +2,8 @@
 /*
  * Rings of changes: see changes.h.
  *
- * A record is a header word, then for PUT and META the cas, for FLUSH, LATER and PREFIX the id
- * and the instant, and then the key or the prefix, filled up with zeros to whole words:
- *
- *     bits 0..15   bytes of the record
- *     bits 16..23  kind
- *     bits 24..31  bytes of the key
+ * A record is a header word, then the id, for FLUSH, LATER and PREFIX the instant, and then the
+ * key or the prefix, filled up with zeros to whole words.
  *
  * A record is in one piece in memory. One that begins near the end of the ring continues past
  * it, where there is room for the longest. The words at the beginning that have the same
@@ -29,12 +25,10 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-#define WORD          sizeof(uint64_t)
-#define KIND_SHIFT    16
-#define KEY_LEN_SHIFT 24
-#define RECORD_MAX    (3 * WORD + (ITEM_KEY_MAX + WORD - 1) / WORD * WORD)
-#define US_PER_SEC    1000000
-#define NS_PER_US     1000
+#define WORD       sizeof(uint64_t)
+#define RECORD_MAX (3 * WORD + (ITEM_KEY_MAX + WORD - 1) / WORD * WORD)
+#define US_PER_SEC 1000000
+#define NS_PER_US  1000
 
 _Static_assert(RECORD_MAX * 8 <= CHANGES_BYTES_MIN, "many records fit");
 
@@ -85,12 +79,6 @@ void changes_destroy(struct changes **cp)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* The word at a position, and those of the record that begins there. */
-static inline _Atomic uint64_t *words_at(const struct changes *c, uint64_t pos)
-{
-    return &c->words[(pos & (c->bytes - 1)) / WORD];
-}
-
 /* Returns where the next word goes. */
 static inline _Atomic uint64_t *put_word(_Atomic uint64_t *at, uint64_t word)
 {
@@ -100,7 +88,8 @@ static inline _Atomic uint64_t *put_word(_Atomic uint64_t *at, uint64_t word)
 
 static inline uint64_t header(enum change_kind kind, size_t bytes, size_t key_len)
 {
-    return bytes | (uint64_t)kind << KIND_SHIFT | (uint64_t)key_len << KEY_LEN_SHIFT;
+    return bytes | (uint64_t)kind << CHANGE_KIND_SHIFT |
+           (uint64_t)key_len << CHANGE_KEY_LEN_SHIFT;
 }
 
 /* Begin a record of `bytes` bytes. Returns where its words go. */
@@ -108,7 +97,7 @@ static inline _Atomic uint64_t *begin(struct changes *c, size_t bytes)
 {
     /* The stores to the words, which release, come after this one. */
     atomic_store_explicit(&c->begun, c->end + bytes, memory_order_relaxed);
-    return words_at(c, c->end);
+    return changes_words(c, c->end);
 }
 
 static _Thread_local uint64_t made;
@@ -149,20 +138,6 @@ static inline uint64_t load_word(const char *p)
     return word;
 }
 
-/* The last bytes of a key, fewer than a word. */
-static inline uint64_t key_rest(const char *p, size_t n, size_t key_len)
-{
-    uint64_t word = 0;
-
-    if (key_len >= WORD) {
-        return load_word(p + n - WORD) >> (WORD - n) * CHAR_BIT;
-    }
-    for (size_t i = 0; i < n; i++) {
-        word |= (uint64_t)(uint8_t)p[i] << i * CHAR_BIT;
-    }
-    return word;
-}
-
 static inline void put_key(_Atomic uint64_t *at, const char *key, size_t key_len)
 {
     size_t left = key_len;
@@ -171,31 +146,28 @@ static inline void put_key(_Atomic uint64_t *at, const char *key, size_t key_len
         at = put_word(at, load_word(key));
     }
     if (left != 0) {
-        put_word(at, key_rest(key, left, key_len));
+        put_word(at, changes_key_rest(key, left, key_len));
     }
 }
 
-void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const char *key,
+void changes_put(struct changes *c, enum change_kind kind, uint64_t id, const char *key,
                  size_t key_len)
 {
-    size_t words = (key_len + WORD - 1) / WORD;
-    size_t bytes = (words + 1 + (kind != CHANGE_DROP)) * WORD;
+    size_t bytes = changes_bytes(key_len);
     _Atomic uint64_t *at = begin(c, bytes);
 
     must(key_len != 0 && key_len <= ITEM_KEY_MAX && kind <= CHANGE_DROP);
-    __builtin_prefetch((const char *)words_at(c, c->end + bytes) + MF_LINE_BYTES, 1);
+    __builtin_prefetch((const char *)changes_words(c, c->end + bytes) + MF_LINE_BYTES, 1);
     at = put_word(at, header(kind, bytes, key_len));
-    if (kind != CHANGE_DROP) {
-        at = put_word(at, cas);
-    }
+    at = put_word(at, id);
     put_key(at, key, key_len);
     publish(c, bytes);
 }
 
-void changes_put_expiry(struct changes *c, const char *key, size_t key_len)
+void changes_put_expiry(struct changes *c, uint64_t hash, const char *key, size_t key_len)
 {
     if (c->expiry_readers != 0) {
-        changes_put(c, CHANGE_DROP, 0, key, key_len);
+        changes_put(c, CHANGE_DROP, hash, key, key_len);
         return;
     }
     atomic_store_explicit(&c->expired,
@@ -231,33 +203,28 @@ void changes_put_prefix(struct changes *c, uint64_t id, struct span prefix)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-static inline uint64_t get_word(const _Atomic uint64_t *at)
-{
-    return atomic_load_explicit(at, memory_order_acquire);
-}
-
 bool changes_get(const struct changes *c, uint64_t *pos, struct change *out)
 {
-    const _Atomic uint64_t *const from = words_at(c, *pos);
+    const _Atomic uint64_t *const from = changes_words(c, *pos);
     const _Atomic uint64_t *at = from;
-    const uint64_t head = get_word(at++);
-    const enum change_kind kind = (enum change_kind)(head >> KIND_SHIFT & UINT8_MAX);
-    const uint8_t key_len = (uint8_t)(head >> KEY_LEN_SHIFT);
+    const uint64_t head = changes_word(at++);
+    const enum change_kind kind = (enum change_kind)(head >> CHANGE_KIND_SHIFT & UINT8_MAX);
+    const uint8_t key_len = (uint8_t)(head >> CHANGE_KEY_LEN_SHIFT);
 
     out->kind = kind;
     out->key_len = key_len;
-    out->cas = kind != CHANGE_DROP ? get_word(at++) : 0;
-    out->at = kind > CHANGE_DROP ? (msec_t)get_word(at++) : 0;
+    out->id = changes_word(at++);
+    out->at = kind > CHANGE_DROP ? (msec_t)changes_word(at++) : 0;
     /* Of a record that was overwritten, any word may have come. */
     for (size_t n = 0; n < key_len && n < sizeof(out->key); n += WORD) {
-        uint64_t word = get_word(at++);
+        uint64_t word = changes_word(at++);
 
         memcpy(out->key + n, &word, WORD);
     }
-    if (atomic_load_explicit(&c->begun, memory_order_relaxed) > *pos + c->bytes) {
+    if (!changes_has(c, *pos)) {
         return false;
     }
-    must((uint64_t)(at - from) * WORD == (head & ((1u << KIND_SHIFT) - 1)));
+    must((uint64_t)(at - from) * WORD == (head & ((1u << CHANGE_KIND_SHIFT) - 1)));
     *pos += (uint64_t)(at - from) * WORD;
     return true;
 }

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -33,17 +34,21 @@ enum change_kind {
     CHANGE_PUT,    /* the key has a value: a new one, or another */
     CHANGE_META,   /* the item has another deadline, cas or marks; the value is the same */
     CHANGE_DROP,   /* the key was removed */
-    CHANGE_FLUSH,  /* all items were removed; id: of the flush command */
-    CHANGE_LATER,  /* all items will be removed at the time `at`; id likewise */
-    CHANGE_PREFIX, /* all keys with a prefix were removed; id likewise */
+    CHANGE_FLUSH,  /* all items were removed */
+    CHANGE_LATER,  /* all items will be removed at the time `at` */
+    CHANGE_PREFIX, /* all keys with a prefix were removed */
 };
 
 /* One record, copied out. */
 struct change {
     enum change_kind kind;
     uint8_t key_len;
-    uint64_t cas; /* PUT, META: of the item at that time; FLUSH, LATER, PREFIX: the id */
-    msec_t at;    /* LATER: the time of the flush */
+    /*
+     * PUT, DROP: the hash of the key; META: the cas of the item at that time; FLUSH, LATER,
+     * PREFIX: the number of the command
+     */
+    uint64_t id;
+    msec_t at;                            /* LATER: the time of the flush */
     char key[(ITEM_KEY_MAX + 7) / 8 * 8]; /* in whole words; PREFIX: the prefix */
 };
 
@@ -87,8 +92,8 @@ struct changes *changes_create(uint64_t bytes, struct budget *budget,
 /* Release; takes the address and nulls it; accepts NULL. Context: no other thread uses it. */
 void changes_destroy(struct changes **c);
 
-/* Write a record of a key. Context: in shard. */
-void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const char *key,
+/* Write a record of a key; id: see struct change. Context: in shard. */
+void changes_put(struct changes *c, enum change_kind kind, uint64_t id, const char *key,
                  size_t key_len);
 
 /*
@@ -96,7 +101,7 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const c
  * Deadlines are absolute, so a sink that knows the time knows of the expiry itself. Context: in
  * shard.
  */
-void changes_put_expiry(struct changes *c, const char *key, size_t key_len);
+void changes_put_expiry(struct changes *c, uint64_t hash, const char *key, size_t key_len);
 
 /* Write CHANGE_PREFIX. Context: in shard. */
 void changes_put_prefix(struct changes *c, uint64_t id, struct span prefix);
@@ -139,10 +144,95 @@ uint64_t changes_made(void);
 /* Count the record that was just written. Context: in shard. */
 void changes_count_made(void);
 
+/* ---- reading in place -------------------------------------------------------------------- */
+
+/*
+ * The header word of a record:
+ *
+ *     bits 0..15   bytes of the record
+ *     bits 16..23  kind
+ *     bits 24..31  bytes of the key
+ */
+#define CHANGE_KIND_SHIFT    16
+#define CHANGE_KEY_LEN_SHIFT 24
+
+/*
+ * A record that is read without a copy may be overwritten meanwhile. What was read is valid
+ * only if changes_has() says so afterwards. Context: any thread.
+ */
+struct change_head {
+    enum change_kind kind;
+    uint8_t key_len;
+    uint64_t id; /* as in struct change */
+};
+
+/* The word at a position, and those of the record that begins there. */
+static inline _Atomic uint64_t *changes_words(const struct changes *c, uint64_t pos)
+{
+    return &c->words[(pos & (c->bytes - 1)) / sizeof(*c->words)];
+}
+
+static inline uint64_t changes_word(const _Atomic uint64_t *at)
+{
+    return atomic_load_explicit(at, memory_order_acquire);
+}
+
+static inline bool changes_has(const struct changes *c, uint64_t pos)
+{
+    return atomic_load_explicit(&c->begun, memory_order_relaxed) <= pos + c->bytes;
+}
+
+static inline struct change_head changes_head(const struct changes *c, uint64_t pos)
+{
+    const _Atomic uint64_t *at = changes_words(c, pos);
+    const uint64_t head = changes_word(at);
+
+    return (struct change_head){(enum change_kind)(head >> CHANGE_KIND_SHIFT & UINT8_MAX),
+                                (uint8_t)(head >> CHANGE_KEY_LEN_SHIFT), changes_word(at + 1)};
+}
+
+/* Bytes of a PUT, META or DROP with a key of this length. */
+static inline uint64_t changes_bytes(size_t key_len)
+{
+    return (2 + (key_len + sizeof(uint64_t) - 1) / sizeof(uint64_t)) * sizeof(uint64_t);
+}
+
+/* The last n bytes of a key, fewer than a word, as the last word of a record has them. */
+static inline uint64_t changes_key_rest(const char *p, size_t n, size_t key_len)
+{
+    uint64_t word = 0;
+
+    if (MF_LIKELY(key_len >= sizeof(word))) {
+        memcpy(&word, p + n - sizeof(word), sizeof(word));
+        return word >> (sizeof(word) - n) * 8;
+    }
+    for (size_t i = 0; i < n; i++) {
+        word |= (uint64_t)(uint8_t)p[i] << i * 8;
+    }
+    return word;
+}
+
+/* Has the PUT, META or DROP at pos, with a key of this length, this key? */
+static inline bool changes_key_is(const struct changes *c, uint64_t pos, const char *key,
+                                  size_t key_len)
+{
+    const _Atomic uint64_t *at = changes_words(c, pos) + 2;
+    size_t left = key_len;
+    uint64_t word;
+
+    for (; left >= sizeof(word); left -= sizeof(word), key += sizeof(word)) {
+        memcpy(&word, key, sizeof(word));
+        if (word != changes_word(at++)) {
+            return false;
+        }
+    }
+    return left == 0 || changes_key_rest(key, left, key_len) == changes_word(at);
+}
+
 /* Prefetch the record at pos, which will be read soon. */
 static inline void changes_prefetch(const struct changes *c, uint64_t pos)
 {
-    __builtin_prefetch((const void *)&c->words[(pos & (c->bytes - 1)) / sizeof(*c->words)]);
+    __builtin_prefetch((const void *)changes_words(c, pos));
 }
 
 /* ---- sleeping ---------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
     debug_must(item_can_have(shard_item(s, h), deadline));
     if (MF_LIKELY(deadline != MSEC_NEVER) && wheel_retime(s->wheel, h, deadline)) {
         note_changed(s, deadline);
-        shard_note_change(s, CHANGE_META, shard_item(s, h));
+        shard_note_meta(s, shard_item(s, h));
         return true;
     }
     if (!wheel_reserve(s->wheel)) {
@@ -90,7 +90,7 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
     wheel_remove(s->wheel, h);
     item_set_deadline(shard_item(s, h), deadline);
     add_deadline(s, h);
-    shard_note_change(s, CHANGE_META, shard_item(s, h));
+    shard_note_meta(s, shard_item(s, h));
     return true;
 }
 
@@ -250,10 +250,10 @@ void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
     if (MF_UNLIKELY(s->leave != NULL)) {
         shard_note_place(s, shard_hash(s, shard_item(s, h)), h);
     }
-    shard_note_change(s, CHANGE_META, shard_item(s, h));
+    shard_note_meta(s, shard_item(s, h));
 }
 
-void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
+void keyspace_extend(struct shard *s, uint64_t hash, handle_t h, _Atomic handle_t *slot,
                      const struct growth by[RUN_ENDS])
 {
     handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
@@ -262,7 +262,7 @@ void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
     ctr_add(&s->counters, CTR_overwritten_bytes, item_all_bytes(shard_item(s, old)));
     chunks_extend(&s->memory, old, h, by);
     succeed(s, h, slot);
-    shard_note_change(s, CHANGE_PUT, shard_item(s, h));
+    shard_note_change(s, CHANGE_PUT, hash, shard_item(s, h));
     chunks_extended(&s->memory, old);
     ctr_add(&s->counters, CTR_total_items, 1);
     ctr_add(&s->counters, CTR_values_extended, 1);
@@ -302,11 +302,11 @@ static MF_NOINLINE void tell_gone(struct shard *s, uint64_t hash, const struct i
         guard_note(s->guard, hash);
     }
     if (reason == DEATH_EXPIRE) {
-        shard_note_expiry(s, it);
+        shard_note_expiry(s, hash, it);
     } else if (reason == DEATH_EVICT) {
-        shard_note_eviction(s, it);
+        shard_note_eviction(s, hash, it);
     } else {
-        shard_note_change(s, CHANGE_DROP, it);
+        shard_note_change(s, CHANGE_DROP, hash, it);
     }
 }
 

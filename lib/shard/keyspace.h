@@ -43,7 +43,7 @@ void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot);
  * A filled block takes the place of the large item in a slot and has its segments and more
  * (chunks_extend()). Context: in shard.
  */
-void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
+void keyspace_extend(struct shard *s, uint64_t hash, handle_t h, _Atomic handle_t *slot,
                      const struct growth by[RUN_ENDS]);
 
 /* Unlink the item in a slot and kill its block. Context: in shard. */

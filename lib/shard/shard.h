@@ -176,34 +176,42 @@ void shard_destroy(struct shard **s);
 
 /*
  * A command has changed an item: write a record of the change. Call it after the item was
- * linked, and before an unlinked one is killed. Costs one branch if there are no readers.
- * Context: in shard.
+ * linked, and before an unlinked one is killed. id: see struct change. Costs one branch if
+ * there are no readers. Context: in shard.
  */
-static inline void shard_note_change(struct shard *s, enum change_kind kind,
+static inline void shard_note_change(struct shard *s, enum change_kind kind, uint64_t id,
                                      const struct item *it)
 {
     shard_must_be_entered(s);
     if (MF_UNLIKELY(s->changes != NULL)) {
-        changes_put(s->changes, kind, item_cas(it), item_key(it), it->key_len);
+        changes_put(s->changes, kind, id, item_key(it), it->key_len);
         changes_count_made();
     }
 }
 
+/* A command has changed only the metadata of an item. */
+static inline void shard_note_meta(struct shard *s, const struct item *it)
+{
+    if (MF_UNLIKELY(s->changes != NULL)) {
+        shard_note_change(s, CHANGE_META, item_cas(it), it);
+    }
+}
+
 /* The same for an item that is evicted; it does not count for the command. */
-static inline void shard_note_eviction(struct shard *s, const struct item *it)
+static inline void shard_note_eviction(struct shard *s, uint64_t hash, const struct item *it)
 {
     shard_must_be_entered(s);
     if (MF_UNLIKELY(s->changes != NULL)) {
-        changes_put(s->changes, CHANGE_DROP, item_cas(it), item_key(it), it->key_len);
+        changes_put(s->changes, CHANGE_DROP, hash, item_key(it), it->key_len);
     }
 }
 
 /* The same for an item that expires. */
-static inline void shard_note_expiry(struct shard *s, const struct item *it)
+static inline void shard_note_expiry(struct shard *s, uint64_t hash, const struct item *it)
 {
     shard_must_be_entered(s);
     if (MF_UNLIKELY(s->changes != NULL)) {
-        changes_put_expiry(s->changes, item_key(it), it->key_len);
+        changes_put_expiry(s->changes, hash, item_key(it), it->key_len);
     }
 }
 

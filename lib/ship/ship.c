@@ -77,25 +77,13 @@ static bool begin_large(struct ship *s, const struct shard *shard, const struct 
     return true;
 }
 
-enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it)
+/* ship_put() of an item that is not plain, or for a sink that does not take such items. */
+static MF_NOINLINE enum shipped put_described(struct ship *s, const struct shard *shard,
+                                              const struct item *it, uint16_t shape)
 {
-    const uint16_t shape = item_shape(it);
     size_t bytes = ship_bytes_by(it, shape);
     struct ship_item out;
 
-    must_be_reading();
-    debug_must(s->large == NULL);
-    if (bytes > s->room && (bytes <= SHIP_BYTES || s->room < SHIP_BYTES)) {
-        return SHIP_FULL;
-    }
-    if (MF_UNLIKELY(!shape_is_live(shape))) {
-        return SHIP_GONE;
-    }
-    if (MF_LIKELY(s->ops->plain != NULL && !item_is_large_by(it, shape))) {
-        s->room -= bytes;
-        s->ops->plain(s->arg, it, shape);
-        return SHIP_DONE;
-    }
     ship_describe(it, shape, &out);
     if (bytes > SHIP_BYTES) {
         if (begin_large(s, shard, it, &out)) {
@@ -111,6 +99,27 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     } else {
         put_parts(s, shard, it, &out);
     }
+    return SHIP_DONE;
+}
+
+enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it)
+{
+    const uint16_t shape = item_shape(it);
+    size_t bytes = ship_bytes_by(it, shape);
+
+    must_be_reading();
+    debug_must(s->large == NULL);
+    if (bytes > s->room && (bytes <= SHIP_BYTES || s->room < SHIP_BYTES)) {
+        return SHIP_FULL;
+    }
+    if (MF_UNLIKELY(!shape_is_live(shape))) {
+        return SHIP_GONE;
+    }
+    if (MF_UNLIKELY(s->ops->plain == NULL || item_is_large_by(it, shape))) {
+        return put_described(s, shard, it, shape);
+    }
+    s->room -= bytes;
+    s->ops->plain(s->arg, it, shape);
     return SHIP_DONE;
 }
 

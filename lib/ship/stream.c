@@ -23,15 +23,18 @@
 #include "lib/base/mem.h"
 #include "lib/engine/prefix.h"
 #include "lib/engine/rings.h"
+#include "lib/index/table_inline.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 #include "lib/shard/shard.h"
-#include "lib/store/find.h"
 
-/* Distance at which records are prefetched, and the bytes prefetched of each item. */
+/* Distance at which records of keys are prefetched, and the bytes prefetched of each item. */
 #define PREFETCH_BYTES      512u
 #define PREFETCH_ITEM_BYTES 512u
+
+#define KEYS_BATCH 64u /* keys that are copied out together */
+#define LOOKUP_LAG 8u  /* records between two steps of a lookup */
 
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
@@ -43,20 +46,27 @@ struct stream_ring {
     uint64_t opens_at_prefix; /* nor before this flush of a prefix was read */
 };
 
+/* 16 bytes, so that none is in two cache lines. */
 struct stream_covered {
-    uint64_t hash;
+    uint64_t key; /* its hash, plus the number of the ring */
     uint64_t pos; /* records of this key before that position need not be shipped */
-    uint32_t ring;
+};
+
+/* A record of a key. It is read in place, so all of it may be overwritten: see changes.h. */
+struct stream_record {
+    uint64_t pos;
+    uint64_t hash;
+    uint8_t key_len;
+    uint8_t kind;
+    /* as found in the present section */
+    const struct item *item; /* NULL: not found at first sight */
+    const struct shard *shard;
 };
 
 struct stream_batch {
     unsigned n;
-    struct change change[STREAM_BATCH];
-    uint64_t pos[STREAM_BATCH];
-    uint64_t hash[STREAM_BATCH];
-    /* as found in the present section */
-    const struct item *item[STREAM_BATCH]; /* NULL: absent */
-    const struct shard *shard[STREAM_BATCH];
+    struct stream_record record[STREAM_BATCH];
+    struct change change[KEYS_BATCH]; /* copies of records; only stream_keys() has several */
 };
 
 /* Counters of the stream's thread. */
@@ -286,11 +296,11 @@ static bool pass_flushes(struct stream *st, struct ship *ship)
 static void note_later(struct stream *st, struct stream_ring *r, const struct change *c,
                        struct ship *ship)
 {
-    if (r->passed < c->cas - 1) {
-        r->passed = c->cas - 1;
+    if (r->passed < c->id - 1) {
+        r->passed = c->id - 1;
     }
-    if (st->later_id < c->cas) {
-        st->later_id = c->cas;
+    if (st->later_id < c->id) {
+        st->later_id = c->id;
         ship->ops->flush_later(ship->arg, c->at);
     }
 }
@@ -303,8 +313,8 @@ static void note_later(struct stream *st, struct stream_ring *r, const struct ch
  */
 static void note_prefix(struct stream *st, const struct change *c, struct ship *ship)
 {
-    if (st->prefix_id < c->cas) {
-        st->prefix_id = c->cas;
+    if (st->prefix_id < c->id) {
+        st->prefix_id = c->id;
         pthread_mutex_lock(&st->engine->flush_lock); /* the command has it until then */
         pthread_mutex_unlock(&st->engine->flush_lock);
         ship->ops->flush_prefix(ship->arg, span_of(c->key, c->key_len));
@@ -319,99 +329,78 @@ static struct stream_covered *covered_by(struct stream *st, uint64_t hash)
     return &st->covered[hash % STREAM_COVERED];
 }
 
-/* Copy a record without the unused part of its key. */
-static void change_copy(struct change *to, const struct change *from)
+static bool is_covered(struct stream *st, uint32_t ring, const struct stream_record *rec)
 {
-    to->kind = from->kind;
-    to->key_len = from->key_len;
-    to->cas = from->cas;
-    /* Whole words, which takes less time than a copy of a length that is not known. */
-    for (size_t n = 0; n < from->key_len; n += sizeof(uint64_t)) {
-        memcpy(to->key + n, from->key + n, sizeof(uint64_t));
-    }
-}
+    const struct stream_covered *c = covered_by(st, rec->hash);
 
-static bool is_covered(struct stream *st, uint32_t ring, uint64_t pos, uint64_t hash)
-{
-    const struct stream_covered *c = covered_by(st, hash);
-
-    return c->hash == hash && c->ring == ring && pos < c->pos;
+    return c->key == rec->hash + ring && rec->pos < c->pos;
 }
 
 /*
- * Not while records are copied: it loads several words of a key at once, and would wait until
- * each of them is stored.
+ * Read a record that is not of a key, or is of its metadata. STREAM_IDLE; STREAM_OVERRUN: the
+ * ring has come around; STREAM_FLUSHED.
  */
-static void hash_batch(struct stream *st)
+static MF_NOINLINE enum stream_state read_other(struct stream *st, struct stream_ring *r,
+                                                struct ship *ship)
 {
-    struct stream_batch *b = st->batch;
+    struct change *c = st->batch->change;
+    uint64_t pos = r->pos;
 
-    for (unsigned i = 0; i < b->n; i++) {
-        b->hash[i] = engine_hash(st->engine, b->change[i].key, b->change[i].key_len);
-        __builtin_prefetch(covered_by(st, b->hash[i]));
+    if (!changes_get(r->changes, &r->pos, c)) {
+        return STREAM_OVERRUN;
     }
+    if (c->kind == CHANGE_META) {
+        st->batch->record[st->batch->n++] = (struct stream_record){
+            pos, engine_hash(st->engine, c->key, c->key_len), c->key_len, CHANGE_META, NULL,
+            NULL};
+        return STREAM_IDLE;
+    }
+    if (c->kind == CHANGE_FLUSH && c->id <= st->flushed_before) {
+        return STREAM_FLUSHED; /* in another shard it was over when the stream began */
+    }
+    if (c->kind == CHANGE_FLUSH) {
+        r->held_at = c->id;
+        r->pos = pos;
+    } else if (c->kind == CHANGE_LATER) {
+        note_later(st, r, c, ship);
+    } else {
+        note_prefix(st, c, ship);
+    }
+    count(&st->records, 1);
+    return STREAM_IDLE;
 }
 
-/* Remove covered records from the batch. */
-static void drop_covered(struct stream *st, uint32_t ring)
+/* Is all of it still in the ring? Else a position may be in the middle of another record. */
+static bool is_batch_there(const struct stream *st, const struct stream_ring *r)
 {
-    struct stream_batch *b = st->batch;
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < b->n; i++) {
-        if (is_covered(st, ring, b->pos[i], b->hash[i])) {
-            continue;
-        }
-        if (n != i) {
-            b->pos[n] = b->pos[i];
-            b->hash[n] = b->hash[i];
-            change_copy(&b->change[n], &b->change[i]);
-        }
-        n++;
-    }
-    b->n = n;
+    return st->batch->n == 0 || changes_has(r->changes, st->batch->record[0].pos);
 }
 
-/*
- * Copy records up to `until` out, except for those that are covered. Stops at a flush.
- * STREAM_IDLE; STREAM_OVERRUN: the ring has come around; STREAM_FLUSHED.
- */
-static enum stream_state read_batch(struct stream *st, uint32_t ring, uint64_t until,
+/* Read records up to `until`, or to a flush. Results: see read_other(). */
+static enum stream_state read_batch(struct stream *st, struct stream_ring *r, uint64_t until,
                                     struct ship *ship)
 {
-    struct stream_ring *r = &st->rings[ring];
+    enum stream_state state = STREAM_IDLE;
     struct stream_batch *b = st->batch;
 
     b->n = 0;
-    for (unsigned i = 0; i < STREAM_BATCH && r->pos != until && r->held_at == 0; i++) {
-        struct change *c = &b->change[b->n];
-        uint64_t pos = r->pos;
+    while (b->n < STREAM_BATCH && r->pos != until && r->held_at == 0 && state == STREAM_IDLE) {
+        const struct change_head head = changes_head(r->changes, r->pos);
+        struct stream_record *rec = &b->record[b->n];
 
-        changes_prefetch(r->changes, pos + PREFETCH_BYTES);
-        if (!changes_get(r->changes, &r->pos, c)) {
-            return STREAM_OVERRUN;
-        }
-        if (MF_LIKELY(c->kind <= CHANGE_DROP)) {
-            b->pos[b->n++] = pos;
+        if (MF_UNLIKELY(head.kind != CHANGE_PUT && head.kind != CHANGE_DROP)) {
+            state = is_batch_there(st, r) ? read_other(st, r, ship) : STREAM_OVERRUN;
             continue;
         }
-        if (c->kind == CHANGE_FLUSH && c->cas <= st->flushed_before) {
-            return STREAM_FLUSHED; /* in another shard it was over when the stream began */
-        }
-        if (c->kind == CHANGE_FLUSH) {
-            r->held_at = c->cas;
-            r->pos = pos;
-        } else if (c->kind == CHANGE_LATER) {
-            note_later(st, r, c, ship);
-        } else {
-            note_prefix(st, c, ship);
-        }
-        count(&st->records, 1);
+        rec->pos = r->pos;
+        rec->hash = head.id;
+        rec->key_len = head.key_len;
+        rec->kind = (uint8_t)head.kind;
+        r->pos += changes_bytes(head.key_len);
+        b->n++;
     }
     count(&st->records, b->n);
-    hash_batch(st);
-    drop_covered(st, ring);
-    return STREAM_IDLE;
+    return is_batch_there(st, r) ? state : STREAM_OVERRUN;
 }
 
 /* The item of a key, unless it is flushed; *in: its shard. */
@@ -443,122 +432,199 @@ static MF_INLINE const struct item *find(const struct route *rt, uint64_t hash,
                                              : it;
 }
 
-/* Look up the keys of the batch, so that the cache misses of their items overlap. Read side. */
-static void find_all(struct stream *st, unsigned from)
+/*
+ * A lookup has three steps, each of which prefetches what the next one reads. `bytes` is the
+ * length of the batch in the ring, and so the distance to the next one. Read side.
+ */
+static void prefetch_bucket(struct stream *st, const struct route *rt,
+                            const struct changes *changes, uint64_t bytes,
+                            struct stream_record *rec)
 {
-    const struct route *rt = router_read(&st->engine->router);
-    msec_t now = clock_now(&st->engine->clock);
-    struct stream_batch *b = st->batch;
+    changes_prefetch(changes, rec->pos + bytes);
+    rec->shard = route_shard(rt, rec->hash);
+    table_prefetch_bucket(&rec->shard->table, rec->hash);
+    __builtin_prefetch(covered_by(st, rec->hash));
+}
 
-    must_be_reading();
-    for (unsigned i = from; i < b->n; i++) {
-        engine_prefetch_bucket(rt, b->hash[i]);
+static void prefetch_item(struct stream_record *rec, msec_t now)
+{
+    const struct shard *s = rec->shard;
+
+    rec->item = MF_LIKELY(now < atomic_load_explicit(&s->gate_at, memory_order_acquire))
+                    ? table_prefetch_item(&s->table, s->memory.arena.base, rec->hash)
+                    : NULL;
+}
+
+static void prefetch_value(struct stream_record *rec, const struct changes *changes)
+{
+    const struct item *it = rec->item;
+
+    if (MF_UNLIKELY(it == NULL) || MF_UNLIKELY(it->key_len != rec->key_len) ||
+        MF_UNLIKELY(!changes_key_is(changes, rec->pos, item_key(it), it->key_len))) {
+        rec->item = NULL;
+        return;
     }
-    engine_prefetch_items(rt, &b->hash[from], sizeof(b->hash[0]), b->n - from);
-    for (unsigned i = from; i < b->n; i++) {
-        const struct item *it = find(rt, b->hash[i], &b->change[i], now, &b->shard[i]);
-        size_t bytes = it != NULL ? ship_bytes(it) : 0;
-
-        b->item[i] = it;
-        for (size_t at = MF_LINE_BYTES; at < bytes && at < PREFETCH_ITEM_BYTES;
-             at += MF_LINE_BYTES) {
-            __builtin_prefetch((const char *)it + at);
-        }
+    for (size_t bytes = item_bytes(it), at = 2 * MF_LINE_BYTES;
+         at < bytes && at < PREFETCH_ITEM_BYTES; at += MF_LINE_BYTES) {
+        __builtin_prefetch((const char *)it + at);
     }
 }
 
 /* Ship an item as it was found after a change. Context: read side. */
-static enum shipped ship_found(struct ship *ship, const struct change *c, const struct shard *s,
+static enum shipped ship_found(struct ship *ship, const struct changes *changes,
+                               const struct stream_record *rec, const struct shard *s,
                                const struct item *it)
 {
-    if (c->kind == CHANGE_META && item_cas(it) == c->cas && ship->ops->meta != NULL) {
+    if (MF_UNLIKELY(rec->kind == CHANGE_META) && ship->ops->meta != NULL &&
+        item_cas(it) == changes_head(changes, rec->pos).id) {
         return ship_meta(ship, it);
     }
     return ship_put(ship, s, it);
 }
 
-/* Ship the present state of a key of the batch. Context: read side. */
-static enum shipped ship_change(struct stream *st, unsigned i, struct ship *ship)
+/* Ship the absence of a key. That of an overwritten record is not known. */
+static enum shipped ship_absent(struct stream *st, const struct changes *changes,
+                                const struct stream_record *rec, struct ship *ship)
 {
-    const struct change *c = &st->batch->change[i];
-    const struct shard *s = st->batch->shard[i];
-    const struct item *it = st->batch->item[i];
-    enum shipped out = it != NULL ? ship_found(ship, c, s, it) : SHIP_LEFT;
+    struct change *c = st->batch->change;
+    uint64_t pos = rec->pos;
 
+    return changes_get(changes, &pos, c) ? ship_drop(ship, span_of(c->key, c->key_len))
+                                         : SHIP_DONE;
+}
+
+/* Ship the present state of a key that was not found at first sight. Context: read side. */
+static MF_NOINLINE enum shipped ship_searched(struct stream *st, const struct changes *changes,
+                                              const struct stream_record *rec,
+                                              struct ship *ship)
+{
+    enum shipped out = SHIP_GONE;
+    uint64_t pos = rec->pos;
+
+    if (!changes_get(changes, &pos, st->batch->change)) {
+        return SHIP_DONE;
+    }
     /* A block that only moved has no other record, so it is looked up again. */
-    while (MF_UNLIKELY(out == SHIP_GONE)) {
-        it = find(router_read(&st->engine->router), st->batch->hash[i], c,
-                  clock_now(&st->engine->clock), &s);
-        out = it != NULL ? ship_found(ship, c, s, it) : SHIP_LEFT;
+    while (out == SHIP_GONE) {
+        const struct shard *s;
+        const struct item *it = find(router_read(&st->engine->router), rec->hash,
+                                     st->batch->change, clock_now(&st->engine->clock), &s);
+
+        out = it != NULL ? ship_found(ship, changes, rec, s, it) : SHIP_LEFT;
+    }
+    return out;
+}
+
+/* Ship the present state of a key of the batch. Context: read side. */
+static enum shipped ship_change(struct stream *st, const struct changes *changes,
+                                const struct stream_record *rec, struct ship *ship)
+{
+    const struct item *it = rec->item;
+    enum shipped out = it != NULL ? ship_found(ship, changes, rec, rec->shard, it) : SHIP_GONE;
+
+    if (MF_UNLIKELY(out == SHIP_GONE)) {
+        out = ship_searched(st, changes, rec, ship);
     }
     /* What cannot be shipped is dropped, or the sink would keep what was there before. */
-    return out == SHIP_LEFT ? ship_drop(ship, span_of(c->key, c->key_len)) : out;
+    return MF_UNLIKELY(out == SHIP_LEFT) ? ship_absent(st, changes, rec, ship) : out;
 }
 
 /* The sink has the state that a key has now, so it needs no record before `until`. */
-static void cover(struct stream *st, uint32_t ring, uint64_t hash, uint64_t until,
-                  const struct change *c)
+static void cover(struct stream *st, uint32_t ring, uint64_t until,
+                  const struct stream_record *rec)
 {
-    if (c->kind != CHANGE_META) { /* the sink may have the previous value */
-        *covered_by(st, hash) = (struct stream_covered){hash, until, ring};
+    if (rec->kind != CHANGE_META) { /* the sink may have the previous value */
+        *covered_by(st, rec->hash) = (struct stream_covered){rec->hash + ring, until};
     }
 }
 
 /*
- * The walk will visit keys that are present now. It will not visit a key that is gone, though
- * the key may have been shipped: by a record, while a position was half done and counted as
- * passed, or by the walk, at a position that is restarted.
+ * Ship a record of the batch, unless it is covered. The walk will visit keys that are present
+ * now. It will not visit a key that is gone, though the key may have been shipped: by a record,
+ * while a position was half done and counted as passed, or by the walk, at a position that is
+ * restarted. Read side.
  */
-static enum shipped ship_unmet(const struct change *c, struct ship *ship)
+static MF_INLINE enum shipped ship_record(struct stream *st, uint32_t ring, uint64_t until,
+                                          const struct stream_record *rec, struct ship *ship,
+                                          const struct walk *walk)
 {
-    return c->kind == CHANGE_DROP ? ship_drop(ship, span_of(c->key, c->key_len)) : SHIP_DONE;
-}
+    const struct changes *changes = st->rings[ring].changes;
 
-/* Ship a part of the batch in one section. Returns SHIP_DONE at its end. */
-static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, unsigned *at,
-                              struct ship *ship, const struct walk *walk)
-{
-    struct stream_batch *b = st->batch;
-    enum shipped out = SHIP_DONE;
-    uint64_t shipped = 0;
-
-    find_all(st, *at);
-    while (*at < b->n && out == SHIP_DONE) {
-        const bool is_met = walk == NULL || walk_passed(walk, ring, b->hash[*at]);
-
-        /* Perhaps another record of the batch was of the same key. */
-        if (!is_covered(st, ring, b->pos[*at], b->hash[*at])) {
-            out = is_met ? ship_change(st, *at, ship) : ship_unmet(&b->change[*at], ship);
-            if (out == SHIP_FULL) {
-                break;
-            }
-            if (is_met) {
-                cover(st, ring, b->hash[*at], until, &b->change[*at]);
-                shipped++;
-            }
-        }
-        ++*at;
+    if (is_covered(st, ring, rec)) {
+        return SHIP_DONE;
     }
-    count(&st->shipped, shipped);
+    if (walk != NULL && !walk_passed(walk, ring, rec->hash)) {
+        return rec->kind == CHANGE_DROP ? ship_absent(st, changes, rec, ship) : SHIP_DONE;
+    }
+    enum shipped out = ship_change(st, changes, rec, ship);
+    if (out != SHIP_FULL) {
+        cover(st, ring, until, rec);
+        count(&st->shipped, 1);
+    }
     return out;
 }
 
-/* Ship the batch. False: no more is wanted. */
-static bool ship_batch(struct stream *st, uint32_t ring, uint64_t until, struct ship *ship,
-                       const struct walk *walk)
+/*
+ * Ship a part of the batch in one section. Returns SHIP_DONE at its end. The steps of a lookup
+ * run `lag` records apart, so that cache misses overlap with each other and with the copying.
+ */
+static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, unsigned *at,
+                              struct ship *ship, const struct walk *walk)
 {
+    const struct route *rt = router_read(&st->engine->router);
+    const struct changes *changes = st->rings[ring].changes;
+    const msec_t now = clock_now(&st->engine->clock);
+    struct stream_record *const rec = st->batch->record + *at;
+    const unsigned n = st->batch->n - *at;
+    const unsigned lag = n < LOOKUP_LAG ? n : LOOKUP_LAG;
+    const uint64_t bytes = st->rings[ring].pos - st->batch->record[0].pos;
+
+    must_be_reading();
+    for (unsigned i = 0; i < n + 3 * lag; i++) {
+        if (i < n) {
+            prefetch_bucket(st, rt, changes, bytes, &rec[i]);
+        }
+        /* Before the beginning these numbers are large. */
+        if (i - lag < n) {
+            prefetch_item(&rec[i - lag], now);
+        }
+        if (i - 2 * lag < n) {
+            prefetch_value(&rec[i - 2 * lag], changes);
+        }
+        if (i - 3 * lag < n) {
+            enum shipped out = ship_record(st, ring, until, &rec[i - 3 * lag], ship, walk);
+
+            *at += out != SHIP_FULL;
+            if (out != SHIP_DONE) {
+                return out;
+            }
+        }
+    }
+    return SHIP_DONE;
+}
+
+/*
+ * Read a batch of records up to `until`, and ship it. What is looked up from here on is at
+ * least as new as all records up to `now`. STREAM_IDLE; STREAM_REFUSED: no more is wanted;
+ * STREAM_OVERRUN: a record may have been overwritten before it was shipped; STREAM_FLUSHED.
+ */
+static enum stream_state ship_batch(struct stream *st, uint32_t ring, uint64_t until,
+                                    uint64_t now, struct ship *ship, const struct walk *walk)
+{
+    const struct stream_batch *b = st->batch;
+    enum stream_state state = read_batch(st, &st->rings[ring], until, ship);
     unsigned at = 0;
 
-    while (at < st->batch->n) {
+    while (at < b->n && state == STREAM_IDLE) {
         rcu_begin();
-        enum shipped out = ship_some(st, ring, until, &at, ship, walk);
+        enum shipped out = ship_some(st, ring, now, &at, ship, walk);
         rcu_end();
         if ((out == SHIP_LARGE && !ship_large(ship)) ||
             (out != SHIP_DONE && !ship_rest(ship))) {
-            return false;
+            return STREAM_REFUSED;
         }
     }
-    return true;
+    return is_batch_there(st, &st->rings[ring]) ? state : STREAM_OVERRUN;
 }
 
 enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk)
@@ -570,18 +636,12 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
         struct stream_ring *r = &st->rings[i];
         uint64_t until = changes_published(r->changes);
 
-        if (until - r->pos > r->changes->bytes) {
-            return STREAM_OVERRUN;
-        }
         if (r->pos == until || r->held_at != 0 || !may_read(st, r)) {
             continue;
         }
-        enum stream_state state = read_batch(st, i, until, ship);
+        enum stream_state state = ship_batch(st, i, until, until, ship, walk);
         if (state != STREAM_IDLE) {
             return state;
-        }
-        if (!ship_batch(st, i, until, ship, walk)) {
-            return STREAM_REFUSED;
         }
         has_read = true;
     }
@@ -636,17 +696,10 @@ static enum stream_state pass_ring(struct stream *st, uint32_t ring, struct ship
 
     while (r->pos != r->until && r->held_at == 0 && may_read(st, r)) {
         uint64_t now = changes_published(r->changes);
-        enum stream_state state = STREAM_OVERRUN;
+        enum stream_state state = ship_batch(st, ring, r->until, now, ship, NULL);
 
-        if (now - r->pos <= r->changes->bytes) {
-            state = read_batch(st, ring, r->until, ship);
-        }
         if (state != STREAM_IDLE) {
             return state;
-        }
-        /* What is looked up from here on is at least as new as all records up to now. */
-        if (!ship_batch(st, ring, now, ship, NULL)) {
-            return STREAM_REFUSED;
         }
     }
     return r->pos != r->until ? STREAM_GOES_ON : STREAM_IDLE;
@@ -672,8 +725,8 @@ enum stream_state stream_pass(struct stream *st, struct ship *ship)
 }
 
 /*
- * Copy out up to `max` records. The batch holds the keys, which are looked up later: see
- * hash_batch(). False: see read_batch().
+ * Copy out up to `max` records. Their keys are hashed later: that loads several words of a key
+ * at once, and would wait until each of them is stored. False: the ring has come around.
  */
 static bool read_keys(struct stream *st, struct stream_ring *r, uint64_t until, unsigned max)
 {
@@ -691,11 +744,11 @@ static bool read_keys(struct stream *st, struct stream_ring *r, uint64_t until, 
         if (c->kind <= CHANGE_DROP) {
             b->n++;
         } else if (c->kind == CHANGE_PREFIX) {
-            st->prefix_id = c->cas > st->prefix_id ? c->cas : st->prefix_id;
+            st->prefix_id = c->id > st->prefix_id ? c->id : st->prefix_id;
         } else {
             /* So that stream_pass() can continue from here, also from where it has stopped. */
             r->held_at = 0;
-            r->passed = c->kind == CHANGE_FLUSH ? c->cas : c->cas - 1;
+            r->passed = c->kind == CHANGE_FLUSH ? c->id : c->id - 1;
         }
     }
     return true;
@@ -716,7 +769,7 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
             return STREAM_OVERRUN;
         }
         while (r->pos != until && n < max) {
-            unsigned part = max - n < STREAM_BATCH ? (unsigned)(max - n) : STREAM_BATCH;
+            unsigned part = max - n < KEYS_BATCH ? (unsigned)(max - n) : KEYS_BATCH;
 
             if (!read_keys(st, r, until, part)) {
                 return STREAM_OVERRUN;

@@ -27,7 +27,7 @@
 #include "lib/ship/walk.h"
 
 /* Records that are looked up together. */
-#define STREAM_BATCH 64u
+#define STREAM_BATCH 256u
 
 /* Size of the table of recently shipped keys, by hash. */
 #define STREAM_COVERED 4096u

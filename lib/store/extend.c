@@ -129,7 +129,7 @@ static void link_longer(struct extension *x, struct visit *v, handle_t h, uint32
     }
     x->st->value_len = item_len(it);
     store_finish(v, x->st, it, HEAT_USE);
-    keyspace_extend(v->to, h, v->slot, by);
+    keyspace_extend(v->to, v->hash, h, v->slot, by);
 }
 
 static uint32_t head_units(const struct visit *v, bool has_ttl)

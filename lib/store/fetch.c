@@ -85,7 +85,7 @@ static enum outcome fetch_in(struct visit *v, void *arg)
     }
     if (f->is_won && item_is_live(v->item)) {
         item_mark(v->item, SHAPE_WON);
-        shard_note_change(v->owner, CHANGE_META, v->item);
+        shard_note_meta(v->owner, v->item);
     }
     f->found = (struct found){.item = v->item, .shard = v->owner};
     return OUT_HIT;

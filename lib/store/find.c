@@ -28,7 +28,7 @@ void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t 
         uint64_t h = *(const uint64_t *)(const void *)p;
         const struct shard *s = route_shard(rt, h);
 
-        table_prefetch_item(&s->table, s->memory.arena.base, h);
+        (void)table_prefetch_item(&s->table, s->memory.arena.base, h);
     }
 }
 

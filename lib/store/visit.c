@@ -256,13 +256,12 @@ void visit_enter_again(struct engine *e, struct visit *v)
     visit_enter(e, v, v->hash, v->key, v->now);
 }
 
-void visit_note_link(struct visit *v, handle_t h)
+void visit_note_link(struct visit *v)
 {
     shard_must_be_entered(v->to);
     if (v->from == NULL || !v->is_move) {
         /* The block's own key was stored just now: loads of it would wait for cache misses. */
-        changes_put(v->to->changes, CHANGE_PUT, item_cas(shard_item(v->to, h)), v->key.ptr,
-                    v->key.len);
+        changes_put(v->to->changes, CHANGE_PUT, v->hash, v->key.ptr, v->key.len);
         changes_count_made();
     }
 }

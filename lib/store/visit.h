@@ -211,7 +211,7 @@ static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes, bool ha
 }
 
 /* Write a record of the link of block h. Context: in shard. */
-void visit_note_link(struct visit *v, handle_t h);
+void visit_note_link(struct visit *v);
 
 /* Link a filled block in `to`, in place of the found item, if any. Context: in shard. */
 static inline void visit_link(struct visit *v, handle_t h, enum death_reason reason)
@@ -227,7 +227,7 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
         }
     }
     if (MF_UNLIKELY(v->to->changes != NULL)) {
-        visit_note_link(v, h);
+        visit_note_link(v);
     }
 }
 

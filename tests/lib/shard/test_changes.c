@@ -64,7 +64,7 @@ static bool is_record(const struct change *c, uint64_t number)
     size_t len = key_of(number, key);
 
     return c->kind == (enum change_kind)(number % 3) && c->key_len == len &&
-           memcmp(c->key, key, len) == 0 && c->cas == (c->kind == CHANGE_DROP ? 0 : number);
+           memcmp(c->key, key, len) == 0 && c->id == number;
 }
 
 TEST_FIXTURE(make_ring, drop_ring)
@@ -108,10 +108,10 @@ TEST(flushes_come_with_number_and_instant)
     changes_put_flush(ring, CHANGE_LATER, 8, 12345678901);
     ck_assert(changes_get(ring, &pos, &c));
     ck_assert_int_eq(c.kind, CHANGE_FLUSH);
-    ck_assert_uint_eq(c.cas, 7);
+    ck_assert_uint_eq(c.id, 7);
     ck_assert(changes_get(ring, &pos, &c));
     ck_assert_int_eq(c.kind, CHANGE_LATER);
-    ck_assert_uint_eq(c.cas, 8);
+    ck_assert_uint_eq(c.id, 8);
     ck_assert_int_eq(c.at, 12345678901);
 }
 
@@ -146,7 +146,7 @@ static _Atomic bool is_written;
 static void *write_all(void *arg)
 {
     for (uint64_t i = 0; i < WRITES; i++) {
-        put(i * 3); /* CHANGE_PUT, which has its number as the cas */
+        put(i * 3); /* CHANGE_PUT */
         if (i % 64 == 0) {
             (void)sched_yield();
         }
@@ -171,8 +171,8 @@ TEST(no_record_is_taken_for_whole_that_is_not)
 
         while (pos < until) {
             if (changes_get(ring, &pos, &c)) {
-                ck_assert(c.cas >= next && is_record(&c, c.cas));
-                next = c.cas + 3;
+                ck_assert(c.id >= next && is_record(&c, c.id));
+                next = c.id + 3;
             } else {
                 ck_assert(changes_published(ring) - pos > RING_BYTES / 2);
                 pos = until = changes_published(ring);
@@ -210,7 +210,7 @@ static void stop_shard(void)
 }
 
 /*
- * The next record is of this kind and key, with the cas that the key has now unless it is gone.
+ * The next record is of this kind and key, and has the hash of the key, or its present cas.
  */
 static void expect(enum change_kind kind, const char *key)
 {
@@ -221,9 +221,8 @@ static void expect(enum change_kind kind, const char *key)
     ck_assert_int_eq(c.kind, kind);
     ck_assert_uint_eq(c.key_len, strlen(key));
     ck_assert_mem_eq(c.key, key, c.key_len);
-    if (kind != CHANGE_DROP) {
-        ck_assert_uint_eq(c.cas, fixture_get(&f, key).cas);
-    }
+    ck_assert_uint_eq(c.id, kind == CHANGE_META ? fixture_get(&f, key).cas
+                                                : engine_hash(&f.engine, key, strlen(key)));
 }
 
 static void expect_no_more(void)
@@ -325,11 +324,11 @@ TEST(a_flush_is_one_record)
     fixture_flush(&f, fixture_now(&f));
     ck_assert(changes_get(ring, &read_to, &c));
     ck_assert_int_eq(c.kind, CHANGE_FLUSH);
-    ck_assert_uint_eq(c.cas, 1);
+    ck_assert_uint_eq(c.id, 1);
     fixture_flush(&f, fixture_now(&f) + 500);
     ck_assert(changes_get(ring, &read_to, &c));
     ck_assert_int_eq(c.kind, CHANGE_LATER);
-    ck_assert_uint_eq(c.cas, 2);
+    ck_assert_uint_eq(c.id, 2);
     ck_assert_int_eq(c.at, fixture_now(&f) + 500);
     expect_no_more();
 }

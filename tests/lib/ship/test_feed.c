@@ -27,7 +27,7 @@ static struct told {
     unsigned rests;
     bool wants_no_more;
     unsigned items, stale;   /* and records without values */
-    void (*meanwhile)(void); /* once, within the section */
+    void (*meanwhile)(void); /* once, when something is told */
 } told;
 
 static void tell(struct span key, const char *what)
@@ -38,6 +38,12 @@ static void tell(struct span key, const char *what)
     memcpy(told.text + told.len, key.ptr, key.len);
     memcpy(told.text + told.len + key.len, what, n + 1);
     told.len += key.len + n;
+    if (told.meanwhile != NULL) {
+        void (*once)(void) = told.meanwhile;
+
+        told.meanwhile = NULL;
+        once();
+    }
 }
 
 static void tell_item(const struct ship_item *it, const char *what)
@@ -45,12 +51,6 @@ static void tell_item(const struct ship_item *it, const char *what)
     tell(it->key, what);
     told.items++;
     told.stale += it->is_stale;
-    if (told.meanwhile != NULL) {
-        void (*once)(void) = told.meanwhile;
-
-        told.meanwhile = NULL;
-        once();
-    }
 }
 
 static void on_item(void *arg, const struct ship_item *it)
@@ -140,7 +140,7 @@ static void start(void)
     fixture_config(&cfg);
     cfg.shards = 2;
     cfg.limit_bytes = 16 * MIB;
-    cfg.ring_bytes = 16384;
+    cfg.ring_bytes = 65536;
     fixture_start_threaded(&f, &cfg);
     memset(&told, 0, sizeof(told));
     ship_init(&ship, &ops, &told);
@@ -419,7 +419,7 @@ TEST(keys_go_on_where_a_flush_is_held)
 
 TEST(a_ring_that_comes_around_is_told)
 {
-    for (unsigned i = 0; i < 2000; i++) {
+    for (unsigned i = 0; i < 8000; i++) {
         fixture_set(&f, fixture_key("k", i), 10);
     }
     ck_assert_int_eq(stream_slice(&stream, &ship, NULL), STREAM_OVERRUN);
@@ -427,6 +427,69 @@ TEST(a_ring_that_comes_around_is_told)
     check_told("");
     fixture_set(&f, "a", 10);
     check_told("a+ ");
+}
+
+/* Context: read side. */
+static void overwrite_first_ring(void)
+{
+    struct shard *s = f.engine.shards[0];
+
+    shard_enter(s);
+    for (unsigned n = 0; n < 4000; n++) {
+        changes_put(s->changes, CHANGE_DROP, n, "x", 1);
+    }
+    shard_leave(s);
+}
+
+/* The keys of the batch are in the ring until they are shipped. */
+TEST(a_ring_that_comes_around_within_a_batch_is_told)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set(&f, fixture_key("k", i), 10);
+    }
+    told.meanwhile = overwrite_first_ring;
+    ck_assert_int_eq(stream_slice(&stream, &ship, NULL), STREAM_OVERRUN);
+    ck_assert_ptr_null(strstr(told.text, "- "));
+}
+
+/* Context: in shard. */
+static void put_long_drop(struct changes *c, size_t len)
+{
+    char key[ITEM_KEY_MAX];
+
+    memset(key, CHANGE_DROP, sizeof(key)); /* each word looks like the header of a record */
+    changes_put(c, CHANGE_DROP, 0, key, len);
+}
+
+static uint64_t read_next; /* position */
+
+static void overwrite_next(void)
+{
+    struct shard *s = f.engine.shards[0];
+    struct changes *c = s->changes;
+
+    shard_enter(s);
+    while (changes_published(c) - read_next <= c->bytes + ITEM_KEY_MAX) {
+        put_long_drop(c, 200);
+    }
+    shard_leave(s);
+}
+
+/* What then comes for a header leads into the middle of records that are still there. */
+TEST_LOOP(a_ring_that_comes_around_while_a_batch_is_read_is_told, 2)
+{
+    struct shard *s = f.engine.shards[0];
+
+    fixture_flush_prefix(&f, "p");
+    shard_enter(s);
+    read_next = changes_published(s->changes);
+    for (unsigned i = 0; i < 20; i++) {
+        put_long_drop(s->changes, 160 + 8 * (unsigned)_i);
+    }
+    shard_leave(s);
+    told.meanwhile = overwrite_next;
+    ck_assert_int_eq(stream_slice(&stream, &ship, NULL), STREAM_OVERRUN);
+    ck_assert_str_eq(told.text, "p* ");
 }
 
 /* Whichever stream is the first. */
