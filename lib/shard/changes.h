@@ -8,9 +8,9 @@
  * A record is written after the change, under the shard's lock. So a sink that opens its
  * section after it has loaded `published` finds at least that change.
  *
- * Writing never waits for readers. A reader copies a record out and then checks whether the
- * writer has overwritten it meanwhile (an overrun). After an overrun the reader has missed
- * changes, and has to restart with a full copy.
+ * Writing never waits for readers. A reader copies a record out, or uses it in place, and then
+ * checks whether the writer has overwritten it meanwhile (an overrun). After an overrun the
+ * reader has missed changes, and has to restart with a full copy.
  *
  * Positions count the bytes ever written; they never wrap.
  */
