@@ -722,7 +722,8 @@ static void leave_routes(struct attach_head *h, const struct engine *e)
 {
     const struct route *rt = atomic_load_explicit(&e->router.route, memory_order_relaxed);
 
-    h->shards = engine_shards_to_be(e);
+    h->shards = reshard_to_be(&e->reshard,
+                              atomic_load_explicit(&e->group.sharers, memory_order_relaxed));
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         const uint16_t from = rt->slot[i].from;
         const uint16_t put = rt->slot[i].put;

@@ -357,16 +357,15 @@ uint64_t engine_items_hint(const struct engine *e)
                                                         : e->config.items_hint;
 }
 
-uint32_t engine_shards_to_be(const struct engine *e)
+static uint32_t shards_to_be(const struct engine *e)
 {
-    const uint32_t wanted = atomic_load_explicit(&e->reshard.wanted, memory_order_relaxed);
-
-    return wanted != 0 ? wanted : atomic_load_explicit(&e->group.sharers, memory_order_relaxed);
+    return reshard_to_be(&e->reshard,
+                         atomic_load_explicit(&e->group.sharers, memory_order_relaxed));
 }
 
 uint64_t engine_range(const struct engine *e)
 {
-    return engine_shards_to_be(e) * e->shards[0]->memory.arena.map_bytes;
+    return shards_to_be(e) * e->shards[0]->memory.arena.map_bytes;
 }
 
 void engine_shard_bounds(const struct engine *e, uint64_t limit_bytes, uint32_t *least,
@@ -392,7 +391,7 @@ bool engine_bears(const struct engine *e, uint32_t shards, uint64_t limit_bytes)
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
     pthread_mutex_lock(&e->flush_lock);
-    bool is_borne = engine_bears(e, engine_shards_to_be(e), limit_bytes);
+    bool is_borne = engine_bears(e, shards_to_be(e), limit_bytes);
     if (is_borne) {
         budget_set_limit(&e->budget, (int64_t)limit_bytes);
         for (uint32_t i = 0; i < e->shard_count; i++) {

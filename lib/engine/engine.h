@@ -143,12 +143,6 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
      ITEM_KEY_MAX)
 
 /*
- * The number of shards that share the limit when the current move is complete. Further shards
- * may exist, with slots that still leave, or without slots. Context: any thread.
- */
-uint32_t engine_shards_to_be(const struct engine *e);
-
-/*
  * Total size of the shards' address ranges, in bytes: the largest limit that engine_set_limit()
  * accepts. Less than the limit if the address space of the process is limited. Context: any
  * thread.

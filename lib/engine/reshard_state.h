@@ -89,4 +89,16 @@ static inline void reshard_fini(struct reshard *r)
     pthread_mutex_destroy(&r->mutex);
 }
 
+/*
+ * The number of shards that share the limit when the move is complete; sharers: the number that
+ * shares it now. Further shards may exist, with slots that still leave, or without slots.
+ * Context: any thread.
+ */
+static inline uint32_t reshard_to_be(const struct reshard *r, uint32_t sharers)
+{
+    const uint32_t wanted = atomic_load_explicit(&r->wanted, memory_order_relaxed);
+
+    return wanted != 0 ? wanted : sharers;
+}
+
 #endif

@@ -148,11 +148,7 @@ void carry_make_room(struct carry *c, struct shard *to);
 bool carry_wait_for(struct carry *c, struct shard *to);
 
 /* Add to a counter of struct carry_count. */
-static inline void carry_count_add(_Atomic uint64_t *n, uint64_t by)
-{
-    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + by,
-                          memory_order_relaxed);
-}
+void carry_count_add(_Atomic uint64_t *n, uint64_t by);
 
 /* ---- carry_large.c ----------------------------------------------------------------------- */
 

@@ -255,3 +255,9 @@ bool carry_wait_for(struct carry *c, struct shard *to)
     }
     return c->state == CARRY_GOES_ON;
 }
+
+void carry_count_add(_Atomic uint64_t *n, uint64_t by)
+{
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + by,
+                          memory_order_relaxed);
+}

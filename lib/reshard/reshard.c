@@ -63,7 +63,7 @@ static void look(struct engine *e, struct reshard_info *info)
 
     *info = r->past;
     info->state = r->state;
-    info->wanted = engine_shards_to_be(e);
+    info->wanted = reshard_to_be(r, sharers(e));
     info->shards = e->shard_count;
     info->active = sharers(e);
     if (r->move != NULL) {

@@ -7,8 +7,6 @@
 #include <time.h>
 
 #include "lib/base/context.h"
-#include "lib/expiry/lag.h"
-#include "lib/memory/evict.h"
 #include "lib/memory/memory.h"
 #include "lib/memory/room.h"
 #include "lib/shard/upkeep.h"
@@ -61,28 +59,6 @@ static bool resizes(struct shard *s)
     bool goes_on = shard_resize_goes_on(s);
     shard_leave(s);
     return goes_on;
-}
-
-/*
- * Give back what it has for items: pages of the index, wheel, lists of holes, entries of
- * segments, and what was counted of expiries, which goes to the first shard. That is done
- * within the shard, since nobody waits for it.
- */
-void shard_rest(struct shard *s)
-{
-    struct shard *first = s->group->shards[0];
-
-    evict_forget(&s->memory);
-    lock_take(&first->lock); /* the lower number first, as everywhere */
-    lock_take(&s->lock);
-    if (s->table.count == 0 && wheel_count(s->wheel) == 0 && memory_rest(&s->memory)) {
-        lag_absorb(&first->lag, &s->lag);
-        mem_discard_zeros(&s->lag, sizeof(s->lag));
-        table_rest(&s->table);
-        wheel_rest(s->wheel);
-    }
-    lock_give(&s->lock);
-    lock_give(&first->lock);
 }
 
 void shard_give_all_back(struct shard *s)

@@ -84,7 +84,7 @@ void shard_fit_limit(struct shard *s)
 
 struct shard *shard_create(struct shard_group *group, uint32_t id)
 {
-    struct shard *s = mem_alloc_pages(sizeof(*s)); /* see shard_rest() */
+    struct shard *s = mem_alloc_pages(sizeof(*s)); /* see shard_rest() in rest.c */
 
     if (s == NULL) {
         return NULL;

@@ -4,7 +4,8 @@
  *
  *     shard      the struct and its lock, creating and releasing a shard
  *     changes    changes of keys, as records for threads that keep a copy
- *     idle       releasing the segments of a shard without slots, and its other memory
+ *     idle       releasing the segments of a shard without slots
+ *     rest       releasing the other memory of such a shard
  *     guard      which keys a load beside requests must not bring back
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
  *     owner      callbacks from the shard's memory to the shard
@@ -290,7 +291,7 @@ extern const struct memory_owner_ops shard_owner_ops;
 
 /*
  * Releases the memory of a shard without slots, and so without items: its segments, and what it
- * has apart from them. The engine keeps the shard for later use.
+ * has apart from them (rest.c). The engine keeps the shard for later use.
  */
 
 /*
