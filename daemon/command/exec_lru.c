@@ -296,7 +296,7 @@ static enum turn_stop hold_expired(struct turn *t, const struct request *r, stru
         return turn_answer(t, r, REPLY_EXPIRE_HOLD_USAGE);
     }
     engine_hold_expired(t->e, n > 0 ? t->now + (msec_t)n * 1000 : t->now);
-    crew_poke_all(t->w->crew); /* who sleeps until something is due sleeps until the end */
+    crew_poke_all(t->w->crew); /* wake those that sleep until something is due */
     log_notice_limited("expiry, what has expired is kept for %u s", n);
     return turn_answer(t, r, REPLY_OK);
 }

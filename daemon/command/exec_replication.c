@@ -306,7 +306,7 @@ static bool may_order(const struct turn *t)
     return (t->client->rights & RIGHT_CONFIG) != 0;
 }
 
-/* Who does not follow has no place beyond -c. */
+/* A client that does not follow has no place beyond -c. */
 static enum turn_stop after_refusal(const struct turn *t)
 {
     return t->client->origin->is_beyond ? TURN_CLOSES : TURN_GOES_ON;

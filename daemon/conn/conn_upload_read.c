@@ -39,13 +39,13 @@
 #define PATIENCE_MS     1000
 #define HURRY_MS        250
 
-/* So many are shed in one check. */
+/* Maximum uploads shed in one check. */
 #define SHED_MAX 64
 
-/* Checks that lie further apart say more about the server than about its clients. */
+/* If checks are further apart, the server was slow, not its clients. */
 #define AWAY_MS 500
 
-/* Give it up with an error; who does not even take replies is closed. */
+/* Abort it with an error; a client that does not even take replies is disconnected. */
 static void shed(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_bodies_shed, 1);

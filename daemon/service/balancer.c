@@ -12,7 +12,7 @@
 
 #define LOOK_MS 1000u
 
-/* False: what it was told before has not come yet. */
+/* Order a worker. False: it has not taken the previous order yet. */
 static bool balancer_tell(struct server *s, uint32_t worker, const struct balance_order *order)
 {
     struct worker *w = &s->crew.workers[worker];
@@ -25,7 +25,7 @@ static bool balancer_tell(struct server *s, uint32_t worker, const struct balanc
     return true;
 }
 
-/* One that is not hot any more adds up no longer. False: it could not be told yet. */
+/* End the measurement of a worker that is no longer hot. False: it cannot be told yet. */
 static bool end_weighing(struct server *s)
 {
     struct balancer *b = &s->balancer;
@@ -49,7 +49,7 @@ static void read_shares(struct server *s, uint32_t count, uint32_t *share)
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t cpu = thread_cpu_ns(&s->crew.workers[i].thread);
 
-        /* One that was not active then has done nothing yet. */
+        /* A worker that was not active then has done nothing yet. */
         share[i] = i < b->count && passed > 0 && cpu >= b->cpu_ns[i]
                        ? (uint32_t)((cpu - b->cpu_ns[i]) * 1000 / passed)
                        : 0;
@@ -59,7 +59,7 @@ static void read_shares(struct server *s, uint32_t count, uint32_t *share)
     b->count = count;
 }
 
-/* Had the hot worker something to give? */
+/* Note whether the hot worker had connections to give. */
 static void note_given(struct server *s)
 {
     struct balancer *b = &s->balancer;
@@ -87,7 +87,7 @@ static void look(struct server *s, uint32_t count)
         b->given = ctr_get(&s->crew.workers[b->state.hot].counters, CTR_conns_balanced);
     }
     if (balancer_tell(s, b->state.hot, &order)) {
-        /* Only one that has added up can give something. */
+        /* Only a worker that has measured can give something. */
         b->was_told_to_give = order.act == BALANCE_GIVE && b->weighing == b->state.hot;
         b->weighing = b->state.hot;
     }

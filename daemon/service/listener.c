@@ -4,12 +4,12 @@
  * there are no more or CONN_ARRIVALS_MAX came. They are handed to the workers in batches, one
  * message for each worker and turn.
  *
- * Replicas do not count either, up to replica_conns: when all of -c is taken, a connection over
- * TCP gets one of their places for a moment, in which it has to follow (candidate.c).
+ * Replicas do not count for -c, up to replica_conns. When all of -c is taken, a connection over
+ * TCP gets one of their places for a short time, in which it has to follow (candidate.c).
  *
- * Some connections over the unix socket do not count (-o admin_conns), if there is TCP too:
- * when clients have taken all of -c the administrator still comes in, and clients of TCP always
- * have all of -c.
+ * Some connections over the unix socket do not count either (-o admin_conns), if there is TCP
+ * too. So the administrator can connect when clients have taken all of -c, and clients of TCP
+ * always have all of -c.
  *
  * The control socket (--control) is the operator's, and nothing that clients do closes it: its
  * connections are no part of -c, and as many descriptors as they need are kept aside, so that
@@ -20,7 +20,7 @@
  * off, or descriptors have run out. It goes on when a connection closes; in the second case
  * also after RETRY_MS, because other processes use the system's descriptors too. While paused
  * no socket is polled, except those of the administrator in the first case, and that of the
- * operator, unless there was no descriptor even for him.
+ * operator, unless there was no descriptor even for it.
  */
 #include "daemon/service/server.h"
 
@@ -257,7 +257,7 @@ static void pause_full(struct listeners *l)
     }
 }
 
-/* The process or the system has no descriptors left, for a socket of this origin. */
+/* The process or the system has no descriptors left for a socket of this origin. */
 static void pause_starved(struct listeners *l, const struct conn_origin *origin, int err)
 {
     if (!l->is_starved) {
@@ -358,7 +358,7 @@ static bool may_control(struct listeners *l, int fd)
     return false;
 }
 
-/* Does its socket have to wait for a place? */
+/* Must connections of this origin wait for a place? */
 static bool has_to_wait(const struct server *s, const struct conn_origin *origin)
 {
     return !setting_get(s->crew.settings, maxconns_fast) && !origin->is_control &&
@@ -376,7 +376,7 @@ static int accept_from(struct listeners *l, const struct socket_open *socket)
     return accept4(socket->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-/* It is one more, or too many, or of a stranger. */
+/* Serve or reject a new connection. */
 static void listener_take(struct listeners *l, int fd, const struct conn_origin *origin)
 {
     if (origin->is_control && !may_control(l, fd)) {
@@ -592,7 +592,7 @@ void listeners_describe(const struct server *s, char *out, size_t size)
                     size);
 }
 
-/* There is an administrator where clients have another way in. */
+/* Places of the administrator: none unless clients have another way in. */
 static uint32_t admin_conns_of(const struct listeners *l)
 {
     bool has_tcp = false;

@@ -111,12 +111,12 @@ static void on_loaded(struct message *m, void *receiver)
     (void)receiver;
     r->is_loading = false;
     if (r->pool == NULL) {
-        return; /* stopped meanwhile: nobody waits any more */
+        return; /* stopped meanwhile: no client waits any more */
     }
     log_result(r);
     answer_all(&r->under_way, r->result != TLS_KEPT, r->result == TLS_KEPT ? r->why : "");
     if (!r->is_wanted && r->server->stopping == CREW_STOP_NONE) {
-        notify_ready("serving"); /* a signal may have asked for it */
+        notify_ready("serving"); /* a signal may have requested the load */
     }
     r->is_paused = true;
     uv_timer_start(&r->pause, on_pause_over, pause_ms, 0);

@@ -178,7 +178,7 @@ static void on_signal(uv_signal_t *handle, int number)
         upgrade_begin(s, "");
         break;
     case SIGUSR1:
-        /* With -e this is how memcached is stopped by those who start it again at once. */
+        /* With -e, memcached is stopped by this signal when it is to be restarted at once. */
         upgrade_give_up(s);
         begin_stop(s,
                    s->crew.settings->memory_file != NULL ? CREW_STOP_SOON : CREW_STOP_GRACEFUL);
@@ -362,7 +362,7 @@ static bool is_stop_pending(void)
            (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
 }
 
-/* A signal ends the loading; a second one, which nobody takes, gives the last save up. */
+/* The first signal to stop ends the loading; a second one aborts the last save. */
 static bool tell_progress(const char *line)
 {
     notify_takes_time(line);
@@ -514,7 +514,10 @@ static int prepare_process(struct server *s)
     options_log(settings);
     int status = privs_check_user(settings);
     if (status == 0) {
-        /* With the rights and in the folder of the user that starts it, who sees what fails. */
+        /*
+         * With the rights and in the folder of the user that starts the server: that user sees
+         * what fails.
+         */
         status = tls_open(settings, &s->crew.tls);
     }
     if (status == 0) {
@@ -716,8 +719,8 @@ void server_stop(struct server *s)
 }
 
 /*
- * What comes from here on waits for the program that takes over: a signal that is blocked stays
- * pending. Of those that came before none may be lost either: the loop takes them now.
+ * Block signals for the program that takes over: a blocked signal stays pending. Signals that
+ * came earlier are taken by one more turn of the loop, so that none is lost.
  */
 static void hold_signals(struct server *s)
 {

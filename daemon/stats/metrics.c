@@ -75,7 +75,7 @@ struct metrics {
     struct door *doors; /* owned; as many as sockets; NULL: not started */
 };
 
-/* What the library keeps of ours with a connection; NULL: nothing. */
+/* The place that the library keeps with a connection; NULL: none. */
 static struct place *place_of(struct MHD_Connection *c)
 {
     const union MHD_ConnectionInfo *info =
@@ -342,12 +342,12 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
         return MHD_YES;
     }
     if (*upload_bytes != 0) {
-        return MHD_NO; /* a body nobody asked for: the connection is closed */
+        return MHD_NO; /* a body that is not expected: the connection is closed */
     }
     return answer_page(door->crew, c, url, is_options);
 }
 
-/* What the library has to say is about single clients. */
+/* The messages of the library are about single clients. */
 static MF_PRINTF(2, 0) void on_log(void *arg, const char *format, va_list values)
 {
     char text[256];

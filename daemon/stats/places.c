@@ -47,20 +47,20 @@ static bool is_open(const struct place *at)
     return at->state == PLACE_ASKS || at->state == PLACE_TAKES;
 }
 
-/* Have they places of the same kind? is_one: and are they of one address? */
+/* Are their places of the same kind? is_one: and of the same address? */
 static bool share(const struct place *a, const struct place *b, bool is_one)
 {
     return a->is_loopback == b->is_loopback &&
            (!is_one || memcmp(a->whose, b->whose, sizeof(a->whose)) == 0);
 }
 
-/* Has a more to give way for than b, which may be NULL? */
+/* Must a be cut before b? b may be NULL. */
 static bool goes_before(const struct place *a, const struct place *b)
 {
     return b == NULL || (a->state == b->state ? a->since < b->since : a->state == PLACE_ASKS);
 }
 
-/* Fewer than `most` of those that share with it, after one was cut if need be. */
+/* Are there fewer than `most` that share with it? One is cut if that is necessary. */
 static bool make_room(struct places *p, const struct place *with, bool is_one, unsigned most,
                       usec_t now)
 {

@@ -148,7 +148,7 @@ enum {
 
 static const struct {
     const char *name;
-    uint8_t needs; /* 0 would be forgotten: taken as NEED_ADMIN */
+    uint8_t needs; /* 0 counts as NEED_ADMIN */
     enum stats_result (*fn)(const struct ask *a);
     section_fn section; /* if there is no fn */
 } handlers[] = {
