@@ -40,6 +40,11 @@
 #define STATE_OPEN  0x4f50454eu
 #define STATE_CLEAN 0x434c4541u
 
+/* Sums and products of numbers of the head up to these do not overflow. */
+#define SANE_MS    (INT64_C(1) << 42)
+#define SANE_NS    (INT64_C(1) << 62)
+#define SANE_COUNT (UINT64_C(1) << 48)
+
 #define BOOT_ID_BYTES 40
 #define NS_PER_MS     1000000
 
@@ -312,6 +317,9 @@ static bool tell_away(struct attach *a)
             away_ms < 0) {
             return no(a, "the wall clock is before the stop");
         }
+        if (away_ms > SANE_MS) {
+            return no(a, "the wall clock is far after the stop");
+        }
         a->head->zero_ns = clock_zero_ns(&c) - (h->now + away_ms - now) * NS_PER_MS;
     }
     a->away_ms = (uint64_t)away_ms;
@@ -342,12 +350,15 @@ static bool is_sane(const struct attach_head *h)
 {
     if (h->shards == 0 || h->shards > h->capacity || h->capacity > ATTACH_SHARDS_MAX ||
         h->shift < 12 || h->shift > 20 || h->range_bytes == 0 ||
-        h->range_bytes > ARENA_RANGE_MAX || h->range_bytes % REGION_ALIGN != 0) {
+        h->range_bytes > ARENA_RANGE_MAX || h->range_bytes % REGION_ALIGN != 0 ||
+        h->zero_ns < -SANE_NS || h->zero_ns > h->boot_ns || h->boot_ns < 0 ||
+        h->boot_ns > SANE_NS || h->now < 0 || h->now > SANE_MS) {
         return false;
     }
     for (uint32_t i = 0; i < h->shards; i++) {
         if (h->shard[i].left.segments > h->range_bytes >> h->shift ||
-            h->shard[i].left.fresh > h->range_bytes >> h->shift) {
+            h->shard[i].left.fresh > h->range_bytes >> h->shift ||
+            h->shard[i].left.items > SANE_COUNT || h->shard[i].left.index_bytes > SANE_COUNT) {
             return false;
         }
     }

@@ -6,8 +6,10 @@
 
 #include <sys/stat.h>
 
+#include "lib/base/hash.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/keep.h"
+#include "lib/shard/attach.h"
 #include "tests/lib/engine/attached.h"
 
 TEST_FIXTURE(make_file, remove_file)
@@ -130,6 +132,54 @@ TEST(each_byte_of_the_head_counts)
     for (uint64_t at = 200; at < 9000; at += 97) {
         ck_assert_msg(!is_warm_with(at, 0x01), "byte %u", (unsigned)at);
     }
+}
+
+/* Where the sum is in the head, and the number of bytes that it is of. */
+#define SUM_AT 24
+
+static size_t summed_bytes(char head[64 * KIB])
+{
+    uint64_t sum;
+    size_t n = SUM_AT;
+
+    memcpy(&sum, head + SUM_AT, sizeof(sum));
+    memset(head + SUM_AT, 0, sizeof(sum));
+    do {
+        n += sizeof(sum);
+        ck_assert_uint_le(n, 64 * KIB);
+    } while (XXH3_64bits(head, n) != sum);
+    return n;
+}
+
+/* The sum finds accidents, and anybody can compute it. */
+TEST(numbers_of_the_head_are_doubted)
+{
+    static const uint64_t odd[] = {UINT64_MAX, INT64_MAX, (uint64_t)INT64_MIN,
+                                   UINT64_C(1) << 57};
+    static char head[64 * KIB];
+    const size_t entry = sizeof(struct attach_shard) + sizeof(uint64_t);
+
+    leave_all_kinds();
+    ck_assert(region_read(file, 0, head, sizeof(head)));
+    const size_t end = summed_bytes(head);
+    const size_t shard_0 = end - ATTACH_SHARDS_MAX * entry;
+    int clean = file;
+    for (size_t at = SUM_AT + 8; at < shard_0 + entry; at += at == 192 ? shard_0 - at : 8) {
+        for (unsigned i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+            uint64_t was;
+
+            memcpy(&was, head + at, sizeof(was));
+            memcpy(head + at, &odd[i], sizeof(was));
+            uint64_t sum = XXH3_64bits(head, end);
+            file = copy_of(clean);
+            ck_assert(region_write(file, 0, head, sizeof(head)));
+            ck_assert(region_write(file, SUM_AT, &sum, sizeof(sum)));
+            start_anyhow();
+            close(file);
+            memcpy(head + at, &was, sizeof(was));
+        }
+    }
+    file = clean;
 }
 
 TEST(each_byte_of_the_list_of_segments_counts)
