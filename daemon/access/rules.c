@@ -333,14 +333,14 @@ static void refuse_twins(struct rules_reader *r)
     }
 }
 
-/* How many lines there are, and words that may be prefixes. */
+/* How many lines there are, and words that may be prefixes: each stands after a blank. */
 static void count_text(struct span text, size_t *lines, size_t *words)
 {
     *lines = 1;
     *words = 0;
     for (size_t i = 0; i < text.len; i++) {
         *lines += text.ptr[i] == '\n';
-        *words += text.ptr[i] == '=';
+        *words += is_blank(text.ptr[i]); /* not by its =, which may be written as \x3d */
     }
 }
 

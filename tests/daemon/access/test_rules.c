@@ -173,6 +173,20 @@ TEST(prefixes_limit_keys)
     rules_destroy(r);
 }
 
+/* There is room for them, however they are written, as the address sanitizer sees. */
+TEST(prefixes_may_be_written_in_hex)
+{
+    struct rules *r = rules_of("user a all \"prefix\\x3da:\" \"prefix\\x3db:\"\n"
+                               "user b all \"prefix\\x3dc:\" \"prefix\\x3dd:\"\n");
+    struct grant a = grant_of(r, "a", "tcp");
+    struct grant b = grant_of(r, "b", "tcp");
+
+    ck_assert(rules_allow_key(r, a.rule, span_str("b:1")));
+    ck_assert(!rules_allow_key(r, a.rule, span_str("c:1")));
+    ck_assert(rules_allow_key(r, b.rule, span_str("d:1")));
+    rules_destroy(r);
+}
+
 TEST(names_may_have_any_byte)
 {
     struct rules *r =
