@@ -58,6 +58,21 @@ bool client_append(struct client *c, const char *bytes, size_t n)
     return k != NULL && outq_append(&k->outq, bytes, n);
 }
 
+bool client_hold(struct client *c, struct worker *w)
+{
+    uint64_t ticket = 0;
+
+    must_be_worker(w);
+    if (c->log_state == LOG_CHANGED) {
+        ticket = snapshots_ask_logged(&w->crew->snapshots);
+        c->log_state = ticket != 0 ? LOG_HELD : LOG_CLEAN;
+    }
+    if (ticket != 0) {
+        w->hold_ticket = ticket;
+    }
+    return ticket != 0;
+}
+
 /* Set the bytes of input and output that the client keeps. False: it keeps too much. */
 static bool count(struct kept *k, struct worker *w, size_t in_bytes, size_t out_bytes)
 {

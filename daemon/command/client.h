@@ -285,6 +285,12 @@ void client_drop_kept(struct client *c);
  */
 bool client_append(struct client *c, const char *bytes, size_t n);
 
+/*
+ * Replies are about to be sent or queued: has it changed anything that the log must have before
+ * them? Then they have to be queued. Context: worker, while the gate has GATE_LOG.
+ */
+bool client_hold(struct client *c, struct worker *w);
+
 /* Is output queued, because its socket did not take it? */
 static inline bool client_has_output(const struct client *c)
 {

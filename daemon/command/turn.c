@@ -363,17 +363,8 @@ static MF_NOINLINE void note_changes(struct turn *t)
 /* Is there any change that its client must not be told of before the log has it? */
 static MF_NOINLINE bool hold_output(struct turn *t)
 {
-    uint64_t ticket = 0;
-
     note_changes(t);
-    if (t->client->log_state == LOG_CHANGED) {
-        ticket = snapshots_ask_logged(&t->w->crew->snapshots);
-        t->client->log_state = ticket != 0 ? LOG_HELD : LOG_CLEAN;
-    }
-    if (ticket != 0) {
-        t->w->hold_ticket = ticket;
-    }
-    return ticket != 0;
+    return client_hold(t->client, t->w);
 }
 
 static MF_INLINE void send_output(struct turn *t)

@@ -57,6 +57,9 @@ void conn_answered(struct client *client, struct span reply, bool is_composed)
     if (conn_delay(c, reply)) {
         return; /* it waits on, as before */
     }
+    if (reply.len > 0 && MF_UNLIKELY((gate_read(&w->crew->gate) & GATE_LOG) != 0)) {
+        (void)client_hold(client, w); /* commands before its request may have had no reply */
+    }
     bool is_kept = is_composed && client_append(client, reply.ptr, reply.len);
     c->last_active = worker_now(w);
     if (!client_is_waiting(client)) {

@@ -389,6 +389,15 @@ def test_who_changes_something_quietly_waits_with_the_next_answer():
                 assert p.get(b"a") == b"1"
             assert not select.select([o.sock], [], [], 0)[0]
         assert o.line() == b"MN"
+        # So it is with an answer that comes later than its turn.
+        with Stopped(d.process.pid, "log writer"):
+            o.send(b"ms a 1 q\r\n2\r\n")
+            wait_for(lambda: p.get(b"a") == b"2", "it is executed")
+            o.send(b"stats detail dump\r\n")
+            for _ in range(100):
+                assert p.get(b"a") == b"2"
+            assert not select.select([o.sock], [], [], 0)[0]
+        assert o.line() == b"END"
 
 
 def test_what_was_flushed_does_not_come_back():
