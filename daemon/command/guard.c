@@ -355,10 +355,13 @@ static bool owns_prefix(const struct turn *t, struct span args)
 
 enum reply guard_operator(const struct turn *t, const struct request *r, bool *is_operators)
 {
-    uint8_t rights = rights_now(t);
     uint8_t needs = request_needs(r);
 
     must_be_worker(t->w);
+    if (t->client != NULL && t->client->is_guarded) {
+        follow(t->client, rules_file_get(file_of(t->w))); /* as in guard_ask() */
+    }
+    uint8_t rights = rights_now(t);
     *is_operators = false;
     if (r->command == CMD_STATS) {
         bool has_all_keys = t->client == NULL || t->client->rule == RULES_NONE;

@@ -102,6 +102,28 @@ TEST(a_client_is_judged_by_one_table)
     ck_assert_int_eq(guard_ask(&turn, &new_key, true), REPLY_NONE);
 }
 
+/* Whose prefix is it? The table may be another one than when its batch was checked. */
+TEST(an_owner_of_a_prefix_is_judged_by_one_table)
+{
+    struct request old_prefix = {
+        .cls = CLASS_ADMIN, .command = CMD_FLUSH_PREFIX, .args = span_str("old:1")};
+    struct request new_prefix = old_prefix;
+    bool is_operators;
+
+    new_prefix.args = span_str("new:1");
+    tables[0] = make(before);
+    tables[1] = make(after);
+    put(tables[0]);
+    guard_begin(&client, &worker);
+    ck_assert(guard_login(&client, &worker, span_str("c")));
+    guard_settle(&turn);
+    ck_assert_int_eq(guard_operator(&turn, &old_prefix, &is_operators), REPLY_NONE);
+    ck_assert_int_eq(guard_operator(&turn, &new_prefix, &is_operators), REPLY_NO_ADMIN);
+    put(tables[1]);
+    ck_assert_int_eq(guard_operator(&turn, &old_prefix, &is_operators), REPLY_NO_ADMIN);
+    ck_assert_int_eq(guard_operator(&turn, &new_prefix, &is_operators), REPLY_NONE);
+}
+
 TEST(a_datagram_is_judged_by_one_table)
 {
     struct request r = get_of("new:1");
