@@ -273,6 +273,9 @@ void guard_request(const struct turn *t, struct request *r)
 
 void guard_hide(struct request *r)
 {
+    if (r->cls == CLASS_BINARY_ADMIN || (r->cls == CLASS_BINARY && r->command == CMD_NONE)) {
+        return; /* its key is a word: a section of stats, a mechanism of SASL */
+    }
     r->key.len = 0; /* no item has that key */
     if (r->cls == CLASS_GET) {
         r->more = span_of(NULL, 0);

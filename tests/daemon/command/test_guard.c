@@ -124,6 +124,24 @@ TEST(an_owner_of_a_prefix_is_judged_by_one_table)
     ck_assert_int_eq(guard_operator(&turn, &new_prefix, &is_operators), REPLY_NONE);
 }
 
+/* While items are out of date: the key of these is no item's. */
+TEST(words_of_the_binary_protocol_are_not_hidden)
+{
+    struct request stat = {
+        .cls = CLASS_BINARY_ADMIN, .command = CMD_STATS, .key = span_str("settings")};
+    struct request auth = {.cls = CLASS_BINARY, .command = CMD_NONE, .key = span_str("PLAIN")};
+    struct request get = {.cls = CLASS_BINARY, .command = CMD_GET, .key = span_str("key")};
+
+    guard_begin(&client, &worker);
+    worker.gate = GATE_READ_ONLY | GATE_MISSES;
+    guard_request(&turn, &stat);
+    guard_request(&turn, &auth);
+    guard_request(&turn, &get);
+    ck_assert(span_is(stat.key, "settings"));
+    ck_assert(span_is(auth.key, "PLAIN"));
+    ck_assert_uint_eq(get.key.len, 0);
+}
+
 TEST(a_datagram_is_judged_by_one_table)
 {
     struct request r = get_of("new:1");
