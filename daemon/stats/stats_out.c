@@ -11,8 +11,8 @@
 #include "lib/base/num.h"
 #include "proto/reply.h"
 
-/* Longest value that stats_putf() makes. */
-#define VALUE_MAX 256
+/* Longest value that stats_putf() makes: a replica with an address of REPLICA_ADDRESS_BYTES. */
+#define VALUE_MAX 512
 
 void stats_prefix(struct stats_out *o, const char *fmt, ...)
 {

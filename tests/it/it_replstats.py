@@ -207,6 +207,15 @@ def test_a_sync_that_a_primary_sends():
         wait_for(lambda: value(c, "connected_replicas") == "0", "it is gone")
 
 
+def test_a_replica_with_a_long_name():
+    """Its line has all fields."""
+    name = b"h" * 60 + b".h" * 90
+    with Daemon(tcp=True) as d, d.client() as c, d.client() as r:
+        assert r.ask(b"psync 1 0 - 0 %s %s:4242" % (RUN, name)).startswith(b"FULLSYNC ")
+        one, = replicas(c)
+        assert (one["address"], one["state"], one["ack_ms"]) == (name.decode() + ":4242", "syncing", "-"), one
+
+
 def test_an_export_is_no_sync():
     with Daemon("-m", "256", tcp=True) as d, d.client() as c, d.client(rcvbuf=4096) as slow:
         for i in range(200):
