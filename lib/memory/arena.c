@@ -161,6 +161,7 @@ void arena_range_end(struct arena *a, uint32_t committed, bool is_done)
     a->wants_range = false;
     if (is_done) {
         a->committed += a->step_segments;
+        arena_range_retry(a); /* another thread may have been refused the same step */
     } else {
         a->held_max = committed - 1;
     }

@@ -193,6 +193,21 @@ TEST(where_the_system_refuses_the_range_ends)
     ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 0), 0);
 }
 
+/* Two threads ask for the same step, and the system has memory for the second one. */
+TEST(a_range_that_grows_is_not_cut)
+{
+    start(LIMIT, LIMIT);
+    while (arena_take(&a, SEG_OPEN, 0) != 0) {
+    }
+    uint32_t from = arena_range_begin(&a);
+    ck_assert_uint_ne(from, 0);
+    arena_range_end(&a, from, false);
+    arena_range_end(&a, from, arena_range_commit(&a, from));
+    ck_assert(!arena_range_is_cut(&a));
+    ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 0), 0);
+    ck_assert_uint_lt(arena_unheld(&a), a.map_bytes >> a.shift);
+}
+
 TEST(a_range_without_steps_is_committed_at_the_start)
 {
     const struct arena_shape shape = arena_shape_for(LIMIT, NULL, false);
