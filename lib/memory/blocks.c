@@ -486,11 +486,16 @@ static void move_deaths(struct blocks *b, struct death *ring, uint32_t entries)
     b->ring = ring;
 }
 
+/* Entries of a ring for the present limit. */
+static uint32_t ring_wanted(const struct memory *m)
+{
+    return ring_entries((uint64_t)budget_limit(m->arena.budget) / memory_sharers(m));
+}
+
 void blocks_fit_ring(struct memory *m)
 {
     struct blocks *b = &m->blocks;
-    int64_t limit = budget_limit(m->arena.budget);
-    uint32_t entries = ring_entries((uint64_t)limit / memory_sharers(m));
+    uint32_t entries = ring_wanted(m);
     struct death *old = mem_map(entries * sizeof(struct death), MEM_PAGES_SMALL);
     uint32_t old_entries = entries;
 
@@ -498,7 +503,7 @@ void blocks_fit_ring(struct memory *m)
         return;
     }
     lock_take(m->lock);
-    b->ring_misfits = false;
+    b->ring_misfits = entries != ring_wanted(m); /* the limit was set meanwhile */
     if (b->ring_mask + 1 != entries || b->ring_head == b->ring_tail) {
         struct death *fresh = old;
 

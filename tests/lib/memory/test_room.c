@@ -4,7 +4,11 @@
  * and values that one shard has no room for.
  */
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
 #include "lib/engine/router.h"
+#include "lib/memory/blocks.h"
 #include "lib/shard/upkeep.h"
 #include "tests/lib/fixture.h"
 
@@ -472,6 +476,31 @@ TEST(the_ring_fits_the_limit)
     ck_assert_uint_eq(b->ring_mask + 1, 131072);
     ck_assert_uint_eq(b->ring_tail - b->ring_head, 1024);
     fixture_settle(&f);
+}
+
+/* The limit is set when the next memory is mapped; 0: it is not. */
+static uint64_t limit_to_come;
+
+void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
+{
+    uint64_t limit = limit_to_come;
+
+    limit_to_come = 0;
+    if (limit != 0) {
+        ck_assert(engine_set_limit(&f.engine, limit));
+    }
+    return (void *)syscall(SYS_mmap, at, n, prot, flags, fd, offset);
+}
+
+TEST(the_ring_fits_a_limit_that_is_set_while_it_is_made)
+{
+    start(1, 64 * MIB, true);
+    const struct blocks *b = &f.shard->memory.blocks;
+    limit_to_come = 1024 * MIB;
+    blocks_fit_ring(&f.shard->memory);
+    ck_assert_uint_eq(limit_to_come, 0);
+    shard_make_wanted(f.shard);
+    ck_assert_uint_eq(b->ring_mask + 1, 131072);
 }
 
 TEST(a_flush_leaves_a_small_past)
