@@ -48,13 +48,12 @@ static uint32_t idle_since(struct memory *m, msec_t now, uint32_t keep, uint32_t
 }
 
 /*
- * The number of segments to pay back when the budget is overdrawn: immediately if the limit was
- * lowered, else those that stayed free. Parameters as for excess().
+ * The number of segments to pay back when the budget is overdrawn by `over` bytes: immediately
+ * if the limit was lowered, else those that stayed free. Other parameters as for excess().
  */
-static uint32_t owed(struct memory *m, msec_t now, uint64_t *again)
+static uint32_t owed(struct memory *m, int64_t over, msec_t now, uint64_t *again)
 {
-    int64_t left = budget_left(m->arena.budget);
-    uint32_t most = (uint32_t)(((uint64_t)-left >> m->arena.shift) / memory_sharers(m)) + 1;
+    uint32_t most = (uint32_t)(((uint64_t)over >> m->arena.shift) / memory_sharers(m)) + 1;
 
     if (now < m->trim.hasty_until) {
         uint32_t keep = room_is_paid_by_others(m) ? room_wanted(m) : ROOM_RESERVE;
@@ -80,15 +79,16 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
 {
     uint32_t unused = m->arena.free_count;
     msec_t trim_ms = engine_option(m->options, idle_trim_ms);
+    int64_t over = -budget_left(m->arena.budget); /* other shards change it at any time */
 
     if (budget_is_lowered(m->arena.budget)) {
         m->trim.hasty_until = now + TRIM_HASTY_MS;
         *again = LOOK_OVER_US;
     }
-    if (budget_left(m->arena.budget) < 0) {
+    if (over > 0) {
         m->trim.over_since = m->trim.over_since == 0 ? now : m->trim.over_since;
         m->trim.is_over_long = now - m->trim.over_since >= OVER_LONG_MS;
-        return owed(m, now, again);
+        return owed(m, over, now, again);
     }
     m->trim.over_since = 0;
     m->trim.is_over_long = false;
