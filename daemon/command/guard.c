@@ -133,10 +133,24 @@ void guard_settle(struct turn *t)
     settle(t->client, t->w);
 }
 
+/* Is it sent a snapshot (`save -`)? Of other answers only those to replicas have a relay. */
+static bool is_sent_snapshot(const struct client *c)
+{
+    return c->late != NULL && c->late->relay != NULL && !c->follows;
+}
+
+uint8_t guard_needs(const struct client *c, const struct worker *w)
+{
+    const bool goes_on =
+        c->watcher != NULL || client_dumps(c) || client_restores(c, w) || is_sent_snapshot(c);
+
+    must_be_worker(w);
+    return (uint8_t)((goes_on ? RIGHT_ADMIN : 0u) | (c->follows ? RIGHT_REPLICATE : 0u));
+}
+
 bool guard_doubt(struct client *c, const struct worker *w)
 {
-    const bool goes_on = c->watcher != NULL || client_dumps(c) || client_restores(c, w);
-    const uint8_t needs = (goes_on ? RIGHT_ADMIN : 0u) | (c->follows ? RIGHT_REPLICATE : 0u);
+    const uint8_t needs = guard_needs(c, w);
     bool may_stay = true;
 
     must_be_worker(w);

@@ -36,6 +36,12 @@ bool guard_login(struct client *c, struct worker *w, struct span user);
 void guard_logout(struct client *c, const struct worker *w);
 
 /*
+ * The rights that its operations in progress need, such as a dump, which go on without further
+ * requests. 0: there are none. Context: worker.
+ */
+uint8_t guard_needs(const struct client *c, const struct worker *w);
+
+/*
  * The rules were reloaded: the rights of the client must be determined again. False: an
  * operation in progress, such as a dump, is no longer allowed, and the connection must be
  * closed. Context: worker, outside a section.

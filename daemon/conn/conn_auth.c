@@ -129,7 +129,7 @@ void conn_auth_doubt(struct conn *c)
         return;
     }
     client->login_state = LOGIN_DOUBTED;
-    if (client->watcher != NULL) {
+    if (guard_needs(client, w) != 0) {
         rcu_begin();
         is_good = auth_knows(users_of(w), &client->login);
         rcu_end();

@@ -310,21 +310,25 @@ def test_reload():
 def test_who_is_removed_has_to_leave():
     """At the next request, whatever the client is in the middle of; users still in the file stay."""
     with Guarded("-t", "1", users=b"u:p\nv:q\n") as g, g.known(b"v", b"q") as stays:
-        idle, half, big, watches, asks = (g.known(b"u", b"p") for _ in range(5))
+        idle, half, big, watches, asks, saves = (g.known(b"u", b"p") for _ in range(6))
+        for n in range(20):
+            assert stays.set(b"large%d" % n, os.urandom(500000)) == b"STORED"
         half.send(b"set k 0 0 5\r\nab")
         big.send(b"set l 0 0 500000\r\n" + b"x" * 300000)
         assert watches.ask(b"watch fetchers") == b"OK"
+        assert saves.ask(b"save -").startswith(b"PART ")
         assert asks.set(b"k", b"v") == b"STORED"
         wait_for(lambda: stays.shard_sum("mayfly_body_pending_bytes") > 0, "the large value is under way")
         g.write(b"u:new\nv:q\n")
         g.daemon.reload("(2 users)")
-        watches.rest()          # closed at once: it sends no requests
+        watches.rest()          # closed at once: they send no requests
+        assert b"\r\nEND " not in saves.rest()
         for c, more, said in ((idle, b"get k\r\n", b""), (half, b"cde\r\n", b""), (asks, b"get k\r\n", b""),
                               (big, b"x" * 200000 + b"\r\nget k\r\n", b"STORED\r\n")):
             c.send(more)
             assert c.rest() == said + UNAUTHENTICATED + b"\r\n", more[:20]
             c.close()
-        assert stays.get(b"k") == b"v" and stays.stat("mayfly_auth_revoked") == 5
+        assert stays.get(b"k") == b"v" and stays.stat("mayfly_auth_revoked") == 6
         assert stays.stat("auth_errors") == 0
         g.known(b"u", b"new").close()
 

@@ -442,11 +442,15 @@ def test_new_rules_hold_at_once():
             d.reload(says)
             assert a.set(b"k", b"x") == b"STORED", text
             assert b.ask(b"get k") == NO_KEY
-        # Clients that watch or restore are closed when they lose the right to.
-        with d.login(b"a") as watcher, d.login(b"a") as restorer:
+        # Clients that watch, restore or are sent a snapshot are closed when they lose the right to.
+        for n in range(20):
+            assert a.set(b"large%d" % n, os.urandom(500000)) == b"STORED"
+        with d.login(b"a") as watcher, d.login(b"a") as restorer, d.login(b"a") as saver:
             assert watcher.ask(b"watch fetchers") == b"OK" and restorer.ask(b"restore begin 1000") == b"OK"
+            assert saver.ask(b"save -").startswith(b"PART ")
             d.write("user a read\nuser b all\n")
             d.reload("(2 rules)")
+            assert b"END 21\r\n" not in saver.rest()
             for c in (watcher, restorer):
                 while True:
                     try:
