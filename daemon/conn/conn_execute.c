@@ -250,9 +250,15 @@ static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
         .wants_cas = rest->wants_cas,
     };
     size_t line_bytes = rest->line_bytes;
+    const bool is_change = (request_needs(&r) & NEED_WRITE) != 0;
+    const enum reply why = is_change ? guard_ask_gate(t) : REPLY_NONE;
+
+    if (why == REPLY_FAILOVER) {
+        return TURN_WAITS; /* as exec_refused() */
+    }
     /* The others of its keys may have been shown before the gate changed. */
-    size_t keys_bytes = (t->w->gate & GATE_MISSES) == 0 ? rest->keys_bytes : 0;
-    enum turn_stop stop = exec_get_keys(t, &r, span_of(p, keys_bytes));
+    bool misses = why != REPLY_NONE || (t->w->gate & GATE_MISSES) != 0;
+    enum turn_stop stop = exec_get_keys(t, &r, span_of(p, misses ? 0 : rest->keys_bytes));
 
     if (stop != TURN_GOES_ON) {
         *used = remember_rest(t, &r, p, line_bytes);

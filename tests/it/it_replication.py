@@ -321,6 +321,23 @@ def test_commands_of_roles_that_are_wrong():
         assert c.ask(b"wait 0 0") == b"SERVER_ERROR this connection is that of a replica"
 
 
+def test_the_rest_of_a_line_changes_nothing_any_more():
+    """A gat whose client does not take the values, when changes begin to be refused."""
+    with mayfly.Daemon("-m", "256", "-I", "2m", control=True) as d, d.client() as c, d.client() as slow, \
+            d.operator() as o:
+        for n in range(20):
+            assert c.set(b"k%d" % n, bytes(1000000)) == b"STORED"
+        slow.send(b"gat 1000 %s\r\n" % b" ".join(b"k%d" % n for n in range(20)))
+        wait_for(lambda: c.ask(b"ttl k0") != b"-1", "it has begun")
+        assert o.ask(b"config set min_replicas_to_write 1") == b"OK"
+        wait_for(lambda: c.stat("repl_too_few_replicas", b"replication") == 1, "changes are refused")
+        assert c.ask(b"ttl k19") == b"-1"
+        slow.send(b"mn\r\n")
+        while not slow.buf.endswith(b"END\r\nMN\r\n"):
+            assert slow.more()
+        assert 0 < slow.buf.count(b"VALUE ") < 20 and c.ask(b"ttl k19") == b"-1"
+
+
 def test_who_waits_and_goes_holds_up_no_stop():
     with Node() as a:
         with a.client() as c:
