@@ -433,9 +433,10 @@ static void report_load(const struct loading *l, uint64_t gone)
     fprintf(l->c->out,
             "loaded %" PRIu64 " items; %" PRIu64 " had expired, %" PRIu64
             " were there already, %" PRIu64 " went meanwhile, %" PRIu64 " were stale, %" PRIu64
-            " were refused%s%s\n",
+            " were refused%s",
             loaded, l->expired, there, gone, l->stale, l->refused,
-            l->why[0] != '\0' ? ": " : "", l->why);
+            l->why[0] != '\0' ? ": " : "");
+    ctl_put_line(l->c, span_str(l->why)); /* it is the server's */
 }
 
 static enum ctl_status fault_of(struct loading *l, const struct snap_fault *fault)

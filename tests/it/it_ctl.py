@@ -1042,6 +1042,17 @@ def test_garbage_is_told_and_escaped():
         assert json.loads(run("-s", path, "--json", "config", "get")) == {"\x1b[31m": "\x1b[0m", "\x1b[1m": None}
 
 
+def test_why_items_were_refused_is_escaped():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        file = os.path.join(folder, "snapshot")
+        with mayfly.Daemon() as d:
+            ctl(d, "set", "k", "v")
+            ctl(d, "save", file)
+        with fake(b"OK\r\n", b"SERVER_ERROR \x1b]0;owned\x07\r\nMN\r\n", b"RESTORED 0\r\n") as path:
+            assert run("-s", path, "load", file).endswith(rb"1 were refused: the server answers: "
+                                                          rb"SERVER_ERROR \x1b]0;owned\x07" + b"\n")
+
+
 def test_portions_of_a_snapshot_are_bounded():
     portion = bytes(1 << 20)
     with fake(b"PART 1048576\r\n" + portion + b"END 1\r\n") as path:
