@@ -16,9 +16,9 @@ static bool has_line(const struct settings *files, enum option_id id)
 {
     const enum option_source source = setting_source(files, id);
 
-    /* An empty value takes it back to its default. */
+    /* An empty value takes it back to its default; in --memcached-conf it is that of a flag. */
     return (source == OPTION_FILE || source == OPTION_DEFAULT) &&
-           files->places[id].file != NULL;
+           files->places[id].file != NULL && files->places[id].form == OPTION_BY_NAME;
 }
 
 /* Write a value into the text of its file. False after a message. */

@@ -316,6 +316,21 @@ TEST(texts_are_written_and_unset)
     settings_fini(&given);
 }
 
+TEST(a_flag_of_memcached_conf_is_no_line)
+{
+    char flag[128];
+
+    snprintf(flag, sizeof(flag), "--memcached-conf=%s", paths[1]);
+    write_conf(0, "hz = 7\n");
+    write_conf(1, "--replicaof=\n");
+    ck_assert(start(flag, NULL));
+    change("replicaof", "b:2");
+    rewrites();
+    has_text(0, "hz = 7\n\n" CONF_EDIT_MARK "\nreplicaof = b:2\n");
+    has_text(1, "--replicaof=\n");
+    settings_fini(&given);
+}
+
 /* ---- any files --------------------------------------------------------------------------- */
 
 /* A value that the option takes, in some form. False: none was found. */
