@@ -253,7 +253,8 @@ static int refuse_flag(struct option_giver *g, const struct flags *f, const char
     char hint[OPTION_TEXT_BYTES];
     const size_t len = strcspn(word, "=");
 
-    if (strncmp(word, "--", 2) != 0) {
+    /* Of several letters in a word the first ones come while it is not counted: not by word. */
+    if (optopt != 0 && optopt < LONG_ROW && !is_question(optopt)) {
         return isgraph(optopt)
                    ? option_complain(g, EXIT_FAILURE, "-%c: unknown option%s", optopt,
                                      option_hint("", 0, hint))

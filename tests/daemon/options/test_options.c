@@ -448,6 +448,7 @@ static const struct {
     {"-- -p", 1, "-p: not an option"},
     {"-q", 1, "mayflyd: -q: unknown option (see mayflyd --help)\n"},
     {"-vq", 1, "-q: unknown option"},
+    {"--hz=7 -qv", 1, "mayflyd: -q: unknown option"},
     {"--slab", 1, "--slab: the beginning of several options"},
     {"--no-maxconns-fast=x", 1, "--no-maxconns-fast: takes no value"},
     {"--bogus=5", 1, "mayflyd: --bogus: unknown option (see mayflyd --help)\n"},
