@@ -44,6 +44,9 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
         !options_fit_items(crew->settings, setting_get(wanted, memory_limit_bytes))) {
         return live_refuse(refusal, id, "is less than twice the size of the largest item (-I)");
     }
+    if (id == OPTION_threads && setting_get(wanted, threads) < crew->settings->napi_ids) {
+        return live_refuse(refusal, id, "is less than napi_ids");
+    }
     if (id == OPTION_worker_cpus &&
         !cpu_list_is_usable(wanted, refusal->why, sizeof(refusal->why))) {
         refusal->id = id;

@@ -61,6 +61,9 @@ TEST(what_the_start_has_ruled_out_stays_out)
     ck_assert(set_two(OPTION_hz, "30", OPTION_detail_enabled, "no"));
     ck_assert(!set_two(OPTION_hz, "40", OPTION_appendonly, "keys")); /* no folder */
     ck_assert_int_eq(refusal.id, OPTION_appendonly);
+    solo.settings.napi_ids = 4;
+    ck_assert(!set_two(OPTION_hz, "40", OPTION_threads, "3"));
+    ck_assert_int_eq(refusal.id, OPTION_threads);
     ck_assert_uint_eq(hz(), 30);
 }
 
