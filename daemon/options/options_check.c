@@ -223,7 +223,10 @@ static bool check_snapshot(const struct settings *s)
            option_rule(s, !has_log || s->dir != NULL, OPTION_appendonly,
                        "needs a folder for the log (--dir)") &&
            option_rule(
-               s, !has_log || !s->load_async, OPTION_appendonly,
+               s,
+               !has_log || !s->load_async ||
+                   setting_source(s, OPTION_appendonly) == OPTION_RUN_TIME, /* handed over */
+               OPTION_appendonly,
                "not with load_async, as it cannot tell what a request drops before it is "
                "loaded");
 }

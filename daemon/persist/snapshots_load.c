@@ -179,8 +179,8 @@ void snapshots_prepare_load(struct snapshots *s)
     if (s->file.fd < 0 || !s->settings->load_async) {
         return;
     }
-    if (has_logs(s)) {
-        log_notice("snapshot, it has a log: loads it first (load_async)");
+    if (has_logs(s) || setting_get(s->settings, appendonly) != APPEND_OFF) {
+        log_notice("snapshot, it has a log or gets one: loads it first (load_async)");
     } else if (load_beside(&s->load)) {
         s->load.threads = 1; /* requests go first */
     } else {

@@ -178,6 +178,17 @@ TEST(what_does_not_go_together_is_left_out)
     ck_assert_ptr_nonnull(strstr(told, "needs a folder for the log"));
 }
 
+/* A running server takes it, although none starts so. */
+TEST(a_log_beside_load_async_is_kept)
+{
+    set(&next, OPTION_dir, "/", OPTION_FILE);
+    set(&next, OPTION_load_async, "yes", OPTION_FILE);
+    take("hz 10 50\nappendonly no full\n");
+    ck_assert_str_eq(told, "taken hz 50\ntaken appendonly full\n");
+    ck_assert_uint_eq(setting_get(&next, hz), 50);
+    ck_assert_uint_eq(setting_get(&next, appendonly), 2);
+}
+
 TEST(no_text_does_harm)
 {
     char huge[3 * OPTION_TEXT_BYTES + 2];
