@@ -39,12 +39,13 @@ static msec_t timeout_ms(const struct worker *w)
 }
 
 /*
- * It is not idle while its request is under way, or it watches or follows this server. One that
- * waits for room is looked after by conn_wait_retry().
+ * It is not idle while its request is under way, its replies wait for the log, or it watches or
+ * follows this server. One that waits for room is looked after by conn_ready_retry().
  */
 static bool may_be_idle(const struct conn *c)
 {
     return c->client.watcher == NULL && c->client.service == NULL && !conn_is_waiting(c) &&
+           c->client.log_state != LOG_HELD &&
            (!client_is_waiting(&c->client) || client_has_output(&c->client));
 }
 

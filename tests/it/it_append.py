@@ -356,6 +356,20 @@ def test_who_changes_something_waits_for_the_disk():
         assert status_of(d) == 0
 
 
+def test_who_waits_for_the_disk_is_not_idle():
+    with kept() as k, k.daemon(*KEYS, "-t", "1", "-o", "appendfsync=always,idle_timeout=1") as d, \
+            d.operator() as o, d.operator() as p:
+        assert o.set(b"a", b"0") == b"STORED"
+        with Stopped(d.process.pid, "log writer"):
+            o.send(b"set a 0 0 1\r\nx\r\n")
+            wait_for(lambda: p.get(b"a") == b"x", "it is executed")
+            for _ in range(2):      # the second is idle later, by more than what one check takes together
+                with d.client() as idle:
+                    assert idle.get(b"b") is None
+                    assert idle.line() is None
+        assert o.line() == b"STORED"
+
+
 def test_changes_wait_for_a_full_log_that_is_behind():
     """Before the rings of changes overflow. Clients that only read do not wait."""
     def store():
