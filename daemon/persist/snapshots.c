@@ -353,7 +353,9 @@ static void change_log(struct snapshots *s)
 
 /*
  * Was the file, or a log that belongs to it, removed by another program? Then a crash would
- * lose everything. Under the mutex, which is released meanwhile.
+ * lose everything. While the folder itself is away no save can succeed, and a failed one is not
+ * repeated for BACK_OFF_MS; the next write of the log finds that. Under the mutex, which is
+ * released meanwhile.
  */
 static void look_for_files(struct snapshots *s)
 {
@@ -362,7 +364,8 @@ static void look_for_files(struct snapshots *s)
     }
     pthread_mutex_unlock(&s->mutex);
     bool is_missing =
-        (access(s->path, F_OK) != 0 && errno == ENOENT) || append_lacks_log(&s->append);
+        ((access(s->path, F_OK) != 0 && errno == ENOENT) || append_lacks_log(&s->append)) &&
+        access(s->settings->dir, F_OK) == 0;
     pthread_mutex_lock(&s->mutex);
     if (is_missing && append_is_whole(&s->append) && base_kind(s) == BASE_GOOD) {
         log_error("snapshot, %s or a log of it is missing: it is saved again", s->path);

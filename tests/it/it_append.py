@@ -560,6 +560,8 @@ def test_a_folder_that_goes_away():
                 os.rename(k.folder, moved)
                 if way == "removed":
                     shutil.rmtree(moved)
+                began = o.stat("uptime")
+                wait_for(lambda: o.stat("uptime") >= began + 3, "it is looked for")
                 p.send(b"set a 0 0 1\r\n2\r\n")
                 wait_for(lambda: figures(o)["aof_last_write_status"] == "err", "it was noticed")
                 wait_for(lambda: figure(o, "aof_gaps") == 1 and figure(o, "rdb_void_file") == 1, "the snapshot is void")
@@ -571,6 +573,7 @@ def test_a_folder_that_goes_away():
                 wait_for_log(o)
                 assert figures(o)["aof_last_write_status"] == "ok"
                 assert d.log().count("cannot write its log") == 1, d.log()
+                assert figure(o, "rdb_save_failures") == 0, d.log()
                 d.crash()
             with k.daemon("-o", "appendonly=" + mode) as d, d.operator() as o:
                 assert o.get(b"a") == b"2"
