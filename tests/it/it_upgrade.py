@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 
@@ -123,6 +124,18 @@ def test_what_was_set_while_it_ran_stays():
             assert options(c, "memory_limit") == {"memory_limit": "16"}
             assert d.says("megabytes more than the limit of 16 (memory-limit), and evicts as much")
             wait_for(lambda: c.stat("curr_items") < 400, "it evicts")
+
+
+def test_a_log_that_was_begun_beside_load_async_goes_on():
+    """None starts so, but one that runs may begin it; and what else was set stays, too."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, \
+            keeping("--dir", folder, "-o", "load_async", control=True) as d, d.operator() as o:
+        assert o.ask(b"config set appendonly full hz 100") == b"OK"
+        assert o.set(b"k", b"v") == b"STORED"
+        upgrade(d)
+        with d.operator() as c:
+            assert options(c, "appendonly", "hz") == {"appendonly": "full", "hz": "100"}
+            assert c.get(b"k") == b"v"
 
 
 def test_an_operator_may_ask_for_it():
