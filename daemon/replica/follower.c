@@ -247,7 +247,9 @@ static bool prepare(struct follower *f)
         return false;
     }
     f->portion = mem_alloc(REPL_PORTION_MAX);
+    pthread_mutex_lock(&f->mutex); /* follower_look() counts what it does not store */
     f->applier = f->portion != NULL ? applier_create(&cfg) : NULL;
+    pthread_mutex_unlock(&f->mutex);
     if (f->applier == NULL) {
         mem_free(f->portion);
         f->portion = NULL;
@@ -265,7 +267,9 @@ uint64_t follower_leave(struct follower *f)
     if (f->applier != NULL) {
         cas_max = applier_cas_max(f->applier);
         applier_leave(f->applier);
+        pthread_mutex_lock(&f->mutex); /* as in prepare() */
         applier_destroy(&f->applier);
+        pthread_mutex_unlock(&f->mutex);
         mem_free(f->portion);
         f->portion = NULL;
         budget_add(&follower_engine(f)->budget, -(int64_t)REPL_PORTION_MAX);

@@ -122,8 +122,8 @@ const struct applier *follower_applier(const struct follower *f);
 void follower_get_name(struct follower *f, struct backlog_name *name);
 
 /*
- * Items of the primary that were too large for this server, or found no room. Context: any
- * thread.
+ * Items of the primary that were too large for this server, or found no room. Context: the
+ * thread, or one within a sync or under the follower's mutex, which the applier outlives.
  */
 uint64_t follower_count_not_stored(const struct follower *f);
 
