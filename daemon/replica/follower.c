@@ -268,6 +268,7 @@ uint64_t follower_leave(struct follower *f)
         cas_max = applier_cas_max(f->applier);
         applier_leave(f->applier);
         pthread_mutex_lock(&f->mutex); /* as in prepare() */
+        f->not_stored += follower_count_not_stored(f);
         applier_destroy(&f->applier);
         pthread_mutex_unlock(&f->mutex);
         mem_free(f->portion);
@@ -785,6 +786,6 @@ void follower_look(struct follower *f, struct repl_info *info)
     info->silent_ms = f->shown_heard_ms != 0 ? clock_mono_ms() - f->shown_heard_ms : -1;
     info->level_ms = f->level_ms != 0 ? clock_mono_ms() - f->level_ms : -1;
     info->skew_ms = info->silent_ms >= 0 ? f->skew_ms : 0;
-    info->not_stored = follower_count_not_stored(f);
+    info->not_stored = f->not_stored + follower_count_not_stored(f);
     pthread_mutex_unlock(&f->mutex);
 }

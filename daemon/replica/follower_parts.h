@@ -82,7 +82,8 @@ struct follower {
     char path[REPL_PATH_REST];
     uint64_t end;
     msec_t shown_heard_ms;
-    int64_t skew_ms; /* how far the primary's wall clock is ahead */
+    uint64_t not_stored; /* items of the primary, until the last promotion */
+    int64_t skew_ms;     /* how far the primary's wall clock is ahead */
     msec_t level_ms; /* when all that the primary had announced was last applied; 0: never */
 };
 
