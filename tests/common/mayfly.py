@@ -276,7 +276,7 @@ class Client:
         """`stats` or one of its sub-commands, as a dictionary of text."""
         self.send((b"stats " + what).strip() + b"\r\n")
         lines = []
-        while b"END" not in lines:
+        while b"END" not in lines[:-1]:      # the last one may be incomplete
             assert self.more(), "the stream ends in the answer of stats %r" % what
             lines = self.buf.split(b"\r\n")
             for line in lines[:-1]:

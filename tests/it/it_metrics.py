@@ -250,7 +250,6 @@ def compare(told, stats, least):
     assert compared >= least, (compared, told)
 
 
-
 def test_the_snapshot_is_told_as_in_stats():
     """Each figure of stats persistence that is a number, and whether saves succeed, which an alert asks."""
     with mayfly.folder() as folder:
