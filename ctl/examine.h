@@ -86,7 +86,7 @@ enum check_verdict examine_verdict(const struct examined *x);
  */
 uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
 
-/* ---- examine_logs.c ---------------------------------------------------------------------- */
+/* ---- the logs of a snapshot -------------------------------------------------------------- */
 
 /*
  * Checks the logs beside a snapshot (lib/log/keychain.h): are all logs present that the

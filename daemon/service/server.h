@@ -71,7 +71,7 @@ void host_begin(struct server *s);
 /*
  * SIGUSR2, or the command upgrade: another program, or another version of this one, takes over
  * in place. The process stays the same, with its number. Listening sockets, items and
- * connections are kept (conn/conn_pass.h says which connections; others are closed as by a
+ * connections are kept (conn/conn_pass.c says which connections; others are closed as by a
  * stop). First the new program is *asked* whether it would start: it is run with --check-config
  * in a child process, inherits the open sockets, and reports whether it can read the format of
  * item blocks.

@@ -47,7 +47,7 @@
 /* ---- handover.c -------------------------------------------------------------------------- */
 
 /*
- * The progress of another program's takeover (service/upgrade.h): main records it, and the
+ * The progress of another program's takeover (service/upgrade.c): main records it, and the
  * client that asked can read it.
  */
 
@@ -458,7 +458,7 @@ void crew_request_stop(struct crew *crew, enum crew_stop how);
 enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_BYTES]);
 
 /*
- * Ask main to let another program take over (service/upgrade.h): the one of this name, which is
+ * Ask main to let another program take over (service/upgrade.c): the one of this name, which is
  * shorter than PATH_MAX; empty: the program now installed at this one's path. If a request is
  * already pending, nothing happens. Context: any thread.
  */
