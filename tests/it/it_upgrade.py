@@ -168,6 +168,8 @@ def test_a_program_may_be_named():
             before = d.log().count("upgrade, refused: " + program)
             assert o.ask(b"upgrade " + program.encode()) == b"OK"
             wait_for(lambda: d.log().count("upgrade, refused: " + program) > before, "it is refused")
+            # The line is written before main can be asked again; the state is shown after that.
+            wait_for(lambda: o.stats(b"persistence")["upgrade_state"] == "refused", "it is over")
             assert why in d.log().rsplit("upgrade, refused: ", 1)[1], d.log()
         refused("it is no program", 0o644)
         refused("others may write it", 0o775)
