@@ -595,15 +595,17 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
         return refuse_usage(t, "usage: replicaof HOST PORT, or replicaof no one");
     }
     snprintf(value, sizeof(value), "%.*s", (int)r->args.len, r->args.ptr);
-    change.value = value;
-    if (!live_set(t->w->crew, &change, 1, &refusal)) {
-        return refuse_usage(t, refusal.why);
-    }
-    replication_force(t->w->crew->replication);
-    struct role_wait *wait = begin_wait(t);
+    struct role_wait *wait = begin_wait(t); /* first: without memory nothing is changed */
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
+    change.value = value;
+    if (!live_set(t->w->crew, &change, 1, &refusal)) {
+        t->client->late = NULL;
+        mem_free(wait);
+        return refuse_usage(t, refusal.why);
+    }
+    replication_force(t->w->crew->replication);
     replication_ask(t->w->crew->replication, &wait->ask);
     return TURN_ASKED;
 }
