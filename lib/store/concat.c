@@ -58,7 +58,7 @@ static enum outcome concat_block(struct visit *v, void *arg)
     if (why != OUT_STORED) {
         return why;
     }
-    if (!keyspace_reserve(s, has_ttl)) {
+    if (!store_reserve_over(v, has_ttl)) {
         return visit_wait_for_index(v, st->may_wait);
     }
 

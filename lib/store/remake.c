@@ -54,7 +54,7 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
     if (units > ITEM_SIZE_MAX) {
         return OUT_TOO_LARGE;
     }
-    if (!keyspace_reserve(v->owner, has_ttl)) {
+    if (has_ttl && !wheel_reserve(v->owner->wheel)) { /* the index has a place for it */
         return visit_wait_for_index(v, r->may_wait);
     }
     in_owner.to = v->owner;

@@ -86,7 +86,7 @@ handle_t store_make(struct visit *v, uint32_t flags, uint64_t cas, msec_t deadli
     uint32_t units = keyspace_units(v->key.len, value_len, has_ttl, is_wide);
 
     shard_must_be_entered(v->to);
-    if (!keyspace_reserve(v->to, has_ttl)) {
+    if (!store_reserve_over(v, has_ttl)) {
         *why = visit_wait_for_index(v, may_wait);
         return 0;
     }

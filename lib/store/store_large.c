@@ -29,7 +29,7 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
     visit_find(&v);
     enum outcome out = store_judge(&v, st);
     if (v.to != l->shard || l->epoch != l->shard->memory.epoch || did_change(&v, c) ||
-        !keyspace_reserve(v.to, c->has_ttl)) {
+        !store_reserve_over(&v, c->has_ttl)) {
         out = OUT_MISS;
     }
     if (out == OUT_STORED) {

@@ -666,6 +666,44 @@ TEST(a_store_does_not_wait_for_an_index_that_is_refused)
     fixture_set(&f, "later", 1);
 }
 
+#define OLD_KEYS 20
+
+static void replace(const char *key, int way)
+{
+    struct put append = {.mode = STORE_APPEND, .key = key, .ptr = "y", .len = 1};
+    const struct erase erase = {.drops_value = true};
+
+    switch (way) {
+    case 0:
+        fixture_set(&f, key, 20000);
+        break;
+    case 1:
+        ck_assert_int_eq(fixture_store(&f, &append, NULL), OUT_STORED);
+        break;
+    case 2:
+        ck_assert_int_eq(fixture_touch(&f, key, fixture_now(&f) + 1000), OUT_TOUCHED);
+        break;
+    default:
+        ck_assert_int_eq(fixture_erase(&f, key, &erase), OUT_DELETED);
+    }
+}
+
+TEST_LOOP(an_index_that_is_refused_takes_what_replaces_an_item, 4)
+{
+    unsigned keys = 0;
+
+    for (unsigned i = 0; i < OLD_KEYS; i++) {
+        fixture_set(&f, fixture_key("old-", i), 10);
+    }
+    refuses_maps = true;
+    ck_assert_int_eq(store_until_refused(&keys), OUT_NO_MEMORY);
+    for (unsigned i = 0; i < OLD_KEYS; i++) { /* in a full shard, and in the other */
+        replace(fixture_key("old-", i), _i);
+    }
+    refuses_maps = false;
+    fixture_settle(&f);
+}
+
 /* One that begins later has its rings from the start. */
 TEST(a_stream_that_begins_after_it_reads_it)
 {

@@ -20,6 +20,7 @@
 #define LEN        (WHOLE * SEGMENT + 5000) /* the rest is in pieces */
 #define WHOLE      9
 #define LONGER_MAX (2 * MIB)
+#define FILL_KEYS  100000 /* more than the indexes have room for */
 
 static struct fixture f;
 static char input[LONGER_MAX];
@@ -321,26 +322,47 @@ static enum outcome store_once(struct store *st)
     return out;
 }
 
-/* Nothing maintains the index here: in the end it has no room, nor for a replacement. */
-static void fill_index(void)
+/* The slot of "k" is on its way to the other of two shards, which is returned. */
+static uint16_t begin_move(void)
 {
-    struct store st = {.mode = STORE_SET, .deadline = MSEC_NEVER, .may_wait = true};
-    unsigned n = 0;
+    const uint64_t hash = fixture_hash(&f, "k");
+    const uint32_t slot = route_slot_number(hash);
 
-    st.value = span_of(input, 1);
-    do {
-        st.key = span_str(fixture_key("x", n));
-    } while (store_once(&st) == OUT_STORED && n++ < 100000);
-    ck_assert_uint_lt(n, 100000);
+    rcu_begin();
+    const uint16_t from = route_slot(router_read(&f.engine.router), hash)->put;
+    rcu_end();
+    const uint16_t to = 1 - from;
+    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_prepared(from, to)),
+                     MF_OK);
+    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_moving(from, to)), MF_OK);
+    return to;
 }
 
-/* A long addition that is joined at the last moment cannot be linked; it comes again. */
+/* Nothing maintains the indexes here: in the end none has room for a further key. */
+static void fill_indexes(void)
+{
+    struct store st = {.mode = STORE_SET, .deadline = MSEC_NEVER, .may_wait = true};
+
+    st.value = span_of(input, 1);
+    for (unsigned n = 0; n < FILL_KEYS; n++) {
+        st.key = span_str(fixture_key("x", n));
+        (void)store_once(&st);
+    }
+    ck_assert_int_eq(store_once(&st), OUT_WAIT);
+}
+
+/*
+ * A long addition that is joined cannot be linked at the last moment, as the shard that the key
+ * moves to has no room in its index; it comes again.
+ */
 TEST_LOOP_ALONE(a_joint_that_has_to_wait_is_undone, 2)
 {
     struct store st = {.mode = modes[_i], .deadline = MSEC_NEVER, .may_wait = true};
 
+    fixture_start_sized(&f, 2, 30 * MIB);
     set_model(1000, 0);
-    fill_index();
+    (void)begin_move();
+    fill_indexes();
     fixture_fill(input, LEN, 1);
     rcu_begin();
     struct body *body = body_begin(&f.engine, fixture_hash(&f, "k"), LEN);
@@ -421,15 +443,8 @@ TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
     cfg.item_size_max = LONGER_MAX;
     fixture_start_threaded(&f, &cfg);
     set_model(_i / 2 == 0 ? 3 * LEN : 1000, 0);
-    uint32_t slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
-    rcu_begin();
-    struct route_slot at = *route_slot(router_read(&f.engine.router), fixture_hash(&f, "k"));
-    rcu_end();
-    uint16_t to = 1 - at.put;
-    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_prepared(at.from, to)),
-                     MF_OK);
-    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_moving(at.from, to)),
-                     MF_OK);
+    const uint32_t slot = route_slot_number(fixture_hash(&f, "k"));
+    const uint16_t to = begin_move();
     add_to_model(modes[_i % 2], LEN, 9999);
     check_model();
     ck_assert_ptr_eq(fixture_get(&f, "k").shard, f.engine.shards[to]);
