@@ -28,9 +28,10 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
     store_enter(e, &v, st, now);
     visit_find(&v);
     enum outcome out = store_judge(&v, st);
-    if (v.to != l->shard || l->epoch != l->shard->memory.epoch || did_change(&v, c) ||
-        !store_reserve_over(&v, c->has_ttl)) {
+    if (v.to != l->shard || l->epoch != l->shard->memory.epoch || did_change(&v, c)) {
         out = OUT_MISS;
+    } else if (out == OUT_STORED && !store_reserve_over(&v, c->has_ttl)) {
+        out = visit_wait_for_index(&v, st->may_wait);
     }
     if (out == OUT_STORED) {
         msec_t deadline = c->seen != NULL ? item_deadline(v.item) : st->deadline;
@@ -59,7 +60,7 @@ static enum outcome commit_placed(struct engine *e, struct store_commit *c, stru
 {
     loose_fill(l);
     enum outcome out = commit_link(e, c, l, now);
-    if (out == OUT_MISS && !body_keep_bytes(*c->body)) {
+    if ((out == OUT_MISS || out == OUT_WAIT) && !body_keep_bytes(*c->body)) {
         out = OUT_NO_MEMORY;
     }
     body_lose_place(*c->body);

@@ -631,9 +631,9 @@ TEST_LOOP(a_flush_that_is_due_comes_once, 12)
 }
 
 /* Store new keys until one is not stored. Returns the last outcome of that one. */
-static enum outcome store_until_refused(unsigned *keys)
+static enum outcome store_until_refused(unsigned *keys, struct span value)
 {
-    struct store st = {.deadline = MSEC_NEVER, .value = span_str("x"), .may_wait = true};
+    struct store st = {.deadline = MSEC_NEVER, .value = value, .may_wait = true};
     enum outcome out = OUT_STORED;
 
     while (out == OUT_STORED && *keys < 100000) {
@@ -656,11 +656,13 @@ static enum outcome store_until_refused(unsigned *keys)
 
 TEST(a_store_does_not_wait_for_an_index_that_is_refused)
 {
+    static const char large[20000];
     unsigned keys = 0;
 
     refuses_maps = true;
-    ck_assert_int_eq(store_until_refused(&keys), OUT_NO_MEMORY);
-    ck_assert_uint_gt(keys, 1);
+    ck_assert_int_eq(store_until_refused(&keys, span_str("x")), OUT_NO_MEMORY);
+    ck_assert_uint_gt(keys--, 1);
+    ck_assert_int_eq(store_until_refused(&keys, span_of(large, sizeof(large))), OUT_NO_MEMORY);
     refuses_maps = false;
     fixture_settle(&f);
     fixture_set(&f, "later", 1);
@@ -696,7 +698,7 @@ TEST_LOOP(an_index_that_is_refused_takes_what_replaces_an_item, 4)
         fixture_set(&f, fixture_key("old-", i), 10);
     }
     refuses_maps = true;
-    ck_assert_int_eq(store_until_refused(&keys), OUT_NO_MEMORY);
+    ck_assert_int_eq(store_until_refused(&keys, span_str("x")), OUT_NO_MEMORY);
     for (unsigned i = 0; i < OLD_KEYS; i++) { /* in a full shard, and in the other */
         replace(fixture_key("old-", i), _i);
     }

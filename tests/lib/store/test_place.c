@@ -470,6 +470,35 @@ TEST(without_room_it_is_not_placed)
     rcu_end();
 }
 
+/* Nothing maintains the index, which has no room in the end; what came is kept meanwhile. */
+TEST_LOOP(it_waits_for_room_in_the_index, LENS)
+{
+    const size_t len = lens[_i];
+    struct store other = {.deadline = MSEC_NEVER, .value = span_str("x")};
+    struct store s;
+    struct body *b;
+    enum outcome out = OUT_STORED;
+
+    fixture_start_sized(&f, 1, 16 * MIB);
+    rcu_begin();
+    for (unsigned n = 0; n < 100000 && out == OUT_STORED; n++) {
+        other.key = span_str(fixture_key("x", n));
+        other.hash = engine_hash(&f.engine, other.key.ptr, other.key.len);
+        out = engine_store(&f.engine, &other, fixture_now(&f));
+    }
+    ck_assert_int_eq(out, OUT_NO_MEMORY);
+    store_init(&s, STORE_SET, &b);
+    b = placed(&s, len);
+    fill_places(b, len, len);
+    ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_WAIT);
+    rcu_end();
+    fixture_settle(&f);
+    rcu_begin();
+    ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
+    rcu_end();
+    check_value(len);
+}
+
 TEST_LOOP(conditions_count_when_it_is_stored, LENS)
 {
     const size_t len = lens[_i];
