@@ -153,6 +153,7 @@ void stream_skip(struct stream *st)
     }
     /* No flush of a prefix is incomplete: records read from now on are of later flushes. */
     pthread_mutex_lock(&st->engine->flush_lock);
+    st->flushed_before = 0;
     for (uint32_t i = 0; i < st->ring_count; i++) {
         struct shard *s = st->engine->shards[i];
 
@@ -163,16 +164,13 @@ void stream_skip(struct stream *st)
         st->rings[i].opens_at = 0;
         st->rings[i].opens_at_prefix = 0;
         shard_leave(s);
-    }
-    st->prefix_id = engine_prefix_newest(st->engine);
-    pthread_mutex_unlock(&st->engine->flush_lock);
-    memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
-    st->flushed_before = 0;
-    for (uint32_t i = 0; i < st->ring_count; i++) {
         if (st->flushed_before < st->rings[i].passed) {
             st->flushed_before = st->rings[i].passed;
         }
     }
+    st->prefix_id = engine_prefix_newest(st->engine);
+    pthread_mutex_unlock(&st->engine->flush_lock);
+    memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
     note_read(st);
 }
 
@@ -224,16 +222,6 @@ msec_t stream_due_gone(const struct stream *st, msec_t now)
 
 /* ---- flushes ----------------------------------------------------------------------------- */
 
-bool stream_is_held(const struct stream *st)
-{
-    for (uint32_t i = 0; i < st->ring_count; i++) {
-        if (st->rings[i].held_at != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The lowest number that a ring is held at; 0: none is. */
 static uint64_t first_held(const struct stream *st)
 {
@@ -247,6 +235,11 @@ static uint64_t first_held(const struct stream *st)
         }
     }
     return first;
+}
+
+bool stream_is_held(const struct stream *st)
+{
+    return first_held(st) != 0;
 }
 
 /* Has every ring come to this command? Shards that are late are made to carry it out. */
@@ -606,22 +599,29 @@ static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, 
 /*
  * Read a batch of records up to `until`, and ship it. What is looked up from here on is at
  * least as new as all records up to `now`. STREAM_IDLE; STREAM_REFUSED: no more is wanted;
- * STREAM_OVERRUN: a record may have been overwritten before it was shipped; STREAM_FLUSHED.
+ * STREAM_OVERRUN: a record may have been overwritten before it was shipped; STREAM_FLUSHED. A
+ * large value that was cut is looked up again: if its slot has moved, there is no other record.
  */
 static enum stream_state ship_batch(struct stream *st, uint32_t ring, uint64_t until,
                                     uint64_t now, struct ship *ship, const struct walk *walk)
 {
     const struct stream_batch *b = st->batch;
     enum stream_state state = read_batch(st, &st->rings[ring], until, ship);
-    unsigned at = 0;
+    unsigned at = 0, again = 0;
 
     while (at < b->n && state == STREAM_IDLE) {
         rcu_begin();
         enum shipped out = ship_some(st, ring, now, &at, ship, walk);
         rcu_end();
+        const uint64_t left_out = ship->left_out;
         if ((out == SHIP_LARGE && !ship_large(ship)) ||
             (out != SHIP_DONE && !ship_rest(ship))) {
             return STREAM_REFUSED;
+        }
+        if (ship->left_out != left_out && at != again) {
+            ship->left_out = left_out;
+            again = at--;
+            covered_by(st, b->record[at].hash)->pos = 0;
         }
     }
     return is_batch_there(st, &st->rings[ring]) ? state : STREAM_OVERRUN;

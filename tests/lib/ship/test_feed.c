@@ -14,6 +14,7 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/prefix.h"
 #include "lib/shard/upkeep.h"
+#include "lib/shard/value.h"
 #include "lib/ship/stream.h"
 #include "tests/lib/fixture.h"
 
@@ -28,6 +29,7 @@ static struct told {
     bool wants_no_more;
     unsigned items, stale;   /* and records without values */
     void (*meanwhile)(void); /* once, when something is told */
+    void (*at_rest)(void);   /* once */
 } told;
 
 static void tell(struct span key, const char *what)
@@ -70,7 +72,13 @@ static void on_cut(void *arg)
 
 static bool on_rest(void *arg)
 {
+    void (*once)(void) = told.at_rest;
+
     told.rests++;
+    told.at_rest = NULL;
+    if (once != NULL) {
+        once();
+    }
     return !told.wants_no_more;
 }
 
@@ -141,6 +149,7 @@ static void start(void)
     cfg.shards = 2;
     cfg.limit_bytes = 16 * MIB;
     cfg.ring_bytes = 65536;
+    cfg.item_size_max = 3 * MIB + KIB;
     fixture_start_threaded(&f, &cfg);
     memset(&told, 0, sizeof(told));
     ship_init(&ship, &ops, &told);
@@ -190,6 +199,24 @@ TEST(changes_come_as_they_are_by_then)
     check_told("b+ ");
     fixture_set(&f, "large", 600000);
     check_told("large+ ");
+}
+
+/* Its slot goes to the other shard, and the copy that is left keeps too much memory. */
+static void move_large(void)
+{
+    const struct shard *from = fixture_get(&f, "large").shard;
+
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1 - from->id), MF_OK);
+    WAIT_UNTIL(value_pinned_excess(from) > 0);
+}
+
+/* There is no other record of a value that was cut because it moved. */
+TEST(a_large_value_that_moves_meanwhile_is_told_again)
+{
+    fixture_set(&f, "large", 3 * MIB);
+    told.at_rest = move_large;
+    check_told("large+ cut large+ ");
+    ck_assert_uint_eq(ship.left_out, 0);
 }
 
 /* Each gets a new block, in which it is stale as before. Context: read side. */
