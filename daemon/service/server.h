@@ -151,6 +151,12 @@ bool upgrade_knows_blocks(void);
 /* Is this file of items (memory_file_name()) that of the asking program? True if none asks. */
 bool upgrade_has_items(const char *memory);
 
+/*
+ * Could a server with this limit, and this number of shards at its start, take over the items
+ * of the asking program? True if none asks. Context: main.
+ */
+bool upgrade_has_room(uint64_t limit_bytes, uint32_t shards);
+
 /* ---- welcome.c --------------------------------------------------------------------------- */
 
 /*

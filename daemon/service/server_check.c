@@ -70,6 +70,13 @@ static int check_beside(const struct settings *settings)
         log_error("upgrade, the items would be lost (memory_file has changed, or is not set)");
         note(&status, EX_DATAERR);
     }
+    if (!upgrade_has_room(setting_get(settings, memory_limit_bytes),
+                          shards_at_start(settings))) {
+        log_error("upgrade, the items would be lost (memory-limit = %" PRIu64
+                  " does not suit them)",
+                  setting_get(settings, memory_limit_bytes) >> 20);
+        note(&status, EX_DATAERR);
+    }
     note(&status, privs_lock_memory(settings));
     return status;
 }

@@ -25,11 +25,13 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
+#include "lib/engine/share.h"
 
 /* The blocks of the process that asks, as attach_abi() tells. */
 #define ABI_VARIABLE "MAYFLY_UPGRADE_ABI"
-/* Its file of items, as memory_file_name() tells. */
+/* Its file of items, as memory_file_name() tells, and the numbers of engine_size(). */
 #define MEMORY_VARIABLE "MAYFLY_UPGRADE_MEMORY"
+#define SIZE_VARIABLE   "MAYFLY_UPGRADE_SIZE"
 
 /* What was changed while it ran, as live_pass() writes it, and upgrade_hold_ns(). */
 #define LIVE_VARIABLE "MAYFLY_PASSED_LIVE"
@@ -95,6 +97,17 @@ bool upgrade_has_items(const char *memory)
 
     must_be_main();
     return asked == NULL || strcmp(asked, memory) == 0;
+}
+
+bool upgrade_has_room(uint64_t limit_bytes, uint32_t shards)
+{
+    const char *asked = getenv(SIZE_VARIABLE);
+    struct share_size old = {0};
+
+    must_be_main();
+    return asked == NULL || (sscanf(asked, "%" SCNu32 ":%" SCNu32 ":%" SCNu64, &old.shards,
+                                    &old.shift, &old.range_bytes) == 3 &&
+                             old.shards != 0 && share_suits(&old, limit_bytes, shards));
 }
 
 /* Only an operator causes this, so each one is logged. */
@@ -380,13 +393,18 @@ static int ask(struct server *s, char **args)
     struct upgrade *u = &s->upgrade;
     struct shown shown;
     uv_process_options_t how = {.exit_cb = on_answer, .file = u->next, .args = args};
+    const struct share_size size = engine_size(&s->crew.engine);
     char memory[MEMORY_FILE_NAME_BYTES];
     char abi[24];
+    char numbers[48];
 
     snprintf(abi, sizeof(abi), "%" PRIu64, attach_abi());
     setenv(ABI_VARIABLE, abi, 1);
     memory_file_name(s->crew.settings, s->crew.attach.fd, memory);
     setenv(MEMORY_VARIABLE, memory, 1);
+    snprintf(numbers, sizeof(numbers), "%" PRIu32 ":%" PRIu32 ":%" PRIu64, size.shards,
+             size.shift, size.range_bytes);
+    setenv(SIZE_VARIABLE, numbers, 1);
     show_live(s);
     show_all(s, &shown);
     passed_on_show(shown.numbers);
@@ -396,6 +414,7 @@ static int ask(struct server *s, char **args)
     int err = uv_spawn(&s->loop, &u->question, &how);
     unsetenv(ABI_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
+    unsetenv(SIZE_VARIABLE);
     unsetenv(LIVE_VARIABLE);
     unsetenv(HOLD_VARIABLE);
     passed_on_show(NULL);

@@ -328,22 +328,15 @@ static bool tell_away(struct attach *a)
               (unsigned long long)(a->away_ms / 1000));
 }
 
-/*
- * Can an engine with this config use the items in the file? A move to fewer shards may have
- * been interrupted after the limit was lowered to one that is too small for the old number of
- * shards. Then the move can continue under that limit.
- */
+/* Can an engine with this config use the items in the file? */
 static bool fits(struct attach *a, const struct engine_config *cfg)
 {
     const struct attach_head *h = a->head;
-    const bool may_become = cfg->shards < h->shards &&
-                            share_fits(cfg->limit_bytes, cfg->shards, h->range_bytes, h->shift);
+    const struct share_size old = {h->shards, h->shift, h->range_bytes};
 
-    if (!may_become && !share_fits(cfg->limit_bytes, h->shards, h->range_bytes, h->shift)) {
-        return no(a, "a limit of %llu bytes does not suit its %u shards",
-                  (unsigned long long)cfg->limit_bytes, h->shards);
-    }
-    return true;
+    return share_suits(&old, cfg->limit_bytes, cfg->shards) ||
+           no(a, "a limit of %llu bytes does not suit its %u shards",
+              (unsigned long long)cfg->limit_bytes, h->shards);
 }
 
 static bool is_sane(const struct attach_head *h)

@@ -368,6 +368,13 @@ uint64_t engine_range(const struct engine *e)
     return shards_to_be(e) * e->shards[0]->memory.arena.map_bytes;
 }
 
+struct share_size engine_size(const struct engine *e)
+{
+    return (struct share_size){.shards = shards_to_be(e),
+                               .shift = e->group.shape.shift,
+                               .range_bytes = e->group.range_bytes};
+}
+
 void engine_shard_bounds(const struct engine *e, uint64_t limit_bytes, uint32_t *least,
                          uint32_t *most)
 {

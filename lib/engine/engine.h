@@ -41,6 +41,7 @@
 #include "lib/shard/shard_group.h"
 
 struct attach;
+struct share_size;
 
 /* What an engine is started with. */
 struct engine_config {
@@ -148,6 +149,9 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
  * thread.
  */
 uint64_t engine_range(const struct engine *e);
+
+/* What the limit of an engine that takes over its items has to suit. Context: any thread. */
+struct share_size engine_size(const struct engine *e);
 
 /*
  * Can this engine, with this number of shards, work with a limit in bytes? Context: any thread.

@@ -47,3 +47,10 @@ bool share_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes, uin
     return shards <= share_shards_most(limit_bytes, shift) &&
            limit_bytes / shards <= range_bytes;
 }
+
+bool share_suits(const struct share_size *old, uint64_t limit_bytes, uint32_t shards)
+{
+    return share_fits(limit_bytes, old->shards, old->range_bytes, old->shift) ||
+           (shards < old->shards &&
+            share_fits(limit_bytes, shards, old->range_bytes, old->shift));
+}

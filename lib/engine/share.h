@@ -33,4 +33,18 @@ uint32_t share_shards_most_new(uint64_t limit_bytes);
  */
 bool share_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes, uint32_t shift);
 
+/* The shards of an engine, whose items another one is to take over. */
+struct share_size {
+    uint32_t shards;
+    uint32_t shift;       /* of their segments */
+    uint64_t range_bytes; /* of each */
+};
+
+/*
+ * Can an engine with this limit take them over? It is to have `shards` shards. A move to fewer
+ * may have been interrupted after the limit was lowered to one that is too small for the old
+ * number. Then the move can continue under that limit. Context: any thread.
+ */
+bool share_suits(const struct share_size *old, uint64_t limit_bytes, uint32_t shards);
+
 #endif

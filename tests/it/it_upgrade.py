@@ -309,6 +309,21 @@ def test_what_cannot_be_had_is_noticed_before():
                 assert state(o) == "warm" and other.get(b"k") == b"v"
 
 
+def test_a_limit_that_does_not_suit_the_items_is_refused():
+    """The next program would start empty, or not at all where the file system has less room."""
+    with mayfly.place("config", "memory-limit = 16\n") as config, \
+            keeping("--config", config, limit=()) as d, d.client() as c:
+        c.set(b"k", b"v")
+        mayfly.replace(config, "memory-limit = 65536\n")
+        d.process.send_signal(signal.SIGUSR2)
+        wait_for(lambda: "upgrade, refused:" in d.log(), "it is refused")
+        assert d.says("the items would be lost (memory-limit = 65536 does not suit them)")
+        assert c.get(b"k") == b"v" and state(c) == "cold"
+        mayfly.replace(config, "memory-limit = 64\n")
+        upgrade(d)
+        assert c.get(b"k") == b"v" and state(c) == "warm"
+
+
 def test_metrics_too():
     with mayfly.folder(in_memory=True) as where, contextlib.closing(Taken(where)) as taken:
         options = os.path.join(where, "conf")

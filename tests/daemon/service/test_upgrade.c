@@ -35,6 +35,23 @@ TEST(who_is_asked_needs_the_same_file_and_blocks)
     unsetenv("MAYFLY_UPGRADE_ABI");
 }
 
+/* Nor may its limit be one with which the items are not taken over. */
+TEST(who_is_asked_needs_a_limit_that_suits_the_items)
+{
+    const uint64_t mib = UINT64_C(1) << 20;
+
+    ck_assert(upgrade_has_room(4096 * mib, 2));
+    setenv("MAYFLY_UPGRADE_SIZE", "2:18:268435456", 1);
+    ck_assert(upgrade_has_room(64 * mib, 2));
+    ck_assert(upgrade_has_room(512 * mib, 2));
+    ck_assert(!upgrade_has_room(1024 * mib, 2));
+    setenv("MAYFLY_UPGRADE_SIZE", "0:18:268435456", 1);
+    ck_assert(!upgrade_has_room(64 * mib, 2));
+    setenv("MAYFLY_UPGRADE_SIZE", "nonsense", 1);
+    ck_assert(!upgrade_has_room(64 * mib, 2));
+    unsetenv("MAYFLY_UPGRADE_SIZE");
+}
+
 /* The next program, which may be another upgrade, has not failed. */
 TEST(a_failure_is_told_once)
 {
