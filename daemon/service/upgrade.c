@@ -429,15 +429,16 @@ void upgrade_begin(struct server *s, const char *program)
     char **args;
 
     must_be_main();
+    /* First: a refusal would be taken for that of the one that is under way. */
+    if (u->is_asked || loop_timer_is_on(&u->lull) || server_was_told_to_stop(s)) {
+        log_notice("upgrade, is under way already, or the server stops");
+        return;
+    }
     if (why == NULL && program[0] != '\0') {
         why = obstacle_to(program);
     }
     if (why != NULL) {
         refuse_upgrade(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
-        return;
-    }
-    if (u->is_asked || loop_timer_is_on(&u->lull) || server_was_told_to_stop(s)) {
-        log_notice("upgrade, is under way already, or the server stops");
         return;
     }
     args = mem_zalloc(((size_t)set->argc + 2) * sizeof(*args));

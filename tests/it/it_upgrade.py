@@ -192,6 +192,23 @@ def test_a_program_may_be_named():
         assert c.get(b"k") == b"v"
 
 
+def test_what_is_asked_meanwhile_says_nothing_of_the_first():
+    """Whoever waits for the first is not told that it was refused."""
+    with mayfly.place("another") as program, keeping("-A", control=True, is_visible=True) as d, d.operator() as o:
+        with open(program, "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\nexec sleep 1000\n")
+        os.chmod(program, 0o755)
+        assert o.ask(b"upgrade " + program.encode()) == b"OK"
+        wait_for(lambda: o.stats(b"persistence")["upgrade_state"] == "asked", "it is asked")
+
+        def looks_at_another():
+            assert o.ask(b"upgrade " + program.encode() + b".none") == b"OK"
+            return "is under way already" in d.log() or "refused" in d.log()
+        wait_for(looks_at_another, "the second is looked at")
+        assert "refused" not in d.log() and o.stats(b"persistence")["upgrade_state"] == "asked"
+        assert d.stop() == 0
+
+
 def test_a_unix_socket_stays():
     with keeping() as d:
         with d.client() as c:
