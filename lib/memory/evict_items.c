@@ -69,10 +69,16 @@ static bool is_there(const struct memory *m, const struct evict_candidate *c)
            item_is_live(it) && it->key_len != 0 && item_cas(it) == c->cas;
 }
 
+/* Does the policy evict such an item? One in the pool may have lost its deadline since. */
+static bool may_go(const struct evict_policy *policy, const struct item *it)
+{
+    return policy->source == SOURCE_ALL || item_deadline(it) != MSEC_NEVER;
+}
+
 /*
- * The best of the pool that is there, and has not been used, or put off, since it was looked
- * at; 0: none. Where the order is exact, one that is not there may have moved, and be the next:
- * look again.
+ * The best of the pool that is there, may go, and has not been used, or put off, since it was
+ * looked at; 0: none. Where the order is exact, one that is not there may have moved, and be
+ * the next: look again.
  */
 static handle_t pool_take(struct memory *m, const struct evict_policy *policy, msec_t now)
 {
@@ -80,9 +86,10 @@ static handle_t pool_take(struct memory *m, const struct evict_policy *policy, m
 
     while (ev->pooled > 0) {
         const struct evict_candidate *c = &ev->pool[--ev->pooled];
+        const struct item *it = memory_item(m, c->handle);
 
-        if (is_there(m, c) &&
-            policy->score(memory_item(m, c->handle), now, m->options) >= c->score) {
+        if (is_there(m, c) && may_go(policy, it) &&
+            policy->score(it, now, m->options) >= c->score) {
             return c->handle;
         }
         if (policy->source == SOURCE_SOONEST) {

@@ -336,6 +336,24 @@ TEST(a_change_of_policy_empties_the_pool)
     ck_assert(fixture_has(&f, "b"));
 }
 
+/* A volatile policy loses no key without a deadline, however long it has not been used. */
+TEST(a_candidate_that_loses_its_deadline_stays)
+{
+    start_at(CHOICE_VOLATILE_LRU);
+    handle_t a = until("a", 100000000);
+    handle_t b = until("b", 100000000);
+    handle_t c = until("c", 100000000);
+    item_set_access(memory_item(&f.shard->memory, a), 0);
+    item_set_access(memory_item(&f.shard->memory, b), 1);
+    memcpy(draws[0], (handle_t[]){a, b}, 2 * sizeof(a));
+    draws[1][0] = c;
+    ck_assert_uint_eq(evict_one(NULL), a);
+    ck_assert_int_eq(fixture_touch(&f, "b", MSEC_NEVER), OUT_TOUCHED);
+    ck_assert_uint_eq(handle_of("b"), b);
+    ck_assert_uint_eq(evict_one(NULL), c);
+    ck_assert(fixture_has(&f, "b"));
+}
+
 /* A flush takes all items from the index at once; their blocks look alive for a while. */
 TEST(a_flush_empties_the_pool)
 {
