@@ -261,8 +261,9 @@ uint64_t trim_burst(struct memory *m);
  */
 
 /*
- * Drop one item: the choice of the present policy, which has EVICT_ITEMS, or a due item met in
- * the search. Subtracts the cost from *work. False when no item was found. Context: in shard.
+ * Drop one item: the choice of the present policy, or a due item met in the search. Subtracts
+ * the cost from *work. False when no item was found, or the policy does not evict items (any
+ * more). Context: in shard.
  */
 bool evict_item(struct memory *m, msec_t now, int64_t *work);
 

@@ -167,6 +167,9 @@ bool evict_item(struct memory *m, msec_t now, int64_t *work)
     bool was_due;
 
     memory_must_be_entered(m);
+    if (policy->way != EVICT_ITEMS) {
+        return false; /* it was changed since the caller looked */
+    }
     if (m->evict.pool_policy != policy) {
         m->evict.pool_policy = policy;
         m->evict.pooled = 0;

@@ -336,6 +336,16 @@ TEST(a_change_of_policy_empties_the_pool)
     ck_assert(fixture_has(&f, "b"));
 }
 
+/* The option may change between two items that one slice of the cursor evicts. */
+TEST_LOOP(a_policy_that_does_not_evict_items_drops_none, 2)
+{
+    start_at(CHOICE_VOLATILE_LRU);
+    draws[0][0] = idle("a", 10);
+    fixture_policy(_i == 0 ? CHOICE_NOEVICTION : CHOICE_DENSITY);
+    ck_assert_uint_eq(evict_one(NULL), 0);
+    ck_assert(fixture_has(&f, "a"));
+}
+
 /* A volatile policy loses no key without a deadline, however long it has not been used. */
 TEST(a_candidate_that_loses_its_deadline_stays)
 {
