@@ -89,7 +89,8 @@ void evict_make_past(struct memory *m, uint64_t items)
     size_t touched = 0;
 
     if (policy->past_create == NULL) {
-        return; /* it was changed meanwhile */
+        evict_forget(m); /* another one's, of the wrong size: or it would be wanted for ever */
+        return;
     }
     void *past = policy->past_create(items + PAST_LEAST, m->arena.budget);
     if (past == NULL) {

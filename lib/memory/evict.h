@@ -121,7 +121,8 @@ struct evict_candidate {
 
 /*
  * The policy at work in one memory is an option that may change at any time, so it is looked up
- * each time. What one policy knows stays while another is at work.
+ * each time. What one policy knows stays while another is at work; its past as long as it suits
+ * the number of items.
  */
 struct evict {
     /* [const] */
