@@ -334,7 +334,9 @@ void crew_conn_closed(struct worker *w, const struct conn_origin *origin)
 void crew_options_changed(struct crew *crew)
 {
     crew_poke_all(crew);
+    pthread_mutex_lock(&crew->live.lock); /* two workers may change options at a time */
     engine_options_changed(&crew->engine);
+    pthread_mutex_unlock(&crew->live.lock);
     snapshots_options_changed(&crew->snapshots);
     exports_options_changed(&crew->exports);
     if (crew->on_options != NULL) {
