@@ -363,11 +363,14 @@ static void look_for_files(struct snapshots *s)
         return;
     }
     pthread_mutex_unlock(&s->mutex);
+    pthread_mutex_lock(&s->base.naming); /* what the server itself removes is noted under it */
     bool is_missing =
+        append_is_whole(&s->append) && base_kind(s) == BASE_GOOD &&
         ((access(s->path, F_OK) != 0 && errno == ENOENT) || append_lacks_log(&s->append)) &&
         access(s->settings->dir, F_OK) == 0;
+    pthread_mutex_unlock(&s->base.naming);
     pthread_mutex_lock(&s->mutex);
-    if (is_missing && append_is_whole(&s->append) && base_kind(s) == BASE_GOOD) {
+    if (is_missing) {
         log_error("snapshot, %s or a log of it is missing: it is saved again", s->path);
         s->wants |= KEEPER_WANTS_ANEW;
     }
