@@ -252,17 +252,17 @@ enum snapshots_removal {
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
 
 /*
- * The same for a flush that a replica has got from its primary: removes the file, unless the
- * log has flushes, for which it does not wait. Context: any thread, outside a section; after
- * the flush.
+ * The same for a flush that a replica has got from its primary, or may have missed, as it was
+ * sent everything or is promoted empty: removes the file, unless the log has flushes, for which
+ * it does not wait. Context: any thread, outside a section; after the flush.
  */
 void snapshots_note_followed_flush(struct snapshots *s);
 
 /*
  * A replica is about to be sent everything: with a log, removes the file and ends the log,
  * which would have items that are not of one moment. When reads no longer miss, a new file is
- * saved. Without a log the file stays, as it is of one moment. Context: any thread, outside a
- * section.
+ * saved. Without a log the file stays until all was sent, as it is of one moment. Context: any
+ * thread, outside a section.
  */
 void snapshots_note_full_sync(struct snapshots *s);
 

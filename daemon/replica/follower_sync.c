@@ -135,6 +135,7 @@ enum session follower_take_everything(struct follower *f, struct span first)
             span_str(fault.kind != SNAP_FINE ? snap_fault_text(&fault, text) : ""));
     }
     f->heard_ms = clock_mono_ms();
+    snapshots_note_followed_flush(&r->crew->snapshots); /* it may have missed some */
     applier_end_full(f->applier, &in.name);
     follower_note_history(f, &in.name.id, in.name.epoch);
     f->serve_from = in.serve_from;

@@ -106,8 +106,11 @@ static void promote(struct replication *r)
             .epoch = (fresh.epoch > r->seen_epoch ? fresh.epoch : r->seen_epoch) + 1};
         backlog_take_over(r->backlog, &fresh);
     }
-    if (!is_whole && !forget_all(r)) {
-        return;
+    if (!is_whole) {
+        if (!forget_all(r)) {
+            return;
+        }
+        snapshots_note_followed_flush(&r->crew->snapshots);
     }
     engine_raise_cas(e, cas_max);
     engine_follow_due(e, MSEC_NEVER);

@@ -177,6 +177,30 @@ def test_a_crash_while_everything_is_sent():
                     assert int(b.c.stats()["curr_items"]) == 0, (log, b.log())
 
 
+def test_what_it_missed_outlives_a_crash_as_well():
+    """Who is sent everything, or promoted before that, has no file of before: a flush since then may be unknown."""
+    with Node("-o", "save_rate=1") as a:
+        for i in range(40):
+            assert a.c.set(b"big%d" % i, os.urandom(200000)) == b"STORED"
+        for is_whole in (False, True):
+            with tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder:
+                with Node("-o", "dir=" + folder) as b:
+                    assert b.c.set(b"k", b"v") == b"STORED"
+                    with b.operator() as o:
+                        assert o.ask(b"save") == b"OK"
+                    b.follow(a.port)
+                    b.wait_for_state("syncing")
+                    if is_whole:
+                        assert a.c.ask(b"config set save_rate 0") == b"OK"
+                        level(a, b)
+                    else:
+                        b.stand_alone()
+                    wait_for(lambda: b.c.get(b"k") is None, "it is gone")
+                    b.kill()
+                with Node("-o", "dir=" + folder) as b:
+                    assert b.c.get(b"k") is None, (is_whole, b.log())
+
+
 def test_a_flush_of_the_primary_outlives_a_crash():
     """What it has flushed is in no file of a replica any more, once that has acknowledged the flush."""
     for flush, log in ((b"flush_all", "no"), (b"flush_all", "keys"), (b"flush_all 1", "no"), (b"flush_prefix k", "no")):
