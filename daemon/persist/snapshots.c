@@ -128,6 +128,9 @@ static enum save_end save_anew(struct snapshots *s)
         if (error == 0) {
             error = append_before_save(&s->append, &s->save, s->save_epoch);
         }
+        if (error == ENOBUFS && i + 1 < TRIES) {
+            continue; /* a flush, or a gap, ended the log while the next one was begun */
+        }
         if (error != 0) {
             s->save.error = error;
             return SAVE_FAILED;

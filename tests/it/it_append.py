@@ -432,6 +432,19 @@ def test_what_was_flushed_does_not_come_back():
             assert o.ask(b"mg b") == b"EN"
 
 
+def test_a_flush_while_a_log_begins():
+    """The save that began the log is begun again, and not given up."""
+    with kept() as k, k.daemon(*KEYS) as d, d.operator() as o, d.operator() as p:
+        wait_for_base(k, o)
+        saves = figure(o, "rdb_saves")
+        with Stopped(d.process.pid, "log writer"):
+            assert o.ask(b"bgsave") == b"OK"
+            wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 1, "it waits for the writer")
+            assert p.ask(b"flush_all") == b"OK"
+        wait_for(lambda: figure(o, "rdb_saves") > saves and figure(o, "aof_whole") == 1, "it is saved, with a log")
+        assert figure(o, "rdb_save_failures") == 0, d.log()
+
+
 def test_it_is_made_anew_when_it_has_grown():
     with kept() as k, k.daemon(*KEYS, "-o", "auto_aof_rewrite_min_size=10k") as d, d.operator() as o:
         wait_for_base(k, o)
