@@ -80,15 +80,15 @@ static const char *type_fraction(const struct option_row *row, double number, ch
 const char *option_range(const struct option_row *row, char *text)
 {
     const struct option_kind_row *kind = &option_kinds[row->kind];
-    const bool is_open = kind->range == RANGE_OPEN;
+    const bool is_above = kind->range == RANGE_ABOVE;
     char least[OPTION_TEXT_BYTES];
     char greatest[OPTION_TEXT_BYTES];
 
     if (kind->range == RANGE_NONE) {
         return print(text, "%s", "");
     }
-    return print(text, "%s%.30s%s%.30s%s%s%s", is_open ? "more than " : "",
-                 kind->type(row, row->min, least), is_open ? ", less than " : " to ",
+    return print(text, "%s%.30s%s%.30s%s%s%s", is_above ? "more than " : "",
+                 kind->type(row, row->min, least), is_above ? ", at most " : " to ",
                  kind->type(row, row->max, greatest), kind->scale > 1 ? " " : "",
                  kind->scale > 1 ? row->unit : "",
                  (row->traits & OPT_SHARE) != 0  ? ", or 1% to 100%"
@@ -247,8 +247,8 @@ const struct option_kind_row option_kinds[] = {
     NUMBER(SIZE, RANGE_WHOLE, "=<%s>", false, show_whole, type_size, read_size),
     NUMBER(MB, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_size),
     NUMBER(KB, RANGE_WHOLE, "=<%s>", false, show_whole, show_whole, read_size),
-    NUMBER(DEC2, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction, read_fraction),
-    NUMBER(DEC3, RANGE_OPEN, "=<%s>", false, show_fraction, type_fraction, read_fraction),
+    NUMBER(DEC2, RANGE_ABOVE, "=<%s>", false, show_fraction, type_fraction, read_fraction),
+    NUMBER(DEC3, RANGE_ABOVE, "=<%s>", false, show_fraction, type_fraction, read_fraction),
     [OPT_STR] = {FIELD_TEXT, 1, RANGE_NONE, "=<%s>", false, NULL, NULL, NULL},
     [OPT_LIST] = {FIELD_TEXT, 1, RANGE_NONE, "=<%s>", false, NULL, NULL, NULL},
 };

@@ -50,7 +50,7 @@ struct option_row {
  * of options.def.
  */
 enum option_field { FIELD_BYTE, FIELD_32, FIELD_64, FIELD_DOUBLE, FIELD_TEXT };
-enum option_bounds { RANGE_NONE, RANGE_WHOLE, RANGE_OPEN }; /* OPEN: without its bounds */
+enum option_bounds { RANGE_NONE, RANGE_WHOLE, RANGE_ABOVE }; /* ABOVE: without its least */
 
 struct option_kind_row {
     enum option_field field;

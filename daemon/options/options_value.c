@@ -296,8 +296,8 @@ static bool check_range(const struct option_row *row, const char *value, double 
     char text[OPTION_TEXT_BYTES];
 
     if (range == RANGE_NONE ||
-        (range == RANGE_OPEN ? *number > row->min && *number < row->max
-                             : *number >= row->min && *number <= row->max)) {
+        (range == RANGE_ABOVE ? *number > row->min && *number <= row->max
+                              : *number >= row->min && *number <= row->max)) {
         return true;
     }
     option_refuse(why, "%.40s is out of range (%s)", value, option_range(row, text));
