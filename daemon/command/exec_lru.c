@@ -15,6 +15,8 @@
 
 #define CRAWLER_SLEEP_MAX 1000000u
 #define LRU_PCT_SUM_MAX   80u
+#define MOVE_WINDOW_MIN   3u
+#define MOVE_WINDOW_MAX   1800u
 #define HOLD_MAX_S        86400u
 
 /* The most words that any of these commands has after its name. */
@@ -49,6 +51,9 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
     int64_t from;
     int64_t to;
 
+    if (!t->w->settings->slab_reassign) {
+        return turn_answer(t, r, REPLY_SLABS_OFF);
+    }
     if (num_i64(w->word[1], &from) != MF_OK || num_i64(w->word[2], &to) != MF_OK) {
         return turn_answer(t, r, REPLY_BAD_FORMAT);
     }
@@ -82,6 +87,9 @@ static enum turn_stop slabs_automove(struct turn *t, const struct request *r,
     if (span_is(what, "window")) {
         if (w->count < 3 || num_u32(w->word[2], &number) != MF_OK) {
             return turn_answer(t, r, REPLY_BAD_FORMAT);
+        }
+        if (number < MOVE_WINDOW_MIN || number > MOVE_WINDOW_MAX) {
+            return turn_answer(t, r, REPLY_SLABS_WINDOW);
         }
         setting_set(s, slab_automove_window, number);
         return turn_answer(t, r, REPLY_OK);
@@ -171,6 +179,9 @@ enum turn_stop exec_lru(struct turn *t, const struct request *r)
     }
     if (span_is(w.word[0], "tune")) {
         return lru_tune(t, r, &w);
+    }
+    if (!t->w->settings->lru_maintainer) {
+        return turn_answer(t, r, REPLY_ERROR);
     }
     if (span_is(w.word[0], "mode")) {
         return lru_mode(t, r, w.word[1]);

@@ -62,8 +62,9 @@ static void settle_policy(struct settings *s)
 }
 
 /*
- * Set what follows in memcached: -D turns on counting by prefix, temporary_ttl its LRU, -U a
- * TCP port of the same number, no_modern the crawler off, and -M is a policy.
+ * Set what follows in memcached: -D turns on counting by prefix, temporary_ttl its LRU,
+ * no_lru_maintainer the flat LRU, -U a TCP port of the same number, no_modern the crawler off,
+ * and -M is a policy.
  */
 static void set_implied(struct settings *s)
 {
@@ -74,6 +75,7 @@ static void set_implied(struct settings *s)
     if (setting_source(s, OPTION_temporary_ttl) != OPTION_DEFAULT) {
         setting_set(s, temp_lru, true);
     }
+    setting_set(s, lru_segmented, s->lru_maintainer);
     if (s->udp_port != 0 && setting_source(s, OPTION_port) == OPTION_DEFAULT) {
         s->port = s->udp_port;
     }
