@@ -106,6 +106,8 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
     struct flush_wait *wait = NULL;
 
     if (t->w->settings->no_flush_all) {
+        /* memcached counts it in the text protocol all the same */
+        ctr_add(&t->w->counters, CTR_cmd_flush, r->cls == CLASS_ADMIN && !is_prefix);
         return answer_flush(t, r, is_prefix ? REPLY_PREFIX_OFF : REPLY_FLUSH_OFF,
                             BIN_REPLY_AUTH_FAILURE);
     }
