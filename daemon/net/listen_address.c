@@ -18,10 +18,11 @@ static bool starts_with(struct span s, const char *word)
 }
 
 /*
- * Take "word[x]:" off the front; false: it is not there. When its end is missing, *error is
- * set.
+ * Take "word[x]:" off the front, where word has the first bracket, and close is the other one;
+ * false: it is not there. When its end is missing, *error is set.
  */
-static bool take_bracket(struct span *s, const char *word, struct span *x, const char **error)
+static bool take_bracket(struct span *s, const char *word, char close, struct span *x,
+                         const char **error)
 {
     size_t head = strlen(word);
 
@@ -29,7 +30,7 @@ static bool take_bracket(struct span *s, const char *word, struct span *x, const
         return false;
     }
     *x = span_after(*s, head);
-    const char *end = memchr(x->ptr, ']', x->len);
+    const char *end = memchr(x->ptr, close, x->len);
     if (end == NULL || end + 1 == s->ptr + s->len || end[1] != ':') {
         *error = "Invalid prefix of an address";
         return false;
@@ -96,9 +97,10 @@ static const char *take_prefixes(struct span *s, struct listen_address *out)
         } else if (starts_with(*s, "proxied:")) {
             out->is_proxied = true;
             *s = span_after(*s, 8);
-        } else if (take_bracket(s, "proto[", &x, &error)) {
+        } else if (take_bracket(s, "proto[", ']', &x, &error)) {
             error = set_protocol(out, x);
-        } else if (take_bracket(s, "tag[", &x, &error)) {
+        } else if (take_bracket(s, "tag[", ']', &x, &error) ||
+                   take_bracket(s, "tag_", '_', &x, &error)) {
             error = set_tag(out, x);
         } else {
             break;

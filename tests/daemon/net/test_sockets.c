@@ -221,6 +221,7 @@ TEST(addresses_that_are_understood)
         {"btls:h:1", "h", 1},
         {"mtls:tag[a]:[::1]", "::1", -1},
         {"tag[abc]:127.0.0.1:11311", "127.0.0.1", 11311},
+        {"tag_abc_:127.0.0.1:11311", "127.0.0.1", 11311},
         {"proto[negotiating]:h:1", "h", 1},
     };
 
@@ -242,20 +243,9 @@ TEST(addresses_that_are_understood)
 TEST(addresses_that_are_refused)
 {
     static const char *const cases[] = {
-        "",
-        "notls:",
-        "[::1",
-        "[::1]x",
-        "127.0.0.1:",
-        "h:65536",
-        "h:-1",
-        "h:12a",
-        "h:+1",
-        "[::1]:",
-        "h: 1",
-        "h:99999999999",
-        "btls:mtls:h",
-        "mtls:tag[a]:btls:h:1",
+        "",        "notls:",        "[::1",      "[::1]x",      "127.0.0.1:",
+        "h:65536", "h:-1",          "h:12a",     "h:+1",        "[::1]:",
+        "h: 1",    "h:99999999999", "tag_abc:h", "btls:mtls:h", "mtls:tag[a]:btls:h:1",
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
