@@ -135,7 +135,7 @@ static char *put_meta(const struct slice *k, const struct item *it, char *p)
     p += num_put_u64(p, item_size(it));
     p = put_text(p, " flags=");
     p += num_put_u64(p, item_flags(it));
-    return put_text(p, "\n");
+    return put_text(p, " \n"); /* 1.6.45 has a space after each word */
 }
 
 static char *put_mg(const struct item *it, char *p)

@@ -16,7 +16,7 @@ from mayfly import Daemon, wait_for
 
 MIB = 1 << 20
 LINE = re.compile(rb"key=([A-Za-z0-9._~%-]+) exp=(-1|\d+) la=(\d+) cas=(\d+) fetch=(yes|no) cls=1 "
-                  rb"size=(\d+) flags=(\d+)$")
+                  rb"size=(\d+) flags=(\d+) $")
 
 
 def store(client, keys, value=b"v", exptime=0):
