@@ -14,7 +14,7 @@
 
 /*
  * Delete an item, or do what d says instead (NULL: nothing else), count and observe that. cas:
- * the one that it has to have; 0: any. An item that stays is no hit.
+ * the one that it has to have; 0: any. An item that is only marked stale is no hit.
  */
 static MF_INLINE enum outcome erase(struct turn *t, uint64_t hash, struct span key,
                                     uint64_t cas, const struct erase *d, const char *command)
@@ -34,7 +34,7 @@ static MF_INLINE enum outcome erase(struct turn *t, uint64_t hash, struct span k
         return outcome;
     }
     if (outcome == OUT_DELETED) {
-        ctr_add(c, CTR_delete_hits, !stays);
+        ctr_add(c, CTR_delete_hits, d == NULL || !d->marks_stale);
     } else if (d != NULL && outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
     } else if (d != NULL || outcome == OUT_NOT_FOUND) {
