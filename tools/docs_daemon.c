@@ -355,7 +355,6 @@ static void roff_counters(enum section section)
 {
     static const char *const kinds[] = {
         [CTR_KIND_COUNT] = "counts",
-        [CTR_KIND_TOTAL] = "counts, also over a reset",
         [CTR_KIND_GAUGE] = "goes up and down",
     };
     unsigned where = 0;

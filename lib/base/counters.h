@@ -20,7 +20,7 @@ enum counter {
 };
 
 /* The columns of counters.def. */
-enum counter_kind { CTR_KIND_COUNT, CTR_KIND_TOTAL, CTR_KIND_GAUGE };
+enum counter_kind { CTR_KIND_COUNT, CTR_KIND_GAUGE };
 enum counter_writer {
     CTR_WRITER_WORKER,
     CTR_WRITER_SHARD,
