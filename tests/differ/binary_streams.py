@@ -2,7 +2,7 @@
 """What differ.py sends in the binary protocol, and how answers in it are compared.
 
 Streams are made as in streams.py. What memcached gets out of step with (a key or extras after an
-unknown opcode, a value after touch, gat and stat, a body of 2 GiB and more) stands in DIFFERENCES.
+unknown opcode, a value after touch, gat and stat, a body of more than 1 GiB) stands in DIFFERENCES.
 """
 
 import collections
@@ -334,7 +334,7 @@ def _differences():
         yield row(frame + LAST, theirs + line(b.FLUSH, opaque=2) + LAST_LINE, line(opcode, b.INVALID), behind)
     yield row(b.pack(b.STAT, b"reset", value=hidden) + LAST,
               line(b.STAT) + line(b.FLUSH, opaque=2) + LAST_LINE, line(b.STAT, b.INVALID), behind)
-    huge = "a body of nearly 2 GiB and more is too large, and swallowed"
+    huge = "a body of more than 1 GiB is too large, and swallowed"
     for length in (0x7FFFFFFF, 0xFFFFFFFF):
         frame = b.store(b.SET, b"a", body_len=length)
         yield row(frame + LAST, line(b.SET, b.INVALID), line(b.SET, b.TOO_LARGE), huge)

@@ -159,9 +159,11 @@ def stats_table():
 def intended_table():
     """What differs from memcached 1.6.45 in answers: from the list that the comparison checks."""
     sys.path.insert(0, os.path.join(TREE, "tests", "differ"))
+    import binary_streams               # pylint: disable=import-outside-toplevel
     import intended                     # pylint: disable=import-outside-toplevel
-    seen = dict.fromkeys(d.reason for d in intended.DIFFERENCES)
-    return ["* " + reason[0].upper() + reason[1:] + "." for reason in seen]
+    reasons = [d.reason for d in intended.DIFFERENCES]
+    reasons += ["in the binary protocol, " + d.reason for d in binary_streams.DIFFERENCES]
+    return ["* " + reason[0].upper() + reason[1:] + "." for reason in dict.fromkeys(reasons)]
 
 
 TABLES = {"flags": flags_table, "extended": extended_table, "stats": stats_table, "answers": intended_table}
