@@ -155,6 +155,19 @@ int passed_on_take_memory(struct passed_on *p)
     return fd;
 }
 
+/*
+ * Room for n bytes, or for a part of them where there is no memory for all: the numbers of the
+ * descriptors come first, and without these nobody would close the connections.
+ */
+static bool reserve_some(struct buf *out, size_t n)
+{
+    while (n > 0 && !buf_reserve(out, n)) {
+        errno = ENOMEM;
+        n /= 2;
+    }
+    return n > 0;
+}
+
 bool passed_on_take_conns(struct passed_on *p, struct buf *out)
 {
     struct stat st;
@@ -165,7 +178,7 @@ bool passed_on_take_conns(struct passed_on *p, struct buf *out)
     if (fd < 0) {
         return false;
     }
-    if (fstat(fd, &st) == 0 && st.st_size >= 0 && buf_reserve(out, (size_t)st.st_size + 1)) {
+    if (fstat(fd, &st) == 0 && st.st_size >= 0 && reserve_some(out, (size_t)st.st_size + 1)) {
         do {
             n = pread(fd, buf_end(out), buf_room(out), (off_t)buf_len(out));
             out->end += n > 0 ? (size_t)n : 0;

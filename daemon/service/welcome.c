@@ -61,14 +61,21 @@ void welcome_open(struct server *s)
     }
     enum passed_state state = passed_conns_open(&w->reader, buf_span(&w->bytes));
     w->fds = mem_alloc((w->reader.count + 1) * sizeof(*w->fds));
-    for (uint32_t i = 0; w->fds != NULL && i < w->reader.count; i++) {
-        w->fds[i] = claim(passed_conns_number(&w->reader, i));
+    for (uint32_t i = 0; i < w->reader.count; i++) {
+        int fd = claim(passed_conns_number(&w->reader, i));
+
+        if (w->fds != NULL) {
+            w->fds[i] = fd;
+        } else if (fd >= 0) {
+            socket_end(fd);
+        }
     }
-    if (state == PASSED_GOOD) {
+    if (w->fds == NULL) {
+        log_warn("upgrade, %u connections are closed (no memory)", (unsigned)w->reader.count);
+    } else if (state == PASSED_GOOD) {
         access_continue(&s->crew.access, &w->reader.keys.text, &w->reader.keys.sasl);
         return;
-    }
-    if (state == PASSED_FOREIGN) {
+    } else if (state == PASSED_FOREIGN) {
         log_warn("upgrade, %u connections are closed (passed on by version %u, this knows %u)",
                  (unsigned)w->reader.count, (unsigned)w->reader.version, PASSED_CONNS_VERSION);
     } else {

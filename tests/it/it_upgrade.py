@@ -17,6 +17,7 @@ import replicas
 import tls
 from binary import BinaryClient
 from mayfly import Client, Daemon, Inapplicable, pattern, wait_for
+from nomem import NoMem
 
 UPGRADED = "takes over"
 WAITS = "upgrade, waits for values"
@@ -954,6 +955,27 @@ def test_who_a_balancer_said_stays():
             assert half.ask(b"mn") == b"MN"
             shown = [v for k, v in o.stats(b"conns").items() if k.endswith(":addr")]
             assert "tcp:192.0.2.7:4711" in shown and "tcp:192.0.2.7:4712" in shown, shown
+
+
+def test_without_memory_for_connections_they_are_closed():
+    """Whatever the next program has no memory for: none of its clients waits for what never comes."""
+    missing = {"(what was passed on is damaged)", "are closed (no memory)"}
+    nth = seen = 0
+    with NoMem() as m:
+        while missing and nth <= seen:
+            with keeping(tcp=True, **m.how) as d, d.client() as c:
+                assert c.set(b"k", b"v") == b"STORED"
+                wait_for(lambda d=d: "is ready" in d.log(), "that it serves is in the log")
+                m.arm(nth)
+                d.process.send_signal(signal.SIGUSR2)
+                wait_for(lambda d=d: d.log().count("is ready") > 1 or "refused" in d.log() or not d.is_alive(), "it is over")
+                m.disarm()
+                with contextlib.suppress(ConnectionError):
+                    assert c.ask(b"mn") in (b"MN", None)
+                missing = {text for text in missing if text not in d.log()}
+            seen = seen or m.get("seen")
+            nth += 1 if nth > 0 else seen // 4      # before that comes the program that is asked
+    assert not missing, missing
 
 
 mayfly.main(globals(), beside=("test_a_stop_ends_it",))
