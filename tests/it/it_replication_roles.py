@@ -339,7 +339,8 @@ def test_primaries_of_other_versions():
                 wait_for(lambda: b.log().count("speaks a version of replication") > before, "it is refused")
                 # A link that was cut before it had said anything was made again.
                 assert next(filter(None, heard)).startswith(b"psync %d-%d " % (LEAST, OWN)), heard
-                assert "upgrade the older one first" in b.c.stats(b"replication")["repl_state_reason"]
+                wait_for(lambda: "upgrade the older one first" in b.c.stats(b"replication")["repl_state_reason"],
+                         "it says why, right after the line of its log")
         # What it says of itself is shown.
         line = b"SERVER_ERROR no version in common (replica 1-1, primary 3-4): upgrade the older one first"
         with Scripted(answer(line + b"\r\n", [])) as p:
