@@ -180,11 +180,11 @@ def test_allocations_fail_for_commands():
 def test_without_memory_to_wait_for_a_role_it_stays():
     with NoMem() as m, Node(**m.how) as a, a.operator() as c:
         assert c.ask(b"mn") == b"MN"
-        m.arm(1, "mayfly-w")
+        m.arm(1, "mayfly-w", EVER)
         assert c.ask(b"replicaof 127.0.0.1 1") == b"SERVER_ERROR out of memory"
         m.disarm()
         assert c.ask(b"config get replicaof") == b"CONFIG replicaof" and c.line() == b"END"
-        assert m.get("fired") == 1
+        assert m.get("fired") >= 1
 
 
 mayfly.main(globals(), beside=("test_allocations_fail_at_the_replica", "test_allocations_fail_at_the_primary",
