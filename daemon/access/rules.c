@@ -333,7 +333,7 @@ static void refuse_twins(struct rules_reader *r)
     }
 }
 
-/* How many lines there are, and words that may be prefixes: each stands after a blank. */
+/* How many lines there are, and words that may be prefixes: each follows a blank. */
 static void count_text(struct span text, size_t *lines, size_t *words)
 {
     *lines = 1;

@@ -392,26 +392,18 @@ def test_changes_wait_for_a_full_log_that_is_behind():
 
 
 def test_who_changes_something_quietly_waits_with_the_next_answer():
-    """Which says that all before it was done."""
+    """Which says that all before it was done. So it is with an answer that comes later than its turn."""
     with kept() as k, k.daemon(*FULL, "-t", "1", "-o", "appendfsync=always") as d, d.operator() as o, d.operator() as p:
         o.set(b"a", b"0")
-        with Stopped(d.process.pid, "log writer"):
-            o.send(b"ms a 1 q\r\n1\r\n")
-            wait_for(lambda: p.get(b"a") == b"1", "it is executed")
-            o.send(b"mn\r\n")
-            for _ in range(100):
-                assert p.get(b"a") == b"1"
-            assert not select.select([o.sock], [], [], 0)[0]
-        assert o.line() == b"MN"
-        # So it is with an answer that comes later than its turn.
-        with Stopped(d.process.pid, "log writer"):
-            o.send(b"ms a 1 q\r\n2\r\n")
-            wait_for(lambda: p.get(b"a") == b"2", "it is executed")
-            o.send(b"stats detail dump\r\n")
-            for _ in range(100):
-                assert p.get(b"a") == b"2"
-            assert not select.select([o.sock], [], [], 0)[0]
-        assert o.line() == b"END"
+        for value, asks, last in (b"1", b"mn", b"MN"), (b"2", b"stats detail dump", b"END"):
+            with Stopped(d.process.pid, "log writer"):
+                o.send(b"ms a 1 q\r\n" + value + b"\r\n")
+                wait_for(lambda: p.get(b"a") == value, "it is executed")
+                o.send(asks + b"\r\n")
+                for _ in range(100):
+                    assert p.get(b"a") == value
+                assert not select.select([o.sock], [], [], 0)[0]
+            assert o.line() == last
 
 
 def test_what_was_flushed_does_not_come_back():

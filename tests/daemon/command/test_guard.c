@@ -83,17 +83,23 @@ static struct request get_of(const char *key)
     return (struct request){.cls = CLASS_GET, .command = CMD_GET, .key = span_str(key)};
 }
 
-TEST(a_client_is_judged_by_one_table)
+/* A client logs in while the rules are those of before. */
+static void log_in_before(void)
 {
-    struct request old_key = get_of("old:1");
-    struct request new_key = get_of("new:1");
-
     tables[0] = make(before);
     tables[1] = make(after);
     put(tables[0]);
     guard_begin(&client, &worker);
     ck_assert(guard_login(&client, &worker, span_str("c")));
     guard_settle(&turn);
+}
+
+TEST(a_client_is_judged_by_one_table)
+{
+    struct request old_key = get_of("old:1");
+    struct request new_key = get_of("new:1");
+
+    log_in_before();
     ck_assert(client.is_guarded);
     ck_assert_int_eq(guard_ask(&turn, &old_key, true), REPLY_NONE);
     ck_assert_int_eq(guard_ask(&turn, &new_key, true), REPLY_NO_KEY);
@@ -111,12 +117,7 @@ TEST(an_owner_of_a_prefix_is_judged_by_one_table)
     bool is_operators;
 
     new_prefix.args = span_str("new:1");
-    tables[0] = make(before);
-    tables[1] = make(after);
-    put(tables[0]);
-    guard_begin(&client, &worker);
-    ck_assert(guard_login(&client, &worker, span_str("c")));
-    guard_settle(&turn);
+    log_in_before();
     ck_assert_int_eq(guard_operator(&turn, &old_prefix, &is_operators), REPLY_NONE);
     ck_assert_int_eq(guard_operator(&turn, &new_prefix, &is_operators), REPLY_NO_ADMIN);
     put(tables[1]);
