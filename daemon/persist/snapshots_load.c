@@ -151,7 +151,7 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct g
 void snapshots_pass_over(struct snapshots *s, uint32_t left)
 {
     must_be_main();
-    if (s->file.fd >= 0) {
+    if (s->file.fd >= 0 || s->last.load == SNAPSHOTS_TOO_OLD) {
         load_close(&s->file);
         s->last.load = SNAPSHOTS_PASSED_OVER;
         s->left = left;

@@ -144,6 +144,7 @@ def test_a_snapshot_that_found_no_room_stays_until_there_is_another():
 def test_a_warm_start_keeps_the_snapshot_until_there_is_another():
     """If it is what was left with the items: a crash meanwhile loses nothing, and brings nothing back."""
     keys = [b"k%d" % n for n in range(3000)]
+    made = time.time()
     with kept() as k, tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
         args = (*FULL, "-e", os.path.join(memory, "items"), "-o", "save_on_stop=no")
 
@@ -158,8 +159,11 @@ def test_a_warm_start_keeps_the_snapshot_until_there_is_another():
             store(o, keys, b"v" * 1000)
             assert o.ask(b"save") == b"OK"
             assert o.ask(b"md k7") == b"HD" and o.set(b"k8", b"new") == b"STORED"
-        for _ in range(2):
-            crash_in_save()
+        for aged in ((), ("-o", "load_max_age=1")):
+            wait_for(lambda: not aged or time.time() > made + 3, "the snapshot is too old")
+            for name in k.names():
+                os.utime(os.path.join(k.folder, name), (made, made))
+            crash_in_save(*aged)
             assert k.has_file()
             with k.daemon(*args) as d, d.operator() as o:
                 assert figure(o, "rdb_last_load_keys_loaded") > 0, d.log()
