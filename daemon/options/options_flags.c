@@ -299,6 +299,19 @@ struct flags_walk {
 /* Take a flag of this word, by its code. False: do not go on. */
 typedef bool (*flag_fn)(struct flags_walk *w, int code, const char *word);
 
+/*
+ * Manifests of containers have words such as "-m 1024", which memcached accepts: spaces between
+ * a flag and a value in the same word do not belong to the value, unless it is all spaces.
+ */
+static void skip_spaces(const char *word)
+{
+    if (optarg != NULL && optarg > word && optarg < word + strlen(word) && word[1] != '-') {
+        const size_t n = strspn(optarg, " \t");
+
+        optarg += optarg[n] != '\0' ? n : 0;
+    }
+}
+
 /* False: no memory. */
 static bool flags_each(struct flags_walk *w, int argc, char **argv, flag_fn take)
 {
@@ -322,6 +335,9 @@ static bool flags_each(struct flags_walk *w, int argc, char **argv, flag_fn take
             break;
         }
         at = found == -1 ? optind++ : at;
+        if (found != -1) {
+            skip_spaces(argv[at]);
+        }
         if (w->words != NULL) {
             w->giver->place.line = w->words->lines[at];
         }

@@ -261,6 +261,7 @@ printed 'Redistribution and use in source and binary forms' -i
 
 serves "domain_socket $dir/socket"
 serves 'maxbytes 104857600' -m 100
+serves 'maxbytes 104857600' '-m 100' '-t 1'
 serves 'umask 777' -a 777
 serves 'evictions off' -M
 serves 'cas_enabled no' --disable-cas

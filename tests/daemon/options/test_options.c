@@ -323,6 +323,7 @@ TEST(settings_lines_show_what_was_given)
         {"-o read_buf_mem_limit=2", "read_buf_mem_limit", "2097152"},
         {"-o hash_algorithm=xxh3", "hash_algorithm", "xxh3"},
         {"-m 4g", "maxbytes", "4294967296"},
+        {"-m\t100", "maxbytes", "104857600"},
         {"-m 65536k", "maxbytes", "67108864"},
         {"-o ssl_wbuf_size=1m", "ssl_wbuf_size", "1048576"},
         {"-M", "evictions", "off"},
