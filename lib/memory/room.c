@@ -131,16 +131,17 @@ static void release_queue(struct memory *m, enum run_kind kind)
     line_settle(m);
 }
 
-void room_release(struct memory *m)
+bool room_release(struct memory *m)
 {
     struct run_released r = {0, 0, 0, 0};
 
     memory_must_be_entered(m);
-    arena_release(&m->arena, RUN_DIRECT, RELEASE_MAX, &r);
-    arena_release(&m->arena, RUN_LAZY, RELEASE_MAX, &r);
+    bool has_more = arena_release(&m->arena, RUN_DIRECT, RELEASE_MAX, &r);
+    has_more = arena_release(&m->arena, RUN_LAZY, RELEASE_MAX, &r) || has_more;
     arena_release_pinned(&m->arena, RELEASE_MAX, &r);
     count_released(m, &r);
     line_settle(m);
+    return has_more;
 }
 
 /*

@@ -51,8 +51,11 @@ bool room_is_pressed(const struct memory *m);
  */
 void room_grace_ended(struct memory *m);
 
-/* Release and count the runs of all queues whose grace period is over. Context: in shard. */
-void room_release(struct memory *m);
+/*
+ * Release and count runs of all queues whose grace period is over, some of each. True if there
+ * are more such runs. Context: in shard.
+ */
+bool room_release(struct memory *m);
 
 /*
  * Release the pages of up to `want` free segments to the system, and their bytes to the budget.

@@ -142,10 +142,8 @@ static void retry_range(struct memory *m, msec_t now)
 /* Release what can be released. Turn deaths into holes if no put did so since the last time. */
 static uint64_t release_memory(struct memory *m)
 {
-    uint64_t again = RECLAIM_IDLE;
-
     lock_take(m->lock);
-    room_release(m);
+    uint64_t again = room_release(m) ? 0 : RECLAIM_IDLE;
     retry_range(m, clock_now(m->clock));
     line_nudge(m);
     if (m->blocks.put_bytes == m->trim.put_bytes_seen) {

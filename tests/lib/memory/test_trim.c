@@ -68,6 +68,27 @@ TEST(an_overdraft_is_paid_in_equal_parts)
     budget_add(b, -added);
 }
 
+/* However many values died, with nobody to store anything. */
+TEST(what_has_died_is_released_after_its_period)
+{
+    const size_t len = 100 * KIB;
+
+    fixture_start_sized(&f, 1, 16 * MIB);
+    struct memory *m = &f.shard->memory;
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set(&f, fixture_key("k", i), len);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+    }
+    fixture_grace(&f);
+    for (unsigned i = 0; i < 100 && trim_burst(m) == 0; i++) {
+    }
+    shard_enter(f.shard);
+    ck_assert_uint_eq(arena_waiting(&m->arena), 0);
+    shard_leave(f.shard);
+}
+
 /* What the system refused is asked for again after ten seconds, and not before. */
 TEST(a_range_that_was_cut_is_tried_again)
 {
