@@ -408,19 +408,20 @@ uint64_t attach_range(const struct attach *a)
 /* ---- creating the file ------------------------------------------------------------------- */
 
 /*
- * Can the file system ever have room for all of the limit? If other files take some of it, the
- * shards use what is left; but each needs a little at the start.
+ * Can the file system ever have room for all of the limit, once the file is emptied? If other
+ * files take some of it, the shards use what is left; but each needs a little at the start.
  */
 static bool has_room(struct attach *a, const struct engine_config *cfg)
 {
     struct statvfs fs;
+    struct stat st;
 
     a->room_bytes = 0;
-    if (fstatvfs(a->fd, &fs) != 0 || fs.f_blocks == 0) {
+    if (fstatvfs(a->fd, &fs) != 0 || fs.f_blocks == 0 || fstat(a->fd, &st) != 0) {
         return true; /* the file system has no limit of its own */
     }
     uint64_t all = (uint64_t)fs.f_blocks * fs.f_frsize;
-    uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize + (uint64_t)st.st_blocks * 512;
     if (all < cfg->limit_bytes || !share_fits(left, cfg->shards, UINT64_MAX, a->head->shift)) {
         left = all < cfg->limit_bytes ? all : left;
         return no(a, "its file system has room for %llu MiB, and the limit is %llu",
@@ -449,11 +450,12 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
     if (cfg->shards > ATTACH_SHARDS_MAX) {
         return no(a, "it is for %u shards at most", ATTACH_SHARDS_MAX);
     }
-    if (ftruncate(a->fd, 0) != 0) {
-        return no(a, "%s", strerror(errno));
-    }
+    /* First: what is in the file stays for a start that has what this one lacks. */
     if (!has_room(a, cfg) || !may_be_so_long(a, h->shards)) {
         return false;
+    }
+    if (ftruncate(a->fd, 0) != 0) {
+        return no(a, "%s", strerror(errno));
     }
     /* Wherever a crash ends this, the file is empty or has a head. */
     if (!region_write(a->fd, 0, h, HEAD_BYTES) || fdatasync(a->fd) != 0 ||

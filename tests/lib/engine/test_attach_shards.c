@@ -80,6 +80,32 @@ TEST(a_number_of_shards_that_was_not_reached_is_reached_later)
     ck_assert_uint_eq(a.items, 2000);
 }
 
+/* The file is not emptied for an engine that is not made. */
+TEST(a_start_that_is_refused_keeps_the_file)
+{
+    struct rlimit had, now;
+    struct engine_config cfg;
+    struct engine e;
+
+    start();
+    fixture_set(&f, "a", 100);
+    stop();
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &had), 0);
+    now = (struct rlimit){.rlim_cur = MIB, .rlim_max = had.rlim_max};
+    fixture_config(&cfg);
+    cfg.limit_bytes = limit;
+    cfg.attach = &a;
+    memset(&a, 0, sizeof(a));
+    ck_assert_msg(attach_open_fd(&a, dup(file)), "%s", a.why);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &now), 0);
+    ck_assert_int_eq(engine_start(&e, &cfg), MF_ESYS);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &had), 0);
+    ck_assert(strstr(a.why, "ulimit -f") != NULL);
+    attach_close(&a);
+    start_warm();
+    fixture_check(&f, "a", 100);
+}
+
 /* Nothing has changed, and the file is good. */
 TEST(a_file_that_must_not_be_longer_gets_no_further_shard)
 {
