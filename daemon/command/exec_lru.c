@@ -40,6 +40,12 @@ static struct settings *live_settings(struct turn *t)
 
 /* ---- settings without effect here -------------------------------------------------------- */
 
+/* As memcached: a number beyond 32 bits is no number, instead of an unknown class. */
+static bool class_number(struct span word, int64_t *out)
+{
+    return num_i64(word, out) == MF_OK && *out >= INT32_MIN && *out <= INT32_MAX;
+}
+
 static bool is_class(int64_t id)
 {
     return id >= 0 && id <= SLAB_CLASS_MAX;
@@ -54,7 +60,7 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
     if (!t->w->settings->slab_reassign) {
         return turn_answer(t, r, REPLY_SLABS_OFF);
     }
-    if (num_i64(w->word[1], &from) != MF_OK || num_i64(w->word[2], &to) != MF_OK) {
+    if (!class_number(w->word[1], &from) || !class_number(w->word[2], &to)) {
         return turn_answer(t, r, REPLY_BAD_FORMAT);
     }
     if (from == to) {

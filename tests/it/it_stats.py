@@ -56,6 +56,14 @@ def test_all_keys_are_there():
         assert general["limit_maxbytes"] == settings["maxbytes"] == str(64 << 20)
 
 
+def test_numbers_of_classes_have_32_bits_as_in_memcached():
+    with Daemon() as d, d.client() as c:
+        c.send(b"".join(b"slabs reassign %s\r\n" % classes for classes in (
+            b"2147483647 1", b"1 -2147483648", b"2147483648 1", b"1 -2147483649", b"4294967297 1")))
+        assert [c.line() for _ in range(5)] == [b"BADCLASS invalid src or dst class id"] * 2 + \
+            [b"CLIENT_ERROR bad command line format"] * 3
+
+
 def test_slabs_and_items_for_memcached_tool():
     with Daemon("-t", "1") as d, d.client() as c:
         fill(c)
