@@ -304,7 +304,7 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
     return turn_answer(t, r, REPLY_OK);
 }
 
-/* Keep expired items readable for this number of seconds; 0: not at all. */
+/* Remove no expired items for this number of seconds; 0: remove them again. */
 static enum turn_stop hold_expired(struct turn *t, const struct request *r, struct span seconds)
 {
     uint32_t n;
