@@ -92,8 +92,7 @@ static enum outcome begin_flush(struct turn *t, const struct request *r)
     struct span prefix;
 
     if (r->command != CMD_FLUSH_PREFIX) {
-        return engine_flush(t->e, r->exptime > 0 ? turn_deadline(t, r->exptime) : t->now,
-                            t->now, t->may_wait);
+        return engine_flush(t->e, turn_flush_at(t, r->exptime), t->now, t->may_wait);
     }
     must(text_next_key(&args, &prefix)); /* the parser has seen it */
     enum outcome out = engine_flush_prefix(t->e, prefix);

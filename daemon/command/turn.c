@@ -269,6 +269,15 @@ msec_t turn_deadline(const struct turn *t, int64_t exptime)
     return exptime > INT64_MAX / 1000 ? MSEC_NEVER : turn_deadline_ms(t, exptime * 1000);
 }
 
+msec_t turn_flush_at(const struct turn *t, int64_t delay)
+{
+    if (delay <= 0) {
+        return t->now;
+    }
+    msec_t deadline = turn_deadline(t, delay);
+    return delay <= RELATIVE_MAX_S ? deadline - ROUNDING_MS : deadline;
+}
+
 /* Mixes the bits of x (splitmix64, by S. Vigna): neighbours become unrelated numbers. */
 static uint64_t mix(uint64_t x)
 {

@@ -195,6 +195,13 @@ msec_t turn_deadline(const struct turn *t, int64_t exptime);
 msec_t turn_deadline_ms(const struct turn *t, int64_t exptime_ms);
 
 /*
+ * The instant of a flush after `delay`, an exptime of which 0 means at once. It is not rounded
+ * up as times to live are: a get that is sent when the delay is over has to miss. Context:
+ * worker, in the turn.
+ */
+msec_t turn_flush_at(const struct turn *t, int64_t delay);
+
+/*
  * The deadline `ms` milliseconds from now, and the one at a Unix time, which may be arbitrarily
  * far. A time that has passed becomes t->now. Context: worker, in the turn.
  */

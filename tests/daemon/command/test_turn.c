@@ -46,6 +46,13 @@ TEST(exptimes_are_read_as_memcached_does)
     ck_assert_int_gt(turn_deadline(&turn, INT64_C(1) << 32), NOW + INT64_C(1000) * 86400);
     ck_assert_int_lt(turn_deadline(&turn, INT64_C(1) << 32), MSEC_NEVER);
     ck_assert_int_eq(turn_deadline(&turn, INT64_MAX), MSEC_NEVER);
+    /* a flush is not rounded up */
+    ck_assert_int_eq(turn_flush_at(&turn, 0), NOW);
+    ck_assert_int_eq(turn_flush_at(&turn, -1), NOW);
+    ck_assert_int_eq(turn_flush_at(&turn, 1), NOW + 1000);
+    ck_assert_int_eq(turn_flush_at(&turn, MONTH), NOW + MONTH * 1000);
+    ck_assert_int_eq(turn_flush_at(&turn, unix_s + 100), turn_deadline(&turn, unix_s + 100));
+    ck_assert_int_eq(turn_flush_at(&turn, INT64_MAX), MSEC_NEVER);
 }
 
 TEST(exptimes_in_milliseconds_follow_the_same_rules)
