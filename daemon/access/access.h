@@ -69,9 +69,6 @@ void addresses_leave(struct addresses *a, uint64_t id);
 /* Are there no connections at all? Context: any thread. */
 bool addresses_are_none(struct addresses *a);
 
-/* The number of connections of an address. Context: any thread. */
-uint32_t addresses_count(struct addresses *a, uint64_t id);
-
 /* ---- auth_peers.c ------------------------------------------------------------------------ */
 
 /*

@@ -135,11 +135,3 @@ bool addresses_are_none(struct addresses *a)
     pthread_mutex_unlock(&a->lock);
     return is;
 }
-
-uint32_t addresses_count(struct addresses *a, uint64_t id)
-{
-    pthread_mutex_lock(&a->lock);
-    uint32_t count = a->cap > 0 ? a->entries[place_of(a, id)].conns : 0;
-    pthread_mutex_unlock(&a->lock);
-    return count;
-}
