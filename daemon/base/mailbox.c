@@ -55,6 +55,17 @@ void mailbox_post(struct mailbox *m, struct message *msg)
     }
 }
 
+void asks_answer(struct late_ask **asks, bool is_done)
+{
+    while (*asks != NULL) {
+        struct late_ask *ask = *asks;
+
+        *asks = ask->next;
+        ask->is_done = is_done;
+        mailbox_post(ask->to, &ask->answer);
+    }
+}
+
 void mailbox_close(struct mailbox *m)
 {
     must(m->async.data == m);

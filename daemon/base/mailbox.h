@@ -40,6 +40,31 @@ struct mailbox {
     void (*before)(void *receiver); /* NULL: nothing */
 };
 
+/* Size of the buffer for a reason. */
+#define ASK_WHY_MAX 200u
+
+/*
+ * A request for another thread, embedded in a struct that the asker keeps until it is posted
+ * back with the result.
+ */
+struct late_ask {
+    struct message answer; /* [const] its fn releases it */
+    struct mailbox *to;    /* [borrowed] */
+    struct late_ask *next;
+    bool is_done;          /* out */
+    char why[ASK_WHY_MAX]; /* out: why it was not done; "": not known */
+};
+
+/* Add it to a list. Context: any thread, under the mutex of the list, as for the next. */
+static inline void asks_add(struct late_ask **asks, struct late_ask *ask)
+{
+    ask->next = *asks;
+    *asks = ask;
+}
+
+/* Post all of a list back, and empty it. */
+void asks_answer(struct late_ask **asks, bool is_done);
+
 /*
  * Returns 0 or a libuv error. The handle keeps the loop alive until it is closed.
  * Context: the receiving thread, before others post.

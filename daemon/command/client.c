@@ -73,6 +73,29 @@ bool client_hold(struct client *c, struct worker *w)
     return ticket != 0;
 }
 
+void *client_wait_begin(struct client *c, struct worker *w, size_t bytes,
+                        void (*on_answer)(struct message *m, void *receiver))
+{
+    struct client_wait *wait = mem_zalloc(bytes);
+
+    must_be_worker(w);
+    if (wait != NULL) {
+        wait->ask.answer.fn = on_answer;
+        wait->ask.to = &w->mailbox;
+        client_expect(c, &wait->late);
+    }
+    return wait;
+}
+
+void client_wait_cancel(struct client *c, void *wait)
+{
+    must_be_a_worker();
+    if (wait != NULL) {
+        c->late = NULL;
+        mem_free(wait);
+    }
+}
+
 /* Set the bytes of input and output that the client keeps. False: it keeps too much. */
 static bool count(struct kept *k, struct worker *w, size_t in_bytes, size_t out_bytes)
 {

@@ -353,6 +353,26 @@ static inline void client_expect_by(struct client *c, struct late_answer *l,
 }
 
 /*
+ * A client that waits for the result of an ask. The first member of a larger struct, or all of
+ * it: the owner of the ask releases the whole.
+ */
+struct client_wait {
+    struct late_ask ask; /* must be first */
+    struct late_answer late;
+};
+
+/*
+ * Make one, in `bytes` bytes that are zero, for a client that waits from now on. on_answer runs
+ * on the worker of the client, and releases it. NULL: no memory. Context: worker, as for the
+ * next.
+ */
+void *client_wait_begin(struct client *c, struct worker *w, size_t bytes,
+                        void (*on_answer)(struct message *m, void *receiver));
+
+/* Nothing was asked: the client does not wait, and wait is released. NULL: nothing. */
+void client_wait_cancel(struct client *c, void *wait);
+
+/*
  * Give a portion of the answer; on_taken will be called once, possibly before this returns. The
  * client must not have closed. Context: worker, outside a section.
  */

@@ -25,15 +25,14 @@
 
 /* A client that waits until the snapshot's file is removed. */
 struct flush_wait {
-    struct snapshots_ask ask; /* first member: releasing it releases the whole */
-    struct late_answer late;
-    struct request req; /* its spans are no longer valid when the answer comes */
+    struct client_wait wait; /* must be first */
+    struct request req;      /* its spans are no longer valid when the answer comes */
 };
 
 static void on_removed(struct message *m, void *receiver)
 {
-    struct flush_wait *wait = MF_OUTER(m, struct flush_wait, ask.answer);
-    const bool is_done = wait->ask.is_done;
+    struct flush_wait *wait = MF_OUTER(m, struct flush_wait, wait.ask.answer);
+    const bool is_done = wait->wait.ask.is_done;
     char reply[BIN_REPLY_MAX];
     struct span text = span_of("", 0);
 
@@ -47,7 +46,7 @@ static void on_removed(struct message *m, void *receiver)
     } else if (!wait->req.noreply) {
         text = reply_text(is_done ? REPLY_OK : REPLY_FLUSH_KEPT);
     }
-    (void)client_answer(&wait->late, text, true);
+    (void)client_answer(&wait->wait.late, text, true);
     mem_free(wait);
 }
 
@@ -67,17 +66,13 @@ static enum turn_stop forget_file(struct turn *t, const struct request *r,
                                   struct flush_wait *wait)
 {
     if (wait != NULL) {
-        wait->ask.answer.fn = on_removed;
-        wait->ask.to = &t->w->mailbox;
         wait->req = *r;
-        client_expect(t->client, &wait->late);
         enum snapshots_removal removal =
-            snapshots_note_flush(&t->w->crew->snapshots, &wait->ask);
+            snapshots_note_flush(&t->w->crew->snapshots, &wait->wait.ask);
         if (removal == SNAPSHOTS_LATER) {
             return TURN_ASKED;
         }
-        t->client->late = NULL;
-        mem_free(wait);
+        client_wait_cancel(t->client, wait);
         if (removal == SNAPSHOTS_KEPT) {
             return answer_flush(t, r, REPLY_FLUSH_KEPT, BIN_REPLY_BUSY);
         }
@@ -121,23 +116,23 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
         }
     }
     if (snapshots_is_on(&t->w->crew->snapshots)) {
-        wait = mem_zalloc(sizeof(*wait));
+        wait = client_wait_begin(t->client, t->w, sizeof(*wait), on_removed);
         if (wait == NULL) {
             return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
         }
     }
-    switch (begin_flush(t, r)) {
-    case OUT_OK:
+    enum outcome out = begin_flush(t, r);
+    if (out == OUT_OK) {
         ctr_add(&t->w->counters, is_prefix ? CTR_cmd_flush_prefix : CTR_cmd_flush, 1);
         return forget_file(t, r, wait);
+    }
+    client_wait_cancel(t->client, wait);
+    switch (out) {
     case OUT_WAIT:
-        mem_free(wait);
         return TURN_WAITS;
     case OUT_EXISTS:
-        mem_free(wait);
         return turn_answer(t, r, REPLY_PREFIX_FULL);
     default:
-        mem_free(wait);
         return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
     }
 }

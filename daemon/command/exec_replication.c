@@ -551,15 +551,9 @@ enum turn_stop exec_replconf(struct turn *t, const struct request *r)
 
 /* ---- what an operator says --------------------------------------------------------------- */
 
-/* A client that waits for another role, or a failover. */
-struct role_wait {
-    struct repl_ask ask; /* the first member: it is released as a whole */
-    struct late_answer late;
-};
-
 static void on_decided(struct message *m, void *receiver)
 {
-    struct role_wait *wait = MF_OUTER(m, struct role_wait, ask.answer);
+    struct client_wait *wait = MF_OUTER(m, struct client_wait, ask.answer);
     char line[TEXT_REPLY_MAX];
     const size_t n = text_compose_failure(line, span_str(wait->ask.why));
 
@@ -567,19 +561,6 @@ static void on_decided(struct message *m, void *receiver)
     (void)client_answer(&wait->late,
                         wait->ask.is_done ? reply_text(REPLY_OK) : span_of(line, n), true);
     mem_free(wait);
-}
-
-/* Wait for the answer, which on_decided() gives. NULL: no memory. */
-static struct role_wait *begin_wait(struct turn *t)
-{
-    struct role_wait *wait = mem_zalloc(sizeof(*wait));
-
-    if (wait != NULL) {
-        wait->ask.answer.fn = on_decided;
-        wait->ask.to = &t->w->mailbox;
-        client_expect(t->client, &wait->late);
-    }
-    return wait;
 }
 
 enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
@@ -595,14 +576,14 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
         return refuse_usage(t, "usage: replicaof HOST PORT, or replicaof no one");
     }
     snprintf(value, sizeof(value), "%.*s", (int)r->args.len, r->args.ptr);
-    struct role_wait *wait = begin_wait(t); /* first: without memory nothing is changed */
+    /* First: without memory nothing is changed. */
+    struct client_wait *wait = client_wait_begin(t->client, t->w, sizeof(*wait), on_decided);
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
     change.value = value;
     if (!live_set(t->w->crew, &change, 1, &refusal)) {
-        t->client->late = NULL;
-        mem_free(wait);
+        client_wait_cancel(t->client, wait);
         return refuse_usage(t, refusal.why);
     }
     replication_force(t->w->crew->replication);
@@ -615,7 +596,7 @@ enum turn_stop exec_replicaof(struct turn *t, const struct request *r)
 static enum turn_stop await_failover(struct turn *t, const struct request *r,
                                      struct span address, int64_t limit_ms)
 {
-    struct role_wait *wait = begin_wait(t);
+    struct client_wait *wait = client_wait_begin(t->client, t->w, sizeof(*wait), on_decided);
 
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);

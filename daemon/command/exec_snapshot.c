@@ -10,15 +10,9 @@
 #include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
 
-/* A client that waits for its answer to save. */
-struct save_wait {
-    struct snapshots_ask ask; /* first member: releasing it releases the whole */
-    struct late_answer late;
-};
-
 static void on_saved(struct message *m, void *receiver)
 {
-    struct save_wait *wait = MF_OUTER(m, struct save_wait, ask.answer);
+    struct client_wait *wait = MF_OUTER(m, struct client_wait, ask.answer);
 
     must_be_worker(receiver);
     (void)client_answer(&wait->late,
@@ -61,7 +55,7 @@ enum turn_stop exec_bgsave(struct turn *t, const struct request *r)
 
 enum turn_stop exec_save(struct turn *t, const struct request *r)
 {
-    struct save_wait *wait;
+    struct client_wait *wait;
 
     must(t->client != NULL); /* no datagram asks for it */
     if (span_is(r->args, "-")) {
@@ -73,17 +67,13 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
     if ((t->w->gate & GATE_MISSES) != 0) {
         return turn_answer(t, r, REPLY_NOT_IN_STEP);
     }
-    wait = mem_zalloc(sizeof(*wait));
+    wait = client_wait_begin(t->client, t->w, sizeof(*wait), on_saved);
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }
-    wait->ask.answer.fn = on_saved;
-    wait->ask.to = &t->w->mailbox;
-    client_expect(t->client, &wait->late);
     enum snapshots_asked asked = snapshots_begin(&t->w->crew->snapshots, true, &wait->ask);
     if (asked == SNAPSHOTS_OFF || asked == SNAPSHOTS_REFUSED) {
-        t->client->late = NULL;
-        mem_free(wait);
+        client_wait_cancel(t->client, wait);
         return turn_answer(t, r, reply_to(asked));
     }
     return TURN_ASKED;

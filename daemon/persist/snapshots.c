@@ -189,7 +189,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
         s->wants |= KEEPER_WANTS_ANEW;
     }
     note_end(s, end, changes, began);
-    snapshots_answer(&s->asks_now, end == SAVE_DONE);
+    asks_answer(&s->asks_now, end == SAVE_DONE);
     if (end == SAVE_DONE) {
         log_notice("snapshot, saved %s: %" PRIu64 " items, %" PRIu64 " bytes, %" PRIu64 " ms",
                    s->path, s->last.saved_items, s->last.saved_bytes, s->last.saved_ms);
@@ -205,7 +205,7 @@ static void save_now(struct snapshots *s, enum keeper_state during)
 static void drop_asked(struct snapshots *s)
 {
     s->wants &= ~KEEPER_WANTS_SAVE;
-    snapshots_answer(&s->asks, false);
+    asks_answer(&s->asks, false);
 }
 
 /* Has a rule been met? Under the mutex. */
@@ -528,12 +528,12 @@ void snapshots_abandon(struct snapshots *s)
     }
     save_stop(&s->save);
     drop_asked(s);
-    snapshots_answer(&s->asks_now, false);
+    asks_answer(&s->asks_now, false);
     while ((s->flush_next != FLUSH_NONE || s->flush_now != FLUSH_NONE) && error == 0) {
         error = pthread_cond_timedwait(&s->changed, &s->mutex, &until);
     }
-    snapshots_answer(&s->flush_asks, false);
-    snapshots_answer(&s->flush_asks_now, false);
+    asks_answer(&s->flush_asks, false);
+    asks_answer(&s->flush_asks_now, false);
     pthread_mutex_unlock(&s->mutex);
 }
 
@@ -583,8 +583,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
 
 /* ---- what is asked ----------------------------------------------------------------------- */
 
-enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
-                                     struct snapshots_ask *ask)
+enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule, struct late_ask *ask)
 {
     enum snapshots_asked asked = SNAPSHOTS_STARTED;
 
@@ -602,8 +601,7 @@ enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
     if (asked == SNAPSHOTS_STARTED || asked == SNAPSHOTS_SCHEDULED) {
         s->wants |= KEEPER_WANTS_SAVE;
         if (ask != NULL) {
-            ask->next = s->asks;
-            s->asks = ask;
+            asks_add(&s->asks, ask);
         }
         pthread_cond_signal(&s->wake);
     }

@@ -77,17 +77,6 @@ enum flush_duty {
     FLUSH_REMOVES,   /* remove the file */
 };
 
-/*
- * A client that waits for a save, or a flush: on the heap, owned by the asker; a thread posts
- * it back.
- */
-struct snapshots_ask {
-    struct message answer; /* [const] its fn releases it */
-    struct mailbox *to;    /* [borrowed] */
-    struct snapshots_ask *next;
-    bool is_done; /* out */
-};
-
 /* State for statistics. */
 struct snapshots_info {
     bool is_on, is_saving, is_loading, is_scheduled;
@@ -131,21 +120,21 @@ struct snapshots {
     struct append append;  /* the log beside the file */
     struct base_file base; /* the file itself */
 
-    pthread_mutex_t mutex;      /* a leaf; the rest is under it */
-    pthread_cond_t wake;        /* the thread has something to do */
-    pthread_cond_t changed;     /* state or flushes have changed: for main and the flusher */
-    _Atomic uint32_t state;     /* enum keeper_state; may be read without the mutex */
-    enum keeper_order order;    /* main's */
-    uint32_t wants;             /* bits of enum keeper_wants */
-    struct snapshots_ask *asks; /* answered after the save that begins next */
-    struct snapshots_ask *asks_now;       /* after the one under way */
-    enum flush_duty flush_next;           /* of the flusher, for flush_asks */
-    enum flush_duty flush_now;            /* what it does, for flush_asks_now */
-    struct snapshots_ask *flush_asks;     /* answered after the flush that begins next */
-    struct snapshots_ask *flush_asks_now; /* after the one under way */
-    struct snapshots_info last;           /* figures of what has ended */
-    uint64_t changes_base;      /* changes of the engine when the last good save began */
-    int64_t began_ms, tried_ms; /* last good save, last attempt: by the monotonic clock */
+    pthread_mutex_t mutex;       /* a leaf; the rest is under it */
+    pthread_cond_t wake;         /* the thread has something to do */
+    pthread_cond_t changed;      /* state or flushes have changed: for main and the flusher */
+    _Atomic uint32_t state;      /* enum keeper_state; may be read without the mutex */
+    enum keeper_order order;     /* main's */
+    uint32_t wants;              /* bits of enum keeper_wants */
+    struct late_ask *asks;       /* answered after the save that begins next */
+    struct late_ask *asks_now;   /* after the one under way */
+    enum flush_duty flush_next;  /* of the flusher, for flush_asks */
+    enum flush_duty flush_now;   /* what it does, for flush_asks_now */
+    struct late_ask *flush_asks; /* answered after the flush that begins next */
+    struct late_ask *flush_asks_now; /* after the one under way */
+    struct snapshots_info last;      /* figures of what has ended */
+    uint64_t changes_base;           /* changes of the engine when the last good save began */
+    int64_t began_ms, tried_ms;      /* last good save, last attempt: by the monotonic clock */
 };
 
 /*
@@ -228,8 +217,7 @@ enum snapshots_asked {
  * Begin a save. schedule: if one is in progress, save again after it. ask: posted back when a
  * save that begins from now on has ended; NULL: no client waits. Context: any thread.
  */
-enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
-                                     struct snapshots_ask *ask);
+enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule, struct late_ask *ask);
 
 /*
  * Give up the save under way, and what is scheduled. False: there is none. Context: any thread.
@@ -249,7 +237,7 @@ enum snapshots_removal {
  * posted back when that is done; otherwise the caller keeps it. Context: any thread; after the
  * flush.
  */
-enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
+enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct late_ask *ask);
 
 /*
  * The same for a flush that a replica has got from its primary, or may have missed, as it was

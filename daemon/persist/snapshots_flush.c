@@ -26,17 +26,6 @@
 /* Between two tries to remove a void file. */
 #define RETRY_MS 1000
 
-void snapshots_answer(struct snapshots_ask **asks, bool is_done)
-{
-    while (*asks != NULL) {
-        struct snapshots_ask *ask = *asks;
-
-        *asks = ask->next;
-        ask->is_done = is_done;
-        mailbox_post(ask->to, &ask->answer);
-    }
-}
-
 void snapshots_want_anew(struct snapshots *s)
 {
     if (append_is_used(&s->append)) {
@@ -172,7 +161,7 @@ static bool end_flush(struct snapshots *s, enum flush_duty duty, uint64_t epoch)
     return error == 0;
 }
 
-enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask)
+enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct late_ask *ask)
 {
     enum flush_duty duty = FLUSH_IS_LOGGED;
     uint64_t epoch = 0;
@@ -192,8 +181,7 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
     pthread_mutex_lock(&s->mutex);
     bool is_later = s->order == KEEPER_GOES_ON;
     if (is_later) {
-        ask->next = s->flush_asks;
-        s->flush_asks = ask;
+        asks_add(&s->flush_asks, ask);
         s->flush_next = duty > s->flush_next ? duty : s->flush_next;
         pthread_cond_broadcast(&s->changed);
     }
@@ -234,7 +222,7 @@ static void run_flushes(struct snapshots *s)
     bool is_done = end_flush(s, s->flush_now, epoch);
     pthread_mutex_lock(&s->mutex);
     s->flush_now = FLUSH_NONE;
-    snapshots_answer(&s->flush_asks_now, is_done);
+    asks_answer(&s->flush_asks_now, is_done);
     pthread_cond_broadcast(&s->changed);
 }
 

@@ -49,9 +49,6 @@ bool snapshots_keep_as_bad(const struct snapshots *s);
 /* The thread that removes files; it ends with the state ENDED or OFF. */
 extern const struct thread_kind snapshots_flusher;
 
-/* Post all of a list back, and empty it. Under the mutex. */
-void snapshots_answer(struct snapshots_ask **asks, bool is_done);
-
 /* What a save asks around its naming: see struct save. arg: the snapshots. */
 bool snapshots_is_outdated(void *arg);
 bool snapshots_before_naming(void *arg);

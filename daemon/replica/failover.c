@@ -21,7 +21,7 @@
 /* ---- asking for one ---------------------------------------------------------------------- */
 
 /* Answer the client that waits, if there is one. Under the mutex. */
-static void answer(struct repl_ask *ask, const char *why)
+static void answer(struct late_ask *ask, const char *why)
 {
     if (ask != NULL) {
         ask->is_done = why == NULL;
@@ -46,7 +46,7 @@ static bool want(struct replication *r, const struct failover *f)
 }
 
 void replication_failover(struct replication *r, struct span address, int64_t limit_ms,
-                          struct repl_ask *ask)
+                          struct late_ask *ask)
 {
     struct failover f = {.limit_ms = limit_ms, .ask = ask};
 
@@ -62,7 +62,7 @@ void replication_failover(struct replication *r, struct span address, int64_t li
     pthread_mutex_unlock(&r->mutex);
 }
 
-bool replication_level(struct replication *r, int64_t limit_ms, struct repl_ask *ask)
+bool replication_level(struct replication *r, int64_t limit_ms, struct late_ask *ask)
 {
     const struct failover f = {.limit_ms = limit_ms, .is_stop = true, .ask = ask};
 

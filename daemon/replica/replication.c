@@ -150,27 +150,14 @@ static void rest(struct replication *r, int64_t ms)
     }
 }
 
-/* The role is that of the options. Under the mutex. */
-static void answer_asks(struct replication *r)
-{
-    while (r->asks != NULL) {
-        struct repl_ask *ask = r->asks;
-
-        r->asks = ask->next;
-        ask->is_done = true;
-        mailbox_post(ask->to, &ask->answer);
-    }
-}
-
-void replication_ask(struct replication *r, struct repl_ask *ask)
+void replication_ask(struct replication *r, struct late_ask *ask)
 {
     const bool follows = replication_is_wanted(r->crew->settings);
 
     pthread_mutex_lock(&r->mutex);
-    ask->next = r->asks;
-    r->asks = ask;
+    asks_add(&r->asks, ask);
     if (r->is_stopping || follows == replication_is_replica(r)) {
-        answer_asks(r); /* else the thread does */
+        asks_answer(&r->asks, true); /* else the thread does */
     }
     pthread_mutex_unlock(&r->mutex);
 }
@@ -227,7 +214,7 @@ static void run_replication(void *arg)
         }
         pthread_mutex_lock(&r->mutex);
         if (!r->is_changed) {
-            answer_asks(r);
+            asks_answer(&r->asks, true);
         }
         waits_check_few(r);
         pthread_mutex_unlock(&r->mutex);
@@ -241,7 +228,7 @@ static void run_replication(void *arg)
         pthread_mutex_lock(&r->mutex);
         rest(r, pause_ms);
     }
-    answer_asks(r);
+    asks_answer(&r->asks, true);
     pthread_mutex_unlock(&r->mutex);
     failover_stop(r);
 }

@@ -151,17 +151,6 @@ enum failover_state {
     FAILOVER_OVER,   /* it was given up; NONE follows */
 };
 
-/*
- * A client that waits for the role, a failover or replicas; posted back when that is decided.
- */
-struct repl_ask {
-    struct message answer; /* [const] its fn releases it */
-    struct mailbox *to;    /* [borrowed] */
-    struct repl_ask *next;
-    bool is_done; /* out: false only of a failover that was given up */
-    char why[REPL_WHY_MAX];
-};
-
 struct failover {
     enum failover_state state;
     struct replica *to;            /* [borrowed] NULL: the one that has most */
@@ -169,7 +158,7 @@ struct failover {
     int64_t limit_ms;
     uint64_t offset;      /* it has everything when it has applied what is before */
     bool is_stop;         /* no target: all online replicas are to have everything */
-    struct repl_ask *ask; /* NULL: no client waits, or a replica asked */
+    struct late_ask *ask; /* NULL: no client waits, or a replica asked */
 };
 
 struct replication {
@@ -206,7 +195,7 @@ struct replication {
     unsigned count;         /* of them */
     unsigned readers;       /* of them: with a reader */
     unsigned syncs;         /* full syncs under way */
-    struct repl_ask *asks;  /* answered when the role is that of the options */
+    struct late_ask *asks;  /* answered when the role is that of the options */
     struct failover failover;
     pthread_cond_t progress;    /* of it */
     struct list waits;          /* of struct repl_wait */
@@ -270,7 +259,7 @@ void replication_options_changed(struct replication *r);
 void replication_force(struct replication *r);
 
 /* Answered when the role is that of the options. Context: any thread. */
-void replication_ask(struct replication *r, struct repl_ask *ask);
+void replication_ask(struct replication *r, struct late_ask *ask);
 
 /*
  * Hand over to the replica that serves at this address, "": the one that has most; within
@@ -278,14 +267,14 @@ void replication_ask(struct replication *r, struct repl_ask *ask);
  * and the roles are changed; else ask->why. Context: any thread.
  */
 void replication_failover(struct replication *r, struct span address, int64_t limit_ms,
-                          struct repl_ask *ask);
+                          struct late_ask *ask);
 
 /*
  * The server is about to stop, and leaves its history to the next process: hold changes from
  * now on, and answer ask when all replicas that are online have everything, or limit_ms has
  * passed. False: none is online, or this is a replica; ask remains the caller's. Context: main.
  */
-bool replication_level(struct replication *r, int64_t limit_ms, struct repl_ask *ask);
+bool replication_level(struct replication *r, int64_t limit_ms, struct late_ask *ask);
 
 /*
  * A client that waits until enough replicas have all earlier changes; its message is posted

@@ -260,7 +260,7 @@ struct server {
     bool is_tls_abandoned;    /* a thread still uses the certificates: they stay */
     bool is_started;          /* it has served: a stop may save */
     enum crew_stop stop_next; /* how it stops when the failover at the stop has ended */
-    struct repl_ask handover; /* the request for that failover */
+    struct late_ask handover; /* the request for that failover */
     bool has_handed_over;     /* the failover was requested */
     bool is_for_upgrade;      /* it stops so that another program takes over */
     bool is_draining;         /* the loop runs until the workers have drained */
