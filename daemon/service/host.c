@@ -22,11 +22,6 @@
 
 /* ---- at the start ------------------------------------------------------------------------ */
 
-uint64_t host_memory_need(const struct settings *settings)
-{
-    return setting_get(settings, memory_limit_bytes) + options_beside_bytes(settings);
-}
-
 /* The number of an option that was set to a share, and what it was made of. */
 static void log_share(const struct settings *s, enum option_id id)
 {
@@ -44,7 +39,8 @@ void host_log(const struct settings *settings)
 {
     const char *root = machine_root();
     const uint64_t max = machine_group_memory(root);
-    const uint64_t need = host_memory_need(settings);
+    const uint64_t need =
+        setting_get(settings, memory_limit_bytes) + options_beside_bytes(settings);
     enum option_id ids[OPTION_SHARES_MAX];
     const unsigned count = options_with_share(settings, ids);
 

@@ -54,9 +54,6 @@ struct host_watch {
     struct host_refusal refusals[2]; /* of memory_limit and threads */
 };
 
-/* Memory of the process at the limit, in bytes: -m and the overhead. Context: main. */
-uint64_t host_memory_need(const struct settings *settings);
-
 /*
  * Log the numbers of options that were set to a share of the machine, and what does not fit, a
  * line for each. Context: main, before start.
