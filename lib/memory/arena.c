@@ -557,8 +557,9 @@ void arena_unit_use_huge(const struct arena *a, segment_t in)
 }
 
 /*
- * The first segment of a unit has made all of it resident. A memory that shrinks gives back
- * what was never used of it, too: it is counted as held until then.
+ * Take the segments of the newest unit that were never used. They are resident, because
+ * touching the first segment of a huge page makes the whole unit resident. They count as held
+ * from here on, until the trimmer has released them.
  */
 static uint32_t take_rest_of_unit(struct arena *a, segment_t *list)
 {

@@ -85,7 +85,7 @@ static struct segment *seg(struct memory *m, segment_t n)
 
 /* ---- choosing a segment ------------------------------------------------------------------ */
 
-/* What was kept and promoted long ago counts less. */
+/* Halve the sums of kept and promoted bytes, so that recent ones count more. */
 static void age_counts(struct cursor *c)
 {
     if (c->scanned > KEEP_MEMORY) {
@@ -99,8 +99,8 @@ static void age_counts(struct cursor *c)
 }
 
 /*
- * An eviction has come to a dead block of this many bytes in segment n, or to an item, which
- * counts with all its blocks when it is judged: so does what is kept.
+ * Count `bytes` as scanned in segment n: a dead block, or an item that is judged, with all its
+ * blocks. Kept items are counted with all their blocks as well.
  */
 static void count_scanned(struct memory *m, segment_t n, uint64_t bytes)
 {
@@ -127,7 +127,7 @@ segment_t cursor_emptiest(const struct memory *m)
     return chains_emptiest(m, (uint32_t)((uint64_t)segment_bytes(&m->arena) * pct / 100));
 }
 
-/* How many bytes are dead less than it takes to begin cleaning; negative: more. */
+/* Dead bytes that are missing before cleaning begins; negative: there are more than enough. */
 static int64_t dead_missing(const struct memory *m)
 {
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
@@ -137,8 +137,9 @@ static int64_t dead_missing(const struct memory *m)
 }
 
 /*
- * The segment to clean; 0: none is worth it. While items are due, the cursor makes what is dead
- * by itself, so it cleans what is half dead however little is dead in all.
+ * The segment to clean; 0: none is worth it. While due items are left, the cursor itself
+ * produces dead bytes. So it then cleans segments that are half dead, even if few bytes are
+ * dead in total.
  */
 static segment_t pick_dead(const struct memory *m)
 {
@@ -185,7 +186,7 @@ static bool evict_some(struct memory *m, msec_t now, int64_t *work)
     return true;
 }
 
-/* Would it take too long until enough of what is due is dropped to clean a segment? */
+/* Would a store wait too long until enough due items are dropped to clean a segment? */
 static bool cannot_wait_for_due(const struct memory *m)
 {
     return room_is_pressed(m) && dead_missing(m) >= FAR_BYTES;
@@ -273,11 +274,12 @@ static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
 }
 
 /*
- * Was an item stored after its segment was sealed, into a hole? Within a second or two its cas
- * tells, which grows from item to item. Beyond that the cas does not count, because clients may
- * choose it: an item with a large cas would be young for ever. By the cas, an item is no longer
- * young after half of the time that its segment has spent in the chain. An item in a hole then
- * stays either for the rest of that time, or for one more pass: on average as long as others.
+ * Was an item stored after its segment was sealed, into a hole? Its last access decides. If
+ * that was in the second of the sealing or in the one before, its cas decides, which grows
+ * from item to item. At other times the cas does not count, because clients may choose it: an
+ * item with a large cas would be young for ever. By the cas, an item is no longer young after
+ * half of the time that its segment has spent in the chain. It then stays either for the rest
+ * of that time, or for one more pass: on average as long as others.
  */
 static bool is_young(const struct memory *m, handle_t h, uint32_t now_s)
 {
@@ -442,16 +444,16 @@ static bool empty_piece(struct memory *m, handle_t h, msec_t now)
 
 /* ---- sifting ----------------------------------------------------------------------------- */
 
-/* What a segment that may be sifted has, besides parts of values with whole segments. */
+/* Content of a segment that may be sifted, without parts of values that have whole segments. */
 struct sieve {
-    unsigned items;          /* of one block */
-    uint32_t part_bytes;     /* parts of other values */
+    unsigned items;          /* number of items that fit one block */
+    uint32_t part_bytes;     /* bytes of heads and pieces of values without whole segments */
     uint32_t unjudged_bytes; /* those of them that emptying would move without a verdict */
 };
 
 /*
- * May a live block stay in a segment that is sifted? What goes to another chain does not,
- * because it is copied.
+ * May a live block stay in a segment that is sifted? Not if it goes to another chain, because
+ * then it is copied.
  */
 static bool may_stay(const struct memory *m, segment_t n, handle_t h,
                      const struct evict_policy *policy, msec_t now, struct sieve *s)
@@ -482,10 +484,10 @@ static bool may_stay(const struct memory *m, segment_t n, handle_t h,
 }
 
 /*
- * May a segment that is to be emptied be sifted instead? That is for few large blocks, where
- * what is evicted leaves holes that the next of the same size take. They take as many as the
- * chain loses, but not at once, so nothing is sifted while there are many holes. When a whole
- * chain was sifted and nothing died, a segment is emptied.
+ * May a segment that is to be emptied be sifted instead? Sifting suits segments of few large
+ * blocks: evicted blocks leave holes, which later blocks of the same size fill. Filling them
+ * takes time, so nothing is sifted while there are many holes. When a whole chain was sifted
+ * and nothing died, a segment is emptied.
  */
 static bool may_sift(const struct memory *m, segment_t n, const struct evict_policy *policy,
                      msec_t now)
@@ -515,8 +517,8 @@ static bool may_sift(const struct memory *m, segment_t n, const struct evict_pol
 }
 
 /*
- * Evict from a segment what is not worth keeping, and leave the rest where it is: the segment
- * becomes the youngest of its chain, and nothing is copied. False if nothing stays.
+ * Evict the items of a segment that are not worth keeping, and leave the others in place. The
+ * segment becomes the youngest of its chain, and nothing is copied. False if no item stays.
  */
 static bool sift(struct memory *m, segment_t n, const struct evict_policy *policy, msec_t now,
                  int64_t *work)
@@ -553,11 +555,11 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
 }
 
 /*
- * Choose what to do next; false when there is nothing. Half of the work goes into dropping what
- * is due, the rest into cleaning. What is due dies before anything alive is evicted, except
- * where millions are due, spread over all segments: then it takes long until anything is worth
- * cleaning. If room cannot wait for that, the other half goes into evicting, where due items
- * die as well.
+ * Choose the next step; false when there is nothing to do. Half of the work goes into dropping
+ * due items, the rest into cleaning. Due items are dropped before live ones are evicted, with
+ * one exception: if millions of items are due, spread over all segments, it takes long until a
+ * segment is worth cleaning. If a store cannot wait for that, the other half of the work goes
+ * into evicting segments, which drops due items as well.
  */
 static bool choose_next(struct memory *m, msec_t now, int64_t *work)
 {

@@ -10,10 +10,11 @@
 #include "lib/memory/state.h"
 
 /*
- * Kinds of allocation of a segment: a put leaves ROOM_RESERVE; a pressed put and the cursor may
- * overdraw the budget and take the last. With DRAW_PART the block is a head or a piece of full
- * length: these are put only in the open segment, so that an item is together and dies with one
- * segment. A short piece fills the rest of the previous segment.
+ * Kinds of allocation of a segment. A put leaves ROOM_RESERVE segments. A pressed put and the
+ * cursor may overdraw the budget and take the last segment. With DRAW_PART the block is a head
+ * or a piece of full length. Such blocks are put only in the open segment, so that the blocks
+ * of an item stay together and die with one segment. A short piece may fill the rest of the
+ * previous segment.
  */
 enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR, DRAW_WHO = 3, DRAW_PART = 4 };
 

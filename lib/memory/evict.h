@@ -29,13 +29,13 @@ enum verdict {
     VERDICT_EVICT,
 };
 
-/* The pass over one segment: the facts with which an item is judged. */
+/* What a policy needs to judge an item of a segment, apart from the item. */
 struct evict_pass {
     enum chain_id chain;
     bool is_young;       /* the item was stored after its segment was sealed, into a hole */
     uint64_t mean_bytes; /* of all items; 0: not known yet */
-    uint64_t kept;       /* bytes that VERDICT_KEEP kept recently, in this pass and before */
-    uint64_t scanned;    /* bytes of main that were judged in the same time */
+    uint64_t kept;       /* bytes that VERDICT_KEEP kept recently, also in earlier passes */
+    uint64_t scanned;    /* bytes of main that were scanned in the same time */
 };
 
 /* How room is made. */
@@ -120,9 +120,9 @@ struct evict_candidate {
 #define EVICT_POOL 16u
 
 /*
- * The policy at work in one memory is an option that may change at any time, so it is looked up
- * each time. What one policy knows stays while another is at work; its past as long as it suits
- * the number of items.
+ * Eviction in one memory. The policy is an option that may change at any time, so it is looked
+ * up each time. The state of a policy is kept while another policy is active; its past is kept
+ * as long as its size suits the number of items.
  */
 struct evict {
     /* [const] */
@@ -131,7 +131,7 @@ struct evict {
     const struct lock *lock;                    /* [borrowed] guards it */
     uint32_t sorting; /* a bit for each choice: does its policy sort items? See evict_sorts() */
     /* [lock] */
-    struct evict_candidate pool[EVICT_POOL]; /* the one to go first is the last */
+    struct evict_candidate pool[EVICT_POOL]; /* the last one is evicted first */
     unsigned pooled;
     const struct evict_policy *pool_policy; /* whose scores they are */
     uint64_t random;
@@ -144,8 +144,8 @@ struct evict {
     void *next;
     size_t next_touched;
     uint64_t mean_bytes; /* of all items, when a segment was picked last; 0: none was */
-    uint64_t untried;    /* bytes in main, about, that were promoted without a hit */
-    bool was_untried;    /* main was emptied before its turn the last time */
+    uint64_t untried;    /* approximate bytes in main that were promoted without a hit */
+    bool was_untried;    /* the last segment was taken from main because of these bytes */
 };
 
 /* Checks "Context: in shard" in debug builds. */
@@ -167,19 +167,19 @@ static inline bool evict_sorts(const struct evict_policy *policy)
     return policy->way == EVICT_ITEMS && policy->source != SOURCE_ALL;
 }
 
-/* Does the policy as of now? Every set asks, so it does not look the policy up. */
+/* The same for the present policy. Every set calls it, so it reads only a bit of `sorting`. */
 static inline bool evict_sorts_now(const struct evict *ev)
 {
     return (ev->sorting >> engine_option(ev->options, maxmemory_policy) & 1) != 0;
 }
 
-/* Where such a policy keeps them. */
+/* The chain in which such a policy keeps items with a deadline, and those without. */
 static inline enum chain_id evict_sorted_chain(bool has_deadline)
 {
     return has_deadline ? CHAIN_SMALL : CHAIN_MAIN;
 }
 
-/* Is there a past that belongs to the policy of now? Context: in shard. */
+/* Is there a past, and does it belong to the present policy? Context: in shard. */
 static inline bool evict_has_past(const struct evict *ev)
 {
     return ev->past != NULL && evict_policy(ev) == ev->past_policy;

@@ -5,8 +5,8 @@
  *
  * New keys begin in small, large ones in big, which is shorter. A key goes to main if its
  * density was high enough while it was there, or if it comes back while the ghost remembers it
- * and is not large. In main an item lives on what it has: each round costs it half a hit of an
- * item of the mean size. What is left of its hits is its credit, in quarters of such a hit.
+ * and is not large. Each round in main costs an item half of the value of a hit on an item of
+ * the mean size. The value of its hits that is left is its credit, in quarters of such a hit.
  *
  * The shares, the prices and the exponent were found by simulation: see
  * "Density policy: hits counted per byte" in docs/decisions/memory.md.
@@ -21,24 +21,24 @@
 #include "lib/memory/heat.h"
 #include "lib/memory/state.h"
 
-/* A chain is evicted from while it holds more than this share of what is held. */
+/* A chain is rich, and evicted from, while it has more than this share of the held bytes. */
 static const unsigned share_pct[CHAINS] = {
     [CHAIN_SMALL] = 10, [CHAIN_MAIN] = 10, [CHAIN_BIG] = 2};
 
-/* What an item has at the end of small or big without a hit, and what it must have to stay. */
+/* Value of an item without a hit at the end of small or big, and the value needed to stay. */
 #define NEW_PCT  35 /* of a hit */
 #define COST_PCT 50 /* of a hit of an item of the mean size */
 
-/* Main goes first if it is above both: its part that had no hit, its part of the shard. */
+/* Main goes first if it exceeds both: its part without a hit, and its part of the shard. */
 #define UNTRIED_PCT       75
 #define UNTRIED_SHARE_PCT 4
 
-#define CREDIT_PCT 25 /* of such a hit: a unit of credit */
+#define CREDIT_PCT 25 /* a unit of credit, in percent of a hit of an item of the mean size */
 #define CREDIT_MAX HEAT_CREDIT_MAX
 
 /*
- * A chain of fewer segments is not rich, whatever its share: what was stored last would be
- * evicted at once in a shard that has only a few.
+ * A chain of fewer segments is not rich, whatever its share. Otherwise a shard of few segments
+ * would evict the newest items at once.
  */
 #define RICH_SEGMENTS 2
 
@@ -98,21 +98,22 @@ static bool is_older(const struct memory *m, segment_t a, segment_t b)
 }
 
 /*
- * Items much smaller than the mean come to main without a hit. While only large ones come, main
- * would not be looked at again, and such items stay for ever. So it is when most of it is such.
+ * Does main consist mostly of items that were promoted without a hit? Items much smaller than
+ * the mean are. While only large items are stored, main would never be evicted from, and these
+ * small items would stay for ever.
  */
 static bool is_main_untried(struct memory *m)
 {
     uint64_t bytes = m->blocks.chain[CHAIN_MAIN].bytes;
 
     if (m->evict.untried > bytes) {
-        m->evict.untried = bytes; /* others of them died */
+        m->evict.untried = bytes; /* some untried items died */
     }
     return holds(m, CHAIN_MAIN, UNTRIED_SHARE_PCT) &&
            m->evict.untried * 100 > bytes * UNTRIED_PCT;
 }
 
-/* A segment is about to be emptied: what stays of it in main has been tried. */
+/* A segment is about to be emptied: its items that stay in main no longer count as untried. */
 static void try_segment(struct memory *m, segment_t n)
 {
     const struct segment *g = &m->arena.segments[n];
@@ -124,8 +125,8 @@ static void try_segment(struct memory *m, segment_t n)
 }
 
 /*
- * Big goes first, unless small has more than its share as well, and older: when the items that
- * come have become larger than those there are, the old ones go.
+ * Big is evicted from first, unless small exceeds its share as well and has the older segment:
+ * when new items have become larger than the old ones, the old ones are evicted.
  */
 static segment_t density_pick(struct memory *m)
 {
@@ -202,7 +203,7 @@ static unsigned weight_of(uint64_t bytes, uint64_t mean_bytes)
 
 /* ---- verdicts ---------------------------------------------------------------------------- */
 
-/* What is left of what an item has, in units of credit. */
+/* The credit of an item that has this value and pays this cost. */
 static unsigned credit_for(unsigned has, unsigned cost, unsigned unit)
 {
     unsigned credit = has > cost ? (has - cost) / unit : 0;
@@ -211,8 +212,8 @@ static unsigned credit_for(unsigned has, unsigned cost, unsigned unit)
 }
 
 /*
- * Who came to main from the ghost was not judged before. It came back, so it has a hit, and has
- * paid for its entry.
+ * An item of main that was never judged was stored there because the ghost remembered its key.
+ * It counts as having one hit, and as having paid once.
  */
 static enum verdict density_judge(const struct evict_pass *pass, const struct item *it,
                                   uint8_t *heat)

@@ -4,8 +4,8 @@
  * the second of the last use in `used`, without a lock. They store at most that byte and that
  * word, and only when these change.
  *
- * The byte has one of two forms. Each policy counts on with what another one left, so a change
- * of the policy loses nothing, and walks over nothing.
+ * The byte has one of two forms. Each policy can continue with either form, so a change of the
+ * policy loses no counts, and needs no walk over the items.
  *
  *     turns    HEAT_COUNT: hits since the policy judged the item, up to three; HEAT_CREDIT:
  *              what it had left then. New items have this form.
@@ -35,7 +35,7 @@
 #define FREQ_NEW 5u  /* of a new item */
 #define FREQ_MAX 59u /* Redis: 255 */
 
-/* A counter of 0 is this: what is less, and not judged, is hits in the form of turns. */
+/* The byte for a counter of 0. A lesser value without HEAT_JUDGED has the form of turns. */
 #define HEAT_FREQ_ZERO (HEAT_COUNT + 1u)
 
 /* Does the byte have the form of a counter? */
@@ -45,8 +45,8 @@ static inline bool heat_is_freq(uint8_t heat)
 }
 
 /*
- * The counter, whatever the form. What another policy counted is worth a little: hits, and half
- * of what was left.
+ * The value of the byte as a counter, in either form. From the form of turns: the counter of a
+ * new item, plus the hits and half of the credit.
  */
 static inline unsigned heat_freq(uint8_t heat)
 {
@@ -56,15 +56,15 @@ static inline unsigned heat_freq(uint8_t heat)
     return FREQ_NEW + (heat & HEAT_COUNT) + ((heat & HEAT_CREDIT) >> HEAT_CREDIT_SHIFT) / 2;
 }
 
-/* In the form of a counter, with the mark of fetched ones taken over. */
+/* The byte in the form of a counter. HEAT_FETCHED is kept. */
 static inline uint8_t heat_with_freq(uint8_t heat, unsigned freq)
 {
     return (uint8_t)((heat & HEAT_FETCHED) | (freq + HEAT_FREQ_ZERO));
 }
 
 /*
- * In the form of turns: judged, with a hit, and half a hit of credit, for each step that the
- * counter is above that of a new item.
+ * The byte in the form of turns. A counter becomes: judged, with one hit and two units of
+ * credit for each step that it is above the counter of a new item.
  */
 static inline uint8_t heat_turns(uint8_t heat)
 {
@@ -87,8 +87,8 @@ unsigned heat_decayed(unsigned freq, uint32_t used_s, uint32_t now_s, uint32_t d
 
 /*
  * The heat that a new block inherits from the old block of its key, last used at used_s; the
- * counter has decayed until now_s. While an lfu policy is at work, the form of turns decays
- * like the counter of the same worth. Context: any thread.
+ * counter has decayed until now_s. While an lfu policy is active, the form of turns decays
+ * like the counter of the same value. Context: any thread.
  */
 uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
                        const struct engine_options *options);
@@ -98,7 +98,7 @@ uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
 /* What a hit does. There is one for an engine. */
 struct heat_rules {
     /* [atomic] written when options change, read with every hit */
-    /* The byte rises if the number drawn, which is even, is less. */
+    /* The byte rises if the random number, which is even, is less than this. */
     _Atomic uint32_t chance[256];
     _Atomic uint8_t next[256]; /* what it rises to; index: the byte marked as fetched */
     _Atomic uint32_t cools_s;  /* counters of items last used before this decay; 0: none */
@@ -106,7 +106,7 @@ struct heat_rules {
     const struct engine_options *options; /* [borrowed] */
 };
 
-/* Nothing is known yet of the time. Context: before the rules are shared. */
+/* The time is not known yet: heat_rules_clock(). Context: before the rules are shared. */
 void heat_rules_init(struct heat_rules *r, const struct engine_options *options);
 
 /*

@@ -196,7 +196,7 @@ static inline bool item_is_stale(const struct item *it)
     return (item_shape(it) & (SHAPE_OFF | SHAPE_STALE)) == SHAPE_STALE;
 }
 
-/* A client was told to renew it. Context: read side. */
+/* Was a client asked to renew it (flag W)? Context: read side. */
 static inline bool item_is_won(const struct item *it)
 {
     return (item_shape(it) & (SHAPE_OFF | SHAPE_WON)) == SHAPE_WON;

@@ -92,12 +92,12 @@ struct cursor {
     uint32_t sifted_for_nothing; /* segments in a row of which no item was dropped */
     bool is_due_left;            /* more items were due when the work was used up */
     uint64_t kept, scanned;      /* of recent evictions: see struct evict_pass */
-    uint64_t promoted, passed; /* the same for small and big: bytes moved to main, and judged */
+    uint64_t promoted, passed;   /* the same for small and big: bytes moved to main; scanned */
 };
 
 struct tidy {
     /* [lock] */
-    bool is_watched;         /* the owner was told: it checks until there is nothing to do */
+    bool is_watched;         /* wants_tidy() was called: the owner checks until TIDY_DONE */
     bool is_measured;        /* the pace of puts is known */
     msec_t looked;           /* time of the last check */
     uint64_t put_bytes_seen; /* put_bytes as of then */

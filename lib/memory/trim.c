@@ -117,7 +117,7 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
     return idle;
 }
 
-/* One burst; true when there is more to give back. */
+/* Release one burst of free segments to the system. True when there are more to release. */
 static bool give_excess_back(struct memory *m, msec_t now, uint64_t *again)
 {
     lock_take(m->lock);
