@@ -320,7 +320,7 @@ static bool carry_one(struct carry *c, struct visit *v, struct carry_pick *p)
     visit_clean(v, p->hash, item_key(it), it->key_len);
     slot = table_slot_of(&from->table, p->hash, p->handle);
     if (slot == NULL) {
-        p->handle = 0; /* a writer moved it already, or it was removed, or its block moved */
+        p->handle = 0; /* a writer has moved the item, it was removed, or its block moved */
         return true;
     }
     if (item_is_due(it, shard_due_now(from, v->now))) {

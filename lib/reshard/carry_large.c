@@ -41,8 +41,8 @@ static const struct item *find_in_from(const struct load *l)
 }
 
 /*
- * Has the item the very value that is on its way? Its segments are no other's while they are
- * pinned, and a value that was extended is longer.
+ * Does the item still have the value that is being carried? Pinned segments belong to no other
+ * value, and a value that was extended is longer.
  */
 static bool is_same_value(const struct load *l, const struct item *it)
 {
@@ -50,7 +50,7 @@ static bool is_same_value(const struct load *l, const struct item *it)
            item_len(it) == l->len;
 }
 
-/* Append all of a part to the body, and wait for room where that is needed. */
+/* Append all of a part to the body, and wait for room if necessary. */
 static bool append(struct load *l, struct span part)
 {
     struct carry *c = l->c;
@@ -75,7 +75,7 @@ static bool append(struct load *l, struct span part)
     return carry_turn(c);
 }
 
-/* The bytes of a value that is pinned. False: it is gone, or given up. */
+/* Copy the bytes of a pinned value. False: the value is gone, or the copy was given up. */
 static bool fill_pinned(struct load *l)
 {
     struct span part;
@@ -88,7 +88,7 @@ static bool fill_pinned(struct load *l)
     return append(l, span_of(l->tail, l->tail_len));
 }
 
-/* A store of the same item over itself, as it was found in this section. */
+/* A store that replaces the item, as it was found in this section, by its copy. */
 static struct store store_of(const struct load *l, const struct item *it,
                              struct store_over *over)
 {
@@ -106,8 +106,8 @@ static struct store store_of(const struct load *l, const struct item *it,
 }
 
 /*
- * A value without whole segments, at most some 240 KiB: in this section, which keeps its bytes,
- * from block to block.
+ * Copy a value without whole segments, at most some 240 KiB, block by block within this
+ * section, which keeps its bytes readable.
  */
 static enum outcome carry_pieces(struct load *l, const struct item *it, msec_t now)
 {
@@ -132,8 +132,9 @@ static enum outcome carry_pieces(struct load *l, const struct item *it, msec_t n
 }
 
 /*
- * Pin the value, and copy what cannot be. Slow readers may have pinned all that may be: this is
- * one value more, which is let go when it dies. False: no memory. Context: read side.
+ * Pin the segments of the value, and copy the rest of it. Slow readers may have used up the
+ * limit on pinned memory. This value may exceed it, but is unpinned when it dies. False: no
+ * memory. Context: read side.
  */
 static bool begin_pinned(struct load *l, const struct item *it)
 {
@@ -149,7 +150,7 @@ static bool begin_pinned(struct load *l, const struct item *it)
 }
 
 /*
- * The whole body takes the item's place. OUT_EXISTS: the item has another value by now, or it
+ * Replace the item by the complete copy. OUT_EXISTS: the item has another value by now, or it
  * was touched.
  */
 static enum outcome finish_pinned(struct load *l)
@@ -172,9 +173,9 @@ static enum outcome finish_pinned(struct load *l)
 }
 
 /*
- * The item was past its deadline, and is dropped if it is still (unless a hold has begun): a
- * touch may have been faster.
- * The cas would not tell what was found from what a client stores there. Context: read side.
+ * Drop the item, which was past its deadline, if it still is: a touch may have given it
+ * another deadline, or a hold may have begun. The cas cannot tell it from an item that a
+ * client stored since. Context: read side.
  */
 static enum outcome drop_due(struct load *l, msec_t now)
 {
@@ -190,8 +191,9 @@ static enum outcome drop_due(struct load *l, msec_t now)
 }
 
 /*
- * Where nothing may be evicted, a value that takes more segments than its new shard can have is
- * not begun: it would take them from clients for a while, and be dropped.
+ * May the value fit its new shard? If nothing may be evicted, a value that needs more segments
+ * than the shard can have is not begun: it would take them from clients for a while, and then
+ * be dropped.
  */
 static bool may_fit(const struct load *l, const struct item *it)
 {
@@ -206,7 +208,7 @@ static bool may_fit(const struct load *l, const struct item *it)
     return segments >= item_large(it)->segments + ROOM_RESERVE;
 }
 
-/* The part of a try that is one section. True: the value was pinned. */
+/* The part of a try that runs in one section. True: the value was pinned. */
 static bool begin_load(struct load *l, enum outcome *out)
 {
     struct engine *e = l->c->engine;
@@ -239,7 +241,7 @@ static bool begin_load(struct load *l, enum outcome *out)
     return begin_pinned(l, it);
 }
 
-/* One try. OUT_STORED or OUT_NOT_FOUND: it is not there any more. */
+/* One try. OUT_STORED or OUT_NOT_FOUND: the old shard no longer has the item. */
 static enum outcome carry_load(struct load *l)
 {
     enum outcome out;
@@ -259,8 +261,8 @@ static enum outcome carry_load(struct load *l)
 }
 
 /*
- * There is no room for the value, but there may be for items that are smaller. So only its slot
- * stays on its way, with what else is in it, and the others arrive.
+ * There is no room for the value, but there may be room for smaller items. So only its slot,
+ * with all its items, remains between the two shards, and the other slots arrive.
  */
 static void let_slot_wait(struct carry *c)
 {

@@ -2,10 +2,11 @@
 /*
  * Room for what is carried over, and its pace: see carry.h. A part of carry.c.
  *
- * In a full cache each copy needs budget. So a segment whose items do not all leave is emptied
- * as the cleaner does it, free segments are given back to the budget at once, and this thread
- * runs a grace period itself when there is nothing else to wait for. Only for the items in
- * transit, a few segments, something must be evicted, in the shard that the items leave.
+ * In a full cache each copy needs budget. So a segment of which only some items leave is
+ * emptied like by the cleaner, free segments are returned to the budget at once, and this
+ * thread runs a grace period itself when there is nothing else to wait for. Items are evicted,
+ * in the shard that the items leave, only to make room for the items in transit: a few
+ * segments.
  */
 #include "lib/reshard/carry.h"
 
@@ -23,8 +24,8 @@
 #define MAKE_TRIES 1000
 
 /*
- * Segments given back to the system at a time; and how many of them the cursor may take again
- * in between.
+ * Segments released to the system at a time, and the number of them that the cursor may take
+ * again in between.
  */
 #define GIVE_SEGMENTS   16
 #define MARGIN_SEGMENTS 2
@@ -58,7 +59,7 @@ static void rest(long ns)
     (void)nanosleep(&t, NULL);
 }
 
-/* How long to rest after that CPU time, both in microseconds; 0: not at all, or no longer. */
+/* Length of the pause after `used` of CPU time, both in microseconds; 0: no pause. */
 static usec_t pause_after(const struct carry *c, usec_t used)
 {
     const uint32_t cpu_pct = atomic_load_explicit(c->cpu_pct, memory_order_relaxed);
@@ -77,7 +78,7 @@ void carry_pace(struct carry *c)
     must_not_be_reading();
     /*
      * Without this a worker that wakes on the same CPU waits until the kernel's next tick, up
-     * to 4 ms. Nothing is held here, so nobody waits for this thread meanwhile.
+     * to 4 ms. This thread holds no lock here, so no thread waits for it meanwhile.
      */
     (void)sched_yield();
     if (pause_after(c, 100) == 0 || (used = clock_thread_us() - c->used) < BUDGET_run_us) {
@@ -146,7 +147,7 @@ bool carry_give_back(struct carry *c)
     return waits;
 }
 
-/* How many segments should be on their way from shard to shard. */
+/* Number of segments for items in transit between shards. */
 static uint32_t headroom(const struct carry *c)
 {
     int64_t limit = budget_limit(&c->engine->budget);
@@ -185,7 +186,7 @@ static bool waits_for_reclaimer(const struct carry *c)
     return true;
 }
 
-/* Has the shard all the address space that it can use? Then evictions elsewhere do not help. */
+/* Has the shard used all its address space? Then evictions in other shards do not help. */
 static bool is_at_its_end(struct shard *s)
 {
     shard_enter(s);

@@ -363,7 +363,7 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-/* Estimate the number of items that move to each shard, and note the size of its index. */
+/* Estimate the number of items that move to each shard, and note the sizes of the indexes. */
 static void look_at_shards(struct move *m, const uint32_t *owned)
 {
     memset(m->coming, 0, sizeof(m->coming));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Another number of shards: see reshard.h. The mover runs one job, which makes a plan for the
- * number that is wanted, carries it out, and looks again, until there is nothing to do.
+ * Changing the number of shards: see reshard.h. The mover runs one job. It makes a plan for
+ * the wanted number, carries it out, and checks again, until nothing is left to do.
  */
 #include "lib/reshard/reshard.h"
 
@@ -13,7 +13,7 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
 
-/* Without room: how often the budget is looked at, and when it is tried again all the same. */
+/* After a move found no room: interval of checks of the budget, and time to the next try. */
 #define ROOM_LOOK_MS  100
 #define ROOM_RETRY_MS 10000
 
@@ -46,7 +46,7 @@ static bool is_over(enum reshard_state state)
     return state == RESHARD_IDLE || state == RESHARD_CANCELLED;
 }
 
-/* Milliseconds since it began. Under the mutex. */
+/* Milliseconds since the moves began. Under the mutex. */
 static uint64_t elapsed_ms(const struct reshard *r)
 {
     const usec_t now = clock_mono_us();
@@ -87,7 +87,7 @@ static void look(struct engine *e, struct reshard_info *info)
     }
 }
 
-/* The state has changed, or may have: tell who wants to know. Under the mutex. */
+/* Call on_change if the state or the wanted number has changed. Under the mutex. */
 static void reshard_tell(struct engine *e)
 {
     struct reshard *r = &e->reshard;
@@ -100,13 +100,13 @@ static void reshard_tell(struct engine *e)
     r->told = r->state;
     r->told_serial = r->serial;
     look(e, &info);
-    info.state = r->state; /* a walk that moves give way to is over soon */
+    info.state = r->state; /* not RESHARD_WAITS: a walk that holds up the move ends soon */
     r->on_change(r->on_change_arg, &info);
 }
 
 /* ---- the mover's job --------------------------------------------------------------------- */
 
-/* Note what a move that has ended has left. Under the mutex. */
+/* Note the slots, items and bytes that are left after a move. Under the mutex. */
 static void note_left(struct reshard *r, const struct move_info *one)
 {
     const uint64_t items = one->items + one->expired + one->evicted;
@@ -151,7 +151,7 @@ static void on_begin(void *arg)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* Carry out a plan for what is wanted, or have arrive what is on its way. Under the mutex. */
+/* Carry out a plan for the wanted number, or complete unfinished moves. Under the mutex. */
 static enum mf_err move_once(struct engine *e, bool finishes)
 {
     struct reshard *r = &e->reshard;
@@ -255,9 +255,10 @@ static bool is_other(const struct reshard *r, uint64_t serial, bool finishes)
 }
 
 /*
- * Those that have no slots have nothing to share, and give back what they have. Under the
- * mutex, but not while a shard waits for grace periods: nobody who wants another number, or the
- * figures, waits for that. Only this thread moves slots, so none of them gets any meanwhile.
+ * Take shards without slots out of the sharing of the limit, and release their memory. Under
+ * the mutex, which is released while a shard waits for grace periods, so that callers with
+ * another number or a query do not wait. Only this thread moves slots, so none of these shards
+ * gets a slot meanwhile.
  */
 static void leave_idle(struct engine *e)
 {
@@ -313,9 +314,9 @@ static void run_reshard(void *arg)
     pthread_mutex_unlock(&r->mutex);
 }
 
-/* ---- from outside ------------------------------------------------------------------------ */
+/* ---- called by other threads ------------------------------------------------------------- */
 
-/* Add those that are missing; they share the limit. Under the mutex. */
+/* Add the missing shards; they share the limit. Under the mutex. */
 static enum mf_err add_missing(struct engine *e, uint32_t shards)
 {
     const enum mf_err err = engine_add_shards(e, shards);
@@ -338,13 +339,13 @@ static bool want(struct engine *e, uint32_t shards)
     return is_borne;
 }
 
-/* Make the mover do it; before: the number wanted until now. Under the mutex. */
+/* Make the mover work for the wanted number; before: the previous one. Under the mutex. */
 static enum mf_err start_or_replace(struct engine *e, uint32_t before)
 {
     struct reshard *r = &e->reshard;
 
     if (r->is_running && !r->is_cancelled && wanted(e) == before) {
-        return MF_OK; /* it is on its way there */
+        return MF_OK; /* the mover already works for this number */
     }
     r->serial++;
     r->is_cancelled = false;
@@ -356,7 +357,7 @@ static enum mf_err start_or_replace(struct engine *e, uint32_t before)
         return MF_OK;
     }
     if (r->ticket != 0) {
-        standby_wait(&e->mover, r->ticket); /* it takes the mutex no more */
+        standby_wait(&e->mover, r->ticket); /* its last job no longer takes the mutex */
     }
     r->is_running = true;
     r->past = (struct reshard_info){0};
@@ -391,7 +392,7 @@ static enum mf_err set_shards(struct engine *e, uint32_t shards, uint32_t cpu_pc
     }
     atomic_store_explicit(&e->reshard.wanted, before, memory_order_relaxed);
     if (sharers(e) != shared) {
-        engine_share_among(e, shared); /* those that were added stay, for another time */
+        engine_share_among(e, shared); /* added shards stay, for a later call */
     }
     return err;
 }
