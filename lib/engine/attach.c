@@ -133,7 +133,7 @@ static uint64_t round_up(uint64_t n)
     return (n + REGION_ALIGN - 1) & ~(REGION_ALIGN - 1);
 }
 
-/* The largest size of a shard's list, in bytes. */
+/* Maximum size of a shard's list of segments, in bytes. */
 static uint64_t list_bytes_max(const struct attach_head *h)
 {
     return (h->range_bytes >> h->shift) * sizeof(struct keep_segment);
@@ -671,7 +671,7 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     for (uint32_t i = 0; i < e->shard_count; i++) {
         msec_t at = a->head->shard[i].left.flush_at;
 
-        /* An instant that has come while items were taken over has not been applied to them. */
+        /* A flush that became due while items were taken over has not been applied to them. */
         flush_at = at > a->taken_at && at < flush_at ? at : flush_at;
     }
     if (err == MF_OK && flush_at != MSEC_NEVER &&

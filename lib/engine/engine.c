@@ -25,8 +25,8 @@
 #define MIB (1ull << 20)
 
 /*
- * Both enter shards, so their priority is that of the workers, which would otherwise wait for
- * them.
+ * The mover and the feed enter shards, so they have the priority of the workers, which would
+ * otherwise wait for them.
  */
 static const struct thread_kind mover_kind = {.name = "mover", .run = standby_main};
 static const struct thread_kind feeder_kind = {.name = "feed", .run = standby_main};
@@ -90,7 +90,7 @@ static void lower_bound(struct engine *e)
     }
 }
 
-/* Time until it looks again whether flushes of a prefix are over. */
+/* Interval at which the reclaimer checks whether flushes of a prefix are complete. */
 #define SETTLE_PAUSE_US 10000
 
 static uint64_t reclaim_hook(void *arg)
@@ -342,7 +342,7 @@ bool engine_try_grace(struct engine *e)
 
     must_be_a_worker();
     must_not_be_reading();
-    /* Whatever began to wait has raised the need, and only the reclaimer lowers it. */
+    /* Memory that waits for a period has raised `need`, and only the reclaimer lowers it. */
     if (atomic_load_explicit(&g->need, memory_order_relaxed) == GRACE_IDLE) {
         return true;
     }

@@ -10,8 +10,8 @@
 #include "lib/shard/shard.h"
 
 /*
- * Everything is hidden first, so that all shards become empty together; then swapped one by
- * one.
+ * Schedule the flush in all shards. If it is due, this hides their items, so that all shards
+ * become empty together. Then their indexes are replaced one by one.
  */
 static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
 {
@@ -24,7 +24,7 @@ static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
     }
 }
 
-/* The first flush that is to come at another instant than `not_at`; MSEC_NEVER: none is. */
+/* The earliest time of a pending flush, other than `not_at`; MSEC_NEVER: none is pending. */
 static msec_t to_come(const struct engine *e, msec_t not_at)
 {
     msec_t first = MSEC_NEVER;
@@ -47,9 +47,9 @@ static enum outcome flush_now_or_later(struct engine *e, msec_t at, msec_t now, 
     }
     if (is_ready) {
         flush_all_shards(e, at, now);
-        /* If its instant has come by now, it is over: its items are gone. */
+        /* If the time of the pending flush has come by now, it is over: its items are gone. */
         if (then != MSEC_NEVER && then > clock_now(&e->clock)) {
-            /* For this one the shards were prepared when it was asked for. */
+            /* The shards were prepared for this flush when it was requested. */
             flush_all_shards(e, then, now);
         }
     }
@@ -62,8 +62,8 @@ static enum outcome flush_now_or_later(struct engine *e, msec_t at, msec_t now, 
 enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait)
 {
     /*
-     * Flushed indexes are memory beyond the items: a burst of flushes has to wait for the
-     * reclaimer, or they would take all memory.
+     * Flushed indexes take memory in addition to the items. So a burst of flushes has to wait
+     * for the reclaimer, or the indexes would take all memory.
      */
     if (may_wait && budget_retired(&e->budget) > memory_overdraw(&e->shards[0]->memory)) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);

@@ -45,10 +45,11 @@ static void show(struct engine *e, struct shard *s, msec_t flush_at)
 }
 
 /*
- * A flush that is scheduled is carried out by each shard for itself, also while this runs. In
- * one where it waits this is kept from happening until the new shard, where it waits as well,
- * is published. So a stream that reads in all rings that it is over has read it in this one
- * after that, and waits for the new one too. If it waits in no shard, it is over.
+ * Publish the new shard, with the flush that is pending in other shards. Each shard carries
+ * out a pending flush by itself, also while this runs. So a shard in which the flush is
+ * pending is entered, which defers its flush until the new shard is published. A stream that
+ * reads the records of this flush in all rings then waits for the ring of the new shard as
+ * well. If the flush is pending in no shard, it is over.
  */
 static void publish(struct engine *e, struct shard *s)
 {
@@ -70,7 +71,7 @@ static void publish(struct engine *e, struct shard *s)
     }
 }
 
-/* What the others have: taken from the first, under flush_lock. */
+/* Copy the guard and the hold of the first shard, under flush_lock. */
 static void follow_first(struct shard *s, struct shard *first)
 {
     shard_enter(first);
@@ -80,7 +81,7 @@ static void follow_first(struct shard *s, struct shard *first)
                           atomic_load_explicit(&first->is_held, memory_order_relaxed),
                           memory_order_relaxed);
     shard_enter(s);
-    room_grace_ended(&s->memory); /* what to keep free, until a period has ended */
+    room_grace_ended(&s->memory); /* sets the number of segments to keep free */
     shard_leave(s);
 }
 
@@ -94,7 +95,7 @@ static void must_be_equal(const struct shard *s, const struct shard *first)
          a->fitting_units == b->fitting_units && s->seed == first->seed);
 }
 
-/* Make it, and publish it if it has all that the others have. Context: under flush_lock. */
+/* Create a shard, give it what the others have, and publish it. Context: under flush_lock. */
 static enum mf_err add(struct engine *e)
 {
     struct shard *s = shard_create(&e->group, e->shard_count);

@@ -69,7 +69,7 @@ static bool wait_for_walk(struct moves *m, const _Atomic bool *stop, bool once)
         m->walks++;
         m->admitted -= m->admitted != 0;
     } else if (m->admitted > m->walks_waiting) {
-        m->admitted = m->walks_waiting; /* it was one of them, and does not come */
+        m->admitted = m->walks_waiting; /* the cancelled walk was one of the admitted ones */
     }
     pthread_cond_broadcast(&m->changed);
     return may;

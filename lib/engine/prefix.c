@@ -59,7 +59,7 @@ static void publish(struct engine *e, struct prefixes *next)
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-/* All shards are clean of the commands up to this one. */
+/* All shards have completed the flush commands up to this number. */
 static uint64_t clean_of(const struct engine *e)
 {
     uint64_t clean = e->prefix_id;

@@ -28,7 +28,7 @@ static void take_ring(struct shard *s)
 {
     struct changes *c = exchange_ring(s, NULL);
 
-    changes_destroy(&c); /* who writes to it is in the shard */
+    changes_destroy(&c); /* writers use the ring only in the shard */
 }
 
 static void take_all(struct engine *e)
