@@ -30,7 +30,7 @@ static uint32_t find_idlest(const uint32_t *share, uint32_t count)
     return idlest;
 }
 
-/* The busiest of those that are hot. One that was hot before is kept while it is. */
+/* The busiest hot worker. A worker that was chosen before is kept while it stays hot. */
 static uint32_t find_hot(const struct balance *b, const uint32_t *share, uint32_t count,
                          uint32_t least)
 {
@@ -86,7 +86,7 @@ void balance_gave_nothing(struct balance *b)
 
 /* ---- which connections ------------------------------------------------------------------- */
 
-/* Is the load that of one connection? Then the others are not worth a move. */
+/* Does one connection cause the load? Then moving the others does not help. */
 static bool is_one(const struct balance_weight *all, unsigned count, uint64_t total,
                    uint64_t gap)
 {
@@ -104,8 +104,8 @@ static uint64_t distance(uint64_t a, uint64_t b)
 }
 
 /*
- * The connection that is nearest to `wanted` units. Not one that would leave nearly the same
- * difference, or a larger one, the other way round. NULL: there is none.
+ * The connection whose work is nearest to `wanted` units; NULL: none. A connection is too
+ * large if the other worker would then lead by nearly the same difference, or by more.
  */
 static struct balance_weight *find_nearest(struct balance_weight *all, unsigned count,
                                            uint64_t total, uint64_t wanted)

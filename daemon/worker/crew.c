@@ -69,8 +69,8 @@ static void wake_home(void *arg, uint32_t shard)
 }
 
 /*
- * No connection is left: nothing of what they add up to may be, whatever worker they were on,
- * and however often that changed.
+ * No connection is left, so every sum over connections must be zero, even if connections have
+ * moved between workers.
  */
 static void check_accounts(struct crew *crew)
 {
@@ -119,7 +119,7 @@ int crew_start(struct crew *crew)
 {
     const struct settings *set = crew->settings;
     const uint32_t active = setting_get(set, threads);
-    /* Once privileges are dropped none can be made. */
+    /* No worker can be created once privileges are dropped. */
     const uint32_t count =
         set->drop_privileges && set->max_threads > active ? set->max_threads : active;
 
@@ -132,7 +132,7 @@ int crew_start(struct crew *crew)
     }
     crew->homes = crew->engine.shard_count;
     roster_set_active(&crew->roster, active);
-    /* The array does not move; the places of workers that are never made are never touched. */
+    /* The array never moves. Pages of workers that are never created are never touched. */
     crew->workers = mem_alloc_aligned(WORKERS_MAX * sizeof(*crew->workers), 64);
     if (crew->workers == NULL) {
         log_error("server, cannot start workers (out of memory)");
@@ -152,7 +152,7 @@ int crew_start(struct crew *crew)
     }
     engine_wake_homes(&crew->engine, wake_home, crew);
     moving_log(crew);
-    crew_poke_all(crew); /* items that were taken over may be more than there is room for */
+    crew_poke_all(crew); /* items that were taken over may exceed the limit */
     snapshots_tell_logged(&crew->snapshots, on_logged, crew);
     return 0;
 }
@@ -216,7 +216,7 @@ bool crew_have_workers(struct crew *crew, uint32_t count, char *why)
     return false;
 }
 
-/* ---- what main is asked for -------------------------------------------------------------- */
+/* ---- requests to main -------------------------------------------------------------------- */
 
 void crew_request_stop(struct crew *crew, enum crew_stop how)
 {
@@ -254,7 +254,7 @@ void crew_ask_main(struct crew *crew, struct main_ask *ask)
     mailbox_post(&crew->main_mailbox, &ask->message);
 }
 
-/* The count of its kind, in addition to that of all; NULL: it has none. */
+/* The count of connections of this kind, beside the count of all; NULL: it has none. */
 static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_origin *origin)
 {
     if (origin->is_control) {
@@ -278,7 +278,7 @@ static bool take_beyond(struct crew *crew)
     return false;
 }
 
-/* There is a place again: wake main if it waits for one. */
+/* A place for a connection is free again: wake main if it waits for one. */
 static void tell_room(struct crew *crew)
 {
     if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false)) {

@@ -137,17 +137,16 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
                 struct live_refusal *refusal);
 
 /*
- * The machine has changed (machine_look()): give an option that is set to a share of it the
- * number that follows from that. *is_new: it has another one now. Returns as live_set().
- * Context: main.
+ * The machine has changed (machine_look()): recompute the number of an option that is set to a
+ * share of the machine. *is_new: the number has changed. Returns as live_set(). Context: main.
  */
 bool live_follow(struct crew *crew, enum option_id id, bool *is_new,
                  struct live_refusal *refusal);
 
 /*
- * Files were reread: apply what is new in them. An option whose value in the files has not
- * changed stays as it is, even if config set has changed it. Fills ids (OPTION_COUNT) and
- * *count with those that were taken. Returns as live_set(). Context: main.
+ * Files were reread: apply options whose values in the files are new. An option whose value in
+ * the files has not changed stays as it is, even if config set has changed it. Fills ids
+ * (OPTION_COUNT) and *count with the applied options. Returns as live_set(). Context: main.
  */
 bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
                unsigned *count, struct live_refusal *refusal);
@@ -182,9 +181,9 @@ bool live_set_limit(struct crew *crew, uint64_t bytes);
 /* ---- moving.c ---------------------------------------------------------------------------- */
 
 /*
- * Everything that moves while the server serves: workers whose number changes (roster.h), their
- * connections, and items that go to other shards (lib/reshard/reshard.h); and the log lines
- * about the last.
+ * Figures of all moves while the server serves: of workers whose number changes (roster.h), of
+ * their connections, and of items that go to other shards (lib/reshard/reshard.h). Moves of
+ * items are also logged.
  */
 
 struct moving_info {
@@ -206,8 +205,8 @@ struct moving {
 };
 
 /*
- * Log each change of the state of a move from now on; or stop that. Context: main, while the
- * engine runs.
+ * Start or stop logging each change of the state of a move. Context: main, while the engine
+ * runs.
  */
 void moving_log(struct crew *crew);
 void moving_log_end(struct crew *crew);
@@ -414,8 +413,8 @@ struct crew {
 int crew_start(struct crew *crew);
 
 /*
- * Make workers until there are `count`; new ones are parked. Returns false if that fails:
- * nothing has changed, and `why` (OPTION_TEXT_BYTES) has the reason. Context: main, while the
+ * Create workers until there are `count`; new ones are parked. On failure returns false with
+ * the reason in `why` (OPTION_TEXT_BYTES), and nothing has changed. Context: main, while the
  * crew serves.
  */
 bool crew_have_workers(struct crew *crew, uint32_t count, char *why);
@@ -453,14 +452,14 @@ void crew_stop(struct crew *crew);
 void crew_request_stop(struct crew *crew, enum crew_stop how);
 
 /*
- * How far that is; why has the reason of a refusal. Context: any thread.
+ * The progress of the upgrade; why has the reason of a refusal. Context: any thread.
  */
 enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_BYTES]);
 
 /*
- * Ask main to let another program take over (service/upgrade.c): the one of this name, which is
- * shorter than PATH_MAX; empty: the program now installed at this one's path. If a request is
- * already pending, nothing happens. Context: any thread.
+ * Request main to start an upgrade (service/upgrade.c) to the program at this path, which is
+ * shorter than PATH_MAX; empty: the program now installed at the path of the running one. If a
+ * request is already pending, nothing happens. Context: any thread.
  */
 void crew_request_upgrade(struct crew *crew, struct span program);
 
@@ -479,8 +478,8 @@ void crew_conn_closed(struct worker *w, const struct conn_origin *origin);
 bool crew_take_beyond(struct crew *crew);
 
 /*
- * A connection that has taken a place of -c follows this server: give it one beyond, if there
- * is one. Returns its origin from here on. Context: worker.
+ * A connection that has taken a place of -c turned out to be a replica: give it a place beyond
+ * -c, if there is one. Returns its origin from here on. Context: worker.
  */
 const struct conn_origin *crew_move_beyond(struct crew *crew, const struct conn_origin *origin);
 

@@ -140,8 +140,8 @@ bool cron_before_block(struct worker *w)
 }
 
 /*
- * The table of homes first, and then a look at the shard, which is left to the end of this
- * turn: see roster_home().
+ * Store the new home first. The check of the shard follows, at the end of this turn of the
+ * loop: see roster_home() for the order.
  */
 void cron_on_home(struct message *m, void *receiver)
 {

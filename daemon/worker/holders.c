@@ -200,7 +200,7 @@ static void add_moved(struct holder *x, uint64_t bytes, msec_t since, msec_t now
     }
 }
 
-/* Its peer took bytes: so it moves at this moment, however few they are. */
+/* The peer took bytes, even if only a few: the connection moves at this moment. */
 static void add_taken(struct holder *x, uint64_t bytes, msec_t since, msec_t now)
 {
     add_moved(x, bytes, since, now);
@@ -301,9 +301,9 @@ static double burden(struct holder *x, msec_t now)
 }
 
 /*
- * The greatest burden. Of several equal ones the one whose last move is longest ago, so that
- * clients which still send stay, and finish soon. There is one if anything is kept here: memory
- * has to be bounded even if all move.
+ * The holder with the greatest burden. Among equal ones it is the one that moved the longest
+ * time ago, so that clients which still send stay, and finish soon. Finds one if anything is
+ * kept here: memory has to be bounded even if all connections move.
  */
 static struct holder *find_burden(struct holders *h, msec_t now)
 {
@@ -346,7 +346,7 @@ struct holder *holders_victim(struct worker *w, msec_t now)
     if (x != NULL || kept_by_all(w) <= holders_limit_bytes(w)) {
         return x;
     }
-    /* Another worker may keep more than its part: it was asked, and finds its own. */
+    /* If another worker keeps more than its part, it closes one of its own connections. */
     if (h->bytes <= holders_limit_bytes(w) / roster_active(&w->crew->roster)) {
         return NULL;
     }

@@ -21,7 +21,7 @@ static uint64_t keys_checked(const struct home *h)
     return ctr_get(shard_counters(h->shard), CTR_expire_checked);
 }
 
-/* Is an item due that is still there? Reads no clock when nothing has a deadline. */
+/* Is there an item that is due? Does not read the clock if no item has a deadline. */
 static bool has_debt(const struct home *h)
 {
     msec_t due = shard_next_due(h->shard);
@@ -164,8 +164,9 @@ static bool upkeep(struct home *h)
 }
 
 /*
- * After a poll that timed out the loop runs its checks first and its timers then: what the
- * check found left, with this timer still armed, would be left for good.
+ * The retry timer does the upkeep itself. After a poll that timed out, libuv runs check
+ * handles before timers. So the check of this turn may have found upkeep left, and set no
+ * timer because this one was still armed.
  */
 static void on_retry(uv_timer_t *timer)
 {

@@ -10,7 +10,7 @@
 
 #define STEP_MS 1000
 
-/* What is left after a second: the 30th root of a half. */
+/* The factor by which counts fade in a second: the 30th root of 1/2. */
 #define STEP_FACTOR 0.97715996843424591
 
 /* After this many seconds nothing is left. */
@@ -109,7 +109,7 @@ static struct hotkey *find(struct hotkeys_sum *sum, const struct hotkeys *h, uin
     return NULL;
 }
 
-/* A row for another key with this count; NULL: all have more. */
+/* A row for a new key with this count; NULL: all rows have higher counts. */
 static struct hotkey *make(struct hotkeys_sum *sum, double count)
 {
     struct hotkey *least = &sum->row[0];
@@ -124,8 +124,9 @@ static struct hotkey *make(struct hotkeys_sum *sum, double count)
 }
 
 /*
- * A key may have had its least count on each worker where it has no row. So that is part of the
- * error of each row, and taken off again where there is one.
+ * Add the rows of one worker to the sum. On a worker where a key has no row, it may have up to
+ * the least count of that worker. So that count is added to the error of all rows, and
+ * subtracted again for keys that have a row there.
  */
 void hotkeys_sum_add(struct hotkeys_sum *sum, const struct hotkeys *h)
 {

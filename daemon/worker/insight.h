@@ -55,10 +55,10 @@ void hotkeys_init(struct hotkeys *h, msec_t now);
  */
 void hotkeys_add(struct hotkeys *h, msec_t now, uint64_t hash, struct span key, uint32_t n);
 
-/* Let the counts fade up to now. Context: worker. */
+/* Fade the counts up to the time `now`. Context: worker. */
 void hotkeys_fade(struct hotkeys *h, msec_t now);
 
-/* What a key that has no row may have at most. Context: worker. */
+/* The maximum count of a key that has no row. Context: worker. */
 double hotkeys_least(const struct hotkeys *h);
 
 /* ---- of several workers ------------------------------------------------------------------ */

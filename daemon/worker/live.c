@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See crew.h. A change is read into settings of its own first; then what can fail is done, and
- * then the stores, which cannot.
+ * Changes of live options; see crew.h. The new values are first parsed into a copy of the
+ * settings. Then come the steps that can fail, and last the stores, which cannot fail.
  */
 #include "daemon/worker/crew.h"
 
@@ -73,7 +73,7 @@ static bool names(const enum option_id *ids, unsigned count, enum option_id id)
     return false;
 }
 
-/* No number of shards works with that limit, or not the present one. */
+/* Message: no number of shards works with the limit, or not the present number. */
 #define LIMIT_IS_OUT "out of bounds or unable to adjust"
 
 /* The limit on memory and the number of shards, which depend on each other. */
@@ -96,7 +96,7 @@ static struct size size_wanted(const struct crew *crew, const struct settings *w
     if (names(ids, count, OPTION_memory_limit_bytes)) {
         size.limit = setting_get(wanted, memory_limit_bytes);
     }
-    /* Where address space is limited, the shards that there are hold less than the limit. */
+    /* If the address space is limited, the present shards can hold less than the limit. */
     if (has_shards ||
         (has_threads && shards == 0 && engine_range(&crew->engine) >= size.limit)) {
         size.shards = shards_wanted(crew, shards, threads, size.limit);
@@ -135,9 +135,9 @@ static bool take_shards(struct crew *crew, const struct size *size,
 }
 
 /*
- * They are the last that may fail, and are as wanted when this returns true. The order is the
- * one in which the first fits the present value of the second. If the second fails, the first
- * is restored.
+ * Set the memory limit and the number of shards. This is the last step that may fail. The
+ * order is chosen so that the first new value works with the old value of the second. If the
+ * second fails, the first is restored.
  */
 static bool take_size(struct crew *crew, const struct size *size, struct live_refusal *refusal)
 {
@@ -202,7 +202,7 @@ static bool make_workers(struct crew *crew, const struct settings *wanted,
            crew_have_workers(crew, setting_get(wanted, threads), refusal->why);
 }
 
-/* These options were changed: tell the threads that use them. */
+/* These options were changed: notify the threads that use them. */
 static void live_tell(struct crew *crew, const enum option_id *ids, unsigned count)
 {
     if (names(ids, count, OPTION_threads)) {
@@ -260,7 +260,7 @@ static bool read_changes(const struct live_change *changes, unsigned count,
     return true;
 }
 
-/* Numbers of these options that follow from the machine. False: one cannot have any. */
+/* Compute the numbers of options that are shares of the machine. False: one has none. */
 static bool settle_shares(struct settings *wanted, const enum option_id *ids, unsigned count,
                           struct live_refusal *refusal)
 {
@@ -336,7 +336,7 @@ bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *
     return is_done;
 }
 
-/* Is the option set to the same share, and has it another number? */
+/* Is the option set to the same share in both, but with another number? */
 static bool differs(const struct settings *now, const struct settings *wanted,
                     enum option_id id)
 {
@@ -347,8 +347,8 @@ static bool differs(const struct settings *now, const struct settings *wanted,
 }
 
 /*
- * If shards=0 and the shards that there are cannot hold the limit, their number is derived from
- * it again.
+ * Must the number of shards be recomputed? That is so if shards=0, and the wanted number
+ * cannot work with the limit.
  */
 static bool needs_other_shards(struct crew *crew, const struct settings *wanted)
 {

@@ -30,10 +30,10 @@ void pulse_ask(struct crew *crew)
         usec_t none = 0;
 
         if (roster_role(&crew->roster, i) == WORKER_PARKED) {
-            continue; /* it has nothing to serve, and is not woken for this */
+            continue; /* a parked worker has nothing to serve, and is not woken */
         }
 
-        /* The message is the worker's until the answer; what it took before happened before. */
+        /* The message belongs to the worker until it answers: acquire its last use. */
         if (atomic_compare_exchange_strong_explicit(
                 &w->pulse.asked_us, &none, now, memory_order_acq_rel, memory_order_relaxed)) {
             mailbox_post(&w->mailbox, &w->pulse.message);

@@ -65,7 +65,7 @@ bool roster_is_settled(struct roster *r)
 {
     const uint32_t active = roster_active(r);
 
-    /* Of two that change at the same time, one at least finds the other. */
+    /* If two workers change their roles at the same time, at least one sees the other's. */
     atomic_thread_fence(memory_order_seq_cst);
     for (uint32_t i = active; i < roster_created(r); i++) {
         if (roster_role(r, i) != WORKER_PARKED) {

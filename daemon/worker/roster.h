@@ -123,7 +123,7 @@ uint32_t roster_least(const struct roster *r, uint32_t from);
 void roster_add_conn(struct roster *r, uint32_t worker);
 void roster_remove_conn(struct roster *r, uint32_t worker);
 
-/* Connections that this one has, with those on their way to it. */
+/* Connections of this worker, with those on their way to it. */
 static inline uint32_t roster_conns(const struct roster *r, uint32_t worker)
 {
     return atomic_load_explicit(&r->conns[worker], memory_order_relaxed);
@@ -159,8 +159,8 @@ static inline void roster_set_role(struct roster *r, uint32_t worker, enum worke
 uint32_t roster_leaving(const struct roster *r);
 
 /*
- * One has changed its role. True: all that do not serve are parked now, for the first time
- * since the number was lowered.
+ * Called after a worker has changed its role. True: all workers that do not serve are parked
+ * now, for the first time since the number was lowered.
  */
 bool roster_is_settled(struct roster *r);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is asked of all workers: see crew.h.
+ * Messages to all workers when the role of the server changes: see crew.h.
  */
 #include "daemon/worker/crew.h"
 
 #include "lib/base/context.h"
 
-/* What every worker answers in the order of its mailbox. */
+/* Answers the message of crew_settle(). Earlier messages in the mailbox were served before. */
 static void on_settle(struct message *m, void *receiver)
 {
     struct worker *w = MF_OUTER(m, struct worker, settle);

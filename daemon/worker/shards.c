@@ -34,7 +34,7 @@ uint32_t shards_wanted(const struct crew *crew, uint32_t shards, uint32_t thread
         return shards;
     }
     shards = share_shards_for(threads, limit_bytes);
-    /* Segments and ranges are as they were made at the start, for another limit perhaps. */
+    /* Sizes of segments and ranges were chosen at the start, perhaps for another limit. */
     engine_shard_bounds(&crew->engine, limit_bytes, &least, &most);
     return shards < least ? least : shards > most && most >= least ? most : shards;
 }
@@ -75,7 +75,7 @@ static struct home **make_homes(uint32_t count)
     return NULL;
 }
 
-/* A shard gets its home at the worker that is to have it. */
+/* Send the home of a shard to the worker that it belongs to. */
 static void send_home(struct crew *crew, struct home *h, uint32_t shard)
 {
     const uint32_t to = roster_wanted(&crew->roster, shard);
@@ -86,7 +86,7 @@ static void send_home(struct crew *crew, struct home *h, uint32_t shard)
     mailbox_post(&crew->workers[to].mailbox, &h->message);
 }
 
-/* Shards that the engine has now get their homes; the other homes are released. */
+/* Send the homes of the shards that were added. Homes of shards that were not are released. */
 static void send_homes(struct crew *crew, struct home **homes, uint32_t count)
 {
     const uint32_t first = crew->homes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See slowlog.h. Any thread may write, so there is a lock, and one number for all entries: what
- * is slow has time for it.
+ * The log of slow requests; see slowlog.h. All threads write to one ring, under a lock. Its
+ * cost does not matter, as only slow requests take it.
  */
 #include "daemon/worker/slowlog.h"
 

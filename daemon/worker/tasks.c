@@ -33,7 +33,7 @@ static bool may_begin(struct worker *w)
     struct tasks *q = &w->tasks;
 
     if (q->is_running) {
-        /* Whatever delayed this thread: a task that gets its slice does something. */
+        /* A task makes progress in each slice, even if this thread was delayed. */
         bool may = q->is_fresh || !tasks_slice_is_over(w);
 
         q->is_fresh = false;

@@ -210,8 +210,8 @@ void watch_remove(struct watcher **x)
 /* ---- lines ------------------------------------------------------------------------------- */
 
 /*
- * Give a line to a watcher, preceded by one with the number of lines that it missed; or it
- * misses this one too.
+ * Give a line to a watcher, preceded by a line with the number of lines that it missed. If
+ * there is no room, it misses this line too.
  */
 static void give_line(struct watch *watch, struct watcher *x, struct span line)
 {
@@ -270,7 +270,7 @@ static unsigned take_events(struct watch *watch, struct worker *w, unsigned max)
     return n;
 }
 
-/* Either main finds the events, or it is woken for them. */
+/* Wake main, unless it was notified before: then it will still find the events. */
 static void wake_main(struct watch *watch)
 {
     notice_post(&watch->wake, &watch->crew->main_mailbox);

@@ -39,7 +39,7 @@ uint32_t watch_kind_stream(enum watch_kind kind)
     return stream_of[kind];
 }
 
-/* A time to live in seconds, as memcached shows it; what there is of a second counts. */
+/* A time to live in seconds, rounded up, as memcached shows it. */
 static int64_t seconds(int64_t ms)
 {
     return ms > 0 ? ms / 1000 + (ms % 1000 != 0) : ms;

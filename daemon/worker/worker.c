@@ -47,7 +47,7 @@ static bool has_nothing(const struct worker *w)
            list_is_empty(&w->tasks.waiting) && roster_is_quiet(&w->crew->roster, w->id);
 }
 
-/* It serves nothing: release what it does not need. */
+/* The worker serves nothing: release the memory that it does not need. */
 static void rest(struct worker *w)
 {
     cron_rest(w);
@@ -74,16 +74,16 @@ static void set_role(struct worker *w, enum worker_role role)
     }
 }
 
-/* The loop goes round, and deals before it blocks. */
+/* Does nothing: a timer that fires makes the loop call deal() before it blocks again. */
 static void on_deal_rest(uv_timer_t *timer)
 {
     (void)timer;
 }
 
 /*
- * Give away what this worker is not to have, a portion at a time: see roster.h. It rests in
- * between, as the worker that gets a connection has about as much work with it: without a rest
- * the requests of both would wait for as long as the dealing takes.
+ * Give away what no longer belongs to this worker, a portion at a time: see roster.h. It
+ * pauses between portions, because receiving a connection is about as much work as giving it
+ * away. Without pauses the requests of both workers would wait until all is given away.
  */
 static void deal_out(struct worker *w)
 {
@@ -103,7 +103,7 @@ static void deal_out(struct worker *w)
         w->deals &= has_more ? (uint8_t)UINT8_MAX : (uint8_t)~DEALS_OUT;
         set_role(w, WORKER_ACTIVE);
     } else {
-        /* It is asked again after each turn: something may have come, or be able to go. */
+        /* Checked again after each turn: something may have arrived, or can move by now. */
         set_role(w, !has_more && has_nothing(w) ? WORKER_PARKED : WORKER_LEAVING);
     }
     if (has_more) {
@@ -112,7 +112,7 @@ static void deal_out(struct worker *w)
     }
 }
 
-/* The same for all bits of w->deals. True: there is more to do at once. */
+/* Do the work of all bits of w->deals. True: there is more to do at once. */
 static MF_NOINLINE bool deal(struct worker *w)
 {
     if ((w->deals & DEALS_OUT) != 0) {

@@ -142,8 +142,9 @@ void tasks_run(struct worker *w);
 #define WORKER_DRAIN_CHECK_MS 25u
 
 /*
- * If another program takes over, clients wait for that. Then a client is waited for only while
- * it has sent or taken something in the last WORKER_STALL_MS milliseconds.
+ * During an upgrade all clients wait until connections are passed on. So a client in the
+ * middle of a request is waited for only if it has sent or taken something in the last
+ * WORKER_STALL_MS milliseconds.
  */
 #define WORKER_STALL_MS 300u
 
@@ -157,7 +158,7 @@ struct insight {
     uint64_t random;         /* state of what draws these distances */
     uint32_t on;             /* what is measured, in this turn of the loop */
     uint64_t slow_ns;        /* requests that take as long are slow, if that is asked for */
-    /* When its first event came; 0: none has; not 0 while nothing is on. */
+    /* Time of the first event of this turn; 0: none came. Not 0 while nothing is measured. */
     uint64_t readable_ns;
 };
 
@@ -170,7 +171,7 @@ enum worker_phase {
     WORKER_ENDING,    /* every worker is drained: handles are being closed */
 };
 
-/* What it does before its loop blocks, a bit each. */
+/* Work of a worker before its loop blocks, one bit each. */
 enum worker_deals {
     DEALS_OUT = 1 << 0,     /* it may have something to give away: roster.h */
     DEALS_WEIGHED = 1 << 1, /* the work of its connections is added up: balance.h */
