@@ -102,7 +102,7 @@ static const struct client_duties duties = {
 static void refuse(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_address_refused, 1);
-    /* Not into the middle of an answer, of one that has gone along (conn_steps.h). */
+    /* Not in the middle of a reply, which a connection passed on by an upgrade may have. */
     if (c->client.io.tls == NULL && !client_has_output(&c->client)) {
         (void)send(c->client.io.fd, REPLY_BYTES(TOO_MANY_OF_ADDRESS),
                    REPLY_LEN(TOO_MANY_OF_ADDRESS), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -278,7 +278,7 @@ static void serve_round(struct worker *w)
     conn_shed_if_crowded(w);
 }
 
-/* What waits for the end of a failover is answered first. */
+/* Requests that wait for the end of a failover are answered first. */
 static void close_clients(struct worker *w)
 {
     struct conn *next;

@@ -241,7 +241,7 @@ static enum turn_stop check_offer(struct turn *t, const struct text_auth *offer,
     return refuse_offer(t, offer, reply);
 }
 
-/* As in memcached, all that a client sends at once before its login is refused once. */
+/* As in memcached, requests that come together before the login get one refusal together. */
 static bool is_said_already(const struct turn *t, enum reply reply)
 {
     size_t len = REPLY_LEN(UNAUTHENTICATED);

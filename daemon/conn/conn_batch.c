@@ -102,7 +102,7 @@ void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, stru
 
 /* ---- rights ------------------------------------------------------------------------------ */
 
-/* The parser rejected it, or its value is incomplete: is it allowed at all? */
+/* Is the last request allowed, which the parser rejected or whose value is incomplete? */
 static enum reply ask_last(const struct turn *t, const struct batch *b)
 {
     const struct request *r = b->last;
@@ -110,7 +110,7 @@ static enum reply ask_last(const struct turn *t, const struct batch *b)
     if (b->status == PARSE_BODY) {
         return guard_ask(t, r, true);
     }
-    /* Only a store that failed does something: it drops what its key had. */
+    /* Of the rejected requests only a failed store has an effect: it drops the old item. */
     return b->status == PARSE_REPLY ? guard_ask(t, r, r->invalidate) : REPLY_NONE;
 }
 
@@ -119,7 +119,7 @@ static void guard_last(struct turn *t, struct batch *b)
     enum reply why = ask_last(t, b);
     struct request *r = b->last;
 
-    /* During a failover a change waits where it is to be stored; it may be read until then. */
+    /* During a failover a change waits when it is to be stored; its value is still read. */
     if (why == REPLY_NONE || why == REPLY_FAILOVER) {
         return;
     }

@@ -163,8 +163,9 @@ static void finish_reply(struct conn *c)
 }
 
 /*
- * Others wait for one that is stuck: a value that it does not take is copied; one that it does
- * not send has been waited for before (upgrade.c).
+ * End a connection that is stuck while others wait for it. If its client does not take a
+ * value, conn_pass_on() copies the value. If its client does not send the rest of a value, the
+ * connection is closed: it was waited for before the stop (upgrade.c).
  */
 static void end_stuck(struct conn *c)
 {
@@ -173,7 +174,7 @@ static void end_stuck(struct conn *c)
     }
 }
 
-/* Close one that lingers if the peer has everything and is quiet. */
+/* Close a lingering connection if its peer has taken everything and is quiet. */
 static void check_lingering(struct conn *c)
 {
     if (io_unsent(&c->client.io) > 0) {

@@ -153,9 +153,9 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
         may_place = false;
     }
     /*
-     * A value that fits one read waits in the connection's buffer until it is whole: then it is
-     * copied once into its pieces, and a body would copy it too. Unless it can be read into
-     * them right away.
+     * A value that fits one read waits in the connection's buffer until it is complete. Then
+     * it is copied once into its pieces, and a body would not save that copy. The exception is
+     * a value that can be read directly into its pieces.
      */
     if (b->last->value_len <= ENGINE_SMALL_MAX ||
         (b->last->value_len <= EXEC_BULK_BYTES && !may_place)) {
@@ -163,8 +163,8 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
         return TURN_DRY;
     }
     /*
-     * A body takes room as its bytes come, but counts as announced when it is begun: so it is
-     * begun only when some of its bytes have come.
+     * A body takes room as its bytes arrive, but is counted with its announced length from the
+     * beginning. So it is begun only when some of its bytes have arrived.
      */
     if (arrived < ENGINE_SMALL_MAX && !c->is_saturated) { /* never when it may be placed */
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
@@ -256,7 +256,7 @@ static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
     if (why == REPLY_FAILOVER) {
         return TURN_WAITS; /* as exec_refused() */
     }
-    /* The others of its keys may have been shown before the gate changed. */
+    /* Items of earlier keys of the line may have been sent before the gate changed. */
     bool misses = why != REPLY_NONE || (t->w->gate & GATE_MISSES) != 0;
     enum turn_stop stop = exec_get_keys(t, &r, span_of(p, misses ? 0 : rest->keys_bytes));
 
@@ -456,19 +456,19 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
         c->reads_little |= conn_upload_expects_place(c);
     }
     if (stop == TURN_WAITS && t->requests > 0) {
-        /* The store that waits now is another one, and may wait a second of its own. */
+        /* The waiting store is not the one that waited before: its own time limit begins. */
         c->wait_since = conn_wait_now();
     }
     lot->is_lost = MF_UNLIKELY(t->is_broken) || !keep_input(c, lot, used);
-    note_stop(c, stop); /* if it is lost, too: closing it then ends its wait for room */
+    note_stop(c, stop); /* also if it is lost: closing then ends its wait for room */
     if (is_timed) {
         timing_end(t, conn_is_kept(c), c->upload != NULL);
     }
 }
 
 /*
- * In a turn that measures. If the work of connections is added up, the turn measures nothing
- * else because of that; what is counted as it goes along is in the sum.
+ * execute() in a turn that measures. While the work of connections is measured, the units of
+ * this turn are added to the work of the connection.
  */
 static MF_NOINLINE void execute_measured(struct turn *t, struct lot *lot)
 {

@@ -104,7 +104,7 @@ struct lot {
     struct conn *conn; /* [borrowed] */
     char *p;
     size_t len;
-    size_t behind; /* free bytes after it in the worker's buffer */
+    size_t behind; /* free bytes after the input in the worker's buffer */
     size_t grown;  /* of these, bytes read during the turn: they are input too */
     enum input_kind kind;
     bool is_parsed; /* batch has its first requests */

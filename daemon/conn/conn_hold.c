@@ -20,7 +20,7 @@ static bool is_held(struct conn *c)
     if (c->state == CONN_LOG && conn_is_parked(c)) {
         return true;
     }
-    /* First: whatever is done from here on brings a message. */
+    /* Must come before is_done(): a ticket that is done after this causes a message. */
     atomic_store(&w->awaits_log, true);
     if (is_done(c, w->hold_ticket)) {
         c->client.log_state = LOG_CLEAN;

@@ -32,15 +32,15 @@ static struct list *slot_of(struct idle *idle, msec_t second)
     return &idle->slot[(uint64_t)second % IDLE_SLOTS];
 }
 
-/* What the slots were filled by; the option may have changed since. */
+/* The timeout by which the slots were filled; the option may have changed since. */
 static msec_t timeout_ms(const struct worker *w)
 {
     return w->conns->idle.timeout_ms;
 }
 
 /*
- * It is not idle while its request is under way, its replies wait for the log, or it watches or
- * follows this server. One that waits for room is looked after by conn_ready_retry().
+ * May the connection be idle? Not while its request is in progress, its replies wait for the
+ * log, or it watches or follows this server. conn_ready_retry() limits waits for room.
  */
 static bool may_be_idle(const struct conn *c)
 {
@@ -94,7 +94,7 @@ void conn_idle_changed(struct worker *w)
     }
 }
 
-/* Close it or let it wait on. What of LOOKS_MAX that is worth. */
+/* Close the connection, or sort it into a later slot. Returns the cost: see LOOKS_MAX. */
 static unsigned look_at(struct conn *c, msec_t now)
 {
     struct worker *w = c->worker;

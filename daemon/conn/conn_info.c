@@ -31,7 +31,7 @@ void conn_set_peer(struct conn *c, uint16_t family, const void *address, uint16_
     c->peer.port = port;
     c->peer.family = family;
     if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(in6)) {
-        /* A socket that was passed may take both: a client is one peer, however it came. */
+        /* An inherited socket may accept both families: the client is the same peer in both. */
         c->peer.family = AF_INET;
         memcpy(c->peer.address, &in6->s6_addr[12], sizeof(struct in_addr));
     } else if (family == AF_INET6) {

@@ -86,7 +86,7 @@ static void close_out_of_memory(struct conn *c)
     conn_close(c);
 }
 
-/* What is kept until it can be parsed has this length at most; it is more than is kept now. */
+/* The maximum length of the kept input before it is parsed; more than is kept now. */
 static size_t kept_most(const struct conn *c)
 {
     return c->need > buf_len(&c->in) ? c->need + NEXT_LINE_BYTES : SIZE_MAX;

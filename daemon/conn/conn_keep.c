@@ -21,7 +21,7 @@ bool conn_count_kept(struct conn *c, size_t n)
     return is_good;
 }
 
-/* Little is left of much: give the rest of the memory back. */
+/* Replace a large buffer of which little is used by a smaller one. */
 static void shrink(struct buf *b)
 {
     struct buf small = {0};

@@ -18,9 +18,9 @@ struct conn_move {
     uint32_t farewells;
 };
 
-/* ---- taking up --------------------------------------------------------------------------- */
+/* ---- on the new worker ------------------------------------------------------------------- */
 
-/* It cannot be polled here: it is closed, as if there had been no memory to accept it. */
+/* The connection cannot be polled here: close it. */
 static void drop(struct conn *c)
 {
     struct worker *w = c->worker;
@@ -92,16 +92,16 @@ static void on_arrival(struct message *message, void *receiver)
     mem_free(m);
 }
 
-/* ---- leaving ----------------------------------------------------------------------------- */
+/* ---- on the old worker ------------------------------------------------------------------- */
 
-/* Is there a time limit to its login? Then that ends soon, one way or the other. */
+/* Has its login a time limit? Then it ends soon: by a login, or because it is closed. */
 static bool must_hurry(const struct conn *c)
 {
     return list_has_link(&c->deadline_link) &&
            conn_deadline_limit(c->worker, DEADLINE_LOGIN) > 0;
 }
 
-/* Is nothing of it under way that ends by itself, and can the rest go along? */
+/* May the connection move? Not during an operation that ends by itself: see conn_steps.h. */
 static bool may_go(const struct conn *c)
 {
     const struct client *client = &c->client;
@@ -130,7 +130,7 @@ static void on_left(uv_handle_t *handle)
     mailbox_post(&m->to->mailbox, &m->message);
 }
 
-/* False: it stays, for want of memory or because the server stops. */
+/* Begin to move. False: the connection stays: no memory, or moves have ended. */
 static bool leave(struct conn *c, struct worker *to)
 {
     struct worker *w = c->worker;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that go along: see conn_steps.h. On their workers.
+ * Passing connections on to the next program: see conn_steps.h. On their workers.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -49,8 +49,9 @@ bool conn_holds_others_up(const struct conn *c)
 }
 
 /*
- * A large value on its way out is copied, if its client does not take it soon. Many may have
- * the same one, which costs no memory; so no more is copied than connections may keep.
+ * Do the queued replies consist only of bytes that can be copied? A pinned value is copied if
+ * its client does not take it soon. Many connections may have pinned the same value, which
+ * costs no memory until it is copied. So the copies are limited to what connections may keep.
  */
 static bool has_bytes_only(const struct conn *c)
 {
@@ -64,7 +65,7 @@ static bool has_bytes_only(const struct conn *c)
                 holders_limit_bytes(c->worker));
 }
 
-/* Of a get line that was interrupted nothing is left but blanks: that would be no line. */
+/* Has an interrupted get line no keys left, only blanks? It would be an invalid line. */
 static bool has_blank_rest(const struct conn *c)
 {
     struct span key;
@@ -182,7 +183,7 @@ bool conn_pass_on(struct conn *c)
     if (!is_passable(c) || !is_between(c)) {
         return false;
     }
-    /* Numbers of a service manager's sockets are kept for those. */
+    /* The lowest numbers are reserved for the sockets of a service manager. */
     int fd = fcntl(c->client.io.fd, F_DUPFD_CLOEXEC,
                    SOCKETS_INHERIT_FIRST + (int)c->worker->crew->numbers_kept);
     if (fd < 0) {

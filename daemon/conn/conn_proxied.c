@@ -118,7 +118,7 @@ void conn_proxied_begin(struct conn *c)
     must_be_worker(c->worker);
     conn_enter(c, CONN_HEADER);
     conn_deadline_set(c, DEADLINE_HANDSHAKE);
-    /* Its own callback, so that those that are served pay nothing for it. */
+    /* A separate callback, so that connections that are served pay nothing for the header. */
     c->events = CONN_EVENTS_OLD;
     uv_poll_start(&c->poll, UV_READABLE, on_poll);
 }

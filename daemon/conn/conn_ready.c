@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that are served, or wait for that; see conn_steps.h. On their worker.
+ * Serves connections that are parked or have an event; see conn_steps.h. On their worker.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -70,7 +70,7 @@ void conn_take_event(struct conn *c)
     }
 }
 
-/* Its event had to wait. The handle stayed armed, so the event comes again if it must. */
+/* Serve a connection whose event was deferred. Its handle stayed armed. */
 static void serve_deferred(struct conn *c)
 {
     if (c->worker->is_stopping && !io_has_more(&c->client.io)) {

@@ -69,7 +69,7 @@ static void serve_lots(struct worker *w, struct round *r)
     for (unsigned i = 0; i < r->n; i++) {
         struct lot *lot = &r->lot[i];
 
-        /* It holds back memory, and knows the time, about as one connection that pipelines. */
+        /* Renew section and clock about as often as for one connection that pipelines. */
         if (units >= BUDGET_light_units) {
             turn_renew(&t);
             units = 0;

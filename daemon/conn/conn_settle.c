@@ -145,7 +145,7 @@ void conn_leave_state(struct conn *c)
     c->state = CONN_BEGINS;
 }
 
-/* It has entered its state: poll for what that waits for, and park it. */
+/* The connection has entered its state: poll for the event of that state, or park it. */
 static void begin_waiting(struct conn *c, bool is_parked)
 {
     switch ((enum conn_state)c->state) {
@@ -248,7 +248,7 @@ static bool is_drained(struct conn *c)
     return drains != NULL && drains(c);
 }
 
-/* The other cases: replies wait, or it waits for something else. */
+/* The other cases of conn_settle(): replies wait, or the next state is not the usual one. */
 static MF_NOINLINE void settle(struct conn *c)
 {
     if (c->state >= CONN_ANNOUNCES || is_drained(c)) {
@@ -259,7 +259,7 @@ static MF_NOINLINE void settle(struct conn *c)
     } else if (c->then == CONN_ENDS) {
         end(c);
     } else if (c->then == CONN_INPUT && io_has_more(&c->client.io)) {
-        /* No event announces what TLS has read already. */
+        /* No event announces bytes that TLS has read from the socket already. */
         conn_arm(c, io_read_events(&c->client.io));
         timing_defer(&c->client, c->worker);
         conn_enter(c, CONN_EVENT);

@@ -165,9 +165,10 @@ static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
 }
 
 /*
- * A value that has come in part cannot be stored. memcached takes room for a value of up to
- * half a megabyte before it reads it, for a longer one while it does; in the first case the old
- * value goes, in the second it stays. It stays as well when the upload is shed.
+ * A value of which a part has arrived cannot be stored. As in memcached the old value of a key
+ * is then dropped if the new one has up to half a megabyte, and kept if it is longer
+ * (memcached allocates longer values while it reads them). The old value is also kept if the
+ * upload is shed.
  */
 static void fail_midway(struct turn *t)
 {

@@ -11,7 +11,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-/* The connections that are in the table are in none any more. */
+/* Remove all connections from the table. */
 static void clear(struct weights *all)
 {
     for (unsigned i = 0; i < all->count; i++) {
