@@ -112,7 +112,7 @@ static struct replica *choose(struct replication *r, const char **why)
     return best;
 }
 
-/* Hold changes, and have replicas acknowledge the end of the stream, once it is known. */
+/* Hold changes. When the end of the stream is known, request acknowledgements from replicas. */
 static void hold_and_mark(struct replication *r, const struct timespec *until)
 {
     struct failover *f = &r->failover;
@@ -129,7 +129,7 @@ static void hold_and_mark(struct replication *r, const struct timespec *until)
            pthread_cond_timedwait(&r->progress, &r->mutex, until) == 0) {
     }
     if (is_done) {
-        f->offset = offset; /* not before: an acknowledgement of less counts for nothing */
+        f->offset = offset; /* only now: acknowledgements below it do not count */
     }
     pthread_mutex_unlock(&r->mutex);
     if (is_done) {
@@ -186,7 +186,7 @@ bool replication_hands_over(struct replication *r, const struct replica *x)
     return is_given;
 }
 
-/* Follow the server that was handed over to: the options say so from here on. */
+/* Set the option `replicaof`, so that this server follows the new primary. */
 static void follow(struct replication *r, const char *address)
 {
     const struct live_change change = {.id = OPTION_replicaof, .value = address};
@@ -197,7 +197,7 @@ static void follow(struct replication *r, const char *address)
     }
 }
 
-/* Do all that are online have everything? Under the mutex. */
+/* Have all online replicas applied the whole stream? Under the mutex. */
 static bool are_level(struct replication *r)
 {
     const struct replica *x;
@@ -210,7 +210,7 @@ static bool are_level(struct replication *r)
     return true;
 }
 
-/* The server stops: whatever comes of it, changes are held from here on. */
+/* The server stops: hold changes from here on, and wait until all online replicas catch up. */
 static void level_all(struct replication *r)
 {
     struct failover *f = &r->failover;

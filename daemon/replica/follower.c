@@ -39,7 +39,7 @@
 /* The least time that a link may be silent. */
 #define TIMEOUT_MIN_MS 3000
 
-/* The least time for a connection, where what is here is about to be too old. */
+/* The least time to connect, even if the data here is about to be too old. */
 #define CONNECT_MIN_MS 1000
 
 /* ---- options ----------------------------------------------------------------------------- */
@@ -177,7 +177,7 @@ void follower_destroy(struct follower **fp)
     *fp = NULL;
 }
 
-/* How long until what is here is too old; 0: it is. -1: never. */
+/* Milliseconds until the data here is too old to be served; 0: it is; -1: never. */
 static msec_t left_ms(const struct follower *f)
 {
     msec_t most = (msec_t)setting_get(settings_of(f), replica_max_stale) * 1000;
@@ -186,7 +186,7 @@ static msec_t left_ms(const struct follower *f)
     return most == 0 ? -1 : left > 0 ? left : 0;
 }
 
-/* The same while the data is served; -1: it is not served. */
+/* The same while the data is served; -1 also if it is not served. */
 static msec_t fresh_ms(const struct follower *f)
 {
     enum repl_state state = replication_state(f->r);
@@ -304,7 +304,7 @@ static msec_t connect_timeout_ms(const struct follower *f)
 
 /* ---- the greeting ------------------------------------------------------------------------ */
 
-/* Is this process among those? Or are they too many? */
+/* NULL, or why the path of the primary is bad: too long, or it contains this process. */
 static const char *is_bad_path(const struct follower *f, struct span path)
 {
     char run[REPLID_CHARS + 1];
@@ -319,7 +319,7 @@ static const char *is_bad_path(const struct follower *f, struct span path)
     return NULL;
 }
 
-/* Why it is not followed; NULL: it is. */
+/* The reason not to follow a server with this greeting; NULL: none. */
 static const char *doubt(const struct follower *f, const struct greeting *g)
 {
     const uint64_t seen = f->is_forced ? 0 : f->r->seen_epoch;
@@ -459,7 +459,7 @@ static void serve_if_level(struct follower *f)
     }
 }
 
-/* An operator may want the primary to hand over, and that may take too long. */
+/* Check whether an operator wants the primary to hand over, or a handover takes too long. */
 static void look_at_handover(struct follower *f)
 {
     const msec_t now = clock_mono_ms();
@@ -540,7 +540,7 @@ static enum link_result take_bytes(struct follower *f, size_t n)
     return result;
 }
 
-/* A block may be damaged on its way. One that is so again is damaged where it comes from. */
+/* A block was damaged in transit, or, if it is damaged again, at the primary: full sync. */
 static void note_bad(struct follower *f)
 {
     const uint64_t offset = applier_offset(f->applier);
@@ -623,8 +623,8 @@ static enum session stream(struct follower *f)
 /* ---- sessions ---------------------------------------------------------------------------- */
 
 /*
- * Ask for everything, and wait for the first line. What is here stays until then, as the
- * primary may be unable to send now; heard_ms: when it was as new as the primary.
+ * Request a full sync, and receive it. The data here stays until the first line comes, as the
+ * primary may be unable to send now. heard_ms: when the data was last as new as the primary's.
  */
 static enum session take_everything(struct follower *f, msec_t heard_ms)
 {
@@ -679,7 +679,7 @@ static enum session converse(struct follower *f)
     return how;
 }
 
-/* The state without a link; its reason is the latest failure. */
+/* Set the state that follows the end of a link; its reason is the latest failure. */
 static void note_cut(struct follower *f, bool has_failed)
 {
     const enum repl_state state = replication_state(f->r);
@@ -705,8 +705,8 @@ static void note_cut(struct follower *f, bool has_failed)
 }
 
 /*
- * The pause after a session that ended so. Those of a link that was cut grow with the time
- * since then, to about an eighth of it: so little later it is there again.
+ * The pause before the next session. After a cut link each pause is an eighth longer than the
+ * one before. So the time without a link exceeds the outage by at most about an eighth.
  */
 static int64_t pause_after(const struct follower *f, enum session how)
 {
@@ -747,7 +747,7 @@ static void run_session(struct follower *f)
         f->r->counts.failed++;
         pthread_mutex_unlock(&f->r->mutex);
         if (f->pause_ms <= CUT_PAUSE_MIN_MS || f->pause_ms >= CUT_PAUSE_MAX_MS) {
-            /* Not those between: there are dozens of them in the first seconds. */
+            /* Log the first failure, and those after the longest pause: others are too many. */
             log_warn("replication, %s: %s (again in %" PRId64 " ms)", f->target.text, f->why,
                      f->pause_ms);
         }

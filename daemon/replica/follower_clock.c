@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "lib/engine/engine.h"
 
-/* The smallest transit of this time gives the offset between the clocks. */
+/* The shortest transit in a window of this length gives the offset between the clocks. */
 #define SCALE_WINDOW_MS 30000
 
 /* A skew above the first is logged as a warning; its end is logged below the second. */
@@ -21,7 +21,7 @@ void follower_note_heard(struct follower *f)
     f->heard_ms = clock_mono_ms();
 }
 
-/* The primary's clock showed this when it sent what has just come. */
+/* The primary's clock showed now_ms when it sent the message that has just arrived. */
 void follower_note_time(struct follower *f, int64_t now_ms)
 {
     struct scale *s = &f->scale;
@@ -67,7 +67,7 @@ void follower_note_wall(struct follower *f, int64_t unix_ms)
     }
 }
 
-/* At the primary everything due at this time of the stream was gone at this offset. */
+/* At this offset of the stream, items due at due_ms or earlier were gone at the primary. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms)
 {
     struct replication *r = f->r;

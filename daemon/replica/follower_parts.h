@@ -19,7 +19,7 @@
 /* Words of an answer. */
 #define WORDS_MAX 10u
 
-/* The options, as they were when the thread looked. */
+/* The options, as the thread read them last. */
 struct target {
     char text[LIVE_TEXT_BYTES]; /* "": none */
     char announce[LIVE_TEXT_BYTES];

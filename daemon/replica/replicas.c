@@ -19,7 +19,7 @@ static bool may_be_followed(const struct replication *r)
     return state == REPL_PRIMARY || state == REPL_ONLINE;
 }
 
-/* It is logged once for each reason, as one that is refused comes again and again. */
+/* Refuse a replica. Logged once for each reason, because a refused replica retries. */
 static void replica_refuse(struct replication *r, const struct replica *x,
                            struct repl_greeting *g, const char *why)
 {
@@ -45,7 +45,7 @@ static void put_path(struct replication *r, char path[REPL_PATH_BYTES])
     }
 }
 
-/* Other links of a process that has come again are dead. Under the mutex. */
+/* A replica has connected again: mark the earlier links of its process. Under the mutex. */
 static void supersede(struct replication *r, const struct replid *run)
 {
     struct replica *x;
@@ -122,7 +122,7 @@ void replication_greet(struct replication *r, struct replica *x, const struct ba
     if (!may_be_followed(r)) {
         why = "this replica is not in step with its primary";
     }
-    /* The thread that changes the role holds it, and may wait for a worker. */
+    /* The thread that changes the role may hold `control` while it waits for a worker. */
     if (why == NULL && pthread_mutex_trylock(&r->control) != 0) {
         why = "the role of this server is about to change";
     }
@@ -154,7 +154,7 @@ bool replication_begin_sync(struct replication *r, struct fullsync *sync)
     sync->shipper = r->shipper;
     sync->to_unix_ms = atomic_load(&r->to_unix_ms);
     pthread_mutex_lock(&r->mutex);
-    /* States change under the mutex, and the applier goes when none that counts is left. */
+    /* Checked under the mutex: while a sync is counted, the applier is not released. */
     bool is_good = may_be_followed(r);
     if (is_good && replication_is_replica(r)) {
         sync->applier = follower_applier(r->follower);

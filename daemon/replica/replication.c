@@ -51,8 +51,8 @@ static bool is_stopping(struct replication *r)
 }
 
 /*
- * Nothing of what is here may be served: it is not of one moment. False: the server stops, and
- * it is still there.
+ * Flush all items: they are inconsistent, and must not be served. False: the server stops, and
+ * they were not flushed.
  */
 static bool forget_all(struct replication *r)
 {
@@ -70,7 +70,7 @@ static bool forget_all(struct replication *r)
     return true;
 }
 
-/* From a replica to a primary. A server that stops may remain a replica. */
+/* Turn a replica into a primary. A server that stops may remain a replica. */
 static void promote(struct replication *r)
 {
     struct engine *e = &r->crew->engine;
@@ -169,7 +169,7 @@ static bool wants_failover(struct replication *r)
     return state == FAILOVER_WANTED || state == FAILOVER_OVER;
 }
 
-/* The options request it, or a failover that has ended with it. */
+/* Change the role because the options request it, or at the end of a failover. */
 static void change_role(struct replication *r, bool follows)
 {
     const enum failover_state failover = failover_state(r);
@@ -209,7 +209,7 @@ static void run_replication(void *arg)
         if (follows != replication_is_replica(r)) {
             change_role(r, follows);
         } else if (!follows && failover_state(r) == FAILOVER_GIVEN) {
-            /* It was handed over, but no other server is followed. */
+            /* The role was handed over, but the options name no server to follow. */
             failover_end(r, "the options say that this is the primary");
         }
         pthread_mutex_lock(&r->mutex);
@@ -427,7 +427,7 @@ void replication_options_changed(struct replication *r)
     }
     waits_check_few(r);
     role_set_gate(r);   /* replica_reads */
-    r->is_woken = true; /* to look again later: min_replicas_to_write may have been set */
+    r->is_woken = true; /* min_replicas_to_write may have been set: start its checks */
     pthread_cond_broadcast(&r->wake);
     pthread_mutex_unlock(&r->mutex);
 }
@@ -438,7 +438,7 @@ static void look_at_primary(struct replication *r, struct repl_info *info)
 {
     follower_look(r->follower, info);
     if (info->state == REPL_PRIMARY) {
-        /* What it had followed before is of no interest any more. */
+        /* A primary has no lag: reset the figures of the server that it followed before. */
         info->lag_bytes = 0;
         info->silent_ms = -1;
         info->skew_ms = 0;

@@ -253,8 +253,8 @@ bool replication_stop(struct replication *r, struct repl_record *record);
 void replication_options_changed(struct replication *r);
 
 /*
- * `replicaof` was given again, if only with the same words: follow in any epoch, and at once.
- * Context: any thread.
+ * `replicaof` was set again, perhaps to the same value: follow at once, in any epoch. Context:
+ * any thread.
  */
 void replication_force(struct replication *r);
 
@@ -291,7 +291,7 @@ struct repl_wait {
 };
 void replication_wait(struct replication *r, struct repl_wait *w);
 
-/* Wait no more. False: the message is on its way. count is set. Context: its worker. */
+/* End the wait. False: the message is in transit. count is set. Context: its worker. */
 bool replication_unwait(struct replication *r, struct repl_wait *w);
 
 /* Context: any thread, as of all here. */
@@ -435,7 +435,7 @@ struct repl_versions {
     uint32_t least, most; /* from 1 on */
 };
 
-/* Those of a server whose own version is this one. */
+/* The versions spoken by a server of version `own`. */
 struct repl_versions repl_versions_of(uint32_t own);
 
 /* LEAST-MOST, or one number for both. False: it is neither. */

@@ -139,7 +139,7 @@ void role_end_recording(struct replication *r)
         shipper_end(r->shipper);
         r->records = false;
     } else {
-        /* Changes were not recorded, so what is here has no history. */
+        /* Changes were not recorded, so the items belong to no history. */
         const struct backlog_name none = {.id = replid_draw()};
 
         backlog_take_over(r->backlog, &none);

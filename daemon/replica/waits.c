@@ -8,7 +8,7 @@
 #include "daemon/worker/crew.h"
 #include "lib/engine/engine.h"
 
-/* How many of them have applied what is before this offset. Under the mutex. */
+/* Number of replicas that have applied the stream up to this offset. Under the mutex. */
 static unsigned count_at(const struct replication *r, uint64_t offset)
 {
     const struct replica *x;
