@@ -4,17 +4,18 @@
  * there are no more or CONN_ARRIVALS_MAX came. They are handed to the workers in batches, one
  * message for each worker and turn.
  *
- * Replicas do not count for -c, up to replica_conns. When all of -c is taken, a connection over
- * TCP gets one of their places for a short time, in which it has to follow (candidate.c).
+ * Replicas do not count for -c, up to replica_conns. When all of -c is taken, a connection
+ * over TCP gets one of their places for a short time, in which it has to follow this server
+ * (candidate.c).
  *
  * Some connections over the unix socket do not count either (-o admin_conns), if there is TCP
  * too. So the administrator can connect when clients have taken all of -c, and clients of TCP
  * always have all of -c.
  *
- * The control socket (--control) is the operator's, and nothing that clients do closes it: its
- * connections are no part of -c, and as many descriptors as they need are kept aside, so that
- * one of these is given up for each. In return there are few of them (CONTROL_CONNS_MAX), and
- * only root and the user of the process get one.
+ * The control socket (--control) is for the operator, and clients cannot make it unusable: its
+ * connections do not count for -c, and a spare descriptor is reserved for each of them. There
+ * are at most CONTROL_CONNS_MAX such connections, and only root and the user of the process
+ * may connect.
  *
  * Accepting pauses for two reasons: the limit on connections is reached and maxconns_fast is
  * off, or descriptors have run out. It goes on when a connection closes; in the second case
@@ -41,7 +42,7 @@
 
 #define RETRY_MS 100u
 
-/* Accepted of one socket before it is closed: what the kernel lets wait by default. */
+/* Connections accepted from one socket before it is closed: the kernel's default backlog. */
 #define ACCEPT_LAST_MAX 4096u
 
 /* A datagram socket on its way to a worker. */
@@ -75,7 +76,7 @@ struct listeners {
     bool has_control;
     bool is_paused;
     bool is_closed;
-    bool is_passed_on; /* to the next program, with those who wait to be accepted */
+    bool is_passed_on; /* to the next program, with connections that wait to be accepted */
     bool udp_is_dealt;
     bool is_starved; /* descriptors ran out, and nothing was accepted since */
     usec_t paused_at_us;
@@ -116,7 +117,7 @@ static int deal_udp(struct listeners *l)
     return 0;
 }
 
-/* Give a connection to the worker that has fewest; among those that have as few, in turn. */
+/* Give a connection to the worker with the fewest; workers with equally few take turns. */
 static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
 {
     struct server *s = l->server;
@@ -154,7 +155,7 @@ static void post_batches(struct listeners *l)
 
 /* ---- pausing ----------------------------------------------------------------------------- */
 
-/* Is the place free that an administrator has beyond -c? */
+/* Is one of the places free that administrators have beyond -c? */
 static bool has_admin_place(const struct server *s)
 {
     return atomic_load(&s->crew.conns_local) < s->listeners->admin_conns;
@@ -295,7 +296,7 @@ void listeners_resume(struct server *s)
 
 /* ---- accepting --------------------------------------------------------------------------- */
 
-/* Beyond the limit: say so, if the client would understand it, and close. */
+/* Close a connection beyond the limit, with a message if the client would understand it. */
 static void reject(struct listeners *l, int fd, enum conn_transport transport)
 {
     char unread[2048];
@@ -311,8 +312,9 @@ static void reject(struct listeners *l, int fd, enum conn_transport transport)
 }
 
 /*
- * Keep a descriptor for each connection that the operator may still open. They are given up
- * first whatever clients have taken, and only this thread accepts. False: there are none left.
+ * Reserve a spare descriptor for each connection that the operator may still open. A spare is
+ * closed just before such a connection is accepted, so that there is a descriptor for it even
+ * if clients have taken all others. False: no descriptors are left.
  */
 static bool keep_spares(struct listeners *l)
 {
@@ -338,8 +340,8 @@ static void give_up_spare(struct listeners *l)
 }
 
 /*
- * Is the peer root, or the user that the process is? It is asked of the kernel, which noted it
- * when the peer connected.
+ * Is the peer root, or the user of this process? The kernel recorded the peer's user when it
+ * connected.
  */
 static bool may_control(struct listeners *l, int fd)
 {

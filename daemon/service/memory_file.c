@@ -61,7 +61,7 @@ void memory_file_name(const struct settings *set, int fd, char out[MEMORY_FILE_N
 
 /* ---- pages that are gone ----------------------------------------------------------------- */
 
-/* What the handler needs, which may ask nobody. */
+/* Data of the signal handler, which must not call other functions. */
 static struct {
     const struct engine *engine; /* [borrowed] */
     char line[PATH_MAX + 160];
@@ -70,9 +70,9 @@ static struct {
 } guarded = {.is_told = ATOMIC_FLAG_INIT};
 
 /*
- * Runs in the middle of anything, perhaps under a lock, so it calls nothing but the system.
- * Several threads may meet such pages at once: one ends the process, for which others wait.
- * What is something else comes again without the handler, and ends the process as without it.
+ * Handler of SIGBUS. It may interrupt any code, perhaps under a lock, so it makes only system
+ * calls. Several threads may touch lost pages at once: one of them ends the process, the
+ * others wait for that. A fault of another kind is repeated with the default action.
  */
 static void on_page_gone(int number, siginfo_t *info, void *context)
 {
@@ -90,7 +90,7 @@ static void on_page_gone(int number, siginfo_t *info, void *context)
     }
 }
 
-/* Somebody may cut the file, and then a read of an item ends the process. */
+/* Install the handler: if another process truncates the file, reads of items fault. */
 static void guard_pages(const struct server *s)
 {
     struct sigaction sa;
@@ -148,7 +148,7 @@ static int open_kept(struct passed_on *passed, struct attach *a)
     int fd = passed_on_take_memory(passed);
 
     if (fd >= 0 && attach_open_fd(a, fd)) {
-        return 0; /* of the program before, and kept if that one's was */
+        return 0; /* passed by the previous program; kept by the manager if it was before */
     }
     fd = sockets_inherited_memory(passed, 0);
     if (fd >= 0 && sockets_inherited_memory(passed, 1) < 0) {
@@ -181,8 +181,8 @@ static int memory_file_refuse(const struct settings *set, const char *why)
 }
 
 /*
- * What can be told of a file without making it, and while another process may use it. Returns
- * why it cannot be used, or NULL.
+ * Check a file without creating it; another process may be using it. Returns the reason why it
+ * cannot be used, or NULL.
  */
 static const char *why_no_use(const char *file)
 {

@@ -119,7 +119,7 @@ uint64_t notify_watchdog_us(void)
     uint64_t number;
 
     must_be_main();
-    /* It may be meant for a process that started this one. */
+    /* The variable may be meant for the process that started this one. */
     if (usec == NULL || (pid != NULL && (num_u64(span_str(pid), &number) != MF_OK ||
                                          number != (uint64_t)getpid()))) {
         return 0;
@@ -133,10 +133,10 @@ bool notify_has_manager(void)
     return getenv("NOTIFY_SOCKET") != NULL;
 }
 
-/* How long it has to do what it was told, milliseconds. */
+/* Time limit for the manager to read the messages, in milliseconds. */
 #define BARRIER_MS 2000
 
-/* Wait until it has read all that was sent: it closes the descriptor that goes with this. */
+/* Wait until the manager has read all messages: then it closes the descriptor sent here. */
 static bool wait_until_read(const char *name)
 {
     struct pollfd p = {.events = 0};
@@ -159,7 +159,7 @@ static bool wait_until_read(const char *name)
     return is_read;
 }
 
-/* Tell the manager which descriptor to keep, or not to, and wait until it has read that. */
+/* Request the manager to keep or drop a descriptor, and wait until it has read that. */
 static bool tell_of_kept(const char *what, const char *name, int fd)
 {
     const char *manager = getenv("NOTIFY_SOCKET");

@@ -34,8 +34,8 @@ static bool is_pidfile_ours;
 static struct file_id pidfile_id; /* valid if it is ours */
 
 /*
- * The parent's part: until the child says it is ready, or ends. A child that was ready goes on
- * alone; one that ended has printed its messages already, so only its status is passed on.
+ * The parent waits until the child is ready, or ends, and exits. If the child ended, it has
+ * printed its messages already, so the parent only exits with its status.
  */
 _Noreturn static void wait_for_child(int fd, pid_t child)
 {
@@ -106,7 +106,7 @@ int privs_daemonize(const struct settings *s)
 }
 
 /*
- * Standard descriptors lead nowhere from now on; with -v what is logged stays visible, as in
+ * Redirect the standard descriptors to /dev/null; with -v log lines stay visible, as in
  * memcached.
  */
 static void leave_terminal(const struct settings *s)
@@ -156,7 +156,8 @@ static pid_t read_live_pid(const char *path)
 }
 
 /*
- * The file of the program before, which has left it to this one. False: this one makes its own.
+ * Take over the pid file that the previous program has passed. False: there is none, so a new
+ * one is written.
  */
 static bool take_passed(const struct settings *s)
 {

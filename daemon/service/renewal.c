@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Certificates that are loaded again; see server.h. All but load() runs on main.
+ * Reloading certificates; see server.h. All functions but load() run on main.
  */
 #include "daemon/service/server.h"
 
@@ -122,7 +122,7 @@ static void on_loaded(struct message *m, void *receiver)
     uv_timer_start(&r->pause, on_pause_over, pause_ms, 0);
 }
 
-/* ---- who wants one ----------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 void renewal_want(struct server *s)
 {
@@ -137,7 +137,7 @@ void renewal_ask(struct server *s, struct main_ask *ask)
     struct renewal *r = renewal_of(s);
 
     if (r->pool == NULL) {
-        mem_free(ask); /* the workers have ended, and so has its client */
+        mem_free(ask); /* the workers have ended, so there is no client to answer */
         return;
     }
     list_append(&r->waiting, &ask->link);

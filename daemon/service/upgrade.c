@@ -33,22 +33,22 @@
 #define MEMORY_VARIABLE "MAYFLY_UPGRADE_MEMORY"
 #define SIZE_VARIABLE   "MAYFLY_UPGRADE_SIZE"
 
-/* What was changed while it ran, as live_pass() writes it, and upgrade_hold_ns(). */
+/* Options changed while it ran, as live_pass() writes them, and upgrade_hold_ns(). */
 #define LIVE_VARIABLE "MAYFLY_PASSED_LIVE"
 #define HOLD_VARIABLE "MAYFLY_PASSED_HOLD"
 
-/* Why this program goes on, and none that was to take over. */
+/* Why the upgrade failed, so that the old program continues. */
 #define FAILED_VARIABLE "MAYFLY_UPGRADE_FAILED"
 
-/* Sockets that are shown to the program that is asked, beside those of a service manager. */
+/* Maximum sockets shown to the program that is checked, beside those of a service manager. */
 #define SHOWN_MAX 256u
 
 /* A program that has not answered after this time has failed: another may be asked then. */
 #define ANSWER_MS 60000u
 
 /*
- * Values that are being received are waited for, while all clients are served, for at most the
- * first time. The second is the interval of the checks.
+ * Before the stop, uploads in progress get at most the first time to end, while all clients
+ * are served. The second time is the interval of the checks.
  */
 #define LULL_MS      1200u
 #define LULL_LOOK_MS 20u
@@ -122,7 +122,7 @@ static MF_PRINTF(2, 3) void refuse_upgrade(struct server *s, const char *fmt, ..
 
 /* ---- live options ------------------------------------------------------------------------ */
 
-/* Programs that are started from now on are shown what was changed while this one ran. */
+/* Pass options changed at run time, and a hold of expiry, to the next program: environment. */
 static void show_live(struct server *s)
 {
     const struct engine *e = &s->crew.engine;
@@ -303,8 +303,8 @@ static void on_no_answer(uv_timer_t *timer)
 }
 
 /*
- * Why this program cannot be run; NULL: it can. One that others may write is not what the
- * operator has named by the time it runs.
+ * Why this program cannot be run; NULL: it can. A program that other users may write is
+ * refused, because they could replace it before it runs.
  */
 static const char *obstacle_to(const char *program)
 {
@@ -429,7 +429,7 @@ void upgrade_begin(struct server *s, const char *program)
     char **args;
 
     must_be_main();
-    /* First: a refusal would be taken for that of the one that is under way. */
+    /* Check this first: a refusal would look like that of the upgrade in progress. */
     if (u->is_asked || loop_timer_is_on(&u->lull) || server_was_told_to_stop(s)) {
         log_notice("upgrade, is under way already, or the server stops");
         return;
