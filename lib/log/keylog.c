@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Log of changes: see keylog.h. What the two threads share is in logfill.h.
+ * Log of changes: see keylog.h. Reader and writer share the buffers of logfill.h.
  */
 #include "lib/log/keylog_parts.h"
 
@@ -291,9 +291,9 @@ static void run_reader(void *arg)
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* ---- what is asked ----------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
-/* A ticket for all that was changed before the call. Wakes the reader. */
+/* A ticket for all changes made before the call. Wakes the reader. */
 static uint64_t draw_ticket(struct keylog *l)
 {
     uint64_t ticket = atomic_fetch_add(&l->asked, 1) + 1;
@@ -326,7 +326,7 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
         pthread_mutex_unlock(&l->mutex);
         return ENOMEM;
     }
-    /* What was changed before is for the log that is open. */
+    /* Changes made before this ticket go to the log that is open. */
     uint64_t ticket = draw_ticket(l);
     while (l->is_attached && l->mark_ticket < ticket) {
         pthread_cond_wait(&l->changed, &l->mutex);
@@ -416,7 +416,8 @@ bool keylog_make_durable(struct keylog *l)
 
     must_not_be_reading();
     /*
-     * First: a ticket is done without the disk if no caller waits for it when its turn comes.
+     * Must come before the ticket: without a waiting caller a ticket is done before its
+     * changes are on the disk.
      */
     atomic_fetch_add(&l->urgent, 1);
     ticket = draw_ticket(l);
@@ -441,7 +442,7 @@ void keylog_look(struct keylog *l, struct keylog_info *info)
     *info = l->info;
     info->is_on = keylog_is_open(l);
     if (info->is_on) {
-        /* What goes from the rings to the buffer meanwhile is counted in both, not in none. */
+        /* In this order, bytes that leave the rings meanwhile are counted twice, not missed. */
         info->waiting_bytes = l->is_attached ? stream_lag(&l->fill.stream) : 0;
         if (l->is_attached && logfill_owes_due(&l->fill)) {
             info->waiting_bytes += SNAP_BLOCK_BYTES + SNAP_DUE_BYTES;

@@ -54,7 +54,7 @@ static unsigned put_blocks(struct keylog *l, unsigned n)
     return count;
 }
 
-/* Write the blocks that are there. False: there was a gap. */
+/* Write the blocks that are ready. False: there was a gap. */
 static bool write_pending(struct keylog *l)
 {
     int64_t began = clock_mono_ms();
@@ -88,7 +88,7 @@ static void begin_sync(struct keylog *l)
     }
 }
 
-/* Wait for the end of it, if it was begun. False: there was a gap. */
+/* Wait for the fsync in progress, if there is one. False: there was a gap. */
 static bool end_sync(struct keylog *l)
 {
     bool is_good = true;
@@ -116,7 +116,7 @@ static bool sync_file(struct keylog *l)
     return is_good;
 }
 
-/* The file that was open, whole; then the new one in its place. Returns 0 or an errno. */
+/* Complete and close the open file, and open the next one. Returns 0 or an errno. */
 static int rotate(struct keylog *l)
 {
     struct logfile next;
@@ -162,7 +162,7 @@ static bool has_enough(const struct keylog *l)
     return taken < l->hurry_put || logfill_put(&l->fill) - taken >= LOGFILL_GATHER;
 }
 
-/* How long may it sleep? Under the mutex. -1: there is something to do. */
+/* Milliseconds that the writer may sleep; -1: there is something to do. Under the mutex. */
 static int64_t idle_ms(struct keylog *l)
 {
     int64_t left = SYNC_MS;

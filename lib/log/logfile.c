@@ -99,7 +99,7 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
     return 0;
 }
 
-/* Bytes from there to where a page begins; as many as a block has at least. */
+/* Bytes from this offset to the start of a page; at least the length of a block's header. */
 static uint32_t rest_of_page(uint64_t from)
 {
     uint64_t used = (from + SNAP_BLOCK_BYTES) % NEWFILE_ALIGN;
@@ -107,7 +107,7 @@ static uint32_t rest_of_page(uint64_t from)
     return SNAP_BLOCK_BYTES + (used != 0 ? (uint32_t)(NEWFILE_ALIGN - used) : 0);
 }
 
-/* The block, which begins at this offset after the end of the file, notes what is durable. */
+/* A copy of the block that records how much of the file is durable. */
 static struct snap_block marked(const struct logfile *f, const struct snap_block *b, size_t at)
 {
     uint64_t unsynced = f->file.bytes + at - f->synced;

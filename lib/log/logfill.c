@@ -57,7 +57,7 @@ static char *on_block(void *arg, const struct snap_block *b, bool is_more)
     return f->blocks[handoff_next(&f->full)].bytes;
 }
 
-/* ---- what has expired -------------------------------------------------------------------- */
+/* ---- expired items ----------------------------------------------------------------------- */
 
 static int64_t greater(int64_t a, int64_t b)
 {

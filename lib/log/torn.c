@@ -102,7 +102,7 @@ static bool was_durable(struct torn_search *s, uint64_t offset)
     return s->is_doubtful || s->synced > offset;
 }
 
-/* Is it a whole block all the same? Half of one may look like any kind: its sum tells. */
+/* Is the block at the fault complete after all? Its checksum decides, whatever its kind. */
 static bool is_block(const struct torn_search *s)
 {
     struct snap_reader there = s->reader;
