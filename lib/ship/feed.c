@@ -125,7 +125,7 @@ static bool may_begin_again(struct feed *f, enum stream_state state)
     return f->cfg.overruns_max == 0 || overruns < f->cfg.overruns_max;
 }
 
-/* The walk is over: has everything been shipped that was changed before the last call? */
+/* Is complete() due? The walk is over, and earlier changes must have been shipped. */
 static bool is_due(struct feed *f, enum stream_state state)
 {
     if (!f->cfg.completes_often) {

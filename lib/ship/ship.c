@@ -33,7 +33,7 @@ bool ship_rest(struct ship *s)
     return s->ops->rest(s->arg);
 }
 
-/* All of a value that may be in several places, at once. */
+/* Pass a whole value at once; its parts may be in several blocks. */
 static void put_parts(struct ship *s, const struct shard *shard, const struct item *it,
                       struct ship_item *out)
 {
@@ -155,7 +155,7 @@ enum shipped ship_drop(struct ship *s, struct span key)
     return SHIP_DONE;
 }
 
-/* Hand over some bytes, with a rest wherever the room ends. */
+/* Pass bytes to the sink, and call rest() whenever its room is used up. */
 static bool put_bytes(struct ship *s, struct span bytes)
 {
     while (bytes.len != 0) {

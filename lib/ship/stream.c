@@ -42,7 +42,7 @@ struct stream_ring {
     uint64_t until;                /* the end of this pass; or the position that was noted */
     uint64_t passed;               /* the newest flush command that is over in this ring */
     uint64_t held_at;              /* the flush command of the next record; 0: none */
-    uint64_t opens_at; /* not read before all rings have come to this command: see may_read() */
+    uint64_t opens_at; /* not read until all rings have reached this command: see may_read() */
     uint64_t opens_at_prefix; /* nor before this flush of a prefix was read */
 };
 
@@ -106,7 +106,7 @@ static void take_up_rings(struct stream *st)
     }
 }
 
-/* May this ring be read? See "further shards" above. */
+/* May this ring be read? See "New shards" above. */
 static bool may_read(struct stream *st, struct stream_ring *r)
 {
     for (uint32_t i = 0; r->opens_at != 0 && i < st->ring_count; i++) {
@@ -268,7 +268,7 @@ static bool pass_flushes(struct stream *st, struct ship *ship)
         return false;
     }
     ship->ops->flush(ship->arg);
-    /* With it goes what was shipped of later states, of keys with a record before the flush. */
+    /* The flush also removes later states of keys that were shipped for records before it. */
     memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
     for (uint32_t i = 0; i < st->ring_count; i++) {
         struct stream_ring *r = &st->rings[i];
@@ -285,7 +285,7 @@ static bool pass_flushes(struct stream *st, struct ship *ship)
     return true;
 }
 
-/* A flush that waits for its instant has replaced those before it. */
+/* A pending flush has replaced the flush commands before it. */
 static void note_later(struct stream *st, struct stream_ring *r, const struct change *c,
                        struct ship *ship)
 {
@@ -518,11 +518,11 @@ static enum shipped ship_change(struct stream *st, const struct changes *changes
     if (MF_UNLIKELY(out == SHIP_GONE)) {
         out = ship_searched(st, changes, rec, ship);
     }
-    /* What cannot be shipped is dropped, or the sink would keep what was there before. */
+    /* If an item cannot be shipped, drop its key: the sink must not keep the old item. */
     return MF_UNLIKELY(out == SHIP_LEFT) ? ship_absent(st, changes, rec, ship) : out;
 }
 
-/* The sink has the state that a key has now, so it needs no record before `until`. */
+/* The sink has the present state of a key, so it needs no record of it before `until`. */
 static void cover(struct stream *st, uint32_t ring, uint64_t until,
                   const struct stream_record *rec)
 {

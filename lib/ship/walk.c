@@ -83,7 +83,7 @@ static void note_owners(struct walk *w, bool begins)
     rcu_end();
 }
 
-/* Is this slot to be looked at in a pass, in this shard? */
+/* Does this pass visit the slot in this shard? */
 static bool is_of_pass(const struct walk *w, const struct route *rt, uint32_t slot,
                        uint32_t shard)
 {
@@ -235,7 +235,7 @@ static bool find_again(struct picks *p, unsigned i)
     return p->at[i].item != NULL;
 }
 
-/* What is unlinked after this look is not live when it is shipped, and looked for again. */
+/* An item that is unlinked after this check is not live when it is shipped: searched again. */
 static bool is_hidden(const struct picks *p, unsigned i)
 {
     const struct item *it = p->at[i].item;
@@ -249,7 +249,7 @@ static bool is_hidden(const struct picks *p, unsigned i)
  */
 static enum shipped ship_picks(struct walk *w, struct picks *p, msec_t now)
 {
-    /* If there may be more, the last one is taken up again: others may have its hash. */
+    /* If there may be more, resume at the hash of the last one: other keys may have it too. */
     unsigned n = p->n < PICKS_MAX ? p->n : PICKS_MAX - 1;
     uint64_t shipped = 0;
     uint64_t expired = 0;
@@ -285,7 +285,7 @@ static enum shipped ship_picks(struct walk *w, struct picks *p, msec_t now)
 
 /* ---- slices ------------------------------------------------------------------------------ */
 
-/* Go on to the next shard that a pass has something to do in, or to the end. */
+/* Skip to the next shard that the pass has to visit, or to the end. */
 static void skip_idle(struct walk *w)
 {
     rcu_begin();
