@@ -2,8 +2,8 @@
 /*
  * Applying the stream, on the replica: see applier.h.
  *
- * A block is applied before it is appended to the backlog, so a replica that follows this one
- * never has changes that this one lacks. If the process ends in between, or in the middle of a
+ * A block is applied before it is appended to the backlog, so replicas of this server never
+ * have changes that this server lacks. If the process ends in between, or in the middle of a
  * block, the block is applied again. That does no harm, because its items are states.
  */
 #include "lib/replica/applier.h"
@@ -154,7 +154,7 @@ uint64_t applier_offset(const struct applier *a)
     return atomic_load_explicit(&a->offset, memory_order_acquire);
 }
 
-/* Before a block: by which scale its times are. */
+/* Before a block: set the offset by which its times are converted. */
 static void begin_block(struct applier *a)
 {
     a->apply.to_unix_ms = atomic_load_explicit(&a->to_unix_ms, memory_order_relaxed);
@@ -227,7 +227,7 @@ static enum applier_result judge_end(const struct applier *a, const struct appli
     }
 }
 
-/* Read and give the next block. *is_over: there is none. */
+/* Read and apply the next block. *is_over: there is none. */
 static enum applier_result run_block(struct applier *a, struct snap_reader *r,
                                      const struct applier_input *in, bool *is_over,
                                      struct snap_fault *fault)

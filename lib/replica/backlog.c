@@ -83,7 +83,7 @@ static void set(_Atomic uint64_t *n, uint64_t to)
     atomic_store_explicit(n, to, memory_order_release);
 }
 
-/* What was there is lost: only the end can be continued. */
+/* Discard the content of the ring: only its end can be continued from. */
 static void empty(struct backlog *b)
 {
     set(&b->first, get(&b->end));
@@ -208,7 +208,7 @@ static void put_bytes(struct backlog *b, const char *from, size_t n)
     }
 }
 
-/* The bytes that were put are there. Under the mutex. */
+/* Make the n bytes that were put visible to readers. Under the mutex. */
 static void publish(struct backlog *b, size_t n)
 {
     set(&b->end, atomic_load_explicit(&b->end, memory_order_relaxed) + n);

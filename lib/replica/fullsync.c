@@ -64,7 +64,7 @@ static int64_t unix_now(const struct syncing *y)
     return clock_unix_ms(&y->sync->engine->clock);
 }
 
-/* It is over. Returns what a callback returns for that. */
+/* End the sync. Returns the value with which a callback ends the feed. */
 static bool end_with(struct syncing *y, enum fullsync_end end)
 {
     y->end = end;
@@ -311,7 +311,7 @@ static enum fullsync_end run_feed(struct syncing *y)
 
 enum fullsync_end fullsync_run(struct fullsync *s)
 {
-    /* A feed that ends by itself was overrun too often. */
+    /* The result if the feed ends by itself: it was overrun too often. */
     struct syncing y = {.sync = s, .ops = shipping_ops, .end = FULLSYNC_LOST};
 
     must_not_be_reading();

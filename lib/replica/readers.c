@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Those that read the backlog: see readers.h.
+ * The readers of the backlog: see readers.h.
  */
 #include "lib/replica/readers.h"
 
@@ -98,7 +98,7 @@ void readers_drop_slow(struct readers *rs, struct shipper_reader *r, uint64_t en
     usec_t us = clock_mono_us() - r->since_us;
 
     r->drop.reader_rate = per_second((double)(r->kept - r->kept_before), us);
-    /* What waits in the rings is taken to be as large as what was shipped. */
+    /* Estimate: records in the rings become as many bytes each as those shipped did. */
     r->drop.change_rate =
         per_second((double)(pace->changes - r->changes_before) * pace->expansion, us);
     readers_drop(rs, r, SHIPPER_TOO_SLOW, end);

@@ -99,7 +99,7 @@ static uint64_t changes_now(const struct shipper *s)
     return stream_lag(&s->stream) + atomic_load_explicit(&s->stream.read, memory_order_relaxed);
 }
 
-/* Only the thread, which writes the number of bytes. */
+/* The present pace. Only the shipper may call it: it writes the number of bytes. */
 static struct readers_pace pace_now(const struct shipper *s)
 {
     uint64_t read = atomic_load_explicit(&s->stream.read, memory_order_relaxed);
@@ -185,7 +185,7 @@ static void wait_for_room(struct shipper *s)
 
     must_not_be_reading();
     if (backlog_end(b) != s->told) {
-        tell_more(s); /* else it might wait for readers that know of no new bytes */
+        tell_more(s); /* otherwise it may wait for readers that were not told of new bytes */
     }
     pthread_mutex_lock(&s->mutex);
     while ((kept = first_kept(s, &r)) != UINT64_MAX && needed - kept > backlog_bytes(b) &&
