@@ -448,22 +448,28 @@ static const struct thread_kind snapshot_kind = {
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
-static void put_loading(const struct snapshots *s, char line[LINE_MAX_BYTES])
+/* A line for the service manager: the progress of the load, or of the save. */
+static void put_progress(const struct snapshots *s, char line[LINE_MAX_BYTES])
 {
-    snprintf(line, LINE_MAX_BYTES, "loading a snapshot: %" PRIu64 " of %" PRIu64 " items",
-             atomic_load(&s->load.counts.items), s->file.header.items);
+    if (is_loading(s)) {
+        snprintf(line, LINE_MAX_BYTES, "loading a snapshot: %" PRIu64 " of %" PRIu64 " items",
+                 atomic_load(&s->load.counts.items), s->file.header.items);
+    } else {
+        snprintf(line, LINE_MAX_BYTES, "saving a snapshot: %" PRIu64 " of %" PRIu64 " items",
+                 atomic_load(&s->save.items), atomic_load(&s->save.items_total));
+    }
 }
 
-/* Wait until it is loaded. Under the mutex. */
+/* Wait for the load, and for the first save if there is one. Under the mutex. */
 static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
 {
     char line[LINE_MAX_BYTES];
 
     while (keeper_state(s) < KEEPER_BESIDE) {
         wait_for(s, &s->changed, TELL_MS);
-        put_loading(s, line);
-        /* What is not loaded is not logged when it goes, so with a log all is loaded. */
-        if (is_loading(s) && tell(line) && !append_is_used(&s->append)) {
+        put_progress(s, line);
+        /* Both may take long. With a log everything is loaded: the log lacks the rest. */
+        if ((is_loading(s) || is_saving(s)) && tell(line) && !append_is_used(&s->append)) {
             atomic_store(&s->load.is_to_stop, true);
         }
     }
@@ -555,12 +561,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     pthread_cond_signal(&s->wake);
     while (keeper_state(s) != KEEPER_ENDED) {
         wait_for(s, &s->changed, TELL_MS);
-        if (is_loading(s)) {
-            put_loading(s, line);
-        } else {
-            snprintf(line, sizeof(line), "saving a snapshot: %" PRIu64 " of %" PRIu64 " items",
-                     atomic_load(&s->save.items), atomic_load(&s->save.items_total));
-        }
+        put_progress(s, line);
         if (keeper_state(s) != KEEPER_ENDED && tell(line)) {
             atomic_store(&s->load.is_to_stop, true);
             save_stop(&s->save);

@@ -3,6 +3,7 @@
 """A full log over more than one restart: what was answered is there and nothing older, whatever became of the
 flush that was to come, of the snapshot, or of the options meanwhile."""
 import os
+import socket
 import tempfile
 import time
 
@@ -124,14 +125,18 @@ def test_a_log_that_begins_after_a_save_was_cancelled():
 
 
 def test_a_snapshot_that_found_no_room_stays_until_there_is_another():
-    """Before the server serves: a crash meanwhile loses nothing."""
-    with kept() as k:
+    """Before the server serves: a crash meanwhile loses nothing. The service manager is told of the save."""
+    with kept() as k, mayfly.place("notify") as path, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(mayfly.PATIENCE)
         with k.daemon(*FULL) as d, d.operator() as o:
             store(o, [b"k%d" % n for n in range(3000)], b"v" * 1000)
             assert o.set(b"large", b"v" * 6000000) == b"STORED"
             d.crash()
-        with k.daemon(*FULL, "-I", "4m", "-o", "save_rate=1", wait=False) as d:
+        with k.daemon(*FULL, "-I", "4m", "-o", "save_rate=1", wait=False, env={"NOTIFY_SOCKET": path}) as d:
             wait_for(lambda: ".mayfly.snapshot.new" in k.names() and "1 found no room" in d.log(), "it is saved")
+            while b"STATUS=saving a snapshot: " not in manager.recv(4096):
+                pass
             d.crash()
         with k.daemon(*FULL, "-I", "4m") as d, d.operator() as o:
             assert figure(o, "rdb_saves") == 1 and o.stats()["curr_items"] == "3000"
