@@ -468,7 +468,7 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
     while (keeper_state(s) < KEEPER_BESIDE) {
         wait_for(s, &s->changed, TELL_MS);
         put_progress(s, line);
-        /* Both may take long. With a log everything is loaded: the log lacks the rest. */
+        /* A stop ends a load only without a log: that would lack deaths of unloaded items. */
         if ((is_loading(s) || is_saving(s)) && tell(line) && !append_is_used(&s->append)) {
             atomic_store(&s->load.is_to_stop, true);
         }

@@ -44,7 +44,7 @@ struct settings;
 
 /* Room for the address of a primary, and for the reason of something, with the NUL. */
 #define REPL_TARGET_MAX 272u
-#define REPL_WHY_MAX    200u
+#define REPL_WHY_MAX    ASK_WHY_MAX
 
 /*
  * A server names itself and those that it follows, directly or not, so that none follows
