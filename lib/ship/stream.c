@@ -38,7 +38,7 @@
 
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
-    uint64_t pos;                  /* read up to there */
+    uint64_t pos;                  /* shipped up to there: what follows is still needed */
     uint64_t until;                /* the end of this pass; or the position that was noted */
     uint64_t passed;               /* the newest flush command that is over in this ring */
     uint64_t held_at;              /* the flush command of the next record; 0: none */
@@ -65,6 +65,7 @@ struct stream_record {
 
 struct stream_batch {
     unsigned n;
+    uint64_t end; /* of the batch in the ring: the ring's `pos` once the batch is shipped */
     struct stream_record record[STREAM_BATCH];
     struct change change[KEYS_BATCH]; /* copies of records; only stream_keys() has several */
 };
@@ -336,14 +337,15 @@ static bool is_covered(struct stream *st, uint32_t ring, const struct stream_rec
 static MF_NOINLINE enum stream_state read_other(struct stream *st, struct stream_ring *r,
                                                 struct ship *ship)
 {
-    struct change *c = st->batch->change;
-    uint64_t pos = r->pos;
+    struct stream_batch *b = st->batch;
+    struct change *c = b->change;
+    uint64_t pos = b->end;
 
-    if (!changes_get(r->changes, &r->pos, c)) {
+    if (!changes_get(r->changes, &b->end, c)) {
         return STREAM_OVERRUN;
     }
     if (c->kind == CHANGE_META) {
-        st->batch->record[st->batch->n++] = (struct stream_record){
+        b->record[b->n++] = (struct stream_record){
             pos, engine_hash(st->engine, c->key, c->key_len), c->key_len, CHANGE_META, NULL,
             NULL};
         return STREAM_IDLE;
@@ -353,7 +355,7 @@ static MF_NOINLINE enum stream_state read_other(struct stream *st, struct stream
     }
     if (c->kind == CHANGE_FLUSH) {
         r->held_at = c->id;
-        r->pos = pos;
+        b->end = pos;
     } else if (c->kind == CHANGE_LATER) {
         note_later(st, r, c, ship);
     } else {
@@ -377,19 +379,20 @@ static enum stream_state read_batch(struct stream *st, struct stream_ring *r, ui
     struct stream_batch *b = st->batch;
 
     b->n = 0;
-    while (b->n < STREAM_BATCH && r->pos != until && r->held_at == 0 && state == STREAM_IDLE) {
-        const struct change_head head = changes_head(r->changes, r->pos);
+    b->end = r->pos;
+    while (b->n < STREAM_BATCH && b->end != until && r->held_at == 0 && state == STREAM_IDLE) {
+        const struct change_head head = changes_head(r->changes, b->end);
         struct stream_record *rec = &b->record[b->n];
 
         if (MF_UNLIKELY(head.kind != CHANGE_PUT && head.kind != CHANGE_DROP)) {
             state = is_batch_there(st, r) ? read_other(st, r, ship) : STREAM_OVERRUN;
             continue;
         }
-        rec->pos = r->pos;
+        rec->pos = b->end;
         rec->hash = head.id;
         rec->key_len = head.key_len;
         rec->kind = (uint8_t)head.kind;
-        r->pos += changes_bytes(head.key_len);
+        b->end += changes_bytes(head.key_len);
         b->n++;
     }
     count(&st->records, b->n);
@@ -570,7 +573,7 @@ static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, 
     struct stream_record *const rec = st->batch->record + *at;
     const unsigned n = st->batch->n - *at;
     const unsigned lag = n < LOOKUP_LAG ? n : LOOKUP_LAG;
-    const uint64_t bytes = st->rings[ring].pos - st->batch->record[0].pos;
+    const uint64_t bytes = st->batch->end - st->batch->record[0].pos;
 
     must_be_reading();
     for (unsigned i = 0; i < n + 3 * lag; i++) {
@@ -606,7 +609,8 @@ static enum stream_state ship_batch(struct stream *st, uint32_t ring, uint64_t u
                                     uint64_t now, struct ship *ship, const struct walk *walk)
 {
     const struct stream_batch *b = st->batch;
-    enum stream_state state = read_batch(st, &st->rings[ring], until, ship);
+    struct stream_ring *r = &st->rings[ring];
+    enum stream_state state = read_batch(st, r, until, ship);
     unsigned at = 0, again = 0;
 
     while (at < b->n && state == STREAM_IDLE) {
@@ -616,7 +620,7 @@ static enum stream_state ship_batch(struct stream *st, uint32_t ring, uint64_t u
         const uint64_t left_out = ship->left_out;
         if ((out == SHIP_LARGE && !ship_large(ship)) ||
             (out != SHIP_DONE && !ship_rest(ship))) {
-            return STREAM_REFUSED;
+            state = STREAM_REFUSED;
         }
         if (ship->left_out != left_out && at != again) {
             ship->left_out = left_out;
@@ -624,7 +628,8 @@ static enum stream_state ship_batch(struct stream *st, uint32_t ring, uint64_t u
             covered_by(st, b->record[at].hash)->pos = 0;
         }
     }
-    return is_batch_there(st, &st->rings[ring]) ? state : STREAM_OVERRUN;
+    r->pos = b->end;
+    return state == STREAM_REFUSED || is_batch_there(st, r) ? state : STREAM_OVERRUN;
 }
 
 enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk)
@@ -668,11 +673,6 @@ bool stream_has_noted(const struct stream *st)
         has = has && st->rings[i].pos >= st->rings[i].until;
     }
     return has;
-}
-
-static bool is_lost(const struct stream_ring *r)
-{
-    return changes_published(r->changes) - r->pos > r->changes->bytes;
 }
 
 uint64_t stream_fullness(const struct stream *st)
@@ -765,7 +765,7 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
         uint64_t until = changes_published(r->changes);
         uint64_t n = 0;
 
-        if (is_lost(r)) {
+        if (until - r->pos > r->changes->bytes) {
             return STREAM_OVERRUN;
         }
         while (r->pos != until && n < max) {

@@ -219,6 +219,23 @@ TEST(a_large_value_that_moves_meanwhile_is_told_again)
     ck_assert_uint_eq(ship.left_out, 0);
 }
 
+static uint64_t fullness_at_rest;
+
+static void note_fullness(void)
+{
+    fullness_at_rest = stream_fullness(&stream);
+}
+
+/* The stream reads records in place, so the shard must not overwrite them before that. */
+TEST(records_count_as_unread_until_they_are_shipped)
+{
+    fixture_set(&f, "large", 600000);
+    told.at_rest = note_fullness;
+    check_told("large+ ");
+    ck_assert_uint_gt(fullness_at_rest, 0);
+    ck_assert_uint_eq(stream_fullness(&stream), 0);
+}
+
 /* Each gets a new block, in which it is stale as before. Context: read side. */
 static void mark_both(void)
 {
