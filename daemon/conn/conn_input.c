@@ -109,6 +109,13 @@ static bool reserve(struct conn *c, size_t n)
     return buf_reserve_within(&c->in, n, kept_most(c));
 }
 
+/* More of a request came, but not its end. */
+static void note_part(struct conn *c)
+{
+    c->client.since_ns = 0; /* its time begins with its last bytes */
+    c->last_active = worker_now(c->worker);
+}
+
 /* Read after a long tail. */
 static void read_long(struct conn *c)
 {
@@ -130,6 +137,7 @@ static void read_long(struct conn *c)
     if (is_worth_parsing(c, tail, buf_end(&c->in) - n, (size_t)n)) {
         conn_execute_kept(c);
     } else {
+        note_part(c);
         conn_settle(c);
     }
 }
@@ -161,8 +169,7 @@ static void read_requests(struct conn *c)
     }
     if (tail > 0) {
         if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
-            c->client.since_ns = 0; /* its time begins with its last bytes */
-            c->last_active = worker_now(w);
+            note_part(c);
             conn_count_work(c, (size_t)n);
             if (!reserve(c, (size_t)n) || !buf_append(&c->in, p + tail, (size_t)n) ||
                 !conn_count_kept(c, (size_t)n)) {

@@ -413,6 +413,29 @@ TEST(idle_clients_are_sent_away)
     ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
 }
 
+/* The parts of a long value that waits in the connection's buffer are read in several ways. */
+TEST(a_client_that_sends_parts_is_not_idle)
+{
+    enum { LEN = 150000, PART = 10000 };
+    char *v = wire_value(LEN, 1);
+
+    restart_with_idle_timeout(5);
+    int fd = wire_dial(0);
+    wire_say(fd, "set k 0 0 150000\r\n");
+    for (size_t n = 0; n < LEN; n += PART) {
+        uint64_t read = solo_counter(CTR_bytes_read);
+
+        wire_put(fd, v + n, PART);
+        WAIT_UNTIL(solo_counter(CTR_bytes_read) >= read + PART);
+        clock_advance(&solo.crew.engine.clock, 5000);
+        solo_check_idle();
+        ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 0);
+    }
+    wire_say(fd, "\r\n");
+    wire_expect(fd, "STORED\r\n");
+    free(v);
+}
+
 static uint32_t seconds_allowed;
 static uint32_t idle_count;
 
