@@ -27,7 +27,8 @@ static bool is_passable(const struct conn *c)
     return atomic_load_explicit(&crew->passes_conns, memory_order_relaxed) &&
            client->origin->transport != CONN_TLS && client->io.tls == NULL &&
            client->watcher == NULL && client->exchange == NULL && c->then != CONN_ENDS &&
-           c->state < CONN_ANNOUNCES && !client_restores(client, c->worker);
+           c->state < CONN_ANNOUNCES && !client_restores(client, c->worker) &&
+           !client_is_candidate(client);
 }
 
 bool conn_pass_has_input(const struct conn *c)

@@ -246,6 +246,17 @@ TEST(who_restores_stays)
     ck_assert(!is_given);
 }
 
+/* No other program would serve it, and the others would wait for it. */
+TEST(who_has_a_place_for_replicas_stays)
+{
+    static const struct conn_origin beyond = {.transport = CONN_UNIX, .is_beyond = true};
+
+    solo.origin = &beyond;
+    (void)wire_dial(0);
+    solo_run(ask_later);
+    ck_assert(!is_passable);
+}
+
 static void ask_watcher(struct worker *w)
 {
     struct client *client = &w->conns->first->client;
