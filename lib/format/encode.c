@@ -250,21 +250,6 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
     return send_as(e, SNAP_VALUE, unix_ms);
 }
 
-void snap_item_cut(struct snap_encoder *e)
-{
-    char *p = e->block + SNAP_BLOCK_BYTES;
-
-    must(e->items == 1);
-    e->used = 0;
-    e->items = 0;
-    if (e->is_log) {
-        p[1] = (char)SNAP_GONE;
-        snap_put32(p + 16, 0);
-        e->used = SNAP_ITEM_BYTES + (uint8_t)p[0];
-        e->items = 1;
-    }
-}
-
 /* Send what is there, and then a block of these bytes. */
 static bool put_alone(struct snap_encoder *e, enum snap_kind kind, struct span bytes,
                       int64_t unix_ms)

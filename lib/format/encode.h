@@ -187,12 +187,6 @@ static inline bool snap_put_item(struct snap_encoder *e, const struct snap_item 
 
 void snap_put_more(struct snap_encoder *e, struct span part);
 
-/* Does an item with these lengths fit into an empty block? */
-static inline bool snap_item_fits(size_t key_len, size_t value_len)
-{
-    return value_len <= SNAP_RAW_MAX - SNAP_ITEM_BYTES - key_len;
-}
-
 /* Write the current block, unless it is empty. False: a write failed. */
 bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms);
 
@@ -206,12 +200,6 @@ bool snap_value_end(struct snap_encoder *e, int64_t unix_ms);
 
 /* End the value that was begun, incomplete: readers discard its item. False: a write failed. */
 bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
-
-/*
- * Remove the only item of the block, whose value is incomplete. In a log its key is recorded as
- * gone instead.
- */
-void snap_item_cut(struct snap_encoder *e);
 
 /* Record that all items are flushed at this time. Written at once. False: a write failed. */
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);

@@ -7,6 +7,9 @@
 #include "lib/base/check.h"
 #include "lib/engine/engine.h"
 
+_Static_assert(SHIP_BYTES - SHIP_ITEM_BYTES <= SNAP_RAW_MAX - SNAP_ITEM_BYTES,
+               "an item that is passed at once fits a block");
+
 static int64_t unix_now(const struct shipping *s)
 {
     return clock_unix_ms(&s->engine->clock);
@@ -62,7 +65,7 @@ static void put_item(struct shipping *s, const struct ship_item *shipped)
 
     begin_item(s);
     describe(s, shipped, &it);
-    if (snap_item_fits(it.key.len, it.value_len)) {
+    if (ship_is_whole(it.key.len, it.value_len)) {
         put_in_block(s, &it);
         return;
     }
@@ -89,12 +92,10 @@ static void put_part(struct shipping *s, struct span part)
 
 static void put_cut(struct shipping *s)
 {
-    if (!s->is_in_value) {
-        snap_item_cut(s->encoder); /* it just fits a block, which has nothing else */
-        return;
+    if (s->is_in_value) { /* else the sink has stopped after the last byte */
+        snap_value_cut(s->encoder, unix_now(s));
+        s->is_in_value = false;
     }
-    snap_value_cut(s->encoder, unix_now(s));
-    s->is_in_value = false;
 }
 
 static void put_drop(struct shipping *s, struct span key)

@@ -85,7 +85,7 @@ static MF_NOINLINE enum shipped put_described(struct ship *s, const struct shard
     struct ship_item out;
 
     ship_describe(it, shape, &out);
-    if (bytes > SHIP_BYTES) {
+    if (!ship_is_whole(it->key_len, out.value_len)) {
         if (begin_large(s, shard, it, &out)) {
             return SHIP_LARGE;
         }

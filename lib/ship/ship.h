@@ -122,6 +122,12 @@ static inline size_t ship_bytes(const struct item *it)
     return ship_bytes_by(it, item_shape(it));
 }
 
+/* Is an item passed without calls of rest() between its parts? */
+static inline bool ship_is_whole(size_t key_len, size_t value_len)
+{
+    return value_len <= SHIP_BYTES - SHIP_ITEM_BYTES - key_len;
+}
+
 /*
  * Fill in an item's description, without its value. shape: the item's, loaded once, which says
  * that it is live. An unlinked item has lost its marks, and another block of its key may have

@@ -59,10 +59,7 @@ static bool is_void(const struct saver *s)
            (s->save->is_void != NULL && s->save->is_void(s->save->arg));
 }
 
-/*
- * struct shipping. A block is empty when a large value or one that just fits begins: the walk
- * rests before.
- */
+/* struct shipping. A block is empty when a value in parts begins: the walk rests before. */
 static bool on_rest(void *arg)
 {
     struct saver *s = arg;

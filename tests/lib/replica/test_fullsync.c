@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "lib/ship/ship.h"
 #include "tests/lib/replica/pair.h"
 
 static struct pair_side primary, replica;
@@ -265,6 +266,17 @@ TEST(a_value_that_is_larger_than_the_backlog_does_not_hold_it_up)
     follow_to_end();
     ck_assert(fixture_has(&replica.f, "large"));
     ck_assert_uint_gt(pair_check(&primary, &replica), 100);
+}
+
+/* Values about as long as what is shipped at once. */
+TEST(a_value_of_about_a_block_comes)
+{
+    for (size_t len = SHIP_BYTES - SHIP_ITEM_BYTES - 3; len <= SHIP_BYTES; len += 31) {
+        fixture_set(&primary.f, fixture_key("l", (unsigned)(len % 10)), len);
+    }
+    ck_assert_int_eq(fullsync_run(&fs), FULLSYNC_DONE);
+    follow_to_end();
+    ck_assert_uint_eq(pair_check(&primary, &replica), 3);
 }
 
 TEST(what_is_due_comes_too)

@@ -10,6 +10,7 @@
 #include "lib/format/decode.h"
 #include "lib/format/newfile.h"
 #include "lib/format/pack.h"
+#include "lib/ship/ship.h"
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
@@ -525,6 +526,42 @@ TEST(a_flush_during_a_save_voids_it)
 static bool refuse(void *arg)
 {
     return false;
+}
+
+static bool is_void_soon(void *arg)
+{
+    unsigned *calls_left = arg;
+
+    *calls_left -= *calls_left != 0;
+    return *calls_left == 0;
+}
+
+/* Values about as long as what is shipped at once; a save may end within each, or after it. */
+TEST(a_value_of_about_a_block_is_saved_or_not)
+{
+    const size_t whole = SHIP_BYTES - SHIP_ITEM_BYTES - 2; /* with a key of two bytes */
+    const size_t lengths[] = {whole, whole + 1, whole + 32, whole + 33, whole + SHIP_BYTES};
+    struct save s = {.is_void = is_void_soon};
+    struct load l = {.threads = 1};
+    enum save_end end = SAVE_FLUSHED;
+
+    start(1, 64);
+    for (unsigned i = 0; i < 5; i++) {
+        fixture_set(&f, fixture_key("l", i), lengths[i]);
+    }
+    for (unsigned calls = 1; end == SAVE_FLUSHED; calls++) {
+        unsigned calls_left = calls;
+
+        s.arg = &calls_left;
+        end = save_as(&s);
+    }
+    ck_assert_int_eq(end, SAVE_DONE);
+    fixture_stop(&f);
+    start(1, 64);
+    ck_assert_int_eq(load_as(&l), LOAD_DONE);
+    for (unsigned i = 0; i < 5; i++) {
+        fixture_check(&f, fixture_key("l", i), lengths[i]);
+    }
 }
 
 TEST(a_file_is_not_named_if_the_caller_refuses)
