@@ -41,6 +41,7 @@ struct dump {
     struct position at;
     uint64_t begun;      /* version of the routing table when this pass began */
     uint64_t since;      /* the same of the last pass; this one visits slots changed since */
+    uint32_t full_syncs; /* those of the crew when the dump began */
     uint32_t items_left; /* DUMP_CACHE */
     uint32_t bytes_left; /* DUMP_CACHE: lines, the last one included */
     uint8_t format;      /* enum dump_format */

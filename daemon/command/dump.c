@@ -15,6 +15,7 @@
 
 #include "daemon/access/gate.h"
 #include "daemon/base/slab_class.h"
+#include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/budgets.h"
 #include "lib/base/num.h"
@@ -277,6 +278,7 @@ enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct 
         turn_reply(t, REPLY_OK);
     }
     k->dump = *d;
+    k->dump.full_syncs = atomic_load(&t->w->crew->full_syncs);
     k->dump.is_active = true;
     return TURN_LASTS;
 }
@@ -289,10 +291,14 @@ enum turn_stop dump_go_on(struct turn *t, struct dump *d)
     }
     bool is_done = walk(t, d);
     tasks_end_slice(t->w);
-    if (!is_done) {
+    /* Checked after the walk: the items that it had still to visit were dropped meanwhile. */
+    const bool is_void = d->full_syncs != atomic_load(&t->w->crew->full_syncs);
+    if (!is_done && !is_void) {
         return TURN_QUEUES;
     }
-    turn_reply(t, d->format == DUMP_MG ? REPLY_META_MISS : REPLY_END);
+    turn_reply(t, is_void                ? REPLY_NOT_IN_STEP
+                  : d->format == DUMP_MG ? REPLY_META_MISS
+                                         : REPLY_END);
     d->is_active = false;
     return TURN_GOES_ON;
 }

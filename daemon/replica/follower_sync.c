@@ -110,6 +110,7 @@ enum session follower_take_everything(struct follower *f, struct span first)
         return SESSION_SYNC_FAILED;
     }
     replication_enter(r, REPL_SYNCING, "it is sent everything");
+    atomic_fetch_add(&r->crew->full_syncs, 1); /* dumps under way end */
     replication_drop_readers(r);
     engine_follow_due(follower_engine(f), DUE_NOTHING);
     atomic_store(&r->is_whole, false);

@@ -375,6 +375,7 @@ struct crew {
      */
     _Atomic uint32_t doubts;
     _Atomic uint32_t farewells;
+    _Atomic uint32_t full_syncs; /* [atomic] number of full syncs that this server has begun */
 
     /* [atomic] */
     struct gate gate;               /* what all requests are subject to */

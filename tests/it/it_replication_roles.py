@@ -285,6 +285,24 @@ def test_no_keys_are_listed_where_reads_miss():
             assert any(b"k" in x for x in said), (line, said)
 
 
+def test_a_full_sync_ends_dumps():
+    """What a dump has not shown yet is dropped: its client is told, and not that it has seen every key."""
+    with Node() as a, Node() as b:
+        b.c.fill(b"k" * 100, 50000, b"v")
+        with b.client(rcvbuf=4096) as reader, b.client(rcvbuf=4096) as other:
+            reader.send(b"lru_crawler metadump all\r\nversion\r\n")
+            other.send(b"lru_crawler mgdump all\r\nversion\r\n")
+            assert reader.line() == b"OK" and other.line() == b"OK"
+            b.follow(a.port)
+            level(a, b)
+            for c in (reader, other):
+                while not c.buf.endswith(b"\r\n") or b"VERSION" not in c.buf:
+                    c.buf = c.buf[-4096:]
+                    assert c.more(), "the dump ends"
+                assert c.buf.split(b"\n")[-3] == b"SERVER_ERROR this replica is not in step with its primary\r", \
+                    c.buf[-200:]
+
+
 # ---- versions of the link ----
 
 SOURCES = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
