@@ -89,7 +89,7 @@ static struct span end_of_sync(const struct sending *s, const struct replication
     int n =
         snprintf(line, LAST_MAX, "END %" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %u",
                  s->export.items, id, name.epoch, sync->offset, sync->serve_from,
-                 (unsigned)replication_has_lost(r));
+                 (unsigned)(replication_has_lost(r) || sync->left_out != 0));
     must(n > 0 && (size_t)n < LAST_MAX - SEAL_BYTES);
     return span_of(line, line_seal(line, (size_t)n));
 }

@@ -131,6 +131,8 @@ bool role_begin_recording(struct replication *r, bool goes_on)
 
 void role_end_recording(struct replication *r)
 {
+    bool has_history = r->records;
+    struct shipper_info info;
     uint64_t offset;
 
     pthread_mutex_lock(&r->control);
@@ -138,8 +140,12 @@ void role_end_recording(struct replication *r)
         (void)shipper_mark(r->shipper, &offset);
         shipper_end(r->shipper);
         r->records = false;
-    } else {
-        /* Changes were not recorded, so the items belong to no history. */
+        /* The stream says that values which were left out are gone, but they are here. */
+        shipper_info(r->shipper, &info);
+        has_history = info.left_out == 0;
+    }
+    if (!has_history) {
+        /* The items belong to no history. */
         const struct backlog_name none = {.id = replid_draw()};
 
         backlog_take_over(r->backlog, &none);

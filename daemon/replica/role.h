@@ -29,8 +29,9 @@ void role_set_state(struct replication *r, enum repl_state state, const char *wh
 bool role_begin_recording(struct replication *r, bool goes_on);
 
 /*
- * Stop recording; all changes until now are in the backlog. If nothing was recorded, the items
- * have no history. The backlog has no readers. Context: the thread.
+ * Stop recording; all changes until now are in the backlog. If nothing was recorded, or large
+ * values were left out of the stream, the items have no history. The backlog has no readers.
+ * Context: the thread.
  */
 void role_end_recording(struct replication *r);
 

@@ -281,6 +281,7 @@ static void wait_for_feed(struct syncing *y, struct feed *feed)
         atomic_store_explicit(&y->sync->items, info.keys_shipped, memory_order_relaxed);
         atomic_store_explicit(&y->sync->items_total, info.keys_all, memory_order_relaxed);
         if (info.is_over || is_stopped(y)) {
+            y->sync->left_out = info.left_out;
             return;
         }
         nanosleep(&look, NULL);

@@ -68,6 +68,7 @@ struct fullsync {
     /* out, with FULLSYNC_DONE */
     uint64_t offset;     /* M: the replica continues from there */
     uint64_t serve_from; /* S: the replica serves requests once it has applied up to there */
+    uint64_t left_out;   /* large values that were not sent: too much memory is pinned */
     struct shipper_reader *reader; /* at M; the caller owns it from then on */
 };
 

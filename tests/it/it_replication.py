@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """A server that follows another one: it has everything, changes nothing by itself, and takes over."""
+import contextlib
 import os
 import re
 import signal
@@ -564,6 +565,32 @@ def test_a_small_replica_behind_a_large_primary():
             assert a.c.ask(b"delete k0") == b"DELETED"
             level(a, b)
             assert b.c.get(b"k0") is None
+
+
+def test_values_that_are_left_out_do_not_come_back():
+    """Slow readers keep a replica from being sent large values. Once it is promoted the old primary has none of them
+    either: a client that deleted one there would find it here after the next failover."""
+    value = mayfly.pattern(b"large", 3 << 20)
+    for before in (0, 8):       # more of them are not sent in the full sync, or in the stream
+        with Node("-I", "8m") as a, Node("-I", "8m") as b, contextlib.ExitStack() as stack:
+            for n in range(before or 10):
+                assert a.c.set(b"k%d" % n, value) == b"STORED"
+            if before:
+                b.follow(a.port)
+                level(a, b)
+            for n in range(8):
+                stack.enter_context(a.client(rcvbuf=4096)).send(b"get k%d\r\n" % n)
+            wait_for(lambda: list(a.c.stats(b"conns").values()).count("conn_mwrite") == 8, "all of them are read")
+            if before:
+                assert a.c.set(b"k8", value) == b"STORED" and a.c.set(b"k9", value) == b"STORED"
+            else:
+                b.follow(a.port)
+            level(a, b)
+            assert len(replicas.keys(b.c)) == 8 and len(replicas.keys(a.c)) == 10
+            stack.close()
+            assert a.c.ask(b"failover") == b"OK"
+            level(b, a)
+            assert_equal(b, a)
 
 
 def test_with_a_login():
