@@ -85,7 +85,6 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     g->end = backlog_end(r->backlog);
     put_path(r, g->path);
     pthread_mutex_lock(&r->mutex);
-    supersede(r, &x->run);
     x->acked = has->offset;
     x->acked_ms = clock_now(&r->crew->engine.clock);
     r->counts.sync_partial += g->answer == REPL_CONTINUES;
@@ -103,9 +102,11 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     }
 }
 
-static bool is_full(struct replication *r)
+/* Is there no place for another replica? A dead link of the same process is closed first. */
+static bool is_full(struct replication *r, const struct replica *x)
 {
     pthread_mutex_lock(&r->mutex);
+    supersede(r, &x->run);
     bool is = r->count >= SHIPPER_READERS_MAX;
     pthread_mutex_unlock(&r->mutex);
     return is;
@@ -130,7 +131,7 @@ void replication_greet(struct replication *r, struct replica *x, const struct ba
         replica_refuse(r, x, g, why);
         return;
     }
-    if (is_full(r)) {
+    if (is_full(r, x)) {
         replica_refuse(r, x, g, backlog_answer_text(BACKLOG_BUSY));
     } else if (replication_state(r) == REPL_PRIMARY && !role_begin_recording(r, false)) {
         replica_refuse(r, x, g, "no memory to record changes");

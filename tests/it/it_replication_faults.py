@@ -750,7 +750,7 @@ def test_what_is_no_replica():
 
 
 def test_more_replicas_than_there_is_room_for():
-    with Node() as a:
+    with Node("-o", "repl_timeout=3600") as a:
         fill(a.c)
         held = []
         said = b""
@@ -762,6 +762,12 @@ def test_more_replicas_than_there_is_room_for():
             if not said.startswith(b"FULLSYNC"):
                 break
         assert said.startswith(b"SERVER_ERROR") and len(held) == 17, (len(held), said)
+
+        def comes_again():
+            with a.client() as c:
+                return c.ask(b"psync 1 0 - 0 %032x 1" % 1).startswith(b"FULLSYNC")
+
+        wait_for(comes_again, "one whose link is dead has the place of that link")
         for c in held:
             c.close()
         with Node(of=a.port) as b:
