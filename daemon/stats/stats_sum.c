@@ -68,9 +68,6 @@ void stats_sum_shards(const struct crew *crew, msec_t now, struct shard_info *su
 {
     memset(sum, 0, sizeof(*sum));
     for (uint32_t i = 0; i < crew->engine.shard_count; i++) {
-        struct shard_info one;
-
-        shard_info(crew->engine.shards[i], now, &one);
-        shard_info_add(sum, &one);
+        shard_info_add(crew->engine.shards[i], now, sum);
     }
 }

@@ -79,15 +79,6 @@ void lag_collect(const struct lag *l, enum lag_window window, msec_t now, struct
     }
 }
 
-void lag_merge(struct lag_sum *sum, const struct lag_sum *other)
-{
-    sum->count += other->count;
-    sum->max_ms = larger(sum->max_ms, other->max_ms);
-    for (unsigned bin = 0; bin < LAG_BINS; bin++) {
-        sum->bin[bin] += other->bin[bin];
-    }
-}
-
 uint64_t lag_percentile(const struct lag_sum *sum, double pct)
 {
     return histogram_percentile(sum->bin, LAG_BINS, LAG_STEPS_LOG2, sum->count, sum->max_ms,

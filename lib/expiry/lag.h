@@ -53,9 +53,6 @@ void lag_absorb(struct lag *l, struct lag *other);
 /* Add the counts of a window, as of now, to sum. Context: in shard. */
 void lag_collect(const struct lag *l, enum lag_window window, msec_t now, struct lag_sum *sum);
 
-/* Add another shard's sum. Context: any thread. */
-void lag_merge(struct lag_sum *sum, const struct lag_sum *other);
-
 /*
  * The percentile `pct` of the lag, in milliseconds: the upper end of its bin, at most the
  * maximum; 0 when nothing was expired. Context: any thread.

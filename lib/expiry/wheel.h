@@ -169,6 +169,8 @@ uint64_t wheel_debt(struct wheel *w, msec_t now);
  */
 uint64_t wheel_behind(struct wheel *w, msec_t now);
 
+#define WHEEL_FORECASTS 4u
+
 /*
  * Debt is exact unless the sampler is so late that more than 4096 items would have to be read
  * for it. Then a bucket that is partly due counts by its share of the time, and debt_oldest_ms
@@ -191,8 +193,8 @@ struct wheel_info {
     unsigned __int128 ttl_sum_ms; /* their remaining time to live; at most 34 years each */
     uint64_t bytes;               /* memory of the wheel itself */
     /* falling due within 1 s, 10 s, 60 s, 600 s from now */
-    uint64_t forecast_keys[4];
-    uint64_t forecast_bytes[4];
+    uint64_t forecast_keys[WHEEL_FORECASTS];
+    uint64_t forecast_bytes[WHEEL_FORECASTS];
 };
 
 /* Fill in the figures as of now; bounded by the number of buckets. Context: in shard. */

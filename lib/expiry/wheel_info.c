@@ -10,9 +10,7 @@
 /* Most items read for exact figures; beyond that, the figures are estimates. */
 #define WALK_KEYS 4096u
 
-#define FORECASTS 4u
-
-static const msec_t forecast_ms[FORECASTS] = {1000, 10000, 60000, 600000};
+static const msec_t forecast_ms[WHEEL_FORECASTS] = {1000, 10000, 60000, 600000};
 
 /* The state of one wheel_info(). */
 struct survey {
@@ -83,7 +81,7 @@ static void add_alive(struct survey *s, msec_t first, msec_t last, uint64_t keys
     s->info->alive_keys += keys;
     s->ttl_min += ((__int128)wheel_summand(first) - s->now) * keys;
     s->ttl_max += ((__int128)wheel_summand(last) - s->now) * keys;
-    for (unsigned i = 0; i < FORECASTS; i++) {
+    for (unsigned i = 0; i < WHEEL_FORECASTS; i++) {
         msec_t end = s->now + forecast_ms[i];
 
         if (last <= end) {
@@ -163,7 +161,7 @@ static void survey_level(struct survey *s, unsigned l)
 static void survey_far_bucket(struct survey *s, unsigned id, msec_t start)
 {
     const struct wheel_bucket *b = &s->w->bucket[id];
-    msec_t end = s->now + forecast_ms[FORECASTS - 1];
+    msec_t end = s->now + forecast_ms[WHEEL_FORECASTS - 1];
 
     if (start > end || !walk_bucket(s, id, visit_mixed)) {
         add_alive(s, start > end ? start : end + 1, MSEC_NEVER - 1, b->count, b->bytes);

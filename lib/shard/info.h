@@ -9,6 +9,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
 #include "lib/expiry/lag.h"
+#include "lib/expiry/wheel.h"
 #include "lib/memory/item.h"
 
 struct shard;
@@ -24,7 +25,7 @@ struct shard_info {
     uint32_t oldest_access_s; /* of the oldest sealed segment's first live item; 0: none */
     uint64_t volatile_keys, debt_keys, debt_bytes;
     msec_t debt_oldest_ms;
-    uint64_t forecast_keys[4], forecast_bytes[4];
+    uint64_t forecast_keys[WHEEL_FORECASTS], forecast_bytes[WHEEL_FORECASTS];
     uint64_t alive_keys;             /* volatile ones that are not due */
     unsigned __int128 ttl_sum_ms;    /* their remaining time to live */
     struct lag_sum lag[LAG_WINDOWS]; /* how late active expiry was */
@@ -47,11 +48,12 @@ static inline double shard_info_avg_ttl_ms(const struct shard_info *info)
 /* The counters of the shard. Context: any thread. */
 const struct counters *shard_counters(const struct shard *s);
 
-/* The figures as of now. Context: any thread, outside a shard. */
+/*
+ * The figures as of now; shard_info_add(): added to those of other shards. Context: any thread,
+ * outside a shard.
+ */
 void shard_info(struct shard *s, msec_t now, struct shard_info *info);
-
-/* Add the figures of another shard. Context: any thread. */
-void shard_info_add(struct shard_info *sum, const struct shard_info *one);
+void shard_info_add(struct shard *s, msec_t now, struct shard_info *info);
 
 /*
  * Percentile `pct` of how late active expiry was recently, in milliseconds, exact to 1/8; 100:

@@ -311,13 +311,12 @@ TEST_LOOP_ALONE(the_average_time_to_live_is_exact, 5)
 TEST_ALONE(the_average_of_many_shards_is_exact)
 {
     const uint64_t ttl = UINT64_C(1) << 40; /* the most that one key counts */
-    struct shard_info one = {.alive_keys = UINT32_MAX,
-                             .ttl_sum_ms = (unsigned __int128)ttl * UINT32_MAX};
-    struct shard_info sum = {0};
+    struct shard_info sum = {.alive_keys = 64 * (uint64_t)UINT32_MAX,
+                             .ttl_sum_ms = (unsigned __int128)ttl * UINT32_MAX * 64};
 
-    for (unsigned i = 0; i < 64; i++) {
-        shard_info_add(&sum, &one);
-    }
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + ttl);
+    shard_info_add(f.shard, fixture_now(&f), &sum);
+    ck_assert_uint_eq(sum.alive_keys, 64 * (uint64_t)UINT32_MAX + 1);
     ck_assert(shard_info_avg_ttl_ms(&sum) == (double)ttl);
 }
 
