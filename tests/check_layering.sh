@@ -50,7 +50,7 @@ tools: lib/base daemon/base daemon/options daemon/stats ctl
 circles='
 ctl: 4
 daemon/command: 3
-daemon/net: 5
+daemon/net: 4
 daemon/options: 2
 daemon/service: 6
 daemon/worker: 6

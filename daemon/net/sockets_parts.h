@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets of one kind: those of TCP of -p and -l; UDP and unix sockets below. Private to
- * daemon/net and the listener.
+ * The sockets of one kind: those of TCP of -p and -l, of UDP, and unix sockets below. Private
+ * to daemon/net and the listener.
  */
 #ifndef MAYFLY_DAEMON_NET_SOCKETS_PARTS_H
 #define MAYFLY_DAEMON_NET_SOCKETS_PARTS_H
@@ -46,8 +46,6 @@ struct conn_origin sockets_tcp_origin(const struct settings *settings,
  * given up. Context: main, before start.
  */
 void sockets_set_tcp_options(const struct settings *settings, int fd);
-
-/* ---- sockets_udp.c ----------------------------------------------------------------------- */
 
 /*
  * The datagram sockets of -U: for each address of -l, or for both loopback addresses, one for
