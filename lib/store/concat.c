@@ -39,7 +39,7 @@ static enum outcome concat_block(struct visit *v, void *arg)
         return why;
     }
 
-    bool has_ttl = item_has_ttl(v->item);
+    bool has_ttl = item_deadline(v->item) != MSEC_NEVER;
     bool is_wide = item_needs_wide(item_flags(v->item), st->cas_new, item_deadline(v->item));
     size_t len = item_len(v->item) + st->value.len;
 
@@ -58,20 +58,15 @@ static enum outcome concat_block(struct visit *v, void *arg)
     if (why != OUT_STORED) {
         return why;
     }
-    if (!store_reserve_over(v, has_ttl)) {
-        return visit_wait_for_index(v, st->may_wait);
-    }
 
-    handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
-                             st->may_wait, &why);
-
+    handle_t h = store_make(v, item_flags(v->item), st->cas_new, item_deadline(v->item), len,
+                            st->may_wait, &why);
     if (h == 0) {
         return why;
     }
 
-    const struct item *old = v->item;
-    struct item *it = keyspace_fill(s, h, units, st->key, item_flags(old), item_deadline(old),
-                                    has_ttl, is_wide, (uint32_t)len, v->now);
+    const struct item *old = v->item; /* it may have moved */
+    struct item *it = shard_item(s, h);
     size_t old_len = item_block_len(old);
     char *p = (char *)(uintptr_t)item_value(it);
     size_t first = st->mode == STORE_PREPEND ? st->value.len : 0;

@@ -251,14 +251,13 @@ static void extend_fill(struct extension *x, struct growth by[RUN_ENDS])
     growth_add_each(a, &by[RUN_BACK], fresh + x->before, x->behind);
 }
 
-/* Give up the claim, and the block of the head unless it was linked. Context: in shard. */
-static void release_claim(struct extension *x, bool is_linked)
+/* Give up the claim, and the block of the head. Context: outside the shard. */
+static void release_claim(struct extension *x)
 {
-    shard_must_be_entered(x->shard);
+    shard_enter(x->shard);
     x->shard->memory.arena.segments[x->anchor].busy = 0;
-    if (!is_linked) {
-        loose_drop(&x->head);
-    }
+    loose_drop(&x->head);
+    shard_leave(x->shard);
 }
 
 /* Is what was found the value that was claimed? Context: in shard. */
@@ -284,15 +283,11 @@ static enum outcome extend_end(struct engine *e, struct extension *x,
     if (out == OUT_STORED) {
         blocks_settle(&x->shard->memory, x->head.head);
         link_longer(x, &v, x->head.head, x->head.head_units, by);
-        release_claim(x, true);
-    } else if (v.to == x->shard) {
-        release_claim(x, false);
+        x->shard->memory.arena.segments[x->anchor].busy = 0;
     }
     visit_leave(&v);
-    if (out != OUT_STORED && v.to != x->shard) {
-        shard_enter(x->shard);
-        release_claim(x, false);
-        shard_leave(x->shard);
+    if (out != OUT_STORED) {
+        release_claim(x);
     }
     return out;
 }
@@ -317,9 +312,7 @@ static enum outcome extend_claimed(struct engine *e, struct extension *x, msec_t
         }
     }
     if (out != OUT_OK) {
-        shard_enter(x->shard);
-        release_claim(x, false);
-        shard_leave(x->shard);
+        release_claim(x);
         fresh_drop(&x->fresh);
         return out;
     }

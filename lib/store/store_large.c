@@ -39,14 +39,10 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
 
         loose_link(&v, st, deadline, c->has_ttl, flags, l);
         body_disown(*c->body);
-    } else if (v.to == l->shard) {
-        loose_drop(l);
     }
     visit_leave(&v);
-    if (out != OUT_STORED && v.to != l->shard) {
-        shard_enter(l->shard);
-        loose_drop(l);
-        shard_leave(l->shard);
+    if (out != OUT_STORED) {
+        loose_abort(l);
     }
     return out;
 }
