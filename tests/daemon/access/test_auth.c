@@ -56,76 +56,46 @@ static void assert_bad(const char *text, size_t len, size_t line)
 
 #define assert_bad_text(text, line) assert_bad(text, sizeof(text) - 1, line)
 
-TEST(lets_in_its_pairs_only)
+/* A text, its number of entries, and of those that let nobody in; then pairs. */
+static const struct {
+    const char *text;
+    size_t count, unusable;
+    const char *in[3][2];  /* these are let in */
+    const char *out[9][2]; /* these are not */
+} texts[] = {
+    {"user:pass\nbob:builder\n",
+     2,
+     0,
+     {{"user", "pass"}, {"bob", "builder"}},
+     {{"user", "builder"},
+      {"bob", "pass"},
+      {"user", "pas"},
+      {"user", "passs"},
+      {"user", "Pass"},
+      {"use", "rpass"},
+      {"", "userpass"},
+      {"user", ""},
+      {"user:pass", ""}}},
+    /* The first colon parts. */
+    {"c:p:q\nd:\n:e\n#f:g\n", 4, 2, {{"c", "p:q"}, {"#f", "g"}}, {{"c:p", "q"}}},
+    /* A user may have several passwords, and the last line may lack its end. */
+    {"u:old\nu:new", 2, 0, {{"u", "old"}, {"u", "new"}}, {{NULL}}},
+    {"", 0, 0, {{NULL}}, {{"", ""}, {"u", "p"}}},
+    {"u:p\r\nv:q r\r\nw:s\r", 3, 0, {{"u", "p"}, {"v", "q r"}, {"w", "s"}}, {{"u", "p\r"}}},
+};
+
+TEST_LOOP(lets_in_its_pairs_only, sizeof(texts) / sizeof(texts[0]))
 {
-    struct auth_table *t = table_of("user:pass\nbob:builder\n");
+    struct auth_table *t = table_of(texts[_i].text);
 
-    ck_assert_uint_eq(t->count, 2);
-    ck_assert(has(t, "user", "pass"));
-    ck_assert(has(t, "bob", "builder"));
-    ck_assert(!has(t, "user", "builder"));
-    ck_assert(!has(t, "bob", "pass"));
-    ck_assert(!has(t, "user", "pas"));
-    ck_assert(!has(t, "user", "passs"));
-    ck_assert(!has(t, "user", "Pass"));
-    ck_assert(!has(t, "use", "rpass"));
-    ck_assert(!has(t, "userp", "ass"));
-    ck_assert(!has(t, "", "userpass"));
-    ck_assert(!has(t, "user", ""));
-    ck_assert(!has(t, "", ""));
-    ck_assert(!has(t, "user:pass", ""));
-    auth_table_destroy(t);
-}
-
-TEST(first_colon_parts)
-{
-    struct auth_table *t = table_of("c:p:q\nd:\n:e\n#f:g\n");
-
-    ck_assert_uint_eq(t->count, 4);
-    ck_assert_uint_eq(t->unusable, 2);
-    ck_assert(has(t, "c", "p:q"));
-    ck_assert(!has(t, "c:p", "q"));
-    ck_assert(has(t, "#f", "g"));
-    auth_table_destroy(t);
-}
-
-TEST(several_passwords_of_one_user)
-{
-    struct auth_table *t = table_of("u:old\nu:new");
-
-    ck_assert(has(t, "u", "old"));
-    ck_assert(has(t, "u", "new"));
-    auth_table_destroy(t);
-}
-
-TEST(empty_text_lets_nobody_in)
-{
-    struct auth_table *t = table_of("");
-
-    ck_assert_uint_eq(t->count, 0);
-    ck_assert(!has(t, "", ""));
-    ck_assert(!has(t, "u", "p"));
-    auth_table_destroy(t);
-}
-
-TEST(last_line_may_lack_its_end)
-{
-    struct auth_table *t = table_of("u:p");
-
-    ck_assert(has(t, "u", "p"));
-    auth_table_destroy(t);
-}
-
-TEST(lines_may_end_as_on_other_systems)
-{
-    struct auth_table *t = table_of("u:p\r\nv:q r\r\nw:s\r");
-
-    ck_assert_uint_eq(t->count, 3);
-    ck_assert_uint_eq(t->unusable, 0);
-    ck_assert(has(t, "u", "p"));
-    ck_assert(!has(t, "u", "p\r"));
-    ck_assert(has(t, "v", "q r"));
-    ck_assert(has(t, "w", "s"));
+    ck_assert_uint_eq(t->count, texts[_i].count);
+    ck_assert_uint_eq(t->unusable, texts[_i].unusable);
+    for (unsigned i = 0; i < 3 && texts[_i].in[i][0] != NULL; i++) {
+        ck_assert(has(t, texts[_i].in[i][0], texts[_i].in[i][1]));
+    }
+    for (unsigned i = 0; i < 9 && texts[_i].out[i][0] != NULL; i++) {
+        ck_assert(!has(t, texts[_i].out[i][0], texts[_i].out[i][1]));
+    }
     auth_table_destroy(t);
 }
 
@@ -223,6 +193,8 @@ TEST(pwdb_password_may_end_at_any_colon)
 /* ---- the file ---------------------------------------------------------------------------- */
 
 static char path[96];
+static struct auth a;
+static bool is_started;
 
 static void make_folder(void)
 {
@@ -230,31 +202,54 @@ static void make_folder(void)
     snprintf(path, sizeof(path), "%s/users", folder);
 }
 
-TEST_FIXTURE(make_folder, folder_remove)
-
-static void write_file(const char *text)
+static void end(void)
 {
-    folder_put("users", text);
+    if (is_started) {
+        auth_fini(&a);
+        is_started = false;
+    }
+    folder_remove();
 }
 
-static bool lets_in(const struct auth *a, const char *user, const char *password)
+TEST_FIXTURE(make_folder, end)
+
+static void start_at(enum auth_form form, const char *where)
+{
+    ck_assert_int_eq(auth_init(&a, form, where), 0);
+    is_started = true;
+    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
+}
+
+static void start_with(const char *text)
+{
+    folder_put("users", text);
+    start_at(AUTH_FILE, path);
+}
+
+static bool reload_with(const char *text)
+{
+    folder_put("users", text);
+    return access_file_reload(&a.file);
+}
+
+static bool lets_in(const char *user, const char *password)
 {
     struct siphash_digest login;
 
     rcu_register();
     rcu_begin();
-    bool is_in = auth_check(a, span_str(user), span_str(password), &login);
-    ck_assert(auth_knows(a, &login) == is_in);
+    bool is_in = auth_check(&a, span_str(user), span_str(password), &login);
+    ck_assert(auth_knows(&a, &login) == is_in);
     rcu_end();
     rcu_unregister();
     return is_in;
 }
 
-static size_t entries_of(const struct auth *a)
+static size_t entries(void)
 {
     rcu_register();
     rcu_begin();
-    size_t count = auth_count(a);
+    size_t count = auth_count(&a);
     rcu_end();
     rcu_unregister();
     return count;
@@ -263,65 +258,45 @@ static size_t entries_of(const struct auth *a)
 /* What is read while it is being written must not lock anybody out. */
 TEST(what_seems_cut_off_is_not_used)
 {
-    struct auth a;
-
-    write_file("u:p\nv:q\n");
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    write_file("");
-    access_file_reload(&a.file);
-    ck_assert(lets_in(&a, "v", "q"));
-    write_file("u:p\nv:longer");
-    access_file_reload(&a.file);
-    ck_assert(lets_in(&a, "v", "q"));
-    ck_assert(!lets_in(&a, "v", "longer"));
-    write_file("v:longer\n");
-    access_file_reload(&a.file);
-    ck_assert(lets_in(&a, "v", "longer"));
-    ck_assert(!lets_in(&a, "u", "p"));
-    auth_fini(&a);
+    start_with("u:p\nv:q\n");
+    reload_with("");
+    ck_assert(lets_in("v", "q"));
+    reload_with("u:p\nv:longer");
+    ck_assert(lets_in("v", "q"));
+    ck_assert(!lets_in("v", "longer"));
+    reload_with("v:longer\n");
+    ck_assert(lets_in("v", "longer"));
+    ck_assert(!lets_in("u", "p"));
 }
 
 /* Some tools never write the last line feed: then its absence says nothing. */
 TEST(a_last_line_without_end_may_be_a_habit)
 {
-    struct auth a;
-
-    write_file("u:p");
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    write_file("v:q");
-    access_file_reload(&a.file);
-    ck_assert(lets_in(&a, "v", "q"));
-    write_file("");
-    access_file_reload(&a.file);
-    ck_assert(lets_in(&a, "v", "q"));
-    auth_fini(&a);
+    start_with("u:p");
+    reload_with("v:q");
+    ck_assert(lets_in("v", "q"));
+    reload_with("");
+    ck_assert(lets_in("v", "q"));
 }
 
 TEST(off_without_a_file)
 {
-    struct auth a;
-
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, NULL), 0);
+    start_at(AUTH_FILE, NULL);
     ck_assert(!auth_is_on(&a));
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    auth_fini(&a);
 }
 
 TEST(relative_path_outlives_the_folder)
 {
-    struct auth a;
     char *before = getcwd(NULL, 0);
 
-    write_file("u:p\n");
+    folder_put("users", "u:p\n");
     ck_assert_int_eq(chdir(folder), 0);
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, "users"), 0);
     ck_assert_int_eq(chdir("/"), 0);
     ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    ck_assert(lets_in(&a, "u", "p"));
-    ck_assert_uint_eq(entries_of(&a), 1);
-    auth_fini(&a);
+    ck_assert(lets_in("u", "p"));
+    ck_assert_uint_eq(entries(), 1);
+    is_started = true;
     ck_assert_int_eq(chdir(before), 0);
     free(before);
 }
@@ -329,26 +304,29 @@ TEST(relative_path_outlives_the_folder)
 /* ---- hashed passwords -------------------------------------------------------------------- */
 
 /* Make the whole of a login; *hashes: how many were made for it. */
-static bool logs_in_as(const struct auth *a, const char *user, const char *password,
-                       struct siphash_digest *login, unsigned *hashes)
+static bool logs_in_as(const char *user, const char *password, struct siphash_digest *login,
+                       unsigned *hashes)
 {
     *hashes = 0;
     rcu_register();
-    bool is_in = auth_check_hashed(a, span_str(user), span_str(password), login, hashes);
+    bool is_in = auth_check_hashed(&a, span_str(user), span_str(password), login, hashes);
     rcu_begin();
-    ck_assert(auth_knows(a, login) == is_in);
-    ck_assert(auth_check(a, span_str(user), span_str(password), login) == is_in);
+    ck_assert(auth_knows(&a, login) == is_in);
+    ck_assert(auth_check(&a, span_str(user), span_str(password), login) == is_in);
     rcu_end();
     rcu_unregister();
     return is_in;
 }
 
-static bool logs_in(const struct auth *a, const char *user, const char *password,
-                    unsigned *hashes)
+/* The same; `hashes` must have been made for it. */
+static bool logs_in(const char *user, const char *password, unsigned hashes)
 {
     struct siphash_digest login;
+    unsigned n;
+    bool is_in = logs_in_as(user, password, &login, &n);
 
-    return logs_in_as(a, user, password, &login, hashes);
+    ck_assert_uint_eq(n, hashes);
+    return is_in;
 }
 
 /* A hash of the password with a salt of its own. */
@@ -360,105 +338,82 @@ static const char *hashed(const char *password, const char *salt)
     return data.output;
 }
 
-static void add_user(FILE *f, const char *user, const char *field)
+/* A file of `count` users u0, u1 and so on with this field, and one with a plain password. */
+static void start_with_users(unsigned count, const char *field)
 {
-    fprintf(f, "%s:%s\n", user, field);
+    FILE *f = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "plain:word\n");
+    for (unsigned i = 0; i < count; i++) {
+        fprintf(f, "u%u:%s\n", i, field);
+    }
+    fclose(f);
+    start_at(AUTH_FILE, path);
+    ck_assert_uint_eq(entries(), count + 1);
+}
+
+static const char *user(unsigned i)
+{
+    static char name[16];
+
+    snprintf(name, sizeof(name), "u%u", i);
+    return name;
 }
 
 TEST(a_hash_lets_its_password_in)
 {
-    struct auth a;
-    FILE *f = fopen(path, "w");
-    unsigned n;
+    char text[256] = "plain:word\ndollar:$1$money\nu:";
 
-    ck_assert_ptr_nonnull(f);
-    add_user(f, "plain", "word");
-    add_user(f, "u", hashed("secret", "$1$aaaaaaaa$"));
-    add_user(f, "v", hashed("other", "$1$bbbbbbbb$"));
-    add_user(f, "dollar", "$1$money");
-    fclose(f);
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    ck_assert_uint_eq(entries_of(&a), 4);
+    strcat(strcat(text, hashed("secret", "$1$aaaaaaaa$")), "\nv:");
+    strcat(strcat(text, hashed("other", "$1$bbbbbbbb$")), "\n");
+    start_with(text);
+    ck_assert_uint_eq(entries(), 4);
 
-    ck_assert(!lets_in(&a, "u", "secret")); /* not without the hash */
-    ck_assert(logs_in(&a, "u", "secret", &n));
-    ck_assert_uint_eq(n, 1);
-    ck_assert(lets_in(&a, "u", "secret")); /* it is remembered */
-    ck_assert(logs_in(&a, "u", "secret", &n));
-    ck_assert_uint_eq(n, 0);
+    ck_assert(!lets_in("u", "secret")); /* not without the hash */
+    ck_assert(logs_in("u", "secret", 1));
+    ck_assert(lets_in("u", "secret")); /* it is remembered */
+    ck_assert(logs_in("u", "secret", 0));
 
-    ck_assert(!logs_in(&a, "u", "other", &n));
-    ck_assert_uint_eq(n, 1);
-    ck_assert(!logs_in(&a, "v", "secret", &n));
-    ck_assert(!logs_in(&a, "v", hashed("other", "$1$bbbbbbbb$"), &n));
-    ck_assert(logs_in(&a, "plain", "word", &n));
-    ck_assert_uint_eq(n, 0);
-    ck_assert(logs_in(&a, "dollar", "$1$money", &n));
-    auth_fini(&a);
+    ck_assert(!logs_in("u", "other", 1));
+    ck_assert(!logs_in("v", "secret", 1));
+    ck_assert(!logs_in("v", hashed("other", "$1$bbbbbbbb$"), 1));
+    ck_assert(logs_in("plain", "word", 0));
+    ck_assert(logs_in("dollar", "$1$money", 0));
 }
 
 /* A login of an unknown user, or of one with a plain password, costs a hash too. */
 TEST(every_failure_costs_the_same)
 {
-    struct auth a;
-    FILE *f = fopen(path, "w");
-    unsigned n;
-
-    ck_assert_ptr_nonnull(f);
-    add_user(f, "plain", "word");
-    for (unsigned i = 0; i < 50; i++) {
-        char name[16];
-
-        snprintf(name, sizeof(name), "u%u", i);
-        add_user(f, name, hashed("secret", "$1$aaaaaaaa$"));
-    }
-    fclose(f);
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
+    start_with_users(50, hashed("secret", "$1$aaaaaaaa$"));
     for (unsigned i = 0; i < 100; i++) {
-        char name[16];
-
-        snprintf(name, sizeof(name), "u%u", i);
-        ck_assert(!logs_in(&a, name, "wrong", &n));
-        ck_assert_uint_eq(n, 1);
+        ck_assert(!logs_in(user(i), "wrong", 1));
     }
-    ck_assert(!logs_in(&a, "plain", "wrong", &n));
-    ck_assert_uint_eq(n, 1);
-    ck_assert(!logs_in(&a, "nobody", "secret", &n)); /* the password of those it is led to */
-    ck_assert_uint_eq(n, 1);
-    auth_fini(&a);
+    ck_assert(!logs_in("plain", "wrong", 1));
+    ck_assert(!logs_in("nobody", "secret", 1)); /* the password of those it is led to */
 }
 
 /* As while a password is changed, on some machines first. */
 TEST(a_user_may_have_several_hashes)
 {
     static const char *const words[] = {"one", "two", "three", "four", "five"};
-    struct auth a;
-    FILE *f = fopen(path, "w");
-    unsigned n;
+    char text[512] = "";
 
-    ck_assert_ptr_nonnull(f);
     for (unsigned i = 0; i < 5; i++) {
-        add_user(f, "u", hashed(words[i], "$1$aaaaaaaa$"));
+        strcat(strcat(strcat(text, "u:"), hashed(words[i], "$1$aaaaaaaa$")), "\n");
     }
-    fclose(f);
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
+    start_with(text);
     for (unsigned i = 0; i < 4; i++) {
-        ck_assert(logs_in(&a, "u", words[i], &n));
-        ck_assert_uint_eq(n, i + 1);
+        ck_assert(logs_in("u", words[i], i + 1));
     }
-    ck_assert(!logs_in(&a, "u", words[4], &n)); /* and the log has said so */
-    ck_assert_uint_eq(n, 4);
-    auth_fini(&a);
+    ck_assert(!logs_in("u", words[4], 4)); /* and the log has said so */
 }
 
-static bool is_known(const struct auth *a, const struct siphash_digest *login)
+static bool is_known(const struct siphash_digest *login)
 {
     rcu_register();
     rcu_begin();
-    bool is_it = auth_knows(a, login);
+    bool is_it = auth_knows(&a, login);
     rcu_end();
     rcu_unregister();
     return is_it;
@@ -467,79 +422,55 @@ static bool is_known(const struct auth *a, const struct siphash_digest *login)
 TEST(a_reload_forgets_who_was_good)
 {
     struct siphash_digest login;
-    struct auth a;
     char text[512];
     unsigned n;
 
     snprintf(text, sizeof(text), "u:%s\n", hashed("secret", "$1$aaaaaaaa$"));
-    write_file(text);
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    ck_assert(logs_in_as(&a, "u", "secret", &login, &n));
+    start_with(text);
+    ck_assert(logs_in_as("u", "secret", &login, &n));
     ck_assert(access_file_reload(&a.file));
-    ck_assert(is_known(&a, &login)); /* open sessions stay */
-    ck_assert(!lets_in(&a, "u", "secret"));
-    ck_assert(logs_in(&a, "u", "secret", &n));
-    ck_assert_uint_eq(n, 1);
+    ck_assert(is_known(&login)); /* open sessions stay */
+    ck_assert(!lets_in("u", "secret"));
+    ck_assert(logs_in("u", "secret", 1));
 
     snprintf(text, sizeof(text), "u:%s\n", hashed("secret", "$1$bbbbbbbb$"));
-    write_file(text);
-    ck_assert(access_file_reload(&a.file));
-    ck_assert(!is_known(&a, &login)); /* another hash is another password */
-    auth_fini(&a);
+    ck_assert(reload_with(text));
+    ck_assert(!is_known(&login)); /* another hash is another password */
 }
 
 /* More pairs than are kept: some are checked again, and all stay good. */
 TEST(what_is_remembered_is_bounded)
 {
     enum { USERS = 3000 };
-    struct auth a;
-    FILE *f = fopen(path, "w");
+    struct siphash_digest login;
     unsigned again = 0;
     unsigned n;
 
-    ck_assert_ptr_nonnull(f);
-    for (unsigned i = 0; i < USERS; i++) {
-        char name[16];
-
-        snprintf(name, sizeof(name), "u%u", i);
-        add_user(f, name, hashed("x", "$1$a$"));
-    }
-    fclose(f);
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
+    start_with_users(USERS, hashed("x", "$1$a$"));
     for (unsigned round = 0; round < 2; round++) {
         for (unsigned i = 0; i < USERS; i++) {
-            char name[16];
-
-            snprintf(name, sizeof(name), "u%u", i);
-            ck_assert(logs_in(&a, name, "x", &n));
+            ck_assert(logs_in_as(user(i), "x", &login, &n));
             again += round * n;
         }
     }
     ck_assert_uint_ge(again, USERS - AUTH_HASHED_PAIRS);
-    auth_fini(&a);
 }
 
 /* In a pwdb file a hash ends at the colon, and is no password itself. */
 TEST(pwdb_hash_ends_at_the_colon)
 {
-    struct auth a;
     char text[512];
-    unsigned n;
 
     snprintf(text, sizeof(text), "u:%s:rest:more\nv:$1$x:y\n",
              hashed("secret", "$1$aaaaaaaa$"));
-    write_file(text);
-    ck_assert_int_eq(auth_init(&a, AUTH_PWDB, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    ck_assert(logs_in(&a, "u", "secret", &n));
-    ck_assert(!logs_in(&a, "u", hashed("secret", "$1$aaaaaaaa$"), &n));
+    folder_put("users", text);
+    start_at(AUTH_PWDB, path);
+    ck_assert(logs_in("u", "secret", 1));
+    ck_assert(!logs_in("u", hashed("secret", "$1$aaaaaaaa$"), 1));
     text[strlen("u:") + strlen(hashed("secret", "$1$aaaaaaaa$")) + strlen(":rest")] = '\0';
-    ck_assert(!logs_in(&a, "u", text + 2, &n));
-    ck_assert(logs_in(&a, "v", "$1$x", &n));
-    ck_assert(logs_in(&a, "v", "$1$x:y", &n));
-    auth_fini(&a);
+    ck_assert(!logs_in("u", text + 2, 1));
+    ck_assert(logs_in("v", "$1$x", 0));
+    ck_assert(logs_in("v", "$1$x:y", 0));
 }
 
 /* ---- what stays in memory ---------------------------------------------------------------- */
@@ -667,7 +598,6 @@ static void write_marks(void)
 /* Nor does a name. First, show that the search finds a mark that is there. */
 TEST(no_password_stays_in_memory)
 {
-    struct auth a;
     char *held = malloc(MARK_BYTES);
 
     ck_assert_ptr_nonnull(held);
@@ -681,23 +611,19 @@ TEST(no_password_stays_in_memory)
     }
     free(held);
     write_marks();
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    ck_assert_uint_eq(entries_of(&a), 201);
+    start_at(AUTH_FILE, path);
+    ck_assert_uint_eq(entries(), 201);
     ck_assert(!is_in_memory(0));
     ck_assert(!is_in_memory(1));
     access_file_reload(&a.file);
     ck_assert(!is_in_memory(0));
     ck_assert(!is_in_memory(1));
-    auth_fini(&a);
 }
 
 /* ---- files that are no good -------------------------------------------------------------- */
 
 static void assert_start_fails(void)
 {
-    struct auth a;
-
     ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
     ck_assert_int_eq(access_file_load(&a.file, NULL), 1);
     auth_fini(&a);
@@ -706,7 +632,7 @@ static void assert_start_fails(void)
 TEST(start_wants_a_good_file)
 {
     assert_start_fails();
-    write_file("user\n");
+    folder_put("users", "user\n");
     assert_start_fails();
     unlink(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
@@ -719,32 +645,20 @@ TEST(start_wants_a_good_file)
 
 TEST(reload_takes_the_new_users)
 {
-    struct auth a;
-
-    write_file("u:p\n");
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    write_file("v:q\nw:r\n");
-    access_file_reload(&a.file);
-    ck_assert(!lets_in(&a, "u", "p"));
-    ck_assert(lets_in(&a, "v", "q"));
-    ck_assert(lets_in(&a, "w", "r"));
-    auth_fini(&a);
+    start_with("u:p\n");
+    reload_with("v:q\nw:r\n");
+    ck_assert(!lets_in("u", "p"));
+    ck_assert(lets_in("v", "q"));
+    ck_assert(lets_in("w", "r"));
 }
 
 TEST(broken_file_keeps_the_old_users)
 {
-    struct auth a;
-
-    write_file("u:p\n");
-    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
-    ck_assert_int_eq(access_file_load(&a.file, NULL), 0);
-    write_file("v:q\nbroken\n");
-    access_file_reload(&a.file);
-    ck_assert(lets_in(&a, "u", "p"));
-    ck_assert(!lets_in(&a, "v", "q"));
+    start_with("u:p\n");
+    reload_with("v:q\nbroken\n");
+    ck_assert(lets_in("u", "p"));
+    ck_assert(!lets_in("v", "q"));
     unlink(path);
     access_file_reload(&a.file);
-    ck_assert(lets_in(&a, "u", "p"));
-    auth_fini(&a);
+    ck_assert(lets_in("u", "p"));
 }
