@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Servers that follow each other, for the tests of replication."""
+import contextlib
 import os
 import sys
+import threading
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mayfly                                                           # noqa: E402
@@ -150,3 +152,48 @@ def assert_equal(*nodes):
     for other in dumps[1:]:
         assert not differences(dumps[0], other), differences(dumps[0], other)
     return dumps[0]
+
+
+class Writer:
+    """A client that counts some keys up, as fast as it is answered, until it is ended or refused."""
+
+    def __init__(self, node, keys=16, size=1000):
+        self.node, self.keys, self.size = node, keys, size
+        self.confirmed, self.count, self.goes_on, self.refused = {}, 0, True, None
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        with contextlib.suppress(OSError), self.node.client() as c:
+            while self.goes_on:
+                n = self.count + 1
+                got = c.set(b"n%d" % (n % self.keys), b"%d " % n + b"v" * self.size)
+                if got != b"STORED":
+                    self.refused = got
+                    return
+                self.confirmed[n % self.keys] = self.count = n
+
+    def wait_for_more(self, n):
+        until = self.count + n
+        wait_for(lambda: self.count >= until or not self.thread.is_alive(), "it writes")
+
+    def end(self):
+        self.goes_on = False
+        self.thread.join()
+        return dict(self.confirmed)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+def number(value):
+    return int(value.split()[0]) if value is not None else 0
+
+
+def assert_has(c, confirmed, keys=16):
+    """What was confirmed by a moment, or something newer."""
+    for key in range(keys):
+        assert number(c.get(b"n%d" % key)) >= confirmed.get(key, 0), (key, c.get(b"n%d" % key), confirmed.get(key))

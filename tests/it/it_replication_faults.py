@@ -92,33 +92,6 @@ def test_a_full_sync_that_is_cut_at_each_byte():
             assert len(assert_equal(a, b)) == 5
 
 
-def test_a_stream_that_is_cut_anywhere():
-    with Node() as a, Proxy(a.port) as p, Node(of=p.port) as b:
-        fill(a.c)
-        level(a, b)
-        syncs = b.log().count("-> syncing")
-        p.only_planned = True
-        rng = random.Random(SEED)
-        for turn, n in enumerate(rng.sample(range(0, 900), 150)):
-            key = b"k%d" % (turn % 20)
-            a.c.ask(b"incr count 1" if turn else b"set count 0 0 1\r\n1")
-            session(b, p, Plan(cut=n), lambda key=key: a.c.set(key, noise(900)))
-            b.wait_for_state("cut")
-            assert b.c.get(key) is not None
-            if turn % 30 == 29:
-                p.only_planned = False
-                b.follow(p.port)
-                level(a, b)
-                assert_equal(a, b)
-                p.only_planned = True
-        p.only_planned = False
-        b.follow(p.port)
-        level(a, b)
-        assert_equal(a, b)
-        # By psync alone.
-        assert b.log().count("-> syncing") == syncs, b.log()[-2000:]
-
-
 def change(c, rng):
     """Something, to one of 60 keys."""
     key = b"k%d" % rng.randrange(60)
@@ -153,35 +126,6 @@ def test_random_changes_through_links_that_are_cut():
         level(a, b, c)
         wait_for(lambda: all(a.c.ask(b"mg pk%d" % n) == b"EN" for n in range(60)), "what has a deadline is gone")
         assert_equal(a, b, c)
-
-
-def test_bits_that_flip():
-    with Node() as a:
-        fill(a.c, 8, 40)
-        whole = sent_to_a_new_one(a)
-        rng = random.Random(SEED)
-        inside = [n for first, last in parts(whole) for n in range(first, last)]
-        with Proxy(a.port) as p, Node() as b:
-            p.only_planned = True
-            for n in rng.sample(inside, 80):
-                session(b, p, Plan(flip=n, bit=rng.randrange(8)))
-                assert shows_nothing(b), (n, b.role(), b.log()[-500:])
-            p.only_planned = False
-            b.follow(p.port)
-            level(a, b)
-            syncs = b.log().count("-> syncing")
-            flips = 0
-            while flips < 40:
-                link = p.links[-1]
-                # Within the block that comes next: its head, and a ping before it, are less than 400 bytes.
-                link.plan = Plan(flip=link.down + rng.randrange(400, 800), bit=rng.randrange(8))
-                a.c.set(b"k1", noise(900))
-                wait_for(link.over.is_set, "the damaged link is given up")
-                b.follow(p.port)
-                level(a, b)
-                flips += link.was_spoilt    # one that the order to follow has ended late was not
-            assert_equal(a, b)
-            assert b.log().count("-> syncing") == syncs
 
 
 def test_a_block_that_is_damaged_again():
@@ -482,22 +426,6 @@ def test_loops():
 
 # ---- amounts ---------------------------------------------------------------------------------
 
-def test_a_replica_that_is_too_slow():
-    with Node("-m", "128", "-o", "repl_backlog_size=2m") as a, Proxy(a.port) as p, Node("-m", "128", of=p.port) as b:
-        fill(a.c)
-        level(a, b)
-        p.stall(True)
-        value = noise(16000)
-        for at in range(0, 5000, 100):
-            a.c.send(b"".join(b"ms n%d 16004 q\r\n%04d%s\r\n" % (i, i, value) for i in range(at, at + 100)) + b"mn\r\n")
-            assert a.c.line() == b"MN"
-        a.c.ask(b"delete k1")
-        p.stall(False)
-        level(a, b)
-        assert_equal(a, b)
-        assert b.c.get(b"k1") is None
-
-
 def test_a_replica_that_is_dropped_is_told_why():
     with Node("-o", "repl_backlog_size=2m") as a, Node(of=a.port) as b:
         level(a, b)
@@ -512,50 +440,6 @@ def test_a_replica_that_is_dropped_is_told_why():
             wait_for(lambda: "behind: this replica was slower than the changes (it read " in a.log(), "it is logged")
         wait_for(lambda: "the primary says: SERVER_ERROR this replica was slower" in b.log(), "the replica says it, too")
         level(a, b)
-
-
-def get_large(c, key, n):
-    """What Client.get() takes seconds for."""
-    c.send(b"get %s\r\n" % key)
-    head = c.line()
-    data = memoryview(bytearray(n + 7))
-    at = len(c.buf)
-    data[:at], c.buf = c.buf, b""
-    while at < len(data):
-        at += c.sock.recv_into(data[at:])
-    assert head.endswith(b" %d" % n) and data[n:] == b"\r\nEND\r\n"
-    return data[:n]
-
-
-LARGE_MIB = int(os.environ.get("MAYFLY_TEST_LARGE_MIB", "64"))
-
-
-def test_a_value_that_is_larger_than_the_backlog():
-    more = ("-m", str(4 * LARGE_MIB + 64), "-I", "%dm" % (LARGE_MIB + 16),
-            "-o", "repl_backlog_size=%dk" % (32 * LARGE_MIB))
-    with Node(*more) as a, Node(*more, of=a.port) as b:
-        level(a, b)
-        large = mayfly.pattern(b"large", LARGE_MIB << 20)
-        assert a.c.set(b"large", large) == b"STORED" and a.c.set(b"after", b"x") == b"STORED"
-        level(a, b)
-        assert get_large(b.c, b"large", len(large)) == large and b.c.get(b"after") == b"x"
-        assert b.log().count("-> syncing") == 1, b.log()
-
-
-def test_a_flush_while_everything_is_sent():
-    for word in (b"flush_all", b"flush_all 1"):
-        with Node() as a, Proxy(a.port) as p, Node() as b:
-            fill(a.c, 400, 4000)
-            p.plans = [Plan(rate=2000000)]
-            b.follow(p.port)
-            wait_for(lambda: p.links and p.links[-1].down > 200000, "it is sent something")
-            assert a.c.ask(word) == b"OK"
-            if word != b"flush_all":
-                wait_for(lambda: a.c.get(b"k1") is None, "the flush comes")
-            assert a.c.set(b"after", b"x") == b"STORED"
-            level(a, b)
-            wait_for(lambda: b.c.get(b"k1") is None, "it comes at the replica")
-            assert list(assert_equal(a, b)) == [b"after"]
 
 
 # ---- what is no primary ----------------------------------------------------------------------
@@ -778,4 +662,4 @@ def test_more_replicas_than_there_is_room_for():
 mayfly.main(globals(), beside=(
     "test_stalled_and_half_closed_links", "test_data_that_is_too_old", "test_a_primary_that_is_started_again_empty",
     "test_an_old_primary_does_not_win", "test_either_side_killed_while_everything_is_sent", "test_loops",
-    "test_a_flush_while_everything_is_sent", "test_what_is_no_primary"))
+    "test_what_is_no_primary"))

@@ -6,14 +6,13 @@ import contextlib
 import os
 import resource
 import socket
-import threading
 import time
 
 import mayfly
 import replicas
 from mayfly import wait_for
 from proxy import Plan, Proxy
-from replicas import Node, assert_equal, level
+from replicas import Node, Writer, assert_equal, assert_has, level, number
 
 READ_ONLY = b"SERVER_ERROR read-only replica"
 
@@ -23,52 +22,6 @@ def fill(c, n=20, size=20):
         c.send(b"".join(b"ms k%d %d F%d T10000 q\r\n%s\r\n" % (i, size, i, mayfly.pattern(b"%d" % i, size))
                         for i in range(at, min(at + 100, n))) + b"mn\r\n")
         assert c.line() == b"MN"
-
-
-class Writer:
-    """A client that counts some keys up, as fast as it is answered, until it is ended or refused."""
-
-    def __init__(self, node, keys=16, size=1000):
-        self.node, self.keys, self.size = node, keys, size
-        self.confirmed, self.count, self.goes_on = {}, 0, True
-        self.thread = threading.Thread(target=self.run)
-        self.thread.start()
-
-    def value(self, n):
-        return b"%d " % n + b"v" * self.size
-
-    def run(self):
-        with contextlib.suppress(OSError), self.node.client() as c:
-            while self.goes_on:
-                n = self.count + 1
-                if c.set(b"n%d" % (n % self.keys), self.value(n)) != b"STORED":
-                    return
-                self.confirmed[n % self.keys] = self.count = n
-
-    def wait_for_more(self, n):
-        until = self.count + n
-        wait_for(lambda: self.count >= until or not self.thread.is_alive(), "it writes")
-
-    def end(self):
-        self.goes_on = False
-        self.thread.join()
-        return dict(self.confirmed)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.end()
-
-
-def number(value):
-    return int(value.split()[0]) if value is not None else 0
-
-
-def assert_has(c, confirmed, keys=16):
-    """What was confirmed by a moment, or something newer."""
-    for key in range(keys):
-        assert number(c.get(b"n%d" % key)) >= confirmed.get(key, 0), (key, c.get(b"n%d" % key), confirmed.get(key))
 
 
 def keeps_up(primary, *nodes):
@@ -298,22 +251,6 @@ def test_each_of_a_chain_promoted_in_turn():
         assert [n.log().count("-> syncing") for n in (a, b, c)] == syncs, [n.log()[-1000:] for n in (a, b, c)]
 
 
-def test_each_of_a_chain_promoted_at_once():
-    """Without a link: by replicaof no one, while the primary is gone."""
-    with Node() as a, Node(of=a.port) as b, Proxy(b.online().port) as p, Node(of=p.port) as c:
-        fill(a.c)
-        level(a, b, c)
-        a.crash()
-        b.stand_alone()
-        assert b.c.set(b"by", b"b") == b"STORED"
-        level(b, c)
-        b.crash()
-        c.wait_for_state("cut")
-        c.stand_alone()
-        assert c.c.get(b"by") == b"b" and c.c.set(b"by", b"c") == b"STORED" and int(c.role()[3]) == 3
-        assert c.c.get(b"k1") == mayfly.pattern(b"1", 20)
-
-
 # ---- deadlines -------------------------------------------------------------------------------
 
 def test_changes_that_arrive_after_the_deadline():
@@ -529,35 +466,6 @@ def test_a_replica_that_collects_nothing():
         wait_for(lambda: not b.c.get(*[b"f%d" % n for n in range(50)]), "they are due")
         b.stand_alone()
         wait_for(lambda: b.c.stat("curr_items") == 50, "it lets them go as a primary")
-
-
-KEYS = int(os.environ.get("MAYFLY_TEST_KEYS", "10000" if mayfly.is_sanitized() else "100000"))
-
-
-def test_many_keys_of_one_deadline():
-    """They cost the stream nothing, and are gone at the replica when they are at the primary."""
-    with Node("-m", "512") as a, Node("-m", "512", of=a.port) as b:
-        b.online()
-
-        def filled():
-            """With all keys before their deadline; false: the machine was too slow."""
-            seconds = 2
-            while True:
-                now = int(a.c.stats()["time"])
-                for at in range(0, KEYS, 5000):
-                    a.c.send(b"".join(b"set k%d 0 %d 1 noreply\r\nx\r\n" % (n, now + seconds)
-                                      for n in range(at, min(at + 5000, KEYS))))
-                level(a, b)
-                if a.c.stat("curr_items") == b.c.stat("curr_items") == KEYS:
-                    return
-                seconds *= 2
-                assert seconds < mayfly.PATIENCE, "it is not filled in time"
-        filled()
-        before = int(a.role()[4])
-        wait_for(lambda: a.c.stat("curr_items") == 0, "the primary lets them go")
-        wait_for(lambda: b.c.stat("curr_items") == 0, "the replica follows")
-        level(a, b)
-        assert int(a.role()[4]) - before <= 4096, int(a.role()[4]) - before
 
 
 def test_many_keys_due_while_the_primary_restarts():

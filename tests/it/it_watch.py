@@ -231,14 +231,6 @@ def test_nothing_is_written_for_a_watcher_that_has_gone():
         assert c.stat("log_worker_written") == written
 
 
-def test_times_to_live():
-    """As memcached has it: 0 for an item without an end, -1 for one that is past it."""
-    with Daemon("-m", "64") as d, d.client() as c, Watcher(d, b"mutations") as w:
-        for exptime, ttl in ((0, b"0"), (-1, b"-1"), (1000, b"(1000|999)")):
-            assert c.set(b"k", b"v", exptime=exptime) == b"STORED"
-            assert re.search(rb" ttl=%s " % ttl, w.line()), exptime
-
-
 # How a deadline is changed or removed, or takes the item away at once, and the command that is named.
 DEADLINES = [
     (b"touch k %d", b"touch"), (b"gat %d k", b"gat"), (b"gats %d k", b"gat"), (b"mg k T%d", b"mg"),
@@ -396,23 +388,6 @@ def test_failing_stores_while_mutations_are_watched():
         assert any(b"key=big status=too_large cmd=set ttl=0 clsid=0" in line for line in lines)
         statuses = [re.search(rb"key=k\d+ status=(\w+)", line) for line in lines]
         assert [m.group(1) == b"stored" for m in statuses if m] == [s == b"STORED" for s in said]
-
-
-def test_only_twenty_may_watch():
-    with Daemon("-m", "64", "-t", "2", tcp=True) as d, d.client() as c:
-        watchers = [Watcher(d, b"fetchers") for _ in range(20)]
-        assert c.stat("log_watchers") == 20
-        assert c.ask(b"watch") == b"WATCHER_TOO_MANY log watcher limit reached"
-        assert c.get(b"k") is None, "it is still a client like others"
-        for w in watchers:
-            assert b"key=k " in w.line(), "all of them are sent it"
-        watchers.pop().close()
-        wait_for(lambda: c.stat("log_watchers") == 19, "one of them left")
-        with Watcher(d, b"fetchers"):
-            assert c.stat("log_watchers") == 20
-        for w in watchers:
-            w.close()
-        wait_for(lambda: c.stat("log_watchers") == 0, "all of them left")
 
 
 class OverTcp:

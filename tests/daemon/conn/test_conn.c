@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "daemon/conn/conn_state.h"
-#include "lib/base/mem.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
@@ -248,15 +247,8 @@ TEST(stop_answers_what_was_received)
     wire_expect_value(fd, "k", v, 15000);
     wire_expect(fd, "END\r\n");
     wire_expect_end(fd);
-    close(fd);
     free(v);
-    worker_wait_drained(solo.worker);
-    worker_end(solo.worker);
-    worker_join(solo.worker);
-    worker_release(solo.worker);
-    mem_free(solo.worker);
-    solo.worker = NULL;
-    engine_stop(&solo.crew.engine);
+    solo_end();
 }
 
 /* Wait until the worker has read all that was sent to it. */
@@ -427,15 +419,8 @@ TEST(stop_lets_the_last_bytes_of_a_value_in)
     wire_expect_value(fd, "k", v, 100000);
     wire_expect(fd, "END\r\n");
     wire_expect_end(fd);
-    close(fd);
     free(v);
-    worker_wait_drained(solo.worker);
-    worker_end(solo.worker);
-    worker_join(solo.worker);
-    worker_release(solo.worker);
-    mem_free(solo.worker);
-    solo.worker = NULL;
-    engine_stop(&solo.crew.engine);
+    solo_end();
 }
 
 TEST(gathered_answers_keep_their_place)
