@@ -165,16 +165,6 @@ def test_the_counter_of_an_item_is_shown():
         assert c.set(b"k", b"v") == b"STORED" and b"freq" not in c.ask(b"me k")
 
 
-def test_words_of_lfu():
-    with Controlled("-t", "1") as d, d.operator() as c:
-        shown = c.stats(b"settings")
-        assert (shown["lfu_log_factor"], shown["lfu_decay_time"]) == ("10", "1")
-        assert c.ask(b"config set lfu_decay_time 0") == b"OK"
-        c.send(b"config get lfu_*\r\n")
-        assert [c.line() for _ in range(3)] == [b"CONFIG lfu_log_factor 10", b"CONFIG lfu_decay_time 0", b"END"]
-        assert c.ask(b"config set lfu_log_factor -1").startswith(b"CLIENT_ERROR")
-
-
 def test_noeviction_is_what_M_says():
     with Controlled("-m", "8", "-t", "1", "-M") as d, d.operator() as c:
         assert c.stats(b"settings")["maxmemory_policy"] == "noeviction"

@@ -202,15 +202,6 @@ def test_binary_and_udp():
         assert without_admin(counts(c)) == {"get": 1}
 
 
-def test_a_store_that_waits_for_room():
-    """However it ends, a store that waited is one set."""
-    with measuring("-t", "1", "-m", "16", "-I", "4m") as d, d.client() as c:
-        fresh(c)
-        for i in range(64):
-            assert c.set(b"k%d" % i, b"v" * (3 * MIB)) == b"STORED"
-        assert counts(c)["set"] == 64
-
-
 # ---- slowlog ----
 
 ALL = ("-t", "1", "-o", "slowlog_us=1")
@@ -341,13 +332,6 @@ def test_requests_from_before_the_log():
             e = [e for e in entries(c) if int(e["reply_bytes"]) > 6 * MIB][0]
             assert (e["command"], e["key"], e["key_bytes"], e["value_bytes"]) == ("-", "-", "0", "0"), e
             assert e["requests"] == "1" and e["peer"] == "unix", e
-
-
-def test_slow_answers_that_come_later():
-    with Daemon("-t", "2", "-o", "slowlog_us=1") as d, d.client() as c:
-        assert c.ask(b"slowlog reset") == b"OK"
-        c.stats(b"conns")
-        wait_for(lambda: "stats" in [e["command"] for e in entries(c)], "it is kept")
 
 
 def test_slow_binary_and_udp():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log: nobody waits for a standard error that takes nothing, what is dropped is counted and
-said, and no client can fill it."""
+"""The log: nobody waits for a standard error that takes nothing, what is dropped is counted, and no client
+can fill it."""
 import contextlib
 import fcntl
 import json
@@ -36,15 +36,6 @@ class Pipe:
             while True:
                 os.write(self.writer, b".")
         os.set_blocking(self.writer, True)
-
-    def read(self):
-        got = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                got.append(os.read(self.reader, 1 << 16))
-                if not got[-1]:
-                    break
-        return b"".join(got)
 
     def close(self):
         os.close(self.reader)
@@ -81,31 +72,6 @@ def test_a_full_pipe_holds_up_nobody():
             assert c.set(b"k" * 200, b"v" * 65536) == b"STORED"
             assert len(c.get(b"k" * 200)) == 65536
         assert d.stop() == 0, "it ends although nobody reads"
-
-
-def test_what_was_dropped_is_said_when_there_is_room():
-    with daemon_with_pipe("-t", "2") as (d, pipe), d.client() as c:
-        pipe.fill()
-        drop_some(d, c)
-        text = bytearray()
-
-        def is_said():
-            text.extend(pipe.read())
-            return re.search(rb"warn: log, (\d+) messages dropped \(standard error did not take them\)\n", text)
-        assert int(wait_for(is_said, "it is said").group(1)) > 0
-        dropped = c.stat("mayfly_log_dropped")
-        assert sum(int(n) for n in re.findall(rb"log, (\d+) messages dropped", text)) <= dropped
-        is_served(d)
-
-
-def test_a_reader_that_leaves_is_survived():
-    with daemon_with_pipe("-t", "2") as (d, pipe), d.client() as c:
-        os.close(pipe.reader)
-        pipe.reader = os.open(os.devnull, os.O_RDONLY)
-        for _ in range(10):
-            d.process.send_signal(signal.SIGHUP)
-            is_served(d)
-        assert c.get(b"k") == b"v"
 
 
 def test_everything_is_written_at_the_end():

@@ -17,15 +17,6 @@ from mayfly import Daemon, wait_for
 
 # ---- what clients send, and the replies they must get -------------------------------------------------
 
-def binary_get(key, value):
-    """A get of a key that is there with flags 0, or absent, and its reply but for the cas."""
-    request = struct.pack(">BBHBBHIIQ", 0x80, 0x00, len(key), 0, 0, 0, len(key), 7, 0) + key
-    if value is None:
-        text = b"Not found"
-        return request, struct.pack(">BBHBBHIIQ", 0x81, 0, 0, 0, 0, 1, len(text), 7, 0) + text
-    return request, None
-
-
 class TextClient:
     """A client with keys of its own, so that no other client changes its replies."""
 
@@ -188,10 +179,6 @@ def test_everybody_gets_his_own():
     play(1, ["-t", "1"])
 
 
-def test_everybody_gets_his_own_on_several_workers():
-    play(2, ["-t", "3"], many=90, rounds=12)
-
-
 def test_everybody_gets_his_own_over_tcp():
     play(3, ["-t", "1", "-R", "2"], tcp=True, rounds=12)
 
@@ -228,63 +215,6 @@ def test_neighbours_that_leave():
             wait_for(lambda: c.stat("curr_connections") == 1, "all others are gone")
 
 
-def test_statistics_amid_a_round():
-    """Among gets there is a command that is answered later, or changes what others see."""
-    with Daemon("-m", "64", "-t", "2") as d:
-        clients = [d.client() for _ in range(48)]
-        assert clients[0].set(b"k", b"v") == b"STORED"
-        hit, miss = b"VALUE k 0 1\r\nv\r\nEND\r\n", b"END\r\n"
-        with d.paused():
-            for i, client in enumerate(clients):
-                client.send((b"stats\r\n" if i % 5 == 3 else b"") + (b"flush_all\r\n" if i == 20 else b"") + b"get k\r\n")
-        for i, client in enumerate(clients):
-            if i % 5 == 3:
-                while client.line() != b"END":
-                    pass
-            if i == 20:
-                assert client.line() == b"OK"
-            first = client.exactly(len(miss))
-            assert first == miss or first + client.exactly(len(hit) - len(miss)) == hit
-        # Only after the reply to the flush: another worker may be late with its round.
-        for client in clients:
-            assert client.get(b"k") is None
-            client.close()
-
-
-def test_shutdown_amid_a_round():
-    """Requests that were read are answered before the end."""
-    with Daemon("-m", "64", "-t", "1", "-A") as d:
-        clients = [d.client() for _ in range(32)]
-        with d.paused():
-            for i, client in enumerate(clients):
-                client.send(b"shutdown\r\n" if i == 16 else b"get k\r\n")
-        for i, client in enumerate(clients):
-            assert client.rest() == (b"" if i == 16 else b"END\r\n"), i
-            client.close()
-        assert d.process.wait(mayfly.PATIENCE) == 0
-
-
-def test_long_keys_of_many():
-    """Keys in base64 are decoded to room that the round has, also those of incomplete requests."""
-    keys = [base64.b64encode((b"%03d" % i).ljust(186, b"\xee")) for i in range(200)]
-    with Daemon("-m", "64", "-t", "1") as d:
-        clients = [d.client() for _ in range(32)]
-        with d.paused():
-            for client, key in zip(clients, keys):
-                client.send(b"ms %s 100 b\r\n" % key)        # the value comes later
-            clients[31].send(b"v" * 100 + b"\r\n" + b"".join(b"mg %s b k v\r\n" % key for key in keys[100:164]))
-        assert clients[31].line() == b"HD"
-        assert all(clients[31].line() == b"EN k%s b" % key for key in keys[100:164])
-        for i, client in enumerate(clients[:31]):
-            client.send(b"%03d" % i + b"v" * 97 + b"\r\n")
-            assert client.line() == b"HD"
-        for i, client in enumerate(clients):
-            client.send(b"mg %s b v\r\n" % keys[i])
-            assert client.line() == b"VA 100"
-            assert client.line() == (b"v" * 100 if i == 31 else b"%03d" % i + b"v" * 97)
-            client.close()
-
-
 def test_what_nobody_reads_is_nobody_s_request():
     """A connection ends, and its input is dropped, while the input of another one waits."""
     ask, junk = b"get victim        \r\n", b"delete victim     \r\n"
@@ -307,25 +237,6 @@ def test_what_nobody_reads_is_nobody_s_request():
                 b.sock.settimeout(mayfly.PATIENCE)
                 assert len(b.rest()) > 350000
         assert c.get(b"victim") == b"precious"
-
-
-def test_binary_and_text_in_one_round():
-    with Daemon("-m", "64", "-t", "1") as d:
-        clients = [d.client() for _ in range(64)]
-        assert clients[0].set(b"k", b"value") == b"STORED"
-        for _ in range(10):
-            with d.paused():
-                for i, client in enumerate(clients):
-                    client.send([b"get k\r\n", b"get absent\r\n"][i % 2] if i % 4 < 2
-                                else binary_get([b"k", b"absent"][i % 2], None)[0])
-            for i, client in enumerate(clients):
-                if i % 4 < 2:
-                    assert client.get_reply() == ({} if i % 2 else {b"k": b"value"}), i
-                elif i % 2:
-                    assert client.exactly(33) == binary_get(b"absent", None)[1]
-                else:
-                    answer = client.exactly(24 + 4 + 5)
-                    assert answer[:2] == b"\x81\x00" and answer[24:] == b"\0\0\0\0value", answer
 
 
 if __name__ == "__main__":
