@@ -21,10 +21,11 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     }
     if (MF_LIKELY(!conn_proxied_is_due(c))) {
         conn_begin(c);
-    } else if (w->is_stopping) {
-        conn_close(c);
     } else {
         conn_proxied_begin(c);
+        if (w->is_stopping) {
+            conn_drain(c);
+        }
     }
     return true;
 }

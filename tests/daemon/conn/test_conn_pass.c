@@ -257,6 +257,33 @@ TEST(who_has_a_place_for_replicas_stays)
     ck_assert(!is_passable);
 }
 
+static void begin_to_stop(struct worker *w)
+{
+    w->deferred_batches++; /* until it has begun */
+    w->is_stopping = true;
+    w->crew->duties->drain(w);
+}
+
+static void end_batch(struct worker *w)
+{
+    w->deferred_batches--;
+}
+
+/* It was accepted before the server stopped, and its header may be on its way. */
+TEST(a_balancer_that_comes_late_is_passed_on)
+{
+    static const struct conn_origin balanced = {.transport = CONN_TCP, .is_proxied = true};
+    int server;
+
+    ck_assert_ptr_null(networks_parse("127.0.0.1", &solo.crew.access.proxies));
+    solo_run(begin_to_stop);
+    solo.origin = &balanced;
+    (void)wire_dial_tcp(&server);
+    solo_run(end_batch);
+    ck_assert_uint_eq(passed_conns_count(&solo.crew.passed), 1);
+    close(passed_conns_fd(&solo.crew.passed, 0));
+}
+
 static void ask_watcher(struct worker *w)
 {
     struct client *client = &w->conns->first->client;
