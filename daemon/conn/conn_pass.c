@@ -28,7 +28,7 @@ static bool is_passable(const struct conn *c)
            client->origin->transport != CONN_TLS && client->io.tls == NULL &&
            client->watcher == NULL && client->exchange == NULL && c->then != CONN_ENDS &&
            c->state < CONN_ANNOUNCES && !client_restores(client, c->worker) &&
-           !client_is_candidate(client);
+           !client->follows && !client_is_candidate(client);
 }
 
 bool conn_pass_has_input(const struct conn *c)

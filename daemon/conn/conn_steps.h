@@ -384,7 +384,7 @@ void conn_pace_options_changed(struct worker *w);
  * connection between two requests is passed on, with input that was not executed, and replies
  * that were not sent. A connection in the middle of something continues while the server stops,
  * and is passed on when that is done. Connections are not passed on if they use TLS, watch,
- * restore, are in the middle of a login, or have a place for replicas and do not follow yet.
+ * restore, are in the middle of a login, or belong to a replica or to what may become one.
  */
 
 /*

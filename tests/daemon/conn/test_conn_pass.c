@@ -257,6 +257,23 @@ TEST(who_has_a_place_for_replicas_stays)
     ck_assert(!is_passable);
 }
 
+static void ask_follower(struct worker *w)
+{
+    struct client *client = &w->conns->first->client;
+
+    client->follows = true;
+    is_passable = conn_passes_later(w->conns->first);
+    client->follows = false;
+}
+
+/* Its answers have no end: the others would wait for it until the stop is overdue. */
+TEST(who_follows_stays)
+{
+    (void)dial();
+    solo_run(ask_follower);
+    ck_assert(!is_passable);
+}
+
 static void begin_to_stop(struct worker *w)
 {
     w->deferred_batches++; /* until it has begun */
