@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +29,7 @@ void append_init(struct append *a, struct settings *settings, struct gate *gate,
                          .base = base,
                          .on_gap = on_gap,
                          .arg = arg,
+                         .chain_read = {.io = &io_system, .dir = dir, .base = name},
                          .mode = setting_get(settings, appendonly)};
     pthread_mutex_init(&a->telling, NULL);
 }
@@ -64,9 +64,6 @@ enum load_end append_read(struct append *a, const struct snap_header *h, struct 
     struct keychain *c = &a->chain_read;
     char name[KEYCHAIN_NAME_MAX];
 
-    c->dir = a->dir;
-    c->io = &io_system;
-    c->base = a->name;
     c->may_cut = a->settings->aof_load_truncated;
     enum keychain_end end = keychain_read(c, h);
     if (end != KEYCHAIN_DONE) {
@@ -101,19 +98,16 @@ enum load_end append_read(struct append *a, const struct snap_header *h, struct 
 
 int64_t append_written_s(const struct append *a, const struct snap_header *h)
 {
-    char name[KEYCHAIN_NAME_MAX];
     char path[PATH_MAX];
     uint64_t highest;
     uint64_t count;
     struct stat st;
 
-    if (h->log == 0 || keychain_find(a->dir, a->name, &highest, &count) != 0 ||
-        highest < h->log || !keychain_name(name, a->name, highest) ||
-        snprintf(path, sizeof(path), "%s/%s", a->dir, name) >= (int)sizeof(path) ||
-        stat(path, &st) != 0) {
-        return 0;
-    }
-    return st.st_mtime;
+    return h->log != 0 && keychain_find(a->dir, a->name, &highest, &count) == 0 &&
+                   highest >= h->log && keychain_path(&a->chain_read, highest, path) &&
+                   stat(path, &st) == 0
+               ? st.st_mtime
+               : 0;
 }
 
 static void on_gap(void *arg, int error)
@@ -284,17 +278,13 @@ bool append_is_left(struct append *a, const struct snap_header *h, uint32_t left
         number_of_end(h->chain, highest) != left) {
         return false;
     }
-    c->io = &io_system;
-    c->dir = a->dir;
-    c->base = a->name;
     c->may_cut = false; /* it was ended well */
-    if (keychain_read(c, h) != KEYCHAIN_DONE) {
-        keychain_fini(c);
-        *c = (struct keychain){.logs = 0};
-        return false;
+    bool is_left = keychain_read(c, h) == KEYCHAIN_DONE;
+    if (!is_left) {
+        keychain_fini(c); /* append_read() may follow */
     }
     c->logs = c->keys = c->states = 0; /* nothing of it is loaded */
-    return true;
+    return is_left;
 }
 
 uint32_t append_end(struct append *a)
@@ -428,13 +418,11 @@ bool append_is_whole(const struct append *a)
 
 bool append_lacks_log(const struct append *a)
 {
-    char name[KEYCHAIN_NAME_MAX];
     char path[PATH_MAX];
 
     for (uint64_t number = a->first; number < a->next; number++) {
-        if (keychain_name(name, a->name, number) &&
-            snprintf(path, sizeof(path), "%s/%s", a->dir, name) < (int)sizeof(path) &&
-            access(path, F_OK) != 0 && errno == ENOENT) {
+        if (keychain_path(&a->chain_read, number, path) && access(path, F_OK) != 0 &&
+            errno == ENOENT) {
             return true;
         }
     }

@@ -194,22 +194,6 @@ void newfile_end(struct newfile *f)
     }
 }
 
-int newfile_remove(const struct io_calls *io, const char *dir, const char *name)
-{
-    int fd = open_folder(io, dir);
-    int error = 0;
-
-    if (fd < 0) {
-        return errno;
-    }
-    /* It may be missing because of an earlier removal whose fsync has failed. */
-    if ((io->unlink_at(fd, name) != 0 && errno != ENOENT) || io->fsync(fd) != 0) {
-        error = errno;
-    }
-    io->close(fd);
-    return error;
-}
-
 int newfile_rename(const struct io_calls *io, const char *dir, const char *from, const char *to)
 {
     int fd = open_folder(io, dir);
@@ -218,9 +202,17 @@ int newfile_rename(const struct io_calls *io, const char *dir, const char *from,
     if (fd < 0) {
         return errno;
     }
-    if (io->rename_at(fd, from, to) != 0 || io->fsync(fd) != 0) {
+    /* It may be missing because of an earlier removal whose fsync has failed. */
+    bool is_done = to != NULL ? io->rename_at(fd, from, to) == 0
+                              : io->unlink_at(fd, from) == 0 || errno == ENOENT;
+    if (!is_done || io->fsync(fd) != 0) {
         error = errno;
     }
     io->close(fd);
     return error;
+}
+
+int newfile_remove(const struct io_calls *io, const char *dir, const char *name)
+{
+    return newfile_rename(io, dir, name, NULL);
 }

@@ -74,12 +74,11 @@ bool newfile_name(struct newfile *f);
 void newfile_end(struct newfile *f);
 
 /*
- * Remove the file of this name durably, if there is one. Returns 0 or an errno.
+ * Give a file another name, durably; `to` NULL: remove it, if it is there. Returns 0 or an
+ * errno.
  */
-int newfile_remove(const struct io_calls *io, const char *dir, const char *name);
-
-/* Give a file another name, durably. Returns 0 or an errno. */
 int newfile_rename(const struct io_calls *io, const char *dir, const char *from,
                    const char *to);
+int newfile_remove(const struct io_calls *io, const char *dir, const char *name);
 
 #endif
