@@ -629,26 +629,21 @@ static enum session stream(struct follower *f)
 static enum session take_everything(struct follower *f, msec_t heard_ms)
 {
     char sync[16];
-    enum session how;
     struct span line;
 
     f->heard_ms = heard_ms; /* the greeting tells nothing about the data here */
-    if (follower_send(f, sync, snprintf(sync, sizeof(sync), "%s\r\n", "sync")) &&
-        await_line(f, &line) == LINK_OK) {
-        how = follower_take_everything(f, line);
-    } else {
-        how = follower_end_cut(f, SESSION_SYNC_FAILED);
+    if (!follower_send(f, sync, snprintf(sync, sizeof(sync), "%s\r\n", "sync")) ||
+        await_line(f, &line) != LINK_OK) {
+        return follower_end_cut(f, SESSION_SYNC_FAILED);
     }
-    if (how != SESSION_GOES_ON) {
-        f->scale.is_set = false; /* it is that of what was not sent */
-    }
-    return how;
+    return follower_take_everything(f, line);
 }
 
 /* From the greeting on. */
 static enum session follow(struct follower *f)
 {
     const msec_t heard_ms = f->heard_ms;
+    const int64_t to_unix_ms = atomic_load(&f->r->to_unix_ms);
     struct greeting g = {.continues = false};
     enum session how = greet(f, &g);
 
@@ -662,6 +657,10 @@ static enum session follow(struct follower *f)
         pthread_mutex_unlock(&f->r->mutex);
     } else {
         how = take_everything(f, heard_ms);
+        if (how != SESSION_GOES_ON) {
+            f->scale.is_set = false; /* it is that of what was not sent */
+            atomic_store(&f->r->to_unix_ms, to_unix_ms);
+        }
     }
     return how == SESSION_GOES_ON ? stream(f) : how;
 }

@@ -554,6 +554,22 @@ def test_a_primary_that_sends_nothing():
         assert_equal(a, b)
 
 
+def test_times_of_a_primary_that_sends_nothing():
+    """A replica that was sent nothing keeps what it had, and the scale of its deadlines: others continue from it."""
+    with Node() as a, Node(of=a.port) as b, Node(of=a.port) as c:
+        fill(a.c)
+        level(a, b, c, count=2)
+        with Scripted(say(greeting(now=b"1000000000000"), b"SERVER_ERROR busy\r\n")) as other:
+            b.follow(other.port)
+            wait_for(lambda: b.c.stats(b"replication")["repl_state_reason"].endswith("busy"), "it is sent nothing")
+            b.stand_alone()
+        c.follow(b.port)
+        assert b.c.set(b"k", b"v", exptime=1000) == b"STORED"
+        level(b, c)
+        assert_equal(b, c)
+        assert c.log().count("-> syncing") == 1, c.log()
+
+
 # ---- what is no replica ----------------------------------------------------------------------
 
 def lines_of_nonsense():
