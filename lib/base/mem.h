@@ -15,15 +15,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Some of the used bytes. */
+enum budget_part {
+    BUDGET_RETIRED, /* not in segments, and used until a grace period ends */
+    /*
+     * Of arrays whose items are moving to a smaller one. These bytes will become free too, but
+     * that may take long, so a caller that needs room now must free some itself.
+     */
+    BUDGET_LEAVING,
+    BUDGET_PINNED, /* in large values that slow readers have pinned */
+    BUDGET_HELD,   /* in segments */
+    BUDGET_PARTS
+};
+
 struct budget {
     /* [atomic] */
     _Atomic int64_t limit_bytes; /* as it was set */
     _Atomic int64_t bound_bytes; /* used may reach this: the limit, or more while it falls */
     _Atomic int64_t used_bytes;
-    _Atomic int64_t retired_bytes; /* of used: waiting for a grace period only; no segments */
-    _Atomic int64_t leaving_bytes; /* of used: arrays of shrinking indexes: budget_leave() */
-    _Atomic int64_t pinned_bytes;  /* of used: in large values that slow readers have pinned */
-    _Atomic int64_t held_bytes;    /* of used: in segments */
+    _Atomic int64_t part_bytes[BUDGET_PARTS];
 };
 
 /* As malloc, calloc (of one object), realloc and free of the C library. Context: any thread. */
@@ -173,62 +183,17 @@ static inline void budget_add(struct budget *b, int64_t n)
 }
 
 /*
- * Count n of the used bytes as bytes of segments; negative: -n fewer. Context: any thread.
+ * Count n of the used bytes as bytes of this part; negative: -n fewer. budget_part(): their
+ * number. Context: any thread.
  */
-static inline void budget_hold(struct budget *b, int64_t n)
+static inline void budget_count(struct budget *b, enum budget_part part, int64_t n)
 {
-    atomic_fetch_add_explicit(&b->held_bytes, n, memory_order_relaxed);
+    atomic_fetch_add_explicit(&b->part_bytes[part], n, memory_order_relaxed);
 }
 
-static inline int64_t budget_held(const struct budget *b)
+static inline int64_t budget_part(const struct budget *b, enum budget_part part)
 {
-    return atomic_load_explicit(&b->held_bytes, memory_order_relaxed);
-}
-
-/*
- * Count n bytes that are used until a grace period ends; negative when it has ended.
- * Context: any thread.
- */
-static inline void budget_retire(struct budget *b, int64_t n)
-{
-    atomic_fetch_add_explicit(&b->retired_bytes, n, memory_order_relaxed);
-}
-
-/* Bytes that wait for a grace period to end. Context: any thread. */
-static inline int64_t budget_retired(const struct budget *b)
-{
-    return atomic_load_explicit(&b->retired_bytes, memory_order_relaxed);
-}
-
-/*
- * Count n bytes of an array whose items are moving to a smaller one; negative when the move is
- * complete. These bytes will become free too, but that may take long, so a caller that needs
- * room now must free some itself. Context: any thread.
- */
-static inline void budget_leave(struct budget *b, int64_t n)
-{
-    atomic_fetch_add_explicit(&b->leaving_bytes, n, memory_order_relaxed);
-}
-
-/* Bytes of such arrays. Context: any thread. */
-static inline int64_t budget_leaving(const struct budget *b)
-{
-    return atomic_load_explicit(&b->leaving_bytes, memory_order_relaxed);
-}
-
-/*
- * Count n bytes that readers have pinned; negative when they no longer are. Context: any
- * thread.
- */
-static inline void budget_pin(struct budget *b, int64_t n)
-{
-    atomic_fetch_add_explicit(&b->pinned_bytes, n, memory_order_relaxed);
-}
-
-/* Bytes that readers have pinned. Context: any thread. */
-static inline int64_t budget_pinned(const struct budget *b)
-{
-    return atomic_load_explicit(&b->pinned_bytes, memory_order_relaxed);
+    return atomic_load_explicit(&b->part_bytes[part], memory_order_relaxed);
 }
 
 /* Bytes left; negative when overdrawn. Context: any thread. */
@@ -241,7 +206,7 @@ static inline int64_t budget_left(const struct budget *b)
 /* Bytes left when retired and leaving ones have been released. Context: any thread. */
 static inline int64_t budget_left_soon(const struct budget *b)
 {
-    return budget_left(b) + budget_retired(b) + budget_leaving(b);
+    return budget_left(b) + budget_part(b, BUDGET_RETIRED) + budget_part(b, BUDGET_LEAVING);
 }
 
 #endif

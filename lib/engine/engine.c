@@ -574,7 +574,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     if (s == NULL || !lacks_budget(needy)) {
         return STEAL_NOTHING;
     }
-    if (budget_retired(&e->budget) >> s->memory.arena.shift >= STEAL_SEGMENTS) {
+    if (budget_part(&e->budget, BUDGET_RETIRED) >> s->memory.arena.shift >= STEAL_SEGMENTS) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
         return STEAL_LATER; /* retired memory will be enough */
     }

@@ -65,7 +65,8 @@ enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait
      * Flushed indexes take memory in addition to the items. So a burst of flushes has to wait
      * for the reclaimer, or the indexes would take all memory.
      */
-    if (may_wait && budget_retired(&e->budget) > memory_overdraw(&e->shards[0]->memory)) {
+    if (may_wait &&
+        budget_part(&e->budget, BUDGET_RETIRED) > memory_overdraw(&e->shards[0]->memory)) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
         return OUT_WAIT;
     }

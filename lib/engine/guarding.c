@@ -28,7 +28,8 @@ enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items, 
         return GUARDING_BUSY;
     }
     /* A burst of loads has to wait for the reclaimer, as one of flushes has (flush.c). */
-    if (may_wait && budget_retired(&e->budget) > memory_overdraw(&e->shards[0]->memory)) {
+    if (may_wait &&
+        budget_part(&e->budget, BUDGET_RETIRED) > memory_overdraw(&e->shards[0]->memory)) {
         atomic_store(&e->is_guarded, false);
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
         return GUARDING_WAIT;

@@ -217,7 +217,7 @@ static segment_t pop_unheld(struct arena *a, int64_t overdraw)
         s = a->fresh++;
     }
     a->held++;
-    budget_hold(a->budget, (int64_t)1 << a->shift);
+    budget_count(a->budget, BUDGET_HELD, (int64_t)1 << a->shift);
     return s;
 }
 

@@ -202,7 +202,7 @@ static inline uint32_t segment_bytes(const struct arena *a)
 static inline void arena_count_held(const struct arena *a, int64_t n)
 {
     budget_add(a->budget, n * ((int64_t)1 << a->shift));
-    budget_hold(a->budget, n * ((int64_t)1 << a->shift));
+    budget_count(a->budget, BUDGET_HELD, n * ((int64_t)1 << a->shift));
 }
 
 static inline segment_t segment_of(const struct arena *a, handle_t h)

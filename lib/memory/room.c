@@ -42,7 +42,7 @@ static uint64_t share_of_limit(const struct memory *m)
 bool room_is_paid_by_others(const struct memory *m)
 {
     const struct budget *b = m->arena.budget;
-    int64_t held = budget_held(b);
+    int64_t held = budget_part(b, BUDGET_HELD);
 
     memory_must_be_entered(m);
     return budget_is_lowered(b) && !evict_sorts_now(&m->evict) &&
@@ -71,7 +71,7 @@ uint32_t room_wanted(const struct memory *m)
 
 uint32_t room_coming(const struct memory *m)
 {
-    int64_t leaving = budget_leaving(m->arena.budget);
+    int64_t leaving = budget_part(m->arena.budget, BUDGET_LEAVING);
 
     memory_must_be_entered(m);
     return memory_waiting(m) +

@@ -42,7 +42,7 @@ bool room_settle_slowly(void)
     lock_take(m->lock);
     room_release(m);
     lock_give(m->lock);
-    if (budget_retired(m->arena.budget) > 0) {
+    if (budget_part(m->arena.budget, BUDGET_RETIRED) > 0) {
         grace_ask(m->arena.grace, GRACE_HURRY); /* only the reclaimer frees an index, say */
     }
     return true;

@@ -224,7 +224,7 @@ static inline int64_t memory_overdraw(const struct memory *m)
  */
 static inline uint32_t memory_waiting(const struct memory *m)
 {
-    int64_t retired = budget_retired(m->arena.budget);
+    int64_t retired = budget_part(m->arena.budget, BUDGET_RETIRED);
 
     memory_must_be_entered(m);
     return arena_waiting(&m->arena) +

@@ -178,7 +178,8 @@ static bool begin_room(struct carry *c)
 /* Is retired memory, for example an old index, waiting for the reclaimer to release it? */
 static bool waits_for_reclaimer(const struct carry *c)
 {
-    if (budget_retired(&c->engine->budget) < (int64_t)segment_bytes(&c->from->memory.arena)) {
+    if (budget_part(&c->engine->budget, BUDGET_RETIRED) <
+        (int64_t)segment_bytes(&c->from->memory.arena)) {
         return false;
     }
     grace_ask(reclaim_grace(c->engine->reclaimer), GRACE_HURRY);

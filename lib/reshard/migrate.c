@@ -184,7 +184,8 @@ static void count_indexes(struct move *m)
 {
     const struct timespec rest = {0, REST_NS};
 
-    for (unsigned i = 0; i < RELEASE_TRIES && budget_retired(&m->engine->budget) > 0; i++) {
+    for (unsigned i = 0;
+         i < RELEASE_TRIES && budget_part(&m->engine->budget, BUDGET_RETIRED) > 0; i++) {
         grace_ask(reclaim_grace(m->engine->reclaimer), GRACE_HURRY);
         (void)nanosleep(&rest, NULL);
     }

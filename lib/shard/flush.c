@@ -35,7 +35,7 @@ static void release_generation(struct retired *r)
 {
     struct generation *g = (struct generation *)(void *)r;
 
-    budget_retire(g->budget, -g->bytes);
+    budget_count(g->budget, BUDGET_RETIRED, -g->bytes);
     generation_destroy(g);
 }
 
@@ -232,7 +232,7 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
         wheel_start(g->wheel, now); /* it may have been made long ago */
         swap_generation(s, g);
         g->bytes = (int64_t)(table_bytes(&g->table) + wheel_bytes(g->wheel));
-        budget_retire(g->budget, g->bytes);
+        budget_count(g->budget, BUDGET_RETIRED, g->bytes);
         *out = g;
         *unused = s->table_retiree; /* belongs to a resize that ends here */
         s->table_retiree = NULL;

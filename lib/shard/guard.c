@@ -53,14 +53,14 @@ static void release_bits(struct retired *r)
 {
     struct guard_bits *b = (struct guard_bits *)(void *)r;
 
-    budget_retire(b->budget, -(int64_t)b->bytes);
+    budget_count(b->budget, BUDGET_RETIRED, -(int64_t)b->bytes);
     budget_add(b->budget, -(int64_t)b->bytes);
     mem_unmap(b, b->bytes);
 }
 
 void guard_retire(struct guard *g, struct reclaimer *r)
 {
-    budget_retire(g->bits->budget, (int64_t)g->bits->bytes);
+    budget_count(g->bits->budget, BUDGET_RETIRED, (int64_t)g->bits->bytes);
     g->bits->retired.fn = release_bits;
     reclaim_push(r, &g->bits->retired);
     g->bits = NULL;

@@ -42,20 +42,20 @@ static void release_waste(struct retired *r)
 
     /* In this order: otherwise a store might evict because the memory seems not to be freed. */
     table_waste_release(&t->waste, t->budget);
-    budget_retire(t->budget, -t->bytes);
+    budget_count(t->budget, BUDGET_RETIRED, -t->bytes);
     mem_free(t);
 }
 
 static void count_leaving(struct table_retiree *t, uint64_t bytes)
 {
-    budget_leave(t->budget, (int64_t)bytes - t->leaving);
+    budget_count(t->budget, BUDGET_LEAVING, (int64_t)bytes - t->leaving);
     t->leaving = (int64_t)bytes;
 }
 
 static void count_retired(struct table_retiree *t, uint64_t bytes)
 {
     count_leaving(t, 0);
-    budget_retire(t->budget, (int64_t)bytes - t->bytes);
+    budget_count(t->budget, BUDGET_RETIRED, (int64_t)bytes - t->bytes);
     t->bytes = (int64_t)bytes;
 }
 

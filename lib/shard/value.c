@@ -128,7 +128,7 @@ bool value_may_pin(const struct value_walk *w)
     uint64_t pins = atomic_load_explicit(&anchor_of(w)->pins, memory_order_relaxed);
     int64_t held = pinned_bytes(&w->shard->memory.arena, pins);
     int64_t more = run_bytes(w) - held;
-    int64_t pinned = budget_pinned(b);
+    int64_t pinned = budget_part(b, BUDGET_PINNED);
 
     must_be_reading();
     debug_must(w->anchor != 0);
@@ -153,7 +153,7 @@ struct value_pin value_pin(const struct value_walk *w)
         }
     } while (!atomic_compare_exchange_weak_explicit(pins, &before, after, memory_order_relaxed,
                                                     memory_order_relaxed));
-    budget_pin(a->budget, pinned_bytes(a, after) - pinned_bytes(a, before));
+    budget_count(a->budget, BUDGET_PINNED, pinned_bytes(a, after) - pinned_bytes(a, before));
     return (struct value_pin){s, w->anchor, run_bytes(w)};
 }
 
@@ -169,7 +169,7 @@ void value_unpin(struct value_pin *pin)
 
     must((before & PIN_COUNT) != 0);
     if ((before & PIN_COUNT) == 1) {
-        budget_pin(a->budget, -pinned_bytes(a, before));
+        budget_count(a->budget, BUDGET_PINNED, -pinned_bytes(a, before));
     }
     if ((before & (PIN_DEAD | PIN_COUNT)) == (PIN_DEAD | 1)) {
         grace_ask(a->grace, GRACE_SOON); /* the reclaimer checks the pinned ones */

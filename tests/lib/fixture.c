@@ -127,7 +127,7 @@ void fixture_stop(struct fixture *f)
         rcu_register();
     }
     ck_assert_int_eq(fixture_used(f), 0);
-    ck_assert_int_eq(budget_retired(&f->engine.budget), 0);
+    ck_assert_int_eq(budget_part(&f->engine.budget, BUDGET_RETIRED), 0);
     mem_free(f->value);
 }
 

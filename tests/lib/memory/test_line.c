@@ -232,7 +232,7 @@ TEST(nobody_waits_for_room_that_comes_later)
     give(3);
     ck_assert(is_called(0) && is_called(1) && is_called(2));
     take_away();
-    budget_leave(&f.engine.budget, (int64_t)(64 * MIB));
+    budget_count(&f.engine.budget, BUDGET_LEAVING, (int64_t)(64 * MIB));
     for (unsigned turns = 0; served < 3; turns++) {
         ck_assert_uint_lt(turns, 1000);
         for (unsigned i = 0; i < 3; i++) {
@@ -240,7 +240,7 @@ TEST(nobody_waits_for_room_that_comes_later)
         }
         fixture_grace(&f);
     }
-    budget_leave(&f.engine.budget, -(int64_t)(64 * MIB));
+    budget_count(&f.engine.budget, BUDGET_LEAVING, -(int64_t)(64 * MIB));
 }
 
 TEST(a_block_that_waits_has_a_segment_before_the_line)

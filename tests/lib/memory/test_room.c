@@ -162,7 +162,7 @@ TEST(a_failed_set_takes_the_old_value_away)
 static int64_t check_budget(int64_t limit)
 {
     int64_t used = fixture_used(&f);
-    int64_t waits = budget_retired(&f.engine.budget);
+    int64_t waits = budget_part(&f.engine.budget, BUDGET_RETIRED);
     int64_t overdraft = memory_overdraw(&f.shard->memory);
 
     ck_assert_int_le(used, limit + overdraft + limit / 16);
@@ -432,7 +432,7 @@ TEST(nobody_waits_until_an_index_has_shrunk)
     fixture_expire(&f);
     fixture_grace(&f);
     shard_make_wanted(f.shard);
-    ck_assert_int_gt(budget_leaving(&f.engine.budget), MIB);
+    ck_assert_int_gt(budget_part(&f.engine.budget, BUDGET_LEAVING), MIB);
     /* More than fits: the rest takes the room of what is dead, then of those before. */
     for (unsigned i = 0; i < 200; i++) {
         const char *key = fixture_key("large", i);
@@ -447,10 +447,10 @@ TEST(nobody_waits_until_an_index_has_shrunk)
             rcu_end();
         }
         ck_assert_int_eq(out, OUT_STORED);
-        ck_assert_int_gt(budget_leaving(&f.engine.budget), MIB);
+        ck_assert_int_gt(budget_part(&f.engine.budget, BUDGET_LEAVING), MIB);
     }
     fixture_settle(&f);
-    ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_LEAVING), 0);
 }
 
 /* ---- overhead ---------------------------------------------------------------------------- */

@@ -462,8 +462,8 @@ static void check_rolled(uint64_t buckets)
     ck_assert_int_eq(t->phase, TABLE_STEADY);
     ck_assert_uint_eq(t->ready, TABLE_ALL);
     ck_assert_uint_ge(t->drained, ROLL_BUCKETS);
-    ck_assert_int_eq(budget_retired(&f.engine.budget), 0);
-    ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_RETIRED), 0);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_LEAVING), 0);
     for (unsigned i = 0; i < ROLL_ITEMS; i++) {
         ck_assert(fixture_has(&f, fixture_key("more-", i)));
     }

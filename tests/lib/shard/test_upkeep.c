@@ -147,7 +147,7 @@ TEST(an_index_that_is_not_wanted_any_more_is_given_up)
     shard_enter(f.shard);
     ck_assert_uint_lt(table_bytes(&f.shard->table), 64 * KIB);
     shard_leave(f.shard);
-    ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_LEAVING), 0);
     put(1);
     ck_assert(fixture_has(&f, "k1"));
 }

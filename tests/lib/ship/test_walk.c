@@ -292,7 +292,7 @@ TEST(a_value_that_is_replaced_meanwhile_comes_as_it_was)
         ck_assert_uint_eq(sink.copies[i].len, got.len);
         ck_assert_mem_eq(sink.copies[i].value, got.value, got.len);
     }
-    uint64_t pinned = (uint64_t)atomic_load(&f.engine.budget.pinned_bytes);
+    uint64_t pinned = (uint64_t)atomic_load(&f.engine.budget.part_bytes[BUDGET_PINNED]);
     ck_assert_uint_eq(pinned, 0);
 }
 

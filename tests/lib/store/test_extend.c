@@ -192,7 +192,7 @@ TEST_ALONE(a_reader_keeps_what_it_began_with)
     }
     add_to_model(STORE_PREPEND, LEN, 7777);
     ck_assert_int_gt(readers[11].pin.bytes, (int64_t)(WHOLE * SEGMENT));
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), readers[11].pin.bytes);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), readers[11].pin.bytes);
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
     fixture_grace(&f);
     ck_assert_uint_ge(fixture_counter(&f, CTR_pinned_dead_bytes), model_len);
@@ -205,7 +205,7 @@ TEST_ALONE(a_reader_keeps_what_it_began_with)
     }
     fixture_settle(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), 0);
 }
 
 /* Growth of a pinned value counts for the next reader that pins it. */
@@ -221,27 +221,27 @@ TEST_LOOP_ALONE(growth_of_a_pinned_value_counts, 2)
         ck_assert(may_pin("k")); /* no other is pinned */
         add_to_model(modes[_i], LONGER_MAX / 4, 7777);
     } while (model_len < LONGER_MAX * 3 / 4);
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), (int64_t)(WHOLE * SEGMENT));
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), (int64_t)(WHOLE * SEGMENT));
 
     /* So much beside it that the three eighths hold what was pinned, and not what it is now. */
-    budget_pin(&f.engine.budget, most - MIB);
+    budget_count(&f.engine.budget, BUDGET_PINNED, most - MIB);
     ck_assert(may_pin("o"));
     ck_assert(!may_pin("k"));
-    budget_pin(&f.engine.budget, MIB - most);
+    budget_count(&f.engine.budget, BUDGET_PINNED, MIB - most);
 
     read_begin(&second);
     ck_assert_int_ge(second.pin.bytes, (int64_t)model_len);
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), second.pin.bytes);
-    budget_pin(&f.engine.budget, most);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), second.pin.bytes);
+    budget_count(&f.engine.budget, BUDGET_PINNED, most);
     ck_assert(may_pin("k")); /* this length counts already */
-    budget_pin(&f.engine.budget, -most);
+    budget_count(&f.engine.budget, BUDGET_PINNED, -most);
     read_begin(&other);
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), second.pin.bytes);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), second.pin.bytes);
     read_end(&second);
     read_end(&other);
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), second.pin.bytes);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), second.pin.bytes);
     read_end(&first);
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), 0);
     fixture_settle(&f);
 }
 

@@ -218,7 +218,7 @@ TEST(three_eighths_of_the_limit_may_be_pinned)
     for (unsigned i = 0; i < READERS - 1; i++) {
         read_end(&r[i]);
     }
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
+    ck_assert_int_eq(budget_part(&f.engine.budget, BUDGET_PINNED), 0);
 }
 
 TEST(a_walk_gives_every_byte_in_order)
