@@ -14,7 +14,6 @@ from binary import BinaryClient
 from kept import figure, figures, kept
 import mayfly
 from mayfly import Daemon, in_parallel, wait_for
-from proxy import Proxy
 from replicas import assert_equal, keys, level, Node
 
 ALL = ("-t", "2", "-m", "256", "-I", "8m")
@@ -196,47 +195,6 @@ def test_so_many_at_a_time():
             assert o.ask(b"config set flush_prefix_max " + bad).startswith(b"CLIENT_ERROR"), bad
 
 
-def test_64_at_a_time():
-    """The default. While a load goes on none of them ends, and the next one is refused; all are in force."""
-    with Daemon(*ALL) as d, d.client() as c, d.client() as loader:
-        for n in range(65):
-            assert c.set(b"p%d:" % n, b"x") == b"STORED"
-        assert loader.ask(b"restore begin 1000") == b"OK"
-        for n in range(64):
-            assert c.ask(b"flush_prefix p%d:" % n) == b"OK"
-        assert c.ask(b"flush_prefix p64:") == FULL
-        assert expiry(c, "flush_prefixes_active") == 64
-        loader.send(b"".join(b"ms p%d:a 3 ME q\r\nold\r\n" % n for n in range(65)) + b"mn\r\n")
-        while loader.line() != b"MN":
-            pass
-        assert c.get(*[b"p%d:%s" % (n, end) for n in range(65) for end in (b"", b"a")]) == {b"p64:": b"x", b"p64:a": b"old"}
-        assert loader.ask(b"restore end") is not None
-        assert c.ask(b"flush_prefix p64:") == b"OK" and c.get(b"p64:", b"p64:a", b"p5:", b"p5:a") == {}
-        wait_until_over(c)
-
-
-def test_a_load_beside_requests():
-    """What is loaded is older than the flush, however late it comes."""
-    with Daemon(*ALL) as d, d.client() as c, d.client() as loader:
-        assert loader.ask(b"restore begin 10000") == b"OK"
-        loader.send(b"".join(b"ms p:%d 3 ME q\r\nold\r\nms q:%d 3 ME q\r\nold\r\n" % (n, n) for n in range(1000)) + b"mn\r\n")
-        assert loader.line() == b"MN"
-        assert c.ask(b"flush_prefix p:") == b"OK"
-        assert c.set(b"p:new", b"new") == b"STORED"
-        loader.send(b"".join(b"ms p:%d 3 ME q\r\nold\r\nms q:%d 3 ME q\r\nold\r\n" % (n, n) for n in range(1000, 2000)) +
-                    b"ms p:new 3 ME q\r\nold\r\nmn\r\n")
-        while loader.line() != b"MN":
-            pass
-        assert c.get(*[b"p:%d" % n for n in range(2000)]) == {}
-        assert len(c.get(*[b"q:%d" % n for n in range(2000)])) >= 1900
-        assert c.get(b"p:new") == b"new"
-        assert c.set(b"p:5", b"new") == b"STORED"
-        assert loader.ask(b"restore end") is not None
-        assert c.get(b"p:5") == b"new" and c.get(b"p:6") is None
-        wait_until_over(c)
-        assert c.get(b"p:5") == b"new" and c.get(b"p:1500") is None
-
-
 def test_watchers_are_told_of_each_key():
     with Daemon(*ALL) as d, d.client() as c, d.client() as w:
         c.fill(b"p:", 50, b"old")
@@ -344,24 +302,6 @@ def test_a_crash_at_the_answer_itself():
     in_parallel(run, ("always", "everysec", "no"))
 
 
-def test_more_of_them_than_places():
-    """A log may have more of them than may be under way at a time; so may a stream."""
-    with kept() as k:
-        options = ("-o", "appendonly=full,flush_prefix_max=1")
-        with k.daemon(*options) as d, d.operator() as o:
-            for n in range(200):
-                o.fill(b"p:%d:" % n, 20, b"old")
-                assert o.set(b"q:%d" % n, b"%d" % n) == b"STORED"
-                got = o.ask(b"flush_prefix p:%d:" % n)
-                assert got == b"OK", got
-                assert o.set(b"p:%d:new" % n, b"x") == b"STORED"
-            wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "the log has everything")
-            before = keys(o)
-            d.crash()
-        with k.daemon(*options) as d, d.operator() as o:
-            assert keys(o) == before and len(before) == 400, len(before)
-
-
 def test_a_log_with_thousands_of_them():
     """More than there are places by far: a start takes a walk over the items each time that all are taken."""
     count = 3000
@@ -447,19 +387,6 @@ def test_a_restart_with_items_in_memory():
             check_taken_over(o)
 
 
-def test_an_upgrade():
-    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
-    with mayfly.folder(in_memory=True) as folder:
-        with Daemon("-t", "2", "-m", "256", "-e", os.path.join(folder, "memory"), control=True) as d:
-            with d.operator() as o:
-                wait_for(lambda: "is ready" in d.log(), "that it serves is in the log")
-                flush_amid_many(o)
-                d.process.send_signal(signal.SIGUSR2)
-            wait_for(lambda: d.log().count("is ready") == 2, "another serves: " + d.log()[-500:])
-            with d.operator() as o:
-                check_taken_over(o)
-
-
 # ---- replicas ---------------------------------------------------------------------------------------
 
 def waited(primary):
@@ -510,35 +437,6 @@ def test_during_a_full_sync():
         assert a.c.ask(b"flush_prefix p:") == b"OK"
 
 
-def test_during_a_break_of_the_link():
-    """The replica catches up from the backlog."""
-    with Node() as a, Proxy(a.port) as proxy, Node(of=proxy.port) as b:
-        a.c.fill(b"p:", 2000, b"old")
-        a.c.fill(b"q:", 1000, b"old")
-        level(a, b)
-        syncs = a.c.stats(b"replication")["sync_full"]
-        proxy.cut()
-        assert a.c.ask(b"flush_prefix p:") == b"OK"
-        a.c.set(b"p:1", b"new")
-        level(a, b)
-        assert len(assert_equal(a, b)) == 1001
-        assert a.c.stats(b"replication")["sync_full"] == syncs
-
-
-def test_a_replica_that_is_made_primary():
-    """It has what was flushed, and flushes itself."""
-    with Node() as a, Node(of=a.port) as b:
-        a.c.fill(b"p:", COUNT, b"old")
-        level(a, b)
-        assert a.c.ask(b"flush_prefix p:") == b"OK" and waited(a) == 1
-        assert b.c.ask(b"flush_prefix p:") == b"SERVER_ERROR read-only replica"
-        a.crash()
-        assert b.c.ask(b"replicaof no one") == b"OK"
-        assert begins(b.c, b"p:") == []
-        b.c.set(b"p:1", b"new")
-        assert b.c.ask(b"flush_prefix p:1") == b"OK" and b.c.get(b"p:1") is None
-
-
 def test_under_load_with_a_log_and_replicas():
     """Writers store all the while; at the end all have the same, also after a crash."""
     def write(i, is_over):
@@ -567,5 +465,4 @@ def test_under_load_with_a_log_and_replicas():
                 assert there == {key: item[0] for key, item in found.items()}
 
 
-mayfly.main(globals(), beside=("test_replicas_and_theirs", "test_during_a_break_of_the_link",
-                               "test_a_replica_that_is_made_primary"))
+mayfly.main(globals(), beside=("test_replicas_and_theirs",))

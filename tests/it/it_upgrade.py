@@ -12,6 +12,7 @@ import threading
 import time
 
 import binary as b
+import checked
 import mayfly
 import replicas
 import tls
@@ -208,19 +209,6 @@ def test_what_is_asked_meanwhile_says_nothing_of_the_first():
         wait_for(looks_at_another, "the second is looked at")
         assert "refused" not in d.log() and o.stats(b"persistence")["upgrade_state"] == "asked"
         assert d.stop() == 0
-
-
-def test_a_unix_socket_stays():
-    with keeping() as d:
-        with d.client() as c:
-            c.set(b"k", b"v")
-        file = os.stat(d.path).st_ino
-        upgrade(d)
-        assert os.stat(d.path).st_ino == file
-        with d.client() as c:
-            assert c.get(b"k") == b"v"
-        assert d.stop() == 0
-        assert not os.path.exists(d.path)
 
 
 def test_a_program_that_is_none_of_ours():
@@ -722,67 +710,15 @@ def test_no_more_is_copied_than_may_be_kept():
         assert d.says("upgrade, %d connections passed on" % (whole + cut + 1))
 
 
-class Load(threading.Thread):
-    """Sets and gets in pipelines; each answer is compared with what has to come."""
-
-    def __init__(self, d, number):
-        super().__init__()
-        self.client, self.prefix = d.client(), b"c%d." % number
-        self.error, self.rounds, self.stops = None, 0, False
-        self.versions = {}
-        self.start()
-
-    def round(self):
-        keys = [self.prefix + b"%d" % ((self.rounds * 7 + i) % 100) for i in range(20)]
-        batch, expected = [], []
-        for i, key in enumerate(keys):
-            version = self.versions[key] = self.rounds * 100 + i
-            value = pattern(b"%s=%d" % (key, version), 20 + (version * 37) % 6000)
-            batch.append(b"set %s 0 0 %d\r\n%s\r\nget %s\r\n" % (key, len(value), value, key))
-            expected.append(b"STORED\r\nVALUE %s 0 %d\r\n%s\r\nEND\r\n" % (key, len(value), value))
-        old = self.prefix + b"%d" % ((self.rounds * 13) % 100)
-        if old in self.versions:
-            version = self.versions[old]
-            value = pattern(b"%s=%d" % (old, version), 20 + (version * 37) % 6000)
-            batch.append(b"get %s\r\n" % old)
-            expected.append(b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (old, len(value), value))
-        self.client.send(b"".join(batch))
-        want = b"".join(expected)
-        got = self.client.exactly(len(want))
-        assert got == want, "%r is not %r" % (got[:200], want[:200])
-        self.rounds += 1
-
-    def run(self):
-        try:
-            while not self.stops:
-                self.round()
-        except Exception as error:      # whatever it is, the test says so
-            self.error = error
-
-    def end(self):
-        self.stops = True
-        self.join()
-        self.client.close()
-        assert self.error is None, repr(self.error)
-
-
 def test_a_load_sees_nothing_of_it():
     """No error, no miss of what was acknowledged, no other order, no end of a connection."""
     for tcp in (True, False):
         with keeping(tcp=tcp) as d, d.client() as c:
             connections(c, 1)
-            loads = [Load(d, i) for i in range(6)]
-            try:
+            with checked.Load(d, 6, checked.text, checked.meta, checked.binary, checked.many_keys) as load:
                 for _ in range(8):
-                    before = [load.rounds for load in loads]
                     upgrade(d)
-                    wait_for(lambda: all(load.error or load.rounds > n for load, n in zip(loads, before)),
-                             "all are served")
-            finally:
-                for load in loads:
-                    load.stops = True
-            for load in loads:
-                load.end()
+                    load.goes_on()
             assert d.log().count("upgrade, 7 connections passed on, 0 ended") == 8, d.log()
 
 
