@@ -35,19 +35,25 @@ static int unix_failed(const struct settings *settings, const char *path, const 
                                   });
 }
 
+/* Is there nothing, or a socket? False with errno. */
+static bool may_be_ours(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) != 0) {
+        return errno == ENOENT;
+    }
+    errno = EEXIST;
+    return S_ISSOCK(st.st_mode);
+}
+
 /*
  * Remove a socket that no process listens on. Returns 0 when the path is free, else -1 with
  * errno.
  */
 static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
 {
-    struct stat st;
-
-    if (lstat(addr->sun_path, &st) != 0) {
-        return errno == ENOENT ? 0 : -1;
-    }
-    if (!S_ISSOCK(st.st_mode)) {
-        errno = EEXIST;
+    if (!may_be_ours(addr->sun_path)) {
         return -1;
     }
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -58,7 +64,7 @@ static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
     close(fd);
     if (err != ECONNREFUSED) {
         errno = err == EAGAIN ? EADDRINUSE : err;
-        return -1;
+        return err == ENOENT ? 0 : -1;
     }
     return unlink(addr->sun_path);
 }
@@ -128,7 +134,7 @@ static int adopt_file(const struct settings *settings, struct socket_open *s, co
     return s->path != NULL ? 0 : EX_OSERR;
 }
 
-/* Can a socket be made there, by its length and by its folder? */
+/* Can a socket be made there, by its length, by its folder, and by what is there? */
 static int check_path(const struct settings *settings, const char *path)
 {
     struct sockaddr_un addr;
@@ -145,7 +151,9 @@ static int check_path(const struct settings *settings, const char *path)
     }
     strcpy(copy, path);
     snprintf(folder, sizeof(folder), "%s/.", dirname(copy)); /* not if it is a file */
-    return access(folder, W_OK | X_OK) != 0 ? unix_failed(settings, path, "bind()") : 0;
+    return access(folder, W_OK | X_OK) == 0 && may_be_ours(path)
+               ? 0
+               : unix_failed(settings, path, "bind()");
 }
 
 int sockets_check_unix(const struct settings *settings)

@@ -190,6 +190,8 @@ def test_check_says_what_a_start_would_say():
                 (["-s", "/" + "x" * 200], 71, "File name too long"),
                 (["-s", "/nonexistent/s"], 71, "No such file or directory"),
                 (["--control", "users/c"], 71, "Not a directory"),
+                (["--control", "users"], 71, "File exists"),
+                (["-s", "."], 71, "File exists"),
                 (["-m", "8388608", "-t", "1"], 64, "mayflyd: -t: -m 8388608 needs"),
                 (["-e", "/nonexistent/x"], 73, "mayflyd: -e: cannot use /nonexistent/x (No such file or directory)"),
                 (["-e", "bad/x"], 73, "mayflyd: -e: cannot use bad/x (Not a directory)"),
