@@ -165,11 +165,13 @@ static void finish_reply(struct conn *c)
 /*
  * End a connection that is stuck while others wait for it. If its client does not take a
  * value, conn_pass_on() copies the value. If its client does not send the rest of a value, the
- * connection is closed: it was waited for before the stop (upgrade.c).
+ * connection is closed: it was waited for before the stop (upgrade.c). It is also closed if it
+ * cannot be passed on, and its client does not take replies.
  */
 static void end_stuck(struct conn *c)
 {
-    if (!conn_is_waiting(c) && !conn_pass_on(c) && c->upload != NULL) {
+    if (!conn_is_waiting(c) && !conn_pass_on(c) &&
+        (c->upload != NULL || (client_has_output(&c->client) && !conn_passes_later(c)))) {
         close_overdue(c);
     }
 }

@@ -18,14 +18,18 @@
  */
 #define COPY_MAX_BYTES (2u << 20)
 
+/* Does an upgrade pass connections on? */
+static bool are_passed(const struct worker *w)
+{
+    return atomic_load_explicit(&w->crew->passes_conns, memory_order_relaxed);
+}
+
 /* Can it at all, now or later? */
 static bool is_passable(const struct conn *c)
 {
-    const struct crew *crew = c->worker->crew;
     const struct client *client = &c->client;
 
-    return atomic_load_explicit(&crew->passes_conns, memory_order_relaxed) &&
-           client->origin->transport != CONN_TLS && client->io.tls == NULL &&
+    return are_passed(c->worker) && client->origin->transport != CONN_TLS &&
            client->watcher == NULL && client->exchange == NULL && c->then != CONN_ENDS &&
            c->state < CONN_ANNOUNCES && !client_restores(client, c->worker) &&
            !client->follows && !client_is_candidate(client);
@@ -42,11 +46,16 @@ bool conn_pass_has_input(const struct conn *c)
 
 bool conn_holds_others_up(const struct conn *c)
 {
-    const struct worker *w = c->worker;
+    struct worker *w = c->worker;
 
     must_be_worker(w);
-    return w->phase >= WORKER_DRAINING && is_passable(c) && !conn_pass_has_input(c) &&
-           worker_now(c->worker) - c->last_active >= (msec_t)WORKER_STALL_MS;
+    if (w->phase < WORKER_DRAINING || !are_passed(w) ||
+        worker_now(w) - c->last_active < (msec_t)WORKER_STALL_MS) {
+        return false;
+    }
+    /* No input is read while output waits. */
+    return client_has_output(&c->client) ? c->client.log_state != LOG_HELD
+                                         : !conn_pass_has_input(c);
 }
 
 /*

@@ -400,8 +400,8 @@ bool conn_pass_has_input(const struct conn *c);
 bool conn_passes_later(const struct conn *c);
 
 /*
- * Would it be, but its client has neither sent nor taken anything for WORKER_STALL_MS, while
- * other connections wait to be passed on? Context: worker.
+ * Do connections wait to be passed on for one whose client has neither sent nor taken anything
+ * for WORKER_STALL_MS? Context: worker.
  */
 bool conn_holds_others_up(const struct conn *c);
 

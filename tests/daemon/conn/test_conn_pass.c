@@ -278,12 +278,39 @@ static void begin_to_stop(struct worker *w)
 {
     w->deferred_batches++; /* until it has begun */
     w->is_stopping = true;
+    w->phase = WORKER_DRAINING;
     w->crew->duties->drain(w);
 }
 
 static void end_batch(struct worker *w)
 {
     w->deferred_batches--;
+}
+
+static void check_drain(struct worker *w)
+{
+    worker_now(w);
+    w->crew->duties->check_drain(w);
+}
+
+/* The others, who are passed on, wait for it no longer than for a value that does not come. */
+TEST(who_stays_and_does_not_read_is_closed)
+{
+    char *v = wire_value(MIB / 2, 1);
+    int fd = wire_dial(SMALL_SOCKET);
+
+    wire_store(fd, "k", v, MIB / 2);
+    wire_say(fd, "restore begin 10\r\nget k\r\n");
+    wire_expect(fd, "OK\r\nVALUE k 0 524288\r\n");
+    solo_run(begin_to_stop);
+    clock_advance(&solo.crew.engine.clock, WORKER_STALL_MS - 1);
+    solo_run(check_drain);
+    ck_assert_uint_eq(solo_counter(CTR_curr_connections), 1);
+    clock_advance(&solo.crew.engine.clock, 1);
+    solo_run(check_drain);
+    ck_assert_uint_eq(solo_counter(CTR_curr_connections), 0);
+    solo_run(end_batch);
+    free(v);
 }
 
 /* It was accepted before the server stopped, and its header may be on its way. */
