@@ -732,7 +732,7 @@ static void run_session(struct follower *f)
         link_close(&f->link);
         applier_cut(f->applier);
     }
-    if (follower_has_target(f) && !follower_is_other(f)) {
+    if (replication_is_wanted(settings_of(f))) { /* else the primary has handed over */
         f->handover_ms = 0;
         f->handover_until_ms = 0;
         replication_note_refused(f->r, f->why[0] != '\0' ? f->why : "the link was cut");

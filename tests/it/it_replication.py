@@ -448,6 +448,14 @@ def test_failover_where_none_is_possible():
                 level(a, b, c)
             with a.paused(), b.operator() as c:
                 assert c.ask(b"promote 50").startswith(b"SERVER_ERROR"), b.log()
+            # One that is asked to follow another server does not ask that one to hand over.
+            with a.paused(), b.operator() as c, Node() as other:
+                c.send(b"promote 60000\r\n")
+                wait_for(lambda: b.c.stats(b"replication")["failover_in_progress"] == "1", "it is asked")
+                b.follow(other.port)
+                assert c.line().startswith(b"SERVER_ERROR the link was cut"), b.log()
+                level(other, b)
+                assert other.state() == "primary"
 
 
 def test_a_chain_of_three():
