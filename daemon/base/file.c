@@ -23,15 +23,17 @@ static mode_t current_umask(void)
     return mask;
 }
 
-/* Short files: a write that takes a part means that the disk is full. */
-static bool write_content(int fd, struct span content)
+bool file_write(int fd, struct span content)
 {
-    ssize_t n = write(fd, content.ptr, content.len);
+    while (content.len > 0) {
+        const ssize_t n = TEMP_FAILURE_RETRY(write(fd, content.ptr, content.len));
 
-    if (n >= 0 && (size_t)n < content.len) {
-        errno = ENOSPC;
+        if (n < 0) {
+            return false;
+        }
+        content = span_of(content.ptr + n, content.len - (size_t)n);
     }
-    return n == (ssize_t)content.len;
+    return true;
 }
 
 /* Everything that has to be done with a file that no other process knows of yet. */
@@ -39,7 +41,7 @@ static bool fill(int fd, struct span content, mode_t mode, struct file_id *id)
 {
     struct stat st;
 
-    if (!write_content(fd, content) || fchmod(fd, mode & ~current_umask()) != 0 ||
+    if (!file_write(fd, content) || fchmod(fd, mode & ~current_umask()) != 0 ||
         fstat(fd, &st) != 0) {
         return false;
     }
@@ -123,11 +125,8 @@ static const char *read_all(int fd, size_t max, struct file_text *out)
         return "out of memory";
     }
     while (out->len < out->cap) {
-        ssize_t n = read(fd, out->bytes + out->len, out->cap - out->len);
+        ssize_t n = TEMP_FAILURE_RETRY(read(fd, out->bytes + out->len, out->cap - out->len));
 
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
         if (n < 0) {
             return strerror(errno);
         }

@@ -27,6 +27,9 @@ struct file_id {
  */
 bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id);
 
+/* Write all of it. False: errno says why. Context: any thread. */
+bool file_write(int fd, struct span content);
+
 /*
  * Read up to size - 1 bytes from the beginning of a regular file, and append a NUL. Neither
  * follows a link nor waits. Returns their number, or -1 with errno. Context: any thread.

@@ -45,11 +45,8 @@ static bool has_content(int fd, struct span content)
     size_t at = 0;
 
     for (;;) {
-        const ssize_t n = read(fd, chunk, sizeof(chunk));
+        const ssize_t n = TEMP_FAILURE_RETRY(read(fd, chunk, sizeof(chunk)));
 
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
         if (n <= 0) {
             return n == 0 && at == content.len;
         }
@@ -75,21 +72,6 @@ static bool look(const struct file_edit *e, struct stat *st, char *why, size_t w
     }
     return faccessat(AT_FDCWD, e->path, W_OK, AT_EACCESS) == 0 ||
            fail_by_errno(e, "may not write", why, why_bytes);
-}
-
-static bool write_all(int fd, struct span text)
-{
-    while (text.len > 0) {
-        const ssize_t n = write(fd, text.ptr, text.len);
-
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        if (n > 0) {
-            text = span_of(text.ptr + n, text.len - (size_t)n);
-        }
-    }
-    return true;
 }
 
 /* As the file that it will be. The mode comes last: a change of owner takes bits away. */
@@ -138,7 +120,7 @@ bool file_edit_prepare(struct file_edit *e, char *why, size_t why_bytes)
     if (fd < 0) {
         return fail_by_errno(e, "cannot make a file beside", why, why_bytes);
     }
-    bool is_done = write_all(fd, e->text) || fail_by_errno(e, "cannot write", why, why_bytes);
+    bool is_done = file_write(fd, e->text) || fail_by_errno(e, "cannot write", why, why_bytes);
     is_done = is_done &&
               (adopt(fd, &st) || fail_by_errno(e, "cannot keep the owner of", why, why_bytes));
     is_done = is_done && (fsync(fd) == 0 || fail_by_errno(e, "cannot write", why, why_bytes));

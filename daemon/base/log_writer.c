@@ -96,7 +96,6 @@ static void write_whole(struct span line)
 static void write_once(struct span line)
 {
     char other[LOG_LINE_BYTES];
-    ssize_t n;
 
     if (log_journal_is_on()) {
         if (log_journal_send(line, false)) {
@@ -105,12 +104,9 @@ static void write_once(struct span line)
         line = span_of(other, log_journal_as_line(line, other));
     }
     line = write_file(line);
-    if (line.len == 0) {
-        return;
+    if (line.len > 0) {
+        (void)TEMP_FAILURE_RETRY(write(STDERR_FILENO, line.ptr, line.len));
     }
-    do {
-        n = write(STDERR_FILENO, line.ptr, line.len);
-    } while (n < 0 && errno == EINTR);
 }
 
 static MF_PRINTF(2, 3) size_t compose(char line[LOG_LINE_BYTES], const char *fmt, ...)

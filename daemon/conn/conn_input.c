@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/conn/conn_execute.h"
 #include "daemon/worker/insight.h"
@@ -35,12 +36,8 @@
 
 static ssize_t read_some(struct conn *c, char *to, size_t n)
 {
-    ssize_t got;
-
     insight_note_event(c->worker);
-    do {
-        got = io_read(&c->client.io, to, n);
-    } while (got < 0 && errno == EINTR);
+    ssize_t got = TEMP_FAILURE_RETRY(io_read(&c->client.io, to, n));
     if (got > 0) {
         ctr_add(&c->worker->counters, CTR_bytes_read, (uint64_t)got);
         c->is_saturated = (size_t)got == n;

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "daemon/base/prefetch.h"
 #include "daemon/command/exec.h"
@@ -319,7 +320,6 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
     struct conn *c = turn_conn(t);
     size_t missing = body_missing(u->body);
     unsigned places = body_places(u->body, iov);
-    ssize_t n;
 
     iov[places] = (struct iovec){behind, CONN_READ_LITTLE_BYTES};
     if (lot->behind < CONN_READ_LITTLE_BYTES) {
@@ -330,9 +330,7 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
         prefetch_to_write(iov[i].iov_base, iov[i].iov_len);
     }
     c->is_saturated = false;
-    do {
-        n = io_readv(&c->client.io, iov, places + 1);
-    } while (n < 0 && errno == EINTR);
+    ssize_t n = TEMP_FAILURE_RETRY(io_readv(&c->client.io, iov, places + 1));
     if (n <= 0) {
         return; /* the next read finds the same */
     }

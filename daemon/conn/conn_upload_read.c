@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "daemon/base/prefetch.h"
 #include "daemon/conn/conn_upload_parts.h"
@@ -157,9 +158,7 @@ static bool read_once(struct conn *c, bool may_wait, bool expects_much, size_t *
         iov[places].iov_len = c->reads_little ? CONN_READ_LITTLE_BYTES : WORKER_RBUF_BYTES;
         asked += iov[places++].iov_len;
     }
-    do {
-        n = io_readv(&c->client.io, iov, places);
-    } while (n < 0 && errno == EINTR);
+    n = TEMP_FAILURE_RETRY(io_readv(&c->client.io, iov, places));
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
             c->close_reason = n == 0 ? CLOSE_NORMAL : CLOSE_ERROR;

@@ -147,11 +147,9 @@ static void send_reply(struct datagram *d, const char *bytes, size_t n)
                                              .msg_iovlen = 2};
     }
     while (sent < count) {
-        int done = sendmmsg(d->socket->fd, message + sent, count - sent, MSG_NOSIGNAL);
+        ssize_t done = TEMP_FAILURE_RETRY(
+            sendmmsg(d->socket->fd, message + sent, count - sent, MSG_NOSIGNAL));
 
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
         if (done <= 0) {
             break; /* as if lost on the way: the client asks again */
         }

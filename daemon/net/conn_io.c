@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "daemon/net/tls.h"
 #include "lib/base/check.h"
@@ -38,9 +39,7 @@ bool io_discard(struct io *io, char *to, size_t n, unsigned times)
     must_be_a_worker();
     /* The raw bytes of the socket: they are never decrypted. */
     while (times-- > 0 && got > 0) {
-        do {
-            got = read(io->fd, to, n);
-        } while (got < 0 && errno == EINTR);
+        got = TEMP_FAILURE_RETRY(read(io->fd, to, n));
     }
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
 }

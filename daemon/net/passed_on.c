@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/net/sockets.h"
 #include "lib/base/context.h"
@@ -260,14 +261,9 @@ static int file_of(const struct passed_on *p, struct span bytes)
     if (fd >= 0) {
         close(fd);
     }
-    while (kept >= 0 && bytes.len > 0) {
-        ssize_t n = write(kept, bytes.ptr, bytes.len);
-
-        if (n < 0 && errno != EINTR) {
-            close(kept);
-            return -1;
-        }
-        bytes = n > 0 ? span_of(bytes.ptr + n, bytes.len - (size_t)n) : bytes;
+    if (kept >= 0 && !file_write(kept, bytes)) {
+        close(kept);
+        return -1;
     }
     return kept;
 }

@@ -115,11 +115,8 @@ void follower_resume_waits(struct follower *f)
 void follower_interrupt(struct follower *f)
 {
     const uint64_t one = 1;
-    ssize_t n;
 
-    do {
-        n = write(f->cancel, &one, sizeof(one));
-    } while (n < 0 && errno == EINTR);
+    (void)TEMP_FAILURE_RETRY(write(f->cancel, &one, sizeof(one)));
 }
 
 void follower_resume(struct follower *f, const struct replid *id)

@@ -40,18 +40,13 @@ static struct file_id pidfile_id; /* valid if it is ours */
 _Noreturn static void wait_for_child(int fd, pid_t child)
 {
     char byte;
-    ssize_t n;
     int wait_status;
-    do {
-        n = read(fd, &byte, 1);
-    } while (n < 0 && errno == EINTR);
-    if (n == 1) {
+
+    if (TEMP_FAILURE_RETRY(read(fd, &byte, 1)) == 1) {
         _exit(EXIT_SUCCESS);
     }
-    while (waitpid(child, &wait_status, 0) < 0) {
-        if (errno != EINTR) {
-            _exit(EX_OSERR);
-        }
+    if (TEMP_FAILURE_RETRY(waitpid(child, &wait_status, 0)) < 0) {
+        _exit(EX_OSERR);
     }
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
         _exit(WEXITSTATUS(wait_status));
@@ -132,10 +127,7 @@ void privs_ready(const struct settings *s)
         return;
     }
     leave_terminal(s);
-    ssize_t n;
-    do {
-        n = write(ready_fd, "r", 1);
-    } while (n < 0 && errno == EINTR);
+    (void)TEMP_FAILURE_RETRY(write(ready_fd, "r", 1));
     /* If the parent was killed meanwhile, the daemon still goes on. */
     close(ready_fd);
     ready_fd = -1;

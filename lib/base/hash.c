@@ -28,12 +28,7 @@ static uint64_t weak_seed(void)
 
 bool hash_draw_random(void *out, size_t bytes)
 {
-    ssize_t n;
-
-    do {
-        n = getrandom(out, bytes, 0);
-    } while (n < 0 && errno == EINTR);
-    return n == (ssize_t)bytes;
+    return TEMP_FAILURE_RETRY(getrandom(out, bytes, 0)) == (ssize_t)bytes;
 }
 
 uint64_t hash_random_seed(void)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static bool fails(struct newfile *f)
 {
@@ -120,11 +121,8 @@ bool newfile_write(struct newfile *f, const void *bytes, size_t n)
 
     while (n != 0 && f->error == 0) {
         size_t part = writable(f, p, n);
-        ssize_t done = f->error == 0 ? f->io->write(f->fd, p, part) : -1;
+        ssize_t done = f->error == 0 ? TEMP_FAILURE_RETRY(f->io->write(f->fd, p, part)) : -1;
 
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
         if (done < 0 && errno == EINVAL && f->is_direct) {
             newfile_go_buffered(f); /* the file system wants more than that */
             continue;

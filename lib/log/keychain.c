@@ -171,11 +171,8 @@ struct log {
 
 static ssize_t read_at(void *arg, void *out, size_t n, uint64_t offset)
 {
-    ssize_t got;
+    ssize_t got = TEMP_FAILURE_RETRY(pread(((struct log *)arg)->fd, out, n, (off_t)offset));
 
-    do {
-        got = pread(((struct log *)arg)->fd, out, n, (off_t)offset);
-    } while (got < 0 && errno == EINTR);
     return got < 0 ? -errno : got;
 }
 

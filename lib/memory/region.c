@@ -24,13 +24,9 @@ void *region_map(const struct region *r, uint64_t n)
  */
 bool region_back(const struct region *r, uint64_t offset, uint64_t n)
 {
-    int err;
-
     must(offset <= r->bytes && n <= r->bytes - offset);
-    do {
-        err = fallocate(r->fd, FALLOC_FL_KEEP_SIZE, (off_t)(r->at + offset), (off_t)n);
-    } while (err != 0 && errno == EINTR);
-    return err == 0;
+    return TEMP_FAILURE_RETRY(
+               fallocate(r->fd, FALLOC_FL_KEEP_SIZE, (off_t)(r->at + offset), (off_t)n)) == 0;
 }
 
 /* Memory that is locked by -k goes this way as well, which madvise() would refuse. */
@@ -44,11 +40,8 @@ void region_drop(const struct region *r, uint64_t offset, uint64_t n)
 bool region_read(int fd, uint64_t at, void *p, size_t n)
 {
     while (n != 0) {
-        ssize_t got = pread(fd, p, n, (off_t)at);
+        ssize_t got = TEMP_FAILURE_RETRY(pread(fd, p, n, (off_t)at));
 
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
         if (got <= 0) {
             errno = got == 0 ? 0 : errno;
             return false;
@@ -63,11 +56,8 @@ bool region_read(int fd, uint64_t at, void *p, size_t n)
 bool region_write(int fd, uint64_t at, const void *p, size_t n)
 {
     while (n != 0) {
-        ssize_t done = pwrite(fd, p, n, (off_t)at);
+        ssize_t done = TEMP_FAILURE_RETRY(pwrite(fd, p, n, (off_t)at));
 
-        if (done < 0 && errno == EINTR) {
-            continue;
-        }
         if (done <= 0) {
             return false;
         }

@@ -34,12 +34,9 @@ static void read_ahead(struct load_file *f, uint64_t offset)
 ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset)
 {
     struct load_file *f = arg;
-    ssize_t got;
 
     read_ahead(f, offset);
-    do {
-        got = pread(f->fd, out, n, (off_t)offset);
-    } while (got < 0 && errno == EINTR);
+    ssize_t got = TEMP_FAILURE_RETRY(pread(f->fd, out, n, (off_t)offset));
     return got < 0 ? -errno : got;
 }
 
