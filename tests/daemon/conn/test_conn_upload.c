@@ -7,26 +7,12 @@
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
-#define LEN   1000000
 #define LIMIT (64 * (uint64_t)MIB)
 
 /* What uploads may hold in all, a segment, and the value that may go on beyond that. */
-#define HELD_MAX (LIMIT / 4 + (64u << 10) + LEN)
+#define HELD_MAX (LIMIT / 4 + (64u << 10) + SOLO_LEN)
 
-static char *value;
-
-static void setup(void)
-{
-    value = solo_setup_frozen(LIMIT, LEN);
-}
-
-static void teardown(void)
-{
-    free(value);
-    solo_teardown();
-}
-
-TEST_FIXTURE(setup, teardown)
+TEST_FIXTURE(solo_setup_frozen, solo_teardown_frozen)
 
 /* Announce a value under a key of its own, and send the beginning. */
 static int begin_upload(unsigned i, size_t n)
@@ -34,8 +20,9 @@ static int begin_upload(unsigned i, size_t n)
     char line[64];
     int fd = wire_dial(0);
 
-    wire_put(fd, line, (size_t)snprintf(line, sizeof(line), "set slow%u 0 0 %d\r\n", i, LEN));
-    wire_put(fd, value, n);
+    wire_put(fd, line,
+             (size_t)snprintf(line, sizeof(line), "set slow%u 0 0 %d\r\n", i, SOLO_LEN));
+    wire_put(fd, solo_value, n);
     return fd;
 }
 
@@ -65,16 +52,16 @@ TEST(few_that_drip_hold_nobody_up)
     }
     wait_until_held(DRIPPING * (128u << 10));
     for (unsigned sent = 0; sent < 20; sent++) {
-        wire_store(other, "k", value, 400000);
+        wire_store(other, "k", solo_value, 400000);
         for (unsigned i = 0; i < DRIPPING; i++) {
-            wire_put(fd[i], value + BEGUN + sent, 1);
+            wire_put(fd[i], solo_value + BEGUN + sent, 1);
         }
         pass(300);
     }
     ck_assert_uint_eq(solo_counter(CTR_room_waits), 0);
     ck_assert_uint_eq(solo_counter(CTR_bodies_shed), 0); /* they hold little */
     for (unsigned i = 0; i < DRIPPING; i++) {
-        wire_put(fd[i], value + BEGUN + 20, LEN - BEGUN - 20);
+        wire_put(fd[i], solo_value + BEGUN + 20, SOLO_LEN - BEGUN - 20);
         wire_say(fd[i], "\r\n");
         wire_expect(fd[i], "STORED\r\n");
         close(fd[i]);
@@ -100,8 +87,8 @@ TEST(the_slowest_give_way_when_they_hold_too_much)
     }
     wait_until_held(SLOW * (128u << 10) + (64u << 10));
     pass(200); /* the first check of all */
-    for (size_t at = BEGUN; at < LEN; at += STEP) {
-        wire_put(quick, value + at, STEP);
+    for (size_t at = BEGUN; at < SOLO_LEN; at += STEP) {
+        wire_put(quick, solo_value + at, STEP);
         wire_store(other, "k", "v", 1); /* by then the step was read */
         pass(600);
     }
@@ -113,7 +100,7 @@ TEST(the_slowest_give_way_when_they_hold_too_much)
     ck_assert_uint_le(solo_counter(CTR_body_pending_bytes), LIMIT / 8);
     /* The one that began first. Its old value stays, and its stream is in step. */
     wire_expect(fd[0], "SERVER_ERROR Out of memory during read\r\n");
-    wire_put(fd[0], value + BEGUN_FIRST, LEN - BEGUN_FIRST);
+    wire_put(fd[0], solo_value + BEGUN_FIRST, SOLO_LEN - BEGUN_FIRST);
     wire_say(fd[0], "\r\nget slow0\r\n");
     wire_expect_value(fd[0], "slow0", "old", 3);
     wire_expect(fd[0], "END\r\n");
@@ -127,7 +114,7 @@ TEST(a_sixteenth_in_a_second_is_enough)
     int other = wire_dial(0);
 
     wire_say(small, "set small 0 0 300000\r\n");
-    wire_put(small, value, BEGUN);
+    wire_put(small, solo_value, BEGUN);
     wait_until_held(BEGUN);
     for (unsigned i = 0; i < SLOW; i++) {
         (void)begin_upload(i, BEGUN);
@@ -135,7 +122,7 @@ TEST(a_sixteenth_in_a_second_is_enough)
     wait_until_held(SLOW * (128u << 10) + (64u << 10));
     pass(200); /* the first check of all */
     for (size_t at = BEGUN; at < SMALL; at += STEP) {
-        wire_put(small, value + at, STEP);
+        wire_put(small, solo_value + at, STEP);
         wire_store(other, "k", "v", 1); /* by then the step was read */
         pass(900);
     }
@@ -164,8 +151,8 @@ TEST(a_client_that_goes_away_leaves_the_old_value)
     int other = wire_dial(0);
 
     wire_store(other, "slow0", "old", 3);
-    int fd = begin_upload(0, LEN / 2);
-    wait_until_held(LEN / 2);
+    int fd = begin_upload(0, SOLO_LEN / 2);
+    wait_until_held(SOLO_LEN / 2);
     close(fd);
     WAIT_UNTIL(solo_counter(CTR_body_pending_bytes) == 0);
     wire_say(other, "get slow0\r\n");
@@ -187,7 +174,7 @@ TEST(a_client_that_does_not_read_delays_no_upload)
     int fd[SLOW];
 
     memcpy(bytes, asks, sizeof(asks) - 1);
-    wire_store(other, "first", value, FIRST);
+    wire_store(other, "first", solo_value, FIRST);
     for (unsigned i = 0; i < SLOW; i++) {
         fd[i] = begin_upload(i, BEGUN);
     }
@@ -198,7 +185,7 @@ TEST(a_client_that_does_not_read_delays_no_upload)
         close(fd[i]);
     }
     WAIT_UNTIL(solo_counter(CTR_curr_connections) == 2);
-    wire_store(other, "k", value, LEN);
+    wire_store(other, "k", solo_value, SOLO_LEN);
     free(bytes);
 }
 
@@ -213,7 +200,7 @@ TEST(a_client_that_does_not_read_is_shed)
     int fd[OTHERS];
 
     memcpy(bytes, asks, sizeof(asks) - 1);
-    wire_store(other, "first", value, FIRST);
+    wire_store(other, "first", solo_value, FIRST);
     for (unsigned i = 0; i < OTHERS; i++) {
         fd[i] = begin_upload(i, BEGUN);
     }
@@ -223,7 +210,7 @@ TEST(a_client_that_does_not_read_is_shed)
     pass(100); /* the first check of all */
     uint64_t before = solo_counter(CTR_bytes_read);
     for (unsigned i = 0; i < OTHERS; i++) {
-        wire_put(fd[i], value + BEGUN, STEP);
+        wire_put(fd[i], solo_value + BEGUN, STEP);
     }
     /* Some wait for room, and are not read. */
     WAIT_UNTIL(solo_counter(CTR_bytes_read) >= before + QUICK * STEP);
@@ -253,7 +240,7 @@ TEST(no_value_is_placed_while_a_failover_lasts)
     char *set = malloc(PLACED + 40);
     size_t n = (size_t)sprintf(set, "set k 0 0 %d\r\n", PLACED);
 
-    memcpy(set + n, value, PLACED);
+    memcpy(set + n, solo_value, PLACED);
     memcpy(set + n + PLACED, "\r\n", 2);
     n += PLACED + 2;
     for (int i = 0; i < SETS && solo_counter(CTR_bodies_placed) == 0; i++) {
@@ -268,7 +255,7 @@ TEST(no_value_is_placed_while_a_failover_lasts)
     gate_set(&solo.crew.gate, GATE_PAUSED, 0);
     wire_expect(fd, "STORED\r\n");
     wire_say(fd, "get k\r\n");
-    wire_expect_value(fd, "k", value, PLACED);
+    wire_expect_value(fd, "k", solo_value, PLACED);
     wire_expect(fd, "END\r\n");
     free(set);
 }
