@@ -55,9 +55,9 @@ static enum advice_state see_hit_ratio(const struct look *l)
     double gets = hits + general(l, "get_misses");
 
     if (gets < FEW) {
-        return advise_if(l, false, "%.0f keys asked for so far", gets);
+        return advise_if(l, false, "%.0f keys requested so far", gets);
     }
-    return advise_if(l, hits / gets < 0.5, "%.1f %% of %.0f keys asked for were found",
+    return advise_if(l, hits / gets < 0.5, "%.1f %% of %.0f requested keys were found",
                      100 * hits / gets, gets);
 }
 
@@ -68,9 +68,10 @@ static enum advice_state see_connections(const struct look *l)
     double refused = general(l, "rejected_connections");
     double pauses = general(l, "listen_disabled_num");
 
-    return advise_if(l, (most > 0 && now > 0.8 * most) || refused > 0 || pauses > 0,
-                     "%.0f of %.0f are open; %.0f were refused, accepting paused %.0f times",
-                     now, most, refused, pauses);
+    return advise_if(
+        l, (most > 0 && now > 0.8 * most) || refused > 0 || pauses > 0,
+        "%.0f of %.0f are open; %.0f were refused, accepting was paused %.0f times", now, most,
+        refused, pauses);
 }
 
 static enum advice_state see_no_memory(const struct look *l)
@@ -122,7 +123,7 @@ static enum advice_state see_expiry_off(const struct look *l)
 
     if (left > 0) {
         duration_text(text, left / 1e3);
-        return advise_if(l, true, "they are held for %s more", text);
+        return advise_if(l, true, "expire_hold keeps them for %s more", text);
     }
     if (stats_is(&l->f->settings, "lru_crawler", "no")) {
         return advise_if(l, true, "the background search is off");
@@ -137,7 +138,7 @@ static enum advice_state see_reclaimer(const struct look *l)
     char text[UNIT_TEXT_BYTES];
 
     return advise_if(l, limit > 0 && pending > 0.1 * limit,
-                     "%s wait for the reclaimer or a grace period, the longest took %.0f ms",
+                     "%s wait for release; the longest grace period took %.0f ms",
                      bytes(text, pending), expiry(l, "lazyfree_wait_max_us") / 1e3);
 }
 
@@ -212,12 +213,12 @@ static enum advice_state see_open_door(const struct look *l)
 
     (void)stats_find(&l->f->settings, "inter", &list);
     if (!is_reachable(l)) {
-        return advise_if(l, false, "it listens where only this host can reach it");
+        return advise_if(l, false, "only this host can reach it");
     }
     if (has_users(l)) {
-        return advise_if(l, false, "clients have to say who they are");
+        return advise_if(l, false, "clients must authenticate");
     }
-    return advise_if(l, true, "it listens on %.*s, and asks nobody who they are",
+    return advise_if(l, true, "it listens on %.*s without authentication",
                      list.len > 100 ? 100 : (int)list.len, list.ptr);
 }
 
@@ -271,7 +272,7 @@ static enum advice_state see_backlog(const struct look *l)
         return ADVICE_UNKNOWN;
     }
     return advise_if(l, asked > l->f->host.backlog_max,
-                     "-b asks for %.0f, the kernel grants %.0f (net.core.somaxconn)", asked,
+                     "-b is %.0f, the kernel allows %.0f (net.core.somaxconn)", asked,
                      l->f->host.backlog_max);
 }
 
@@ -286,12 +287,10 @@ static enum advice_state see_cgroup(const struct look *l)
         return ADVICE_UNKNOWN;
     }
     if (isinf(most)) {
-        return advise_if(l, false, "its control group has no limit of memory");
+        return advise_if(l, false, "its control group has no memory limit");
     }
-    return advise_if(
-        l, most < needed,
-        "memory.max is %s; -m is %s, and with what is beside it the process may take %s",
-        bytes(a, most), bytes(b, limit), bytes(c, needed));
+    return advise_if(l, most < needed, "memory.max is %s; with -m %s the process may need %s",
+                     bytes(a, most), bytes(b, limit), bytes(c, needed));
 }
 
 static enum advice_state see_host_memory(const struct look *l)
@@ -313,7 +312,7 @@ static enum advice_state see_swap(const struct look *l)
     if (!l->f->host.has_process || isnan(l->f->host.swapped_bytes)) {
         return ADVICE_UNKNOWN;
     }
-    return advise_if(l, l->f->host.swapped_bytes > 1 << 20, "%s of it are in swap",
+    return advise_if(l, l->f->host.swapped_bytes > 1 << 20, "%s of its memory is in swap",
                      bytes(a, l->f->host.swapped_bytes));
 }
 
@@ -324,7 +323,7 @@ static enum advice_state see_files(const struct look *l)
     if (!l->f->host.has_process || isnan(l->f->host.files_max)) {
         return ADVICE_UNKNOWN;
     }
-    return advise_if(l, l->f->host.files_max < needed, "it may open %.0f, and needs %.0f",
+    return advise_if(l, l->f->host.files_max < needed, "the limit is %.0f, it needs %.0f",
                      l->f->host.files_max, needed);
 }
 
@@ -340,7 +339,7 @@ static enum advice_state see_clock_source(const struct look *l)
     for (size_t i = 0; i < sizeof(slow) / sizeof(slow[0]); i++) {
         is_slow |= strcmp(clock, slow[i]) == 0;
     }
-    return advise_if(l, is_slow, "the kernel reads %s", clock);
+    return advise_if(l, is_slow, "the clock source of the kernel is %s", clock);
 }
 
 static enum advice_state see_clock(const struct look *l)
@@ -371,10 +370,9 @@ static enum advice_state see_threads_few(const struct look *l)
     if (h->workers == 0 || isnan(h->cpus_idle) || isnan(h->cpus_allowed)) {
         return ADVICE_UNKNOWN;
     }
-    return advise_if(
-        l, 2 * h->workers_full > h->workers && h->cpus_idle >= 1 && others >= 1,
-        "%u of %u workers took over 90 %% of a CPU just now; %.1f of %.0f CPUs were idle",
-        h->workers_full, h->workers, h->cpus_idle, h->cpus);
+    return advise_if(l, 2 * h->workers_full > h->workers && h->cpus_idle >= 1 && others >= 1,
+                     "%u of %u workers used over 90 %% of a CPU; %.1f of %.0f CPUs were idle",
+                     h->workers_full, h->workers, h->cpus_idle, h->cpus);
 }
 
 static enum advice_state see_threads_many(const struct look *l)
@@ -398,7 +396,7 @@ static enum advice_state see_one_worker(const struct look *l)
         return ADVICE_UNKNOWN;
     }
     return advise_if(l, h->workers_full == 1 && h->busiest - h->idlest > 0.5,
-                     "of %u workers, one took %.0f %% of a CPU just now, and one %.0f %%",
+                     "the busiest of %u workers used %.0f %% of a CPU, the idlest %.0f %%",
                      h->workers, 100 * h->busiest, 100 * h->idlest);
 }
 
@@ -409,12 +407,12 @@ static enum advice_state see_move_stuck(const struct look *l)
     if (!stats_find(&l->f->moves, "move_state", &state)) {
         return ADVICE_UNKNOWN;
     }
-    return advise_if(
-        l, stats_is(&l->f->moves, "move_waits_for", "room"),
-        "%.0f of %.0f slots have moved, the state is %.*s, and there was no room %.0f times",
-        stats_get(&l->f->moves, "move_slots_done"), stats_get(&l->f->moves, "move_slots_all"),
-        (int)(state.len < 40 ? state.len : 40), state.ptr,
-        stats_get(&l->f->moves, "move_waits"));
+    return advise_if(l, stats_is(&l->f->moves, "move_waits_for", "room"),
+                     "%.0f of %.0f slots have moved; state %.*s; no room %.0f times",
+                     stats_get(&l->f->moves, "move_slots_done"),
+                     stats_get(&l->f->moves, "move_slots_all"),
+                     (int)(state.len < 40 ? state.len : 40), state.ptr,
+                     stats_get(&l->f->moves, "move_waits"));
 }
 
 /* ---- replication ------------------------------------------------------------------------- */
@@ -452,8 +450,8 @@ static enum advice_state see_replica_clock(const struct look *l)
     char text[UNIT_TEXT_BYTES];
 
     unit_short(text, UNIT_MS, fabs(ahead));
-    return advise_if(l, is_replica(l) && fabs(ahead) > 1000, "the primary's is %s %s", text,
-                     ahead < 0 ? "behind" : "ahead");
+    return advise_if(l, is_replica(l) && fabs(ahead) > 1000,
+                     "the clock of the primary is %s %s", text, ahead < 0 ? "behind" : "ahead");
 }
 
 static enum advice_state see_replica_memory(const struct look *l)
@@ -474,7 +472,7 @@ static enum advice_state see_replica_lag(const struct look *l)
         l,
         backlog > 0 && lag > 0.5 * backlog &&
             (!is_replica(l) || stats_is(&l->f->replication, "repl_state", "online")),
-        "it lags by %s of changes; the backlog has room for %s", bytes(lag_text, lag),
+        "it lags by %s of changes; the backlog holds %s", bytes(lag_text, lag),
         bytes(backlog_text, backlog));
 }
 

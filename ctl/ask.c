@@ -58,7 +58,7 @@ static enum ctl_status read_file(struct ctl *c, const char *path, char out[LINK_
         password_read_file(path, out, &is_exposed, ctl_is_interrupted, why, sizeof(why));
 
     if (is_exposed) {
-        fprintf(stderr, "mayflyctl: others may read or change %s: chmod 600\n", path);
+        fprintf(stderr, "mayflyctl: %s is accessible by other users: chmod 600\n", path);
     }
     return is_read ? CTL_OK : ctl_fail(c, CTL_USAGE, "%s", why);
 }
@@ -73,7 +73,8 @@ static enum ctl_status ask_terminal(struct ctl *c, char out[LINK_NAME_BYTES])
         if (fd >= 0) {
             (void)close(fd);
         }
-        return ctl_fail(c, CTL_USAGE, "no terminal to ask for the password: --password-file");
+        return ctl_fail(c, CTL_USAGE,
+                        "no terminal to prompt for the password; use --password-file");
     }
     silent = before;
     silent.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL);
@@ -98,7 +99,7 @@ static enum ctl_status login(struct ctl *c)
     enum ctl_status status = CTL_OK;
 
     if (!link_user_is_valid(user)) {
-        return ctl_fail(c, CTL_USAGE, "the user's name is too long, or has a space");
+        return ctl_fail(c, CTL_USAGE, "the user name is too long or contains a space");
     }
     if (typed[0] == '\0') {
         status = file != NULL ? read_file(c, file, typed) : ask_terminal(c, typed);
@@ -177,7 +178,7 @@ enum ctl_status ask_line(struct ctl *c, const char *fmt, ...)
         return ctl_fail(c, CTL_USAGE, "the line is too long");
     }
     if (memchr(line, '\n', (size_t)len) != NULL || memchr(line, '\r', (size_t)len) != NULL) {
-        return ctl_fail(c, CTL_USAGE, "a line end within a line");
+        return ctl_fail(c, CTL_USAGE, "a word contains a line end");
     }
     memcpy(line + len, "\r\n", 2);
     return ask_bytes(c, span_of(line, (size_t)len + 2));
@@ -222,7 +223,7 @@ enum ctl_status ask_words(struct ctl *c, const struct ctl_words *args, bool quot
     if (!is_ok) {
         status = ctl_fail(c, CTL_SYSTEM, "no memory");
     } else if (memchr(buf_begin(&line), '\0', buf_len(&line)) != NULL) {
-        status = ctl_fail(c, CTL_USAGE, "a NUL byte in a word");
+        status = ctl_fail(c, CTL_USAGE, "a word contains a NUL byte");
     } else {
         status = ask_line(c, "%.*s", (int)buf_len(&line), buf_begin(&line));
     }
@@ -236,7 +237,7 @@ enum ctl_status ask_judge(struct ctl *c, enum link_result result, struct span li
         return lose(c, result);
     }
     if (span_is(line, "CLIENT_ERROR unauthenticated")) {
-        return ctl_fail(c, CTL_REFUSED, "the server wants a login: --user NAME");
+        return ctl_fail(c, CTL_REFUSED, "the server requires a login: --user NAME");
     }
     if (answer_is_error(line)) {
         return ctl_fail(c, CTL_REFUSED, "the server answers: %.*s",
@@ -293,8 +294,9 @@ enum ctl_status ask_end(struct ctl *c)
 
 enum ctl_status ask_garbled(struct ctl *c, struct span line)
 {
-    enum ctl_status status = ctl_fail(c, CTL_GARBLED, "not an answer of the protocol: %.*s",
-                                      line.len > 200 ? 200 : (int)line.len, line.ptr);
+    enum ctl_status status =
+        ctl_fail(c, CTL_GARBLED, "the answer does not follow the protocol: %.*s",
+                 line.len > 200 ? 200 : (int)line.len, line.ptr);
 
     ask_disconnect(c);
     return status;

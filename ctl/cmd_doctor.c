@@ -88,7 +88,7 @@ static enum ctl_status judge(struct ctl *c, const struct facts *f)
     ctl_say(c, "%s%u of %u checks passed", count[ADVICE_GIVEN] > 0 ? "\n" : "",
             count[ADVICE_WELL], count[ADVICE_WELL] + count[ADVICE_GIVEN]);
     if (count[ADVICE_UNKNOWN] > 0) {
-        ctl_say(c, "; %u cannot be seen from here", count[ADVICE_UNKNOWN]);
+        ctl_say(c, "; %u could not be made from here", count[ADVICE_UNKNOWN]);
     }
     ctl_say(c, ".\n");
     return count[ADVICE_GIVEN] > 0 ? CTL_NO : CTL_OK;

@@ -129,7 +129,7 @@ int cmd_dump(struct ctl *c, const struct ctl_words *args)
 
     (void)args;
     if (o->keys && (o->min_size > 0 || o->within > 0 || o->never || o->unread)) {
-        return ctl_fail(c, CTL_USAGE, "with --keys only --match and --count can choose");
+        return ctl_fail(c, CTL_USAGE, "--keys can be combined only with --match and --count");
     }
     enum ctl_status status = o->keys ? ask_connect(c) : ask_now(&d);
     if (status == CTL_OK) {

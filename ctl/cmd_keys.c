@@ -39,11 +39,11 @@ static enum ctl_status read_key(struct ctl *c, struct span word, struct key *k)
         memcpy(bytes, word.ptr, word.len);
         k->len = word.len;
     } else if (!show_unescape(bytes, &k->len, word)) {
-        status = ctl_fail(c, CTL_USAGE, "not an escape: %.*s", 300, word.ptr);
+        status = ctl_fail(c, CTL_USAGE, "invalid escape: %.*s", 300, word.ptr);
     }
     if (status == CTL_OK && (k->len == 0 || k->len > ASK_KEY_MAX)) {
-        status = ctl_fail(c, CTL_USAGE, "a key has 1 to %d bytes, this one %zu", ASK_KEY_MAX,
-                          k->len);
+        status = ctl_fail(c, CTL_USAGE, "a key has 1 to %d bytes, this one has %zu",
+                          ASK_KEY_MAX, k->len);
     }
     if (status == CTL_OK) {
         memcpy(k->bytes, bytes, k->len);
@@ -51,9 +51,9 @@ static enum ctl_status read_key(struct ctl *c, struct span word, struct key *k)
         if (k->is_encoded) {
             k->line_len = encode_base64(k->line, key_span(k));
             if (k->line_len > ASK_KEY_MAX) {
-                status =
-                    ctl_fail(c, CTL_USAGE,
-                             "a key with such bytes goes in base64, and has 186 bytes at most");
+                status = ctl_fail(
+                    c, CTL_USAGE,
+                    "a key with such bytes is sent in base64 and has at most 186 bytes");
             }
         } else {
             memcpy(k->line, k->bytes, k->len);
@@ -344,14 +344,14 @@ static enum ctl_status read_value(struct ctl *c, const struct ctl_words *args,
         }
         if (c->options.escaped && buf_len(value) > 0) {
             if (!show_unescape(buf_begin(value), &len, buf_span(value))) {
-                return ctl_fail(c, CTL_USAGE, "not an escape in the value");
+                return ctl_fail(c, CTL_USAGE, "invalid escape in the value");
             }
             value->end = value->begin + len;
         }
         return CTL_OK;
     }
     if (c->is_prompt) {
-        return ctl_fail(c, CTL_USAGE, "set wants a value");
+        return ctl_fail(c, CTL_USAGE, "set needs a value");
     }
     for (;;) {
         if (!buf_reserve(value, 64u * 1024) || buf_len(value) > ASK_VALUE_MAX / 2) {
@@ -398,7 +398,7 @@ int cmd_set(struct ctl *c, const struct ctl_words *args)
         status = read_ttl(c, c->options.expire, &ttl);
     }
     if (status == CTL_OK && c->options.flags > UINT32_MAX) {
-        status = ctl_fail(c, CTL_USAGE, "flags are at most 4294967295");
+        status = ctl_fail(c, CTL_USAGE, "flags must be at most 4294967295");
     }
     if (status == CTL_OK) {
         status = read_value(c, args, &value);

@@ -64,23 +64,23 @@ static void account(const struct stats_sample *s, struct spending *m)
     m->limit = stats_get(&s->general, "limit_maxbytes");
     m->held = sample_sum(s, "resident_bytes");
     m->part[LIVE] = (struct spent){"live", "live items", live};
-    m->part[HOLES] = (struct spent){"holes", "gone, may be reused", holes};
-    m->part[DEAD] = (struct spent){"dead", "gone, to be cleaned", above_0(dead - holes)};
+    m->part[HOLES] = (struct spent){"holes", "dead, reusable", holes};
+    m->part[DEAD] = (struct spent){"dead", "dead, not yet reusable", above_0(dead - holes)};
     m->part[UNFILLED] =
-        (struct spent){"unfilled", "not filled yet", above_0(used - live - dead)};
+        (struct spent){"unfilled", "unused in segments", above_0(used - live - dead)};
     m->part[FREE] = (struct spent){"free", "free segments", freed};
     m->part[QUARANTINED] =
-        (struct spent){"quarantined", "free after readers left", quarantined};
+        (struct spent){"quarantined", "free after a grace period", quarantined};
     m->part[INDEX] = (struct spent){"index", "index", index};
-    m->part[OTHER] = (struct spent){"other", "rings, keys of the past",
+    m->part[OTHER] = (struct spent){"other", "timers, ghost keys, rings",
                                     above_0(m->held - used - freed - quarantined - index)};
-    m->beside[READ_BUFFERS] = (struct spent){"read_buffers", "buffers of workers",
+    m->beside[READ_BUFFERS] = (struct spent){"read_buffers", "worker buffers",
                                              above_0(stats_get(&s->general, "read_buf_bytes") -
                                                      sample_sum(s, "mayfly_in_pending_bytes"))};
-    m->beside[INPUT] =
-        (struct spent){"input", "requests not whole", sample_sum(s, "mayfly_in_pending_bytes")};
-    m->beside[REPLIES] = (struct spent){"replies", "replies not taken",
-                                        sample_sum(s, "mayfly_out_pending_bytes")};
+    m->beside[INPUT] = (struct spent){"input", "incomplete requests",
+                                      sample_sum(s, "mayfly_in_pending_bytes")};
+    m->beside[REPLIES] =
+        (struct spent){"replies", "unsent replies", sample_sum(s, "mayfly_out_pending_bytes")};
     m->beside[UPLOADS] = (struct spent){"uploads", "values being received",
                                         sample_sum(s, "mayfly_body_pending_bytes")};
 }
@@ -107,9 +107,9 @@ static void put_words(const struct ctl *c, const struct spending *m)
     for (unsigned i = 0; i < PARTS; i++) {
         put_line(c, m, m->part[i].title, m->part[i].bytes);
     }
-    put_line(c, m, "all of it", m->held);
-    put_line(c, m, "left", above_0(m->limit - m->held));
-    fputs("\nconnections, mostly beside the limit\n", c->out);
+    put_line(c, m, "total", m->held);
+    put_line(c, m, "available", above_0(m->limit - m->held));
+    fputs("\nconnections, mostly not counted in the limit\n", c->out);
     for (unsigned i = 0; i < BESIDE; i++) {
         put_line(c, m, m->beside[i].title, m->beside[i].bytes);
     }

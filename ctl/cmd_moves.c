@@ -36,9 +36,10 @@ static void describe(const struct stats *s, char line[LINE_BYTES])
     int n = snprintf(line, LINE_BYTES, "%.0f %%, %s of %s items, %s of %s",
                      100 * sample_move_share(s), done, all, bytes_done, bytes_all);
     if (stats_is(s, "move_waits_for", "room")) {
-        snprintf(line + n, LINE_BYTES - (size_t)n, ", waits for room");
+        snprintf(line + n, LINE_BYTES - (size_t)n, ", waiting for room");
     } else if (stats_is(s, "move_waits_for", "walk")) {
-        snprintf(line + n, LINE_BYTES - (size_t)n, ", waits for a walk over all items to end");
+        snprintf(line + n, LINE_BYTES - (size_t)n,
+                 ", waiting for the end of a walk over all items");
     } else if (sample_is_moving(s) && left_ms >= 0) {
         duration_text(left, left_ms / 1e3);
         snprintf(line + n, LINE_BYTES - (size_t)n, ", about %s left", left);
@@ -51,12 +52,12 @@ static void put_words(const struct ctl *c, const struct stats *s)
     char text[LINE_BYTES];
 
     (void)stats_find(s, "move_state", &state);
-    fprintf(c->out, "workers      %.0f serve, %.0f wanted, %.0f leaving, %.0f there are\n",
+    fprintf(c->out, "workers      %.0f active, %.0f wanted, %.0f leaving, %.0f in total\n",
             stats_get(s, "threads_active"), stats_get(s, "threads_wanted"),
             stats_get(s, "threads_leaving"), stats_get(s, "threads_created"));
-    fprintf(c->out, "connections  %.0f on their way, %.0f moved so far\n",
+    fprintf(c->out, "connections  %.0f moving, %.0f moved so far\n",
             stats_get(s, "conns_moving"), stats_get(s, "conns_moved"));
-    fprintf(c->out, "shards       %.0f with items, %.0f wanted, %.0f there are\n",
+    fprintf(c->out, "shards       %.0f with items, %.0f wanted, %.0f in total\n",
             stats_get(s, "shards_active"), stats_get(s, "shards_wanted"),
             stats_get(s, "shards_created"));
     fputs("state        ", c->out);
@@ -111,7 +112,7 @@ static enum ctl_status cancel_move(struct ctl *c)
     if (!span_is(line, "OK")) {
         return ask_garbled(c, line);
     }
-    ctl_done(c, "cancelled", "OK, items on their way arrive (mayflyctl moves)");
+    ctl_done(c, "cancelled", "OK, items in transit still arrive (mayflyctl moves)");
     return CTL_OK;
 }
 

@@ -18,7 +18,7 @@ static const struct {
     enum unit unit;
     unsigned width; /* at least */
 } columns[] = {
-    {"address", "ADDRESS", UNIT_NONE, 21}, {"peer", "COMES FROM", UNIT_NONE, 21},
+    {"address", "ADDRESS", UNIT_NONE, 21}, {"peer", "CONNECTED FROM", UNIT_NONE, 21},
     {"state", "STATE", UNIT_NONE, 7},      {"offset", "OFFSET", UNIT_NONE, 12},
     {"lag_bytes", "LAG", UNIT_BYTES, 9},   {"ack_ms", "ACKNOWLEDGED", UNIT_MS, 0},
 };
@@ -86,13 +86,13 @@ static const struct {
 } own[] = {
     {"role", "role", UNIT_NONE, false},
     {"repl_state", "state", UNIT_NONE, true},
-    {"repl_state_reason", "because", UNIT_NONE, true},
+    {"repl_state_reason", "reason", UNIT_NONE, true},
     {"repl_primary", "follows", UNIT_NONE, true},
     {"replid", "history", UNIT_NONE, false},
     {"repl_epoch", "epoch", UNIT_NONE, false},
     {"repl_offset", "offset", UNIT_NONE, false},
     {"repl_lag_bytes", "lag", UNIT_BYTES, true},
-    {"repl_lag_ms", "lag in time", UNIT_MS, true},
+    {"repl_lag_ms", "lag, time", UNIT_MS, true},
     {"repl_clock_skew_ms", "clock skew", UNIT_MS, true},
     {"online_replicas", "replicas online", UNIT_NONE, false},
 };
@@ -107,7 +107,7 @@ static void put_own(const struct ctl *c, const struct stats *s, bool is_primary)
         }
         fprintf(c->out, "%-15s  ", own[i].title);
         if (span_is(value, "-1")) {
-            value = span_str("not known");
+            value = span_str("unknown");
         }
         (void)show_value(c->out, own[i].unit, value, c->is_utf8);
         fputc('\n', c->out);
@@ -153,7 +153,7 @@ int cmd_replicas(struct ctl *c, const struct ctl_words *args)
     enum ctl_status status = ask_stats(c, "replication", &s);
     if (status == CTL_OK &&
         (!stats_find(&s, "role", &role) || !stats_find(&s, "repl_state", &state))) {
-        status = ctl_fail(c, CTL_REFUSED, "the server does not tell its role");
+        status = ctl_fail(c, CTL_REFUSED, "the server does not report its role");
     }
     if (status == CTL_OK && c->options.json) {
         put_json(c, &s);
@@ -197,22 +197,22 @@ static enum ctl_status change_role(struct ctl *c, const struct ctl_words *args,
 int cmd_replicaof(struct ctl *c, const struct ctl_words *args)
 {
     if (span_is(args->word[1], "no")) {
-        return change_role(c, args, "Make a primary", "OK, it is a primary");
+        return change_role(c, args, "Make a primary", "OK, the server is a primary");
     }
     return change_role(c, args, "Follow another server and lose the items",
-                       "OK, it is a replica (mayflyctl replicas)");
+                       "OK, the server is a replica (mayflyctl replicas)");
 }
 
 int cmd_promote(struct ctl *c, const struct ctl_words *args)
 {
     return change_role(c, args, "Make a primary",
-                       "OK, it is the primary, and its primary is a replica");
+                       "OK, the server is the primary, and the old primary follows it");
 }
 
 int cmd_failover(struct ctl *c, const struct ctl_words *args)
 {
     return change_role(c, args, "Hand the role of primary to a replica",
-                       "OK, a replica is the primary, and this server follows it");
+                       "OK, a replica is now the primary, and this server follows it");
 }
 
 /* ---- wait -------------------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ int cmd_wait(struct ctl *c, const struct ctl_words *args)
     json_u64(&j, "replicas", count);
     json_u64(&j, "wanted", wanted);
     json_end(&j, '{');
-    ctl_say(c, "%llu %s everything\n", (unsigned long long)count,
+    ctl_say(c, "%llu %s all changes\n", (unsigned long long)count,
             count == 1 ? "replica has" : "replicas have");
     return count >= wanted ? CTL_OK : CTL_NO;
 }

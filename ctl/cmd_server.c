@@ -38,8 +38,8 @@ static const struct {
     const char *json;
     const char *text;
 } notes[] = {
-    {"OVERRIDDEN", "overridden", "the next start overrides it with"},
-    {"RESTART", "restart", "waits for a restart with"},
+    {"OVERRIDDEN", "overridden", "will be overridden at the next start with"},
+    {"RESTART", "restart", "needs a restart for"},
 };
 
 /*
@@ -227,7 +227,7 @@ int cmd_ping(struct ctl *c, const struct ctl_words *args)
     json_double(&j, "seconds", seconds);
     json_end(&j, '{');
     duration_text(text, seconds);
-    ctl_say(c, "the server answers, after %s\n", text);
+    ctl_say(c, "the server answered after %s\n", text);
     return CTL_OK;
 }
 
@@ -250,7 +250,7 @@ int cmd_version(struct ctl *c, const struct ctl_words *args)
         if (!c->options.json) {
             fputs(is_ours ? "mayfly " : "not mayfly", c->out);
             (void)show_text(c->out, own, c->is_utf8);
-            fputs(is_ours ? ", speaks as memcached " : ", memcached ", c->out);
+            fputs(is_ours ? ", protocol of memcached " : ", memcached ", c->out);
             ctl_put_line(c, level);
         }
     }
@@ -272,10 +272,10 @@ int cmd_flush(struct ctl *c, const struct ctl_words *args)
         return ctl_fail(c, CTL_USAGE, "not a number of seconds: %.100s", args->word[1].ptr);
     }
     if (prefix != NULL && args->count > 1) {
-        return ctl_fail(c, CTL_USAGE, "a prefix is flushed at once: no number of seconds");
+        return ctl_fail(c, CTL_USAGE, "--prefix cannot be combined with a number of seconds");
     }
     if (prefix != NULL && !is_prefix(span_str(prefix))) {
-        return ctl_fail(c, CTL_USAGE, "a prefix has 1 to %d bytes, and no space: %.300s",
+        return ctl_fail(c, CTL_USAGE, "a prefix has 1 to %d bytes and no space: %.300s",
                         ASK_KEY_MAX, prefix);
     }
     if (!confirm(c, prefix != NULL ? "Drop all items whose keys have this prefix"
@@ -370,7 +370,7 @@ int cmd_raw(struct ctl *c, const struct ctl_words *args)
 
     for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
         if (span_is(args->word[1], unfit[i].word)) {
-            return ctl_fail(c, CTL_USAGE, "raw sends one line, and %s is more: use %s",
+            return ctl_fail(c, CTL_USAGE, "raw sends one line, but %s needs more; use %s",
                             unfit[i].word, unfit[i].instead);
         }
     }
@@ -403,7 +403,7 @@ int cmd_bgsave(struct ctl *c, const struct ctl_words *args)
 
     (void)args;
     if (status == CTL_OK) {
-        ctl_done(c, "saving", "OK, the server saves its snapshot (stats persistence)");
+        ctl_done(c, "saving", "OK, the server is saving its snapshot (stats persistence)");
     }
     return status;
 }
@@ -418,7 +418,7 @@ int cmd_shutdown(struct ctl *c, const struct ctl_words *args)
         status = ask_end(c);
     }
     if (status == CTL_OK) {
-        ctl_done(c, "stopping", "OK, the server stops");
+        ctl_done(c, "stopping", "OK, the server is stopping");
     }
     return status;
 }
@@ -442,7 +442,8 @@ static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
         enum ctl_status status = ask_stats(c, "persistence", s);
 
         if (status == CTL_OK && !stats_find(s, "upgrade_state", &state)) {
-            return ctl_fail(c, CTL_REFUSED, "the server does not say what becomes of it");
+            return ctl_fail(c, CTL_REFUSED,
+                            "the server does not report the state of the upgrade");
         }
         if (status == CTL_OK && !span_is(state, "asked") && !span_is(state, "under-way")) {
             return CTL_OK;
@@ -451,8 +452,9 @@ static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
             return status;
         }
         if (ctl_now_s() - began > WAIT_S) {
-            return status != CTL_OK ? status
-                                    : ctl_fail(c, CTL_LINK, "no end of it after two minutes");
+            return status != CTL_OK
+                       ? status
+                       : ctl_fail(c, CTL_LINK, "the upgrade has not ended after two minutes");
         }
         if (status == CTL_LINK) {
             ask_disconnect(c);
@@ -469,11 +471,12 @@ static enum ctl_status tell_upgrade(struct ctl *c, const struct stats *s)
 
     (void)stats_find(s, "upgrade_reason", &why);
     if (stats_is(s, "upgrade_state", "refused")) {
-        return ctl_fail(c, CTL_REFUSED, "%.*s; nothing has changed, the server's log has more",
+        return ctl_fail(c, CTL_REFUSED, "%.*s; nothing has changed; see the server's log",
                         (int)why.len, why.ptr);
     }
     if (!stats_is(s, "upgrade_state", "done")) {
-        return ctl_fail(c, CTL_NO, "the server was started anew instead; its log says why");
+        return ctl_fail(c, CTL_NO,
+                        "the server was restarted instead; see its log for the reason");
     }
     json_begin(&j, NULL, '{');
     json_bool(&j, "upgraded", true);
@@ -482,7 +485,7 @@ static enum ctl_status tell_upgrade(struct ctl *c, const struct stats *s)
     ctl_say(c, "the program took over, with %.0f items\n", stats_get(s, "restart_items"));
     return stats_is(s, "restart_state", "warm")
                ? CTL_OK
-               : ctl_fail(c, CTL_NO, "it has not taken the items over");
+               : ctl_fail(c, CTL_NO, "the program has not taken over the items");
 }
 
 int cmd_upgrade(struct ctl *c, const struct ctl_words *args)

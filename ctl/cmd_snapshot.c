@@ -46,7 +46,7 @@ static enum ctl_status begin_target(struct save_target *t, struct span path)
     t->is_file = !span_is(path, "-");
     if (!t->is_file) {
         return isatty(STDOUT_FILENO)
-                   ? ctl_fail(t->c, CTL_USAGE, "a snapshot is nothing for a terminal")
+                   ? ctl_fail(t->c, CTL_USAGE, "a snapshot cannot be written to a terminal")
                    : CTL_OK;
     }
     while (at > 0 && path.ptr[at - 1] != '/') {
@@ -54,7 +54,7 @@ static enum ctl_status begin_target(struct save_target *t, struct span path)
     }
     if (at == path.len || path.len - at >= sizeof(t->name) || at >= sizeof(t->dir) ||
         memchr(path.ptr, '\0', path.len) != NULL) {
-        return ctl_fail(t->c, CTL_USAGE, "this is no name of a file");
+        return ctl_fail(t->c, CTL_USAGE, "not a file name");
     }
     snprintf(t->dir, sizeof(t->dir), "%.*s", at != 0 ? (int)at : 2, at != 0 ? path.ptr : "./");
     snprintf(t->name, sizeof(t->name), "%.*s", (int)(path.len - at), path.ptr + at);
@@ -96,12 +96,13 @@ static enum ctl_status take_portion(struct save_target *t, struct progress *p, b
     }
     if (span_is(line, "OK")) {
         /* A server that knows another `save` command took it for that one. */
-        return ctl_fail(t->c, CTL_REFUSED, "the server sends no snapshots");
+        return ctl_fail(t->c, CTL_REFUSED, "the server does not support sending snapshots");
     }
     struct span rest = line;
     struct span word = span_word(&rest);
     if (span_is(word, "BUSY")) {
-        return ctl_fail(t->c, CTL_REFUSED, "the server sends a snapshot to another client");
+        return ctl_fail(t->c, CTL_REFUSED,
+                        "the server is sending a snapshot to another client");
     }
     *is_over = span_is(word, "END");
     if ((!*is_over && !span_is(word, "PART")) || num_u64(span_word(&rest), &n) != MF_OK ||
@@ -392,7 +393,7 @@ static enum ctl_status begin_restore(struct loading *l, uint64_t items)
         status = ask_first(l->c, ask_line(l->c, "restore begin %" PRIu64, items), &line);
     }
     if (status == CTL_OK && span_is(line, "BUSY another load is under way")) {
-        return ctl_fail(l->c, CTL_REFUSED, "the server is loading something else");
+        return ctl_fail(l->c, CTL_REFUSED, "another load is running in the server");
     }
     return status == CTL_OK && !span_is(line, "OK") ? ask_garbled(l->c, line) : status;
 }
@@ -432,8 +433,8 @@ static void report_load(const struct loading *l, uint64_t gone)
     }
     fprintf(l->c->out,
             "loaded %" PRIu64 " items; %" PRIu64 " had expired, %" PRIu64
-            " were there already, %" PRIu64 " went meanwhile, %" PRIu64 " were stale, %" PRIu64
-            " were refused%s",
+            " existed already, %" PRIu64 " were removed meanwhile, %" PRIu64
+            " were stale, %" PRIu64 " were refused%s",
             loaded, l->expired, there, gone, l->stale, l->refused,
             l->why[0] != '\0' ? ": " : "");
     ctl_put_line(l->c, span_str(l->why)); /* it is the server's */
@@ -454,12 +455,12 @@ static enum ctl_status fault_of(struct loading *l, const struct snap_fault *faul
 static enum ctl_status check_alone(struct loading *l, uint32_t flags)
 {
     if ((flags & SNAP_IS_LOG) != 0) {
-        return ctl_fail(l->c, CTL_NO, "%s: is the log of a snapshot", l->name);
+        return ctl_fail(l->c, CTL_NO, "%s: this is the log of a snapshot", l->name);
     }
     if ((flags & SNAP_HAS_LOG) != 0) {
         return ctl_fail(l->c, CTL_NO,
-                        "%s: has logs, which only a server loads with it (dir); mayflyctl "
-                        "save makes one that has none",
+                        "%s: it has logs, so only a server can load it (dir); mayflyctl "
+                        "save makes a snapshot without logs",
                         l->name);
     }
     return CTL_OK;
@@ -495,7 +496,9 @@ static enum ctl_status open_file(struct loading *l)
 {
     if (strcmp(l->name, "-") == 0) {
         l->fd = STDIN_FILENO;
-        return isatty(l->fd) ? ctl_fail(l->c, CTL_USAGE, "nobody types a snapshot") : CTL_OK;
+        return isatty(l->fd)
+                   ? ctl_fail(l->c, CTL_USAGE, "a snapshot cannot be read from a terminal")
+                   : CTL_OK;
     }
     l->fd = open(l->name, O_RDONLY | O_CLOEXEC);
     return l->fd >= 0 ? CTL_OK : ctl_fail(l->c, CTL_SYSTEM, "%s: %s", l->name, strerror(errno));

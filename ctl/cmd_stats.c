@@ -282,7 +282,7 @@ int cmd_stats(struct ctl *c, const struct ctl_words *args)
         return ctl_fail(c, CTL_USAGE, "the name of the section is too long");
     }
     if (option_is_given(&c->options, OPT_count) && !option_is_given(&c->options, OPT_watch)) {
-        return ctl_fail(c, CTL_USAGE, "--count goes with --watch");
+        return ctl_fail(c, CTL_USAGE, "--count needs --watch");
     }
     if (has_lines && option_is_given(&c->options, OPT_watch)) {
         return ctl_fail(c, CTL_USAGE, "this section cannot be watched");

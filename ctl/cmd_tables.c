@@ -306,7 +306,7 @@ static enum ctl_status show_answer(struct ctl *c, const char *text, const struct
     } else if (status == CTL_OK && s.count > 0) {
         put_table(c, &s);
     } else if (status == CTL_OK) {
-        fputs(is_table ? "nothing so far\n" : "OK\n", c->out);
+        fputs(is_table ? "no entries\n" : "OK\n", c->out);
     }
     stats_fini(&s);
     return status;

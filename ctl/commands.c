@@ -38,7 +38,7 @@ void describe_help(FILE *out)
 {
     fputs("usage: mayflyctl [OPTION...] [COMMAND [ARGUMENT...]]\n"
           "\n"
-          "Asks a running mayflyd, and tells it what to do. Without a command there is a "
+          "Queries and controls a running mayflyd. Without a command it opens a "
           "prompt.\n"
           "\n"
           "Commands:\n",
@@ -48,15 +48,15 @@ void describe_help(FILE *out)
 
         fprintf(out, "  %-10s %.*s\n", row->name, describe_brief_len(row->help), row->help);
     }
-    fputs("\n\"mayflyctl help COMMAND\" tells more. Options:\n", out);
+    fputs("\n\"mayflyctl help COMMAND\" describes a command. Options:\n", out);
     for (unsigned id = 0; id < OPT_COUNT; id++) {
         if (ctl_options[id].who == OPTION_ANY) {
             put_option(out, &ctl_options[id]);
         }
     }
-    fputs("\nExit status: 0 done; 1 the answer is no, or there is something to do; 2 misused;\n"
-          "3 no connection, or silence; 4 refused; 5 not an answer; 6 this machine failed;\n"
-          "check: also 65 not a snapshot; 66 not readable.\n",
+    fputs("\nExit status: 0 done; 1 the answer is no, or there is advice; 2 usage error;\n"
+          "3 no connection or a timeout; 4 refused; 5 invalid answer; 6 system error;\n"
+          "check: also 65 not a snapshot; 66 unreadable.\n",
           out);
 }
 

@@ -23,20 +23,20 @@ static enum ctl_status check_options(struct ctl *c)
     const struct options *o = &c->options;
 
     if (o->host != NULL && option_is_given(o, OPT_control)) {
-        return ctl_fail(c, CTL_USAGE, "either --host or --control");
+        return ctl_fail(c, CTL_USAGE, "--host and --control exclude each other");
     }
     if (o->host == NULL && option_is_given(o, OPT_port)) {
-        return ctl_fail(c, CTL_USAGE, "--port goes with --host");
+        return ctl_fail(c, CTL_USAGE, "--port needs --host");
     }
     if (!o->tls &&
         (o->ca != NULL || o->cert != NULL || o->key != NULL || o->tls_name != NULL)) {
-        return ctl_fail(c, CTL_USAGE, "--ca, --cert, --key and --tls-name go with --tls");
+        return ctl_fail(c, CTL_USAGE, "--ca, --cert, --key and --tls-name need --tls");
     }
     if (o->key != NULL && o->cert == NULL) {
-        return ctl_fail(c, CTL_USAGE, "--key goes with --cert");
+        return ctl_fail(c, CTL_USAGE, "--key needs --cert");
     }
     if (o->password_file != NULL && o->user == NULL) {
-        return ctl_fail(c, CTL_USAGE, "--password-file goes with --user");
+        return ctl_fail(c, CTL_USAGE, "--password-file needs --user");
     }
     return CTL_OK;
 }

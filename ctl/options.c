@@ -136,25 +136,24 @@ static bool take_option(struct reading *r, enum ctl_option_id id, const char *va
     static const char *const wants[] = {
         [KIND_FLAG] = "nothing",
         [KIND_TEXT] = "a text",
-        [KIND_SECONDS] = "seconds, 0.001 at least",
+        [KIND_SECONDS] = "seconds, at least 0.001",
         [KIND_COUNT] = "a whole number",
         [KIND_BYTES] = "a number of bytes, such as 512 or 64k",
     };
 
     if (!r->may_connect && row->who == OPTION_ANY && id != OPT_json && id != OPT_help) {
-        snprintf(r->why, r->why_bytes, "--%s is for the command line, not for the prompt",
-                 row->name);
+        snprintf(r->why, r->why_bytes, "--%s is accepted on the command line only", row->name);
         return false;
     }
     if (row->kind != KIND_FLAG && value == NULL) {
         if (r->next == r->line->count) {
-            snprintf(r->why, r->why_bytes, "--%s wants %s", row->name, wants[row->kind]);
+            snprintf(r->why, r->why_bytes, "--%s needs %s", row->name, wants[row->kind]);
             return false;
         }
         value = r->line->word[r->next++].ptr;
     }
     if ((row->kind == KIND_FLAG && value != NULL) || !set_option(r->o, id, value)) {
-        snprintf(r->why, r->why_bytes, "--%s wants %s, not \"%s\"", row->name, wants[row->kind],
+        snprintf(r->why, r->why_bytes, "--%s needs %s, not \"%s\"", row->name, wants[row->kind],
                  value);
         return false;
     }
@@ -256,7 +255,7 @@ bool options_fit(const struct options *o, enum command_id command, char *why, si
     for (unsigned id = 0; id < OPT_COUNT; id++) {
         if (option_is_given(o, (enum ctl_option_id)id) &&
             (ctl_options[id].who >> command & 1) == 0) {
-            snprintf(why, why_bytes, "--%s does not go with %s", ctl_options[id].name,
+            snprintf(why, why_bytes, "--%s cannot be used with %s", ctl_options[id].name,
                      ctl_commands[command].name);
             return false;
         }
@@ -292,7 +291,7 @@ static const char *take_quoted(struct span line, size_t *at, char **store)
     size_t len = inner.len;
 
     if (end >= line.len) {
-        return "a quote without its end";
+        return "unterminated quote";
     }
     if (quote == '\'') {
         memcpy(*store, inner.ptr, inner.len);

@@ -19,10 +19,10 @@ static const struct {
     [SNAP_FLUSH] = {"of flushes", "flush"},
     [SNAP_PING] = {"of pings", "ping"},
     [SNAP_END] = {"the end", "end"},
-    [SNAP_PAD] = {"to fill pages", "pad"},
+    [SNAP_PAD] = {"of padding", "pad"},
     [SNAP_DUE] = {"of expiry", "due"},
     [SNAP_PREFIX] = {"of flushed prefixes", "prefix"},
-    [EXAMINE_KINDS - 1] = {"not known", "other"},
+    [EXAMINE_KINDS - 1] = {"unknown", "other"},
 };
 
 static uint64_t all_blocks(const struct examined *x)
@@ -45,7 +45,7 @@ static const char *logs_fault(const struct examined_logs *l, char out[LOGS_TEXT_
     if (l->end == KEYCHAIN_MISSING) {
         snprintf(out, LOGS_TEXT_MAX, "log %" PRIu64 " is missing", l->number);
     } else if (l->end == KEYCHAIN_FOREIGN) {
-        snprintf(out, LOGS_TEXT_MAX, "log %" PRIu64 " is that of another snapshot", l->number);
+        snprintf(out, LOGS_TEXT_MAX, "log %" PRIu64 " belongs to another snapshot", l->number);
     } else {
         snprintf(out, LOGS_TEXT_MAX, "log %" PRIu64 ": %s", l->number,
                  snap_fault_text(&l->fault, text));
@@ -116,7 +116,7 @@ static void put_items(FILE *out, const struct examined *x)
             x->items, x->expired, x->forever, x->in_parts);
     if (x->cut != 0) {
         fprintf(out,
-                "    left out     %" PRIu64
+                "    omitted      %" PRIu64
                 " large values that changed while they were saved\n",
                 x->cut);
     }
@@ -138,21 +138,21 @@ static void put_sizes(FILE *out, const struct examined *x)
 
 static void put_content(FILE *out, const struct examined *x, int64_t now)
 {
-    fprintf(out, "    format       version %u, for readers from version %u on\n",
+    fprintf(out, "    format       version %u, readable from version %u on\n",
             x->header.version, x->header.least);
     put_made(out, x, now);
     put_blocks(out, x);
     if (examine_is_log(x)) {
         fprintf(out,
-                "    log          number %" PRIu64 ", %" PRIu64
-                " keys that have changed, %" PRIu64 " that were gone\n",
+                "    log          number %" PRIu64 ", %" PRIu64 " changed keys, %" PRIu64
+                " removed keys\n",
                 x->header.log, x->keys, x->gone);
         put_bytes(out, "    synced       ", x->synced);
-        fputs(" at least were on the disk\n", out);
+        fputs(" or more had been synced to disk\n", out);
         if (x->due_unix_ms != 0) {
-            fputs("    expired      everything due by ", out);
+            fputs("    expired      items due by ", out);
             put_time(out, x->due_unix_ms);
-            fputs(" is gone\n", out);
+            fputs(" are removed\n", out);
         }
         if (x->items != 0) {
             put_items(out, x);
@@ -164,10 +164,11 @@ static void put_content(FILE *out, const struct examined *x, int64_t now)
     put_sizes(out, x);
     if (x->logs.count != 0) {
         fprintf(out,
-                "    log          is loaded with %" PRIu64 " logs, from number %" PRIu64
-                " on%s\n",
+                "    log          loaded with %" PRIu64 " logs, from number %" PRIu64 " on%s\n",
                 x->logs.count, x->header.log,
-                x->logs.is_torn ? "; of the last one aof_load_truncated cuts a torn end" : "");
+                x->logs.is_torn
+                    ? "; aof_load_truncated cuts off the incomplete end of the last one"
+                    : "");
     }
     if (x->flush_at != INT64_MAX) {
         fprintf(out, "    flush        everything %s flushed ",
@@ -193,10 +194,10 @@ void report_text(FILE *out, const char *name, const struct examined *x, int64_t 
     fputc('\n', out);
     if (x->is_torn) {
         show_text(out, span_str(name), is_utf8);
-        fputs(": aof_load_truncated cuts it there, if it is the last log\n", out);
+        fputs(": aof_load_truncated truncates it there if it is the last log\n", out);
     } else if (x->fault.kind != SNAP_FINE && x->has_header && !examine_is_log(x)) {
         show_text(out, span_str(name), is_utf8);
-        fprintf(out, ": load=salvage brings back the %" PRIu64 " items before that\n",
+        fprintf(out, ": load=salvage recovers the %" PRIu64 " items before that\n",
                 examine_salvage(x, now));
     }
     if (x->has_header) {

@@ -118,7 +118,7 @@ void access_stop_threads(struct access *a)
         /*
          * The thread may still use the users: they are not released. The process ends anyway.
          */
-        log_warn("access, abandoned an authentication that did not end");
+        log_warn("access, abandoned an authentication that did not finish");
         a->is_abandoned = true;
         a->is_sasl_started = false;
         memset(&a->sasl_users, 0, sizeof(a->sasl_users));

@@ -255,7 +255,7 @@ static void warn(const struct access_file *f, const void *content)
     const struct auth_table *table = content;
 
     if (table->count == 0) {
-        log_warn("auth, authfile %s is empty: nobody can authenticate", f->path);
+        log_warn("auth, authfile %s is empty: no client can authenticate", f->path);
     }
     if (table->unusable > 0) {
         log_warn(

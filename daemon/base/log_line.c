@@ -139,7 +139,8 @@ size_t log_line_text(char *out, size_t room, uint32_t left_out, const char *fmt,
         memcpy(out + len - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
     }
     if (left_out > 0 && len + 1 < room) {
-        n = snprintf(out + len, room - len, " [%" PRIu32 " more like this left out]", left_out);
+        n = snprintf(out + len, room - len, " [%" PRIu32 " similar messages omitted]",
+                     left_out);
         len += n > 0 && (size_t)n < room - len ? (size_t)n : 0;
     }
     log_line_blank(out, len);

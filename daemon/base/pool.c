@@ -137,7 +137,7 @@ static void thread_main(void *arg)
     struct pool_job *job;
 
     if (member->thread.nice_error != 0) {
-        log_info("pool, its threads have the priority of workers (%s)",
+        log_info("pool, its threads run at the priority of workers (%s)",
                  strerror(member->thread.nice_error));
     }
     while ((job = take_job(p)) != NULL) {

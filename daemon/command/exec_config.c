@@ -288,7 +288,7 @@ static void log_change(const struct settings *now, const struct config_change *c
     char text[OPTION_TEXT_BYTES];
 
     for (unsigned i = FIRST_ARG; c->is_reset && i < w->count; i++) {
-        log_notice("options, %s is as it was given (config reset)", w->word[i]);
+        log_notice("options, %s is reset to its configured value (config reset)", w->word[i]);
     }
     for (unsigned i = 0; !c->is_reset && i < c->count; i++) {
         const struct live_change *set = &c->set[i];

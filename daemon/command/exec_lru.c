@@ -314,7 +314,7 @@ static enum turn_stop hold_expired(struct turn *t, const struct request *r, stru
     }
     engine_hold_expired(t->e, n > 0 ? t->now + (msec_t)n * 1000 : t->now);
     crew_poke_all(t->w->crew); /* wake those that sleep until something is due */
-    log_notice_limited("expiry, what has expired is kept for %u s", n);
+    log_notice_limited("expiry, expired items are kept for %u s (expire_hold)", n);
     return turn_answer(t, r, REPLY_OK);
 }
 

@@ -199,9 +199,8 @@ static void release_reader(struct following *f)
     (void)shipper_is_dropped(f->replica.reader, &drop);
     f->lost = drop_texts[drop.reason];
     if (drop.reason != SHIPPER_TOLD) {
-        log_warn("replication, the replica at %s is dropped, %" PRIu64
-                 " bytes behind: %s (it read %" PRIu64 " bytes/s, changes were %" PRIu64
-                 " bytes/s)",
+        log_warn("replication, disconnected the replica at %s, which lags by %" PRIu64
+                 " bytes: %s (it read %" PRIu64 " bytes/s, changes were %" PRIu64 " bytes/s)",
                  f->replica.peer, drop.end - drop.offset, f->lost, drop.reader_rate,
                  drop.change_rate);
     }
@@ -457,7 +456,7 @@ enum turn_stop exec_psync(struct turn *t, const struct request *r)
         return refuse_versions(t, &theirs);
     }
     if (replid_equal(&run, &repl->run)) {
-        return refuse_replica(t, "this is the server that asks");
+        return refuse_replica(t, "a server cannot replicate itself");
     }
     client_end_service(t->client);
     struct following *f = begin(t);
@@ -633,7 +632,7 @@ enum turn_stop exec_failover(struct turn *t, const struct request *r)
         return turn_answer(t, r, REPLY_NO_CONTROL);
     }
     if (replication_is_replica(t->w->crew->replication)) {
-        return refuse(t, "this is a replica: promote");
+        return refuse(t, "this is a replica; use promote");
     }
     text[0] = '\0';
     if (r->args.len != 0) {

@@ -167,7 +167,7 @@ static bool dispel_doubt(struct turn *t)
     client->login_state = LOGIN_NEEDED;
     guard_logout(client, t->w);
     ctr_add(&t->w->counters, CTR_auth_revoked, 1);
-    log_info("auth, ended a session whose user or password is gone");
+    log_info("auth, ended a session whose user or password was removed");
     return false;
 }
 
@@ -182,7 +182,7 @@ static bool is_barred(const struct turn *t)
         return false;
     }
     ctr_add(&w->counters, CTR_auth_barred, 1);
-    log_info("auth, login refused (too many of its address have failed)");
+    log_info("auth, login refused (too many failed logins from its address)");
     return true;
 }
 

@@ -53,7 +53,7 @@ static bool restore(struct conn *c, const struct passed_conn *p)
 static void resume(struct conn *c, const struct passed_conn *p)
 {
     if (!restore(c, p)) {
-        log_warn("upgrade, a connection is closed (no memory for what was kept of it)");
+        log_warn("upgrade, connection closed (no memory to restore its state)");
         conn_close(c);
         return;
     }

@@ -25,7 +25,7 @@ static void drop(struct conn *c)
 {
     struct worker *w = c->worker;
 
-    log_warn("conn, a connection is closed on its way to another worker (no memory)");
+    log_warn("conn, connection closed while moving to another worker (no memory)");
     c->close_reason = CLOSE_ERROR;
     conn_log(c, WATCH_CONN_CLOSE);
     conn_release(c);

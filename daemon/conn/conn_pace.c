@@ -67,7 +67,7 @@ static void check_held(struct worker *w)
         cron_in(w, CRON_DEADLINES, (uint64_t)left);
         return;
     }
-    log_warn("append, connections are closed: the disk does not take the log");
+    log_warn("append, connections are closed because the log cannot be synced in time");
     for (struct conn *c = conn_hold_first(w); c != NULL; c = conn_hold_first(w)) {
         ctr_add(&w->counters, CTR_log_timeouts, 1);
         c->close_reason = CLOSE_ERROR;

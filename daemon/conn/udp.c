@@ -528,7 +528,7 @@ static void on_arrival(struct message *m, void *receiver)
 
     must_be_worker(w);
     if (uv_poll_init(&w->loop, &u->poll, u->fd) != 0) {
-        log_warn("udp, %s is not read by a worker any more (no memory)", u->name);
+        log_warn("udp, a worker no longer reads %s (no memory)", u->name);
         close(u->fd);
         u->magic = 0;
         mem_free(u);

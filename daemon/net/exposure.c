@@ -55,8 +55,8 @@ static int tell_exposure(const struct settings *settings, const char *name)
             name);
         return EX_USAGE;
     }
-    log_warn("listener, other machines can use %s without a user or a certificate (--protected "
-             "refuses to start so)",
+    log_warn("listener, other machines can use %s without a user or a certificate (with "
+             "--protected the server does not start)",
              name);
     return 0;
 }

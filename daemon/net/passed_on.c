@@ -186,7 +186,7 @@ bool passed_on_take_conns(struct passed_on *p, struct buf *out)
         } while (n > 0 && buf_room(out) > 0);
     }
     if (n != 0) {
-        log_error("upgrade, cannot read what was kept of connections (%s)", strerror(errno));
+        log_error("upgrade, cannot read the state of connections (%s)", strerror(errno));
     }
     close(fd);
     return true;
@@ -284,8 +284,7 @@ bool passed_on_note_conns(struct passed_on *p, const struct passed_conns *conns,
     }
     buf_fini(&bytes);
     if (p->noted_file < 0) {
-        log_error("upgrade, cannot write down what is kept of connections (%s)",
-                  strerror(errno));
+        log_error("upgrade, cannot save the state of connections (%s)", strerror(errno));
         return false;
     }
     for (uint32_t i = 0; i < passed_conns_count(conns); i++) {

@@ -84,7 +84,8 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
     }
     if (span_is(name, CONTROL_NAME)) {
         if (!is_unix) {
-            log_error("listener, passed descriptor %d is for control, but no unix socket", fd);
+            log_error("listener, passed descriptor %d is for control, but is not a unix socket",
+                      fd);
             return EX_USAGE;
         }
         origin = sockets_control_origin();

@@ -373,7 +373,7 @@ int tls_open(const struct settings *settings, struct tls **out)
         log_warn("tls, no client certificate will be trusted (ssl_ca_cert is not set)");
     }
     if (settings->udp_port != 0) {
-        log_warn("tls, datagrams of UDP are served in the clear");
+        log_warn("tls, UDP is not encrypted");
     }
     *out = t;
     return 0;

@@ -118,7 +118,7 @@ static bool take_option(struct settings *s, const struct settings *given,
 
     *result = PASSED_REFUSED;
     if (id == OPTION_COUNT) {
-        snprintf(why, OPTION_TEXT_BYTES, "there is no such option any more");
+        snprintf(why, OPTION_TEXT_BYTES, "this option no longer exists");
         return true;
     }
     if (!option_is_live(id, why)) {

@@ -45,7 +45,7 @@ static void tell_fault(const struct append *a, enum keychain_end end)
     keychain_name(name, a->name, c->number);
     switch (end) {
     case KEYCHAIN_MISSING:
-        log_error("snapshot, %s/%s is missing: not loaded without it", a->dir, name);
+        log_error("snapshot, not loaded because %s/%s is missing", a->dir, name);
         break;
     case KEYCHAIN_FOREIGN:
         log_error("snapshot, %s/%s belongs to another snapshot", a->dir, name);
@@ -75,20 +75,22 @@ enum load_end append_read(struct append *a, const struct snap_header *h, struct 
     if (c->cut_bytes != 0) {
         keychain_name(name, a->name, c->number);
         log_warn("snapshot, the last %" PRIu64
-                 " bytes of %s/%s were not whole: cut off (aof_load_truncated)",
+                 " bytes of %s/%s were incomplete and are cut off (aof_load_truncated)",
                  c->cut_bytes, a->dir, name);
     }
     if (c->logs != 0 && !c->is_sealed) {
         log_notice(
-            "snapshot, the last log was not closed: its server was killed, or the file was "
-            "cut short");
+            "snapshot, the last log was not closed: the server was killed, or the file was "
+            "truncated");
     }
     if (c->keys != 0) {
-        log_notice("snapshot, %" PRIu64 " logs name %" PRIu64 " changes: not loaded", c->logs,
-                   c->keys);
+        log_notice("snapshot, %" PRIu64 " logs have %" PRIu64
+                   " changed keys, which are not loaded",
+                   c->logs, c->keys);
     }
     if (c->has_states) {
-        log_notice("snapshot, %" PRIu64 " logs have %" PRIu64 " states: loaded after it",
+        log_notice("snapshot, %" PRIu64 " logs have %" PRIu64
+                   " changes, which are loaded after it",
                    c->logs, c->states);
     }
     l->chain = c->logs != 0 ? c : NULL;
@@ -115,12 +117,13 @@ static void on_gap(void *arg, int error)
     struct append *a = arg;
 
     if (error == KEYLOG_GAP_FLUSH) {
-        log_error("snapshot, a flush came while its log began: it is removed and saved again");
+        log_error(
+            "snapshot, flushed while its log was being started: it is removed and saved again");
     } else if (error != 0) {
         log_error("snapshot, cannot write its log (%s): it is removed and saved again",
                   strerror(error));
     } else {
-        log_error("snapshot, changes came faster than its log was written: it is "
+        log_error("snapshot, its log could not be written as fast as changes were made: it is "
                   "removed and saved again");
     }
     a->on_gap(a->arg);
@@ -158,7 +161,7 @@ static void on_behind(void *arg, bool is_behind)
 static void on_slow(void *arg, uint64_t ms)
 {
     (void)arg;
-    log_warn("snapshot, the disk took %" PRIu64 " ms for its log", ms);
+    log_warn("snapshot, the disk needed %" PRIu64 " ms for a write or sync of its log", ms);
 }
 
 static void on_done(void *arg)
@@ -249,7 +252,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
     a->first = header->log;
     error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, 0);
     if (error != 0) {
-        log_error("snapshot, cannot begin its log (%s)", strerror(error));
+        log_error("snapshot, cannot start its log (%s)", strerror(error));
         return false;
     }
     a->next++;
@@ -394,7 +397,7 @@ void append_end_use(struct append *a)
     if (base_file_kind(a->base) == BASE_NONE) {
         (void)keychain_remove(&io_system, a->dir, a->name, a->next);
     }
-    log_notice("snapshot, no log is kept any more");
+    log_notice("snapshot, changes are no longer logged");
 }
 
 void append_set_sync(struct append *a)

@@ -428,7 +428,7 @@ static void snapshots_run(void *arg)
     }
     keeper_move(s, KEEPER_ENDING);
     if (s->order == KEEPER_SAVES_AND_ENDS && base_kind(s) == BASE_KEPT) {
-        log_notice("snapshot, not saved: the file was not loaded to its end");
+        log_notice("snapshot, not saved: the file was not loaded completely");
         if (s->load.is_beside) {
             /* Keys of it that were deleted since would come back. */
             snapshots_keep_as_bad(s);

@@ -141,7 +141,7 @@ void snapshots_on_gap(void *arg)
 void snapshots_retry_removal(struct snapshots *s)
 {
     if (remove_before(s, atomic_load(&s->base.now)) == 0) {
-        log_notice("snapshot, removed %s, which could not be removed before", s->path);
+        log_notice("snapshot, removed %s at a retry", s->path);
     }
 }
 
@@ -155,8 +155,8 @@ static bool end_flush(struct snapshots *s, enum flush_duty duty, uint64_t epoch)
     }
     int error = remove_before(s, duty == FLUSH_IS_LOGGED ? begin_epoch(s) : epoch);
     if (error != 0) {
-        log_error("snapshot, cannot remove %s after a flush (%s): tried again each second",
-                  s->path, strerror(error));
+        log_error("snapshot, cannot remove %s after a flush (%s): retried each second", s->path,
+                  strerror(error));
     }
     return error == 0;
 }

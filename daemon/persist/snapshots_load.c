@@ -95,7 +95,7 @@ static bool is_wanted(struct snapshots *s)
 
     age_s = clock_real_ns() / 1000000000 - (age_s > logged_s ? age_s : logged_s);
     if (set->load_max_age != 0 && age_s > (int64_t)set->load_max_age) {
-        log_notice("snapshot, %s is %" PRId64 " seconds old: not loaded (load_max_age)",
+        log_notice("snapshot, not loaded because %s is %" PRId64 " seconds old (load_max_age)",
                    s->path, age_s);
         s->last.load = SNAPSHOTS_TOO_OLD;
         load_close(&s->file);
@@ -138,7 +138,7 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct g
         return is_wanted(s) ? s->file.header.items : 0;
     }
     if (snapshots_is_none(&s->file)) {
-        log_notice("snapshot, there is no %s yet: starts empty", s->path);
+        log_notice("snapshot, %s does not exist: starts empty", s->path);
         s->last.load = SNAPSHOTS_NO_FILE;
         return 0;
     }
@@ -180,11 +180,11 @@ void snapshots_prepare_load(struct snapshots *s)
         return;
     }
     if (has_logs(s) || setting_get(s->settings, appendonly) != APPEND_OFF) {
-        log_notice("snapshot, it has a log or gets one: loads it first (load_async)");
+        log_notice("snapshot, has a log or will get one: loads it before serving (load_async)");
     } else if (load_beside(&s->load)) {
         s->load.threads = 1; /* requests go first */
     } else {
-        log_notice("snapshot, no memory to load it beside requests: loads it first");
+        log_notice("snapshot, no memory to load it while serving: loads it before serving");
     }
 }
 
@@ -217,7 +217,7 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
     switch (end) {
     case LOAD_DONE:
         log_notice("snapshot, loaded %s: %" PRIu64 " items, %" PRIu64 " had expired, %" PRIu64
-                   " found no room",
+                   " did not fit",
                    s->path, items, atomic_load(&s->load.counts.expired),
                    atomic_load(&s->load.counts.refused));
         return SNAPSHOTS_LOADED;
@@ -236,7 +236,7 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
     }
     if (s->settings->load == LOAD_SALVAGE && end == LOAD_BAD &&
         s->load.fault.kind != SNAP_FAULT_READ) {
-        log_notice("snapshot, salvaged %" PRIu64 " items from before the damage", items);
+        log_notice("snapshot, recovered %" PRIu64 " items before the damage", items);
         return SNAPSHOTS_SALVAGED;
     }
     return SNAPSHOTS_BAD;

@@ -83,7 +83,7 @@ const char *replication_ask_failover(struct replication *r, struct replica *x, i
     must_be_worker(x->worker);
     pthread_mutex_lock(&r->mutex);
     if (replication_state(r) != REPL_PRIMARY) {
-        why = "this is a replica itself";
+        why = "this is a replica";
     } else if (!want(r, &f)) {
         why = "another failover is under way";
     }
@@ -100,8 +100,8 @@ static struct replica *choose(struct replication *r, const char **why)
     struct replica *best = NULL;
     struct replica *x;
 
-    *why = f->address[0] != '\0' ? "no replica that is online serves there"
-                                 : "no replica is online whose address is known";
+    *why = f->address[0] != '\0' ? "no online replica has that address"
+                                 : "no online replica has a known address";
     LIST_EACH (x, &r->links, struct replica, link) {
         if (replica_is_online(x) && x->address[0] != '\0' && (f->to == NULL || f->to == x) &&
             (f->address[0] == '\0' || strcmp(f->address, x->address) == 0) &&
@@ -260,7 +260,7 @@ bool failover_run(struct replication *r)
     }
     bool is_given = f->state == FAILOVER_GIVEN;
     why = f->state == FAILOVER_OVER ? "the link to the replica was cut"
-                                    : "the replica did not have everything in time";
+                                    : "the replica did not catch up in time";
     if (!is_given) {
         f->state = FAILOVER_OVER;
     }
@@ -293,7 +293,7 @@ void failover_stop(struct replication *r)
     }
     pthread_mutex_unlock(&r->mutex);
     if (!is_given) {
-        replication_note_refused(r, "the server stops");
+        replication_note_refused(r, "the server is stopping");
     }
 }
 

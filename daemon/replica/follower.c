@@ -195,7 +195,8 @@ static msec_t fresh_ms(const struct follower *f)
 static void note_stale(struct follower *f)
 {
     if (fresh_ms(f) == 0) {
-        replication_enter(f->r, REPL_STALE, "no word from the primary for replica_max_stale");
+        replication_enter(f->r, REPL_STALE,
+                          "nothing received from the primary for replica_max_stale");
         shipper_drop_all(f->r->shipper); /* its replicas become stale as well */
         replication_tell(f->r);
     }
@@ -324,14 +325,14 @@ static const char *doubt(const struct follower *f, const struct greeting *g)
     const char *why = is_bad_path(f, g->path);
 
     if (g->version < ours.least || g->version > ours.most) {
-        return "it speaks a version of replication that this server does not "
+        return "no common version of the replication protocol "
                "(upgrade the older one first)";
     }
     if (why != NULL || seen == 0 || setting_get(settings_of(f), replica_follow_cold)) {
         return why;
     }
     if (g->epoch < seen) {
-        return "its epoch is lower, as that of a server that lost its items "
+        return "its epoch is lower: it may have lost its items "
                "(replicaof, given again, or replica_follow_cold)";
     }
     if (g->epoch == seen && !g->continues && !replid_equal(&g->id, &f->seen) &&
@@ -404,7 +405,7 @@ static enum session greet(struct follower *f, struct greeting *g)
     }
     if (!answer_greeting(said, g) ||
         (g->continues && (id[0] == '-' || g->offset != name.offset))) {
-        return follower_end(f, SESSION_CUT, "it does not let itself be followed", said);
+        return follower_end(f, SESSION_CUT, "it refuses to be followed", said);
     }
     const char *why = doubt(f, g);
     if (why != NULL) {
@@ -452,7 +453,7 @@ static void serve_if_level(struct follower *f)
         left_ms(f) != 0) {
         f->pause_ms = 0;
         atomic_store(&f->r->is_whole, true);
-        replication_enter(f->r, REPL_ONLINE, "it has all that the primary had");
+        replication_enter(f->r, REPL_ONLINE, "it has caught up with the primary");
     }
 }
 
@@ -737,14 +738,14 @@ static void run_session(struct follower *f)
     f->pause_ms = pause_after(f, how);
     f->next_try_ms = clock_mono_ms() + f->pause_ms;
     if (how == SESSION_ENDED) {
-        snprintf(f->why, sizeof(f->why), "the link is given up");
+        snprintf(f->why, sizeof(f->why), "the link was closed");
     } else {
         pthread_mutex_lock(&f->r->mutex);
         f->r->counts.failed++;
         pthread_mutex_unlock(&f->r->mutex);
         if (f->pause_ms <= CUT_PAUSE_MIN_MS || f->pause_ms >= CUT_PAUSE_MAX_MS) {
             /* Log the first failure, and those after the longest pause: others are too many. */
-            log_warn("replication, %s: %s (again in %" PRId64 " ms)", f->target.text, f->why,
+            log_warn("replication, %s: %s (retry in %" PRId64 " ms)", f->target.text, f->why,
                      f->pause_ms);
         }
     }

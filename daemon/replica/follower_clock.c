@@ -58,8 +58,8 @@ void follower_note_wall(struct follower *f, int64_t unix_ms)
     if (!f->is_skewed && size > SKEW_MS) {
         f->is_skewed = true;
         log_warn("replication, the wall clock of the primary is %" PRId64
-                 " ms %s this one: no deadline moves, but times that clients give as dates "
-                 "would be other ones after a promotion",
+                 " ms %s this one: deadlines are correct, but after a promotion unix times of "
+                 "clients would be converted by another clock",
                  size, skew_ms > 0 ? "ahead of" : "behind");
     } else if (f->is_skewed && size < SKEW_OVER_MS) {
         f->is_skewed = false;

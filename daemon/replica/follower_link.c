@@ -185,7 +185,7 @@ enum session follower_log_in(struct follower *f)
         return follower_end(f, SESSION_REFUSED, "replica_password_file", span_str(why));
     }
     if (is_exposed) {
-        log_warn("replication, others may read %s", f->target.password_file);
+        log_warn("replication, %s is readable by other users", f->target.password_file);
     }
     enum link_result result = link_login(f->link, f->target.user, password, &said);
     explicit_bzero(password, sizeof(password));

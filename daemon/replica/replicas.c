@@ -29,7 +29,7 @@ static void replica_refuse(struct replication *r, const struct replica *x,
     r->refused_why = why;
     pthread_mutex_unlock(&r->mutex);
     if (is_other) {
-        log_warn("replication, a replica at %s cannot follow: %s", x->peer, why);
+        log_warn("replication, refused a replica at %s: %s", x->peer, why);
     }
     g->answer = REPL_REFUSED;
     g->why = why;
@@ -70,7 +70,7 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
         return;
     }
     g->answer = REPL_FULL;
-    g->why = "it has nothing";
+    g->why = "it has no items of this history";
     if (!replid_is_none(&has->id)) {
         enum backlog_answer a = shipper_attach(r->shipper, &has->id, has->offset, &x->reader);
 
@@ -94,10 +94,11 @@ static void answer(struct replication *r, struct replica *x, const struct backlo
     list_append(&r->links, &x->link);
     pthread_mutex_unlock(&r->mutex);
     if (g->answer == REPL_CONTINUES) {
-        log_notice_limited("replication, a replica at %s follows, from offset %" PRIu64,
-                           x->peer, has->offset);
+        log_notice_limited(
+            "replication, replica at %s connected, continues from offset %" PRIu64, x->peer,
+            has->offset);
     } else {
-        log_notice_limited("replication, a replica at %s follows, and needs everything: %s",
+        log_notice_limited("replication, replica at %s connected, needs a full sync: %s",
                            x->peer, g->why);
     }
 }
@@ -121,7 +122,7 @@ void replication_greet(struct replication *r, struct replica *x, const struct ba
     must_not_be_reading();
     *g = (struct repl_greeting){.answer = REPL_REFUSED};
     if (!may_be_followed(r)) {
-        why = "this replica is not in step with its primary";
+        why = "this replica is not in sync with its primary";
     }
     /* The thread that changes the role may hold `control` while it waits for a worker. */
     if (why == NULL && pthread_mutex_trylock(&r->control) != 0) {
@@ -245,7 +246,7 @@ void replication_leave(struct replication *r, struct replica *x)
     }
     pthread_mutex_unlock(&r->mutex);
     if (has_followed) {
-        log_notice_limited("replication, the replica at %s does not follow any more", x->peer);
+        log_notice_limited("replication, replica at %s disconnected", x->peer);
     }
 }
 

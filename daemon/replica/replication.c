@@ -31,8 +31,7 @@ static void demote(struct replication *r, bool hands_over)
     if (hands_over) {
         follower_note_heard(r->follower); /* what is here is what the new primary has */
     }
-    replication_enter(r, hands_over ? REPL_CUT : REPL_CONNECTING,
-                      "it follows another server from now on");
+    replication_enter(r, hands_over ? REPL_CUT : REPL_CONNECTING, "follows another server");
     pthread_mutex_lock(&r->mutex);
     waits_end(r); /* by the offsets of this history */
     pthread_mutex_unlock(&r->mutex);
@@ -84,7 +83,7 @@ static void promote(struct replication *r)
     struct backlog_name name;
 
     if (replication_state(r) == REPL_ONLINE) {
-        replication_enter(r, REPL_CUT, "it is about to be a primary");
+        replication_enter(r, REPL_CUT, "is being promoted");
     }
     if (!role_drop_syncs(r)) {
         return; /* a worker may still read what follower_leave() releases */
@@ -127,7 +126,7 @@ static void promote(struct replication *r)
     pthread_mutex_unlock(&r->mutex);
     replication_enter(r, REPL_PRIMARY,
                       is_whole ? "promoted"
-                               : "promoted, empty: it had not been sent everything");
+                               : "promoted empty, because its full sync was incomplete");
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -210,7 +209,7 @@ static void run_replication(void *arg)
             change_role(r, follows);
         } else if (!follows && failover_state(r) == FAILOVER_GIVEN) {
             /* The role was handed over, but the options name no server to follow. */
-            failover_end(r, "the options say that this is the primary");
+            failover_end(r, "the options make this server the primary");
         }
         pthread_mutex_lock(&r->mutex);
         if (!r->is_changed) {
@@ -289,7 +288,7 @@ static void begin_role(struct replication *r, const struct repl_record *record)
     backlog_take_over(r->backlog, &name);
     if (follower_retarget(r->follower, false)) {
         /* What a replica has left is of one moment. */
-        role_set_state(r, record != NULL ? REPL_STALE : REPL_CONNECTING, "as the options say");
+        role_set_state(r, record != NULL ? REPL_STALE : REPL_CONNECTING, "configured");
         if (record != NULL) {
             follower_resume(r->follower, &record->name.id);
         }

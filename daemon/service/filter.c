@@ -186,6 +186,6 @@ int filter_install(const struct settings *settings)
     if (err != 0) {
         return refuse_start(settings, err);
     }
-    log_info("privs, %u rules of system calls are left (seccomp)", count);
+    log_info("privs, %u system call rules are in force (seccomp)", count);
     return 0;
 }

@@ -52,7 +52,7 @@ void host_log(const struct settings *settings)
     if (max < need) {
         log_warn("host, the memory limit of the control group is %" PRIu64
                  " megabytes, but -m and overhead need up to %" PRIu64
-                 ": when the cache is full the system may kill it",
+                 ": the process may be OOM-killed when the cache is full",
                  max >> 20, need >> 20);
     }
     if (machine_has_thp_always(root)) {
@@ -70,7 +70,8 @@ static void log_refusal(struct host_refusal *last, const struct live_refusal *re
 
     if (!last->is_there || last->memory != now.memory || last->cpus != now.cpus) {
         *last = now;
-        log_write(LOG_LEVEL_WARN, "host, has changed, and %s stays as it is: %s",
+        log_write(LOG_LEVEL_WARN,
+                  "host, memory or CPUs have changed, but %s stays as it is: %s",
                   option_name(refusal->id), refusal->why);
     }
 }

@@ -85,7 +85,7 @@ static void note(const char *folder, uint64_t allowed)
     if (fd < 0) {
         log_debug("privs, cannot open the folder %s (%s)", folder, strerror(errno));
     } else if (note_count == NOTES_MAX) {
-        log_warn("privs, too many folders of files: %s cannot be used later", folder);
+        log_warn("privs, too many folders: %s will not be accessible", folder);
         close(fd);
     } else {
         notes[note_count++] = (struct note){fd, allowed};
@@ -282,11 +282,11 @@ void landlock_confine(const struct settings *s)
         return;
     }
     if (s->coredumps) {
-        log_notice("privs, files are not confined (-r: a core file may be written)");
+        log_notice("privs, file access is not restricted (-r allows core files)");
     } else if ((version = confine(s)) < 0) {
-        log_notice("privs, files are not confined (Landlock: %s)", strerror(errno));
+        log_notice("privs, file access is not restricted (Landlock: %s)", strerror(errno));
     } else {
-        log_info("privs, files are confined (version %ld of Landlock)", version);
+        log_info("privs, file access is restricted (Landlock version %ld)", version);
     }
     forget_notes();
 }

@@ -64,6 +64,6 @@ void listener_list_warn(const struct socket_list *list, const struct settings *s
         log_warn("listener, --proxy-from has no effect (no address of -l is marked proxied:)");
     }
     if (asks && settings->ssl_ca_cert == NULL) {
-        log_warn("listener, mtls: lets no client in (ssl_ca_cert is not set)");
+        log_warn("listener, mtls: rejects every client (ssl_ca_cert is not set)");
     }
 }

@@ -97,10 +97,11 @@ static void guard_pages(const struct server *s)
     int n;
 
     guarded.engine = &s->crew.engine;
-    n = snprintf(guarded.line, sizeof(guarded.line),
-                 "error: memory, %s has lost pages that are in use (was it cut, or its file "
-                 "system filled?); the items are gone, ends\n",
-                 s->crew.settings->memory_file);
+    n = snprintf(
+        guarded.line, sizeof(guarded.line),
+        "error: memory, %s has lost pages that are in use (truncated, or its file system "
+        "is full?); the items are lost, exiting\n",
+        s->crew.settings->memory_file);
     guarded.len = n > 0 && n < (int)sizeof(guarded.line) ? (size_t)n : 0;
     memset(&sa, 0, sizeof(sa));
     sa.sa_sigaction = on_page_gone;
@@ -136,7 +137,7 @@ static int open_new(struct attach *a)
         return EX_OSERR;
     }
     if (!notify_keep(SOCKETS_MEMORY_NAME, fd)) {
-        log_warn("memory, nobody keeps the items over a restart (%s)",
+        log_warn("memory, the items will be lost at a restart (%s)",
                  notify_has_manager() ? "the service manager does not answer"
                                       : "there is no service manager");
     }
@@ -155,7 +156,7 @@ static int open_kept(struct passed_on *passed, struct attach *a)
         if (attach_open_fd(a, fd)) {
             return 0; /* it is still kept */
         }
-        log_warn("memory, what the service manager has kept is no use (%s)", a->why);
+        log_warn("memory, the memory kept by the service manager cannot be used (%s)", a->why);
         notify_forget(SOCKETS_MEMORY_NAME);
     } else {
         forget_kept(passed);
@@ -230,8 +231,8 @@ static int open_file(struct attach *a, const struct settings *set)
         return memory_file_refuse(set, a->why);
     }
     if (!a->is_in_memory) {
-        log_warn("memory, %s is not in memory (tmpfs): unless it is persistent memory, the "
-                 "system writes it to a disk all the time",
+        log_warn("memory, %s is not on a tmpfs: unless it is persistent memory, the "
+                 "system continuously writes it to disk",
                  file);
     }
     return 0;
@@ -271,20 +272,20 @@ void memory_file_tell(struct server *s)
     guard_pages(s);
     if (a->room_bytes != 0) {
         log_warn("memory, the file system of %s has room for %" PRIu64
-                 " megabytes only: others use it, too",
+                 " megabytes only; other files use it too",
                  s->crew.settings->memory_file, a->room_bytes >> 20);
     }
     if (a->state == ATTACH_COLD) {
         log_notice("memory, starts empty with %s (%s)", s->crew.settings->memory_file, a->why);
     } else {
         log_notice("memory, took over %s: %" PRIu64 " items in %" PRIu64 " ms, %" PRIu64
-                   " had expired, %" PRIu64 " were flushed, left %" PRIu64 ".%03u s ago",
+                   " had expired, %" PRIu64 " were flushed, saved %" PRIu64 ".%03u s ago",
                    s->crew.settings->memory_file, a->items, a->us / 1000, a->expired,
                    a->flushed, a->away_ms / 1000, (unsigned)(a->away_ms % 1000));
     }
     if (a->over_bytes != 0) {
         log_warn("memory, holds %" PRIu64 " megabytes more than the limit of %" PRIu64
-                 " (memory-limit), and evicts as much",
+                 " (memory-limit), which are evicted",
                  (a->over_bytes + (1 << 20) - 1) >> 20,
                  setting_get(s->crew.settings, memory_limit_bytes) >> 20);
     }
@@ -308,10 +309,10 @@ void memory_file_close(struct server *s)
             snprintf(a->why, sizeof(a->why), "it was removed or replaced");
         }
         if (a->why[0] != '\0') {
-            log_error("memory, the next start cannot use %s (%s)",
+            log_error("memory, %s is not usable by the next start (%s)",
                       s->crew.settings->memory_file, a->why);
         } else {
-            log_notice("memory, saved the items in %s for the next start",
+            log_notice("memory, left the items in %s for the next start",
                        s->crew.settings->memory_file);
         }
     }

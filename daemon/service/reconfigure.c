@@ -132,7 +132,7 @@ static void log_options(const struct settings *now, const struct settings *befor
                    option_where(fresh, taken[i], where));
     }
     for (unsigned i = 0; i < waits; i++) {
-        log_notice("options, %s: %s -> %s waits for a restart (%s)", option_name(waiting[i]),
+        log_notice("options, %s: %s -> %s needs a restart (%s)", option_name(waiting[i]),
                    option_typed(now, waiting[i], old), option_typed(fresh, waiting[i], new),
                    option_where(fresh, waiting[i], where));
     }
@@ -167,7 +167,7 @@ static void reload_options(struct server *s, struct main_ask *ask, struct option
 
     options_copy_live(&before, now);
     if (!options_read_again(now, OPTIONS_AGAIN_ALL, &fresh, NULL, said)) {
-        log_error("options, kept those in use: the files have errors");
+        log_error("options, unchanged because the files have errors");
         settings_fini(&fresh);
         return;
     }
@@ -179,7 +179,7 @@ static void reload_options(struct server *s, struct main_ask *ask, struct option
             tell_waiting(ask, now, &fresh);
         }
     } else {
-        log_error("options, kept those in use: %s: %s", option_name(refusal.id), refusal.why);
+        log_error("options, unchanged: %s: %s", option_name(refusal.id), refusal.why);
         snprintf(said->first, sizeof(said->first), "%.*s: %s: %s", WHY_BYTES / 4,
                  option_where(&fresh, refusal.id, where), option_name(refusal.id), refusal.why);
     }
@@ -251,10 +251,10 @@ static const char *reopen_log(const struct settings *settings)
         return NULL;
     }
     if (log_open_file(settings->log_file, &why)) {
-        log_notice("log, %s is open again", settings->log_file);
+        log_notice("log, reopened %s", settings->log_file);
         return NULL;
     }
-    log_write(LOG_LEVEL_ERROR, "log, keeps the file that is open: cannot open %s (%s)",
+    log_write(LOG_LEVEL_ERROR, "log, keeps the open file, because %s cannot be opened (%s)",
               settings->log_file, why);
     return "log-file: the file cannot be opened again, see the log";
 }
@@ -533,7 +533,7 @@ void reconfigure_stop(struct server *s)
         }
     } else {
         /* The thread may still use all of it: it is not released. The process ends anyway. */
-        log_warn("options, abandoned a rewrite that did not end");
+        log_warn("options, abandoned a rewrite that did not finish");
         r->is_abandoned = true;
     }
     r->pool = NULL;

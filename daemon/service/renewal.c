@@ -192,7 +192,7 @@ void renewal_stop(struct server *s)
     r->pool = NULL;
     if (!is_done) {
         /* The thread may still use both: they are not released. The process ends anyway. */
-        log_warn("tls, abandoned a load of certificates that did not end");
+        log_warn("tls, abandoned a load of certificates that did not finish");
         s->is_tls_abandoned = true;
     }
 }

@@ -342,7 +342,7 @@ static int start_engine(struct server *s)
     }
     if (engine_items_hint(&s->crew.engine) < cfg.items_hint) {
         log_notice("server, sizes the index for %" PRIu64
-                   " items: -m allows no more (hashpower)",
+                   " items, the most that -m allows (hashpower)",
                    engine_items_hint(&s->crew.engine));
     }
     if (engine_range(&s->crew.engine) < cfg.limit_bytes) {
@@ -506,7 +506,7 @@ static int prepare_process(struct server *s)
 
     privs_ignore_signals(settings);
     if (!log_init(&settings->verbosity, settings->log_to)) {
-        log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
+        log_warn("log, uses standard error (no journal at %s)", settings->log_to);
     }
     log_set_format(&settings->log_format);
     live_init(&s->crew);
@@ -581,8 +581,9 @@ static void tell_start(struct server *s)
 
     listeners_describe(s, sockets, sizeof(sockets));
     log_notice("server, is ready: " MAYFLY_NAME " " MAYFLY_VERSION
-               ", pid %ld, %u threads, %" PRIu64 " megabytes, %s%s%s, TLS %s, users %s, "
-               "control %s, metrics %s, system calls %s, %s",
+               ", pid %ld, %u threads, %" PRIu64
+               " megabytes, %s%s%s, TLS %s, authentication %s, "
+               "control %s, metrics %s, seccomp %s, persistence %s",
                (long)getpid(), (unsigned)roster_active(&s->crew.roster),
                setting_get(set, memory_limit_bytes) >> 20,
                option_typed(set, OPTION_maxmemory_policy, policy),
@@ -592,10 +593,10 @@ static void tell_start(struct server *s)
                                            : "on",
                set->sasl                ? "by SASL"
                : set->auth_file != NULL ? "by file"
-                                        : "not asked for",
+                                        : "off",
                set->control_path != NULL ? set->control_path : "off",
-               s->metrics != NULL ? "on" : "off", set->drop_privileges ? "dropped" : "all",
-               set->dir != NULL ? s->crew.snapshots.path : "nothing is kept on disk");
+               s->metrics != NULL ? "on" : "off", set->drop_privileges ? "on" : "off",
+               set->dir != NULL ? s->crew.snapshots.path : "off");
 }
 
 static void tell_ready(const struct server *s)

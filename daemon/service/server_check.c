@@ -73,7 +73,7 @@ static int check_beside(const struct settings *settings)
     if (!upgrade_has_room(setting_get(settings, memory_limit_bytes),
                           shards_at_start(settings))) {
         log_error("upgrade, the items would be lost (memory-limit = %" PRIu64
-                  " does not suit them)",
+                  " is too small for them)",
                   setting_get(settings, memory_limit_bytes) >> 20);
         note(&status, EX_DATAERR);
     }
@@ -104,7 +104,7 @@ int server_check(struct settings *settings)
     passed_on_init(&passed);
     settings->passed = &passed;
     if (!log_init(&settings->verbosity, settings->log_to)) {
-        log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
+        log_warn("log, uses standard error (no journal at %s)", settings->log_to);
     }
     log_set_format(&settings->log_format);
     upgrade_take_live(settings, false);
@@ -125,7 +125,7 @@ int server_check(struct settings *settings)
     note(&first, metrics_check(settings));
     note(&first, server_check_shards(settings));
     if (!upgrade_knows_blocks()) {
-        log_error("upgrade, the items of the running server are of another version");
+        log_error("upgrade, the items of the running server have another format version");
         note(&first, EX_DATAERR);
     }
     if (user == 0) {

@@ -133,7 +133,7 @@ static void show_live(struct server *s)
     if (live_pass(&s->crew, &lines) && buf_append(&lines, "", 1)) {
         setenv(LIVE_VARIABLE, buf_begin(&lines), 1);
     } else {
-        log_error("upgrade, cannot hand over what was set while the server ran (no memory)");
+        log_error("upgrade, cannot hand over the values of config set (no memory)");
     }
     buf_fini(&lines);
     if (hold_ms > 0) {
@@ -162,13 +162,12 @@ static void tell_live(void *arg, enum passed_option result, const char *name, co
                          value);
         break;
     case PASSED_OVERRIDDEN:
-        log_notice("upgrade, %s = %s (%s) takes the place of %s, set while the server ran",
-                   name, option_typed(told->settings, id, text),
+        log_notice("upgrade, %s = %s (%s) replaces %s from config set", name,
+                   option_typed(told->settings, id, text),
                    option_where(told->settings, id, where), value);
         break;
     case PASSED_REFUSED:
-        log_warn("upgrade, %s = %s, set while the server ran, is not kept: %s", name, value,
-                 why);
+        log_warn("upgrade, %s = %s from config set is not kept: %s", name, value, why);
         break;
     }
 }
@@ -194,8 +193,8 @@ void upgrade_take_live(struct settings *s, bool tells)
     }
     options_passed_take(s, span_str(lines), tells ? tell_live : tell_nobody, &told);
     if (buf_len(&told.kept) != 0) {
-        log_notice("upgrade, keeps what was set while the server ran: %.*s",
-                   (int)buf_len(&told.kept), buf_begin(&told.kept));
+        log_notice("upgrade, keeps the values of config set: %.*s", (int)buf_len(&told.kept),
+                   buf_begin(&told.kept));
     }
     buf_fini(&told.kept);
     unsetenv(LIVE_VARIABLE);
@@ -431,7 +430,7 @@ void upgrade_begin(struct server *s, const char *program)
     must_be_main();
     /* Check this first: a refusal would look like that of the upgrade in progress. */
     if (u->is_asked || loop_timer_is_on(&u->lull) || server_was_told_to_stop(s)) {
-        log_notice("upgrade, is under way already, or the server stops");
+        log_notice("upgrade, already running, or the server is stopping");
         return;
     }
     if (why == NULL && program[0] != '\0') {
@@ -517,7 +516,7 @@ void upgrade_tell(const struct server *s)
 
     must_be_main();
     if (s->is_for_upgrade) {
-        log_notice("upgrade, %u connections passed on, %u ended", (unsigned)passed,
+        log_notice("upgrade, %u connections passed on, %u closed", (unsigned)passed,
                    (unsigned)(s->upgrade.conns_before > passed
                                   ? s->upgrade.conns_before - passed
                                   : 0));
@@ -537,7 +536,7 @@ int upgrade_become(struct server *s)
     explicit_bzero(&u->keys, sizeof(u->keys));
     passed_conns_fini(&s->crew.passed);
     int error = passed_on_become(passed, u->next, s->crew.settings->argv);
-    snprintf(why, sizeof(why), "cannot run %s (%s), goes on with the old program", u->next,
+    snprintf(why, sizeof(why), "cannot run %s (%s), continues with the old program", u->next,
              strerror(error));
     log_error("upgrade, %s", why);
     setenv(FAILED_VARIABLE, why, 1);

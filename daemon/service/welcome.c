@@ -76,10 +76,11 @@ void welcome_open(struct server *s)
         access_continue(&s->crew.access, &w->reader.keys.text, &w->reader.keys.sasl);
         return;
     } else if (state == PASSED_FOREIGN) {
-        log_warn("upgrade, %u connections are closed (passed on by version %u, this knows %u)",
+        log_warn("upgrade, %u connections are closed (their format is version %u, this program "
+                 "reads %u)",
                  (unsigned)w->reader.count, (unsigned)w->reader.version, PASSED_CONNS_VERSION);
     } else {
-        log_warn("upgrade, %u connections are closed (what was passed on is damaged)",
+        log_warn("upgrade, %u connections are closed (their saved state is damaged)",
                  (unsigned)w->reader.count);
     }
     welcome_close(s);
@@ -169,7 +170,7 @@ void welcome_all(struct server *s)
     } else {
         deal_all(s, &d);
     }
-    log_notice("upgrade, %u connections go on", (unsigned)d.dealt);
+    log_notice("upgrade, %u connections continue", (unsigned)d.dealt);
     if (d.beyond + d.foreign + d.lost > 0) {
         log_warn(
             "upgrade, %u connections were closed (beyond -c: %u, no listener for them: %u, "

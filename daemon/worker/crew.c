@@ -162,7 +162,7 @@ void crew_set_active(struct crew *crew, uint32_t count)
     must_be_main();
     must(count > 0 && count <= roster_created(&crew->roster));
     if (count != roster_active(&crew->roster)) {
-        log_notice("workers, %u of %u serve from now on", (unsigned)count,
+        log_notice("workers, %u of %u are active", (unsigned)count,
                    (unsigned)roster_created(&crew->roster));
         atomic_store(&crew->roster.has_leaving, count < roster_active(&crew->roster));
     }
@@ -203,7 +203,7 @@ bool crew_have_workers(struct crew *crew, uint32_t count, char *why)
             atomic_store_explicit(&crew->roster.created, count, memory_order_release);
         }
         if (!watch_add_workers(crew)) {
-            snprintf(why, OPTION_TEXT_BYTES, "no memory for what is watched");
+            snprintf(why, OPTION_TEXT_BYTES, "no memory for events of watch");
             return false;
         }
         return true;

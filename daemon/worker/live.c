@@ -448,6 +448,6 @@ void live_note_cancel(struct crew *crew)
     setting_set(crew->settings, shards, info.wanted);
     pthread_mutex_unlock(&crew->live.lock);
     if (differs) {
-        log_notice("options, shards is %u now (moves cancel)", (unsigned)info.wanted);
+        log_notice("options, shards is now %u (moves cancel)", (unsigned)info.wanted);
     }
 }

@@ -50,13 +50,14 @@ static void on_change(void *arg, const struct reshard_info *i)
 
     switch (i->state) {
     case RESHARD_WAITS:
-        log_notice("moves, wait for a walk over all items to end (shards wanted: %u)",
+        log_notice("moves, waiting for the end of a walk over all items (shards wanted: %u)",
                    (unsigned)i->wanted);
         break;
     case RESHARD_MOVES:
         if (!m->has_told_full || m->full_wanted != i->wanted) { /* else it tries again */
             m->has_told_full = false;
-            log_notice("moves, items go to %u shard%s", (unsigned)i->wanted, plural(i->wanted));
+            log_notice("moves, moving items to %u shard%s", (unsigned)i->wanted,
+                       plural(i->wanted));
         }
         break;
     case RESHARD_NO_ROOM:

@@ -48,8 +48,7 @@ bool shards_may_be(const struct crew *crew, uint32_t shards, uint64_t limit_byte
         return true;
     }
     engine_shard_bounds(&crew->engine, limit_bytes, &least, &most);
-    snprintf(why, OPTION_TEXT_BYTES,
-             "with a limit of %" PRIu64 " megabytes there may be %u to %u shards",
+    snprintf(why, OPTION_TEXT_BYTES, "a limit of %" PRIu64 " megabytes allows %u to %u shards",
              limit_bytes >> 20, (unsigned)least, (unsigned)most);
     return false;
 }
@@ -155,7 +154,7 @@ void shards_begin(struct crew *crew)
         return;
     }
     if (crew->attach.moving != 0) {
-        log_notice("memory, %u slots were on their way to other shards, and are brought there",
+        log_notice("memory, %u slots were moving to other shards; their move continues",
                    (unsigned)crew->attach.moving);
     }
     if (shards_may_be(crew, wanted, limit, why) && shards_set(crew, wanted, why)) {

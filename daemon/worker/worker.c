@@ -70,7 +70,7 @@ static void set_role(struct worker *w, enum worker_role role)
         rest(w);
     }
     if (roster_is_settled(&w->crew->roster)) {
-        log_notice("workers, those that do not serve are parked");
+        log_notice("workers, inactive workers are parked");
     }
 }
 

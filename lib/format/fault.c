@@ -42,8 +42,8 @@ const char *snap_fault_text(const struct snap_fault *f, char out[SNAP_FAULT_TEXT
                  f->number, SNAP_VERSION_FIRST, SNAP_VERSION);
     } else if (f->kind == SNAP_FAULT_KIND) {
         snprintf(out, SNAP_FAULT_TEXT_MAX,
-                 "block %" PRIu64 " at %" PRIu64 ": kind %" PRIu64 " is not known", f->block,
-                 f->offset, f->number);
+                 "block %" PRIu64 " at %" PRIu64 ": unknown kind %" PRIu64, f->block, f->offset,
+                 f->number);
     } else if (snap_fault_is_of_block(f)) {
         snprintf(out, SNAP_FAULT_TEXT_MAX, "block %" PRIu64 " at %" PRIu64 ": %s", f->block,
                  f->offset, texts[f->kind]);

@@ -42,7 +42,7 @@ static void make_well(void)
     static const char *const replication[][2] = {
         {"role", "replica"},
         {"repl_state", "online"},
-        {"repl_state_reason", "it has all that the primary had"},
+        {"repl_state_reason", "it has caught up with the primary"},
         {"repl_clock_skew_ms", "-3"},
         {"repl_lag_bytes", "1000"},
         {"repl_backlog_size", "8388608"},

@@ -41,7 +41,7 @@ TEST(options_stand_anywhere)
     ck_assert(span_is(left.word[1], "items"));
     ck_assert(options_fit(&options, COMMAND_stats, why, sizeof(why)));
     ck_assert(!options_fit(&options, COMMAND_get, why, sizeof(why)));
-    ck_assert_str_eq(why, "--watch does not go with get");
+    ck_assert_str_eq(why, "--watch cannot be used with get");
 }
 
 TEST(letters_may_stand_together)

@@ -194,7 +194,7 @@ TEST(what_a_log_says_of_expiry_is_shown)
     ck_assert_int_eq(fclose(out), 0);
     ck_assert_ptr_nonnull(strstr(text, "2 of expiry"));
     ck_assert_ptr_nonnull(
-        strstr(text, "expired      everything due by 2023-11-14 22:13:21 UTC is gone"));
+        strstr(text, "expired      items due by 2023-11-14 22:13:21 UTC are removed"));
     for (size_t n = SNAP_HEADER_BYTES; n < buf_len(&file); n++) {
         buf_begin(&file)[n] ^= 4;
         ck_assert_int_eq(examine_span(&x, buf_span(&file)), VERDICT_DAMAGED);
@@ -262,7 +262,7 @@ TEST(a_whole_file_is_described)
     check_says(text, "made         2023-11-14 22:12:20 UTC, 1 min ago, within 1 min");
     check_says(text, ": 3 of items, 4 of large values, 1 of flushes, the end\n");
     check_says(text, "31: 3 expired by now, 4 without a deadline, 1 in parts\n");
-    check_says(text, "left out     1 large");
+    check_says(text, "omitted      1 large");
     check_says(text, "compression  none");
     check_says(text, "everything will be flushed 2023-11-14 22:13:25 UTC");
     text = said(buf_span(&file), true);
@@ -288,7 +288,7 @@ TEST(damage_is_named_with_what_is_left)
     snprintf(expected, sizeof(expected), "a\\nb: block 3 at %llu: checksum differs\n",
              (unsigned long long)x.fault.offset);
     check_says(said(buf_span(&file), false), expected);
-    check_says(said(buf_span(&file), false), "load=salvage brings back the 18 items before");
+    check_says(said(buf_span(&file), false), "load=salvage recovers the 18 items before");
     check_says(said(buf_span(&file), true), "\"fault_block\": 3");
     buf_fini(&file);
 }

@@ -86,7 +86,7 @@ def test_logs_are_not_loaded_beside_requests():
         with k.daemon("-o", "load_async=yes") as d, d.operator() as o:
             assert figures(o)["rdb_last_load_status"] == "ok"
             assert o.get(keys[-1]) == b"old"
-            wait_for(lambda: "loads it first" in d.log(), "it is said")
+            wait_for(lambda: "loads it before serving" in d.log(), "it is said")
 
 
 def test_a_damaged_snapshot_is_salvaged_with_its_log():
@@ -134,7 +134,7 @@ def test_a_snapshot_that_found_no_room_stays_until_there_is_another():
             assert o.set(b"large", b"v" * 6000000) == b"STORED"
             d.crash()
         with k.daemon(*FULL, "-I", "4m", "-o", "save_rate=1", wait=False, env={"NOTIFY_SOCKET": path}) as d:
-            wait_for(lambda: ".mayfly.snapshot.new" in k.names() and "1 found no room" in d.log(), "it is saved")
+            wait_for(lambda: ".mayfly.snapshot.new" in k.names() and "1 did not fit" in d.log(), "it is saved")
             while b"STATUS=saving a snapshot: " not in manager.recv(4096):
                 pass
             d.crash()

@@ -118,7 +118,7 @@ def test_notices_of_clients_are_limited():
 
         began = c.stat("uptime") // 10
         for cause, text in ((come_and_go, "follows, and needs everything: it has nothing"),
-                            (come_and_go, "does not follow any more"),
+                            (come_and_go, "disconnected"),
                             (lambda: c.ask(b"expire_hold 0"), "what has expired is kept for 0 s")):
             for _ in range(100):
                 cause()
@@ -208,7 +208,7 @@ def test_a_file_that_is_rotated():
             assert config(c, "set hz 20") == "OK"
             wait_for(lambda: "hz is 20" in f.read("log.1"), "the renamed file is written until then")
             d.process.send_signal(signal.SIGHUP)
-            wait_for(lambda: os.path.exists(f.log) and "is open again" in f.read(), "another one is begun")
+            wait_for(lambda: os.path.exists(f.log) and "log, reopened" in f.read(), "another one is begun")
             assert config(c, "set hz 30") == "OK"
             wait_for(lambda: "hz is 30" in f.read(), "it is written")
             assert "hz is 30" not in f.read("log.1") and "hz is 20" not in f.read()
@@ -216,7 +216,7 @@ def test_a_file_that_is_rotated():
             os.rename(f.log, f.log + ".2")
             os.mkdir(f.log)
             assert config(c, "reload") == "CLIENT_ERROR log-file: the file cannot be opened again, see the log"
-            wait_for(lambda: "keeps the file that is open: cannot open %s (Is a directory)" % f.log in f.read("log.2"), "it says so")
+            wait_for(lambda: "keeps the open file, because %s cannot be opened (Is a directory)" % f.log in f.read("log.2"), "it says so")
             assert config(c, "set hz 40") == "OK"
             wait_for(lambda: "hz is 40" in f.read("log.2"), "the old file is written")
             os.rmdir(f.log)
@@ -224,7 +224,7 @@ def test_a_file_that_is_rotated():
             assert config(c, "reload").startswith("CLIENT_ERROR")     # and does not wait for a reader
             os.unlink(f.log)
             assert config(c, "reload") == "OK"
-            wait_for(lambda: "is open again" in f.read(), "it is open again")
+            wait_for(lambda: "log, reopened" in f.read(), "it is open again")
             assert d.log() == ""
         with Daemon("--log-file", f.log):
             # Of the file that was begun last, which the first daemon was ready before.
@@ -280,7 +280,7 @@ def test_a_confined_server_opens_it_again():
     with Folder() as f, Daemon("--log-file", f.log, "-o", "drop_privileges") as d:
         os.rename(f.log, f.log + ".1")
         d.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: os.path.exists(f.log) and "is open again" in f.read(), "another one is begun")
+        wait_for(lambda: os.path.exists(f.log) and "log, reopened" in f.read(), "another one is begun")
 
 
 def objects(text):

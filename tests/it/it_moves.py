@@ -199,7 +199,7 @@ def test_workers_that_leave():
         assert (got["threads_created"], got["threads_active"], got["threads_wanted"]) == (4, 1, 1), got
         wait_for(lambda: look(c)["threads_leaving"] > 0, "some are leaving")
         wait_for(lambda: lines(d, "workers"), "the log says so")
-        assert lines(d, "workers") == ["1 of 4 serve from now on"], lines(d, "workers")
+        assert lines(d, "workers") == ["1 of 4 are active"], lines(d, "workers")
         for one in uploads:
             one.send(b"v" * 1000 + b"\r\n")
             assert one.line() == b"STORED"
@@ -207,7 +207,7 @@ def test_workers_that_leave():
         wait_for(lambda: look(c)["conns_moving"] == 0, "none is on its way")
         assert look(c)["conns_moved"] >= 6, look(c)
         wait_for(lambda: len(lines(d, "workers")) == 2, "the log says that as well")
-        assert lines(d, "workers")[1] == "those that do not serve are parked", lines(d, "workers")
+        assert lines(d, "workers")[1] == "inactive workers are parked", lines(d, "workers")
 
 
 mayfly.main(globals())

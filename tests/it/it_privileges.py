@@ -100,7 +100,7 @@ def test_all_threads_are_confined():
             with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:
                 status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
             assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1", (task, status)
-        wait_for(lambda: "rules of system calls are left" in d.log(), "it is logged")
+        wait_for(lambda: "system call rules are in force" in d.log(), "it is logged")
         assert d.stop() == 0
         assert not os.path.exists(d.path), "the socket is removed"
     with Daemon("-v") as d, open("/proc/%d/status" % d.pid) as f:
@@ -121,7 +121,7 @@ def test_files_are_read_again_where_they_were():
                 return c.set(b"u", name + b" " + name)
         put(users, "one:one\n")
         with confined("-t", "1", "-Y", users) as d:
-            mayfly.skip_if("files are confined" not in d.log(), "this kernel has no Landlock")
+            mayfly.skip_if("file access is restricted" not in d.log(), "this kernel has no Landlock")
             assert log_in(d, b"one") == b"STORED"
             put(users, "two:two\n")
             d.process.send_signal(signal.SIGHUP)

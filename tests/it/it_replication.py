@@ -582,7 +582,7 @@ def test_with_a_login():
                 assert b.c.get(b"k") == b"x"
                 # Without the right it is refused.
                 assert b.c.ask(b"config set replica_user app") == b"OK"
-                wait_for(lambda: "it does not let itself be followed" in b.log(), "it is refused")
+                wait_for(lambda: "it refuses to be followed" in b.log(), "it is refused")
                 assert b.c.get(b"k") == b"x" and "secret" not in b.log()
                 assert b.c.ask(b"config set replica_user ops") == b"OK"
                 level(a, b)

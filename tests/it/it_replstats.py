@@ -127,7 +127,7 @@ def test_a_primary_and_its_replica():
         assert found["repl_silent_ms"] == "-1" and found["repl_lag_bytes"] == "0", found
         wait_for(lambda: value(c, "connected_replicas") == "0", "the replica has left")
         assert "replica0" not in look(c)
-        for told in ("follows, and needs everything: it has nothing", "does not follow any more"):
+        for told in ("follows, and needs everything: it has nothing", "disconnected"):
             wait_for(lambda: "a replica at %s %s" % (one["peer"], told) in p.log() or
                      "the replica at %s %s" % (one["peer"], told) in p.log(), "it is logged: " + told)
 
@@ -147,7 +147,7 @@ def test_a_link_that_is_cut():
         assert abs(int(found["repl_lag_ms"]) - int(found["repl_silent_ms"])) == 0, found
         assert o.ask(b"config set replica_max_stale 1") == b"OK"
         wait_for(lambda: value(o, "repl_state") == "stale", "it is too old")
-        wait_for(lambda: "-> stale (no word from the primary for replica_max_stale)" in r.log(), "it says why")
+        wait_for(lambda: "-> stale (nothing received from the primary for replica_max_stale)" in r.log(), "it says why")
         wait_for(lambda: "refused" in value(o, "repl_state_reason"), "it says why it has no link")
 
 

@@ -114,7 +114,7 @@ def test_items_come_back_again_and_again():
                 seen = dump(o, keys)
                 # However a stop is asked for. Two of them are within a second.
                 assert d.stop((signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)[i % 3]) == 0
-                assert d.says("saved the items in")
+                assert d.says("left the items in")
 
 
 def test_what_ended_meanwhile_does_not_come_back():
@@ -461,7 +461,7 @@ def test_a_full_file_system_ends_nothing():
                     while True:
                         f.write(b"x" * 4096)
             assert d.stop() == 0
-            assert d.says("saved the items in")
+            assert d.says("left the items in")
 
 
 def test_a_file_that_is_cut_ends_the_server_with_a_line():
@@ -482,8 +482,8 @@ def test_items_in_a_file_that_was_removed_are_not_said_to_be_saved():
             o.set(b"a", b"x")
             os.unlink(k.file)
             assert d.stop() == 0 and o.rest() == b""
-            assert "the next start cannot use %s (it was removed or replaced)" % k.file in d.log()
-            assert "saved the items" not in d.log()
+            assert "%s is not usable by the next start (it was removed or replaced)" % k.file in d.log()
+            assert "left the items" not in d.log()
         with k.daemon() as d, d.operator() as o:
             assert_cold(o, "new")
 

@@ -238,7 +238,7 @@ def test_a_program_takes_over_under_the_manager():
 def test_items_that_nobody_keeps():
     with Daemon("-t", "1", "-e", "fdstore") as d, d.client() as c:
         assert c.set(b"k", b"v") == b"STORED"
-        wait_for(lambda: "nobody keeps the items over a restart (there is no service manager)" in d.log(), "it is said")
+        wait_for(lambda: "the items will be lost at a restart (there is no service manager)" in d.log(), "it is said")
 
 
 # ---- sockets by name ------------------------------------------------------------------------------

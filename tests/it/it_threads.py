@@ -224,6 +224,24 @@ def test_a_stop_meanwhile_answers_all_that_came():
             assert d.process.wait(mayfly.PATIENCE) == 0, d.log()
 
 
+def test_an_upgrade_meanwhile_takes_all_along():
+    with Daemon("-t", "4", "-e", "fdstore", control=True) as d:
+        clients = [d.client() for _ in range(60)]
+        with d.operator() as o:
+            assert all(one.ask(b"mn") == b"MN" for one in clients)
+            threads(o, 2)
+            threads(o, 7)
+            o.send(b"config set threads 3\r\n")
+            d.process.send_signal(signal.SIGUSR2)
+            assert o.line() == b"OK"
+            wait_for(lambda: "connections continue" in d.log(), "the next program serves")
+            for one in clients:
+                assert one.ask(b"mn") == b"MN"
+                one.close()
+        with d.operator() as o:
+            wait_for(lambda: figures(o)["threads"] == 3, "the number goes along")
+
+
 def is_unchanged(o, clients):
     assert o.ask(b"config get hz") == b"CONFIG hz 10" and o.line() == b"END"
     got = figures(o)

@@ -186,7 +186,7 @@ def test_upgrades_meanwhile_take_all_along():
                     one.send(b"set k%d 0 0 3\r\na" % i if i % 2 else b"mn\r\n")
                 o.send(b"".join(b"config set threads %d\r\n" % n for n in (1, 4, 2, 7, 3)))
                 d.process.send_signal(signal.SIGUSR2)
-                wait_for(lambda: d.log().count("connections go on") > turn, "the next program serves")
+                wait_for(lambda: d.log().count("connections continue") > turn, "the next program serves")
                 for i, one in enumerate(clients):
                     if i % 2:
                         one.send(b"bc\r\n")

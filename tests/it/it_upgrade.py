@@ -116,15 +116,15 @@ def test_what_was_set_while_it_ran_stays():
             assert 100000 < left <= 600000, left
             assert c.ask(b"config reset hz") == b"OK" and options(c, "hz") == {"hz": "20"}
         log = d.log()
-        assert "upgrade, keeps what was set while the server ran: " in log
+        assert "upgrade, keeps the values of config set: " in log
         assert "memory-limit = 128" in log and "hz = 100" in log and "replica-user = " in log
-        assert "upgrade, expire-effort = 3 (%s:3) takes the place of 5, set while" % config in log, log
+        assert "upgrade, expire-effort = 3 (%s:3) replaces 5 from config set" % config in log, log
         # A lower limit in the file: what it costs is said.
         mayfly.replace(config, "memory-limit = 16\n")
         upgrade(d)
         with d.operator() as c:
             assert options(c, "memory_limit") == {"memory_limit": "16"}
-            assert d.says("megabytes more than the limit of 16 (memory-limit), and evicts as much")
+            assert d.says("megabytes more than the limit of 16 (memory-limit), which are evicted")
             wait_for(lambda: c.stat("curr_items") < 400, "it evicts")
 
 
@@ -205,7 +205,7 @@ def test_what_is_asked_meanwhile_says_nothing_of_the_first():
 
         def looks_at_another():
             assert o.ask(b"upgrade " + program.encode() + b".none") == b"OK"
-            return "is under way already" in d.log() or "refused" in d.log()
+            return "already running" in d.log() or "refused" in d.log()
         wait_for(looks_at_another, "the second is looked at")
         assert "refused" not in d.log() and o.stats(b"persistence")["upgrade_state"] == "asked"
         assert d.stop() == 0
@@ -562,7 +562,7 @@ def test_idle_connections_stay():
                 open_files.append(len(os.listdir("/proc/%d/fd" % d.pid)))
             assert silent.ask(b"version").startswith(b"VERSION")
             assert open_files[-1] == open_files[0], open_files
-            assert d.log().count("5 connections passed on, 0 ended") == 10
+            assert d.log().count("5 connections passed on, 0 closed") == 10
 
 
 def test_what_was_sent_in_part_is_completed():
@@ -601,7 +601,7 @@ def test_what_was_sent_in_part_is_completed():
                 c.send(frame[n:])
                 assert c.frame().status == b.OK
                 assert c.frame().value == b"v" * 100
-            assert d.says("passed on, 0 ended")
+            assert d.says("passed on, 0 closed")
 
 
 def test_a_large_value_on_its_way_arrives():
@@ -669,7 +669,7 @@ def test_answers_that_wait_are_sent():
             for _ in range(n):
                 assert slow.get_reply() == {b"k": value}
             assert slow.ask(b"mn") == b"MN"
-        assert d.says("passed on, 0 ended")
+        assert d.says("passed on, 0 closed")
 
 
 def test_who_takes_little_gets_all():
@@ -685,7 +685,7 @@ def test_who_takes_little_gets_all():
                 upgrade(d)
                 assert slow.get_reply() == {key: pattern(key, 700000) for key in keys}
                 assert slow.line() == b"MN" and slow.ask(b"mn") == b"MN"
-            assert d.says("2 connections passed on, 0 ended")
+            assert d.says("2 connections passed on, 0 closed")
 
 
 def test_no_more_is_copied_than_may_be_kept():
@@ -719,7 +719,7 @@ def test_a_load_sees_nothing_of_it():
                 for _ in range(8):
                     upgrade(d)
                     load.goes_on()
-            assert d.log().count("upgrade, 7 connections passed on, 0 ended") == 8, d.log()
+            assert d.log().count("upgrade, 7 connections passed on, 0 closed") == 8, d.log()
 
 
 def test_blanks_behind_a_line_of_keys():
@@ -852,7 +852,7 @@ def test_what_cannot_go_along_is_ended():
             with contextlib.suppress(OSError):
                 assert slow.rest() == b""
             assert c.ask(b"get big") == b"END"
-            assert d.says("upgrade, 1 connections passed on, 2 ended")
+            assert d.says("upgrade, 1 connections passed on, 2 closed")
 
 
 def test_tls_is_ended_cleanly():
@@ -870,7 +870,7 @@ def test_tls_is_ended_cleanly():
                 again.sock = context.wrap_socket(again.sock)
                 assert again.get(b"k") == b"v"
             assert o.ask(b"lastsave") is not None
-            assert d.says("upgrade, 1 connections passed on, 1 ended")
+            assert d.says("upgrade, 1 connections passed on, 1 closed")
 
 
 def test_who_a_balancer_said_stays():
@@ -895,7 +895,7 @@ def test_who_a_balancer_said_stays():
 
 def test_without_memory_for_connections_they_are_closed():
     """Whatever the next program has no memory for: none of its clients waits for what never comes."""
-    missing = {"(what was passed on is damaged)", "are closed (no memory)"}
+    missing = {"(their saved state is damaged)", "are closed (no memory)"}
     nth = seen = 0
     with NoMem() as m:
         while missing and nth <= seen:
