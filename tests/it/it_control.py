@@ -225,7 +225,7 @@ def test_a_reload_takes_what_is_new_in_the_file():
             assert "options, hz: 99 -> 30 (%s:2)" % path in log, log
             assert "options, idle-timeout: 1000 -> 2000 (%s:1)" % more in log, log
             assert "options, memory-limit: 64 -> 80 (%s:5)" % path in log, log
-            assert "options, listen-backlog: 1024 -> 9 waits for a restart (%s:4)" % path in log, log
+            assert "options, listen-backlog: 1024 -> 9 needs a restart (%s:4)" % path in log, log
             assert "options, read again (3 changed)" in log and "expire-effort:" not in log, log
             assert c.ask(b"config reset *") == b"OK"    # to what the file says now
             assert values(c, "hz", "ttl_jitter", "expire_effort") == ["30", "5", "7"]

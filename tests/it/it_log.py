@@ -117,9 +117,9 @@ def test_notices_of_clients_are_limited():
                 assert replica.ask(b"psync 1 0 - 0 %s 0" % os.urandom(16).hex().encode()).startswith(b"FULLSYNC ")
 
         began = c.stat("uptime") // 10
-        for cause, text in ((come_and_go, "follows, and needs everything: it has nothing"),
+        for cause, text in ((come_and_go, "connected, needs a full sync: it has no items of this history"),
                             (come_and_go, "disconnected"),
-                            (lambda: c.ask(b"expire_hold 0"), "what has expired is kept for 0 s")):
+                            (lambda: c.ask(b"expire_hold 0"), "expired items are kept for 0 s")):
             for _ in range(100):
                 cause()
             assert d.says(text)
@@ -160,7 +160,7 @@ def test_the_journal_gets_fields():
             fields = j.hears("server, is ready")
             assert fields["PRIORITY"] == "5" and fields["SYSLOG_IDENTIFIER"] == "mayflyd", fields
             assert fields["MAYFLY_AREA"] == "server" and fields["MAYFLY_THREAD"].startswith("mayfly"), fields
-            for what in ("pid %d," % d.pid, "2 threads", "77 megabytes", "density", "unix:" + d.path, "users by file"):
+            for what in ("pid %d," % d.pid, "2 threads", "77 megabytes", "density", "unix:" + d.path, "authentication by file"):
                 assert what in fields["MESSAGE"], (what, fields)
             with d.client() as c:
                 for _ in range(5):
@@ -216,7 +216,7 @@ def test_a_file_that_is_rotated():
             os.rename(f.log, f.log + ".2")
             os.mkdir(f.log)
             assert config(c, "reload") == "CLIENT_ERROR log-file: the file cannot be opened again, see the log"
-            wait_for(lambda: "keeps the open file, because %s cannot be opened (Is a directory)" % f.log in f.read("log.2"), "it says so")
+            wait_for(lambda: "because %s cannot be opened (Is a directory)" % f.log in f.read("log.2"), "it says so")
             assert config(c, "set hz 40") == "OK"
             wait_for(lambda: "hz is 40" in f.read("log.2"), "the old file is written")
             os.rmdir(f.log)
