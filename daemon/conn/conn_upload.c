@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Large values on their way in, on the worker of the connection. What came with the line is
- * copied, the rest is read directly into the value's segments; then the line end, if the
- * protocol has one, is checked and the value stored. The bytes that follow come with the same
- * read, into the worker's buffer.
+ * Uploads: receiving large values, on the worker of the connection. Bytes that arrived with the
+ * command line are copied; the rest is read directly into the value's segments. Then the line
+ * end, if the protocol has one, is checked and the value is stored. Bytes after the value are
+ * read into the worker's buffer by the same system call.
  *
- * What has been received of all of them takes at most a quarter of -m (at least two of the
- * longest items). Beyond that they wait in a line, of which only the first continues
- * (upload_line.h). When half of that is in use, uploads that are too slow are dropped, the
- * slowest first, so that a client which announces much and sends little delays no others.
+ * All uploads together hold at most a quarter of -m (at least two items of maximum size).
+ * Beyond that they queue, and only the first one continues (upload_line.h). When half of that
+ * is in use, uploads that are too slow are dropped, the slowest first, so that a client which
+ * announces much and sends little does not delay others.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -29,7 +29,7 @@
 #include "lib/base/mem.h"
 #include "lib/store/body.h"
 
-/* What memcached takes in one piece. */
+/* Largest value that memcached receives in one piece. */
 #define EARLY_MAX_BYTES (512u << 10)
 
 uint64_t upload_held_by_all(const struct worker *w)
@@ -48,13 +48,13 @@ uint64_t upload_held_max(const struct worker *w)
     return quarter > two ? quarter : two;
 }
 
-/* Have the uploads reached their limit of memory? */
+/* Have the uploads reached their memory limit? */
 static bool is_full(const struct worker *w)
 {
     return upload_held_by_all(w) > upload_held_max(w);
 }
 
-/* Count the memory that the body holds now; 0 when it is gone. */
+/* Update the count of memory that the body holds; 0 when it is released. */
 static void count_held(const struct conn *c)
 {
     struct upload *u = c->upload;
@@ -70,8 +70,8 @@ static void count_held(const struct conn *c)
 }
 
 /*
- * An upload waits for others to finish. It waits without a time limit while some finish: there
- * may be many, and those that are too slow are dropped.
+ * The upload waits for others to finish. There is no time limit while some finish: there may be
+ * many, and slow ones are dropped.
  */
 static enum outcome wait_in_line(struct conn *c, bool may_wait)
 {
@@ -97,7 +97,7 @@ enum outcome upload_find_room(struct conn *c, bool may_wait, char **to, size_t *
 
     if (!body_next_is_held(u->body) &&
         !upload_line_lets(&w->crew->uploads, &u->place, w, is_full(w))) {
-        /* The upload that it waits for may be after it in the shard's line. */
+        /* The upload that it waits for may be later in the shard's queue. */
         line_leave(&u->waiter);
         return wait_in_line(c, may_wait);
     }
@@ -120,7 +120,7 @@ void upload_give_ahead(struct conn *c)
     count_held(c);
 }
 
-/* n bytes have come. The next wait may again take a second. */
+/* n bytes have arrived. The next wait may take a second again. */
 void upload_note_filled(struct conn *c, size_t n)
 {
     body_filled(c->upload->body, n);
@@ -150,7 +150,7 @@ void conn_upload_drop(struct conn *c)
     }
 }
 
-/* A store is answered. */
+/* Account for an answered store. */
 static void note_answered(struct turn *t, const struct request *r)
 {
     if (t->insight != 0) {
@@ -158,7 +158,7 @@ static void note_answered(struct turn *t, const struct request *r)
     }
 }
 
-/* Answer that the value cannot be stored, and drop the `rest` bytes of it as they arrive. */
+/* Answer that the value cannot be stored, and discard its remaining `rest` bytes on arrival. */
 static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
 {
     exec_store_refused(t, r, REPLY_NO_MEMORY_STORE);
@@ -166,10 +166,10 @@ static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
 }
 
 /*
- * A value of which a part has arrived cannot be stored. As in memcached the old value of a key
- * is then dropped if the new one has up to half a megabyte, and kept if it is longer
+ * A partially received value cannot be stored. As in memcached, the old value of the key is
+ * then deleted if the new one has up to half a megabyte, and kept if the new one is longer
  * (memcached allocates longer values while it reads them). The old value is also kept if the
- * upload is shed.
+ * upload was shed.
  */
 static void fail_midway(struct turn *t)
 {
@@ -187,8 +187,8 @@ static void fail_midway(struct turn *t)
 }
 
 /*
- * If a value that was read into its place did not come whole, this many values are not tried
- * before the next one.
+ * After a directly placed value did not arrive completely, this many values are not placed
+ * directly.
  */
 #define PLACE_REST 16
 
@@ -198,7 +198,7 @@ bool conn_upload_expects_place(struct conn *c)
     if (c->place_rest > 0) {
         c->place_rest--;
     }
-    /* TLS delivers bytes in records: there is little to save. */
+    /* TLS delivers bytes in records, so little would be saved. */
     return c->place_rest == 0 && c->client.io.tls == NULL;
 }
 
@@ -207,7 +207,7 @@ bool conn_upload_may_place(const struct turn *t, const struct request *r)
     const struct conn *c = turn_conn(t);
 
     must_be_in_turn(t);
-    /* If the last read got less than it asked for, there is nothing more to be read. */
+    /* If the last read got less than it asked for, the socket is empty. */
     if (c->client.io.tls != NULL || !c->is_saturated || c->place_rest != 0 ||
         r->value_len <= EXEC_PLACE_BYTES || !engine_may_place(t->e, r->value_len)) {
         return false;
@@ -215,7 +215,7 @@ bool conn_upload_may_place(const struct turn *t, const struct request *r)
     return !is_full(t->w);
 }
 
-/* struct waiter of an upload. */
+/* Callback of the struct waiter of an upload. */
 static void wake_upload(struct waiter *waiter)
 {
     struct upload *u =
@@ -276,7 +276,7 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool m
     return TURN_GOES_ON;
 }
 
-/* Copy the bytes of the value that have come already. */
+/* Copy bytes of the value that are already in the buffer. */
 static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, size_t len,
                               size_t *used)
 {
@@ -303,7 +303,7 @@ static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, s
         t->may_wait = true;
     }
     if (u->pace.bytes == 0) {
-        /* What came with the line is no sign of pace. */
+        /* Bytes that came with the line say nothing about the client's pace. */
         pace_note(&t->w->conns->uploads, &u->pace, t->now, upload_received(u));
     }
     *used = pos;
@@ -311,8 +311,8 @@ static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, s
 }
 
 /*
- * Read what is missing of a placed body straight into its blocks, and what follows after the
- * input, all of which has been consumed. Context: in the section of the turn.
+ * Read the rest of a placed body directly into its blocks, and any bytes that follow into the
+ * buffer after the input, all of which has been consumed. Context: in the section of the turn.
  */
 static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char *behind)
 {
@@ -332,7 +332,7 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
     c->is_saturated = false;
     ssize_t n = TEMP_FAILURE_RETRY(io_readv(&c->client.io, iov, places + 1));
     if (n <= 0) {
-        return; /* the next read finds the same */
+        return; /* the next read finds the same condition */
     }
     ctr_add(&t->w->counters, CTR_bytes_read, (uint64_t)n);
     conn_count_work(c, (size_t)n);
@@ -345,7 +345,7 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
     upload_note_filled(c, (size_t)n - lot->grown);
 }
 
-/* The section is about to end before the body is whole: so it cannot stay in its place. */
+/* The section ends before the body is complete, so the body cannot stay placed. */
 static void unplace(struct turn *t, struct upload *u)
 {
     if (body_missing(u->body) > 0) {
@@ -358,7 +358,7 @@ static void unplace(struct turn *t, struct upload *u)
     count_held(turn_conn(t));
 }
 
-/* A store that waits may have made progress: its slot has moved, and it is copied in parts. */
+/* A waiting store may have made progress: its slot has moved, and it is copied in parts. */
 static void note_waits(struct conn *c)
 {
     size_t before = c->upload->held;
@@ -369,10 +369,10 @@ static void note_waits(struct conn *c)
     }
 }
 
-/* The value has arrived; p points to the bytes that end it. */
+/* The value is complete; p points to the bytes that terminate it. */
 static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *p)
 {
-    enum reply why = guard_ask_gate(t); /* it may have changed since the value began */
+    enum reply why = guard_ask_gate(t); /* it may have changed since the value started */
 
     if (MF_UNLIKELY(why == REPLY_FAILOVER)) {
         return TURN_WAITS;
@@ -400,7 +400,7 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
     return TURN_GOES_ON;
 }
 
-/* No bytes have come: is there room for further ones? */
+/* No bytes have arrived: is there room for more? */
 static enum turn_stop wait_for_room(struct turn *t, struct upload *u)
 {
     enum outcome outcome = OUT_OK;
@@ -420,20 +420,20 @@ static enum turn_stop wait_for_room(struct turn *t, struct upload *u)
 }
 
 /*
- * What is missing of the value may be there already: try to read it into its place. False if
- * that is not possible. *len grows by what was read after the input.
+ * The rest of the value may have arrived already: try to read it into its place. False if that
+ * is not possible. *len grows by the bytes read after the input.
  */
 static bool take_placed(struct turn *t, struct lot *lot, struct upload *u, const char *p,
                         size_t *len, size_t *used)
 {
     size_t value_end = request_value_end(&u->req);
 
-    /* While the gate stops changes it cannot be stored in this section, as it must be. */
+    /* While the gate blocks changes, the value could not be stored in this section. */
     if (lot->behind < value_end || *len >= body_missing(u->body) ||
         guard_ask_gate(t) != REPLY_NONE || !exec_place(t, &u->req, u->body)) {
         return false;
     }
-    (void)copy_in(t, u, p, *len, used); /* all of it: there is room for the whole value */
+    (void)copy_in(t, u, p, *len, used); /* copies all: there is room for the whole value */
     read_placed(t, lot, u, t->w->rbuf + (WORKER_RBUF_BYTES - lot->behind));
     *len += lot->grown;
     if (body_missing(u->body) > 0 || *len - *used < value_end) {

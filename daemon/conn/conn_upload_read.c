@@ -14,25 +14,25 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/* At most this much is read before other connections get their turn. */
+/* Maximum bytes read before other connections get their turn. */
 #define READ_TURN_BYTES (1u << 20)
 
 /*
- * This much of a segment is prefetched before bytes are read into it: that takes a hundredth
- * off a set of 1 MB, and more does not help.
+ * Bytes of a segment that are prefetched before a read into it. This saves one percent of a set
+ * of 1 MB; prefetching more does not help.
  */
 #define SEGMENT_AHEAD (32u << 10)
 
 /*
- * After a read of this many bytes the rest of a value of up to BODY_PLACE_MAX has probably come
- * as well, and is read without waiting for an event. With longer values the reads would only
- * become shorter: 500,000 bytes then cost 5 % more.
+ * After a read of this many bytes the rest of a value of up to BODY_PLACE_MAX has probably
+ * arrived too, and is read without waiting for an event. For longer values this would only make
+ * reads shorter: a value of 500,000 bytes would cost 5 % more.
  */
 #define READ_AGAIN_BYTES (16u << 10)
 
 /*
- * While uploads hold more than half of their limit, each has to receive this fraction of its
- * value in a second, or LEAST_MAX_BYTES if that is less. A slower upload is shed after
+ * While uploads hold more than half of their limit, each must receive this fraction of its
+ * value per second, or LEAST_MAX_BYTES if that is less. A slower upload is shed after
  * PATIENCE_MS, or after HURRY_MS when there is hardly any room left.
  */
 #define LEAST_SHARE     16
@@ -43,10 +43,10 @@
 /* Maximum uploads shed in one check. */
 #define SHED_MAX 64
 
-/* If checks are further apart, the server was slow, not its clients. */
+/* If checks are further apart than this, the server was slow, not its clients. */
 #define AWAY_MS 500
 
-/* Abort it with an error; a client that does not even take replies is disconnected. */
+/* Abort it with an error; a client that does not read its replies either is disconnected. */
 static void shed(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_bodies_shed, 1);
@@ -58,7 +58,7 @@ static void shed(struct conn *c)
     conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
 }
 
-/* Has it brought in too little since its mark, in `patience` milliseconds or more? */
+/* Has it received too little since its mark, in `patience` milliseconds or more? */
 static bool is_too_slow(const struct upload *u, msec_t patience)
 {
     int64_t least = (int64_t)u->len / LEAST_SHARE;
@@ -75,7 +75,7 @@ static struct upload *upload_of_pace(struct pace *p)
 static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t patience)
 {
     struct conn *c = u->conn;
-    /* Then it is the server that it waits for, and not a client that takes no replies. */
+    /* In these cases the upload waits for the server, not for its client. */
     bool is_held_up =
         client_has_output(&c->client) ? c->client.log_state == LOG_HELD : conn_is_kept(c);
 
@@ -106,15 +106,15 @@ bool conn_upload_check(struct worker *w, msec_t now)
     return pace_slowest(&w->conns->uploads) != NULL;
 }
 
-/* Is there nothing more to be read before it is stored? */
+/* Is the value complete, so that nothing more is read before it is stored? */
 static bool is_whole(const struct conn *c)
 {
     return body_missing(c->upload->body) == 0 && request_value_end(&c->upload->req) == 0;
 }
 
 /*
- * One read into the body's segments, and then into the worker's buffer. expects_much: there is
- * probably more than one segment takes. False: that was all that can be read in this turn.
+ * Read once, into the body's segments and then into the worker's buffer. expects_much: more is
+ * probably available than one segment can take. False: nothing more to read in this turn.
  */
 static bool read_once(struct conn *c, bool may_wait, bool expects_much, size_t *past)
 {
@@ -131,13 +131,13 @@ static bool read_once(struct conn *c, bool may_wait, bool expects_much, size_t *
     *past = 0;
     insight_note_event(w);
     if (outcome != OUT_OK) {
-        /* Nothing was read. An empty turn finds the same, and waits or answers. */
+        /* Nothing was read. An empty turn sees the same, and waits or answers. */
         conn_execute(c, INPUT_READ, w->rbuf, 0);
         return false;
     }
     if (conn_is_waiting(c)) {
         pace_note(&w->conns->uploads, &u->pace, worker_now(w),
-                  upload_received(u)); /* it counts from now */
+                  upload_received(u)); /* counted from now */
         conn_wait_end(c);
     }
     c->then = CONN_INPUT;
@@ -147,7 +147,7 @@ static bool read_once(struct conn *c, bool may_wait, bool expects_much, size_t *
     c->is_saturated = false;
     unsigned places = body_places(u->body, iov);
     if (places == 0) {
-        iov[places++] = (struct iovec){to, room}; /* what goes into its pieces */
+        iov[places++] = (struct iovec){to, room}; /* the part that goes into pieces */
     }
     for (unsigned i = 0; i < places; i++) {
         asked += iov[i].iov_len;
@@ -179,8 +179,8 @@ static bool read_once(struct conn *c, bool may_wait, bool expects_much, size_t *
 }
 
 /*
- * Are its segments full, and may what goes into pieces be there? Then that is read in a turn,
- * straight into them.
+ * Are its segments full, and may the part for pieces have arrived? That part is read in a turn,
+ * directly into the pieces.
  */
 static bool may_place_rest(const struct conn *c)
 {

@@ -2,10 +2,10 @@
 /*
  * Datagrams: read, executed, answered; see conn.h. On the worker that owns the socket.
  *
- * A datagram is a separate turn without a connection. What a connection would keep (half a
- * line, an incomplete value, replies that the socket does not take) is not kept here. A reply
- * is composed completely before any of it is sent, because each of its datagrams has their
- * number. Its work is bounded too, as none of it can be kept for a later turn.
+ * A datagram is a separate turn without a connection, so nothing is kept for later: no half
+ * line, no incomplete value, no replies that the socket does not accept. A reply is composed
+ * completely before any of it is sent, because each of its datagrams carries their number. The
+ * work of a datagram is bounded too, because none of it can be continued in a later turn.
  */
 #include "daemon/conn/conn.h"
 
@@ -36,27 +36,27 @@
 
 #define UDP_MAGIC 0x75647073u
 
-/* Longest datagram there is. Those of one call are side by side in the worker's buffer. */
+/* Maximum size of a datagram. Those of one call are adjacent in the worker's buffer. */
 #define SLOT_BYTES (64u * 1024)
 #define SLOTS      (WORKER_RBUF_BYTES / SLOT_BYTES)
 
-/* Most datagrams of a reply: what the output buffer of a worker holds. */
+/* Maximum number of datagrams of a reply: what the output buffer of a worker can hold. */
 #define PARTS_MAX (WORKER_OBUF_BYTES / UDP_PAYLOAD_MAX + 1)
 
 /*
- * A client does not have such a port: it belongs to a service, to which our reply would be a
- * request, whose reply would be a request to us.
+ * Clients do not use such ports. They belong to services, which would take our reply for a
+ * request and answer it, which would be a request to us.
  */
 #define SERVICE_PORT_MAX 1023u
 
 struct udp {
-    struct message message; /* must be first; on its way to another worker */
+    struct message message; /* must be first; used while moving to another worker */
     /* [const] */
     uint32_t magic;
     uint32_t number; /* its worker is this number modulo the number of workers */
     int fd;
     uint16_t port;         /* of its own address */
-    struct worker *worker; /* [borrowed] changes on its way */
+    struct worker *worker; /* [borrowed] changes when it moves */
     char name[SOCKET_NAME_MAX];
     /* [worker] */
     struct udp *next; /* worker's list */
@@ -69,8 +69,8 @@ struct datagram {
     union socket_address *from;
     socklen_t from_len;
     struct udp_frame frame;
-    size_t left;   /* bytes of replies that it may still cause; 0: it is served no further */
-    uint32_t sent; /* datagrams of its replies */
+    size_t left;   /* bytes of replies that it may still cause; 0: the rest is not executed */
+    uint32_t sent; /* datagrams of replies sent */
 };
 
 static struct udp *udp_from_poll(uv_poll_t *poll)
@@ -83,7 +83,7 @@ static struct udp *udp_from_poll(uv_poll_t *poll)
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
-/* An address of this machine itself: what is sent there hits no other machine. */
+/* Is it an address of this machine? A reply to it reaches no other machine. */
 static bool is_loopback(const union socket_address *a)
 {
     if (a->sa.sa_family == AF_INET6) {
@@ -100,8 +100,8 @@ static bool is_client(const struct datagram *d)
 }
 
 /*
- * The most bytes that all replies to a datagram may have. It has room for hundreds of requests,
- * so a bound for each of them would not protect the victim of a forged address.
+ * Maximum bytes of all replies to a datagram. A datagram can contain hundreds of requests, so a
+ * limit for each reply would not protect the victim of a forged address.
  */
 static size_t replies_max(const struct datagram *d)
 {
@@ -109,7 +109,7 @@ static size_t replies_max(const struct datagram *d)
                                 : setting_get(d->socket->worker->settings, udp_reply_max);
 }
 
-/* A reply of n bytes is sent. */
+/* Account for a reply of n bytes. */
 static void spend(struct datagram *d, size_t n)
 {
     size_t cost = n + UDP_FRAME_BYTES;
@@ -119,7 +119,7 @@ static void spend(struct datagram *d, size_t n)
 
 /* ---- replies ----------------------------------------------------------------------------- */
 
-/* Send n bytes in as many datagrams as it takes. */
+/* Send n bytes in as many datagrams as needed. */
 static void send_reply(struct datagram *d, const char *bytes, size_t n)
 {
     struct counters *c = &d->socket->worker->counters;
@@ -151,7 +151,7 @@ static void send_reply(struct datagram *d, const char *bytes, size_t n)
             sendmmsg(d->socket->fd, message + sent, count - sent, MSG_NOSIGNAL));
 
         if (done <= 0) {
-            break; /* as if lost on the way: the client asks again */
+            break; /* as if lost in the network: the client retries */
         }
         sent += (unsigned)done;
     }
@@ -170,8 +170,8 @@ static void send_error(struct datagram *d, enum reply why)
 }
 
 /*
- * Copy the value that the output refers to, if there is one, to its place in it: a datagram is
- * sent from one piece of memory. False: there is no room for it.
+ * Copy the value that the output refers to, if there is one, into the output, because a
+ * datagram is sent from contiguous memory. False: no room.
  */
 static bool join_value(struct out *o)
 {
@@ -203,7 +203,7 @@ static void send_bin_error(struct datagram *d, const struct request *r, enum bin
     send_reply(d, frame, bin_compose_reply(frame, r, why, 0));
 }
 
-/* An error in the words of the protocol that the request came in. */
+/* Send an error in the protocol of the request. */
 static void send_refusal(struct datagram *d, const struct request *r, enum reply why,
                          enum bin_reply bin_why)
 {
@@ -215,7 +215,7 @@ static void send_refusal(struct datagram *d, const struct request *r, enum reply
 }
 
 /*
- * The reply of one request is composed: send it, or an error instead of one that is too long.
+ * The reply of one request is composed: send it, or an error if it is too long.
  */
 static void answer_request(struct datagram *d, struct turn *t, const struct request *r)
 {
@@ -230,7 +230,10 @@ static void answer_request(struct datagram *d, struct turn *t, const struct requ
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Commands of operators have long replies, or change more than the sender's items. */
+/*
+ * Commands of operators are not: they have long replies, or change more than one client's
+ * items.
+ */
 static bool is_served(const struct request *r)
 {
     return (r->cls != CLASS_ADMIN && r->cls != CLASS_BINARY_ADMIN) || r->command == CMD_VERSION;
@@ -252,14 +255,14 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
     }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
     enum turn_stop stop = exec_request(t, r);
-    turn_tally(t); /* counted before the client has the reply */
+    turn_tally(t); /* count before the client receives the reply */
     if (t->insight != 0) {
         timing_count(t, r);
     }
     if (stop == TURN_WAITS) {
         send_refusal(d, r, REPLY_NO_MEMORY_STORE, BIN_REPLY_NO_MEMORY_STORE);
     } else if (stop == TURN_YIELDS) {
-        /* A get of too many keys; those that were found are dropped with the reply. */
+        /* A get of too many keys: keys that were found are dropped with the reply. */
         out_init(&t->out, t->out.base, t->out.cap);
         t->is_halted = false;
         send_error(d, REPLY_UDP_TOO_MANY);
@@ -271,7 +274,7 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
     }
 }
 
-/* Count a request. False: the datagram has no work left. */
+/* Count a request. False: the limit of work of the datagram is used up. */
 static bool is_within_share(const struct datagram *d, struct turn *t)
 {
     uint64_t spent = t->units + (uint64_t)d->sent * COST_DATAGRAM_UNITS;
@@ -280,7 +283,7 @@ static bool is_within_share(const struct datagram *d, struct turn *t)
     return spent < BUDGET_loop_units;
 }
 
-/* The parser refused it. */
+/* Answer a request that the parser refused. */
 static void answer_refused(struct datagram *d, struct turn *t, const struct request *r,
                            enum reply reply)
 {
@@ -300,7 +303,7 @@ static void answer_refused(struct datagram *d, struct turn *t, const struct requ
 /* Execute the requests of a payload in order. */
 static void run_text(struct datagram *d, struct turn *t, struct span payload)
 {
-    char key[TEXT_KEY_ROOM]; /* one that came as base64 */
+    char key[TEXT_KEY_ROOM]; /* for a decoded base64 key */
 
     while (payload.len > 0 && d->left > 0) {
         char *room = key;
@@ -324,7 +327,7 @@ static void run_text(struct datagram *d, struct turn *t, struct span payload)
         case PARSE_REPLY:
             answer_refused(d, t, &r, reply);
             if (r.cls == CLASS_STORE || r.command == CMD_MS) {
-                return; /* what follows may be the value, which is not a command */
+                return; /* the rest may be the value, which must not be run as a command */
             }
             break;
         case PARSE_MORE:
@@ -374,7 +377,7 @@ static void run_binary(struct datagram *d, struct turn *t, struct span payload)
             }
             return;
         case PARSE_MORE:
-            /* Its header or key is cut off: nothing can be answered. */
+            /* The header or the key is truncated: it cannot be answered. */
             ctr_add(&t->w->counters, CTR_udp_errors, 1);
             return;
         }
@@ -400,7 +403,7 @@ static void run_payload(struct datagram *d, struct turn *t, struct span payload)
     }
 }
 
-/* Returns the units of work that it took. */
+/* Serve one datagram. Returns the units of work used. */
 static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *head)
 {
     struct counters *c = &u->worker->counters;
@@ -429,7 +432,7 @@ static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *
         }
         timing_begin(&t);
     }
-    /* Enough for what networks pass unfragmented; one of 64 KiB could name 30 000 keys. */
+    /* Enough for any unfragmented datagram; one of 64 KiB could name 30 000 keys. */
     t.unit_limit = BUDGET_loop_units;
     run_payload(&d, &t, payload);
     turn_pass(&t, false);
@@ -452,9 +455,11 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         return;
     }
     insight_note_event(u->worker);
-    conn_round_run(u->worker); /* its input is in the buffer */
+    conn_round_run(u->worker); /* its input is in the same buffer */
     worker_now(u->worker);
-    /* As much as a client gets; the loop comes back: the rest stays readable. */
+    /*
+     * The same share as a connection. Remaining datagrams stay readable, so the loop returns.
+     */
     while (got == SLOTS && units < turn_share_units(u->worker) && units < BUDGET_loop_units) {
         for (unsigned i = 0; i < SLOTS; i++) {
             iov[i] = (struct iovec){u->worker->rbuf + (size_t)i * SLOT_BYTES, SLOT_BYTES};
@@ -465,7 +470,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         }
         got = recvmmsg(u->fd, message, SLOTS, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++) {
-            /* A datagram without a request is work, too: it must be received. */
+            /* A datagram without a request counts too: it had to be received. */
             units +=
                 1 + serve_datagram(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
         }
@@ -575,7 +580,7 @@ void udp_close_all(struct worker *w)
     while (w->conns->udp != NULL) {
         struct udp *u = w->conns->udp;
 
-        on_readable(&u->poll, 0, UV_READABLE); /* answer datagrams from before the stop */
+        on_readable(&u->poll, 0, UV_READABLE); /* answer datagrams received before the stop */
         w->conns->udp = u->next;
         uv_close((uv_handle_t *)&u->poll, on_closed);
         close(u->fd);

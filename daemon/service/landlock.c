@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See privs.h. The calls are made directly: the C library does not have them, and the header
- * of the system may be older than its kernel. Between the calls the module remembers which
- * folders were noted.
+ * See privs.h. The system calls are made directly, because the C library has no wrappers for
+ * them and the system's header may be older than its kernel. Before they are made, the module
+ * records which folders are to be accessible.
  */
 #include "daemon/service/privs.h"
 
@@ -54,11 +54,11 @@ struct path_attr {
 #define FS_MAKE_REG    (UINT64_C(1) << 8)
 #define FS_TRUNCATE    (UINT64_C(1) << 14)
 
-/* All that each version knows, the first one first. */
+/* All access rights that each version knows. */
 #define FS_VERSION_1   ((UINT64_C(1) << 13) - 1)
-#define FS_VERSION_2   ((UINT64_C(1) << 14) - 1) /* and to move files between folders */
-#define FS_VERSION_3   ((UINT64_C(1) << 15) - 1) /* and to truncate */
-#define NET_BIND_TCP   UINT64_C(1)               /* from version 4 on; connecting is another */
+#define FS_VERSION_2   ((UINT64_C(1) << 14) - 1) /* adds moving files between folders */
+#define FS_VERSION_3   ((UINT64_C(1) << 15) - 1) /* adds truncating */
+#define NET_BIND_TCP   UINT64_C(1)               /* from version 4 on; not for connecting */
 #define SCOPE_ABSTRACT UINT64_C(1)               /* from version 6 on: abstract unix sockets */
 #define SCOPE_SIGNAL   UINT64_C(2)
 
@@ -66,9 +66,9 @@ struct path_attr {
 #define REMOVE  (READ | FS_REMOVE_FILE | FS_WRITE_FILE | FS_TRUNCATE)
 #define REPLACE (REMOVE | FS_MAKE_REG)
 
-/* ---- folders that were noted ------------------------------------------------------------- */
+/* ---- recorded folders -------------------------------------------------------------------- */
 
-/* More files of options than this have folders of their own only in a strange setup. */
+/* Maximum number of folders; an ordinary configuration has far fewer. */
 #define NOTES_MAX 64u
 
 /* [main] */
@@ -92,7 +92,7 @@ static void note(const char *folder, uint64_t allowed)
     }
 }
 
-/* The folder that a path names a file in. */
+/* Record the folder of the file that a path names. */
 static void note_parent(const char *path, uint64_t allowed)
 {
     char folder[PATH_MAX];
@@ -106,8 +106,8 @@ static void note_parent(const char *path, uint64_t allowed)
 }
 
 /*
- * A file that may be replaced by another one of its name: what counts is the folder, and that
- * of the file that a link leads to.
+ * Record the folder of a file that may be replaced by another one of the same name, and, if it
+ * is a symbolic link, the folder of its target.
  */
 static void note_file(const char *path, uint64_t allowed)
 {
@@ -122,7 +122,7 @@ static void note_file(const char *path, uint64_t allowed)
     }
 }
 
-/* The link to another server reads its files each time. */
+/* The link to another server rereads its files for each connection. */
 static void note_files_of_link(const struct settings *s)
 {
     char path[LIVE_TEXT_BYTES];
@@ -176,7 +176,7 @@ static bool allow(int ruleset, int fd, uint64_t allowed, uint64_t handled)
     return syscall(SYS_landlock_add_rule, ruleset, PATH_BENEATH, &attr, 0) == 0;
 }
 
-/* What does not exist needs no rule. */
+/* Paths that do not exist need no rule. */
 static bool allow_path(int ruleset, const char *path, uint64_t allowed, uint64_t handled)
 {
     const int fd = open(path, O_PATH | O_CLOEXEC);
@@ -195,11 +195,11 @@ static bool allow_path(int ruleset, const char *path, uint64_t allowed, uint64_t
 
 static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
 {
-    /* These were made in the folder in which the process is by now. */
+    /* These files were created relative to the current working directory. */
     const char *const made[] = {s->pidfile, s->unix_path, s->control_path};
     static const char *const names_files[] = {"/etc/hosts", "/etc/resolv.conf",
                                               "/etc/host.conf", "/etc/gai.conf"};
-    /* Where links of the last lead from one to the next. */
+    /* The targets of the symbolic links in the last of them. */
     static const char *const trusted[] = {"/usr/share/ca-certificates",
                                           "/usr/local/share/ca-certificates", "/etc/ssl/certs"};
 
@@ -213,19 +213,19 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
             return false;
         }
     }
-    /* What the C library reads when it looks a name up. */
+    /* Files that the C library reads for name lookups. */
     for (unsigned i = 0; i < sizeof(names_files) / sizeof(names_files[0]); i++) {
         if (!allow_path(ruleset, names_files[i], FS_READ_FILE, handled)) {
             return false;
         }
     }
-    /* The certificates that a link trusts unless an option names others. */
+    /* Certificates that a link trusts by default. */
     for (unsigned i = 0; i < sizeof(trusted) / sizeof(trusted[0]); i++) {
         if (!allow_path(ruleset, trusted[i], READ, handled)) {
             return false;
         }
     }
-    /* Limits that may change, of the control groups. */
+    /* Limits of the cgroups, which may change. */
     if (!allow_path(ruleset, "/sys/fs/cgroup", READ, handled) ||
         (machine_root()[0] != '\0' && !allow_path(ruleset, machine_root(), READ, handled))) {
         return false;
@@ -234,7 +234,7 @@ static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
            allow_path(ruleset, s->sasl ? "/" : "/proc", READ, handled);
 }
 
-/* Messages go to a service manager whose socket may be an abstract one. */
+/* Messages go to a service manager, whose socket may be an abstract one. */
 static uint64_t scopes(void)
 {
     const char *manager = getenv("NOTIFY_SOCKET");
@@ -242,7 +242,7 @@ static uint64_t scopes(void)
     return manager != NULL && manager[0] == '@' ? SCOPE_SIGNAL : SCOPE_SIGNAL | SCOPE_ABSTRACT;
 }
 
-/* Returns the version of the kernel's Landlock, or -1 with errno. */
+/* Returns the kernel's Landlock version, or -1 with errno. */
 static long confine(const struct settings *s)
 {
     const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, ASK_VERSION);

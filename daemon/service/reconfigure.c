@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See server.h. All but write_files() runs on main.
+ * See server.h. Everything but write_files() runs on main.
  */
 #include "daemon/service/server.h"
 
@@ -21,15 +21,15 @@
 #include "lib/base/mem.h"
 #include "proto/text_compose.h"
 
-/* Maximum length of a reason. A longer one is cut; the log has all of it. */
+/* Maximum length of a reason. Longer ones are truncated; the log has the whole text. */
 #define WHY_BYTES 1024
 
-/* A reload that waits for the certificates. */
+/* A reload that waits for the certificates to be loaded. */
 struct reload_wait {
-    struct main_ask certs; /* must be first: it is released as a whole */
-    struct main_ask *ask;  /* NULL: it was answered meanwhile */
+    struct main_ask certs; /* must be first: freed with the whole struct */
+    struct main_ask *ask;  /* NULL: answered already */
     struct list_link link; /* [main] */
-    char why[WHY_BYTES];   /* what was wrong before; "": nothing */
+    char why[WHY_BYTES];   /* the error of an earlier step; "": none */
 };
 
 struct reconfigure {
@@ -37,19 +37,19 @@ struct reconfigure {
 
     /* [const] */
     struct server *server; /* [borrowed] */
-    struct pool *pool;     /* owned; one thread; NULL: there is no --config, or stopped */
+    struct pool *pool;     /* owned; one thread; NULL: no --config, or stopped */
     bool is_stopped;
-    bool is_abandoned; /* the thread still uses it: it stays */
+    bool is_abandoned; /* the thread still uses this object: do not free it */
 
     /* [main] */
-    struct list reloads;   /* of struct reload_wait; the certificates give each back */
+    struct list reloads;   /* of struct reload_wait, each completed with its certificates */
     struct list waiting;   /* of struct main_ask: for the next rewrite */
-    struct list under_way; /* for the one that runs */
+    struct list under_way; /* of struct main_ask: for the running rewrite */
     bool is_writing;
 
     /* of the job while it runs, else [main] */
     struct options_rewrite plan; /* valid while is_writing */
-    char why[WHY_BYTES];         /* "": it is written */
+    char why[WHY_BYTES];         /* the error; "": written */
 };
 
 static struct reconfigure *reconfigure_of(struct server *s)
@@ -60,7 +60,7 @@ static struct reconfigure *reconfigure_of(struct server *s)
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-/* A line about an option, before the last one of the answer. */
+/* Add a line about an option before the final line of the answer. */
 static void add_line(struct main_ask *ask, const char *word, enum option_id id,
                      const char *value)
 {
@@ -84,7 +84,9 @@ static void answer_ok(struct main_ask *ask)
     answer(ask);
 }
 
-/* compose: text_compose_refusal() if the operator can do something else, or ..._failure(). */
+/*
+ * compose: text_compose_refusal() for an error that the operator can fix, else ..._failure().
+ */
 static void answer_error(struct main_ask *ask, size_t (*compose)(char *, struct span),
                          const char *why)
 {
@@ -96,7 +98,7 @@ static void answer_error(struct main_ask *ask, size_t (*compose)(char *, struct 
     answer(ask);
 }
 
-/* The first of the asks in l, which leaves it; NULL: there is none. */
+/* Remove and return the first request of the list; NULL: empty. */
 static struct main_ask *take_ask(struct list *l)
 {
     struct list_link *link = list_take_first(l);
@@ -113,9 +115,9 @@ static void answer_all(struct list *l, size_t (*compose)(char *, struct span), c
     }
 }
 
-/* ---- files that are read again ----------------------------------------------------------- */
+/* ---- reloading files --------------------------------------------------------------------- */
 
-/* Log what was taken of the files, and what waits. before: the live options as they were. */
+/* Log changed options, and those that need a restart. before: the previous live options. */
 static void log_options(const struct settings *now, const struct settings *before,
                         const struct settings *fresh, const enum option_id *taken,
                         unsigned count)
@@ -138,7 +140,7 @@ static void log_options(const struct settings *now, const struct settings *befor
     }
 }
 
-/* A line of the answer for each option that is not live and has another value in the files. */
+/* Add a line for each option that is not live and has another value in the files. */
 static void tell_waiting(struct main_ask *ask, const struct settings *now,
                          const struct settings *next)
 {
@@ -152,8 +154,8 @@ static void tell_waiting(struct main_ask *ask, const struct settings *now,
 }
 
 /*
- * Read the configuration files again, and apply all changes or none; then `said` has the
- * reason. ask: NULL, or the request that gets the list of options which wait for a restart.
+ * Reload the configuration files, and apply all changes or none; in the latter case `said` has
+ * the reason. ask: NULL, or the request to which options that need a restart are reported.
  */
 static void reload_options(struct server *s, struct main_ask *ask, struct option_messages *said)
 {
@@ -171,7 +173,7 @@ static void reload_options(struct server *s, struct main_ask *ask, struct option
         settings_fini(&fresh);
         return;
     }
-    said->first[0] = '\0'; /* there may have been a warning */
+    said->first[0] = '\0'; /* it may hold a warning */
     if (live_take(&s->crew, &fresh, ids, &count, &refusal)) {
         log_options(now, &before, &fresh, ids, count);
         log_notice("options, read again (%u changed)", count);
@@ -186,7 +188,7 @@ static void reload_options(struct server *s, struct main_ask *ask, struct option
     settings_fini(&fresh);
 }
 
-/* A server that stops does not say that it serves. */
+/* Do not report readiness while the server stops. */
 static void tell_manager(const struct server *s, bool begins)
 {
     if (s->stopping == CREW_STOP_NONE) {
@@ -221,7 +223,7 @@ static void on_certs(struct message *m, void *receiver)
     mem_free(wait);
 }
 
-/* Have the certificates loaded; ask, which may be NULL, is answered after that. */
+/* Start loading the certificates; ask, which may be NULL, is answered when that is done. */
 static void reload_certs(struct server *s, struct main_ask *ask, const char *why)
 {
     struct reconfigure *r = reconfigure_of(s);
@@ -242,7 +244,7 @@ static void reload_certs(struct server *s, struct main_ask *ask, const char *why
     renewal_ask(s, &wait->certs);
 }
 
-/* The file may have been renamed, to begin another one. Returns what is wrong, or NULL. */
+/* Reopen the log file, which may have been renamed for rotation. Returns an error, or NULL. */
 static const char *reopen_log(const struct settings *settings)
 {
     const char *why;
@@ -282,7 +284,7 @@ static void reload(struct server *s, struct main_ask *ask)
                       : log_fault != NULL   ? log_fault
                                             : access_complaint(&s->crew.access);
     if (s->crew.tls != NULL) {
-        reload_certs(s, ask, why); /* says when it is done */
+        reload_certs(s, ask, why); /* answers when it is done */
         return;
     }
     tell_manager(s, false);
@@ -300,7 +302,7 @@ void reconfigure_reload(struct server *s)
     reload(s, NULL);
 }
 
-/* ---- files that are written -------------------------------------------------------------- */
+/* ---- writing files ----------------------------------------------------------------------- */
 
 static bool prepare_edits(struct options_rewrite *plan, struct file_edit *edits,
                           unsigned *count, char why[WHY_BYTES])
@@ -324,7 +326,7 @@ static bool prepare_edits(struct options_rewrite *plan, struct file_edit *edits,
     return true;
 }
 
-/* All new files are on the disk before the first takes the place of an old one. */
+/* All new files are synced to disk before the first one replaces an old file. */
 static void write_files(struct pool_job *job)
 {
     struct reconfigure *r = (struct reconfigure *)(void *)job;
@@ -351,7 +353,7 @@ static void write_files(struct pool_job *job)
 
 static void begin_rewrite(struct reconfigure *r);
 
-/* What the operator has to know although all was written. */
+/* Notes for the operator after a successful rewrite. */
 static void tell_notes(const struct reconfigure *r, struct main_ask *ask)
 {
     char text[OPTION_TEXT_BYTES];
@@ -378,7 +380,7 @@ static void log_rewrite(const struct reconfigure *r)
     log_notice("options, written to the configuration files (%u changed)", r->plan.edit_count);
 }
 
-/* The rewrite has ended; r->why says how. */
+/* The rewrite has ended; r->why is its error. */
 static void end_rewrite(struct reconfigure *r)
 {
     struct main_ask *ask;
@@ -410,7 +412,7 @@ static void on_written(struct message *m, void *receiver)
     }
 }
 
-/* Begin a rewrite if one is wanted and none is under way. */
+/* Start a rewrite if one is requested and none is running. */
 static void begin_rewrite(struct reconfigure *r)
 {
     struct crew *crew = &r->server->crew;
@@ -438,7 +440,7 @@ static void begin_rewrite(struct reconfigure *r)
     if (r->plan.edit_count == 0) {
         end_rewrite(r);
     } else {
-        must(pool_post(r->pool, &r->job)); /* it is the only one */
+        must(pool_post(r->pool, &r->job)); /* it is the only job */
     }
 }
 
@@ -465,7 +467,7 @@ void reconfigure_on_ask(struct message *m, void *receiver)
         return;
     }
     if (r->is_stopped) {
-        mem_free(ask); /* the workers have ended, and so has its client */
+        mem_free(ask); /* the workers have ended, so the client no longer exists */
         return;
     }
     ask->is_composed = true;
@@ -532,7 +534,9 @@ void reconfigure_stop(struct server *s)
             options_rewrite_fini(&r->plan);
         }
     } else {
-        /* The thread may still use all of it: it is not released. The process ends anyway. */
+        /*
+         * The thread may still use this memory, so it is not freed. The process exits anyway.
+         */
         log_warn("options, abandoned a rewrite that did not finish");
         r->is_abandoned = true;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segments of a shard: see arena.h. Nothing here reads what is in a segment. */
+/* Segments of a shard: see arena.h. Nothing here reads the content of a segment. */
 #include "lib/memory/arena.h"
 
 #include <string.h>
@@ -10,21 +10,21 @@
 #define MIB (1024u * 1024)
 #define GIB (1024ull * MIB)
 
-/* The least range of addresses, so that a small limit can be raised later. */
+/* Minimum address range, so that a small limit can be raised later. */
 #define RANGE_MIN (4 * GIB)
 
 /*
- * A step of the range: this fraction of the shard's share, and at least STEP_SEGMENTS segments.
+ * Step by which the range grows: this fraction of the shard's share, at least STEP_SEGMENTS.
  */
 #define STEPS_A_SHARE 32
 #define STEP_SEGMENTS 64u
 
-/* So that the table entries of a step fill pages. */
+/* Multiple of segments in a step, so that their table entries fill whole pages. */
 #define STEP_MULTIPLE (4096u / sizeof(struct segment))
 
 /*
- * Segment size: big segments need fewer table entries and links, small ones waste less when the
- * shard itself is small (each chain has an open one, and some are kept free).
+ * Segment size. Large segments need fewer table entries and links. Small ones waste less in a
+ * small shard, where each chain has an open one and some are kept free.
  */
 uint32_t arena_shift_for(uint64_t share_bytes)
 {
@@ -57,8 +57,8 @@ struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *re
                          : step > STEP_SEGMENTS ? (uint32_t)step
                                                 : STEP_SEGMENTS,
         /*
-         * Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. In
-         * a file pages are allocated a segment at a time.
+         * Huge pages suit large shards only: a small one would be rounded up to 2 MiB each. In
+         * a file, pages are allocated per segment.
          */
         .has_huge = share_bytes >= 128 * MIB && region == NULL,
     };
@@ -102,7 +102,9 @@ bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape 
 void arena_fini(struct arena *a)
 {
     if (a->base != NULL) {
-        /* The poison of holes would outlive the mapping, and hit what is mapped here next. */
+        /*
+         * Poison of holes would outlive the mapping and affect later mappings at the address.
+         */
         UNPOISON(a->base, (uint64_t)a->fresh << a->shift);
         mem_unmap(a->base, a->map_bytes);
     }
@@ -123,13 +125,13 @@ bool arena_reset(struct arena *a)
     }
     UNPOISON(a->base, (uint64_t)a->fresh << a->shift);
     if (a->region == NULL) {
-        /* With huge pages number 0 became resident with the others of its unit. */
+        /* With huge pages, number 0 became resident with the rest of its unit. */
         mem_discard(a->base, segment_bytes(a));
     }
     if (a->small_units != 0) {
         mem_use_huge(a->base, bytes, true);
     }
-    mem_discard(a->segments, table_bytes(a->fresh)); /* no entry from there on was written */
+    mem_discard(a->segments, table_bytes(a->fresh)); /* no entry beyond that was written */
     a->fresh = 1;
     a->cold = 0;
     a->small_units = 0;
@@ -156,7 +158,7 @@ void arena_range_end(struct arena *a, uint32_t committed, bool is_done)
 {
     arena_must_be_entered(a);
     if (a->committed != committed) {
-        return; /* another thread was faster */
+        return; /* another thread did it first */
     }
     a->wants_range = false;
     if (is_done) {
@@ -173,7 +175,7 @@ void arena_range_retry(struct arena *a)
     a->held_max = (uint32_t)(a->map_bytes >> a->shift) - 1;
 }
 
-/* ---- taking and giving ------------------------------------------------------------------- */
+/* ---- taking and releasing ---------------------------------------------------------------- */
 
 static bool is_pinned(const struct segment *g)
 {
@@ -194,13 +196,13 @@ static segment_t pop_free(struct arena *a)
     return s;
 }
 
-/* Take a segment that is not resident yet, and count it in the budget; 0: none. */
+/* Take a segment that is not yet resident, and charge it to the budget; 0: none. */
 static segment_t pop_unheld(struct arena *a, int64_t overdraw)
 {
     segment_t s = a->cold;
 
     if (a->region != NULL && a->held >= a->held_max) {
-        return 0; /* the file system has refused more */
+        return 0; /* the file system has refused more pages */
     }
     if (s == 0 && a->committed - a->fresh <= a->step_segments / 2) {
         a->wants_range = a->committed <= a->held_max;
@@ -221,7 +223,7 @@ static segment_t pop_unheld(struct arena *a, int64_t overdraw)
     return s;
 }
 
-/* A segment was paid for and has no pages: the file system refused them. */
+/* Return a segment that was charged but has no pages, because the file system refused them. */
 static void give_unbacked(struct arena *a, segment_t s)
 {
     a->segments[s].is_cold = 1;
@@ -232,14 +234,14 @@ static void give_unbacked(struct arena *a, segment_t s)
     arena_count_held(a, -1);
 }
 
-/* In a file a segment gets pages before it is used; elsewhere there is nothing to do. */
+/* In a file, allocate pages for a segment before it is used; elsewhere, do nothing. */
 static bool back(const struct arena *a, segment_t s)
 {
     return a->region == NULL ||
            region_back(a->region, (uint64_t)s << a->shift, segment_bytes(a));
 }
 
-/* The rest of arena_take() in a file: as long as touching the pages would take. */
+/* The rest of arena_take() in a file. Takes as long as touching the pages. */
 static MF_NOINLINE segment_t back_or_give(struct arena *a, segment_t s)
 {
     if (!back(a, s)) {
@@ -336,7 +338,7 @@ static segment_t queue_pop(struct arena *a, struct run_queue *q)
     return anchor;
 }
 
-/* Date a run and have it wait for its grace period. */
+/* Stamp a run and queue it for its grace period. */
 static void retire_run(struct arena *a, segment_t anchor, enum run_kind kind)
 {
     struct segment *g = &a->segments[anchor];
@@ -411,7 +413,7 @@ void arena_retire_values(struct arena *a, enum run_kind kind)
     if (v->head == 0) {
         return;
     }
-    /* The first run is dated for all: those after it in the queue use its stamp. */
+    /* The stamp of the first run holds for all that follow it in the queue. */
     a->segments[v->head].stamp = grace_stamp(a->grace);
     a->segments[v->head].is_dated = 1;
     if (q->tail != 0) {
@@ -426,7 +428,7 @@ void arena_retire_values(struct arena *a, enum run_kind kind)
     grace_ask(a->grace, GRACE_SOON);
 }
 
-/* Is the run at the head of a queue past its grace period? */
+/* Has the grace period of the run at the head of a queue ended? */
 static bool head_is_over(const struct arena *a, struct run_queue *q)
 {
     const struct segment *g = &a->segments[q->head];
@@ -455,8 +457,8 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
             out->lazy_segments += g->run_count;
         }
         /*
-         * There is no new pin after the grace period, because a thread pins only a value that
-         * it has found in a section.
+         * After the grace period there are no new pins, because a thread pins only a value that
+         * it has found within a section.
          */
         if (is_pinned(g)) {
             out->pinned_segments += g->run_count;
@@ -498,13 +500,13 @@ uint32_t arena_avail(const struct arena *a)
     return a->free_count + (allowed > 0 ? (uint32_t)allowed : 0);
 }
 
-/* The first segment of the unit that a segment is in. Number 0, never used, is in the first. */
+/* First segment of the unit that contains a segment. Number 0 is never used. */
 static segment_t unit_of(const struct arena *a, segment_t s)
 {
     return s - s % a->unit_segments;
 }
 
-/* A segment is being given back. Context: in shard. */
+/* A segment is being released. Context: in shard. */
 static void note_small_unit(struct arena *a, segment_t s)
 {
     if (a->unit_segments == 0) {
@@ -518,7 +520,7 @@ static void note_small_unit(struct arena *a, segment_t s)
     }
 }
 
-/* Units looked at in a call of arena_unit_whole(). */
+/* Maximum units examined in a call of arena_unit_whole(). */
 #define UNITS_A_CALL 16
 
 static bool unit_is_held(const struct arena *a, segment_t first)
@@ -537,7 +539,7 @@ static bool unit_is_held(const struct arena *a, segment_t first)
 segment_t arena_unit_whole(struct arena *a)
 {
     arena_must_be_entered(a);
-    /* What is being given back is not cold yet. */
+    /* Units whose segments are being released are not cold yet. */
     for (unsigned i = 0; i < UNITS_A_CALL && a->small_units != 0 && a->trimming == 0; i++) {
         segment_t first = a->unit_next;
 
@@ -557,9 +559,9 @@ void arena_unit_use_huge(const struct arena *a, segment_t in)
 }
 
 /*
- * Take the segments of the newest unit that were never used. They are resident, because
- * touching the first segment of a huge page makes the whole unit resident. They count as held
- * from here on, until the trimmer has released them.
+ * Take the unused segments of the newest unit. They are resident, because touching the first
+ * segment of a huge page makes the whole unit resident. They count as held from now on, until
+ * the trimmer has released them.
  */
 static uint32_t take_rest_of_unit(struct arena *a, segment_t *list)
 {
@@ -614,8 +616,8 @@ static void discard(struct arena *a, segment_t first, uint32_t count)
 }
 
 /*
- * Nobody writes to the flags of what is in the list: its units stay small while anything is
- * being trimmed.
+ * The flags of listed segments are not written meanwhile: their units stay small while anything
+ * is being trimmed.
  */
 void arena_trim_discard(struct arena *a, segment_t list)
 {

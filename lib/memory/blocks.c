@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making and killing blocks: see blocks.h. Everything here runs in the shard.
+ * Allocating and killing blocks: see blocks.h. Everything here runs in the shard.
  */
 #include "lib/memory/blocks.h"
 
@@ -11,37 +11,37 @@
 #include "lib/memory/poison.h"
 
 /*
- * Ring entries for a share: one per 4 KiB, within these. If the ring is full, some future holes
- * are lost.
+ * Ring entries for a share: one per 4 KiB, within these limits. If the ring is full, some
+ * deaths do not become holes.
  */
 #define RING_MIN (1u << 10)
 #define RING_MAX (1u << 17)
 
-/* Most entries that another ring takes over: copied under the lock, in some 10 microseconds. */
+/* Maximum entries copied to a new ring, under the lock, in about 10 microseconds. */
 #define RING_KEPT 4096u
 
-/* A hole may be larger than what is asked for by this share of it; larger ones are split. */
+/* A hole may exceed the requested size by this fraction; larger ones are split. */
 #define SLACK_SHIFT 5
 
-/* Splitting begins when holes hold more than 1/50 of the limit. */
+/* Holes are split when they hold more than 1/50 of the limit. */
 #define SPLIT_SHARE 50
 
 /*
- * What is prefetched: the block that the ring's head serves PREFETCH_PUTS puts later, and the
- * ring's entry for a death PREFETCH_DEATHS deaths later.
+ * Prefetch distances: the block that the ring's head will serve PREFETCH_PUTS puts later, and
+ * the ring's entry for the death that comes PREFETCH_DEATHS deaths later.
  */
 #define PREFETCH_PUTS   2
 #define PREFETCH_DEATHS (2 * MF_LINE_BYTES / sizeof(struct death))
 
-/* How many holes of a size are tried when the first are in the segment under the cursor. */
+/* Holes of a size that are tried when the first ones are in the segment under the cursor. */
 #define HOLE_TRIES 4
 
 /*
- * A block that a later put is likely to be given has long left the cache. The lock of the shard
- * waits until all stores before it have reached the cache, those of the set before as well: so
- * such a block is prefetched as a whole, or the first part of a long one.
+ * A block that a later put will probably reuse left the CPU cache long ago. Releasing the
+ * shard's lock waits until all earlier stores have reached the cache. So such a block is
+ * prefetched as a whole, or the first part of a long one.
  *
- * Always inlined: of a function that does nothing but prefetch, GCC drops the call.
+ * Always inlined: GCC drops calls of a function that does nothing but prefetch.
  */
 #define PREFETCH_BYTES 2048u
 
@@ -58,7 +58,7 @@ static MF_INLINE void prefetch_block(const struct memory *m, handle_t h, uint32_
 
 /* ---- holes ------------------------------------------------------------------------------- */
 
-/* A hole's list links overlay its cas. */
+/* The list links of a hole overlay its cas. */
 static void link_set(struct item *it, handle_t next, handle_t prev)
 {
     it->cas_len = (uint64_t)prev << 32 | next;
@@ -123,7 +123,7 @@ void blocks_unlist(struct memory *m, handle_t h)
     unpoison_block(it, units * ITEM_UNIT);
 }
 
-/* The least size of at least `units` that has a hole, or 0. */
+/* The smallest size of at least `units` for which there is a hole, or 0. */
 static uint32_t hole_size(const struct holes *l, uint32_t units)
 {
     uint32_t w = units / 64;
@@ -141,7 +141,7 @@ static uint32_t hole_size(const struct holes *l, uint32_t units)
     return w * 64 + (uint32_t)__builtin_ctzll(word);
 }
 
-/* The first hole of a size that is not under the cursor. */
+/* The first hole of a size that is not in the segment under the cursor. */
 static handle_t hole_pick(const struct memory *m, const struct holes *l, uint32_t size)
 {
     handle_t h = l->head[size];
@@ -161,7 +161,7 @@ static uint64_t split_floor(const struct memory *m)
 }
 
 /*
- * Larger holes are split while holes hold much, or when there is nothing else for this put.
+ * Larger holes are split while holes hold much, or if this put has no other choice.
  */
 static bool may_split(const struct memory *m, enum draw draw)
 {
@@ -232,8 +232,8 @@ handle_t blocks_refill(struct memory *m, enum chain_id chain, uint32_t units)
 }
 
 /*
- * The oldest death, when it has ripened and is of just this size: the common case where values
- * of one size are overwritten. It saves listing a hole and finding it again. *crossed: what
+ * Take the oldest death if it is ripe and has exactly this size: the common case when values of
+ * one size are overwritten. This avoids listing a hole and searching for it. *crossed: what
  * chains_add_dead() returned.
  */
 static inline handle_t take_ripe(struct memory *m, enum chain_id chain, uint32_t units,
@@ -264,7 +264,7 @@ static inline handle_t take_ripe(struct memory *m, enum chain_id chain, uint32_t
     return h;
 }
 
-/* Holes made by one put, when it cannot use the ring's head. */
+/* Maximum holes made by a put that cannot use the ring's head. */
 #define RIPEN_MAX 16
 
 /* Put a block that does not come from the ring's head. */
@@ -289,7 +289,7 @@ static inline bool ring_is_half_full(const struct blocks *b)
     return b->ring_tail - b->ring_head > b->ring_mask / 2;
 }
 
-/* The rest of blocks_put(). h: the block taken from the ring's head, or 0. */
+/* The slow path of blocks_put(). h: the block taken from the ring's head, or 0. */
 static MF_NOINLINE handle_t put_slowly(struct memory *m, enum chain_id chain, uint32_t *units,
                                        enum draw draw, handle_t h)
 {
@@ -321,7 +321,7 @@ handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum
 
 /* ---- death ------------------------------------------------------------------------------- */
 
-/* What a death may make necessary. */
+/* Work that a death may make necessary. */
 static MF_NOINLINE void after_kill(struct memory *m, segment_t n, bool must_ask)
 {
     chains_move_bin(m, n);
@@ -342,11 +342,11 @@ static MF_INLINE void kill_block(struct memory *m, handle_t h, bool is_remembere
 
     memory_must_be_entered(m);
     debug_must(shape_is_live(shape));
-    /* What a reader needs to go on reading stays. An unlinked item is not stale. */
+    /* Keep what readers still need. An unlinked item is not stale. */
     atomic_store_explicit(&it->shape, (uint16_t)((shape & ~SHAPE_TOP) | SHAPE_OFF),
                           memory_order_relaxed);
     g->live--;
-    /* The death of its last live block makes a segment wholly dead, which may be reported. */
+    /* The death of its last live block makes a segment entirely dead, which is reported too. */
     bool crossed = chains_add_dead(m, g, (int32_t)bytes) || g->live == 0;
     b->chain[g->chain].bytes -= bytes;
     if (is_remembered && b->ring_tail - b->ring_head <= b->ring_mask &&
@@ -355,7 +355,7 @@ static MF_INLINE void kill_block(struct memory *m, handle_t h, bool is_remembere
             (struct death){h, g->generation, grace_stamp(m->arena.grace), bytes / ITEM_UNIT};
         b->ring_tail++;
         b->ring_bytes += bytes;
-        /* The ring is as large as a CPU cache, so the next entry at its tail is in none. */
+        /* The ring is as large as a CPU cache, so the next entry at its tail is not cached. */
         __builtin_prefetch(&b->ring[(b->ring_tail + PREFETCH_DEATHS) & b->ring_mask], 1);
         must_ask = !grace_is_asked(m->arena.grace, GRACE_SOON);
     }
@@ -468,7 +468,7 @@ static uint32_t ring_entries(uint64_t share_bytes)
     return entries;
 }
 
-/* The last deaths, as many as fit, go to another ring. */
+/* Move the most recent deaths, as many as fit, to another ring. */
 static void move_deaths(struct blocks *b, struct death *ring, uint32_t entries)
 {
     uint32_t max = entries < RING_KEPT ? entries : RING_KEPT;
@@ -486,7 +486,7 @@ static void move_deaths(struct blocks *b, struct death *ring, uint32_t entries)
     b->ring = ring;
 }
 
-/* Entries of a ring for the present limit. */
+/* Number of ring entries for the present limit. */
 static uint32_t ring_wanted(const struct memory *m)
 {
     return ring_entries((uint64_t)budget_limit(m->arena.budget) / memory_sharers(m));
@@ -503,7 +503,7 @@ void blocks_fit_ring(struct memory *m)
         return;
     }
     lock_take(m->lock);
-    b->ring_misfits = entries != ring_wanted(m); /* the limit was set meanwhile */
+    b->ring_misfits = entries != ring_wanted(m); /* the limit has changed meanwhile */
     if (b->ring_mask + 1 != entries || b->ring_head == b->ring_tail) {
         struct death *fresh = old;
 

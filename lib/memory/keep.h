@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The description of a memory that is saved beside its range, so that another process can use
- * its items: a list of its segments, the chains in order, oldest first, then those of large
+ * The description of a memory that is saved with its range, so that another process can use its
+ * items. It lists the segments: the chains in order, oldest first, then the segments of large
  * values. Everything else is rebuilt from the blocks (lib/shard/attach.h).
  */
 #ifndef MAYFLY_LIB_MEMORY_KEEP_H
@@ -14,25 +14,25 @@
 
 enum keep_place { KEEP_SEALED, KEEP_OPEN, KEEP_COMPACT, KEEP_REST, KEEP_WHOLE, KEEP_PLACES };
 
-/* A segment in the list. Names as in struct segment. */
+/* A segment in the list. Fields as in struct segment. */
 struct keep_segment {
     uint32_t number;
     uint32_t fill;
-    uint32_t dead; /* whole: skip */
+    uint32_t dead; /* if part of a large value: skip */
     uint32_t live;
     uint32_t sealed_s;
     uint32_t sealed_cas;
-    uint32_t next; /* whole: the next of its value */
+    uint32_t next; /* if part of a large value: its next segment */
     uint8_t chain; /* enum chain_id */
     uint8_t place; /* enum keep_place */
     uint16_t zero;
 };
 
-/* How many segments the list has. Context: in shard. */
+/* Number of segments in the list. Context: in shard. */
 uint32_t keep_count(const struct memory *m);
 
 /*
- * Write the list to out, which has room for it. Context: in shard, with no operation running.
+ * Write the list to out, which must be large enough. Context: in shard, no operation running.
  */
 void keep_list(const struct memory *m, struct keep_segment *out);
 
@@ -43,30 +43,30 @@ void keep_list(const struct memory *m, struct keep_segment *out);
 void keep_drop_rest(const struct memory *m, const struct keep_segment *list, uint32_t count);
 
 /*
- * Allocate all pages of the segments of a list, if some are missing: a copy of a file may leave
- * out those that are zero. False: no room. Context: after keep_enter(), before they are read.
+ * Allocate all pages of the listed segments, if some are missing: a copy of the file may omit
+ * pages that are zero. False: no room. Context: after keep_enter(), before they are read.
  */
 bool keep_back(const struct memory *m, const struct keep_segment *list, uint32_t count);
 
 /*
- * Enter the segments of a list into a memory that has none. Chains and their bytes are
- * restored; blocks are not counted yet. fresh: the value of the arena that made the list.
- * False: the list is inconsistent or does not fit the range; only memory_fini() is then
- * allowed. Context: in shard, before start.
+ * Enter the listed segments into an empty memory. Chains and their byte counts are restored;
+ * blocks are not counted yet. fresh: the value of the arena that made the list. False: the list
+ * is inconsistent or does not fit the range; then only memory_fini() may follow. Context: in
+ * shard, before start.
  */
 bool keep_enter(struct memory *m, const struct keep_segment *list, uint32_t count,
                 uint32_t fresh);
 
 /*
- * Release segments without content. Call it after each block of the chained segments was
+ * Release segments without content. Call it after every block of the chained segments was
  * entered by blocks_enter_live() or blocks_enter_dead(), and the segments of large values were
  * claimed by keep_claim(). Context: in shard, before start.
  */
 void keep_entered(struct memory *m);
 
 /*
- * Claim a whole segment for a value. False: it is not a whole segment, or is claimed already.
- * Context: in shard, before start.
+ * Claim a segment for a large value. False: the segment is not one of a large value, or is
+ * claimed already. Context: in shard, before start.
  */
 bool keep_claim(struct memory *m, segment_t n);
 

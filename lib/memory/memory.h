@@ -60,8 +60,8 @@ struct memory_setup {
 };
 
 /*
- * Reserve the address range and make the tables. False when the system has no memory; what was
- * made is then released by memory_fini(). Context: no other thread uses it.
+ * Reserve the address range and create the tables. False if the system has no memory; call
+ * memory_fini() then. Context: no other thread uses it.
  */
 bool memory_init(struct memory *m, const struct memory_setup *setup);
 
@@ -69,32 +69,32 @@ bool memory_init(struct memory *m, const struct memory_setup *setup);
 void memory_fini(struct memory *m);
 
 /*
- * Forget every block, in constant time: their segments are free after a grace period. The owner
- * no longer refers to any. Context: in shard.
+ * Forget every block, in constant time: their segments become free after a grace period. The
+ * owner must no longer refer to any. Context: in shard.
  */
 void memory_flush(struct memory *m);
 
 /*
  * Release the tables of a memory that holds no segments. False, with nothing changed, if it
- * still holds some. Makes system calls. Context: in shard, while no thread waits for the shard;
- * after evict_forget().
+ * holds some. Makes system calls. Context: in shard, while no thread waits for the shard; after
+ * evict_forget().
  */
 bool memory_rest(struct memory *m);
 
 /*
- * The limit, or the number of memories that share it, has changed: the range may grow again
- * where the system refused it, and the ring is to be rebuilt. Context: in shard.
+ * The limit, or the number of memories that share it, has changed: the range may grow again if
+ * the system had refused it, and the ring must be rebuilt. Context: in shard.
  */
 void memory_fit_limit(struct memory *m, uint32_t sharers);
 
 /*
  * Grow the range by a step, if that is wanted. If the system refuses, which is counted, the
- * range stays as it is. Then make free segments resident, if none are left. Context: outside a
+ * range stays as it is. Then make free segments resident if none are left. Context: outside a
  * shard.
  */
 void memory_grow(struct memory *m);
 
-/* The rest of memory_fits(). */
+/* The slow path of memory_fits(). */
 bool memory_fits_slowly(const struct memory *m, uint32_t units);
 
 /*

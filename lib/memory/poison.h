@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Under the address sanitizer the bytes of a hole after its header are poisoned, so that a read
- * of freed item memory is noticed although all segments are one mapping.
+ * Under the address sanitizer the bytes of a hole after its header are poisoned. So reads of
+ * freed item memory are detected although all segments are one mapping.
  */
 #ifndef MAYFLY_LIB_MEMORY_POISON_H
 #define MAYFLY_LIB_MEMORY_POISON_H

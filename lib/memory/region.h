@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of a file that the range of a shard is mapped from, if item memory is to outlive the
- * process: a file in memory (tmpfs, memfd) or in persistent memory. The file is sparse. A page
- * that the file system cannot provide would end the process when it is touched. So pages are
- * allocated first (region_back()), and on failure the shard does without them.
+ * The part of a file from which the range of a shard is mapped, if item memory is to survive
+ * the process: a file on a tmpfs, a memfd, or a file in persistent memory. The file is sparse.
+ * Touching a page that the file system cannot provide would kill the process. So pages are
+ * allocated first (region_back()); if that fails, the shard does without them.
  *
  * lib/engine/attach.h describes the rest of the file.
  */
@@ -17,7 +17,7 @@
 struct region {
     int fd;         /* [borrowed] */
     uint32_t shift; /* log2 of the bytes of a segment */
-    uint64_t at;    /* where it begins in the file: a multiple of REGION_ALIGN */
+    uint64_t at;    /* offset in the file: a multiple of REGION_ALIGN */
     uint64_t bytes; /* likewise */
     bool has_holes; /* pages that had been allocated are missing: see keep_back() */
 };
@@ -25,14 +25,14 @@ struct region {
 #define REGION_ALIGN ((uint64_t)2 << 20)
 
 /*
- * Map the first n bytes; as mem_reserve(), to be committed by mem_commit() and released by
- * mem_unmap(). NULL when the system refuses. Context: before start.
+ * Map the first n bytes, like mem_reserve(); commit them by mem_commit() and release them by
+ * mem_unmap(). NULL if the system refuses. Context: before start.
  */
 void *region_map(const struct region *r, uint64_t n);
 
 /*
- * Allocate the pages of a part; what is there already stays. False when the file system has no
- * room. A system call, as long as it takes to clear the pages. Context: any thread.
+ * Allocate the pages of a part; existing pages keep their content. False if the file system is
+ * full. A system call that takes as long as clearing the pages. Context: any thread.
  */
 bool region_back(const struct region *r, uint64_t offset, uint64_t n);
 
@@ -43,8 +43,8 @@ bool region_back(const struct region *r, uint64_t offset, uint64_t n);
 void region_drop(const struct region *r, uint64_t offset, uint64_t n);
 
 /*
- * Read and write all of n bytes at a place in a file. False: error, or the file is too short;
- * errno says which (0: too short). Context: any thread.
+ * Read or write n bytes at an offset of a file. False: an error, or the file is too short;
+ * errno tells which (0: too short). Context: any thread.
  */
 bool region_read(int fd, uint64_t at, void *p, size_t n);
 bool region_write(int fd, uint64_t at, const void *p, size_t n);

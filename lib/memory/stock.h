@@ -3,15 +3,16 @@
  * Free segments that are resident before they are needed.
  *
  * A segment that is used for the first time, or again after its pages were released, is not
- * resident. The first thread to write to it waits while the kernel clears a page of 4 KiB, or a
- * huge page of 2 MiB. That would be a put, holding the shard's lock. So while a memory grows,
- * the reclaimer takes a few segments ahead, touches their pages, and puts them on the free
- * list. If it does not get a CPU in time, the put that takes the last one does so, once it has
- * left.
+ * resident. The first write to each page waits while the kernel clears 4 KiB, or 2 MiB of a
+ * huge page. A put would do that while it holds the shard's lock. So while a memory grows, the
+ * reclaimer takes a few segments in advance, touches their pages, and puts them on the free
+ * list. If it does not get a CPU in time, the put that takes the last one does the same after
+ * it has left the shard.
  *
- * These segments count in the budget like all held segments. Their number never exceeds that of
- * the segments kept free in any case, so the trimmer does not release them again. None are
- * taken when budget or range are nearly used up, or while few segments have blocks in them.
+ * These segments count towards the budget like all held segments. There are never more of them
+ * than the segments that are kept free in any case, so the trimmer does not release them again.
+ * None are taken when the budget or the range is nearly used up, or while few segments have
+ * blocks in them.
  */
 #ifndef MAYFLY_LIB_MEMORY_STOCK_H
 #define MAYFLY_LIB_MEMORY_STOCK_H
@@ -28,19 +29,19 @@
 segment_t stock_take(struct memory *m, int64_t overdraw);
 
 /*
- * Make a burst of the segments resident that are wanted. True when there is more to do.
+ * Make a burst of the requested segments resident. True if there is more to do.
  * Context: reclaimer, outside a shard.
  */
 bool stock_burst(struct memory *m);
 
-/* The same for a few, if a put has taken the last one. Context: outside a shard. */
+/* The same for a few segments, if a put has taken the last one. Context: outside a shard. */
 void stock_make(struct memory *m);
 
 /*
  * For a caller that stores many items, such as a move into a new shard. stock_is_low(): is at
- * most one segment free? stock_fill(): make all segments that are kept free resident, even
- * while few segments have blocks in them. Context: in shard; stock_fill(): outside a shard and
- * a section.
+ * most one segment free? Context: in shard. stock_fill(): make all segments that are kept free
+ * resident, even while few segments have blocks in them. Context: outside a shard and a
+ * section.
  */
 static inline bool stock_is_low(const struct memory *m)
 {
