@@ -53,8 +53,13 @@ static bool fill(int fd, struct span content, mode_t mode, struct file_id *id)
 bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id)
 {
     char temporary[PATH_MAX];
+    struct stat st;
 
     must_be_main();
+    if (lstat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode))) {
+        errno = EEXIST;
+        return false;
+    }
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >=
         sizeof(temporary)) {
         errno = ENAMETOOLONG;

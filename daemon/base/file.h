@@ -21,9 +21,11 @@ struct file_id {
 
 /*
  * Create a file with this content at the path, replacing any existing file: a link is replaced,
- * not followed. The umask applies to the mode. The file is written under a random name in the
- * same folder and renamed, so a reader finds the whole content or none. False: errno says why,
- * and nothing is left. *id: the file. Context: main, before start.
+ * not followed; a device, such as /dev/null, is not replaced. The umask applies to the mode.
+ * The file is written under a random name in the same folder and renamed, so a reader finds the
+ * whole content or none. False: errno says why, and nothing is left. *id: the file. Context:
+ * main, before start.
+ * main, before start.
  */
 bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id);
 

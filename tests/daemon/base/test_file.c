@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include "lib/base/mem.h"
@@ -93,6 +94,20 @@ TEST(a_fifo_is_replaced_and_not_waited_for)
     ck_assert_ptr_null(content_of(path));
     ck_assert(replace("1\n"));
     ck_assert_str_eq(content_of(path), "1\n");
+}
+
+TEST(a_device_is_not_replaced)
+{
+    struct stat st;
+
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 3)) != 0) {
+        ck_assert_int_eq(errno, EPERM); /* only root makes devices */
+        return;
+    }
+    ck_assert(!replace("1\n"));
+    ck_assert_int_eq(errno, EEXIST);
+    ck_assert_int_eq(lstat(path, &st), 0);
+    ck_assert(S_ISCHR(st.st_mode));
 }
 
 TEST(nothing_is_left_of_a_failure)
