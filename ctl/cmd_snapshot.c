@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ctl/ask.h"
@@ -42,6 +43,7 @@ static enum ctl_status cannot_save(struct save_target *t, int error)
 static enum ctl_status begin_target(struct save_target *t, struct span path)
 {
     size_t at = path.len;
+    struct stat st;
 
     t->is_file = !span_is(path, "-");
     if (!t->is_file) {
@@ -58,6 +60,9 @@ static enum ctl_status begin_target(struct save_target *t, struct span path)
     }
     snprintf(t->dir, sizeof(t->dir), "%.*s", at != 0 ? (int)at : 2, at != 0 ? path.ptr : "./");
     snprintf(t->name, sizeof(t->name), "%.*s", (int)(path.len - at), path.ptr + at);
+    if (stat(path.ptr, &st) == 0 && !S_ISREG(st.st_mode)) {
+        return ctl_fail(t->c, CTL_USAGE, "this is no regular file (- is standard output)");
+    }
     return newfile_begin(&t->file, &io_system, t->dir, t->name) ? CTL_OK
                                                                 : cannot_save(t, t->file.error);
 }

@@ -94,7 +94,8 @@ def test_by_tcp_and_what_cannot_be():
                               capture_output=True, check=False, timeout=mayfly.PATIENCE)
         assert done.returncode == 0 and check(f.name("one"))["items"] == 1, done
         assert c.ask(b"save x").startswith(b"CLIENT_ERROR usage")
-        for target in ("/nonexistent/folder/file", f.name(""), ""):
+        os.mkfifo(f.name("fifo"))       # it would be replaced, and so would /dev/null
+        for target in ("/nonexistent/folder/file", f.name(""), "", f.name("fifo")):
             done = subprocess.run([CTL, "-h", "127.0.0.1", "-p", str(d.address[1]), "save", target],
                                   capture_output=True, check=False, timeout=mayfly.PATIENCE)
             assert done.returncode in (2, 6) and done.stderr, done
