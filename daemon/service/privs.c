@@ -134,7 +134,8 @@ static rlim_t fds_for(const struct settings *s, uint32_t conn_limit, uint32_t th
 }
 
 /*
- * Where the system's limit leaves room for the connections alone, the server starts as
+ * It goes up to the hard limit, because a later -c cannot raise it where privileges are
+ * dropped. Where the system's limit leaves room for the connections alone, the server starts as
  * memcached does, and accepts less than -c says.
  */
 static int raise_fd_limit(const struct settings *s)
@@ -145,13 +146,11 @@ static int raise_fd_limit(const struct settings *s)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return EX_OSERR;
     }
-    if (limit.rlim_cur >= wanted) { /* RLIM_INFINITY is the largest number */
-        return 0;
-    }
     const rlim_t hard = limit.rlim_max;
-    limit.rlim_cur = wanted;
+    const bool fits = limit.rlim_cur >= wanted; /* RLIM_INFINITY is the largest number */
     limit.rlim_max = hard > wanted ? hard : wanted;
-    if (setrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 || fits) {
         return 0;
     }
     limit.rlim_cur = hard;
@@ -168,19 +167,11 @@ static int raise_fd_limit(const struct settings *s)
 bool privs_fit(const struct settings *s, uint32_t conn_limit, uint32_t threads,
                uint64_t *limit_now)
 {
-    struct rlimit limit;
-    const rlim_t wanted = fds_for(s, conn_limit, threads);
+    struct rlimit limit = {0, 0};
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        *limit_now = 0;
-        return false;
-    }
-    *limit_now = limit.rlim_max;
-    if (limit.rlim_cur >= wanted) {
-        return true;
-    }
-    limit.rlim_cur = wanted;
-    return wanted <= limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) == 0;
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    *limit_now = limit.rlim_cur;
+    return limit.rlim_cur >= fds_for(s, conn_limit, threads);
 }
 
 int privs_set_limits(const struct settings *s)

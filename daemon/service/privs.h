@@ -62,9 +62,8 @@ void privs_ignore_signals(const struct settings *s);
 int privs_set_limits(const struct settings *s);
 
 /*
- * Raise the limit on open files to what these connections and workers need, up to the hard
- * limit, which is stored in *limit_now. False: they would not all find a descriptor, and
- * nothing was changed. Context: any thread.
+ * Does the limit on open files, which is stored in *limit_now, suit these connections and
+ * workers? Context: any thread.
  */
 bool privs_fit(const struct settings *s, uint32_t conn_limit, uint32_t threads,
                uint64_t *limit_now);

@@ -5,6 +5,7 @@ other file. With -o drop_privileges only what a running server needs is left."""
 import contextlib
 import os
 import pwd
+import resource
 import shutil
 import signal
 import tempfile
@@ -159,6 +160,16 @@ def test_a_long_life_in_confinement():
             assert c.set(b"k", b"v") == b"STORED"
             assert d.stop() == 0
             assert not os.path.exists(pidfile)
+
+
+def test_more_connections_in_confinement():
+    """A soft limit on open files that suits -c, below the hard limit, as shells and service managers set it."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 600))
+    with confined("-t", "1", "-c", "50", before=few, control=True) as d, d.operator() as c:
+        assert c.ask(b"config set conn_limit 400") == b"OK"
+        assert c.ask(b"config set conn_limit 5000") == \
+            b"CLIENT_ERROR conn_limit: the limit on open files is 600 for this process"
 
 
 def test_root_is_refused_without_a_user():
