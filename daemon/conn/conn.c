@@ -107,8 +107,7 @@ static void refuse(struct conn *c)
         (void)send(c->client.io.fd, REPLY_BYTES(TOO_MANY_OF_ADDRESS),
                    REPLY_LEN(TOO_MANY_OF_ADDRESS), MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    /* Unread bytes would turn the close into a reset, which may overtake the message. */
-    (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, 1);
+    (void)conn_discard(c);
     c->close_reason = CLOSE_ERROR;
     conn_close(c);
 }

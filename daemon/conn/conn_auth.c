@@ -312,11 +312,8 @@ static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, siz
         *used = len;
         return answer_and_close(t, &r, reply);
     }
-    if (!is_open_to_all(&r)) {
-        *used = len;
-        return answer_and_close(t, &r, BIN_REPLY_AUTH_FAILURE);
-    }
-    if (r.opcode != BIN_VERSION && r.opcode != BIN_SASL_LIST && is_barred(t)) {
+    if (!is_open_to_all(&r) ||
+        (r.opcode != BIN_VERSION && r.opcode != BIN_SASL_LIST && is_barred(t))) {
         *used = len;
         return answer_and_close(t, &r, BIN_REPLY_AUTH_FAILURE);
     }

@@ -10,12 +10,6 @@
 #include "lib/base/context.h"
 
 /*
- * Maximum number of reads at a time that drop input. Each read has the size of the worker's
- * output buffer.
- */
-#define DISCARD_READS 8
-
-/*
  * Number of checks after which a peer is no longer waited for that has acknowledged everything
  * and sent nothing. Clients in a pool notice the end only when they are used again.
  */
@@ -35,7 +29,7 @@ static bool is_idle(const struct conn *c)
 static void close_overdue(struct conn *c)
 {
     /* What the kernel still has to send is sent, unless there is unread input. */
-    (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+    (void)conn_discard(c);
     conn_close(c);
 }
 
@@ -214,7 +208,7 @@ void conn_drain_event(struct conn *c)
     must_be_worker(c->worker);
     if (c->state == CONN_ANNOUNCES) {
         begin_end(c);
-    } else if (io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS)) {
+    } else if (conn_discard(c)) {
         c->quiet_checks = 0;
     } else {
         conn_close(c);

@@ -10,10 +10,7 @@
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
-/*
- * When the server ends one connection it discards at most this much input, in reads of the size
- * of the worker's output buffer.
- */
+/* Maximum number of reads at a time that discard input, of the size of the output buffer. */
 #define DISCARD_READS 8
 
 /* ---- lists ------------------------------------------------------------------------------- */
@@ -103,16 +100,18 @@ void conn_close(struct conn *c)
     crew_conn_closed(w, c->client.origin);
 }
 
-/*
- * Close a connection whose replies are all in the kernel. With unread input the kernel would
- * answer the close with a reset, and the peer might lose the preceding replies. So the sending
- * side is shut first, and the input that has arrived is discarded.
- */
+bool conn_discard(struct conn *c)
+{
+    must_be_worker(c->worker);
+    /* Not into the buffer for reading: other connections may have input there. */
+    return io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+}
+
+/* Close a connection whose replies are all in the kernel. */
 static void end(struct conn *c)
 {
     (void)io_send_end(&c->client.io);
-    /* Not into the buffer for reading: other connections may have input there. */
-    (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+    (void)conn_discard(c);
     if (c->close_reason != CLOSE_REFUSED) {
         c->close_reason = CLOSE_NORMAL;
     }

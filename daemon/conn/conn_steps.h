@@ -518,6 +518,12 @@ void conn_unpark(struct conn *c);
 /* Append it to this list of parked connections. Context: worker. */
 void conn_park(struct conn *c, enum conn_park where);
 
+/*
+ * Discard input that has arrived, a bounded part of it: unread it would turn the close into a
+ * reset, which may overtake the last replies. False: the peer has closed. Context: worker.
+ */
+bool conn_discard(struct conn *c);
+
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
 

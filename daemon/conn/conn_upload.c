@@ -218,10 +218,7 @@ bool conn_upload_may_place(const struct turn *t, const struct request *r)
 /* Callback of the struct waiter of an upload. */
 static void wake_upload(struct waiter *waiter)
 {
-    struct upload *u =
-        (struct upload *)(void *)((char *)waiter - offsetof(struct upload, waiter));
-
-    worker_retry(u->conn->worker);
+    worker_retry(MF_OUTER(waiter, struct upload, waiter)->conn->worker);
 }
 
 static struct upload *upload_create(struct turn *t, const struct request *r, bool may_place)

@@ -67,11 +67,6 @@ static bool is_too_slow(const struct upload *u, msec_t patience)
     return (upload_received(u) - u->pace.bytes) * 1000 < least * patience;
 }
 
-static struct upload *upload_of_pace(struct pace *p)
-{
-    return (struct upload *)(void *)((char *)p - offsetof(struct upload, pace));
-}
-
 static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t patience)
 {
     struct conn *c = u->conn;
@@ -101,7 +96,7 @@ bool conn_upload_check(struct worker *w, msec_t now)
         if (p == NULL || upload_held_by_all(w) <= max / 2 || now - p->since < patience) {
             break;
         }
-        check_slowest(w, upload_of_pace(p), now, patience);
+        check_slowest(w, MF_OUTER(p, struct upload, pace), now, patience);
     }
     return pace_slowest(&w->conns->uploads) != NULL;
 }
