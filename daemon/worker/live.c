@@ -268,18 +268,23 @@ static bool settle_shares(struct settings *wanted, const enum option_id *ids, un
            !names(ids, count, refusal->id);
 }
 
-/* Give these options the values that they have in `wanted`. */
-static bool take_wanted(struct crew *crew, struct settings *wanted, const enum option_id *ids,
-                        unsigned count, struct live_refusal *refusal)
+/*
+ * Give these options the values that they have in `wanted`. is_given: files give all values of
+ * `wanted`.
+ */
+static bool change(struct crew *crew, const struct settings *wanted, const enum option_id *ids,
+                   unsigned count, bool is_given, struct live_refusal *refusal)
 {
-    if (!settle_shares(wanted, ids, count, refusal) ||
-        !make_workers(crew, wanted, ids, count, refusal)) {
+    if (!make_workers(crew, wanted, ids, count, refusal)) {
         return false;
     }
     pthread_mutex_lock(&crew->live.lock);
     bool is_done = apply(crew, wanted, ids, count, refusal);
+    if (is_done && is_given) {
+        options_copy_live(&crew->live.given, wanted);
+    }
     pthread_mutex_unlock(&crew->live.lock);
-    if (is_done) {
+    if (is_done && count > 0) {
         live_tell(crew, ids, count);
     }
     return is_done;
@@ -295,7 +300,8 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
     must_not_be_reading();
     live_copy(crew, &wanted);
     return read_changes(changes, count, &wanted, ids, refusal) &&
-           take_wanted(crew, &wanted, ids, count, refusal);
+           settle_shares(&wanted, ids, count, refusal) &&
+           change(crew, &wanted, ids, count, false, refusal);
 }
 
 bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
@@ -313,7 +319,8 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
     pthread_mutex_lock(&crew->live.lock);
     options_copy_live(&wanted, &crew->live.given);
     pthread_mutex_unlock(&crew->live.lock);
-    return take_wanted(crew, &wanted, ids, count, refusal);
+    return settle_shares(&wanted, ids, count, refusal) &&
+           change(crew, &wanted, ids, count, false, refusal);
 }
 
 bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
@@ -321,19 +328,7 @@ bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *
 {
     must_be_main();
     *count = options_differing(&crew->live.given, fresh, true, ids);
-    if (!make_workers(crew, fresh, ids, *count, refusal)) {
-        return false;
-    }
-    pthread_mutex_lock(&crew->live.lock);
-    bool is_done = apply(crew, fresh, ids, *count, refusal);
-    if (is_done) {
-        options_copy_live(&crew->live.given, fresh);
-    }
-    pthread_mutex_unlock(&crew->live.lock);
-    if (is_done && *count > 0) {
-        live_tell(crew, ids, *count);
-    }
-    return is_done;
+    return change(crew, fresh, ids, *count, true, refusal);
 }
 
 /* Is the option set to the same share in both, but with another number? */
