@@ -125,7 +125,7 @@ void applier_destroy(struct applier **ap)
     struct applier *a = *ap;
 
     if (a != NULL) {
-        applier_leave(a);
+        scan_value_drop(&a->value, &a->sink);
         budget_add(&a->cfg.engine->budget, -APPLIER_BYTES);
         snap_opener_fini(&a->opener);
         mem_free(a->room);

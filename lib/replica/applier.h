@@ -70,7 +70,10 @@ const char *applier_result_text(enum applier_result result);
  */
 struct applier *applier_create(const struct applier_config *cfg);
 
-/* Takes the address and nulls it; accepts NULL. Does what applier_leave() does. */
+/*
+ * Takes the address and nulls it; accepts NULL. The value in parts that is being received is
+ * dropped, and its key keeps what it had: see applier_get_name(). Context: any thread.
+ */
 void applier_destroy(struct applier **a);
 
 /* ---- a full sync ------------------------------------------------------------------------- */

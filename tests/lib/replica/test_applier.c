@@ -240,6 +240,20 @@ TEST(who_leaves_amid_a_value_forgets_its_key)
     ck_assert_uint_eq(name.offset, applier_offset(replica.applier));
 }
 
+/* A process that ends there leaves its items as of applier_get_name(). Main does not read. */
+TEST(an_end_amid_a_value_keeps_what_the_key_had)
+{
+    fixture_set(&primary.f, "large", 10);
+    (void)pair_mark(&primary);
+    fixture_set(&primary.f, "large", MIB);
+    take_stream();
+    ck_assert_int_eq(take(0, stream.len / 2), APPLIER_OK);
+    rcu_unregister();
+    applier_destroy(&replica.applier);
+    rcu_register();
+    ck_assert(fixture_has(&replica.f, "large"));
+}
+
 TEST(a_promotion_amid_a_value_cuts_it_and_renames)
 {
     const struct replid next = replid_draw();
