@@ -52,13 +52,7 @@ static enum reply read_time_ms(struct span token, int64_t *out)
 /* A time: 32 bits, as memcached has it. */
 static enum reply read_time(struct span token, int64_t *out)
 {
-    int64_t n;
-
-    if (num_i64(token, &n) != MF_OK || n < INT32_MIN || n > INT32_MAX) {
-        return REPLY_META_BAD_TOKEN;
-    }
-    *out = n;
-    return REPLY_NONE;
+    return num_i32(token, out) == MF_OK ? REPLY_NONE : REPLY_META_BAD_TOKEN;
 }
 
 static enum reply read_unsigned(struct span token, enum reply why, uint64_t *out)

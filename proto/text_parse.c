@@ -28,13 +28,7 @@
 /* A time of a command that stores nothing: a plain number of 32 bits. */
 static bool parse_exptime(struct span word, int64_t *out)
 {
-    int64_t n;
-
-    if (num_i64(word, &n) != MF_OK || n < INT32_MIN || n > INT32_MAX) {
-        return false;
-    }
-    *out = n;
-    return true;
+    return num_i32(word, out) == MF_OK;
 }
 
 /* ---- endings of both ways ---------------------------------------------------------------- */

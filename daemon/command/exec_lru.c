@@ -40,12 +40,6 @@ static struct settings *live_settings(struct turn *t)
 
 /* ---- settings without effect here -------------------------------------------------------- */
 
-/* As memcached: a number beyond 32 bits is no number, instead of an unknown class. */
-static bool class_number(struct span word, int64_t *out)
-{
-    return num_i64(word, out) == MF_OK && *out >= INT32_MIN && *out <= INT32_MAX;
-}
-
 static bool is_class(int64_t id)
 {
     return id >= 0 && id <= SLAB_CLASS_MAX;
@@ -60,7 +54,7 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
     if (!t->w->settings->slab_reassign) {
         return turn_answer(t, r, REPLY_SLABS_OFF);
     }
-    if (!class_number(w->word[1], &from) || !class_number(w->word[2], &to)) {
+    if (num_i32(w->word[1], &from) != MF_OK || num_i32(w->word[2], &to) != MF_OK) {
         return turn_answer(t, r, REPLY_BAD_FORMAT);
     }
     if (from == to) {
@@ -165,12 +159,12 @@ static enum turn_stop lru_temp_ttl(struct turn *t, const struct request *r, stru
     struct settings *s = live_settings(t);
     int64_t ttl;
 
-    if (num_i64(word, &ttl) != MF_OK) {
+    if (num_i32(word, &ttl) != MF_OK) {
         return turn_answer(t, r, REPLY_ERROR);
     }
     setting_set(s, temp_lru, ttl >= 0);
     if (ttl >= 0) {
-        setting_set(s, temporary_ttl, (uint32_t)(ttl < UINT32_MAX ? ttl : UINT32_MAX));
+        setting_set(s, temporary_ttl, (uint32_t)ttl);
     }
     return turn_answer(t, r, REPLY_OK);
 }

@@ -135,6 +135,21 @@ enum mf_err num_i64(struct span s, int64_t *out)
     return MF_OK;
 }
 
+enum mf_err num_i32(struct span s, int64_t *out)
+{
+    int64_t v;
+    enum mf_err err = num_i64(s, &v);
+
+    if (err != MF_OK) {
+        return err;
+    }
+    if (v < INT32_MIN || v > INT32_MAX) {
+        return MF_ERANGE;
+    }
+    *out = v;
+    return MF_OK;
+}
+
 /* White space as isspace() knows it in the C locale: space, and tab to carriage return. */
 static inline bool is_space(char c)
 {

@@ -24,6 +24,7 @@
 enum mf_err num_u64(struct span s, uint64_t *out);
 enum mf_err num_u32(struct span s, uint32_t *out);
 enum mf_err num_i64(struct span s, int64_t *out);
+enum mf_err num_i32(struct span s, int64_t *out);
 
 /*
  * Parse a number as leniently as memcached: white space, a sign, digits, then either the end or

@@ -94,6 +94,20 @@ TEST(i64_accepts_exactly_the_range)
     }
 }
 
+TEST(i32_accepts_exactly_the_range)
+{
+    int64_t v = 4711;
+
+    ck_assert_int_eq(num_i32(span_str("2147483648"), &v), MF_ERANGE);
+    ck_assert_int_eq(num_i32(span_str("-2147483649"), &v), MF_ERANGE);
+    ck_assert_int_eq(num_i32(span_str("1x"), &v), MF_ESYNTAX);
+    ck_assert_int_eq(v, 4711);
+    ck_assert_int_eq(num_i32(span_str("2147483647"), &v), MF_OK);
+    ck_assert_int_eq(v, INT32_MAX);
+    ck_assert_int_eq(num_i32(span_str("-2147483648"), &v), MF_OK);
+    ck_assert_int_eq(v, INT32_MIN);
+}
+
 /* One byte that is not a digit spoils a number, whichever byte it is and wherever it is. */
 TEST(no_other_byte_passes_for_a_digit)
 {
