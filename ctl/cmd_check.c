@@ -7,7 +7,7 @@
 
 #include "ctl/ctl.h"
 #include "ctl/examine.h"
-#include "lib/snapshot/load_file.h"
+#include "lib/format/load_file.h"
 
 /* Attempts to read a file that a server replaces meanwhile. */
 #define TRIES 5
@@ -18,7 +18,7 @@ static bool is_replaced(const char *name, const struct snap_header *h)
     struct load_file file;
     bool is_other = true;
 
-    if (load_open_any(&file, name)) {
+    if (load_open_any(&file, name, O_RDONLY)) {
         is_other = file.header.sum != h->sum;
         load_close(&file);
     }
@@ -30,7 +30,7 @@ static bool examine_once(struct examined *x, const char *name, int64_t now)
 {
     struct load_file file;
 
-    if (!load_open_any(&file, name)) {
+    if (!load_open_any(&file, name, O_RDONLY)) {
         *x = (struct examined){.fault = file.fault, .flush_at = INT64_MAX};
         return true;
     }

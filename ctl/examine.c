@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/format/load_file.h"
 #include "lib/format/scan.h"
 #include "lib/log/keychain.h"
-#include "lib/snapshot/load_file.h"
 
 struct examiner {
     struct examined *x;
@@ -248,7 +248,7 @@ static bool examine_log(struct examined_logs *l, const struct keychain *c,
         fails(l, ENAMETOOLONG);
         return true;
     }
-    if (!load_open_any(&file, path)) {
+    if (!load_open_any(&file, path, O_RDONLY)) {
         l->end = KEYCHAIN_BAD;
         l->fault = file.fault;
         if (file.fault.kind == SNAP_FAULT_READ) {

@@ -7,6 +7,7 @@
  *     pack         compression of a block (zstd, if available)
  *     encode       encode items to blocks
  *     decode       decode blocks to items; the file is not trusted
+ *     load_file    open a file and read its header
  *     scan         read a whole file, in one thread or several
  *     shipping     encode what lib/ship ships to blocks
  *     io, newfile  atomic replacement of a file

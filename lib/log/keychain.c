@@ -10,10 +10,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "lib/base/num.h"
 #include "lib/format/decode.h"
+#include "lib/format/load_file.h"
 
 /* Number of keys whose places are prefetched while others are added. */
 #define AHEAD 32u
@@ -35,13 +35,8 @@ static uint64_t number_of(const char *name, const char *base)
     if (strncmp(name, base, n) != 0 || strncmp(name + n, ".log.", 5) != 0) {
         return 0;
     }
-    for (const char *p = name + n + 5; *p != '\0'; p++) {
-        if (*p < '0' || *p > '9' || number > UINT64_MAX / 10 - 1) {
-            return 0;
-        }
-        number = number * 10 + (uint64_t)(*p - '0');
-    }
-    return number;
+    return num_u64(span_str(name + n + 5), &number) == MF_OK && number < UINT64_MAX / 2 ? number
+                                                                                        : 0;
 }
 
 bool keychain_is_name(const char *name)
@@ -163,19 +158,6 @@ int keychain_rename(const struct io_calls *io, const char *dir, const char *base
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* One log that is read. */
-struct log {
-    int fd;
-    uint64_t bytes;
-};
-
-static ssize_t read_at(void *arg, void *out, size_t n, uint64_t offset)
-{
-    ssize_t got = TEMP_FAILURE_RETRY(pread(((struct log *)arg)->fd, out, n, (off_t)offset));
-
-    return got < 0 ? -errno : got;
-}
-
 bool keychain_path(const struct keychain *c, uint64_t number, char out[PATH_MAX])
 {
     char name[KEYCHAIN_NAME_MAX];
@@ -184,36 +166,29 @@ bool keychain_path(const struct keychain *c, uint64_t number, char out[PATH_MAX]
            snprintf(out, PATH_MAX, "%s/%s", c->dir, name) < PATH_MAX;
 }
 
-/* Open a log. Returns 0 or an errno. */
-static int open_log(struct keychain *c, uint64_t number, struct log *log, int flags)
-{
-    char path[PATH_MAX];
-    struct stat st;
-
-    *log = (struct log){.fd = -1};
-    if (!keychain_path(c, number, path)) {
-        return ENAMETOOLONG;
-    }
-    log->fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (log->fd < 0) {
-        return errno;
-    }
-    if (fstat(log->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        close(log->fd);
-        return EINVAL;
-    }
-    log->bytes = (uint64_t)st.st_size;
-    return 0;
-}
-
 static enum keychain_end read_fails(struct keychain *c, int error)
 {
     c->fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)error};
     return KEYCHAIN_BAD;
 }
 
+static enum keychain_end open_log(struct keychain *c, struct load_file *log, int flags)
+{
+    char path[PATH_MAX];
+
+    if (!keychain_path(c, c->number, path)) {
+        return read_fails(c, ENAMETOOLONG);
+    }
+    if (load_open_any(log, path, flags | O_NOFOLLOW)) {
+        return KEYCHAIN_DONE;
+    }
+    c->fault = log->fault;
+    return log->fault.kind == SNAP_FAULT_READ && log->fault.number == ENOENT ? KEYCHAIN_MISSING
+                                                                             : KEYCHAIN_BAD;
+}
+
 /* Truncate the log after its last good block. */
-static enum keychain_end cut(struct keychain *c, const struct log *log, uint64_t at)
+static enum keychain_end cut(struct keychain *c, const struct load_file *log, uint64_t at)
 {
     if (c->io->truncate(log->fd, (int64_t)at) != 0) {
         return read_fails(c, errno);
@@ -253,7 +228,7 @@ static void note_block(struct keychain *c, const struct snap_block *b, struct sp
     c->is_sealed = b->kind == SNAP_ITEMS && b->items == 0;
 }
 
-static enum keychain_end read_blocks(struct keychain *c, const struct log *log,
+static enum keychain_end read_blocks(struct keychain *c, const struct load_file *log,
                                      struct snap_reader *r, struct snap_opener *o, bool is_last)
 {
     while (r->offset != log->bytes) {
@@ -278,13 +253,13 @@ static enum keychain_end read_log(struct keychain *c, const struct snap_header *
     enum keychain_end end = KEYCHAIN_NO_MEMORY;
     struct snap_opener o;
     struct snap_reader r;
-    struct log log;
-    int error = open_log(c, c->number, &log, is_last && c->may_cut ? O_RDWR : O_RDONLY);
+    struct load_file log;
+    enum keychain_end opened = open_log(c, &log, is_last && c->may_cut ? O_RDWR : O_RDONLY);
 
-    if (error != 0) {
-        return error == ENOENT ? KEYCHAIN_MISSING : read_fails(c, error);
+    if (opened != KEYCHAIN_DONE) {
+        return opened;
     }
-    if (!snap_reader_begin(&r, read_at, &log, &c->fault)) {
+    if (!snap_reader_begin(&r, load_read, &log, &c->fault)) {
         end = KEYCHAIN_BAD;
     } else if ((r.header.flags & SNAP_IS_LOG) == 0 || r.header.chain != h->chain ||
                r.header.log != c->number) {
@@ -302,19 +277,19 @@ static enum keychain_end read_log(struct keychain *c, const struct snap_header *
         end = read_fails(c, errno);
     }
     c->logs += end == KEYCHAIN_DONE;
-    close(log.fd);
+    load_close(&log);
     return end;
 }
 
 /* Number of keys in a log according to the headers of its blocks, which are not trusted. */
-static uint64_t count_keys(struct log *log)
+static uint64_t count_keys(struct load_file *log)
 {
     struct snap_fault fault;
     struct snap_reader r;
     struct snap_block b;
     uint64_t keys = 0;
 
-    if (snap_reader_begin(&r, read_at, log, &fault)) {
+    if (snap_reader_begin(&r, load_read, log, &fault)) {
         while (snap_reader_next(&r, &b, &fault) == SNAP_NEXT_BLOCK) {
             keys += b.kind == SNAP_KEYS ? b.items : 0;
         }
@@ -328,15 +303,15 @@ static enum keychain_end measure(struct keychain *c, uint64_t first, uint64_t la
 {
     *keys = 0;
     for (c->number = first; c->number <= last; c->number++) {
-        struct log log;
-        int error = open_log(c, c->number, &log, O_RDONLY);
+        struct load_file log;
+        enum keychain_end end = open_log(c, &log, O_RDONLY);
 
-        if (error != 0) {
-            return error == ENOENT ? KEYCHAIN_MISSING : read_fails(c, error);
+        if (end != KEYCHAIN_DONE) {
+            return end;
         }
         c->bytes += log.bytes;
         *keys += count_keys(&log);
-        close(log.fd);
+        load_close(&log);
     }
     return KEYCHAIN_DONE;
 }

@@ -323,7 +323,7 @@ static enum load_end load_logs(struct load *load)
         struct load_file f;
         char path[PATH_MAX];
 
-        if (!keychain_path(c, n, path) || !load_open_any(&f, path)) {
+        if (!keychain_path(c, n, path) || !load_open_any(&f, path, O_RDONLY)) {
             load->fault = f.fault;
             end = LOAD_BAD;
             break;

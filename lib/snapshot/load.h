@@ -19,8 +19,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/engine/guarding.h"
+#include "lib/format/load_file.h"
 #include "lib/snapshot/apply.h"
-#include "lib/snapshot/load_file.h"
 
 struct engine;
 struct keychain;

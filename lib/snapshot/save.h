@@ -4,7 +4,7 @@
  *
  *     save         save an engine to a file; its bytes per second may be limited
  *     behind       writes the file asynchronously
- *     load         load a file; load_file opens it
+ *     load         load a file
  *     apply        store what was read in an engine
  *     claim        one server for a file
  *

@@ -216,7 +216,7 @@ static uint64_t count_blocks(uint8_t kind, int64_t *due_unix_ms)
     char path[128];
 
     snprintf(path, sizeof(path), "%s/" BASE ".log.%u", killed, (unsigned)number);
-    ck_assert(load_open_any(&file, path));
+    ck_assert(load_open_any(&file, path, O_RDONLY));
     ck_assert(snap_reader_begin(&r, load_read, &file, &fault) && snap_opener_init(&o));
     while (snap_reader_next(&r, &b, &fault) == SNAP_NEXT_BLOCK) {
         struct span content;

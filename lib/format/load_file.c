@@ -2,10 +2,9 @@
 /*
  * A file that is loaded: see load_file.h.
  */
-#include "lib/snapshot/load_file.h"
+#include "lib/format/load_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,14 +46,14 @@ static bool open_fails(struct load_file *f)
     return false;
 }
 
-bool load_open_any(struct load_file *f, const char *path)
+bool load_open_any(struct load_file *f, const char *path, int flags)
 {
     struct snap_reader r;
     struct stat st;
 
     *f = (struct load_file){.fault = {.kind = SNAP_FINE}};
     /* O_NONBLOCK: if it is a pipe, do not wait for a process that opens it for writing. */
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    f->fd = open(path, flags | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0 || fstat(f->fd, &st) != 0) {
         return open_fails(f);
     }
@@ -73,7 +72,7 @@ bool load_open_any(struct load_file *f, const char *path)
 
 bool load_open(struct load_file *f, const char *path)
 {
-    if (!load_open_any(f, path)) {
+    if (!load_open_any(f, path, O_RDONLY)) {
         return false;
     }
     if ((f->header.flags & SNAP_IS_LOG) != 0) {

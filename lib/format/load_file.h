@@ -2,9 +2,10 @@
 /*
  * A snapshot or log file opened for loading.
  */
-#ifndef MAYFLY_LIB_SNAPSHOT_LOAD_FILE_H
-#define MAYFLY_LIB_SNAPSHOT_LOAD_FILE_H
+#ifndef MAYFLY_LIB_FORMAT_LOAD_FILE_H
+#define MAYFLY_LIB_FORMAT_LOAD_FILE_H
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,8 +30,8 @@ struct load_file {
  */
 bool load_open(struct load_file *f, const char *path);
 
-/* The same of any file of this format, also of a log of keys. Context: any thread. */
-bool load_open_any(struct load_file *f, const char *path);
+/* The same of any file of this format, also of a log; flags: of open(). Context: any thread. */
+bool load_open_any(struct load_file *f, const char *path, int flags);
 
 /* snap_read_fn of an open file: arg is the struct load_file. Context: any thread. */
 ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset);
