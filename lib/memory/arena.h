@@ -9,9 +9,9 @@
  * Every segment that is neither fresh nor cold is *held*: resident and counted in the budget of
  * the process, so the resident size is known exactly.
  *
- * The range is reserved as a whole. Where committed pages count against a limit of the system
- * or the process (see mem_promises_freely()), it is committed in steps, as segments are used
- * for the first time; elsewhere all of it is committed at the start.
+ * The range is reserved as a whole. If committed pages count against a limit of the system or
+ * the process (see mem_promises_freely()), it is committed in steps, as segments are used for
+ * the first time; otherwise all of it is committed at the start.
  *
  * Unused segments are retired in *runs*: lists of segments linked by `next`, described in the
  * entry of one of them, the anchor. The anchor is the first segment, unless a large value was
@@ -46,8 +46,8 @@ enum chain_id { CHAIN_SMALL, CHAIN_MAIN, CHAIN_BIG, CHAINS };
 
 struct segment {
     /*
-     * [lock], except that next, fill and skip of a whole segment are [const] for the readers of
-     * a value: they read them only where the value goes on (see struct large).
+     * [lock], except that next, fill and skip of a whole segment are [const] for readers of a
+     * value, which read them only within the value (see struct large).
      */
     uint32_t next; /* in the chain, the run or the free list */
     union {
@@ -55,41 +55,41 @@ struct segment {
         uint32_t run_first; /* anchor of a run: its first segment */
     };
     uint32_t bin_next, bin_prev; /* sealed: others in the same bin. bin_next also joins runs */
-    uint32_t fill;               /* bytes taken from the front; whole: the end of its part */
+    uint32_t fill;               /* bytes used from the front; whole: the end of its part */
     union {
         uint32_t dead; /* bytes of dead blocks, without the unused tail */
-        uint32_t skip; /* whole: where its part of the value begins */
+        uint32_t skip; /* whole: offset at which its part of the value begins */
     };
     uint32_t live;       /* live blocks */
-    uint32_t generation; /* changes when it is taken, which voids entries of the death ring */
+    uint32_t generation; /* changes at each use, which invalidates entries of the death ring */
     uint32_t sealed_s;   /* second of sealing */
     uint32_t run_last;   /* anchor of a run: its last segment */
     uint32_t run_count;  /* anchor of a run: segments */
     union {
         uint32_t stamp;      /* anchor of a run: its grace number */
-        uint32_t sealed_cas; /* sealed: low bits of the cas that came next then */
+        uint32_t sealed_cas; /* sealed: low bits of the next cas at that time */
     };
     _Atomic uint64_t pins; /* [atomic] anchor of a value: slow readers that hold it */
     uint16_t busy; /* blocks being filled outside the lock; anchor: value being extended */
     uint8_t state; /* enum segment_state */
     uint8_t chain; /* enum chain_id */
     uint8_t bin;
-    uint8_t is_cold : 1;   /* its pages were released, and it was not taken since */
+    uint8_t is_cold : 1;   /* its pages were released, and it has not been used since */
     uint8_t is_small : 1;  /* first of a unit: huge pages are disabled in the unit */
-    uint8_t is_passed : 1; /* in a chain: was searched, see shard_note_place() */
-    uint8_t is_dated : 1;  /* anchor of a run: has a stamp; else that of the run before it */
+    uint8_t is_passed : 1; /* in a chain: already searched, see shard_note_place() */
+    uint8_t is_dated : 1;  /* anchor of a run: has a stamp; else that of the run before holds */
     /*
-     * Used outside the shard, so these are no bit fields. asks_small: first of a unit, while
-     * its pages are being released: huge pages are to be disabled in the whole unit. is_bare:
-     * while it is being made resident: the file system has refused its pages.
+     * Used outside the shard, so these are not bit fields. asks_small: in the first segment of
+     * a unit, while its pages are being released: disable huge pages in the whole unit.
+     * is_bare: while it is being made resident: the file system has refused its pages.
      */
     uint8_t asks_small;
     uint8_t is_bare;
 } MF_LINE_ALIGNED;
 
 /*
- * pins: the number of holders of the value, whether it has been unlinked, and the number of
- * segments of its longest pinned version, which are counted as pinned.
+ * Fields of pins: the number of holders of the value, whether it has been unlinked, and the
+ * number of segments of its longest pinned version, which are counted as pinned.
  */
 #define PIN_COUNT          0x7fffffffull
 #define PIN_DEAD           0x80000000ull
@@ -98,13 +98,13 @@ struct segment {
 struct run_queue {
     segment_t head, tail;
     uint32_t segments;
-    uint32_t stamp; /* of the last dated run taken off */
+    uint32_t stamp; /* of the last dated run that was removed */
 };
 
 /* Common to all arenas of an engine, so that blocks can move between them unchanged. */
 struct arena_shape {
     uint32_t shift;         /* log2 of the bytes of a segment */
-    uint32_t step_segments; /* of the range, committed at once; 0: all of them */
+    uint32_t step_segments; /* segments committed per step; 0: all at once */
     bool has_huge;          /* the range is of huge pages */
 };
 
@@ -115,7 +115,7 @@ struct arena {
     uint64_t map_bytes;
     uint32_t shift;         /* log2 of the bytes of a segment */
     uint32_t step_segments; /* committed at once */
-    uint32_t unit_segments; /* that share a huge page; 0: the range has none */
+    uint32_t unit_segments; /* segments that share a huge page; 0: no huge pages */
     struct budget *budget;
     struct grace *grace;
     const struct lock *lock;     /* [borrowed] guards the arena; NULL: one thread only */
@@ -125,18 +125,18 @@ struct arena {
     uint32_t held_max;    /* segments of the whole range; fewer once a step was refused */
     uint32_t committed;   /* numbers below this may be used */
     bool wants_range;     /* the next step should be committed */
-    bool wants_stock;     /* free segments should be made resident ahead: see stock.h */
+    bool wants_stock;     /* free segments should be made resident in advance: see stock.h */
     bool wants_stock_now; /* none is left: the thread that took it calls stock_make() outside */
     uint32_t fresh;       /* lowest number never used */
     segment_t free;       /* held and unused */
     uint32_t free_count;
-    uint32_t free_low;    /* least free_count since the trimmer last looked */
+    uint32_t free_low;    /* lowest free_count since the trimmer last checked */
     segment_t cold;       /* unused and not resident */
     uint32_t held;        /* open, sealed, whole, waiting, free */
     uint32_t whole;       /* in large values, linked or being received */
     uint32_t small_units; /* units in which the system is to use no huge pages */
     segment_t unit_next;  /* first segment of the unit to check next: arena_unit_whole() */
-    uint32_t trimming;    /* taken off the free list to be released to the system */
+    uint32_t trimming;    /* removed from the free list to be released to the system */
     uint32_t stocking;    /* being made resident for the free list */
     struct run_queue quarantine, lazy, pinned;
     struct run_queue values; /* linked large values, doubly linked by bin_next and bin_prev */
@@ -145,29 +145,29 @@ struct arena {
 /* Checks "Context: in shard" in debug builds. */
 #define arena_must_be_entered(a) debug_must((a)->lock == NULL || lock_is_held_here((a)->lock))
 
-/* The longest range that handles can name, in bytes: 32 bits of ITEM_UNIT. */
+/* The longest range, in bytes, that handles can address: 32 bits of ITEM_UNIT. */
 #define ARENA_RANGE_MAX ((uint64_t)ITEM_UNIT << 32)
 
 /*
- * The range that suits a process limit, in bytes: one shard may come to hold nearly all of it,
- * and it may be raised. Context: any thread.
+ * The range for a limit of the process, in bytes: one shard may come to hold nearly all of it,
+ * and the limit may be raised. Context: any thread.
  */
 uint64_t arena_range_for(uint64_t limit_bytes);
 
-/* log2 of the segment size that suits a shard's share of the limit. Context: any thread. */
+/* log2 of the segment size for a shard's share of the limit. Context: any thread. */
 uint32_t arena_shift_for(uint64_t share_bytes);
 
 /*
- * The shape that suits a shard's share of the limit. With a region the range is in a file,
- * which says how large segments are; NULL: in memory of its own. has_steps: the range is
- * committed in steps. Context: any thread.
+ * The shape for a shard's share of the limit. With a region, the range is in a file, which
+ * defines the segment size; NULL: in anonymous memory. has_steps: the range is committed in
+ * steps. Context: any thread.
  */
 struct arena_shape arena_shape_for(uint64_t share_bytes, const struct region *region,
                                    bool has_steps);
 
 /*
- * Reserve a range. With a region (borrowed) it is in a file; NULL: in memory of its own. False
- * when the system refuses. Context: no other thread uses it.
+ * Reserve a range. With a region (borrowed) it is in a file; NULL: in anonymous memory. False
+ * if the system refuses. Context: no other thread uses it.
  */
 bool arena_init(struct arena *a, uint64_t range_bytes, const struct arena_shape *shape,
                 const struct region *region, struct budget *budget, struct grace *grace,
@@ -183,8 +183,8 @@ void arena_fini(struct arena *a);
 bool arena_reset(struct arena *a);
 
 /*
- * Grow the range by a step, outside the lock. begin returns the number of segments committed so
- * far (0: no step is wanted), commit makes the system call, end records its result. When the
+ * Grow the range by a step, outside the lock. begin returns the number of segments committed
+ * before (0: no step is wanted), commit makes the system call, end records its result. If the
  * system refuses, the range does not grow until arena_range_retry(). Context: begin, end,
  * retry: in shard; commit: outside a shard.
  */
@@ -226,44 +226,44 @@ static inline struct item *arena_item(const struct arena *a, handle_t h)
 }
 
 /*
- * Take a segment: a free one, else one within the budget (overdraw: how many bytes beyond the
- * limit are tolerated). 0 when there is none, or (wants_range is set) its part of the range is
+ * Take a segment: a free one, else a new one within the budget (overdraw: tolerated bytes
+ * beyond the limit). 0 if there is none, or (wants_range is set) if its part of the range is
  * not committed yet. The entry of the segment is reset. Context: in shard.
  */
 segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw);
 
 /*
- * Return whole segments, linked by next, that no other thread has seen: they are free at once.
- * Context: in shard.
+ * Return whole segments, linked by next, that no other thread has seen: they become free at
+ * once. Context: in shard.
  */
 void arena_give_whole(struct arena *a, segment_t first, segment_t last, uint32_t count);
 
 enum run_kind { RUN_DIRECT, RUN_LAZY };
 
 /*
- * Hand over a run that was just unlinked: it is free after a grace period. Context: in shard.
+ * Retire a run that was just unlinked: it becomes free after a grace period. Context: in shard.
  */
 void arena_retire(struct arena *a, segment_t first, segment_t last, uint32_t count,
                   enum run_kind kind);
 
 /*
- * Large values: the segments of one are a run. arena_link_value(): the value becomes visible.
- * arena_retire_value(): it was unlinked. arena_retire_values(): all of them were, in constant
- * time (flush). Context: in shard.
+ * The segments of a large value form a run. arena_link_value(): the value becomes visible.
+ * arena_retire_value(): it was unlinked. arena_retire_values(): all were unlinked, by a flush,
+ * in constant time. Context: in shard.
  */
 void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t count);
 void arena_retire_value(struct arena *a, segment_t anchor, enum run_kind kind);
 
 /*
- * The value with this anchor gets more whole segments, linked by next, after its last or before
- * its first. Context: in shard.
+ * Add whole segments, linked by next, to the value with this anchor, after its last segment or
+ * before its first. Context: in shard.
  */
 enum run_end { RUN_FRONT, RUN_BACK, RUN_ENDS };
 void arena_extend_value(struct arena *a, segment_t anchor, enum run_end where, segment_t first,
                         segment_t last, uint32_t count);
 void arena_retire_values(struct arena *a, enum run_kind kind);
 
-/* What a release has freed, for counters. */
+/* Amounts freed by a release, for counters. */
 struct run_released {
     uint32_t lazy_runs;
     uint32_t lazy_segments;
@@ -272,7 +272,7 @@ struct run_released {
 };
 
 /*
- * Release up to max runs of a queue whose grace period is over. True if there are more such
+ * Release up to max runs of a queue whose grace period has ended. True if there are more such
  * runs. Context: in shard.
  */
 bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run_released *out);
@@ -289,13 +289,13 @@ static inline bool arena_needs_range(const struct arena *a)
     return a->wants_range && a->free == 0 && a->cold == 0 && a->fresh == a->committed;
 }
 
-/* Has the system refused to let the range grow? Context: in shard. */
+/* Has the system refused to commit more of the range? Context: in shard. */
 static inline bool arena_range_is_cut(const struct arena *a)
 {
     return a->held_max != (uint32_t)(a->map_bytes >> a->shift) - 1;
 }
 
-/* How many segments more the range can hold. Context: in shard. */
+/* Number of further segments that the range can hold. Context: in shard. */
 static inline uint32_t arena_unheld(const struct arena *a)
 {
     arena_must_be_entered(a);
@@ -303,7 +303,7 @@ static inline uint32_t arena_unheld(const struct arena *a)
 }
 
 /*
- * How many segments the budget and the range still allow; negative when the budget is
+ * Number of further segments that the budget and the range allow; negative when the budget is
  * overdrawn. Context: in shard.
  */
 static inline int64_t arena_allowed(const struct arena *a)
@@ -315,7 +315,7 @@ static inline int64_t arena_allowed(const struct arena *a)
 }
 
 /*
- * How many segments can be taken now: free ones, and what budget and range still allow.
+ * Number of segments that can be taken now: free ones, and those that budget and range allow.
  * Context: in shard.
  */
 uint32_t arena_avail(const struct arena *a);
@@ -328,19 +328,19 @@ static inline uint32_t arena_waiting(const struct arena *a)
 }
 
 /*
- * Trimming, in three steps: take up to max free segments off the list (in shard), release their
- * pages (outside), mark them as cold (in shard). take also adds the unused segments of the
- * newest unit, which are resident if the unit is one huge page; it returns the number of
- * segments. discard makes a system call for each run of neighbours in the list, and one for
- * each unit of which nothing was released before.
+ * Trimming, in three steps: remove up to max free segments from the list (in shard), release
+ * their pages (outside), mark them as cold (in shard). take also adds the unused segments of
+ * the newest unit, which are resident if the unit is one huge page; it returns the number of
+ * segments. discard makes a system call for each run of adjacent segments in the list, and one
+ * for each unit of which nothing was released before.
  */
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list);
 void arena_trim_discard(struct arena *a, segment_t list);
 void arena_trim_done(struct arena *a, segment_t list, uint32_t count);
 
 /*
- * The reverse, in three steps: take up to max segments that are not resident, and count them in
- * the budget, within the limit (in shard); touch their pages (outside); put them on the free
+ * The reverse, in three steps: take up to max segments that are not resident, and charge them
+ * to the budget, within the limit (in shard); touch their pages (outside); add them to the free
  * list (in shard). take returns the number of segments, 0 if the next step of the range is not
  * committed yet.
  */
@@ -349,10 +349,11 @@ void arena_stock_touch(struct arena *a, segment_t list);
 void arena_stock_done(struct arena *a, segment_t list, uint32_t count);
 
 /*
- * Huge pages are disabled in a unit of which a part was released, because the kernel would fill
- * the holes again. They are enabled again once all segments of the unit are held. Checks a few
- * units, and returns a segment of one that has become whole, or 0. The caller then calls
- * arena_unit_use_huge() for it. Context: in shard; arena_unit_use_huge(): outside.
+ * Huge pages are disabled in a unit of which a part was released, because the kernel would
+ * allocate the released parts again. They are enabled again once all segments of the unit are
+ * held. Checks a few units, and returns a segment of one that has become whole, or 0. The
+ * caller then calls arena_unit_use_huge() for it. Context: in shard; arena_unit_use_huge():
+ * outside.
  */
 segment_t arena_unit_whole(struct arena *a);
 void arena_unit_use_huge(const struct arena *a, segment_t in);

@@ -2,9 +2,9 @@
 /*
  * Allocating and killing blocks. A block is allocated from a hole of its chain, of exactly its
  * size or a little larger, else from the end of the chain's open segment. A dead block stays
- * unchanged, because readers may still use it. The death ring remembers it with its grace
- * number. When its grace period is over, a later put turns it into a hole. Holes are in lists
- * by exact size, linked through the dead blocks.
+ * unchanged, because readers may still use it. The death ring records it with its grace number.
+ * When its grace period has ended, a later put turns it into a hole. Holes are in lists by
+ * exact size, linked through the dead blocks.
  */
 #ifndef MAYFLY_LIB_MEMORY_BLOCKS_H
 #define MAYFLY_LIB_MEMORY_BLOCKS_H
@@ -15,17 +15,17 @@
 #include "lib/memory/draw.h"
 #include "lib/memory/state.h"
 
-/* Blocks smaller than this are not worth splitting off a hole. */
+/* A remainder smaller than this is not split off a hole. */
 #define SPLIT_MIN_UNITS 8u
 
-/* Make the ring and the lists. False when there is no memory. Context: before start. */
+/* Create the ring and the lists. False if there is no memory. Context: before start. */
 bool blocks_init(struct memory *m, uint64_t share_bytes);
 void blocks_fini(struct memory *m);
 
 /*
- * Replace the ring by one for the present limit, if the limit has changed (ring_misfits), or if
+ * Replace the ring by one for the present limit if the limit has changed (ring_misfits), or if
  * the ring is empty, so that none of its pages is resident. Deaths beyond the last few thousand
- * are forgotten. Context: outside the shard.
+ * are dropped. Context: outside the shard.
  */
 void blocks_fit_ring(struct memory *m);
 
@@ -37,8 +37,7 @@ void blocks_rest(struct memory *m);
 
 /*
  * Allocate a block of at least *units in a chain, in a hole or at the end of the open segment.
- * *units is set to its size. 0 when a new segment is needed and there is none. Context: in
- * shard.
+ * *units is set to its size. 0 if a new segment is needed and there is none. Context: in shard.
  */
 handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum draw draw);
 
@@ -48,30 +47,29 @@ handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum
 handle_t blocks_refill(struct memory *m, enum chain_id chain, uint32_t units);
 
 /*
- * Kill a linked block, a piece or a settled loose block: it is marked as dead and counted,
- * and becomes a hole after a grace period, unless its segment is being emptied. Context: in
- * shard.
+ * Kill a linked block, a piece or a settled loose block: it is marked as dead and counted, and
+ * becomes a hole after a grace period, unless its segment is being emptied. Context: in shard.
  */
 void blocks_kill(struct memory *m, handle_t h);
 
 /*
- * The same for a block whose segment is emptied next: its death is not remembered, so it does
- * not become a hole. Context: in shard.
+ * The same for a block whose segment is emptied next: its death is not recorded, so it does not
+ * become a hole. Context: in shard.
  */
 void blocks_bury(struct memory *m, handle_t h);
 
 /*
- * Copy a block to one of the same size, perhaps of another memory; readers may write heat and
+ * Copy a block to one of the same size, possibly in another memory. Readers may write heat and
  * used of the source meanwhile. Context: in shard.
  */
 void blocks_copy(struct item *to, const struct item *from);
 
-/* Turn up to max deaths whose grace period is over into holes. Context: in shard. */
+/* Turn up to max deaths whose grace period has ended into holes. Context: in shard. */
 void blocks_ripen(struct memory *m, unsigned max);
 
 /*
- * blocks_has_deaths(): are there deaths in the ring? blocks_has_ripe(): is the grace period of
- * the oldest one over? Context: in shard.
+ * blocks_has_deaths(): is the ring not empty? blocks_has_ripe(): has the grace period of the
+ * oldest death ended? Context: in shard.
  */
 static inline bool blocks_has_deaths(const struct memory *m)
 {
@@ -88,9 +86,9 @@ static inline bool blocks_has_ripe(const struct memory *m)
 }
 
 /*
- * blocks_loosen(): a block of a large value will be filled outside the shard. It becomes wide
- * and loose, and the cursor does not empty its segment until blocks_settle(). Context: in
- * shard.
+ * blocks_loosen(): mark a block of a large value that will be filled outside the shard. It
+ * becomes wide and loose, and the cursor does not empty its segment until blocks_settle().
+ * Context: in shard.
  */
 void blocks_loosen(struct memory *m, handle_t h, uint32_t units);
 void blocks_settle(struct memory *m, handle_t h);
@@ -102,7 +100,7 @@ void blocks_settle(struct memory *m, handle_t h);
 void blocks_enter_live(struct memory *m, handle_t h);
 void blocks_enter_dead(struct memory *m, handle_t h);
 
-/* Take a hole off its list, because the cursor passes over it. Context: in shard. */
+/* Remove a hole from its list, because the cursor passes over it. Context: in shard. */
 void blocks_unlist(struct memory *m, handle_t h);
 
 /* The neighbours of a hole in the list of its size; 0: none. Context: in shard. */

@@ -22,25 +22,25 @@ handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, se
                        bool is_part);
 
 /*
- * A segment that was drawn becomes the open one of a chain, or (after != 0) its compaction
- * segment, which follows `after`. Context: in shard.
+ * Make a new segment the open one of a chain, or (after != 0) its compaction segment, which
+ * follows `after`. Context: in shard.
  */
 void chains_open(struct memory *m, enum chain_id chain, segment_t after, segment_t n);
 
-/* Take a segment out of its bin, so that it is not chosen again. Context: in shard. */
+/* Remove a segment from its bin, so that it is not chosen again. Context: in shard. */
 void chains_claim(struct memory *m, segment_t n);
 
-/* Put a claimed segment back. Context: in shard. */
+/* Return a claimed segment to its bin. Context: in shard. */
 void chains_unclaim(struct memory *m, segment_t n);
 
-/* Nothing is appended to this segment of a chain any more. Context: in shard. */
+/* Stop appending to this segment of a chain. Context: in shard. */
 void chains_close(struct memory *m, segment_t n);
 
-/* Take a segment out of its chain and bin. Context: in shard. */
+/* Remove a segment from its chain and bin. Context: in shard. */
 void chains_detach(struct memory *m, segment_t n);
 
 /*
- * A sealed segment becomes the last of its chain, as if it had been sealed now. Context: in
+ * Move a sealed segment to the end of its chain, as if it had been sealed now. Context: in
  * shard.
  */
 void chains_renew(struct memory *m, segment_t n);
@@ -56,8 +56,8 @@ void chains_entered(struct memory *m, segment_t n);
 /*
  * The oldest segment of a chain that is not being filled, other than the open one at its end;
  * 0: none. If it is the cleaner's compaction segment, or the rest of an earlier open segment,
- * it is sealed first. Otherwise an eviction would move pieces to the end again and again, and
- * never reach their heads in the cleaner's segment. Context: in shard.
+ * it is sealed first. Otherwise an eviction would repeatedly move pieces to the end, and never
+ * reach their heads in the cleaner's segment. Context: in shard.
  */
 segment_t chains_oldest(struct memory *m, enum chain_id id);
 
@@ -109,7 +109,7 @@ static inline uint64_t chains_filled(const struct memory *m)
 }
 
 /*
- * Number of dead bytes that are never cleaned for tidiness alone: see tidy.h. Context: in
+ * Number of dead bytes that are never cleaned just to save memory: see tidy.h. Context: in
  * shard.
  */
 static inline uint64_t chains_dead_allowance(const struct memory *m)
@@ -127,9 +127,9 @@ static inline unsigned chains_bin_for(const struct memory *m, const struct segme
 }
 
 /*
- * Change the dead bytes of a segment by `bytes`. True when its dead share crossed a sixteenth:
- * the caller must call chains_move_bin(). That is the caller's last call, so that blocks_put()
- * and blocks_kill(), which run with every set, need no stack frame.
+ * Change the dead bytes of a segment by `bytes`. True if its dead share crossed a sixteenth:
+ * the caller must then call chains_move_bin(), as its last call, so that blocks_put() and
+ * blocks_kill(), which run with every set, need no stack frame.
  */
 static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t bytes)
 {

@@ -19,18 +19,17 @@
 #include "lib/memory/state.h"
 
 /*
- * Run the cursor for about `work` units. False when there was nothing it could do. Context: in
- * shard.
+ * Run the cursor for about `work` units. False if there was nothing to do. Context: in shard.
  */
 bool cursor_slice(struct memory *m, int64_t work, msec_t now);
 
 /*
- * The same, until the segments free or waiting for a grace period are `segments` more than the
- * shard wants for itself. Context: in shard.
+ * The same, until the segments that are free or waiting for a grace period exceed what the
+ * shard itself wants by `segments`. Context: in shard.
  */
 bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t segments);
 
-/* The sealed segment that is best to clean; 0 when none is dead enough. Context: in shard. */
+/* The sealed segment that is best to clean; 0 if none is dead enough. Context: in shard. */
 segment_t cursor_emptiest(const struct memory *m);
 
 /* Is a segment being cleaned? Context: in shard. */
@@ -41,13 +40,13 @@ static inline bool cursor_is_cleaning(const struct memory *m)
 }
 
 /*
- * Continue with the segment under the cursor, or begin with n, until it is clean or the work is
- * used up. A segment that an eviction has begun is cleaned from there on: its remaining items
- * are kept. False when there was no segment for a copy. Context: in shard.
+ * Continue with the segment under the cursor, or start with n, until it is clean or the work is
+ * used up. If an eviction of the segment had started, it is cleaned from that point on: its
+ * remaining items are kept. False if there was no segment to copy to. Context: in shard.
  */
 bool cursor_clean(struct memory *m, segment_t n, int64_t *work, msec_t now);
 
-/* Leave the segment under the cursor as it is; it may be chosen again. Context: in shard. */
+/* Leave the segment under the cursor unchanged; it may be chosen again. Context: in shard. */
 void cursor_let_go(struct memory *m);
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How often items are used: what readers note in two fields of each item, the byte `heat` and
- * the second of the last use in `used`, without a lock. They store at most that byte and that
+ * How often items are used. Readers record it in two fields of each item, without a lock: the
+ * byte `heat`, and the second of the last use in `used`. They store at most that byte and that
  * word, and only when these change.
  *
  * The byte has one of two forms. Each policy can continue with either form, so a change of the
  * policy loses no counts, and needs no walk over the items.
  *
  *     turns    HEAT_COUNT: hits since the policy judged the item, up to three; HEAT_CREDIT:
- *              what it had left then. New items have this form.
- *     counter  the logarithmic counter of Redis' lfu policies, which begins at 5: a hit raises
+ *              its credit at that time. New items have this form.
+ *     counter  the logarithmic counter of Redis' lfu policies, which starts at 5: a hit raises
  *              it with a probability of 1 / ((counter - 5) * lfu_log_factor + 1), and each
- *              lfu_decay_time without a use takes one off. In six bits, so it ends at 59.
+ *              lfu_decay_time without a use decrements it. It has six bits, and ends at 59.
  *
- * While an lfu policy is at work, a hit converts the first form to the second. The other
+ * While an lfu policy is active, a hit converts the first form to the second. The other
  * policies continue in the form that they find. A table, struct heat_rules, has the effect of a
- * hit on each value of the byte, so that a hit needs no more instructions than to count up to
+ * hit on each value of the byte, so that a hit needs no more instructions than counting to
  * three.
  */
 #ifndef MAYFLY_LIB_MEMORY_HEAT_H
@@ -35,7 +35,7 @@
 #define FREQ_NEW 5u  /* of a new item */
 #define FREQ_MAX 59u /* Redis: 255 */
 
-/* The byte for a counter of 0. A lesser value without HEAT_JUDGED has the form of turns. */
+/* The byte for a counter of 0. A lower value without HEAT_JUDGED has the form of turns. */
 #define HEAT_FREQ_ZERO (HEAT_COUNT + 1u)
 
 /* Does the byte have the form of a counter? */
@@ -63,8 +63,8 @@ static inline uint8_t heat_with_freq(uint8_t heat, unsigned freq)
 }
 
 /*
- * The byte in the form of turns. A counter becomes: judged, with one hit and two units of
- * credit for each step that it is above the counter of a new item.
+ * The byte in the form of turns. A counter becomes: judged, with one hit, and two units of
+ * credit for each step above the counter of a new item.
  */
 static inline uint8_t heat_turns(uint8_t heat)
 {
@@ -80,8 +80,8 @@ static inline uint8_t heat_turns(uint8_t heat)
 }
 
 /*
- * A counter after a pause from used_s to now_s: one less for each decay_min minutes that ended
- * meanwhile, as in Redis. decay_min 0: no decay. Context: any thread.
+ * A counter after no use from used_s to now_s: decremented for each decay_min minutes that have
+ * ended meanwhile, as in Redis. decay_min 0: no decay. Context: any thread.
  */
 unsigned heat_decayed(unsigned freq, uint32_t used_s, uint32_t now_s, uint32_t decay_min);
 
@@ -95,12 +95,12 @@ uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
 
 /* ---- readers ----------------------------------------------------------------------------- */
 
-/* What a hit does. There is one for an engine. */
+/* The effect of a hit. One per engine. */
 struct heat_rules {
     /* [atomic] written when options change, read with every hit */
     /* The byte rises if the random number, which is even, is less than this. */
     _Atomic uint32_t chance[256];
-    _Atomic uint8_t next[256]; /* what it rises to; index: the byte marked as fetched */
+    _Atomic uint8_t next[256]; /* its new value; index: the byte marked as fetched */
     _Atomic uint32_t cools_s;  /* counters of items last used before this decay; 0: none */
     _Atomic uint32_t minute_s; /* the second in which the present minute began */
     const struct engine_options *options; /* [borrowed] */
@@ -110,15 +110,15 @@ struct heat_rules {
 void heat_rules_init(struct heat_rules *r, const struct engine_options *options);
 
 /*
- * Follow the options maxmemory_policy, lfu_log_factor and lfu_decay_time. Meanwhile a hit may
- * count by the old ones. Context: any thread, but one at a time.
+ * Apply the options maxmemory_policy, lfu_log_factor and lfu_decay_time. Concurrent hits may
+ * still count by the old ones. Context: any thread, but one at a time.
  */
 void heat_rules_fit(struct heat_rules *r);
 
-/* Another minute has begun. Context: any thread. */
+/* A new minute has begun. Context: any thread. */
 void heat_rules_next_minute(struct heat_rules *r, uint32_t now_s);
 
-/* To be called with the time before hits are noted at that time. Context: any thread. */
+/* Set the time, before hits at that time are recorded. Context: any thread. */
 static inline void heat_rules_clock(struct heat_rules *r, uint32_t now_s)
 {
     if (MF_UNLIKELY(now_s - atomic_load_explicit(&r->minute_s, memory_order_relaxed) >= 60)) {
@@ -126,7 +126,7 @@ static inline void heat_rules_clock(struct heat_rules *r, uint32_t now_s)
     }
 }
 
-/* A thread that notes hits. Context: that thread. */
+/* A thread that records hits. Context: that thread. */
 struct heat_user {
     struct heat_rules *rules; /* [borrowed] */
     uint32_t draw;            /* state of random numbers, always even */
@@ -137,7 +137,7 @@ static inline void heat_user_init(struct heat_user *u, struct heat_rules *rules,
     *u = (struct heat_user){.rules = rules, .draw = seed * 2};
 }
 
-/* What a hit makes of the byte. */
+/* The byte after a hit. */
 static inline uint8_t heat_hit(const struct heat_rules *r, uint8_t heat, uint32_t draw)
 {
     uint8_t hot = heat | HEAT_FETCHED;
@@ -147,7 +147,7 @@ static inline uint8_t heat_hit(const struct heat_rules *r, uint8_t heat, uint32_
                : hot;
 }
 
-/* The next number drawn. */
+/* The next random number. */
 static inline uint32_t heat_draw(struct heat_user *u)
 {
     /* A linear congruential generator: the high bits decide, and they are good enough. */
@@ -156,8 +156,8 @@ static inline uint32_t heat_draw(struct heat_user *u)
 }
 
 /*
- * A hit on an item whose byte may rise. What is hit often is mostly at its highest, where the
- * chance is 0: then no number is drawn.
+ * A hit on an item whose byte may rise. The byte of a frequently hit item is mostly at its
+ * maximum, where the chance is 0: then no number is drawn.
  */
 static inline void heat_rise(struct item *it, uint8_t heat, struct heat_user *u)
 {

@@ -38,24 +38,24 @@
 #define ITEM_SIZE_MAX 2047u /* units of the largest block */
 
 /*
- * shape: size in units in the low 11 bits, marks above. The two at the top mean one thing in a
- * block that is live and another in one that is not: use the predicates below to read them.
+ * shape: size in units in the low 11 bits, marks above. The two top marks mean different things
+ * in live blocks and in others: use the predicates below to read them.
  */
 #define SHAPE_SIZE 0x07ffu
 #define SHAPE_OFF  0x0800u /* not live: neither an item nor a piece */
 #define SHAPE_WIDE 0x1000u /* has struct item_wide */
 #define SHAPE_TTL  0x2000u /* has the deadline fields */
 #define SHAPE_TOP  0xc000u /* the two that follow */
-/* Off, with neither of the two: dead, that is unlinked or never an item. */
+/* Off, with neither of the two: dead, that is, unlinked or never an item. */
 #define SHAPE_HOLE  0x4000u /* off: dead and listed for reuse */
-#define SHAPE_LOOSE 0x8000u /* off: being filled outside the lock, kept from the cursor */
-#define SHAPE_STALE 0x4000u /* live: invalidated; the client that fetches it next renews it */
-#define SHAPE_WON   0x8000u /* live: a client was told to renew it */
+#define SHAPE_LOOSE 0x8000u /* off: being filled outside the lock, skipped by the cursor */
+#define SHAPE_STALE 0x4000u /* live: invalidated; the next client that fetches it renews it */
+#define SHAPE_WON   0x8000u /* live: a client was asked to renew it */
 
 /*
- * heat: number of recent fetches (low two bits), the credit that the eviction policy gave when
- * it last judged the item, whether it has judged the item, and whether the item was ever
- * fetched. While an lfu policy is at work, the low six bits hold a counter instead: see heat.h.
+ * heat: number of recent fetches (low two bits), the credit from the eviction policy's last
+ * judgement, whether the policy has judged the item, and whether the item was ever fetched.
+ * While an lfu policy is active, the low six bits hold a counter instead: see heat.h.
  */
 #define HEAT_COUNT        0x03u
 #define HEAT_CREDIT       0x1cu
@@ -66,7 +66,7 @@
 #define HEAT_FETCHED      0x80u
 #define HEAT_MAX          3u
 
-/* What a new block of the same key takes over. */
+/* The part that a new block of the same key inherits. */
 #define HEAT_USE (HEAT_SIX | HEAT_JUDGED)
 
 typedef uint32_t handle_t;
@@ -82,14 +82,14 @@ struct item {
 /* After the header when shape has TTL. */
 struct item_ttl {
     /*
-     * [atomic] written under the lock. 38 bits: the deadline, all ones: there is none any more;
-     * 26 bits: the node of the shard's wheel that it is in, 0: none
+     * [atomic] written under the lock. 38 bits: the deadline, all ones: no deadline; 26 bits:
+     * the node of the shard's wheel that it is in, 0: none
      */
     _Atomic uint64_t word;
 };
 #define ITEM_TTL_BYTES 8u
 
-/* After both when shape has WIDE, as that of each piece: what the header has no room for. */
+/* After both when shape has WIDE, as in each piece: fields that do not fit the header. */
 struct item_wide {
     uint32_t client_flags; /* [const] all of them; of a piece: see piece_owner() [lock] */
     uint16_t len_high;     /* [const] the length of the value, from bit 14 on */
@@ -126,18 +126,18 @@ struct item_wide {
 #define ITEM_NARROW_CAS_MAX   ((UINT64_C(1) << CAS_BITS) - 1)
 
 /*
- * An engine begins to draw cas values below this, whatever clocks and files say, so drawn
+ * An engine starts to draw cas values below this, whatever clocks and files say, so drawn
  * values always fit an item that is not wide. Larger values come only from clients that set the
  * cas themselves, and the engine does not continue from them.
  */
 #define ITEM_CAS_DRAWN_MAX (UINT64_C(3) << (CAS_BITS - 2))
 
-/* An engine that takes over the memory of another continues its cas values, up to this. */
+/* An engine that takes over another's memory continues its cas values, up to this. */
 #define ITEM_CAS_GOES_ON_MAX (ITEM_NARROW_CAS_MAX - (UINT64_C(1) << (CAS_BITS - 3)))
 
 /*
- * The second of the last access is known modulo 2^22 (48 days): it is taken to be at most a day
- * ahead of the clock, and at most this many seconds behind.
+ * The second of the last access is known modulo 2^22 (48 days). It is interpreted as at most a
+ * day ahead of the clock, and at most this many seconds in the past.
  */
 #define ACCESS_AHEAD_S    (24u * 60 * 60)
 #define ACCESS_MASK       (UINT32_MAX >> USED_CONST_BITS)
@@ -202,7 +202,7 @@ static inline bool item_is_won(const struct item *it)
     return (item_shape(it) & (SHAPE_OFF | SHAPE_WON)) == SHAPE_WON;
 }
 
-/* Stale, and no client was told yet: the next client that fetches it wins. */
+/* Stale, and no client was asked to renew it yet: the next client that fetches it is. */
 static inline bool shape_is_winnable(uint16_t shape)
 {
     return (shape & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
@@ -248,7 +248,7 @@ static inline uint32_t shape_header_bytes(uint16_t shape)
 }
 
 /*
- * The functions named _by take the shape of the item, loaded once, so that a caller that wants
+ * The functions named _by take the shape of the item, loaded once, so that a caller that reads
  * several fields checks it once.
  */
 
@@ -328,16 +328,16 @@ static inline uint32_t item_len(const struct item *it)
     return item_len_by(it, item_shape(it));
 }
 
-/* The bits of a deadline for which a wide header has room; not of MSEC_NEVER. */
+/* The bits of a deadline that are in the wide header; not for MSEC_NEVER. */
 static inline uint8_t deadline_far(msec_t deadline)
 {
     return (uint8_t)((uint64_t)deadline >> DEADLINE_LOW_BITS & DEADLINE_HIGH);
 }
 
 /*
- * The deadline that a wide item keeps for one that was asked for. It is the same, except that
- * none is negative or later than 1106 years. One millisecond in 8.7 years is kept as the next
- * one, because its bits mean MSEC_NEVER.
+ * The deadline that a wide item stores for a requested one. It is the same, except that none is
+ * negative or later than 1106 years. One millisecond in 8.7 years is stored as the next one,
+ * because its bits mean MSEC_NEVER.
  */
 static inline msec_t deadline_kept(msec_t deadline)
 {
@@ -350,8 +350,7 @@ static inline msec_t deadline_kept(msec_t deadline)
 
 /*
  * Does an item with these fields need a wide header? (Large items always do.) cas 0: the engine
- * will draw one. A negative deadline needs it too, so that only wide items need
- * deadline_kept().
+ * will draw one. Negative deadlines need it too, so that only wide items need deadline_kept().
  */
 static inline bool item_needs_wide(uint32_t flags, uint64_t cas, msec_t deadline)
 {
@@ -359,7 +358,7 @@ static inline bool item_needs_wide(uint32_t flags, uint64_t cas, msec_t deadline
            (deadline != MSEC_NEVER && (uint64_t)deadline >= (uint64_t)DEADLINE_LOW);
 }
 
-/* Give a block that no reader knows another cas. A larger one needs a wide header. */
+/* Set another cas in a block that no reader knows. A larger one needs a wide header. */
 static inline void item_set_cas(struct item *it, uint64_t cas)
 {
     debug_must(item_is_wide(it) || cas <= ITEM_NARROW_CAS_MAX);
@@ -372,7 +371,7 @@ static inline void item_set_cas(struct item *it, uint64_t cas)
         memory_order_relaxed);
 }
 
-/* The second of the last access, seen from this second; it may be ahead of it. */
+/* The second of the last access, as seen from this second; it may be later. */
 static inline uint32_t used_access_s(uint32_t used, uint32_t now_s)
 {
     uint32_t stored = used >> USED_CONST_BITS;
@@ -380,7 +379,7 @@ static inline uint32_t used_access_s(uint32_t used, uint32_t now_s)
     return now_s + ACCESS_AHEAD_S - ((now_s + ACCESS_AHEAD_S - stored) & ACCESS_MASK);
 }
 
-/* Seconds since then. */
+/* Seconds since the last access. */
 static inline uint32_t used_idle_s(uint32_t used, uint32_t now_s)
 {
     uint32_t access_s = used_access_s(used, now_s);
@@ -398,14 +397,14 @@ static inline uint32_t item_idle_s(const struct item *it, uint32_t now_s)
     return used_idle_s(item_used(it), now_s);
 }
 
-/* It was accessed in this second. Context: read side, or in shard. */
+/* Record an access in this second. Context: read side, or in shard. */
 static inline void item_set_access(struct item *it, uint32_t access_s)
 {
     atomic_store_explicit(&it->used, access_s << USED_CONST_BITS | (item_used(it) & USED_CONST),
                           memory_order_relaxed);
 }
 
-/* Bytes of header, key and value, as dumps and sizes show them. */
+/* Bytes of header, key and value, as shown by dumps and sizes. */
 static inline size_t item_size(const struct item *it)
 {
     return shape_header_bytes(item_shape(it)) + it->key_len + item_len(it);
@@ -438,14 +437,14 @@ static inline uint64_t item_ttl_word(const struct item *it)
     return atomic_load_explicit(&item_ttl(it)->word, memory_order_relaxed);
 }
 
-/* Fill the field of a block that is in no wheel. Upper bits of a deadline are in item_wide. */
+/* Set the field of a block that is in no wheel. Upper bits of a deadline are in item_wide. */
 static inline void item_init_ttl(struct item *it, msec_t deadline)
 {
     atomic_store_explicit(&item_ttl(it)->word, (uint64_t)deadline << TTL_NODE_BITS,
                           memory_order_relaxed);
 }
 
-/* Has this block room for another deadline? Upper bits are [const]. Context: in shard. */
+/* Can this block store another deadline? Upper bits are [const]. Context: in shard. */
 static inline bool item_can_have(const struct item *it, msec_t deadline)
 {
     uint8_t far = item_is_wide(it) ? item_wide(it)->far_large >> WIDE_FAR_SHIFT : 0;
@@ -498,8 +497,8 @@ static inline msec_t item_deadline(const struct item *it)
 }
 
 /*
- * The one predicate of expiry: due at or after the deadline. The lower bits alone are not later
- * than the deadline, and tell most items that are not due.
+ * The one predicate of expiry: due at or after the deadline. The lower bits alone are never
+ * later than the deadline, and identify most items that are not due.
  */
 static inline bool item_is_due(const struct item *it, msec_t now)
 {
@@ -512,13 +511,13 @@ static inline bool item_was_fetched(const struct item *it)
     return (atomic_load_explicit(&it->heat, memory_order_relaxed) & HEAT_FETCHED) != 0;
 }
 
-/* Put marks on a live block that has none of them. Context: in shard. */
+/* Set marks on a live block that has none of them. Context: in shard. */
 static inline void item_mark(struct item *it, uint16_t marks)
 {
     atomic_store_explicit(&it->shape, item_shape(it) | marks, memory_order_relaxed);
 }
 
-/* A new block of the same item takes over how the old one was used. Context: in shard. */
+/* Copy the record of use to a new block of the same item. Context: in shard. */
 static inline void item_copy_use(const struct item *from, struct item *to)
 {
     atomic_store_explicit(&to->heat, atomic_load_explicit(&from->heat, memory_order_relaxed),

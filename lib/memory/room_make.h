@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Making room for puts, with the cursor, and the results when there is none.
+ * Making room for puts, with the cursor, and the outcomes if there is none.
  */
 #ifndef MAYFLY_LIB_MEMORY_ROOM_MAKE_H
 #define MAYFLY_LIB_MEMORY_ROOM_MAKE_H
@@ -32,17 +32,17 @@ static inline void room_make(struct memory *m, uint64_t bytes, msec_t now)
 }
 
 /*
- * Grace periods for room, deferred to the end of a section. A reclaimer that is woken from a
- * section has to wait for that section: it would wake, sleep, and wake again at its end. So a
- * thread calls room_defer() before its section and room_settle() after it, and room_make() does
- * not wake the reclaimer meanwhile. room_settle() completes a period itself if no other thread
- * is in a section, and releases what has become free; otherwise it wakes the reclaimer. Only
- * one shard's request is deferred: those of others in the same section wake the reclaimer at
- * once.
+ * Grace periods that are requested for room are deferred to the end of a section. A reclaimer
+ * that is woken from a section has to wait for that section: it would wake, sleep, and wake
+ * again at its end. So a thread calls room_defer() before its section and room_settle() after
+ * it, and room_make() does not wake the reclaimer meanwhile. room_settle() completes a period
+ * itself if no other thread is in a section, and releases the memory that has become free;
+ * otherwise it wakes the reclaimer. Only one shard's request is deferred: requests of other
+ * shards in the same section wake the reclaimer at once.
  */
 struct room_deferral {
     bool is_on;
-    struct memory *owed; /* [borrowed] it waits for a period; NULL: none does */
+    struct memory *owed; /* [borrowed] the memory that waits for a period; NULL: none */
 };
 extern _Thread_local struct room_deferral room_deferral;
 
@@ -56,8 +56,8 @@ static inline void room_defer(void)
 bool room_settle_slowly(void);
 
 /*
- * End the deferral. True: a period was wanted, and has been completed here. Context: registered
- * thread, outside a section and a shard.
+ * End the deferral. True: a period was requested, and has been completed here. Context:
+ * registered thread, outside a section and a shard.
  */
 static inline bool room_settle(void)
 {
@@ -66,17 +66,16 @@ static inline bool room_settle(void)
 }
 
 /*
- * A put found no room. OUT_OK: retry with DRAW_PRESSED. OUT_WAIT: only the end of a grace
- * period can help, which this call has requested. OUT_NO_MEMORY: nothing can. Context: in
- * shard.
+ * A put found no room. OUT_OK: retry with DRAW_PRESSED. OUT_WAIT: wait for the end of a grace
+ * period, which this call has requested. OUT_NO_MEMORY: room cannot be made. Context: in shard.
  */
 enum outcome room_pressed(struct memory *m, msec_t now);
 
 /*
  * Take a whole segment for a large value, with one bounded slice of the cursor. OUT_OK;
  * OUT_MISS: none yet, call again after leaving the shard; OUT_WAIT, OUT_NO_MEMORY as above. The
- * waiter, which wants `want` segments, joins the line if none is free for it at once. It has
- * been called if OUT_MISS is returned. NULL: the caller does not wait in the line. Context: in
+ * waiter, which wants `want` segments, joins the queue if none is free for it at once. If
+ * OUT_MISS is returned, it has been called. w NULL: the caller does not queue. Context: in
  * shard, the waiter's thread.
  */
 enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, msec_t now,

@@ -20,7 +20,7 @@
 #include "lib/memory/item.h"
 #include "lib/memory/line.h"
 
-/* Number of segments that only the cursor may use, so that it can always make progress. */
+/* Number of segments reserved for the cursor, so that it can always make progress. */
 #define ROOM_RESERVE 2u
 
 /* Holes are listed by exact size in units. */
@@ -38,7 +38,7 @@ struct chain {
     uint32_t count;
     uint64_t bytes;    /* live bytes, whole segments of large values included */
     segment_t open;    /* where new blocks go */
-    segment_t compact; /* where the cleaner's survivors go */
+    segment_t compact; /* segment that the cleaner's survivors are copied to */
 };
 
 struct holes {
@@ -57,21 +57,21 @@ struct death {
 
 struct blocks {
     /* [lock] */
-    /* Every put and kill writes these: with the lock before them they share a line. */
+    /* Every put and kill writes these: they share a cache line with the lock before them. */
     uint32_t ring_head, ring_tail; /* taken at head, put at tail; free-running */
     uint32_t ring_mask;
     uint32_t want; /* room_wanted() when the last grace period ended */
     struct death *ring;
     uint64_t dead_bytes; /* in open and sealed segments */
-    uint64_t ring_bytes; /* of dead_bytes: what waits in the ring and is soon used again */
+    uint64_t ring_bytes; /* part of dead_bytes in the ring, which is reused soon */
     uint64_t put_bytes;  /* ever put */
-    /* The next cache lines: small and main. Items of big have more bytes than a line. */
+    /* The next cache lines: small and main. Items of big are longer than a line. */
     struct chain chain[CHAINS];
 
     segment_t rest[CHAINS]; /* previous open segment, for blocks that fit its end; 0: none */
     struct holes *holes;    /* [CHAINS] */
     uint64_t hole_bytes;    /* the part of dead_bytes that is listed */
-    uint64_t put_peak;      /* largest recent put_per_grace; the trimmer halves it */
+    uint64_t put_peak;      /* highest recent put_per_grace; the trimmer halves it */
     uint64_t put_mark;      /* put_bytes when the last grace period ended */
     msec_t put_marked;      /* when that was */
     uint64_t put_per_grace; /* put during the last whole grace period */
@@ -89,7 +89,7 @@ struct cursor {
     uint32_t offset;
     uint32_t ahead; /* offset up to which the owner has prefetched */
     enum cursor_mode mode;
-    uint32_t sifted_for_nothing; /* segments in a row of which no item was dropped */
+    uint32_t sifted_for_nothing; /* consecutive segments of which no item was dropped */
     bool is_due_left;            /* more items were due when the work was used up */
     uint64_t kept, scanned;      /* of recent evictions: see struct evict_pass */
     uint64_t promoted, passed;   /* the same for small and big: bytes moved to main; scanned */
@@ -104,32 +104,32 @@ struct tidy {
     uint64_t spare_bytes;    /* dead bytes that puts are likely to reuse */
 };
 
-/* How long after a change of the limit an overdraft is paid back at once, in milliseconds. */
+/* Time after a change of the limit during which an overdraft is reduced at once, in ms. */
 #define TRIM_HASTY_MS 1000
 
 struct trim {
     /* [lock] */
-    msec_t hasty_until; /* until then an overdraft is paid back at once */
-    msec_t over_since;  /* an overdraft lasts since then; 0: there is none */
-    bool is_over_long;  /* and has lasted for OVER_LONG_MS */
+    msec_t hasty_until; /* until then an overdraft is reduced at once */
+    msec_t over_since;  /* start of the present overdraft; 0: none */
+    bool is_over_long;  /* it has lasted for OVER_LONG_MS */
     /* [reclaimer] */
-    msec_t looked;           /* when the free segments were counted last */
-    msec_t retry_at;         /* when to ask the system for refused memory again; 0: never */
+    msec_t looked;           /* when the free segments were last counted */
+    msec_t retry_at;         /* when to request refused memory again; 0: never */
     uint64_t put_bytes_seen; /* put_bytes at the last burst of the reclaimer */
-    uint64_t put_bytes_then; /* put_bytes when the free segments were counted last */
+    uint64_t put_bytes_then; /* put_bytes when the free segments were last counted */
 };
 
 /* Why an item's block dies. */
 enum death_reason { DEATH_EXPIRE, DEATH_EVICT, DEATH_OVERWRITE, DEATH_DELETE, DEATH_FLUSH };
 
 /*
- * What a memory asks of its owner, which knows what refers to each block. All are called in the
- * shard, by the cursor and on rare paths only: an ordinary put or kill calls none of them.
+ * Callbacks of a memory to its owner, which knows the references to each block. All are called
+ * in the shard, by the cursor and on rare paths only: an ordinary put or kill calls none.
  */
 struct memory_owner_ops {
-    /* The hash of an item's key. Brings what refers to the item into the cache. */
+    /* Returns the hash of an item's key, and prefetches the references to the item. */
     uint64_t (*prefetch)(void *owner, const struct item *it);
-    /* An item was copied to another block: whatever refers to the old one now names the new. */
+    /* An item was copied to another block: update all references to the old one. */
     void (*moved)(void *owner, handle_t from, handle_t to);
     /*
      * Unlink an item that is due (DEATH_EXPIRE) or evicted (DEATH_EVICT), and kill its block.
@@ -137,8 +137,8 @@ struct memory_owner_ops {
      */
     uint64_t (*drop)(void *owner, handle_t h, enum death_reason reason, msec_t now);
     /*
-     * Drop up to max items that are due. Adds the number of items it looked at to *looked.
-     * Returns how many it dropped.
+     * Drop up to max items that are due. Adds the number of examined items to *looked. Returns
+     * the number of dropped items.
      */
     unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
     /* The cas of the next item that is stored. */
@@ -146,21 +146,21 @@ struct memory_owner_ops {
     /*
      * Draw up to max items from a source, for an eviction; fewer if the source has fewer, or if
      * the search found fewer. Some may be due, and some may be drawn twice. *random is the
-     * state of random numbers.
+     * state of the random number generator.
      */
     unsigned (*sample)(void *owner, enum evict_source source, uint64_t *random, handle_t *out,
                        unsigned max);
-    /* Much is dead: the home worker should come by soon, for tidy_look(). */
+    /* Much is dead: the home worker should call tidy_look() soon. */
     void (*wants_tidy)(void *owner);
     /*
-     * The range should grow, or nothing free is resident: memory_grow() is to be called soon,
-     * outside the shard.
+     * The range should grow, or no free segment is resident: call memory_grow() soon, outside
+     * the shard.
      */
     void (*wants_range)(void *owner);
 };
 
 struct memory {
-    /* [lock] first, since a put writes to it: see struct blocks */
+    /* [lock] must be first, since a put writes to it: see struct blocks */
     struct blocks blocks;
 
     /* [const] */
@@ -180,20 +180,20 @@ struct memory {
     struct evict evict;
     struct tidy tidy;
     struct room_line line;
-    uint64_t epoch; /* changes when a flush takes all blocks away */
+    uint64_t epoch; /* changes when a flush discards all blocks */
     uint64_t large_items;
     uint64_t large_with_segments; /* those of them that have whole segments */
 
-    struct trim trim; /* but for what the reclaimer alone uses */
+    struct trim trim; /* except the fields that only the reclaimer uses */
 };
 
-/* How many memories share the budget; memory_fit_limit() changes it. Context: any thread. */
+/* Number of memories that share the budget; memory_fit_limit() sets it. Context: any thread. */
 static inline uint32_t memory_sharers(const struct memory *m)
 {
     return atomic_load_explicit(&m->sharers, memory_order_relaxed);
 }
 
-/* May anything alive be dropped? Context: any thread. */
+/* May live items be dropped? Context: any thread. */
 static inline bool memory_evicts(const struct memory *m)
 {
     return evict_policy(&m->evict)->way != EVICT_NOTHING;

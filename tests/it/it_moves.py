@@ -91,7 +91,7 @@ def test_a_move_from_begin_to_end():
         assert (got["shards_created"], got["shards_wanted"]) == (5, 2), got
         wait_for(lambda: len(lines(d, "moves")) >= 4, "the log says so")
         log = lines(d, "moves")
-        assert len(log) == 4 and log[0] == "items go to 5 shards" and log[2] == "items go to 2 shards", log
+        assert len(log) == 4 and log[0] == "moving items to 5 shards" and log[2] == "moving items to 2 shards", log
         assert re.fullmatch(r"items are in 5 shards \(done; %d slots, [1-9]\d* items and [1-9]\d* bytes moved, "
                             r"0 expired, 0 evicted, in \d+\.\d s\)" % first["move_slots_done"], log[1]), (log, first)
 
@@ -133,7 +133,7 @@ def test_the_option_says_what_is_wanted_after_a_cancel():
                 got = wait_for_state(c, "cancelled")
                 assert got["shards_wanted"] == 4, got
                 wait_for(lambda: shards_of(c) == 4, "the option says so")
-                wait_for(lambda: "options, shards is 4 now (moves cancel)" in d.log(), "the log as well")
+                wait_for(lambda: "options, shards is now 4 (moves cancel)" in d.log(), "the log as well")
                 ok(c, b"config set threads 3")
                 assert look(c)["move_state"] == "cancelled" and look(c)["shards_wanted"] == 4
                 line = c.ask(b"config rewrite")
@@ -184,7 +184,7 @@ def test_no_room_is_told_once():
         assert all(c.get(b"f%d" % i) is not None for i in range(1, count, 2))
         wait_for(lambda: "(done; " in lines(d, "moves")[-1], "the log says so")
         log = lines(d, "moves")
-        assert log[0] == "items go to 3 shards" and len(log) == 3 and "there is no room" in log[1], log
+        assert log[0] == "moving items to 3 shards" and len(log) == 3 and "there is no room" in log[1], log
 
 
 def test_workers_that_leave():
