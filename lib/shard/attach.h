@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Taking over the items that an earlier process left in the memory of a shard. Every block is
- * checked. If any check fails, nothing of the memory is used. Expired items are not taken over.
+ * checked. If a check fails, nothing is taken over. Expired items are never taken over.
  */
 #ifndef MAYFLY_LIB_SHARD_ATTACH_H
 #define MAYFLY_LIB_SHARD_ATTACH_H
@@ -15,7 +15,7 @@
 
 struct shard;
 
-/* What the earlier process saved beside the range. */
+/* What the earlier process saved next to the range. */
 struct attach_shard {
     uint32_t segments;     /* in the list of keep.h */
     uint32_t fresh;        /* of the arena */
@@ -28,7 +28,7 @@ struct attach_job {
     /* in */
     const struct attach_shard *left; /* [borrowed] */
     const struct keep_segment *list; /* [borrowed] left->segments */
-    const uint16_t (*owners)[2];     /* [borrowed] shards that a slot of the table may be in */
+    const uint16_t (*owners)[2];     /* [borrowed] possible shards of each slot of the table */
     unsigned owner_shift;            /* the slot is hash >> owner_shift */
     msec_t now;
     bool marks_stale; /* all items are taken over as stale */
@@ -40,14 +40,14 @@ struct attach_job {
 
 /*
  * Describe the shard for the next process: its figures in *left, and the list of its segments.
- * list NULL: only the figures. Context: in shard, when no other thread uses it any more.
+ * list NULL: only the figures. Context: in shard, when no other thread uses it any longer.
  */
 void shard_leave_behind(const struct shard *s, struct attach_shard *left,
                         struct keep_segment *list);
 
 /*
- * Take over the items into an empty shard. False: a check failed, or there is no memory; only
- * shard_destroy() is then allowed. Context: any thread, before the shard is shared.
+ * Take over the items into an empty shard. False: a check failed, or there is no memory; then
+ * only shard_destroy() may follow. Context: any thread, before the shard is shared.
  */
 bool shard_attach(struct shard *s, struct attach_job *job);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The changes of a shard, as records in a ring. Sinks read them: threads that keep a copy of
- * the shard's items, in a file or elsewhere. A record names a key and says that it has changed,
- * but not how. A sink looks the key up and takes its current state. So neither the order of
- * records of different keys nor the number of records of one key matters.
+ * the shard's items, in a file or elsewhere. A record names a changed key, but not its new
+ * state. A sink looks the key up and takes its current state. So neither the order of records
+ * of different keys nor the number of records of one key matters.
  *
  * A record is written after the change, under the shard's lock. So a sink that opens its
  * section after it has loaded `published` finds at least that change.
  *
- * Writing never waits for readers. A reader copies a record out, or uses it in place, and then
+ * Writing never waits for readers. A reader copies a record, or uses it in place, and then
  * checks whether the writer has overwritten it meanwhile (an overrun). After an overrun the
- * reader has missed changes, and has to restart with a full copy.
+ * reader has missed changes and must restart with a full copy.
  *
  * Positions count the bytes ever written; they never wrap.
  */
@@ -31,15 +31,15 @@
 struct budget;
 
 enum change_kind {
-    CHANGE_PUT,    /* the key has a value: a new one, or another */
-    CHANGE_META,   /* the item has another deadline, cas or marks; the value is the same */
+    CHANGE_PUT,    /* the key has a new value */
+    CHANGE_META,   /* the item has a new deadline, cas or marks; the value is the same */
     CHANGE_DROP,   /* the key was removed */
     CHANGE_FLUSH,  /* all items were removed */
     CHANGE_LATER,  /* all items will be removed at the time `at` */
     CHANGE_PREFIX, /* all keys with a prefix were removed */
 };
 
-/* One record, copied out. */
+/* A copy of one record. */
 struct change {
     enum change_kind kind;
     uint8_t key_len;
@@ -53,12 +53,12 @@ struct change {
 };
 
 /*
- * Where sinks sleep, one for all rings of an engine. A writer that finds the flag set clears it
+ * Where sinks sleep; one for all rings of an engine. A writer that finds the flag set clears it
  * and wakes them.
  */
 struct changes_bell {
     /* [atomic] */
-    _Atomic uint32_t is_awaited; /* some sink sleeps, or is about to */
+    _Atomic uint32_t is_awaited; /* a sink sleeps, or is about to */
     _Atomic uint32_t rings;      /* the futex word */
 };
 
@@ -68,11 +68,11 @@ struct changes {
     uint64_t bytes;            /* of the ring; a power of two */
     struct budget *budget;     /* [borrowed] */
     struct changes_bell *bell; /* [borrowed] */
-    uint64_t flushed_before;   /* a shard added later has no record of flushes up to this */
+    uint64_t flushed_before;   /* no records of flushes up to this, as the shard is newer */
     uint64_t prefix_before;    /* the same for flushes of a prefix */
     /* [atomic] in a cache line that readers read and writers write anyway */
-    _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
-    _Atomic uint64_t published;             /* up to there records are whole (release) */
+    _Atomic uint64_t begun MF_LINE_ALIGNED; /* words before this may have been overwritten */
+    _Atomic uint64_t published;             /* records before this are complete (release) */
     _Atomic uint64_t expired;               /* items that expired without a record (release) */
     /* [lock] */
     uint64_t end;            /* `published`, for the holder of the lock */
@@ -83,8 +83,8 @@ struct changes {
 #define CHANGES_BYTES_MIN 4096u
 
 /*
- * Make a ring of `bytes` bytes, rounded up to a power of two; counted in the budget. NULL when
- * the system has no memory. Context: any thread, outside a shard.
+ * Create a ring of `bytes` bytes, rounded up to a power of two and charged to the budget. NULL
+ * if the system has no memory. Context: any thread, outside a shard.
  */
 struct changes *changes_create(uint64_t bytes, struct budget *budget,
                                struct changes_bell *bell);
@@ -98,7 +98,7 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t id, const ch
 
 /*
  * The item of a key has expired: write CHANGE_DROP if a reader wants that, else only count it.
- * Deadlines are absolute, so a sink that knows the time knows of the expiry itself. Context: in
+ * Deadlines are absolute, so a sink that knows the time can infer the expiry. Context: in
  * shard.
  */
 void changes_put_expiry(struct changes *c, uint64_t hash, const char *key, size_t key_len);
@@ -107,8 +107,8 @@ void changes_put_expiry(struct changes *c, uint64_t hash, const char *key, size_
 void changes_put_prefix(struct changes *c, uint64_t id, struct span prefix);
 
 /*
- * Number of items that expired without a record. Their deadlines are before any time that the
- * clock shows after this call. Context: any thread.
+ * Number of items that expired without a record. Their deadlines are earlier than any time that
+ * the clock shows after this call. Context: any thread.
  */
 static inline uint64_t changes_expired(const struct changes *c)
 {
@@ -119,7 +119,7 @@ static inline uint64_t changes_expired(const struct changes *c)
 void changes_put_flush(struct changes *c, enum change_kind kind, uint64_t id, msec_t at);
 
 /*
- * The position up to which records are complete. A section opened after this call finds the
+ * The position before which records are complete. A section opened after this call sees the
  * changes that these records stand for. Context: any thread, outside a section.
  */
 static inline uint64_t changes_published(const struct changes *c)
@@ -128,13 +128,13 @@ static inline uint64_t changes_published(const struct changes *c)
 }
 
 /*
- * Copy out the record at *pos, which is before `published`, and move *pos to the next one.
- * Returns false if it has been overwritten. Context: any thread.
+ * Copy the record at *pos, which is before `published`, and move *pos to the next one. False if
+ * it has been overwritten. Context: any thread.
  */
 bool changes_get(const struct changes *c, uint64_t *pos, struct change *out);
 
 /*
- * Number of records that the calling thread has written for commands. While there are rings it
+ * Number of records that the calling thread has written for commands. While there are rings, it
  * grows whenever a command changes an item, so a caller can tell whether one did. Expired and
  * evicted items are not counted, nor are flushes, which request a log ticket themselves.
  * Context: any thread.
@@ -157,8 +157,8 @@ void changes_count_made(void);
 #define CHANGE_KEY_LEN_SHIFT 24
 
 /*
- * A record that is read without a copy may be overwritten meanwhile. What was read is valid
- * only if changes_has() says so afterwards. Context: any thread.
+ * A record that is read without a copy may be overwritten meanwhile. The data is valid only if
+ * changes_has() confirms it afterwards. Context: any thread.
  */
 struct change_head {
     enum change_kind kind;
@@ -166,7 +166,7 @@ struct change_head {
     uint64_t id; /* as in struct change */
 };
 
-/* The word at a position, and those of the record that begins there. */
+/* The word at a position, and the words of the record that begins there. */
 static inline _Atomic uint64_t *changes_words(const struct changes *c, uint64_t pos)
 {
     return &c->words[(pos & (c->bytes - 1)) / sizeof(*c->words)];
@@ -197,7 +197,7 @@ static inline uint64_t changes_bytes(size_t key_len)
     return (2 + (key_len + sizeof(uint64_t) - 1) / sizeof(uint64_t)) * sizeof(uint64_t);
 }
 
-/* The last n bytes of a key, fewer than a word, as the last word of a record has them. */
+/* The last n bytes of a key, fewer than a word, in the form of the last word of a record. */
 static inline uint64_t changes_key_rest(const char *p, size_t n, size_t key_len)
 {
     uint64_t word = 0;
@@ -212,7 +212,7 @@ static inline uint64_t changes_key_rest(const char *p, size_t n, size_t key_len)
     return word;
 }
 
-/* Has the PUT, META or DROP at pos, with a key of this length, this key? */
+/* Does the PUT, META or DROP at pos, with a key of this length, name this key? */
 static inline bool changes_key_is(const struct changes *c, uint64_t pos, const char *key,
                                   size_t key_len)
 {
@@ -238,9 +238,9 @@ static inline void changes_prefetch(const struct changes *c, uint64_t pos)
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
 /*
- * Sleep until a record is written or an expiry counted, bell_ring() is called, or the time is
- * over. `rings` is what bell_listen() returned; between the two calls the caller checks whether
- * there is anything to do. Context: registered thread, outside a section.
+ * Sleep until a record is written or an expiry counted, bell_ring() is called, or the timeout
+ * has passed. `rings` is the result of bell_listen(); between the two calls the caller checks
+ * whether there is work. Context: registered thread, outside a section.
  */
 uint32_t bell_listen(struct changes_bell *b);
 void bell_sleep(struct changes_bell *b, uint32_t rings, usec_t max_us);

@@ -13,14 +13,14 @@
 #include "lib/shard/shard.h"
 
 /*
- * One slice of active expiry and its counters; true while the cycle wants another. Context:
- * home worker.
+ * Run one slice of active expiry and update its counters. True if the cycle needs another.
+ * Context: home worker.
  */
 bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg);
 
 /*
- * May a fast cycle begin? Yes if there is debt and the gap and the CPU cap allow it. A few
- * loads if not. Context: home worker.
+ * May a fast cycle start? Yes if there is debt, and the gap and the CPU cap allow it. Costs a
+ * few loads if not. Context: home worker.
  */
 bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now);
 
@@ -31,21 +31,21 @@ bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t no
 unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg);
 
 /*
- * Time of the next background work (deadline, refinement, delayed flush). MSEC_NEVER: there is
- * none, or none until the limit of a passive engine rises, which wakes the home worker.
- * Context: any thread.
+ * Time of the next background work (deadline, refinement, delayed flush). MSEC_NEVER: none, or
+ * none until the limit of a passive engine rises, which wakes the home worker. Context: any
+ * thread.
  */
 msec_t shard_next_due(const struct shard *s);
 
 /*
- * The same, for a home worker that is about to sleep: if active expiry is off, what falls due
- * meanwhile is not late until it is on again. Context: home worker.
+ * The same, for a home worker that is about to sleep. While active expiry is off, items that
+ * become due are not counted as late until it is on again. Context: home worker.
  */
 msec_t shard_sleep_until(struct shard *s);
 
 /*
- * The latest time that the wheel may be shown: now, or on a passive engine the time up to which
- * its primary has expired items, if that is earlier. Context: any thread.
+ * The latest time that may be passed to the wheel: now, or on a passive engine the time up to
+ * which its primary has expired items, if that is earlier. Context: any thread.
  */
 static inline msec_t shard_due_limit(const struct shard *s, msec_t now)
 {
@@ -57,10 +57,10 @@ static inline msec_t shard_due_limit(const struct shard *s, msec_t now)
 /*
  * Items with a deadline at or before this time may be unlinked as expired: the limit above, or
  * DUE_NOTHING during a hold. Expired items that must stay are invisible to readers and writers,
- * which compare deadlines with the clock. There are three exceptions that still remove them. An
- * item stored under the same key replaces one. When there is no room, they are removed before
- * live items. And a writer that finds one in a slot that moves to another shard drops it.
- * Context: any thread; in shard, the result stays valid until the shard is left.
+ * which compare deadlines with the clock. They are removed in three cases only. A store under
+ * the same key replaces the item. When there is no room, they are removed before live items.
+ * And a writer drops one that it finds in a slot that moves to another shard. Context: any
+ * thread; in shard, the result stays valid until the shard is left.
  */
 static inline msec_t shard_due_now(const struct shard *s, msec_t now)
 {
@@ -77,9 +77,9 @@ static inline bool shard_is_passive(const struct shard *s)
 }
 
 /*
- * Has the wheel been shown a later time than the limit, before the engine became passive? Then
- * it would return items that must stay, and is not sampled until the limit has reached that
- * time. Context: in shard.
+ * Was a later time than the limit passed to the wheel before the engine became passive? Then it
+ * would return items that must stay, and is not sampled until the limit has reached that time.
+ * Context: in shard.
  */
 static inline bool shard_is_ahead(const struct shard *s)
 {
@@ -89,14 +89,14 @@ static inline bool shard_is_ahead(const struct shard *s)
 }
 
 /*
- * A time up to which nothing due is left: each linked item has a later deadline. At most
+ * A time up to which no due item is left: each linked item has a later deadline. At most
  * shard_due_limit(); earlier while a due item is kept or waits for the sampler. It never
  * decreases. A writer that read the clock earlier may still store an item with an earlier
  * deadline, which has passed by then. Context: in shard.
  */
 msec_t shard_due_gone(struct shard *s, msec_t now);
 
-/* Hold the sampler: nothing is expired actively. Context: any thread. */
+/* Hold the sampler: no item is expired actively. Context: any thread. */
 void shard_hold_sampler(struct shard *s, bool held);
 
 #endif

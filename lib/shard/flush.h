@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flushes. The index, deadlines and blocks of a shard are its generation. A flush replaces them
- * by empty ones and retires the old, so it takes constant time, however many items there are.
+ * by empty ones and retires the old, so it takes constant time for any number of items.
  *
  * The empty index and deadlines are made before a flush is scheduled (shard_flush_prepare()),
  * so that carrying it out cannot fail. A writer may be the first thread to enter the shard
@@ -16,8 +16,8 @@
 #include "lib/shard/shard.h"
 
 /*
- * Make what the next flush swaps in, before it is scheduled. False when the system has no
- * memory. Context: outside the shard, one flush command at a time.
+ * Create the objects that the next flush swaps in, before it is scheduled. False if the system
+ * has no memory. Context: outside the shard, one flush command at a time.
  */
 bool shard_flush_prepare(struct shard *s);
 
@@ -34,8 +34,8 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id);
 void shard_flush(struct shard *s, msec_t now);
 
 /*
- * The number of the newest flush command that is finished here: it was carried out, or replaced
- * by one whose time has not come. Context: in shard.
+ * The number of the newest flush command that is complete here: carried out, or replaced by a
+ * later one before its time. Context: in shard.
  */
 uint64_t shard_flushes_over(const struct shard *s);
 
@@ -47,20 +47,20 @@ uint64_t shard_flushes_over(const struct shard *s);
 void shard_flush_follow(struct shard *s, msec_t at, uint64_t id);
 
 /*
- * A flush command has ended: release what it prepared and did not need, but keep one for the
- * next command, unless the shard is idle. Context: outside the shard, one flush command at a
- * time.
+ * A flush command has ended: release prepared objects that it did not need, but keep one set
+ * for the next command, unless the shard is idle. Context: outside the shard, one flush command
+ * at a time.
  */
 void shard_flush_settle(struct shard *s);
 
 /*
- * Release everything that is prepared, unless a flush is scheduled. Context: outside the shard,
- * one flush command at a time.
+ * Release all prepared objects, unless a flush is scheduled. Context: outside the shard, one
+ * flush command at a time.
  */
 void shard_flush_forget(struct shard *s);
 
 /*
- * If what is prepared was made for a higher limit, replace it (shard_fit_limit()). Context:
+ * Replace prepared objects that were made for a higher limit (shard_fit_limit()). Context:
  * outside the shard, one flush command at a time.
  */
 void shard_flush_fit(struct shard *s);
@@ -88,11 +88,11 @@ void shard_prefix_end(struct shard *s);
 void shard_clean_for(struct shard *s, uint64_t hash, const char *key, size_t key_len);
 
 /*
- * The same for a few ranges, in turn. True: there are more. Context: in shard, read side.
+ * The same for a few ranges, in turn. True if there are more. Context: in shard, read side.
  */
 bool shard_prefix_slice(struct shard *s);
 
-/* Release all that is prepared. Context: the shard is being destroyed. */
+/* Release all prepared objects. Context: the shard is being destroyed. */
 void shard_flush_fini(struct shard *s);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The set of keys that must not come back while older items are loaded beside requests. While
- * shards have a guard, it notes each key that is unlinked, for whatever reason, and each key
- * that a writer looked up and did not find. A loader does not store a noted key. A flush voids
- * the whole load.
+ * The set of keys that must not reappear while older items are loaded concurrently with
+ * requests. While shards have a guard, it records each key that is unlinked, for any reason,
+ * and each key that a writer looked up and did not find. A loader does not store a recorded
+ * key. A flush voids the whole load.
  *
- * It is a Bloom filter: it forgets no key, but takes a few others for noted ones, and these are
- * not loaded. So the cache has a few more misses than necessary, but no deleted item comes
- * back.
+ * It is a Bloom filter: it forgets no key, but has a few false positives, which are not loaded.
+ * So the cache has a few more misses than necessary, but no deleted item reappears.
  *
  * All shards of an engine share one guard, because keys may move between shards. Its bits are
  * set and read under the lock of the key's shard.
@@ -37,7 +36,7 @@ struct guard {
  * used up; a page becomes resident only when a key is noted in it. False: no memory. A system
  * call, so never inside a shard. Context: any thread.
  */
-#define GUARD_LIMIT_PART 32 /* the smallest item has 32 bytes: more keys than that do not fit */
+#define GUARD_LIMIT_PART 32 /* the smallest item has 32 bytes: no more keys than that fit */
 bool guard_init(struct guard *g, uint64_t items, struct budget *budget);
 
 /*
@@ -48,19 +47,19 @@ void guard_retire(struct guard *g, struct reclaimer *r);
 
 /*
  * Declare the calling thread a loader, or not. Items that a loader stores are older than those
- * in the engine: its add of a noted key stores nothing, and its misses are not noted. Context:
- * any thread, outside a shard.
+ * in the engine: its add of a recorded key stores nothing, and its misses are not recorded.
+ * Context: any thread, outside a shard.
  */
 void guard_set_loader(bool is_loader);
 
 /* Is the calling thread a loader? Context: any thread. */
 bool guard_is_loader(void);
 
-/* Note a key. Context: in the shard of the key. */
+/* Record a key. Context: in the shard of the key. */
 void guard_note(struct guard *g, uint64_t hash);
 
 /*
- * Must an item with this hash not be loaded, because its key was noted or the load is void?
+ * Must an item with this hash not be loaded, because its key was recorded or the load is void?
  * Then count it in `turned`. Context: in the shard of the key.
  */
 bool guard_turns_away(struct guard *g, uint64_t hash);

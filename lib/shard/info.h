@@ -39,7 +39,7 @@ static inline double shard_info_stale_pct(const struct shard_info *info)
                : 0;
 }
 
-/* Mean time to live of those that are not due, in milliseconds; 0: there are none. */
+/* Mean remaining time of those that are not due, in milliseconds; 0: none. */
 static inline double shard_info_avg_ttl_ms(const struct shard_info *info)
 {
     return info->alive_keys != 0 ? (double)info->ttl_sum_ms / (double)info->alive_keys : 0;
@@ -49,19 +49,19 @@ static inline double shard_info_avg_ttl_ms(const struct shard_info *info)
 const struct counters *shard_counters(const struct shard *s);
 
 /*
- * The figures as of now; shard_info_add(): added to those of other shards. Context: any thread,
+ * The present figures, or the same added to those of other shards. Context: any thread,
  * outside a shard.
  */
 void shard_info(struct shard *s, msec_t now, struct shard_info *info);
 void shard_info_add(struct shard *s, msec_t now, struct shard_info *info);
 
 /*
- * Percentile `pct` of how late active expiry was recently, in milliseconds, exact to 1/8; 100:
+ * Percentile `pct` of the recent delay of active expiry, in milliseconds, exact to 1/8; 100:
  * the maximum. Context: any thread.
  */
 uint64_t shard_info_lag_ms(const struct shard_info *info, enum lag_window window, double pct);
 
-/* Forget how late active expiry was. Context: any thread, outside a shard. */
+/* Clear the statistics of that delay. Context: any thread, outside a shard. */
 void shard_reset_lag(struct shard *s);
 
 #endif

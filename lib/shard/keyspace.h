@@ -34,14 +34,14 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
                       enum death_reason reason);
 
 /*
- * A filled block takes the place of the item in a slot and continues as the same item: nothing
- * was stored, and a large value stays where it is. Context: in shard.
+ * Link a filled block in place of the item in a slot, as the same item: this is not counted as
+ * a store, and a large value is not moved. Context: in shard.
  */
 void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot);
 
 /*
- * A filled block takes the place of the large item in a slot and has its segments and more
- * (chunks_extend()). Context: in shard.
+ * Link a filled block in place of the large item in a slot. The new item has the segments of
+ * the old one and more (chunks_extend()). Context: in shard.
  */
 void keyspace_extend(struct shard *s, uint64_t hash, handle_t h, _Atomic handle_t *slot,
                      const struct growth by[RUN_ENDS]);
@@ -50,7 +50,7 @@ void keyspace_extend(struct shard *s, uint64_t hash, handle_t h, _Atomic handle_
 void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                      enum death_reason reason);
 
-/* The same when the key is in another shard by now. Context: in shard. */
+/* The same if the key has moved to another shard. Context: in shard. */
 void keyspace_unlink_copy(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                           enum death_reason reason);
 
@@ -65,22 +65,22 @@ void keyspace_take_over(struct shard *s, uint64_t hash, handle_t h, struct shard
 
 /*
  * keyspace_unlink() for an item past its deadline (keyspace_expire()), or for one that is
- * dropped to make room (keyspace_evict()). Counts it and notifies the observer. how: one of the
- * kinds of expiry. Context: in shard.
+ * evicted (keyspace_evict()). Counts it and notifies the observer. how: the kind of expiry.
+ * Context: in shard.
  */
 void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                      enum shard_event_kind how, msec_t now);
 void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now);
 
 /*
- * The same for an item whose prefix was flushed. There is no record in the ring of changes:
- * that of the command is enough. Context: in shard.
+ * The same for an item whose prefix was flushed. No record is written to the ring of changes:
+ * that of the command suffices. Context: in shard.
  */
 void keyspace_flush(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now);
 
 /*
- * Give an item another deadline that it has room for (item_can_have()), or none. False: no
- * memory. Context: in shard.
+ * Change or remove the deadline of an item; it must have room for it (item_can_have()). False:
+ * no memory. Context: in shard.
  */
 bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline);
 
@@ -112,7 +112,7 @@ static inline uint64_t keyspace_last_cas(const struct shard *s)
 }
 
 /*
- * Draw the next CAS value; unique in the process. An item that is not wide has room for it
+ * Draw the next CAS value; unique in the process. It fits an item that is not wide
  * (ITEM_CAS_DRAWN_MAX). Context: in shard.
  */
 static inline uint64_t keyspace_next_cas(struct shard *s)
@@ -144,9 +144,9 @@ static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool h
 }
 
 /*
- * Fill a fresh block's header and key; it is not linked and not in the wheel yet. The cas is
- * the next one. Without is_wide, flags and deadline do not need it and the value is in the
- * block. Context: in shard.
+ * Fill the header and the key of a new block, which is not linked and not in the wheel yet. The
+ * cas is the next one. Without is_wide, flags and deadline must fit the header, and the value
+ * is in the block. Context: in shard.
  */
 static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t units,
                                          struct span key, uint32_t flags, msec_t deadline,

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flushes of a prefix: from the reply of the command on, every item stored before the command
- * whose key begins with the prefix is gone. Items stored afterwards stay.
+ * whose key begins with the prefix is invisible. Items stored afterwards stay.
  *
- * A prefix is in force from the command until a walk has unlinked what it flushed. Meanwhile
- * lookups have to distinguish items stored before the command from items stored since. An item
- * has no time of storage (clients may choose the cas), so its place in the index decides:
+ * A prefix is in force from the command until a walk has unlinked the flushed items. Meanwhile
+ * lookups must distinguish items stored before the command from items stored since. Items have
+ * no time of storage (and clients may choose the cas), so their range of the index decides:
  *
  *     The index is divided into ranges of hashes. A shard records for each range the newest
- *     command of which it is *clean*: no item that this command or an earlier one flushed is
- *     left in the range. A writer that looks up a key with a prefix in force first cleans the
- *     range of the key, if necessary. So an item that it finds was stored after the command,
- *     and an item that it links is in a clean range.
+ *     command of which it is *clean*: no item flushed by this command or an earlier one is left
+ *     in the range. A writer that looks up a key with a prefix in force first cleans the range
+ *     of the key, if necessary. So an item that it finds was stored after the command, and an
+ *     item that it links is in a clean range.
  *
  * So the range alone tells a reader whether an item with such a prefix is flushed: in a range
- * that is not clean it was stored before the command. The reader checks the range before the
- * index: an item found in a range that was clean by then was stored since.
+ * that is not clean, it was stored before the command. The reader checks the range before it
+ * searches the index: an item found in a range that was clean by then was stored since.
  *
  * While any prefix is in force in a shard, its gate is shut (shard.h): every lookup then takes
  * the slow path, which compares prefixes. Otherwise prefixes cost lookups nothing.
@@ -63,8 +63,8 @@ static inline const struct prefixes *prefixes_of(const struct shard_group *g)
 }
 
 /*
- * For each range the newest command of which it is clean; see prefix_range_clean(), which also
- * takes shard_prefix_clean() into account. A range has all hashes with the same low bits of
+ * For each range, the newest command of which it is clean; see prefix_range_clean(), which also
+ * considers shard_prefix_clean(). A range has all hashes with the same low bits of
  * table_home(): in an array of any size, its buckets are adjacent in the order of table_walk().
  */
 struct prefix_marks {
@@ -80,13 +80,13 @@ struct prefix_marks {
 void prefix_marks_destroy(struct prefix_marks *m);
 
 /*
- * The number of ranges that suits an index of this size; 0: m, if it is not NULL, has enough.
- * Context: any thread.
+ * Number of ranges for an index of this size; 0: m, if it is not NULL, has enough. Context: any
+ * thread.
  */
 uint64_t prefix_ranges(const struct prefix_marks *m, uint64_t buckets);
 
 /*
- * Make marks for ranges that are clean of no command. They are counted in the budget, and are
+ * Create marks for ranges that are clean of no command. They are charged to the budget, and are
  * released by retiring them. NULL: no memory. Context: any thread, outside a shard.
  */
 struct prefix_marks *prefix_marks_create(struct budget *budget, uint64_t ranges);
@@ -122,8 +122,8 @@ static inline uint64_t prefix_range_clean(const struct shard *s, const struct pr
 }
 
 /*
- * Is an item of this key here, if there is one, flushed by a prefix in force? Must be called
- * before the index is searched. Context: read side.
+ * Does a prefix in force hide an item of this key here? Call it before the index is searched.
+ * Context: read side.
  */
 bool shard_hides_slowly(const struct shard *s, uint64_t hash, const char *key, size_t key_len);
 
@@ -144,7 +144,7 @@ static inline bool shard_hides(const struct shard *s, uint64_t hash, const char 
  */
 const struct item *shard_find_unhidden(const struct shard *s, const char *key, size_t key_len);
 
-/* Has the key of an item one of these prefixes? Context: read side. */
+/* Does the key of an item begin with one of these prefixes? Context: read side. */
 bool prefixes_have(const struct prefixes *all, const struct item *it);
 
 /* Is a prefix of this key in force in any shard? Context: read side. */
@@ -165,13 +165,13 @@ static inline uint64_t shard_prefix_newest(const struct shard *s)
  */
 void shard_prefix_follow(struct shard *s, uint64_t id);
 
-/* Everything was flushed, including what prefixes flushed. Context: in shard. */
+/* All items were flushed, including those of flushed prefixes. Context: in shard. */
 void shard_prefix_forget(struct shard *s);
 
 /* Is the maximum number of prefixes in force? Context: any thread, outside a section. */
 bool shard_prefixes_are_full(const struct shard *s);
 
-/* May items still be linked that prefixes have flushed? Context: any thread. */
+/* May flushed items of prefixes still be linked? Context: any thread. */
 static inline bool shard_prefix_goes_on(const struct shard *s)
 {
     return shard_prefix_clean(s) != shard_prefix_newest(s);

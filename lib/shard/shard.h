@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/shard: one shard: a part of the keys, with the items, index and deadlines of these.
+ * lib/shard: one shard: a part of the keys, with their items, index and deadlines.
  *
  *     shard      the struct and its lock, creating and releasing a shard
  *     changes    changes of keys, as records for threads that keep a copy
  *     idle       releasing the segments of a shard without slots
  *     rest       releasing the other memory of such a shard
- *     guard      which keys a load beside requests must not bring back
+ *     guard      keys that a load concurrent with requests must not restore
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
  *     owner      callbacks from the shard's memory to the shard
  *     expire     active expiry: slices of the cycle
@@ -43,7 +43,7 @@
 #include "lib/shard/shard_group.h"
 
 /*
- * Present while items of some slots are moved to other shards, segment by segment. A new block
+ * Exists while items of some slots are moved to other shards, segment by segment. A new block
  * of such an item in a segment that the search has already passed would be missed. has_strays
  * records that, and the search is repeated.
  */
@@ -62,9 +62,9 @@ struct shard {
     uint64_t seed;
 
     struct changes *changes; /* [lock] records of changes; NULL: there are no readers */
-    struct guard *guard;     /* [lock] of a load beside requests; NULL: there is none */
+    struct guard *guard;     /* [lock] of a load concurrent with requests; NULL: none */
     /* [atomic] read with every request, so on a line that is rarely written */
-    _Atomic msec_t gate_at;  /* from then on lookups take the slow path: shard_set_gate() */
+    _Atomic msec_t gate_at;  /* from this time lookups take the slow path: shard_set_gate() */
     _Atomic msec_t flush_at; /* everything here is flushed at this time; MSEC_NEVER: never */
 
     /* [rcu] read by anyone, written under the lock */
@@ -73,10 +73,10 @@ struct shard {
     /* [atomic] */
     _Atomic bool wants_work;   /* see shard_note_work() */
     _Atomic bool wants_tidy;   /* see shard_tidy() */
-    _Atomic bool wants_making; /* needs an index, a past, a step of the range: made outside */
+    _Atomic bool wants_making; /* needs an index, a past or a range step: created outside */
     _Atomic bool is_held;      /* the sampler is held */
     _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */
-    _Atomic uint64_t flushes;  /* number carried out (release) */
+    _Atomic uint64_t flushes;  /* number of flushes carried out (release) */
 
     struct lock lock MF_LINE_ALIGNED;
 
@@ -96,7 +96,7 @@ struct shard {
     struct table_retiree *table_next; /* a resize whose array is being made resident, or NULL */
     bool table_refused; /* the system had no memory for the last resize that was wanted */
     bool is_making; /* a thread allocates what is wanted, outside the shard; others do not */
-    struct table_retiree *table_retiree; /* made when a resize begins, used when it ends */
+    struct table_retiree *table_retiree; /* created when a resize starts, used when it ends */
     struct lag lag;
     msec_t due_gone; /* see shard_due_gone() */
 
@@ -104,17 +104,17 @@ struct shard {
     /* [rcu] written under the lock; NULL: none is in force here */
     _Atomic(struct prefix_marks *) prefix_marks;
     /* [atomic] written under the lock */
-    _Atomic uint64_t prefix_id;    /* the newest command that is in force here, or was */
-    _Atomic uint64_t prefix_clean; /* nothing is left of what commands up to this flushed */
+    _Atomic uint64_t prefix_id;    /* the newest command that is or was in force here */
+    _Atomic uint64_t prefix_clean; /* no items flushed by commands up to this are left */
     /* [lock] the walk */
-    uint64_t prefix_goal; /* newest command of which it cleans; 0: it has not begun */
+    uint64_t prefix_goal; /* newest command of which it cleans; 0: not started */
     uint64_t prefix_next; /* next range */
 
     /* [home] */
     struct cycle cycle;
-    usec_t prefix_rests_us; /* time since which the walk for flushed prefixes rests */
+    usec_t prefix_rests_us; /* since when the walk for flushed prefixes pauses */
     bool is_resting;        /* active expiry was off when the home worker last checked */
-    msec_t rest_end_ms;     /* when it was on again: older debt counts as late from then */
+    msec_t rest_end_ms;     /* when it was turned on again: older debt counts from then */
 
     /* [atomic] written inside the lock, read by anyone */
     struct counters counters MF_LINE_ALIGNED;
@@ -152,13 +152,13 @@ _Static_assert(SHARD_LINE(gate_at) == SHARD_LINE(table.view) &&
 #define shard_must_not_be_entered(s) lock_must_not_be_held(&(s)->lock)
 
 /*
- * The number of items that the index of each shard is sized for: the shard's part of the hint,
- * but at most as many as fit an eighth of its part of this limit. Context: any thread.
+ * Number of items that the index of each shard is sized for: the shard's part of the hint, but
+ * at most as many as fit an eighth of its part of this limit. Context: any thread.
  */
 uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes);
 
 /*
- * Create a shard, with the group's number of sharers; NULL when there is no memory. Borrows the
+ * Create a shard, with the group's number of sharers; NULL if there is no memory. Borrows the
  * group. Context: any thread, outside a shard.
  */
 struct shard *shard_create(struct shard_group *group, uint32_t id);
@@ -198,7 +198,7 @@ static inline void shard_note_meta(struct shard *s, const struct item *it)
     }
 }
 
-/* The same for an item that is evicted; it does not count for the command. */
+/* The same for an item that is evicted; it is not counted as a change by the command. */
 static inline void shard_note_eviction(struct shard *s, uint64_t hash, const struct item *it)
 {
     shard_must_be_entered(s);
@@ -248,7 +248,7 @@ static inline void shard_set_gate(struct shard *s)
                           memory_order_release);
 }
 
-/* Has this shard no share of the limit, and no slots? Context: any thread. */
+/* Does this shard have no share of the limit, and no slots? Context: any thread. */
 static inline bool shard_is_idle(const struct shard *s)
 {
     return s->id >= atomic_load_explicit(&s->group->sharers, memory_order_relaxed);
@@ -280,8 +280,8 @@ static inline void shard_note_place(struct shard *s, uint64_t hash, handle_t h)
 /* ---- owner.c ----------------------------------------------------------------------------- */
 
 /*
- * Callbacks by which the memory of a shard asks the shard about its blocks, which the index and
- * the wheel refer to.
+ * Callbacks from the memory of a shard about its blocks, which the index and the wheel refer
+ * to.
  */
 
 /* The owner is a struct shard. */
@@ -290,14 +290,14 @@ extern const struct memory_owner_ops shard_owner_ops;
 /* ---- idle.c ------------------------------------------------------------------------------ */
 
 /*
- * Releases the memory of a shard without slots, and so without items: its segments, and what it
- * has apart from them (rest.c). The engine keeps the shard for later use.
+ * Releases the memory of a shard without slots, and so without items: its segments, and its
+ * other memory (rest.c). The engine keeps the shard for later use.
  */
 
 /*
- * Release all segments to the system; waits for grace periods. Counters stay. Does nothing in a
+ * Return all segments to the system; waits for grace periods. Counters stay. Does nothing in a
  * shard that has items. Memory prepared for flushes stays: see shard_flush_forget(). Context: a
- * thread that is no worker, outside a section and a shard.
+ * thread other than a worker, outside a section and a shard.
  */
 void shard_give_all_back(struct shard *s);
 

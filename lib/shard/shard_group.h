@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the shards of an engine share. The engine fills it in before it creates the first shard.
- * A shard points to it, and knows nothing else of the engine.
+ * Data shared by the shards of an engine. The engine fills it in before it creates the first
+ * shard. A shard points to it, and knows nothing else of the engine.
  */
 #ifndef MAYFLY_LIB_SHARD_SHARD_GROUP_H
 #define MAYFLY_LIB_SHARD_SHARD_GROUP_H
@@ -20,10 +20,10 @@
 struct prefixes;
 struct shard;
 
-/* A due_limit before every deadline: nothing is unlinked for being due. */
+/* A due_limit before every deadline: no item is unlinked for being due. */
 #define DUE_NOTHING INT64_MIN
 
-/* Changes of items that no command asked for (expiry, eviction), as an observer sees them. */
+/* Removals of items without a command (expiry, eviction), as reported to an observer. */
 enum shard_event_kind {
     SHARD_EVICTED,
     SHARD_EXPIRED_LAZY,    /* found by a command */
@@ -49,9 +49,9 @@ struct shard_event {
 typedef void (*shard_observer_fn)(void *arg, const struct shard_event *ev);
 
 /*
- * Wake the home worker of this shard, unless the calling thread is that worker: there is work
- * that it does not know of (see shard_wake_home()). Must not wait, and must not call the
- * engine. Context: in shard, on any thread.
+ * Wake the home worker of this shard, unless the calling thread is that worker: there is new
+ * work (see shard_wake_home()). Must not wait, and must not call the engine. Context: in shard,
+ * on any thread.
  */
 typedef void (*shard_wake_fn)(void *arg, uint32_t shard);
 
@@ -60,10 +60,10 @@ struct shard_group {
     struct shard **shards;        /* [borrowed] */
     struct arena_shape shape;     /* of the memory of each */
     uint64_t seed;                /* of the key hash */
-    uint64_t items_hint;          /* number of items in all that the indexes are made for; 0:
+    uint64_t items_hint;          /* total number of items that the indexes are sized for; 0:
                                      small */
     uint64_t range_bytes;         /* of address space for each shard */
-    const struct region *regions; /* [borrowed] one a shard, of a file; NULL: none */
+    const struct region *regions; /* [borrowed] one per shard, of a file; NULL: none */
     bool is_in_cores;             /* core files have the items */
     const struct clock *clock;    /* [borrowed] */
     struct budget *budget;        /* [borrowed] */
@@ -73,8 +73,8 @@ struct shard_group {
     void *observer_arg;                   /* [borrowed] */
     /* [atomic] */
     _Atomic uint32_t count;   /* of shards; never falls (release, after the pointer) */
-    _Atomic uint32_t sharers; /* those that share the limit; see shard_fit_limit() */
-    _Atomic bool has_move;    /* slots are moving: shards make no past (ghost list) */
+    _Atomic uint32_t sharers; /* shards that share the limit; see shard_fit_limit() */
+    _Atomic bool has_move;    /* slots are moving: shards create no past (ghost list) */
     _Atomic uint32_t
         observed; /* bits of shard_event_kind that the observer wants; seldom set */
     _Atomic msec_t hold_until;        /* expired items are kept until then: shard_due_now() */

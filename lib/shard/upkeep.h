@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Work that writers and the home worker do for a shard besides requests: resizing the index,
- * making the ghost lists of the eviction policy, keeping room free, releasing memory.
+ * Background work of a shard, done by writers and the home worker: resizing the index, creating
+ * the ghost lists of the eviction policy, keeping room free, releasing memory.
  */
 #ifndef MAYFLY_LIB_SHARD_UPKEEP_H
 #define MAYFLY_LIB_SHARD_UPKEEP_H
@@ -18,15 +18,15 @@ bool shard_wants_work(const struct shard *s);
 
 /*
  * Background work for about max_us microseconds: resize steps, cursor slices while room is
- * short, the walk for flushed prefixes, a delayed flush. Returns true when there is more to do
- * at once. Context: home worker, outside a section.
+ * short, the walk for flushed prefixes, a delayed flush. True if there is more to do at once.
+ * Context: home worker, outside a section.
  */
 bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
 
 /*
- * The same beside requests: the walk for flushed prefixes rests between its slices, so that it
- * takes the same share of the worker's time as active expiry, unless commands wait for its end.
- * Call it again after a millisecond while shard_prefix_goes_on().
+ * The same while requests are served: the walk for flushed prefixes pauses between its slices,
+ * so that it takes the same share of the worker's time as active expiry, unless commands wait
+ * for its end. Call it again after a millisecond while shard_prefix_goes_on().
  */
 bool shard_maintain_beside(struct shard *s, const struct cycle_config *cfg, msec_t now,
                            usec_t max_us);
@@ -41,7 +41,7 @@ bool shard_wants_tidy(const struct shard *s);
 #define SHARD_TIDY UINT32_MAX
 
 /*
- * Reduce memory after a mass death: check whether dead bytes are about to be reused, or run a
+ * Reduce memory after a mass death: check whether dead bytes will soon be reused, or run a
  * slice of cleaning. Its time counts towards the CPU cap of active expiry. Returns the delay
  * until the next call in milliseconds: 0 for none, or SHARD_TIDY. Context: home worker, outside
  * a section.
@@ -51,7 +51,7 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
 /* ---- the reclaimer ----------------------------------------------------------------------- */
 
 /*
- * Make a part of the next index resident, and publish it when all of it is. True when there is
+ * Make a part of the next index resident, and publish it when all of it is. True if there is
  * more to do. Context: reclaimer, outside a shard.
  */
 bool shard_touch_burst(struct shard *s);
@@ -59,29 +59,29 @@ bool shard_touch_burst(struct shard *s);
 /* ---- writers ----------------------------------------------------------------------------- */
 
 /*
- * Continue a resize of the index by this many old buckets. True when there is more to do.
+ * Continue a resize of the index by this many old buckets. True if there is more to do.
  * Context: in shard.
  */
 bool shard_resize_step(struct shard *s, uint64_t buckets);
 
-/* A flush took away the index that was being resized. Accepts NULL. Context: any thread. */
+/* A flush discarded the index that was being resized. Accepts NULL. Context: any thread. */
 void shard_resize_forget(struct table_retiree *t);
 
-/* Release what belongs to a resize. Context: the shard is being destroyed. */
+/* Release the objects of a resize. Context: the shard is being destroyed. */
 void shard_resize_fini(struct shard *s);
 
 /*
- * Wake the home worker, which may be asleep, for work that it does not know of: an earlier
- * deadline or flush, or the shard begins to need upkeep or tidying. Called only when that
- * changes, so most operations pay nothing for it. Context: in shard.
+ * Wake the home worker, which may be asleep, for new work: an earlier deadline or flush, or a
+ * shard that starts to need upkeep or tidying. Called only when that changes, so most
+ * operations pay nothing for it. Context: in shard.
  */
 void shard_wake_home(struct shard *s);
 
-/* The shard wants upkeep; wakes the home worker if it did not yet. Context: in shard. */
+/* The shard wants upkeep; wakes the home worker if that is new. Context: in shard. */
 void shard_want_work(struct shard *s);
 
 /*
- * Check whether the index, the past of the eviction policy or the budget want work, and set the
+ * Check whether the index, the past of the eviction policy or the budget need work, and set the
  * flags accordingly. Context: in shard.
  */
 void shard_note_work(struct shard *s);
@@ -103,7 +103,7 @@ void shard_unroll_index(struct shard *s);
 bool shard_resize_goes_on(const struct shard *s); /* Context: in shard */
 
 /*
- * Make an index, a past or a step of the range that is wanted. Large arrays are only mapped:
+ * Create an index, a past or a step of the range that is wanted. Large arrays are only mapped:
  * see shard_touch_burst(). Context: outside the shard.
  */
 void shard_make_wanted(struct shard *s);
@@ -112,8 +112,8 @@ void shard_make_wanted(struct shard *s);
 #define RESIZE_STEP_BUCKETS 2
 
 /*
- * What a writer does before and after it leaves; cheap when there is nothing to do. Context: in
- * shard / outside.
+ * What a writer does before and after it leaves; cheap if there is no work. Context: in shard /
+ * outside.
  */
 static inline void shard_before_leave(struct shard *s)
 {

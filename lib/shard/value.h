@@ -38,9 +38,8 @@ void value_walk_begin(struct value_walk *w, const struct shard *shard, const str
 bool value_walk_next(struct value_walk *w, struct span *part);
 
 /*
- * Do the bytes still to come begin with whole segments? Then a pin keeps those beyond the
- * section; the bytes after them (value_walk_tail()) must be copied inside it. Context: read
- * side.
+ * Do the remaining bytes begin with whole segments? Then a pin keeps those beyond the section;
+ * the bytes after them (value_walk_tail()) must be copied within it. Context: read side.
  */
 bool value_walk_has_segments(const struct value_walk *w);
 static inline size_t value_walk_tail(const struct value_walk *w)
@@ -52,7 +51,7 @@ static inline size_t value_walk_tail(const struct value_walk *w)
 void value_walk_copy_tail(const struct value_walk *w, char *out);
 
 /*
- * Keep the whole segments of this value beyond the section. Each pin must be undone once.
+ * Keep the whole segments of this value beyond the section. Each pin must be released once.
  * Context: read side; value_unpin(): any registered thread.
  */
 struct value_pin {
@@ -64,9 +63,10 @@ struct value_pin value_pin(const struct value_walk *w);
 void value_unpin(struct value_pin *pin);
 
 /*
- * May the value be pinned? All pinned values, dead or alive, may take 3/8 of the limit (plus
- * one value for each thread that asks at the same time), or there may be one of any length. For
- * a value that is pinned already, only the bytes added since count. Context: read side.
+ * May the value be pinned? All pinned values together, dead or alive, may take 3/8 of the limit
+ * (plus one value for each thread that asks at the same time), or there may be one of any
+ * length. For a value that is pinned already, only bytes added since then count. Context: read
+ * side.
  */
 bool value_may_pin(const struct value_walk *w);
 
