@@ -73,7 +73,7 @@ static int check_beside(const struct settings *settings)
     if (!upgrade_has_room(setting_get(settings, memory_limit_bytes),
                           shards_at_start(settings))) {
         log_error("upgrade, the items would be lost (memory-limit = %" PRIu64
-                  " is too small for them)",
+                  " does not suit them)",
                   setting_get(settings, memory_limit_bytes) >> 20);
         note(&status, EX_DATAERR);
     }

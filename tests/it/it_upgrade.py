@@ -428,7 +428,7 @@ def test_without_memory_file_it_is_refused():
 def test_other_blocks_are_refused():
     for abi in ("1", "nonsense"):
         done = mayfly.run("--check-config", env={"MAYFLY_UPGRADE_ABI": abi})
-        assert done[0] == 65 and "of another version" in done[1], done
+        assert done[0] == 65 and "have another format version" in done[1], done
 
 
 def test_no_signal_is_lost():
