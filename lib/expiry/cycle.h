@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The policy of active expiry: the slow and fast cycles of Redis, with its effort setting, cut
- * into slices. It knows no shard: the time and the sampling loop are functions that the caller
- * gives, so it runs in a unit test.
+ * The policy of active expiry: the slow and fast cycles of Redis, with its effort setting,
+ * divided into slices. It does not depend on shards: the caller passes functions for the time
+ * and the sampling loop, so it can be unit tested.
  *
  * With e = effort - 1 (Redis 6.0 and later, expire.c):
  *     keys per loop                  20 + 5 e
@@ -11,19 +11,19 @@
  *     slow cycle at most             (25 + 2 e) % of a period of 1/hz
  *     repeat while more than         (10 - e) % of a loop's sample was due, or nothing was
  *                                    sampled although there is debt
- * As in Redis, the share is computed in whole numbers: expired * 100 / sampled. Unlike there, a
+ * As in Redis, the share is computed in integers: expired * 100 / sampled. Unlike in Redis, a
  * cycle also repeats while coarse buckets are refined too slowly (behind_keys). Redis starts
- * fast cycles twice their limit apart. That is the same while they use up their limit; one that
- * finds little to do may be followed sooner, and fast cycles still take at most half the time.
+ * fast cycles at intervals of twice their limit. Here a cycle that finds little work may be
+ * followed sooner, and fast cycles still take at most half of the time.
  *
  * The time is read after every loop. A slice ends after slice_us, and the cycle continues with
  * the next slice; it ends by the rules above or when its time limit is spent.
  *
- * A CPU cap limits both kinds together, and what else is done in the background under it
- * (cycle_spend()): cpu_pct of every window of one second. A window starts with the first cycle
- * after the last window has ended, so a burst after a quiet time may use the whole share of a
- * second at once. A cycle that reaches the cap ends and counts as cut by time; no other begins
- * until the next window.
+ * A CPU cap limits both kinds together, with other background work (cycle_spend()): cpu_pct of
+ * every window of one second. A window starts with the first cycle after the last window has
+ * ended, so a burst after a quiet period may use the share of a whole second at once. A cycle
+ * that reaches the cap ends and counts as ended by its time limit; no other starts until the
+ * next window.
  */
 #ifndef MAYFLY_LIB_EXPIRY_CYCLE_H
 #define MAYFLY_LIB_EXPIRY_CYCLE_H
@@ -52,7 +52,7 @@ struct cycle_limits {
     uint32_t stop_pct;
 };
 
-/* What one sampling loop found. */
+/* Result of one sampling loop. */
 struct cycle_loop {
     unsigned sampled;
     unsigned expired;
@@ -122,9 +122,8 @@ void cycle_spend(struct cycle *c, usec_t us, usec_t from_us);
 usec_t cycle_earned(const struct cycle_config *cfg, usec_t rest_us);
 
 /*
- * Run one slice: continue the running cycle, or begin one of this kind. When the CPU cap
- * forbids that, do nothing: no loops, nothing begun, and is_ended set. Context: home worker,
- * outside a section.
+ * Run one slice: continue the running cycle, or start one of this kind. If the CPU cap forbids
+ * that, only set is_ended. Context: home worker, outside a section.
  */
 void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_config *cfg,
                  const struct cycle_ops *ops, struct cycle_result *res);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How late items were expired recently: log-linear histograms of milliseconds, with eight steps
- * per octave, over the last minute and the last ten minutes. A window is a ring of slots, each
- * a tenth of it; the slot of the present is counted in addition, so a window covers up to a
- * tenth more. Constant space.
+ * The delay of recent expiries after their deadline: log-linear histograms of milliseconds,
+ * with eight steps per octave, over the last minute and the last ten minutes. A window is a
+ * ring of slots, each a tenth of it, plus the current slot, so a window covers up to a tenth
+ * more. Constant space.
  */
 #ifndef MAYFLY_LIB_EXPIRY_LAG_H
 #define MAYFLY_LIB_EXPIRY_LAG_H
@@ -31,7 +31,7 @@ struct lag {
     struct lag_slot slot[LAG_WINDOWS][LAG_SLOTS];
 };
 
-/* What a window says, of one shard or of several. */
+/* Sums of a window, of one shard or of several. */
 struct lag_sum {
     uint64_t count;
     uint64_t max_ms;
@@ -45,8 +45,8 @@ void lag_add(struct lag *l, msec_t now, uint64_t ms);
 void lag_reset(struct lag *l);
 
 /*
- * Move the counts of another lag into this one. The windows of both together show the same as
- * before. Context: in both shards.
+ * Move the counts of another lag into this one. The total of both windows does not change.
+ * Context: in both shards.
  */
 void lag_absorb(struct lag *l, struct lag *other);
 

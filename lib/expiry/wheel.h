@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lib/expiry: which items of a shard expire when, and how much work is spent on it.
+ * lib/expiry: when the items of a shard expire, and how much work is spent on expiry.
  *
- *     wheel    the volatile items of a shard by deadline, in a timing wheel. wheel.h is what
- *              the shard sees, wheel_shape.h and wheel_pool.h are private to wheel*.c
+ *     wheel    the volatile items of a shard by deadline, in a timing wheel. wheel.h is the
+ *              interface for the shard, wheel_shape.h and wheel_pool.h are private to wheel*.c
  *     cycle    the policy: Redis' slow and fast expire cycles, as budgets of time and keys
- *     lag      a histogram of how late items were expired
+ *     lag      a histogram of the delay of expiry
  *
- * The three do not know each other. The shard puts them together: lib/shard/expire.c runs a
- * slice of the cycle, which samples the wheel and notes the lag. The folder includes lib/base
- * and, of lib/memory, item.h alone; it knows no keys, no index and no shard.
+ * The three are independent. The shard combines them: lib/shard/expire.c runs a slice of the
+ * cycle, which samples the wheel and records the lag. The folder includes lib/base and, of
+ * lib/memory, only item.h; it does not depend on keys, the index or the shard.
  *
  * The wheel is a hierarchical timing wheel (G. Varghese, A. Lauck, "Hashed and hierarchical
  * timing wheels", SOSP 1987) whose buckets are unrolled lists: chains of nodes of one cache
  * line with 14 handles each. An item stores the number of its node (item_node()), so add, move
  * and remove take constant time and touch at most three cache lines.
  *
- * Every call is made under the lock that wheel_create() is given (Context: in shard), unless
- * it says otherwise. Only wheel_create() and wheel_reserve() can fail.
+ * Calls are made under the lock passed to wheel_create() (Context: in shard), unless documented
+ * otherwise. Only wheel_create() and wheel_reserve() can fail.
  */
 #ifndef MAYFLY_LIB_EXPIRY_WHEEL_H
 #define MAYFLY_LIB_EXPIRY_WHEEL_H
@@ -88,10 +88,10 @@ uint32_t wheel_spare_capacity(const struct wheel *w);
  */
 bool wheel_spare_make(struct wheel_spare *spare, uint32_t capacity);
 
-/* Hand a spare over. On return it has what the wheel did not need. Context: in shard. */
+/* Pass a spare to the wheel. On return it has the unused part. Context: in shard. */
 void wheel_take_spare(struct wheel *w, struct wheel_spare *spare);
 
-/* Release what is in it. Context: any thread, outside a shard. */
+/* Release its content. Context: any thread, outside a shard. */
 void wheel_spare_release(struct wheel_spare *spare);
 
 /*
@@ -108,8 +108,8 @@ void wheel_add(struct wheel *w, handle_t handle);
 void wheel_remove(struct wheel *w, handle_t handle);
 
 /*
- * Change the deadline of an item if that leaves it in its bucket. The item has room for the new
- * deadline (item_can_have()), which is not MSEC_NEVER.
+ * Change the deadline of an item if it stays in its bucket. The item must have room for the new
+ * deadline (item_can_have()), which must not be MSEC_NEVER.
  * Far deadlines share buckets of hours, so most items that are touched can stay. Returns false
  * and changes nothing when the item is not in the wheel, or must be removed and added instead.
  * Context: in shard.
@@ -117,10 +117,10 @@ void wheel_remove(struct wheel *w, handle_t handle);
 bool wheel_retime(struct wheel *w, handle_t handle, msec_t deadline);
 
 /*
- * Let an item take the place of another one with the same key, if its deadline belongs in
- * the same bucket; the old item leaves the wheel. Both have the fields of a deadline, and the
- * new one has a deadline. Returns false and changes nothing when the old item is not in the
- * wheel, or must be removed and the new one added instead. Context: in shard.
+ * Put an item in the place of another one with the same key, if its deadline belongs in the
+ * same bucket; the old item leaves the wheel. Both must have the TTL field, and the new one a
+ * deadline. Returns false and changes nothing if the old item is not in the wheel, or must be
+ * removed and the new one added instead. Context: in shard.
  */
 bool wheel_replace(struct wheel *w, handle_t old, handle_t handle);
 
@@ -133,8 +133,8 @@ void wheel_moved(struct wheel *w, handle_t from, handle_t to);
 /*
  * One step of at most max items. Fills out[] with due items and returns their number; they are
  * still in the wheel, and leave it when the caller unlinks them. Also moves items that are not
- * due yet into finer buckets. *sampled counts both. "Due" means by now, or by a later time that
- * an earlier call was given. Context: in shard.
+ * due yet into finer buckets. *sampled counts both. "Due" means due at `now`, or at a later
+ * time passed to an earlier call. Context: in shard.
  */
 unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
                       unsigned *sampled);
@@ -172,8 +172,8 @@ uint64_t wheel_behind(struct wheel *w, msec_t now);
 #define WHEEL_FORECASTS 4u
 
 /*
- * Debt is exact unless the sampler is so late that more than 4096 items would have to be read
- * for it. Then a bucket that is partly due counts by its share of the time, and debt_oldest_ms
+ * Debt is exact unless more than 4096 items would have to be read for it, because the sampler
+ * is late. Then a bucket that is partly due counts by its share of the time, and debt_oldest_ms
  * may be too large.
  *
  * ttl_sum_ms is exact, from one sum of all deadlines, unless that many items would have to be
@@ -206,7 +206,7 @@ uint64_t wheel_bytes(const struct wheel *w);
 /* Number of volatile items. Context: any thread (relaxed). */
 uint64_t wheel_count(const struct wheel *w);
 
-/* The latest time that a call was given. Context: in shard. */
+/* The latest time passed to a call. Context: in shard. */
 msec_t wheel_time(const struct wheel *w);
 
 /*

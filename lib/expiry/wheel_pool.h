@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct wheel_node) == 64, "a node is one cache line");
 struct wheel_slab {
     uint32_t used;      /* nodes taken */
     uint32_t fresh;     /* nodes from this one on were never taken */
-    uint32_t free_list; /* first node that was given back, or 0 */
+    uint32_t free_list; /* first node that was returned, or 0 */
     uint32_t next;      /* list of slabs with room; SLABS_MAX ends it */
     uint32_t prev;
     uint32_t reserved[11];
@@ -72,7 +72,7 @@ struct wheel_pool {
     uint32_t hand;            /* where the search for a victim continues */
     uint32_t victim_next;     /* next node of the victim to check */
     uint32_t buckets;         /* of the wheel: at most this many nodes are not full */
-    struct wheel_spare spare; /* what the pool grows by next; empty: none */
+    struct wheel_spare spare; /* memory for the next growth; empty: none */
     bool *wants_spare;        /* [borrowed] set when there should be one; NULL: never */
     /* [const] */
     struct budget *budget; /* may be NULL */
@@ -109,7 +109,7 @@ void wheel_pool_give(struct wheel_pool *p, uint32_t node, uint64_t count);
 
 /*
  * The next node that must move so that the pool can shrink, or 0. Checks a bounded number of
- * nodes. The wheel takes another node, copies this one to it and gives this one back.
+ * nodes. The wheel allocates another node, copies this one to it and returns this one.
  * Context: in shard.
  */
 uint32_t wheel_pool_victim(struct wheel_pool *p, uint64_t count);

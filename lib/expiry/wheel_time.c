@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The timing wheel: time passes, coarse buckets are refined, and items that are due are handed
- * out. See wheel_shape.h for the terms. A sample reads no more items than it is asked for. On
- * top of that it reads the bitmap of buckets (33 words) when time has passed, and moves up to
- * MERGE_NODES nodes when due items are in the way; of coarse buckets it reads their items, too.
- * So a clock that jumps by days costs little more than one that ticks.
+ * The timing wheel: advancing the time, refining coarse buckets, and returning due items. See
+ * wheel_shape.h for the terms. A sample reads no more items than requested. In addition it
+ * reads the bitmap of buckets (33 words) when time has passed, and moves up to MERGE_NODES
+ * nodes when due items are in the way; for coarse buckets it also reads their items. So a clock
+ * that jumps by days costs little more than one that ticks.
  */
 #include "lib/expiry/wheel.h"
 
@@ -257,7 +257,7 @@ static msec_t coarse_length(unsigned l)
     return wheel_step(l - 1);
 }
 
-/* How long a refinement may take from its beginning; at least 1. */
+/* Time limit of a refinement from its start; at least 1. */
 static msec_t pace_window(const struct wheel_pace *p, unsigned l)
 {
     msec_t end = p->start - coarse_length(l) / REFINE_SPARE;
@@ -265,7 +265,7 @@ static msec_t pace_window(const struct wheel_pace *p, unsigned l)
     return end > p->begun ? end - p->begun : 1;
 }
 
-/* How many keys of coarse level l should have been refined by now but are not. */
+/* Number of keys of coarse level l whose refinement is late. */
 static uint64_t level_behind(const struct wheel *w, unsigned l, unsigned which)
 {
     unsigned id = unrefined(w, l, which);
@@ -382,7 +382,7 @@ static void take_bucket(const struct wheel *w, struct sample *s, unsigned id, un
     }
 }
 
-/* Hand out items of the due buckets in one word of the bitmap. */
+/* Return items of the due buckets in one word of the bitmap. */
 static void take_word(const struct wheel *w, struct sample *s, unsigned word, unsigned most)
 {
     for (uint64_t bits = w->due[word]; bits && s->due < most; bits &= bits - 1) {

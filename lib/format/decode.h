@@ -39,7 +39,7 @@ struct snap_reader {
     bool is_in_value;          /* the last block was a part of a value */
 };
 
-/* What one thread needs to open blocks. */
+/* State of a thread that opens blocks. */
 struct snap_opener {
     char *stored, *raw; /* SNAP_RAW_MAX bytes each */
     struct pack *pack;  /* NULL: made when it is needed */

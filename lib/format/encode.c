@@ -250,7 +250,7 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
     return send_as(e, SNAP_VALUE, unix_ms);
 }
 
-/* Send what is there, and then a block of these bytes. */
+/* Send the current block, then a block of these bytes. */
 static bool put_alone(struct snap_encoder *e, enum snap_kind kind, struct span bytes,
                       int64_t unix_ms)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is wrong with a file, in words.
+ * Messages for faults of a file.
  */
 #include "lib/format/fault.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A file that replaces another as a whole: see newfile.h.
+ * Atomic replacement of a file: see newfile.h.
  */
 #include "lib/format/newfile.h"
 
@@ -54,8 +54,8 @@ bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir
 }
 
 /*
- * The system reports an error of the disk once, so after this call an fsync may succeed without
- * the bytes. Where there is no such call, the fsync does all of it.
+ * The system reports a disk error only once, so after this call an fsync may succeed although
+ * bytes are lost. On systems without the call, the fsync does all the work.
  */
 static void sync_range(struct newfile *f, uint64_t from, uint64_t to, unsigned flags)
 {
@@ -66,8 +66,8 @@ static void sync_range(struct newfile *f, uint64_t from, uint64_t to, unsigned f
 }
 
 /*
- * Hand what was written to the disk, and wait for what was handed to it before: so at most two
- * steps are on their way. It is only to be early; the fsync counts.
+ * Start writing the new bytes to the disk, and wait for the previous step, so that at most two
+ * steps are in flight. This only starts the work early; durability comes from the fsync.
  */
 static void hand_over(struct newfile *f)
 {
@@ -100,7 +100,7 @@ void newfile_go_buffered(struct newfile *f)
     }
 }
 
-/* How much of it can be written at once? */
+/* Number of bytes that can be written at once. */
 static size_t writable(struct newfile *f, const char *p, size_t n)
 {
     size_t aligned = n - n % NEWFILE_ALIGN;
@@ -111,7 +111,7 @@ static size_t writable(struct newfile *f, const char *p, size_t n)
     if (aligned != 0 && (uintptr_t)p % NEWFILE_ALIGN == 0 && f->bytes % NEWFILE_ALIGN == 0) {
         return aligned;
     }
-    newfile_go_buffered(f); /* what follows is not aligned */
+    newfile_go_buffered(f); /* the rest is not aligned */
     return n;
 }
 
@@ -124,7 +124,7 @@ bool newfile_write(struct newfile *f, const void *bytes, size_t n)
         ssize_t done = f->error == 0 ? TEMP_FAILURE_RETRY(f->io->write(f->fd, p, part)) : -1;
 
         if (done < 0 && errno == EINVAL && f->is_direct) {
-            newfile_go_buffered(f); /* the file system wants more than that */
+            newfile_go_buffered(f); /* the file system requires more alignment */
             continue;
         }
         if (done <= 0) {

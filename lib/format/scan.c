@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A whole file, block by block: see scan.h.
+ * Reads a whole file, block by block: see scan.h.
  */
 #include "lib/format/scan.h"
 
@@ -75,7 +75,7 @@ void scan_value_cut(struct scan_value *v, const struct scan_sink *sink)
     scan_value_drop(v, sink);
 }
 
-/* A part that continues what came before. */
+/* A part that continues a value. */
 static enum scan_given give_part(struct scan_value *v, const struct snap_block *b,
                                  struct span content, const struct scan_sink *sink,
                                  struct snap_fault *fault)
@@ -149,7 +149,7 @@ enum scan_given scan_give(struct scan_value *v, const struct snap_block *b, stru
 
 /* ---- a file ------------------------------------------------------------------------------ */
 
-/* Open a block and give it. False: the scan is over. */
+/* Open a block and pass its items on. False: the scan has ended. */
 static bool give_block(struct scan *s, struct scan_value *v, const struct snap_block *b,
                        struct snap_opener *o, const struct scan_sink *sink,
                        struct snap_fault *fault)
@@ -199,7 +199,7 @@ static bool give_value(struct scan *s, const struct snap_block *b, struct snap_o
     return false;
 }
 
-/* One block, or one value. False: the scan is over. */
+/* Process one block, or one value. False: the scan has ended. */
 static bool step(struct scan *s, struct snap_opener *o, const struct scan_sink *sink)
 {
     struct snap_fault fault = {.kind = SNAP_FINE};

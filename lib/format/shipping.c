@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is shipped goes to blocks: see shipping.h.
+ * Encodes shipped items to blocks: see shipping.h.
  */
 #include "lib/format/shipping.h"
 
@@ -41,7 +41,7 @@ static void describe(const struct shipping *s, const struct ship_item *from,
     };
 }
 
-/* A block that is begun has one time for all of its items. */
+/* Start a block if none is open. A block has one time for all of its items. */
 static inline void begin_item(struct shipping *s)
 {
     if (s->encoder->used == 0) {

@@ -36,16 +36,17 @@
 #define SETTLED      40u
 
 /*
- * How full a new table may be with the items it is made for. If their number is known exactly,
- * the table may be as full as one that does not grow yet. So in a full cache the indexes of two
- * shards need no more memory than that of the one shard which had their items before.
+ * Fill level of a new table with the expected number of items, in percent. If the number is
+ * exact, the table may be as full as one that does not grow yet. So in a full cache the indexes
+ * of two shards need no more memory than the index of the one shard that had their items
+ * before.
  */
 #define INIT_FULL 75u
 
 /* Arrays of at least this size ask for huge pages. */
 #define HUGE_BYTES ((uint64_t)2 << 20)
 
-/* How far from its home an insert may go in the old array of a rolling resize. */
+/* Maximum distance from its home bucket of an insert in the old array of a rolling resize. */
 #define ROLL_PASSES 8u
 
 /* One array, for the functions below. */
@@ -241,7 +242,7 @@ bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *b
     v->mask = buckets - 1;
     if (array_bytes(buckets) <= MEM_TOUCH_BYTES) {
         mem_touch(v->buckets, array_bytes(buckets));
-    } /* a hint asked for a larger table; it is unknown how soon that will be full */
+    } /* a hint requested a larger table; it is unknown how soon that will be full */
 
     *t = (struct table){.budget = budget, .lock = lock, .min_buckets = buckets, .seed = seed};
     t->phase = TABLE_STEADY;

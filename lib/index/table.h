@@ -3,8 +3,8 @@
  * lib/index: the hash table that finds the item of a key.
  *
  * The folder has one module: table.h with its lookup in table_inline.h. It includes lib/base
- * and, of lib/memory, item.h alone. It maps the hash of a key to a handle and compares the key
- * in the item; whether that item is alive, and what it is worth, is not its business.
+ * and, of lib/memory, only item.h. It maps the hash of a key to a handle and compares the key
+ * in the item. It does not check whether the item is alive.
  *
  * A bucket is one cache line: twelve one-byte tags, an overflow count, and twelve handles. A
  * hit costs two cache misses (the bucket and the item), a miss costs one.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lookup of table.h, inlined into its callers: it is most of the time that a get spends in
- * the engine.
+ * The lookup of table.h, inlined into its callers, because a get spends most of its time in the
+ * engine here.
  *
  * Shared words are read once each, with acquire. So a reader that misses a tag, a handle or a
  * count because a move cleared it will see the copy in the new array, which was stored before.

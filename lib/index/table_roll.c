@@ -60,8 +60,8 @@ bool table_next_part(struct table *t, struct table_part *part)
 }
 
 /*
- * A word of each page is written as it is, in one step: inserts that found no room in the old
- * array may write there at the same time.
+ * Rewrite a word of each page with its own value, atomically: inserts that found no room in the
+ * old array may write there at the same time.
  */
 void table_touch_part(const struct table_part *part)
 {

@@ -70,7 +70,7 @@ struct keychain {
     uint64_t states;      /* records of states, of items or of absent keys */
     uint64_t last_keys;   /* number of the last log with keys; 0: none */
     bool has_states;      /* there are records of states or flushes */
-    int64_t unix_ms;      /* the latest time that any block has: items due by then are gone; 0:
+    int64_t unix_ms;      /* latest time in any block; items due by then were removed; 0:
                              none */
     uint64_t cut_bytes;   /* bytes cut off the end of the last log */
     bool is_sealed;       /* the last log was closed cleanly by its writer */

@@ -74,7 +74,7 @@ void keylog_on_gap(struct keylog *l, int error)
     pthread_mutex_lock(&l->mutex);
     bool was_on = keylog_is_open(l);
     if (!was_on && error > 0) {
-        /* It was closed meanwhile, and its file may be gone: no base misses anything. */
+        /* It was closed meanwhile, and its file may be removed: no base needs it. */
         pthread_mutex_unlock(&l->mutex);
         return;
     }
@@ -99,7 +99,7 @@ void keylog_on_gap(struct keylog *l, int error)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* There is something to be written, or an fsync is over. Context: any thread. */
+/* There are bytes to write, or an fsync has ended. Context: any thread. */
 static void wake_writer(void *arg)
 {
     keylog_tell(arg);
@@ -191,7 +191,7 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 static bool read_rings(struct keylog *l)
 {
     uint64_t handed = 0;  /* up to this ticket */
-    uint64_t hurried = 0; /* blocks that the writer was told to take at once */
+    uint64_t hurried = 0; /* blocks that the writer was told to write at once */
     int64_t began_ms = 0; /* since when there is anything else to be written; 0: there is not */
 
     while (keylog_flag(&l->is_read) && l->is_attached) {
@@ -316,7 +316,7 @@ int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint6
     l->is_refused = false;
     atomic_store(&l->mode, (uint32_t)mode); /* the end of a log may be as the next one is */
     while (!l->is_attached && !l->is_refused) {
-        /* If another thread clears is_read meanwhile, it says why: the log ends, or a gap. */
+        /* Another thread that clears is_read sets the reason: the end of the log, or a gap. */
         keylog_set_flag(&l->is_read, true);
         pthread_cond_broadcast(&l->changed);
         pthread_cond_wait(&l->changed, &l->mutex);
@@ -390,8 +390,7 @@ void keylog_set_sync(struct keylog *l, enum keylog_sync sync)
 {
     atomic_store(&l->sync, (uint32_t)sync);
     if (keylog_state(l) == KEYLOG_STATE_VOID && keylog_may_finish(l)) {
-        keylog_finish(l,
-                      atomic_load(&l->asked)); /* what they waited for is not wanted any more */
+        keylog_finish(l, atomic_load(&l->asked)); /* no base needs these changes any longer */
     }
     keylog_tell(l);
 }

@@ -3,7 +3,7 @@
  * lib/log: logs of changes since a snapshot.
  *
  *     keylog       the log and its threads; keylog_write.c has the writer and the syncer
- *     logfill      the reading half: changes to blocks
+ *     logfill      the reader: encodes changes to blocks
  *     logfile      one file being written
  *     keyset       set of the logged keys, for loading
  *     keychain     all logs of a snapshot, read into a keyset
@@ -58,7 +58,7 @@ enum keylog_mode {
 };
 
 enum keylog_sync {
-    KEYLOG_SYNC_NO,       /* the system writes it to the disk when it wants to */
+    KEYLOG_SYNC_NO,       /* left to the system */
     KEYLOG_SYNC_EVERYSEC, /* once a second, if there is anything */
     KEYLOG_SYNC_ALWAYS,   /* for callers of keylog_ask() */
 };
@@ -72,12 +72,12 @@ struct keylog_config {
     int64_t base_offset_ms;    /* see keylog_base(); 0: there is no base */
     /*
      * Keys are missing from the log. error: an errno, 0 if changes came too fast, or
-     * KEYLOG_GAP_FLUSH if a flush was half done when the log began. Nothing is logged from then
-     * until the next keylog_rotate(). keylog_forget() is due once the base is removed. Context:
-     * a thread of the log; it may wait.
+     * KEYLOG_GAP_FLUSH if a flush was in progress when the log was started. Nothing is logged
+     * until the next keylog_rotate(). Call keylog_forget() once the base is removed. Context: a
+     * thread of the log; it may wait.
      */
     void (*on_gap)(void *arg, int error);
-    /* The disk took this many ms for a write or an fsync. Context: as above. */
+    /* A write or an fsync took this many ms. Context: as above. */
     void (*on_slow)(void *arg, uint64_t ms);
     /*
      * A log of states has fallen behind the changes (true), or has caught up. While it is
@@ -147,8 +147,8 @@ bool keylog_is_on(struct keylog *l);
 
 /*
  * Returns a ticket for all changes that the caller has made so far; 0: no wait is needed. The
- * ticket is done when these changes are on the disk (KEYLOG_SYNC_ALWAYS) or in the file (other
- * policies), or when no base exists any more that would need them.
+ * ticket is done when these changes are synced (KEYLOG_SYNC_ALWAYS) or in the file (other
+ * policies), or when no base that needs them exists.
  */
 uint64_t keylog_ask(struct keylog *l);
 bool keylog_is_done(const struct keylog *l, uint64_t ticket);

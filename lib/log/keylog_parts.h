@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Private to the files of keylog.h: what the threads of a log share. The reader is in keylog.c,
- * the writer in keylog_write.c.
+ * Data shared by the threads of a log, private to the files of keylog.h. The reader is in
+ * keylog.c, the writer in keylog_write.c.
  */
 #ifndef MAYFLY_LIB_LOG_KEYLOG_PARTS_H
 #define MAYFLY_LIB_LOG_KEYLOG_PARTS_H

@@ -13,7 +13,7 @@
 
 #define SYNC_MS 1000
 
-/* Count what took long. */
+/* Count slow writes and fsyncs. */
 static void note_time(struct keylog *l, int64_t began_ms)
 {
     int64_t ms = clock_mono_ms() - began_ms;
@@ -50,7 +50,7 @@ static unsigned put_blocks(struct keylog *l, unsigned n)
     for (unsigned i = 0; i < count; i++) {
         keys += blocks[i].b.items;
     }
-    note_file(l, keys); /* before nothing waits any more */
+    note_file(l, keys); /* before the waiting bytes become 0 */
     return count;
 }
 
@@ -79,7 +79,7 @@ static bool write_pending(struct keylog *l)
     return is_good;
 }
 
-/* Start an fsync of what was written; the writer continues meanwhile. */
+/* Start an fsync of the written bytes; the writer continues meanwhile. */
 static void begin_sync(struct keylog *l)
 {
     l->synced_ms = clock_mono_ms();
@@ -101,7 +101,7 @@ static bool end_sync(struct keylog *l)
     return is_good;
 }
 
-/* Make durable what was written, and wait for it. False: there was a gap. */
+/* Sync the written bytes, and wait for it. False: there was a gap. */
 static bool sync_file(struct keylog *l)
 {
     bool is_good = end_sync(l);
@@ -206,7 +206,7 @@ static bool is_awaited(const struct keylog *l, uint32_t sync, uint64_t mark_tick
     return mark_ticket > done && (sync == KEYLOG_SYNC_ALWAYS || atomic_load(&l->urgent) != 0);
 }
 
-/* One round of what there is to do. Context: the writer. */
+/* One round of the writer's work. Context: the writer. */
 static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket, bool is_last)
 {
     uint32_t sync = atomic_load(&l->sync);

@@ -17,8 +17,8 @@ static bool write_bytes(void *arg, const void *bytes, size_t n)
 }
 
 /*
- * Would a start find what was written? An fsync succeeds also if the file or its folder was
- * removed or moved away. False: f->file.error.
+ * Would a start find the file? An fsync succeeds even if the file or its folder was removed or
+ * renamed. False: f->file.error.
  */
 static bool has_name(struct logfile *f)
 {

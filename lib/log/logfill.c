@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reading half of a log: see logfill.h.
+ * The reader of a log: see logfill.h.
  *
- * A thread must not wait within a section. So before anything is shipped, on_rest() waits until
- * there is a free buffer in addition to the one being filled. Whatever is shipped between two
- * calls of on_rest() fits into the rest of the current buffer and the free one.
+ * A thread must not wait within a section. So before items are shipped, on_rest() waits until
+ * there is a free buffer in addition to the one being filled. All items shipped between two
+ * calls of on_rest() fit into the rest of the current buffer and the free one.
  */
 #include "lib/log/logfill.h"
 
@@ -92,9 +92,9 @@ static void note_offsets(struct logfill *f)
 }
 
 /*
- * Begin a pass, and decide whether expired items need no record of their own, because a note of
- * the time covers them. They need one while files have deadlines by a wall clock that was ahead
- * of the present one.
+ * Start a pass, and decide whether a DUE block covers expired items, so that they need no
+ * records. They need records while files have deadlines by a wall clock that was ahead of the
+ * present one.
  */
 static void begin_pass(struct logfill *f)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reading half of a log (keylog.h): it encodes changes to blocks, either of keys or of the
- * current states of keys. The blocks are in LOGFILL_BLOCKS buffers, which the writing half
- * takes and writes in order.
+ * The reader of a log (keylog.h): it encodes changes to blocks, either of keys or of the
+ * current states of keys. The blocks are in LOGFILL_BLOCKS buffers, which the writer takes and
+ * writes in order.
  *
  * Keys that change often are put once for many changes. In a log of keys, the last few thousand
  * keys that were put are remembered. For a log of states see stream.h.
@@ -36,7 +36,7 @@
  */
 #define LOGFILL_BLOCKS 15u
 
-/* The writer waits for this many blocks, unless it is asked to hurry. */
+/* The writer waits for this many blocks, unless a caller waits for the disk. */
 #define LOGFILL_GATHER 6u
 
 /* Largest delay of a DUE block, in milliseconds. */

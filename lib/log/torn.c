@@ -47,7 +47,7 @@ static uint64_t look_at(struct torn_search *s, uint64_t at)
     }
     there.offset = at;
     there.number = snap_get64(number);
-    /* There is room for no more between the two. */
+    /* No more blocks fit between the two. */
     uint64_t ahead = there.number - s->reader.number;
     if (ahead == 0 || ahead > (at - s->reader.offset) / SNAP_BLOCK_BYTES + 1) {
         return 0;
@@ -65,7 +65,7 @@ static uint64_t look_at(struct torn_search *s, uint64_t at)
     return there.offset;
 }
 
-/* Look for the next good block in these bytes. Returns where to go on. */
+/* Search these bytes for the next good block. Returns where to continue. */
 static uint64_t look_through(struct torn_search *s, const char *part, size_t n, uint64_t at)
 {
     for (size_t i = 0; i + sizeof(magic) <= n && !s->is_doubtful; i++) {
@@ -80,7 +80,7 @@ static uint64_t look_through(struct torn_search *s, const char *part, size_t n, 
     return at + n - (sizeof(magic) - 1);
 }
 
-/* Does a block after this offset say that the bytes at the offset were durable? */
+/* Does a block after this offset record that the bytes at the offset were durable? */
 static bool was_durable(struct torn_search *s, uint64_t offset)
 {
     char *part = mem_alloc(PART_BYTES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Applying the stream, on the replica: what the primary sends is stored in the engine and
+ * Applying the stream, on the replica: changes from the primary are stored in the engine and
  * appended to the replica's own backlog, so that other replicas can follow this one.
  *
  *     applier_begin_full()     a full sync begins: drop everything
@@ -13,8 +13,8 @@
  * Each item keeps its cas, flags, marks and deadline. If a new state does not fit, the key's
  * old item is removed. Items past their deadline by this host's clock are stored like others:
  * reads mask them, and the primary may still give them a later deadline. A delayed flush is
- * also carried out by this host's clock, in case the primary is gone by then. The stream has
- * that flush again, at its place.
+ * also carried out by this host's clock, in case the primary has failed by then. The stream
+ * contains that flush too, at its position.
  */
 #ifndef MAYFLY_LIB_REPLICA_APPLIER_H
 #define MAYFLY_LIB_REPLICA_APPLIER_H
@@ -142,7 +142,7 @@ void applier_leave(struct applier *a);
  */
 void applier_set_scale(struct applier *a, int64_t to_unix_ms);
 
-/* What was applied since applier_create(). Context: any thread. */
+/* Counts of applied changes since applier_create(). Context: any thread. */
 void applier_counts(const struct applier *a, struct apply_counts *counts);
 
 /*

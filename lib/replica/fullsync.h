@@ -12,8 +12,8 @@
  *
  * If changes come faster than they can be shipped, they overrun the rings. Then the walk
  * restarts, and a FLUSH block tells the replica to drop what it has. After
- * FULLSYNC_OVERRUNS_MAX overruns the sync is LOST, so a sync cannot go on for ever. A flush
- * restarts the walk too, but does not count as an overrun.
+ * FULLSYNC_OVERRUNS_MAX overruns the sync is LOST, so that it always ends. A flush restarts the
+ * walk too, but does not count as an overrun.
  */
 #ifndef MAYFLY_LIB_REPLICA_FULLSYNC_H
 #define MAYFLY_LIB_REPLICA_FULLSYNC_H
@@ -52,9 +52,9 @@ struct fullsync {
      */
     const struct applier *applier;
     /*
-     * Takes bytes in order; may block until the client took them. Returns false if the client
-     * has disconnected. To stop a sync whose client takes nothing, return false too. It is
-     * called on the engine's thread for feeds, outside sections.
+     * Receives bytes in order; may block until the client has read them. Returns false if the
+     * client has disconnected, or to stop a sync whose client reads nothing. Called on the
+     * engine's thread for feeds, outside sections.
      */
     snap_write_fn write;
     void *write_arg;           /* [borrowed] */

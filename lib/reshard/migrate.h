@@ -2,10 +2,10 @@
 /*
  * Moving slots of the routing table from shards to others while requests run.
  *
- * A plan has the target shard of each slot. It is carried out shard by shard: all slots that
- * leave a shard move together, in one pass over its items (carry.h), through the states of
- * lib/engine/router.h. A full cache loses almost no items by a move, one with free memory none.
- * Due items are dropped instead of moved.
+ * A plan has the target shard of each slot. It is executed shard by shard: all slots that leave
+ * a shard move together, in one pass over its items (carry.h), through the states of
+ * lib/engine/router.h. A move loses almost no items of a full cache, and none if memory is
+ * free. Due items are dropped instead of moved.
  *
  *     struct move *m;
  *
@@ -38,7 +38,7 @@ struct move_plan {
     uint16_t to[ROUTE_SLOTS]; /* numbers of shards */
 };
 
-/* Every slot stays. Context: any thread. */
+/* A plan that moves no slot. Context: any thread. */
 void move_plan_init(struct move_plan *plan);
 
 /*
@@ -49,7 +49,7 @@ void move_plan_even(struct move_plan *plan, struct engine *e, uint32_t shards);
 
 struct move_config {
     const struct move_plan *plan; /* copied */
-    uint32_t cpu_pct;             /* of one CPU, at most; 0: all of it */
+    uint32_t cpu_pct;             /* maximum share of one CPU; 0: no limit */
     bool finishes; /* instead of a plan: complete the moves that are half done at the start */
     void (*on_begin)(void *arg); /* called by move_run() once no walk is running; or NULL */
     void *arg;

@@ -56,8 +56,8 @@ void engine_set_move_cpu_pct(struct engine *e, uint32_t cpu_pct);
 bool engine_cancel_shards(struct engine *e);
 
 /*
- * Call fn whenever the state changes, from now on; NULL: no more. Context: any thread, outside
- * a section.
+ * Call fn whenever the state changes, from now on; NULL: stop that. Context: any thread,
+ * outside a section.
  */
 void engine_tell_reshard(struct engine *e, reshard_told_fn fn, void *arg);
 

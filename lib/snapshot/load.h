@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Loading a snapshot file into an engine, by several threads, block by block. The engine is
- * either unused so far, or serves requests meanwhile. Expired items are not loaded. A key that
- * is present already keeps its item. When loading beside requests, a key that was deleted, has
- * expired, or was evicted or flushed since the start is not loaded.
+ * either not in use yet, or serves requests meanwhile ("beside requests"). Expired items are
+ * not loaded. A key that is present already keeps its item. While requests are served, a key
+ * that was deleted, has expired, or was evicted or flushed since the start is not loaded.
  *
  * Logs of states (lib/log/keychain.h) are loaded after the snapshot, in order, by one thread.
  * Each state replaces the previous one of its key. If a state cannot be stored, the key is
@@ -61,9 +61,9 @@ struct load {
 
 /*
  * Prepare a load beside requests; call it before the first request. From then on deleted keys
- * are noted, and new cas values are higher than any in the file. Returns false without memory,
- * or if another such load runs. Otherwise load_run() must follow. Context: any thread, outside
- * a section.
+ * are recorded, and new cas values are higher than any in the file. Returns false without
+ * memory, or if another such load runs. Otherwise load_run() must follow. Context: any thread,
+ * outside a section.
  */
 bool load_beside(struct load *l);
 

@@ -27,7 +27,7 @@ struct erase {
     uint64_t hash;
     struct span key;
     bool compares_cas; /* EXISTS when the item's cas is not cas_expected */
-    bool marks_stale;  /* the item stays, marked stale and not won, with a new cas */
+    bool marks_stale;  /* keep the item, marked stale and not won, with a new cas */
     /*
      * A new item with an empty value takes its place; it has these flags, no deadline unless
      * `touches`, and the cas of the old one unless marks_stale or cas_new.

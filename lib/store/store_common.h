@@ -28,7 +28,7 @@ static inline bool store_has_body(const struct store *st)
 /* The rest of store_judge(): anything but a plain set. Context: in shard. */
 enum outcome store_judge_mode(const struct visit *v, const struct store *st);
 
-/* May this store go on, given what was found? OUT_STORED: yes. Context: in shard. */
+/* May this store continue, given the item found? OUT_STORED: yes. Context: in shard. */
 static inline enum outcome store_judge(const struct visit *v, const struct store *st)
 {
     shard_must_be_entered(v->to);
@@ -131,7 +131,7 @@ enum outcome store_dead_on_arrival(struct visit *v, struct store *st);
 
 /* ---- store_value.c ----------------------------------------------------------------------- */
 
-/* Storing one value that is given as a whole: set, add, replace, cas. */
+/* Storing a complete value: set, add, replace, cas. */
 
 /*
  * In a block, or as a large value. Key and value are within the limit. STORED NOT_STORED EXISTS

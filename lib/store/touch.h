@@ -15,7 +15,7 @@ struct remake;
 struct visit;
 
 /*
- * Give an item a new deadline (MSEC_NEVER: none; at or before now: it is gone at once).
+ * Set a new deadline of an item (MSEC_NEVER: none; at or before now: it expires at once).
  * TOUCHED: found is filled in as by engine_find(). NOT_FOUND, NO_MEMORY, WAIT. Context: read
  * side, no shard held.
  */

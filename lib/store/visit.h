@@ -20,11 +20,11 @@
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
-/* What a write that ended with OUT_WAIT waits for. */
+/* The event that a write with outcome OUT_WAIT waits for. */
 enum visit_wait {
     WAIT_INDEX, /* a larger index, or memory from the system */
     WAIT_CLAIM, /* another thread extends the value (extend.c) */
-    WAIT_ROOM,  /* segments: other shards may have some to give */
+    WAIT_ROOM,  /* segments: other shards may be able to release some */
     WAIT_RANGE, /* the range grows: try again at once */
 };
 
@@ -251,9 +251,9 @@ void visit_unlink(struct visit *v, enum death_reason reason);
 typedef enum outcome (*visit_act_fn)(struct visit *v, void *arg);
 
 /*
- * A whole write: enter, act, leave; once more when it found no room and some was taken from
- * another shard. It is inlined, with an `act` that has no other caller: a set pays for no call.
- * Context: read side, no shard held.
+ * A whole write: enter, act, leave; repeated if it found no room and some was taken from
+ * another shard. It is inlined, with an `act` that has no other caller, so a set costs no extra
+ * call. Context: read side, no shard held.
  */
 static MF_INLINE enum outcome visit_run(struct engine *e, struct visit *v, uint64_t hash,
                                         struct span key, msec_t now, visit_act_fn act,

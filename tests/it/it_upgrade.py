@@ -552,7 +552,7 @@ def test_idle_connections_stay():
             for i in range(10):
                 upgrade(d)
                 connections(control, 5)
-                assert d.says("upgrade, 5 connections go on")
+                assert d.says("upgrade, 5 connections continue")
                 assert text.get(b"k") == b"v" and text.set(b"n%d" % i, b"w") == b"STORED"
                 meta.send(b"mg b v\r\n")
                 assert meta.line() == b"VA 1" and meta.line() == b"v"
