@@ -7,11 +7,10 @@
  * daemon/worker/ is the folder of threads: a worker's loop and mailbox (worker.[ch]), its
  * timers and the upkeep of its home shard (cron.c), the events it logs for watchers
  * (watch*.[ch]), its measurements of requests (insight.h, latency.c, slowlog.[ch]), the
- * check that its loop still turns (pulse.c), and all workers together (crew.[ch]). It does
- * not know connections, commands, statistics or replication: their work on a worker's thread is
- * called through a table of functions, crew->duties, which the server fills in. It includes
- * itself, persist, access, net, options, base and lib. Options are changed only through
- * live.c.
+ * watchdog of its loop (pulse.c), and all workers together (crew.[ch]). It does not depend on
+ * connections, commands, statistics or replication: their work on a worker's thread is called
+ * through a table of functions, crew->duties, which the server fills in. It includes itself,
+ * persist, access, net, options, base and lib. Options are changed only through live.c.
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H
@@ -110,7 +109,7 @@ struct live_refusal {
 };
 
 /*
- * Take the present settings as those given by files and command line. Call it once, before the
+ * Record the present settings as the values of files and command line. Call it once, before the
  * workers run. Context: main.
  */
 void live_init(struct crew *crew);
@@ -144,20 +143,20 @@ bool live_follow(struct crew *crew, enum option_id id, bool *is_new,
                  struct live_refusal *refusal);
 
 /*
- * Files were reread: apply options whose values in the files are new. An option whose value in
- * the files has not changed stays as it is, even if config set has changed it. Fills ids
+ * Files were reread: apply options whose values in the files have changed. Other options keep
+ * their values, even if config set has changed them. Fills ids
  * (OPTION_COUNT) and *count with the applied options. Returns as live_set(). Context: main.
  */
 bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
                unsigned *count, struct live_refusal *refusal);
 
 /*
- * The files were rewritten, and give these values now. Changes only the values to which
+ * The files were rewritten and now have these values. Changes only the values to which
  * live_reset() resets. Context: main.
  */
 void live_note_given(struct crew *crew, const struct settings *given);
 
-/* Copy the values of all live options as they are between two changes. Context: as above. */
+/* Copy the values of all live options, consistently. Context: as above. */
 void live_copy(struct crew *crew, struct settings *out);
 
 /*
@@ -168,7 +167,7 @@ bool live_pass(struct crew *crew, struct buf *out);
 
 /*
  * A cancelled move of items has ended: set the option shards to the number of shards that have
- * items. So the option shows what is wanted, also if it is written (config rewrite, an
+ * items. So the option has the wanted number, also when it is saved (config rewrite, an
  * upgrade). Context: main.
  */
 void live_note_cancel(struct crew *crew);
@@ -197,7 +196,7 @@ struct moving_info {
     int64_t left_ms;       /* about; 0: nothing is under way; -1: not known */
 };
 
-/* What was logged; under the mutex of struct reshard. */
+/* State of the log messages about moves; under the mutex of struct reshard. */
 struct moving {
     bool has_told_full;   /* that there was no room */
     uint32_t full_slots;  /* how many slots were moved by then */
@@ -217,8 +216,8 @@ void moving_look(struct crew *crew, struct moving_info *info);
 /* ---- crew.c ------------------------------------------------------------------------------ */
 
 /*
- * What the folders above do on a worker's thread. All: context worker, outside a read-side
- * section.
+ * Callbacks to the folders above for their work on a worker's thread. All: context worker,
+ * outside a read-side section.
  */
 struct worker_duties {
     /*
@@ -234,7 +233,7 @@ struct worker_duties {
     /* Serve those that yielded, one turn each. */
     void (*serve_ready)(struct worker *w);
 
-    /* Send what the rings of watchers hold. */
+    /* Send the lines in the rings of watchers. */
     void (*serve_watchers)(struct worker *w);
 
     /* Retry the stores that wait for room: all, or those whose turn has come. */
@@ -243,13 +242,13 @@ struct worker_duties {
     /* The log is on the disk up to some point: release replies that waited for it. */
     void (*release_held)(struct worker *w);
 
-    /* The users were reloaded: disconnect clients whose users are gone. */
+    /* The users were reloaded: disconnect clients whose users were removed. */
     void (*doubt_logins)(struct worker *w);
 
     /* Close connections of ordinary clients, so that they find another server. */
     void (*close_clients)(struct worker *w);
 
-    /* Options may have changed: redo what depends on the old values. */
+    /* Options may have changed: update state that depends on the old values. */
     void (*options_changed)(struct worker *w);
 
     /* Close connections whose handshake or login takes too long. */
@@ -258,7 +257,7 @@ struct worker_duties {
     /* Check the clients that hold memory for those that are too slow. */
     void (*check_pace)(struct worker *w);
 
-    /* Close connections that keep too much, if all workers together do. */
+    /* Close connections that keep too much, if all workers together exceed the limit. */
     void (*shed)(struct worker *w);
 
     /* Close connections that have been idle for too long. */
@@ -292,7 +291,7 @@ struct worker_duties {
     void (*close_datagrams)(struct worker *w);
 };
 
-/* What a client asks main for. */
+/* A request of a client to main. */
 enum main_wish { MAIN_LOADS_CERTS, CONFIG_RELOAD, CONFIG_REWRITE, CONFIG_CHANGE };
 
 /*
@@ -307,7 +306,7 @@ struct main_ask {
     struct mailbox *to;     /* [borrowed] receives the answer */
     struct list_link link;  /* [main] */
     enum main_wish wish;
-    bool is_loaded; /* certificates: the files are in use now; else why says why not */
+    bool is_loaded; /* certificates: the files are now in use; else `why` has the reason */
     char why[TLS_WHY_BYTES];
     struct span args; /* [const] in the same block: the words after `config` */
     bool noreply;     /* [const] */
@@ -315,7 +314,7 @@ struct main_ask {
     bool is_composed; /* there was memory for it */
 };
 
-/* How the main thread is asked to stop; a later one of these overrides an earlier one. */
+/* How to stop; a later value in this list overrides an earlier one. */
 enum crew_stop {
     CREW_STOP_NONE,
     CREW_STOP_GRACEFUL, /* stop accepting, wait for the clients to leave */
@@ -365,20 +364,20 @@ struct crew {
     void (*on_ask)(struct message *m, void *receiver); /* [const] the server's */
     struct message drained_message; /* posted by the last worker that is drained */
 
-    struct roster roster; /* which worker serves what; its functions are for any thread */
+    struct roster roster; /* assigns work to workers; its functions are for any thread */
     struct moving moving; /* state for logging moves */
 
     /*
-     * [atomic] Number of times that the workers were told to recheck logins, and to close
-     * clients. So a connection that was moving between workers then can be found to have missed
-     * it.
+     * [atomic] Number of times that the workers were told to recheck logins, or to close
+     * clients. A connection that was moving between workers at that time compares it to detect
+     * that it missed one.
      */
     _Atomic uint32_t doubts;
     _Atomic uint32_t farewells;
     _Atomic uint32_t full_syncs; /* [atomic] number of full syncs that this server has begun */
 
     /* [atomic] */
-    struct gate gate;               /* what all requests are subject to */
+    struct gate gate;               /* conditions for all requests */
     struct counters counters;       /* set MAIN */
     _Atomic uint32_t conns_open;    /* accepted and not closed, for -c */
     _Atomic uint32_t conns_local;   /* those of them over unix sockets for clients */
@@ -408,8 +407,8 @@ struct crew {
 };
 
 /*
- * Make the workers of -t and start their threads. Returns 0, or logs a message and returns the
- * exit status; then none is left. Context: main, the engine runs, signals are blocked.
+ * Create the workers of -t and start their threads. Returns 0, or logs a message, releases them
+ * and returns the exit status. Context: main, the engine runs, signals are blocked.
  */
 int crew_start(struct crew *crew);
 
@@ -427,16 +426,16 @@ bool crew_have_workers(struct crew *crew, uint32_t count, char *why);
 void crew_set_active(struct crew *crew, uint32_t count);
 
 /*
- * Begin to take all workers down: they finish what is in flight, which takes at most
+ * Start to drain all workers: they finish requests in flight, which takes at most
  * WORKER_DRAIN_MS. The last one that is done posts drained_message, if its fn is set. Context:
  * main.
  */
 void crew_drain(struct crew *crew);
 
-/* While the crew drains: close what is left at once. Context: main. */
+/* While the crew drains: close the remaining connections at once. Context: main. */
 void crew_hurry(struct crew *crew);
 
-/* A worker has no connections any more, while the crew drains. Context: worker. */
+/* A worker has no connections left while the crew drains. Context: worker. */
 void crew_worker_drained(struct crew *crew);
 
 /*
@@ -447,8 +446,8 @@ void crew_worker_drained(struct crew *crew);
 void crew_stop(struct crew *crew);
 
 /*
- * Ask the main thread to stop: at once (finish what is in flight, within 2 s) or gracefully
- * (shutdown graceful: stop accepting, wait for the clients to leave). Context: any thread.
+ * Ask the main thread to stop: at once (finish requests in flight, within 2 s) or gracefully
+ * (shutdown graceful: stop accepting, wait until clients disconnect). Context: any thread.
  */
 void crew_request_stop(struct crew *crew, enum crew_stop how);
 
@@ -479,8 +478,8 @@ void crew_conn_closed(struct worker *w, const struct conn_origin *origin);
 bool crew_take_beyond(struct crew *crew);
 
 /*
- * A connection that has taken a place of -c turned out to be a replica: give it a place beyond
- * -c, if there is one. Returns its origin from here on. Context: worker.
+ * A connection that counts towards -c turned out to be a replica: give it a place beyond -c, if
+ * there is one. Returns its new origin. Context: worker.
  */
 const struct conn_origin *crew_move_beyond(struct crew *crew, const struct conn_origin *origin);
 
@@ -515,8 +514,8 @@ void crew_poke_all(struct crew *crew);
  */
 
 /*
- * Pin a worker as the option says, or let it run wherever main may. Failures are logged.
- * Context: main; its thread runs.
+ * Pin a worker to its CPU of worker_cpus, or let it run on all CPUs of main. Failures are
+ * logged. Context: main; its thread runs.
  */
 void pin_worker(struct worker *w);
 void pin_workers(struct crew *crew);
@@ -528,8 +527,8 @@ void pin_workers(struct crew *crew);
  */
 
 /*
- * Wait until every worker has ended the turns that it had begun before this call. One caller at
- * a time. Context: any thread but workers, while they run.
+ * Wait until every worker has ended the turns that it had started before this call. One caller
+ * at a time. Context: any thread except workers, while they run.
  */
 void crew_settle(struct crew *crew);
 
@@ -542,17 +541,17 @@ void crew_close_clients(struct crew *crew);
 /* ---- shards.c ---------------------------------------------------------------------------- */
 
 /*
- * The number of shards while the server serves (shards, a live option, and threads as long as
- * that is 0). The engine adds shards and moves items to them (lib/reshard/reshard.h); here each
- * added shard gets its home worker, and the number of shards is computed from the options.
+ * The number of shards while the server serves (the live option shards, or threads while that
+ * is 0). The engine adds shards and moves items to them (lib/reshard/reshard.h). This module
+ * computes the number from the options and assigns home workers to added shards.
  */
 
 /* The number that a start with these settings makes. Context: any thread. */
 uint32_t shards_at_start(const struct settings *set);
 
 /*
- * The number that these values of shards and threads ask for under a limit: if shards is 0, one
- * that the engine can work with. Context: any thread.
+ * Number of shards for these values of the options shards and threads and a limit: if shards is
+ * 0, a number that the engine can work with. Context: any thread.
  */
 uint32_t shards_wanted(const struct crew *crew, uint32_t shards, uint32_t threads,
                        uint64_t limit_bytes);
@@ -564,16 +563,17 @@ uint32_t shards_wanted(const struct crew *crew, uint32_t shards, uint32_t thread
 bool shards_may_be(const struct crew *crew, uint32_t shards, uint64_t limit_bytes, char *why);
 
 /*
- * Move all items to the first `count` shards: when this returns they exist, have homes, and the
- * move has begun. False: nothing has changed, except that there may be more shards without
- * items; `why` (OPTION_TEXT_BYTES) has the reason. Context: main, while the crew serves.
+ * Move all items to the first `count` shards. When this returns, the shards exist and have home
+ * workers, and the move has started. False: nothing has changed, except that there may be more
+ * shards without items; `why` (OPTION_TEXT_BYTES) has the reason. Context: main, while the crew
+ * serves.
  */
 bool shards_set(struct crew *crew, uint32_t count, char *why);
 
 /*
- * After a start with the items of an earlier process: move them to as many shards as the
- * settings ask for, if there are others, and finish a move that it has left half done. Context:
- * main, the crew has started.
+ * After a warm start: move the items to the number of shards of the settings, if it differs,
+ * and finish a move that the earlier process left incomplete. Context: main, the crew has
+ * started.
  */
 void shards_begin(struct crew *crew);
 

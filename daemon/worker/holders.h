@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that connections keep between turns: incomplete requests, input that waits for earlier
- * replies, and replies that a socket did not take. All workers together may keep a limit (-o
- * read_buf_mem_limit), and one connection a quarter of it. When three quarters are in use,
- * connections that have not moved for seconds are closed, the largest first. When all is in
- * use, the connection with the greatest burden is closed. Its burden is its bytes times the
- * time since it moved, or, if its peer takes bytes, times the time it needs for one.
+ * replies, and unsent replies. The connections of all workers together have a limit (-o
+ * read_buf_mem_limit), and one connection may keep a quarter of it. When three quarters are in
+ * use, connections without progress for seconds are closed, the largest first. When all is in
+ * use, the connection with the highest burden is closed. Its burden is its bytes times the time
+ * since its last progress, or, if its peer is reading, times the time per byte.
  *
- * A connection that keeps replies moves if its peer takes any byte of them. A connection that
- * keeps only input moves if bytes arrive at a minimum rate. How much a peer took is determined
- * only when its connection may have to be closed: the kernel knows how many bytes the peer has
- * not taken yet. So a reader with large buffers is judged correctly, however seldom its socket
- * reports room.
+ * A connection that keeps replies makes progress if its peer reads any byte of them. A
+ * connection that keeps only input makes progress if bytes arrive at a minimum rate. The bytes
+ * read by a peer are determined only when its connection may have to be closed: the kernel
+ * knows how many bytes the peer has not acknowledged. So a reader with large buffers is judged
+ * correctly, even if its socket rarely becomes writable.
  *
  * Each worker has its holders in lists by size, one list per power of two, in the order in
  * which they were last examined. The cost of a step does not depend on the number of
@@ -29,14 +29,14 @@
 
 struct worker;
 
-/* Powers of two from 1 byte to 2 GiB; what is larger is with the last. */
+/* Powers of two from 1 byte to 2 GiB; the last class has all larger sizes. */
 #define HOLDER_CLASSES 32u
 
 /* One connection. */
 struct holder {
     /* [worker] */
     struct io *io;      /* [borrowed] */
-    size_t bytes;       /* what it keeps; 0: it is in no list */
+    size_t bytes;       /* bytes that it keeps; 0: it is in no list */
     msec_t since;       /* when it was last examined, or joined its list */
     msec_t moves_until; /* it counts as moving until then, by what it moved already */
     int64_t unsent;   /* not taken by its peer when that was last known; -1: keeps no output */
@@ -86,10 +86,10 @@ void holder_set_apart(struct worker *w, struct holder *x);
 /* Bytes were received from it. Context: worker. */
 void holder_sent(const struct worker *w, struct holder *x, uint64_t bytes);
 
-/* Its socket took bytes of what it keeps, so its peer had taken some. Context: worker. */
+/* Its socket accepted kept bytes, so its peer had read some. Context: worker. */
 void holder_wrote(const struct worker *w, struct holder *x, uint64_t bytes);
 
-/* Does it keep more than any one connection may? Context: worker. */
+/* Does it exceed the limit of a single connection? Context: worker. */
 bool holder_has_too_much(const struct worker *w, const struct holder *x);
 
 /*
@@ -98,7 +98,7 @@ bool holder_has_too_much(const struct worker *w, const struct holder *x);
  */
 struct holder *holders_victim(struct worker *w, msec_t now);
 
-/* What the connections of all workers together may keep. Context: any thread. */
+/* Limit of bytes kept by the connections of all workers together. Context: any thread. */
 int64_t holders_limit_bytes(const struct worker *w);
 
 /*

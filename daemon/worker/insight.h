@@ -50,8 +50,8 @@ struct hotkeys {
 void hotkeys_init(struct hotkeys *h, msec_t now);
 
 /*
- * Count `n` accesses to a key. What is empty or longer than REQUEST_KEY_MAX is no key, and is
- * not counted. Context: worker.
+ * Count `n` accesses to a key. A span that is empty or longer than REQUEST_KEY_MAX is not a
+ * key, and is not counted. Context: worker.
  */
 void hotkeys_add(struct hotkeys *h, msec_t now, uint64_t hash, struct span key, uint32_t n);
 
@@ -82,7 +82,7 @@ struct hotkeys_sum {
     struct hotkey row[HOTKEYS_SUM_ROWS];
 };
 
-/* Add what a worker has. Context: worker. */
+/* Add the counts of a worker. Context: worker. */
 void hotkeys_sum_add(struct hotkeys_sum *sum, const struct hotkeys *h);
 
 /* Put the rows in order: those with the most accesses that are certain first. */
@@ -98,7 +98,7 @@ void hotkeys_sum_sort(struct hotkeys_sum *sum);
 
 #define LATENCY_STEPS_LOG2 4u
 
-/* Up to 137 seconds; what takes longer is in the last bin. */
+/* Up to 137 seconds; longer times are in the last bin. */
 #define LATENCY_BINS HISTOGRAM_BINS(37u, LATENCY_STEPS_LOG2)
 
 #define LATENCY_KINDS ((unsigned)KIND_COUNT)

@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which workers serve, and what they serve, while their number changes (threads, a live
- * option).
+ * Assigns work to workers while their number changes (the live option threads).
  *
  * The first `active` workers serve. The others are leaving: they get no new connections, and
- * give away their homes, datagram sockets and connections. What cannot move at once is served
- * where it is until it can. A worker that has nothing left is parked: its timers are stopped,
- * its buffers are released, and its loop sleeps. It does not end before the server, so pointers
- * to a worker stay valid, and sums over workers never fall.
+ * move their homes, datagram sockets and connections to other workers. Objects that cannot move
+ * at once are served where they are until they can. A worker that has nothing left is parked:
+ * its timers are stopped, its buffers are released, and its loop sleeps. It exists until the
+ * server stops, so pointers to a worker stay valid, and sums over workers never fall.
  *
- * There is no central plan. When the number changes, every worker is notified and checks what
- * it has. The home worker of a shard, or of a datagram socket, is its number modulo the number
- * of workers. A connection goes to the worker with the fewest. If something arrives at a worker
- * that should not have it by then, the worker passes it on. So the newest number counts,
- * however often it changes.
+ * There is no central plan. When the number changes, every worker is notified and checks its
+ * objects. The home worker of a shard, or of a datagram socket, is its number modulo the number
+ * of workers. A connection moves to the worker with the fewest. If an object arrives at the
+ * wrong worker, because the number has changed again, that worker passes it on. So the latest
+ * number takes effect, even if it changes often.
  *
  * While it moves, a home, socket or connection belongs to no worker: it is a message in a
  * mailbox, and is counted in `arriving` of its new worker, which is not drained before it has
- * arrived.
- * While the crew drains, nothing begins to move.
+ * arrived. While the crew drains, no move starts.
  *
  * Workers are identified by their numbers here.
  */
@@ -32,17 +30,17 @@
 /* Maximum number of workers, and of shards that have a home. */
 #define WORKERS_MAX 512u
 
-/* What a worker does. */
+/* The role of a worker. */
 enum worker_role { WORKER_ACTIVE, WORKER_LEAVING, WORKER_PARKED };
 
 /* All zero before the workers are made. [atomic] */
 struct roster {
     _Atomic uint32_t created; /* number of workers that exist; only grows; a release */
     _Atomic uint32_t active;  /* workers below this number serve */
-    _Atomic bool stays;       /* seq_cst: nothing begins to move any more */
+    _Atomic bool stays;       /* seq_cst: no further move may start */
     _Atomic uint16_t home_of[WORKERS_MAX];  /* the home worker of each shard, or its last one */
     _Atomic uint32_t conns[WORKERS_MAX];    /* of each, with those on their way to it */
-    _Atomic uint32_t arriving[WORKERS_MAX]; /* seq_cst: what is on its way to each */
+    _Atomic uint32_t arriving[WORKERS_MAX]; /* seq_cst: objects moving to each */
     _Atomic uint32_t conns_moving;          /* connections on their way, which no worker has */
     _Atomic uint8_t role[WORKERS_MAX];      /* enum worker_role, as each found last */
     _Atomic bool has_leaving; /* the number was lowered, and some may be leaving */
@@ -92,9 +90,9 @@ static inline uint32_t roster_wanted(const struct roster *r, uint32_t number)
 }
 
 /*
- * Something is about to move to this worker. Returns false if nothing may move any more. It is
- * counted before `stays` is read. A thread that sets `stays` does so before it notifies the
- * workers. So either this call sees `stays`, or a notified worker sees the count.
+ * An object is about to move to this worker. False: no move may start. It is counted before
+ * `stays` is read. A thread that sets `stays` does so before it notifies the workers. So either
+ * this call sees `stays`, or a notified worker sees the count.
  */
 bool roster_may_go(struct roster *r, uint32_t to);
 
@@ -155,7 +153,7 @@ static inline void roster_set_role(struct roster *r, uint32_t worker, enum worke
     atomic_store_explicit(&r->role[worker], (uint8_t)role, memory_order_relaxed);
 }
 
-/* How many are leaving. */
+/* Number of leaving workers. */
 uint32_t roster_leaving(const struct roster *r);
 
 /*

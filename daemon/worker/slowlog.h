@@ -50,7 +50,7 @@ struct slowlog {
 /* Context: main, before start. */
 void slowlog_init(struct slowlog *s);
 
-/* Context: main, when no worker runs any more. */
+/* Context: main, after the workers have ended. */
 void slowlog_fini(struct slowlog *s);
 
 /*
@@ -65,7 +65,7 @@ void slowlog_add(struct slowlog *s, struct slow_entry *e, uint32_t max);
  */
 uint32_t slowlog_copy(struct slowlog *s, struct slow_entry *out, uint32_t n, uint32_t max);
 
-/* How many there are of the latest `max`. Context: any thread. */
+/* Number of entries, at most `max`. Context: any thread. */
 uint32_t slowlog_len(struct slowlog *s, uint32_t max);
 
 /* Forget all. Context: any thread. */

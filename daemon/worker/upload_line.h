@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue of uploads. All uploads together may hold a bounded amount. Those that reach the
- * bound are queued, over all workers, in order of arrival. The first in the queue may exceed
- * the bound until it is done. Otherwise each could hold a part of its value and all would wait
- * for each other forever. The others go on when less is held, before new uploads.
+ * The queue of uploads. All uploads together have a memory limit. Uploads that reach it are
+ * queued, over all workers, in order of arrival. The first in the queue may exceed the limit
+ * until it is done. Otherwise each could hold a part of its value and all would wait for each
+ * other forever. The others continue when memory is released, before new uploads.
  *
  * Without waiting uploads the queue costs one load.
  */
@@ -34,16 +34,16 @@ struct upload_line {
 };
 
 /*
- * May this upload take more memory? is_full: all uploads together have reached the bound. If it
- * may not, it gets a place in the queue, or keeps its place. Context: the upload's worker.
+ * May this upload take more memory? is_full: all uploads together have reached the limit. If it
+ * may not, it is queued, or keeps its place. Context: the upload's worker.
  */
 bool upload_line_lets(struct upload_line *l, struct upload_place *p, struct worker *w,
                       bool is_full);
 
 /*
- * An upload is done, was aborted, or does not go on for now; it may have no place in the queue.
- * Waiting uploads are notified: less is held now, or they have another one before them.
- * Context: the upload's worker.
+ * An upload is done, was aborted, or pauses; it need not be in the queue. Waiting uploads are
+ * notified, because memory was released or their positions have changed. Context: the upload's
+ * worker.
  */
 void upload_line_leave(struct upload_line *l, struct upload_place *p);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `watch`: clients that are sent a line for each event. A worker puts an event into its own
+ * `watch`: clients that receive a line for each event. A worker puts an event into its own
  * ring, bounded by worker_logbuf_size, and continues. Main takes it from there, formats the
- * line and puts it into the ring of each client that wants it, bounded by watcher_logbuf_size.
- * The worker of that client sends it. No thread waits for another: if there is no room for an
- * event or a line, it is dropped and counted. While no client watches, a worker reads one word
- * that is 0.
+ * line and puts it into the ring of each watcher of that stream, bounded by
+ * watcher_logbuf_size. The worker of that client sends it. No thread waits for another: if
+ * there is no room for an event or a line, it is dropped and counted. While no client watches,
+ * a worker only reads one word, which is 0.
  */
 #ifndef MAYFLY_DAEMON_WORKER_WATCH_H
 #define MAYFLY_DAEMON_WORKER_WATCH_H
@@ -109,8 +109,8 @@ struct watcher {
     uint32_t slot;
     uint64_t gid_first; /* it gets no earlier events */
     /*
-     * [borrowed] [atomic] may be gone when main releases the watcher; another one when its
-     * connection has moved
+     * [borrowed] [atomic] the worker of its connection; may have ended when main releases the
+     * watcher
      */
     _Atomic(struct worker *) worker;
     /* [worker] */
@@ -140,7 +140,7 @@ struct watch {
 /* Context: main, before start. */
 void watch_init(struct watch *watch, struct crew *crew);
 
-/* Release watchers and rings. Context: main, when no worker runs any more. */
+/* Release watchers and rings. Context: main, after the workers have ended. */
 void watch_fini(struct watch *watch);
 
 enum watch_added { WATCH_ADDED, WATCH_TOO_MANY, WATCH_NO_MEMORY };
@@ -163,9 +163,8 @@ bool watch_add_workers(struct crew *crew);
 void watch_remove(struct watcher **x);
 
 /*
- * Its connection leaves its worker, and joins another one. Lines that come meanwhile are in its
- * ring, which the caller checks after watch_join(). Context: the worker that it leaves, or
- * joins.
+ * Its connection moves from one worker to another. Lines that arrive meanwhile are in its ring,
+ * which the caller checks after watch_join(). Context: the worker that it leaves, or joins.
  */
 void watch_leave(struct watcher *x);
 void watch_join(struct watcher *x, struct worker *w);
@@ -175,7 +174,7 @@ void watch_wake_main(struct worker *w);
 
 /* ---- watch_log.c: logging events --------------------------------------------------------- */
 
-/* The calling thread is that of w (NULL: of no worker any more). Context: worker. */
+/* Declare the calling thread that of w (NULL: of no worker). Context: worker. */
 void watch_this_thread(struct worker *w);
 
 /*
@@ -184,7 +183,7 @@ void watch_this_thread(struct worker *w);
  */
 void watch_log(struct worker *w, struct watch_event *e, struct span key);
 
-/* The engine calls it for what it evicts and expires; arg is not used. */
+/* Observer of the engine for evictions and expirations; arg is not used. */
 void watch_on_engine_event(void *arg, const struct shard_event *ev);
 
 #endif

@@ -33,8 +33,8 @@ struct task;
 /* ---- pulse.c ----------------------------------------------------------------------------- */
 
 /*
- * Watchdog of the workers' loops. Each worker is sent a message, and answers when it takes it.
- * A worker whose turn does not end does not answer.
+ * Watchdog of the workers' loops. Each worker is sent a message and answers when it processes
+ * it. A worker that is stuck in a turn does not answer.
  */
 
 /* Of one worker. */
@@ -61,16 +61,16 @@ usec_t pulse_delay_us(const struct crew *crew);
 /* ---- tasks.c ----------------------------------------------------------------------------- */
 
 /*
- * Work on a worker that is longer than a request: dumps, walks over all items, statistics. It
- * is done in slices. All tasks of a worker share one time budget in a turn of the loop, so
- * other clients wait for that budget, whatever the number of tasks. Tasks that find the budget
- * used up wait in a list, and are served in turn.
+ * Work on a worker that takes longer than a request: dumps, walks over all items, statistics.
+ * It is done in slices. All tasks of a worker share one time budget per turn of the loop, so
+ * the delay of other clients does not depend on the number of tasks. Tasks that find the budget
+ * used up wait in a FIFO list.
  */
 
-/* Do one slice; task_add() it again if more is left. Context: worker. */
+/* Run one slice; call task_add() again if work is left. Context: worker. */
 typedef void (*task_fn)(struct task *task, struct worker *w);
 
-/* Embedded in what it is a task of. */
+/* Embedded in the object that has the task. */
 struct task {
     task_fn run;
     struct list_link link; /* in the list of those that wait */
@@ -99,21 +99,21 @@ void task_add(struct worker *w, struct task *task);
 void task_remove(const struct worker *w, struct task *task);
 
 /*
- * May such work be done now? Within a task's slice: yes, until the slice is over. Otherwise: if
- * no task waits and the budget of this turn of the loop is not used up. True begins a slice,
- * which tasks_end_slice() ends. False: queue a task instead. Context: worker.
+ * May such work be done now? Within a task's slice: yes, until the slice ends. Otherwise: if no
+ * task waits and the budget of this turn of the loop is not used up. True starts a slice, which
+ * tasks_end_slice() ends. False: queue a task instead. Context: worker.
  */
 bool tasks_begin_slice(struct worker *w);
 
 /* Context: worker. */
 void tasks_end_slice(struct worker *w);
 
-/* Is the slice that was begun over? Reads the clock. Context: worker. */
+/* Is the time of the running slice used up? Reads the clock. Context: worker. */
 bool tasks_slice_is_over(const struct worker *w);
 
 /*
- * Serve those that wait from what is left of the budget, one of them at least. Context: worker,
- * outside a section.
+ * Run waiting tasks within the remaining budget, at least one of them. Context: worker, outside
+ * a section.
  */
 void tasks_run(struct worker *w);
 
@@ -133,9 +133,9 @@ void tasks_run(struct worker *w);
 #define WORKER_GRACE_AGAIN_BYTES (128u << 10)
 
 /*
- * Times of a stopping worker, in milliseconds. It executes what was received until the first.
- * Clients can take what is queued for them until the second. The third is the interval at which
- * it checks its connections.
+ * Times of a stopping worker, in milliseconds. Until the first it executes received requests.
+ * Until the second clients can read queued replies. The third is the interval at which it
+ * checks its connections.
  */
 #define WORKER_ANSWER_MS      500u
 #define WORKER_DRAIN_MS       1500u
@@ -148,32 +148,32 @@ void tasks_run(struct worker *w);
  */
 #define WORKER_STALL_MS 300u
 
-/* What a worker measures of the requests that it serves; see insight.h. */
+/* A worker's measurements of its requests; see insight.h. */
 struct insight {
     struct latency *latency; /* [const] owned; the words in it are atomic */
     /* [worker] */
     struct hotkeys *hotkeys; /* owned; NULL until first used */
     uint32_t sampling;       /* one of this many accesses is sampled for hot keys */
     uint32_t sample_left;    /* accesses up to the next one that is */
-    uint64_t random;         /* state of what draws these distances */
-    uint32_t on;             /* what is measured, in this turn of the loop */
-    uint64_t slow_ns;        /* requests that take as long are slow, if that is asked for */
+    uint64_t random;         /* state of the generator of these distances */
+    uint32_t on;             /* the measurements enabled in this turn of the loop */
+    uint64_t slow_ns;        /* requests that take this long are slow, if the slow log is on */
     /* Time of the first event of this turn; 0: none came. Not 0 while nothing is measured. */
     uint64_t readable_ns;
 };
 
 enum worker_phase {
     WORKER_SERVING,
-    WORKER_DRAINING,  /* what was received is answered */
-    WORKER_FINISHING, /* connections finish the reply that was begun */
-    WORKER_OVERDUE,   /* the time for that is over: connections are closed at once */
+    WORKER_DRAINING,  /* received requests are answered */
+    WORKER_FINISHING, /* connections finish sending their current reply */
+    WORKER_OVERDUE,   /* the time for that has passed: connections are closed at once */
     WORKER_DRAINED,   /* no connection is left; messages of other workers are still answered */
     WORKER_ENDING,    /* every worker is drained: handles are being closed */
 };
 
 /* Work of a worker before its loop blocks, one bit each. */
 enum worker_deals {
-    DEALS_OUT = 1 << 0,     /* it may have something to give away: roster.h */
+    DEALS_OUT = 1 << 0,     /* it may have objects to move to other workers: roster.h */
     DEALS_WEIGHED = 1 << 1, /* the work of its connections is added up: balance.h */
 };
 
@@ -186,7 +186,7 @@ struct worker {
     const struct settings *settings; /* [borrowed] */
     uint32_t gate;                   /* [worker] enum gate_bits, in this turn */
     struct thread thread;
-    uv_sem_t drained; /* posted once: the last connection is gone */
+    uv_sem_t drained; /* posted once: the last connection was closed */
 
     /* [worker] */
     uv_loop_t loop;
@@ -194,18 +194,18 @@ struct worker {
     uv_check_t after_events;
     uv_idle_t no_block; /* active while there is work that must not wait for an event */
     uv_timer_t drain_timer;
-    uv_timer_t deal_rest; /* active while it has something to give away, and rests */
+    uv_timer_t deal_rest; /* active while it pauses between moves of objects */
     struct cron *cron;
     struct home **homes;         /* owned; the shards that it is at home in (home.c) */
     uint32_t home_count;         /* how many of them; perhaps none */
-    struct stats_sizes *sizes;   /* walk of stats sizes; NULL: nobody asks; owned */
+    struct stats_sizes *sizes;   /* walk of stats sizes; NULL: none; owned */
     struct detail_table *detail; /* of stats detail; NULL until first used */
-    char *rbuf;                  /* what a turn reads lands here first */
+    char *rbuf;                  /* read buffer of turns */
     char *obuf;                  /* replies of a turn are composed here */
     struct tls_worker tls;       /* shared by its TLS sessions */
     struct conns *conns;         /* owned: its connections and where they wait */
     uint32_t conn_count;
-    struct holders holders;    /* what its connections keep */
+    struct holders holders;    /* memory that its connections keep */
     struct watcher *watchers;  /* list of those of its connections that watch */
     uint32_t loop_units;       /* of work for connections, in this turn of the loop */
     uint32_t adopted_count;    /* connections that began in this turn of the loop */
@@ -214,20 +214,20 @@ struct worker {
     /* For appends that copy: one at a time has a place in the line for segments. */
     struct waiter copy_waiter;
     struct client *copy_owner; /* [borrowed] whose append it is; NULL: none waits */
-    uint32_t whole_count;      /* long answers of statistics that are composed as a whole */
+    uint32_t whole_count;      /* long statistics answers that are composed at once */
     struct tasks tasks;        /* work that is more than a request's */
     uint64_t hold_ticket;      /* the newest that was drawn for replies that wait for the log */
-    uint64_t changes_seen;     /* changes_made() when a reply was last looked at */
-    uint32_t later_count;      /* answers begun here that other workers still contribute to */
+    uint64_t changes_seen;     /* changes_made() when a reply was last checked */
+    uint32_t later_count;      /* answers started here that wait for other workers' parts */
     msec_t now;                /* of the turn that runs */
     struct heat_user heat;     /* notes hits */
     struct insight insight;
     uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
     uint32_t grace_step;  /* bytes to be read until the next try */
-    uint8_t deals;        /* enum worker_deals: what it does before the loop blocks */
-    uint32_t doubts;      /* crew->doubts, when it was last told of them */
+    uint8_t deals;        /* enum worker_deals: work to do before the loop blocks */
+    uint32_t doubts;      /* crew->doubts when it last processed them */
     uint32_t farewells;   /* the same */
-    bool is_stopping;     /* draining: what was received is answered, nothing new is read */
+    bool is_stopping;     /* draining: received requests are answered, nothing new is read */
     uint64_t drain_began; /* by the loop's clock, milliseconds */
     enum worker_phase phase;
     char note[32]; /* shown by a failed check */
@@ -276,11 +276,11 @@ void worker_undo(struct worker *w);
 void worker_tell_logged(struct worker *w);
 
 /*
- * Taking workers down has four steps, each done for all workers before the next: ask to drain
- * and wait until that is done (bounded by WORKER_DRAIN_MS), let the loop end, wait for the
- * thread, release. While one drains, the others still answer its messages. A poster may be
- * about to send the wake-up for a message that the worker has taken already, so loops are
- * closed only when all threads have ended. Context: main.
+ * Stopping workers has four steps, each done for all workers before the next: drain and wait
+ * for it (bounded by WORKER_DRAIN_MS), end the loop, join the thread, release. While one
+ * drains, the others still answer its messages. A sender may be about to wake a worker that has
+ * processed its message already, so loops are closed only after all threads have ended.
+ * Context: main.
  */
 void worker_stop(struct worker *w);
 void worker_hurry(struct worker *w); /* the time to drain is over; at most once */
@@ -291,7 +291,7 @@ void worker_release(struct worker *w);
 
 /*
  * Make a worker check its home shards soon, because another worker left work there. Pokes
- * coalesce; if one is on its way already, another costs one load. Context: any thread.
+ * coalesce: while one is pending, another costs one load. Context: any thread.
  */
 static inline void worker_poke(struct worker *w)
 {
@@ -328,7 +328,7 @@ static inline msec_t worker_now(struct worker *w)
 /* Make the worker's cron. Returns 0 or a libuv error. Context: worker, before its loop runs. */
 int cron_start(struct worker *w);
 
-/* Close its handles; cron_destroy() once the loop has let go of them. Context: worker. */
+/* Close its handles; call cron_destroy() once the loop has released them. Context: worker. */
 void cron_stop(struct worker *w);
 void cron_destroy(struct worker *w);
 
@@ -347,7 +347,7 @@ bool cron_before_block(struct worker *w);
 void cron_rest(struct worker *w);
 
 /*
- * Move homes that belong to another worker by now (roster.h). Context: worker, before the loop
+ * Move homes that now belong to another worker (roster.h). Context: worker, before the loop
  * blocks.
  */
 void cron_give_homes(struct worker *w);
@@ -372,7 +372,7 @@ enum cron_timer {
     CRON_TIMERS
 };
 
-/* Do that in this many milliseconds, once; an earlier request stays. Context: worker. */
+/* Schedule that once, in this many milliseconds, unless it is due sooner. Context: worker. */
 void cron_in(struct worker *w, enum cron_timer which, uint64_t ms);
 
 /*
@@ -392,21 +392,21 @@ void cron_expire_config(const struct worker *w, struct cycle_config *cfg);
  * are more shards than workers (crew.h, roster.h), or of none if there are fewer. There are
  * three kinds of work:
  *
- * Expiry. The tick timer is armed for the moment when the shard's next item falls due, or for
- * when a cycle may begin if that is later. It begins a slow cycle if 1/hz has passed since the
- * last one began; otherwise the hook before the loop blocks begins a fast one. A cycle is a
- * series of slices; between two of them the loop serves its sockets and does not block.
+ * Expiry. The tick timer is armed for the time when the shard's next item becomes due, or when
+ * a cycle may start, if that is later. It starts a slow cycle if 1/hz has passed since the last
+ * one started; otherwise the hook before the loop blocks starts a fast one. A cycle is a series
+ * of slices; between two of them the loop serves its sockets and does not block.
  *
- * Upkeep. When the shard says that it wants work (resizing, room, a delayed flush), a slice of
- * it runs after each turn. For work that waits for a grace period, a timer checks again; its
- * interval doubles from 1 ms while nothing moves.
+ * Upkeep. When the shard requests work (resizing, room, a delayed flush), a slice of it runs
+ * after each turn. For work that waits for a grace period, a timer checks again; its interval
+ * doubles from 1 ms while there is no progress.
  *
  * Tidying. When the shard has many dead bytes, a timer checks whether they are about to be
  * reused (shard_tidy()). If not, slices of cleaning run between turns, like those of expiry,
  * until their common share of the CPU is spent.
  *
- * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
- * sleeps. The shard notices when that changes, and wakes its home worker (shard_wake_home()).
+ * A writer on another worker may set an earlier deadline, or leave work, while the home worker
+ * sleeps. The shard then wakes its home worker (shard_wake_home()).
  */
 
 struct home {
@@ -436,15 +436,16 @@ struct home {
 void home_init(struct home *h, struct worker *w, struct shard *s);
 
 /*
- * Make its timers, and close them; the struct must last until the loop has let go of them.
+ * Create its timers, and close them; the struct must exist until the loop has released them.
  * Context: worker.
  */
 void home_start(struct home *h);
 void home_stop(struct home *h);
 
 /*
- * The same, and when the loop has released the timers, post it to another worker, where fn gets
- * it and continues the work in progress. Meanwhile the shard has no home. Context: worker.
+ * The same, and when the loop has released the timers, post it to another worker, where fn
+ * receives it and continues the work in progress. Meanwhile the shard has no home. Context:
+ * worker.
  */
 void home_leave(struct home *h, struct worker *to,
                 void (*fn)(struct message *m, void *receiver));
@@ -458,8 +459,8 @@ bool home_after_events(struct home *h);
 void home_put_off(struct home *h);
 
 /*
- * Before the loop blocks: a fast cycle when there is debt. True: there is more to do at once.
- * If there is nothing anywhere, home_arm() sets the timer for what comes next. Context: worker.
+ * Before the loop blocks: run a fast cycle if there is debt. True: there is more to do at once.
+ * If no home has work, home_arm() sets the timer for the next. Context: worker.
  */
 bool home_before_block(struct home *h);
 void home_arm(struct home *h);
