@@ -110,7 +110,7 @@ struct auth_peer {
 /* The result of auth_peers_note() for a failure. */
 struct auth_failure {
     uint64_t warn;       /* failures of this peer if a warning is due, else 0 */
-    bool is_crowded;     /* another peer was forgotten early to make room for it */
+    bool is_crowded;     /* another peer was evicted early to make room for it */
     bool is_quick;       /* it comes after AUTH_PEERS_QUICK within AUTH_PEERS_QUICK_MS */
     bool is_quick_first; /* the same, and the failure before it was not quick */
 };

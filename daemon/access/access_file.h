@@ -42,7 +42,7 @@ struct access_file {
     void *_Atomic content; /* owned; release, acquire */
     /* [main] */
     bool is_ended;                          /* its last line ends with a line feed */
-    bool is_fresh;                          /* reloaded and not yet logged */
+    bool is_fresh;                          /* reloaded, but not yet logged */
     enum option_id option;                  /* the option that names the file */
     const struct settings *starting;        /* [borrowed] while the server starts; then NULL */
     char complaint[ACCESS_COMPLAINT_BYTES]; /* the first of the last reload; or empty */
@@ -63,8 +63,8 @@ int access_file_init(struct access_file *f, const struct access_file_kind *kind,
 int access_file_load(struct access_file *f, const struct settings *settings);
 
 /*
- * Reload the file, if there is one. True: there is new content, from which earlier entries may
- * be missing. On failure the old content stays, and the log says so. A file that seems to be
+ * Reload the file, if there is one. True: there is new content, in which earlier entries may be
+ * missing. On failure the old content stays in use, which is logged. A file that seems to be
  * truncated is refused too: it is empty, or its last line has no line feed although that of the
  * file in use had one. Context: main.
  */

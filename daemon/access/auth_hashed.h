@@ -38,11 +38,11 @@ struct auth_hashed *auth_hashed_create(size_t lines, size_t bytes);
 /* Longest hash, bytes, with a NUL at its end. */
 #define AUTH_HASH_MAX 384
 
-/* What a password field of a file is. */
+/* The form of a password field. */
 enum auth_field {
-    AUTH_FIELD_PLAIN,  /* a password as it is typed */
-    AUTH_FIELD_HASH,   /* the whole hash of one, by a method that the library has */
-    AUTH_FIELD_BROKEN, /* a password as it is typed, but it begins like a hash */
+    AUTH_FIELD_PLAIN,  /* a plain password */
+    AUTH_FIELD_HASH,   /* a complete hash, by a method that the library supports */
+    AUTH_FIELD_BROKEN, /* a plain password that begins like a hash */
 };
 
 /*

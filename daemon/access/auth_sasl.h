@@ -34,7 +34,7 @@ int auth_sasl_find_configuration(void);
  */
 int auth_sasl_start(const struct auth *users);
 
-/* Release the library. Context: main, no exchange is left, no thread is in the library. */
+/* Release the library. Context: main, no exchange exists, no thread is in the library. */
 void auth_sasl_stop(void);
 
 /* The names of the mechanisms that are offered, separated by spaces. Context: any thread. */
@@ -42,7 +42,7 @@ struct span auth_sasl_mechanisms(void);
 
 /*
  * The exchange with one client by one mechanism. Used by one thread at a time. Its calls may
- * take long: they ask other processes or read files.
+ * take long: they query other processes or read files.
  */
 struct exchange;
 

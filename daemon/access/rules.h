@@ -77,7 +77,7 @@ void rules_each_listener(const struct rules *rules,
 /* No rule: of grant.rule. */
 #define RULES_NONE ((uint32_t)INT32_MAX)
 
-/* What a client may do. */
+/* The rights of a client. */
 struct grant {
     uint8_t rights;   /* RIGHT_READ and others */
     bool is_explicit; /* a rule grants it, not only the default of the server */

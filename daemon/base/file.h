@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Small files in folders that may belong to another user. The server starts as root, and the
- * folder of its pid file often belongs to the user it changes to. What that user puts there
- * must not redirect root to another file (a link) or block the start (a fifo).
+ * folder of its pid file often belongs to the user it changes to. Files of that user must not
+ * redirect root to another file (a link) or block the start (a fifo).
  */
 #ifndef MAYFLY_DAEMON_BASE_FILE_H
 #define MAYFLY_DAEMON_BASE_FILE_H
@@ -23,8 +23,7 @@ struct file_id {
  * Create a file with this content at the path, replacing any existing file: a link is replaced,
  * not followed; a device, such as /dev/null, is not replaced. The umask applies to the mode.
  * The file is written under a random name in the same folder and renamed, so a reader finds the
- * whole content or none. False: errno says why, and nothing is left. *id: the file. Context:
- * main, before start.
+ * whole content or none. False: errno is set, and no file is left. *id: the file. Context:
  * main, before start.
  */
 bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id);
@@ -39,7 +38,7 @@ bool file_write(int fd, struct span content);
 ssize_t file_read_start(const char *path, char *out, size_t size);
 
 /*
- * A whole file. Release it by mem_free(text.bytes), also after a failed read.
+ * The content of a file. Release it by mem_free(text.bytes), also after a failed read.
  */
 struct file_text {
     char *bytes; /* owned */
@@ -88,8 +87,8 @@ struct file_edit {
 };
 
 /*
- * Write the new content beside the file. Returns false on failure: why has the path and the
- * reason, and nothing is left. Context: any thread; it waits for the disk.
+ * Write the new content to a temporary file in the same folder. Returns false on failure: why
+ * has the path and the reason, and no file is left. Context: any thread; it waits for the disk.
  */
 bool file_edit_prepare(struct file_edit *e, char *why, size_t why_bytes);
 

@@ -71,7 +71,7 @@ static inline void list_remove(struct list_link *link)
     }
 }
 
-/* Become the last of l, from whatever list it was in. */
+/* Append to l, after removing it from its present list, if any. */
 static inline void list_append(struct list *l, struct list_link *link)
 {
     list_remove(link);

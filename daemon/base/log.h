@@ -22,8 +22,8 @@
  *
  *     log_warn("listener, cannot bind %s (%s)", where, why);
  *
- * subject, comma, what happened, cause in parentheses; lower case, no full stop. Values are
- * never logged, keys only at debug.
+ * subject, comma, event, cause in parentheses; lower case, no full stop. Values are never
+ * logged, keys only at debug.
  *
  * A line is composed on the stack and written by one write(2), so lines of threads do not mix;
  * a line that is too long is cut. All lines go to descriptor 2; privs_open_std_fds() makes sure
@@ -33,8 +33,8 @@
  * ring of fixed size, and a thread of the log writes them. When the ring is full, lines are
  * dropped and counted, and the log reports their number.
  *
- * Meanwhile a call site writes at most LOG_LIMIT_BURST lines in LOG_LIMIT_S seconds, whatever
- * the level; the next line after that says how many were left out. So no client can fill a
+ * During that time a call site writes at most LOG_LIMIT_BURST lines in LOG_LIMIT_S seconds, at
+ * any level; the next line after that has the number of omitted ones. So no client can fill a
  * disk. Only log_notice() is not limited: it is for actions of the operator. Use
  * log_notice_limited() for notices that clients can cause.
  */
@@ -110,8 +110,8 @@ bool log_is_json(void);
 bool log_open_file(const char *path, const char **why);
 
 /*
- * From here on lines are limited, and a thread writes them. False: the thread cannot be made,
- * and lines are written as before. Context: main, after the process went to the background,
+ * From now on lines are limited, and a thread writes them. False: the thread cannot be created,
+ * and callers continue to write lines. Context: main, after the process went to the background,
  * before clients are served.
  */
 bool log_start(void);
@@ -123,13 +123,13 @@ void log_flush(void);
 
 /*
  * End the thread once it has written all waiting lines. If that takes longer than a second, the
- * thread is abandoned, and later lines are dropped: a standard error that nobody reads must not
- * keep the process from ending. Nothing happens if the thread does not run. Context: main, no
- * client is served any more.
+ * thread is abandoned, and later lines are dropped: a standard error that is not read must not
+ * keep the process from exiting. Does nothing if the thread does not run. Context: main, after
+ * clients were served.
  */
 void log_stop(void);
 
-/* Do messages go to the journal, in whatever form? Context: any thread, after log_init(). */
+/* Do messages go to the journal, in any form? Context: any thread, after log_init(). */
 bool log_is_journal(void);
 
 /* The counters of the log (writer ANY in counters.def). Context: any thread. */

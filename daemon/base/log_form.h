@@ -26,12 +26,12 @@
 #define LOG_LINE_BYTES 1024
 
 /*
- * Choose the journal's or the plain form by what standard error is now; true: it is the
- * journal. Context: main, before start.
+ * Choose the journal's form if standard error is the journal now, else the plain form. True: it
+ * is the journal. Context: main, before start.
  */
 bool log_line_choose_form(void);
 
-/* The plain form, whatever standard error is. Context: main, before the log's thread runs. */
+/* Use the plain form in any case. Context: main, before the log's thread runs. */
 void log_line_use_plain(void);
 
 /* Is the journal's form in use? Context: any thread. */
@@ -80,10 +80,10 @@ size_t log_form_compose(char out[LOG_LINE_BYTES], enum log_level level, uint32_t
 /* ---- log_json.c -------------------------------------------------------------------------- */
 
 /*
- * Messages as JSON: one object a line, with time (RFC 3339, UTC), level, area (what the message
- * is about, its first word), thread, peer and user where there is one, left_out (a number: how
- * many messages like it were not written) where there were some, and message. Bytes that are
- * not UTF-8 become U+FFFD, so a line is valid whatever a client sent.
+ * Messages as JSON: one object per line, with time (RFC 3339, UTC), level, area (the subject of
+ * the message, its first word), thread, peer and user if known, left_out (the number of similar
+ * messages that were not written) if there were any, and message. Bytes that are not UTF-8
+ * become U+FFFD, so a line is valid whatever a client sent.
  */
 
 /* Compose a line, as log_line() does. about may be NULL. Context: any thread. */
@@ -94,9 +94,9 @@ size_t log_json_compose(char out[LOG_LINE_BYTES], enum log_level level, uint32_t
 /* ---- log_writer.c ------------------------------------------------------------------------ */
 
 /*
- * The thread that writes the log. If standard error is a pipe that nobody reads or a terminal
- * that was stopped, only this thread waits. Before it runs and after it has stopped, callers
- * write their lines themselves; no client is connected then.
+ * The thread that writes the log. If standard error is a pipe that is not read or a stopped
+ * terminal, only this thread waits. Before it runs and after it has stopped, callers write
+ * their lines themselves; no client is connected then.
  */
 
 /* Is the thread running, so that clients may be connected? Context: any thread. */
@@ -114,8 +114,8 @@ bool log_writer_put(struct span line);
  * A client of systemd's journal: one datagram with fields for each message, in the format of
  * systemd.io/JOURNAL_NATIVE_PROTOCOL. notify.c says why libsystemd is not used.
  *
- * Fields: PRIORITY, SYSLOG_IDENTIFIER, MAYFLY_AREA (what the message is about, its first word),
- * MAYFLY_THREAD, MAYFLY_PEER and MAYFLY_USER where there is one, MESSAGE. The journal adds the
+ * Fields: PRIORITY, SYSLOG_IDENTIFIER, MAYFLY_AREA (the subject of the message, its first
+ * word), MAYFLY_THREAD, MAYFLY_PEER and MAYFLY_USER if known, MESSAGE. The journal adds the
  * process, the unit and the time.
  */
 
@@ -148,8 +148,8 @@ size_t log_journal_compose(char out[LOG_LINE_BYTES], enum log_level level, uint3
 bool log_journal_send(struct span message, bool waits);
 
 /*
- * Turn a composed message into the line that standard error gets in its place, where the
- * journal may be as well; returns its length. Context: any thread.
+ * Convert a composed message to a line for standard error, which may be the journal too;
+ * returns its length. Context: any thread.
  */
 size_t log_journal_as_line(struct span message, char out[LOG_LINE_BYTES]);
 

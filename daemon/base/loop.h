@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Timers that may be ended without having been begun; and a reduction of the memory that libuv
- * keeps for the loop of a worker that is rarely used.
+ * Timers that may be stopped without having been started, and a reduction of the memory that
+ * libuv keeps for the loop of a parked worker.
  *
  * A loop has an array of pointers, indexed by descriptor, which grows with the highest number.
  * Memory from a worker's own heap cannot be released while the worker is parked. So main

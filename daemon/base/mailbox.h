@@ -22,11 +22,10 @@ struct message {
 };
 
 /*
- * A message that may be posted again while it is on its way: it is then delivered once. Both
- * sides use an atomic exchange of the flag. One exchange is first, and the second sees what the
- * other side wrote before its own. So either the receiver finds the data that the sender left,
- * or the message is delivered again. With a plain load or store on one side, both could miss
- * the other's.
+ * A message that may be posted again while it is in transit: it is then delivered once. Both
+ * sides use an atomic exchange of the flag. The second exchange sees the data that the other
+ * side wrote before the first. So either the receiver finds the sender's data, or the message
+ * is delivered again. With a plain load or store on one side, both could miss the other's.
  */
 struct notice {
     struct message message;
@@ -44,8 +43,8 @@ struct mailbox {
 #define ASK_WHY_MAX 200u
 
 /*
- * A request for another thread, embedded in a struct that the asker keeps until it is posted
- * back with the result.
+ * A request to another thread, embedded in a struct that the requesting thread keeps until it
+ * is posted back with the result.
  */
 struct late_ask {
     struct message answer; /* [const] its fn releases it */
@@ -94,8 +93,8 @@ static inline void notice_init(struct notice *n, void (*fn)(struct message *m, v
 }
 
 /*
- * Claim the right to post it. True: it was not on its way, so the caller must post n->message,
- * after it has written the data that go with it. Context: any thread.
+ * Claim the right to post it. True: it was not in transit, so the caller must post n->message,
+ * after it has written the data for it. Context: any thread.
  */
 static inline bool notice_claim(struct notice *n)
 {
@@ -111,8 +110,8 @@ static inline void notice_post(struct notice *n, struct mailbox *to)
 }
 
 /*
- * The notice was received: from here on it can be sent again. So call this before reading the
- * data that go with it. Context: the receiving thread.
+ * The notice was received: from now on it can be sent again. So call this before reading its
+ * data. Context: the receiving thread.
  */
 static inline void notice_taken(struct notice *n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A few threads for slow calls that cannot be divided into slices: libraries that ask other
+ * A few threads for slow calls that cannot be divided into slices: libraries that query other
  * processes or read files. A worker hands over a job and continues with its other connections;
  * the job returns to it as a message.
  */

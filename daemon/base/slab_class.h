@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memcached sorts items into slab classes by size. mayflyd has no classes: it shows all items
- * in one class, so that tools that ask by class find them.
+ * memcached assigns items to slab classes by size. mayflyd has no classes: it reports all items
+ * in one class, for tools that query classes.
  */
 #ifndef MAYFLY_DAEMON_BASE_SLAB_CLASS_H
 #define MAYFLY_DAEMON_BASE_SLAB_CLASS_H

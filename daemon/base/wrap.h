@@ -16,7 +16,7 @@ struct wrap {
     const char *prefix; /* [borrowed] instead of blanks; NULL: none */
 };
 
-/* Print a word after a blank, or on a new line if this one has no room. */
+/* Print a word after a blank, or on a new line if it does not fit on this one. */
 void wrap_word(struct wrap *w, const char *word, size_t len);
 
 /* Print all words of a text; no line end follows the last. */

@@ -46,11 +46,11 @@ struct dump {
     uint32_t bytes_left; /* DUMP_CACHE: lines, the last one included */
     uint8_t format;      /* enum dump_format */
     uint8_t pass;        /* see dump.c */
-    bool is_over;        /* no more items: only the last line is left */
+    bool is_over;        /* no more items; only the last line is missing */
     bool is_active;
 };
 
-/* The rest of a get line that was interrupted; its keys are at the front of the input. */
+/* The rest of an interrupted get line; its keys are at the front of the input. */
 struct get_rest {
     size_t keys_bytes;
     size_t line_bytes; /* keys and line end */
@@ -91,13 +91,13 @@ struct kept {
 struct late_answer {
     struct client *client; /* [borrowed] NULL: it closed */
     /*
-     * Not NULL: a portion of the answer was given to the client. Called when the socket has
-     * taken all of it, or the client has closed. Context: worker.
+     * Not NULL: a portion of the answer was passed to the client. Called when the socket has
+     * accepted all of it, or the client was closed. Context: worker.
      */
     void (*on_taken)(struct late_answer *l);
     /*
-     * [borrowed] Messages about the answer come by this relay, so the client may move to
-     * another worker meanwhile. NULL: it stays with its worker until it has the answer.
+     * [borrowed] Messages about the answer use this relay, so the client may move to another
+     * worker meanwhile. NULL: it stays with its worker until it has the answer.
      */
     struct relay *relay;
     _Atomic bool is_left; /* on_taken, for threads that are not the client's */
@@ -137,8 +137,8 @@ struct client_duties {
 struct client_service {
     void (*end)(struct client_service *s); /* Context: worker */
     /*
-     * Called when the peer has closed its sending side while the client waits for a late
-     * answer: it may still want the answer, or be gone. NULL: that is ignored. Context: worker.
+     * Called when the peer has shut down its sending side while the client waits for a late
+     * answer; the peer may still read the answer. NULL: that is ignored. Context: worker.
      */
     void (*peer_ended)(struct client_service *s);
     /*
@@ -254,7 +254,7 @@ static inline bool client_is_candidate(const struct client *c)
     return c->origin->is_beyond && !c->follows;
 }
 
-/* Must its service be told if the peer closes while it waits? Context: worker. */
+/* Must its service be notified if the peer closes while it waits? Context: worker. */
 static inline bool client_is_looked_after(const struct client *c)
 {
     return c->service != NULL && c->service->peer_ended != NULL;
@@ -292,7 +292,7 @@ bool client_append(struct client *c, const char *bytes, size_t n);
  */
 bool client_hold(struct client *c, struct worker *w);
 
-/* Is output queued, because its socket did not take it? */
+/* Is output queued, because its socket did not accept it? */
 static inline bool client_has_output(const struct client *c)
 {
     return c->kept != NULL && !outq_is_empty(&c->kept->outq);
@@ -304,7 +304,7 @@ static inline bool client_dumps(const struct client *c)
     return c->kept != NULL && c->kept->dump.is_active;
 }
 
-/* Is there the rest of a get line? */
+/* Is there the rest of an interrupted get line? */
 static inline bool client_has_rest(const struct client *c)
 {
     return c->kept != NULL && c->kept->rest.is_active;
@@ -329,8 +329,8 @@ static inline bool client_is_waiting(const struct client *c)
 }
 
 /*
- * The answer to c will be given through l, which the caller keeps until then. Context: worker,
- * as for the next.
+ * The answer to c will come through l, which the caller keeps until then. Context: worker, as
+ * for the next.
  */
 static inline void client_expect(struct client *c, struct late_answer *l)
 {
@@ -354,8 +354,8 @@ static inline void client_expect_by(struct client *c, struct late_answer *l,
 }
 
 /*
- * A client that waits for the result of an ask. The first member of a larger struct, or all of
- * it: the owner of the ask releases the whole.
+ * A client that waits for the result of a request to another thread. It is the first member of
+ * a larger struct, or all of it; the owner of the request releases the whole.
  */
 struct client_wait {
     struct late_ask ask; /* must be first */
@@ -363,9 +363,8 @@ struct client_wait {
 };
 
 /*
- * Make one, in `bytes` bytes that are zero, for a client that waits from now on. on_answer runs
- * on the worker of the client, and releases it. NULL: no memory. Context: worker, as for the
- * next.
+ * Allocate one of `bytes` zeroed bytes, for a client that waits from now on. on_answer runs on
+ * the worker of the client, and releases it. NULL: no memory. Context: worker, as for the next.
  */
 void *client_wait_begin(struct client *c, struct worker *w, size_t bytes,
                         void (*on_answer)(struct message *m, void *receiver));

@@ -75,13 +75,13 @@ static inline enum wire wire_of(const struct request *r)
 /* ---- functions that handlers share ------------------------------------------------------- */
 
 /*
- * Answer with an outcome in the words of the protocol of r, any request but a store or a get.
- * TURN_WAITS for OUT_WAIT, else TURN_GOES_ON. Context: worker, read side.
+ * Answer r, any request except a store or a get, with an outcome in its protocol. TURN_WAITS
+ * for OUT_WAIT, else TURN_GOES_ON. Context: worker, read side.
  */
 enum turn_stop exec_answer(struct turn *t, const struct request *r, enum outcome outcome);
 
 /*
- * Give an item a deadline, count that, and report it to observers as a get by this command.
+ * Set the deadline of an item, count that, and report it to observers as a get by this command.
  * TOUCHED: *f has the item. NOT_FOUND NO_MEMORY WAIT. Context: worker, read side.
  */
 enum outcome exec_touch_key(struct turn *t, uint64_t hash, struct span key, msec_t deadline,
@@ -144,8 +144,8 @@ enum turn_stop exec_export(struct turn *t, const struct request *r);
 /*
  * `lru_crawler metadump`, `mgdump` and `stats cachedump`: a line for every item. A dump is a
  * position in a walk over all shards, followed by passes over the slots that moved meanwhile.
- * Nothing waits for it, so any number of dumps may run at a time. Each slice of the client's
- * task composes some lines, but only when the client has taken the previous ones.
+ * No thread waits for it, so any number of dumps may run at a time. Each slice of the client's
+ * task composes some lines, but only when the client has read the previous ones.
  */
 
 /*
@@ -156,9 +156,9 @@ enum turn_stop dump_begin(struct turn *t, const struct request *r, const struct 
 
 /*
  * Compose the next lines: for one slice of a task (worker.h), until there are about 16 KiB, or
- * until the socket takes no more. An item that exists from the first slice to the last is shown
- * at least once, and exactly once if no index is resized and no slot moves. TURN_QUEUES: the
- * dump continues; TURN_GOES_ON: it is complete, with its last line. Context: worker, read side.
+ * until the socket is full. An item that exists from the first slice to the last is listed at
+ * least once, and exactly once if no index is resized and no slot moves. TURN_QUEUES: the dump
+ * continues; TURN_GOES_ON: it is complete, with its last line. Context: worker, read side.
  */
 enum turn_stop dump_go_on(struct turn *t, struct dump *d);
 
@@ -192,7 +192,7 @@ const char *config_words_split(struct config_words *w, struct span line);
  */
 
 /*
- * Carry out `config set` or `config reset`, all of it or nothing, and log it. args: the words
+ * Execute `config set` or `config reset`, completely or not at all, and log it. args: the words
  * of the command after `config`, with noreply if that was one. Writes the answer to out, whose
  * length is returned; 0 if noreply. Context: worker or main, as live_is_for_main() says of the
  * options, outside a read-side section.
@@ -224,10 +224,10 @@ size_t exec_config_change(struct crew *crew, struct span args, bool noreply,
  * the address at which it serves: HOST:PORT, or PORT alone for the host that the link comes
  * from; 0: it does not serve over TCP. ID is - for a replica that has nothing. LOST is 1 if
  * items are missing at the sender. TIME is the primary's clock. DUE is a time: items due by
- * then are gone at the primary at DUE_OFFSET. Both are on the scale of the stream. WALL is the
- * wall clock of the primary. PATH names the process of the primary and those that it follows.
- * SUM is the XXH32 of the preceding part of the line (lib/replica/sealed_line.h). Context of
- * all functions: worker, outside a section.
+ * then have been removed at the primary at DUE_OFFSET. Both are on the scale of the stream.
+ * WALL is the wall clock of the primary. PATH names the process of the primary and those it
+ * follows. SUM is the XXH32 of the preceding part of the line (lib/replica/sealed_line.h).
+ * Context of all functions: worker, outside a section.
  */
 
 /* The state of a replica that may start a full sync now; NULL: it has to send psync first. */
@@ -246,9 +246,9 @@ void following_end_sync(struct client *c, struct following *f, struct shipper_re
 /* ---- candidate.c ------------------------------------------------------------------------- */
 
 /*
- * A connection that was accepted when the limit of -c was reached. It may be that of a replica,
- * for which there are places beyond -c: it may log in and send psync. If it sends any other
- * command, or nothing in time, it gets memcached's answer to a connection beyond the limit.
+ * A connection that was accepted when -c was reached, because it may be a replica, for which
+ * there are places beyond -c. It may log in and send psync. If it sends any other command, or
+ * nothing in time, it gets memcached's answer to a connection beyond the limit.
  */
 
 /* Begin a connection whose origin is_beyond. False: no memory. Context: worker. */

@@ -32,12 +32,12 @@ void guard_begin(struct client *c, const struct worker *w);
  */
 bool guard_login(struct client *c, struct worker *w, struct span user);
 
-/* The client has no user any more. Context: worker. */
+/* The client is no longer logged in. Context: worker. */
 void guard_logout(struct client *c, const struct worker *w);
 
 /*
- * The rights that its operations in progress need, such as a dump, which go on without further
- * requests. 0: there are none. Context: worker.
+ * The rights that its operations in progress need, such as a dump, which continue without
+ * further requests. 0: none. Context: worker.
  */
 uint8_t guard_needs(const struct client *c, const struct worker *w);
 
@@ -110,7 +110,7 @@ enum reply guard_operator(const struct turn *t, const struct request *r, bool *i
 /*
  * The audit log (-o audit_log): log lines about logins and commands of operators. At most
  * AUDIT_BURST of each kind are written in LOG_LIMIT_S seconds, so that no client fills a disk;
- * the next line says how many were left out. No line contains a password or a value.
+ * the next line has the number of omitted ones. No line contains a password or a value.
  */
 
 #define AUDIT_BURST 100u

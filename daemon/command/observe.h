@@ -23,7 +23,7 @@
 struct turn;
 struct worker;
 
-/* In t->observed, beside the streams that are watched: stats detail is on. */
+/* In t->observed, with the bits of watched streams: stats detail is on. */
 #define OBSERVE_DETAIL (1u << 31)
 
 /* The value for t->observed. Context: worker. */
@@ -52,7 +52,7 @@ struct observed_store {
     enum store_mode mode;
     enum outcome outcome;
     msec_t deadline; /* MSEC_NEVER: none */
-    size_t size;     /* of the value: stored: as it is now; not stored: as sent; failed: 0 */
+    size_t size;     /* of the value: stored: the new one; not stored: as sent; failed: 0 */
 };
 
 /* b NULL: the store failed before the key was looked up. Context: worker, read side. */
@@ -62,8 +62,8 @@ void observe_store(struct turn *t, const struct before *b, const struct observed
 void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size);
 
 /*
- * An existing item got a deadline (MSEC_NEVER: its deadline was removed; a time that has
- * passed: the item is gone). Context: worker, read side.
+ * The deadline of an existing item was set (MSEC_NEVER: removed; a time that has passed: the
+ * item was deleted). Context: worker, read side.
  */
 void observe_deadline(struct turn *t, const struct before *b, struct span key,
                       const char *command, msec_t deadline);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Measures the latency of requests. The time of a request begins with the event that announced
+ * Measures the latency of requests. The time of a request starts with the event that announced
  * its last bytes. Waiting in the server counts, so a request that was read but not executed yet
- * keeps its start time. The time ends when the socket has taken the whole reply; for a request
- * without a reply, when it has taken the replies around it.
+ * keeps its start time. The time ends when the socket has accepted the whole reply; for a
+ * request without a reply, when it has accepted the replies around it.
  *
  * Requests that were read together share their start time, and those whose replies are sent
  * together share their end time. So the clock is read once for the events of a turn of the
@@ -77,7 +77,7 @@ void timing_end(struct turn *t, bool is_kept, bool is_halfway);
 void timing_defer(struct client *c, struct worker *w);
 
 /*
- * The client's socket took `bytes` bytes, perhaps all that was left. Context: worker; c->timed
+ * The client's socket accepted `bytes` bytes, possibly the last ones. Context: worker; c->timed
  * is not NULL.
  */
 void timing_client_sent(struct client *c, struct worker *w, uint64_t bytes);

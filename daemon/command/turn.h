@@ -34,20 +34,20 @@
 enum turn_stop {
     TURN_GOES_ON,
     TURN_DRY,     /* all complete requests were executed: more input has to be read */
-    TURN_BLOCKED, /* the socket takes no more: continue when it does */
-    TURN_WAITS,   /* a store found no room, or flushes come too fast: retry in 1 ms */
+    TURN_BLOCKED, /* the socket is full: continue when it is writable */
+    TURN_WAITS,   /* a store found no room, or flushes are too frequent: retry in 1 ms */
     TURN_YIELDS,  /* other clients are ready, and this one has used its share */
     TURN_ASKED,   /* the answer comes later (client_expect()) */
     TURN_LOGS_IN, /* the same for the answer to a login */
-    TURN_LASTS,   /* the answer has begun, and continues as a task */
+    TURN_LASTS,   /* the answer was started, and continues as a task */
     TURN_QUEUES,  /* the rest of the work continues as a task */
     TURN_STREAMS, /* the client watches from now on: its further input is dropped */
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };
 
-/* Is the first of these requests known? A slow log shows it. */
+/* Is the first of these requests known? For the slow log. */
 enum timed_first {
-    FIRST_IGNORED, /* no slow log was kept when they came */
+    FIRST_IGNORED, /* the slow log was off when they arrived */
     FIRST_WANTED,  /* the next request that is counted is the first */
     FIRST_NAMED,   /* `first` has it */
 };
@@ -71,10 +71,10 @@ struct turn {
     uint32_t now_s;            /* the same in seconds */
     bool is_followed;          /* the round has others after this client */
     struct waiter *waiter;     /* [borrowed] the worker's; NULL: another client has it */
-    bool may_wait;             /* stores and flushes may ask for TURN_WAITS */
+    bool may_wait;             /* stores and flushes may return TURN_WAITS */
     bool is_halted;            /* output waits or is broken: begin no request */
     bool is_broken;            /* the connection is lost */
-    uint32_t insight;          /* what is measured (insight.h); 0: nothing */
+    uint32_t insight;          /* enabled measurements (insight.h); 0: none */
     uint32_t observed;         /* observe_flags(): 0 when nothing is observed */
     bool hides_cas;            /* -C: cas values are shown as 0 */
     bool is_bulk;              /* a large value was stored */
@@ -84,12 +84,12 @@ struct turn {
     uint64_t unit_limit;       /* at this many, check whether others are ready */
     uint64_t first_unit;       /* units done before the request that counts as its first */
     bool is_first;             /* that first request runs outside the section: exec_noop() */
-    struct out out;            /* replies composed and not yet handed over */
+    struct out out;            /* replies composed and not yet sent */
     struct span rest;          /* get family: keys not answered, when it stopped between them */
     struct timed timed;        /* if anything is measured */
     struct {
         uint32_t gets, hits, misses, expired, flushed, stores;
-    } tally; /* what turn_tally() moves to the worker's counters */
+    } tally; /* counts that turn_tally() moves to the worker's counters */
 };
 
 /* Checks of debug builds: the turn's worker calls, inside of the section or outside of it. */
@@ -164,7 +164,7 @@ bool turn_others_are_ready(struct turn *t);
 /* The share of one client in a turn of the loop, in units of work. Context: worker. */
 uint64_t turn_share_units(const struct worker *w);
 
-/* Move what the turn tallied so far to the worker's counters. Context: worker. */
+/* Move the counts of the turn to the worker's counters. Context: worker. */
 void turn_tally(struct turn *t);
 
 static inline void turn_tally_miss(struct turn *t, enum miss why)
@@ -196,8 +196,8 @@ msec_t turn_deadline_ms(const struct turn *t, int64_t exptime_ms);
 
 /*
  * The instant of a flush after `delay`, an exptime of which 0 means at once. It is not rounded
- * up as times to live are: a get that is sent when the delay is over has to miss. Context:
- * worker, in the turn.
+ * up as times to live are: a get that is sent after the delay must miss. Context: worker, in
+ * the turn.
  */
 msec_t turn_flush_at(const struct turn *t, int64_t delay);
 
@@ -237,7 +237,7 @@ static inline int64_t turn_seconds_left(const struct turn *t, msec_t deadline)
 /* Under -C no cas value ever matches: memcached has none then, and answers EXISTS. */
 #define TURN_CAS_NEVER UINT64_MAX
 
-/* The cas value to compare with, when the client gave one. */
+/* The cas value to compare with, if the client sent one. */
 static inline uint64_t turn_cas_expected(const struct turn *t, uint64_t given)
 {
     return t->hides_cas ? TURN_CAS_NEVER : given;
@@ -252,8 +252,8 @@ static inline uint64_t turn_cas_shown(const struct turn *t, uint64_t cas)
 /* ---- output ------------------------------------------------------------------------------ */
 
 /*
- * Send the composed output to the socket; bytes that it does not take are queued. The output is
- * empty afterwards in any case; t->is_halted says whether the client must stop.
+ * Send the composed output to the socket; bytes that it does not accept are queued. The output
+ * is always empty afterwards; t->is_halted is set if the client must stop.
  * Context: worker, in the turn; read side while it refers to a value.
  */
 void turn_flush(struct turn *t);
@@ -300,7 +300,7 @@ static inline void turn_reply(struct turn *t, enum reply r)
     }
 }
 
-/* The same, unless r wants no reply. TURN_GOES_ON. Context: as turn_flush(). */
+/* The same, unless r is noreply. TURN_GOES_ON. Context: as turn_flush(). */
 static inline enum turn_stop turn_answer(struct turn *t, const struct request *r,
                                          enum reply reply)
 {

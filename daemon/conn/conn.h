@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the server needs of connections and datagrams: accepted and inherited connections on
- * their way to a worker, and the callbacks of workers and statistics.
+ * Interface of connections and datagrams for the server: assigning accepted and inherited
+ * connections to workers, and the callbacks of workers and statistics.
  *
  * daemon/conn/ is the folder of connections (conn*.[ch]; conn_state.h lists them, conn_steps.h
  * has their functions) and of datagrams (udp.c): it passes bytes from clients to commands and
@@ -21,7 +21,7 @@
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 
-/* What connections and datagrams do on a worker's thread. */
+/* Callbacks of connections and datagrams on a worker's thread. */
 extern const struct worker_duties conn_duties;
 
 /* ---- conn_arrivals.c --------------------------------------------------------------------- */
@@ -69,12 +69,12 @@ void conn_arrivals_post(struct conn_arrivals **b, struct worker *w);
  * that continues them.
  */
 
-/* Make room for `max` connections for one worker. NULL: no memory. Context: any thread. */
+/* Allocate a list of up to `max` connections for one worker. NULL: no memory. Any thread. */
 struct conn_heirs *conn_heirs_create(uint32_t max);
 
 /*
- * Add a connection with this origin. If it returns true it owns the descriptor, and has copied
- * the rest. False: no memory. Context: the thread that has them.
+ * Add a connection with this origin. True: the list owns the descriptor and has copied the
+ * other data. False: no memory. Context: the thread that has the list.
  */
 bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
                     const struct conn_origin *origin);
@@ -113,7 +113,7 @@ void conn_each_end(struct stats_conn_cursor *cursor);
  */
 bool udp_adopt(struct worker *w, int fd, uint32_t number);
 
-/* worker_duties: give away sockets that belong to other workers now. Context: worker. */
+/* worker_duties: move sockets that now belong to other workers. Context: worker. */
 void udp_give(struct worker *w);
 bool udp_has_any(const struct worker *w);
 

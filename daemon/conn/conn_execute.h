@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Executes input in turns: what a connection has sent is parsed, executed and answered.
+ * Executes input in turns: requests of a connection are parsed, executed and answered.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_EXECUTE_H
 #define MAYFLY_DAEMON_CONN_CONN_EXECUTE_H
@@ -41,7 +41,7 @@ struct steps {
     char keys[TURN_BATCH * TEXT_KEY_ROOM]; /* keys decoded from base64 */
 };
 
-/* What was parsed of one connection's input. */
+/* Requests parsed from one connection's input. */
 struct batch {
     struct step *step; /* [borrowed] n of them */
     unsigned n;
@@ -80,7 +80,7 @@ void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, stru
 void batch_guard(struct turn *t, struct batch *b);
 
 /*
- * Prefetch the items of all that was parsed; their buckets were prefetched while parsing.
+ * Prefetch the items of all parsed requests; their buckets were prefetched while parsing.
  * Context: worker, in a turn.
  */
 static inline void steps_prefetch(const struct turn *t, const struct steps *steps)
@@ -95,8 +95,8 @@ static inline void steps_prefetch(const struct turn *t, const struct steps *step
 /* ---- conn_execute.c ---------------------------------------------------------------------- */
 
 enum input_kind {
-    INPUT_READ, /* bytes in the worker's read buffer; what is not consumed is kept */
-    INPUT_KEPT, /* bytes at the front of c->in; what is consumed leaves it */
+    INPUT_READ, /* bytes in the worker's read buffer; unconsumed ones are kept */
+    INPUT_KEPT, /* bytes at the front of c->in; consumed ones are removed */
 };
 
 /* Input of a connection on its way through a turn. */
@@ -151,8 +151,8 @@ void conn_execute_task(struct task *task, struct worker *w);
 /* ---- conn_round.c ------------------------------------------------------------------------ */
 
 /*
- * A round: several readable connections are read one after the other, and then served in one
- * turn, in that order. For conn*.c and the worker.
+ * A round: several readable connections are read in sequence, and then served in one turn, in
+ * that order. For conn*.c and the worker.
  *
  * This has two benefits. Requests are parsed before the first is executed, so the cache misses
  * of clients that do not pipeline overlap, like those of one that does. And the kernel's code

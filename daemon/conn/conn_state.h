@@ -76,15 +76,15 @@
 /* Why a connection closes, as it is reported to watchers. */
 enum close_reason {
     CLOSE_ERROR,
-    CLOSE_REFUSED, /* what it sent last is no request; reported as an error */
+    CLOSE_REFUSED, /* its last input is not a request; reported as an error */
     CLOSE_NORMAL,
     CLOSE_IDLE,
     CLOSE_SHUTDOWN,
 };
 
 /*
- * What a connection waits for: one thing at a time. Only conn_enter() sets it, except in a
- * round (conn_round.c). Until the end of a connection, any state may follow any other.
+ * The state of a connection: the one event that it waits for. Only conn_enter() sets it, except
+ * in a round (conn_round.c). Until the end of a connection, any state may follow any other.
  */
 enum conn_state {
     CONN_BEGINS, /* nothing: it was just accepted, or is moving between workers */
@@ -141,7 +141,7 @@ struct conns {
     struct round *round;     /* owned; connections read and not yet served */
     uv_poll_cb on_event;     /* [const] of all poll handles */
     /*
-     * Set while the server stops, else NULL. Called before a connection waits for anything.
+     * Set while the server stops, else NULL. Called before a connection waits for an event.
      * True: the connection has left this worker.
      */
     bool (*drains)(struct conn *c);
@@ -160,7 +160,7 @@ struct conns {
 /* In conn.events: unknown, so the next conn_arm() always arms the handle. */
 #define CONN_EVENTS_OLD 0xffu
 
-/* The address of the other end, as it was when it connected. */
+/* The address of the peer at the time of connecting. */
 struct conn_peer {
     uint8_t address[16]; /* as in sockaddr_in, sockaddr_in6 */
     uint16_t port;       /* 0: a unix socket */
@@ -171,13 +171,13 @@ struct conn {
     /* [const] */
     uint32_t magic;
     struct conn_peer peer;
-    struct worker *worker; /* [borrowed] another one after a move */
+    struct worker *worker; /* [borrowed] changes when the connection moves */
 
     /* [worker] */
-    struct client client; /* socket, output, and what commands have begun */
+    struct client client; /* socket, output, and operations of commands */
     uint8_t state;        /* enum conn_state: what it waits for */
     uint8_t then;         /* the state after its replies are sent: see conn_settle() */
-    uint8_t events;       /* what the poll handle is armed for */
+    uint8_t events;       /* events that the poll handle is armed for */
     uint8_t protocol;     /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
     uint8_t place_rest;   /* number of large values until one is read into its place again */
     uint8_t close_reason; /* enum close_reason, when it closes now */
@@ -242,7 +242,7 @@ static inline msec_t conn_wait_now(void)
     return clock_mono_ms();
 }
 
-/* Was it closed? Then it must not be used any more. Context: worker. */
+/* Was it closed? Then it must not be used. Context: worker. */
 static inline bool conn_is_closed(const struct conn *c)
 {
     must_be_worker(c->worker);

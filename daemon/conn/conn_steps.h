@@ -88,8 +88,8 @@ enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t 
 bool conn_auth_failed(struct client *client, struct span user);
 
 /*
- * The users were reloaded: connections whose user is gone are closed, at the next request or,
- * if they watch, at once. Context: worker, outside a section.
+ * The users were reloaded: connections whose user was removed are closed, at the next request
+ * or, if they watch, at once. Context: worker, outside a section.
  */
 void conn_auth_doubt_all(struct worker *w);
 
@@ -100,7 +100,7 @@ void conn_auth_doubt(struct conn *c);
 
 /*
  * Moves connections from a hot worker to another one (balance.h). They are moved by
- * conn_move.c, so none is closed. A connection that is in the middle of something stays.
+ * conn_move.c, so none is closed. A connection with an operation in progress stays.
  */
 
 /* worker_duties. Context: worker, outside a section. */
@@ -112,9 +112,9 @@ bool conn_balance_some(struct worker *w);
 /*
  * Deadlines of connections: for the header of a balancer, the TLS handshake, and the login. A
  * connection that misses its deadline is closed. The time limit is the same for all
- * connections, so those that began first are due first. Each kind is a list in that order, with
- * one timer for the front. The cost of a connection does not depend on the number of others,
- * and is zero when it has passed all steps.
+ * connections, so deadlines are in the order of the start. Each kind is a list in that order,
+ * with one timer for the front. The cost of a connection does not depend on the number of
+ * others, and is zero once it has passed all steps.
  */
 
 /*
@@ -154,8 +154,8 @@ void conn_delay_note(struct conn *c, const struct auth_failure *failure);
 bool conn_delay(struct conn *c, struct span reply);
 
 /*
- * Send the answers whose delay is over, at most as many as allowed in a turn of the loop, and
- * set the timer for the next. Context: worker.
+ * Send the answers whose delay has passed, within the limit of a turn of the loop, and set the
+ * timer for the next. Context: worker.
  */
 void conn_delay_check(struct worker *w, msec_t now);
 
@@ -167,13 +167,13 @@ void conn_delay_end_all(struct worker *w);
 /*
  * Closing all connections when the server stops. Requests received completely before the stop
  * are answered completely. Then the server shuts its side down, and the connection lingers: it
- * reads and drops what the peer still sends until the peer closes too. Closing with unread
- * input would send a reset, and a reset destroys answers in transit.
+ * reads and discards further input until the peer closes too. Closing with unread input would
+ * send a reset, and a reset destroys answers in transit.
  */
 
 /*
- * The worker stops: let a connection finish what it began. If the time for that is over, close
- * it in its present state. Context: worker, outside a section.
+ * The worker stops: let a connection finish its operations. If the time for that has passed,
+ * close it in its present state. Context: worker, outside a section.
  */
 void conn_drain(struct conn *c);
 
@@ -190,16 +190,16 @@ void conn_drain_check(struct worker *w);
 /* Count bytes read since the stop. Context: worker. */
 void conn_drain_count(struct conn *c, uint64_t bytes);
 
-/* An event of a connection whose end was begun. Context: worker, outside a section. */
+/* An event of a connection that is being closed. Context: worker, outside a section. */
 void conn_drain_event(struct conn *c);
 
 /* ---- conn_hold.c ------------------------------------------------------------------------- */
 
 /*
- * Connections whose replies wait for the log (`appendfsync=always`): changes are answered when
- * they are on the disk. Meanwhile the replies are in the connection's queue, and the connection
- * is not read. Other connections of the worker go on. A connection that waits for too long is
- * closed: its client cannot know the result of its requests then. On the connection's worker.
+ * Connections whose replies wait for the log (`appendfsync=always`): changes are answered after
+ * they were synced. Meanwhile the replies are in the connection's queue, and the connection is
+ * not read. Other connections of the worker continue. A connection that waits for too long is
+ * closed; its client then cannot know the result of its requests. On the connection's worker.
  */
 
 /* Time after which it is closed, in milliseconds. */
@@ -218,15 +218,15 @@ bool conn_hold_is_done(const struct conn *c);
 
 /*
  * Disconnects idle clients (settings.idle_timeout). A connection is in the slot of the second
- * in which it will have been idle for too long. It is checked only when that second has come,
- * and is moved to a later slot if something arrived since. So a request costs nothing here, and
- * a check examines only connections that may be due, however many connections there are.
+ * in which its timeout would expire. It is checked only in that second, and moved to a later
+ * slot if it has received input since. So a request costs nothing here, and a check examines
+ * only connections that may be due, whatever the number of connections.
  */
 
 /* Start to check a connection; does nothing without a timeout. Context: worker. */
 void conn_idle_begin(struct conn *c);
 
-/* The timeout may have changed: sort all connections again. Context: worker. */
+/* The timeout may have changed: reassign the slots of all connections. Context: worker. */
 void conn_idle_changed(struct worker *w);
 
 /*
@@ -294,8 +294,8 @@ bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t
                      size_t used);
 
 /*
- * The kept input has changed, or n bytes were added to it. False: it is too much. Context:
- * worker.
+ * The kept input has changed, or n bytes were added to it. False: it exceeds the limit.
+ * Context: worker.
  */
 bool conn_count_kept(struct conn *c, size_t n);
 
@@ -315,17 +315,17 @@ enum turn_stop conn_login_begin(struct turn *t, const struct text_auth *offer);
 /* ---- conn_move.c ------------------------------------------------------------------------- */
 
 /*
- * Moving connections to another worker, because the number of serving workers has changed
+ * Moving connections to another worker, because the number of active workers has changed
  * (daemon/worker/roster.h). A leaving worker moves all its connections. Another worker moves
  * its surplus over the worker with the fewest. No connection is closed, and no byte is lost:
- * input that was not executed, replies that were not sent (including pinned values and dumps),
- * the login and the TLS session move too.
+ * unexecuted input, unsent replies (including pinned values and dumps), the login and the TLS
+ * session move too.
  *
- * A connection moves between two turns. It does not move during an operation that ends by
- * itself: an upload, a wait for room, for the log or for replicas, a late answer, a handshake,
- * a login with a time limit. A leaving worker checks these connections again after each turn.
- * Endless or long operations move with the connection: watching, an export, a replica's
- * connection. Other threads know the relay of these (daemon/base/mailbox.h), not the worker.
+ * A connection moves between two turns. It does not move during an operation that ends soon: an
+ * upload, a wait for room, for the log or for replicas, a late answer, a handshake, a login
+ * with a time limit. A leaving worker checks these connections again after each turn. Endless
+ * or long operations move with the connection: watching, an export, a replica's connection.
+ * Other threads send messages for them to a relay (daemon/base/mailbox.h), not to the worker.
  *
  * The connection leaves all lists and accounts of its worker, and its poll handle is closed.
  * When the loop has released the handle, the connection is posted to the other worker, which
@@ -374,7 +374,7 @@ void conn_pace_check(struct worker *w);
  */
 void conn_pace_check_deadlines(struct worker *w);
 
-/* Options may have changed: redo what depends on the old values. Context: as above. */
+/* Options may have changed: update state that depends on the old values. Context: as above. */
 void conn_pace_options_changed(struct worker *w);
 
 /* ---- conn_pass.c ------------------------------------------------------------------------- */
@@ -408,8 +408,8 @@ bool conn_holds_others_up(const struct conn *c);
 /* ---- conn_pin.c -------------------------------------------------------------------------- */
 
 /*
- * Clients that read large values slowly: what their sockets did not take at once stays pinned
- * until it is sent.
+ * Clients that read large values slowly: segments that their sockets did not accept at once
+ * stay pinned until they are sent.
  */
 
 /* `bytes` bytes of its queue were written, pinned or not. Context: worker. */
@@ -451,10 +451,10 @@ void conn_proxied_failed(struct conn *c, const char *why);
 /* ---- conn_ready.c ------------------------------------------------------------------------ */
 
 /*
- * Connections that are ready and wait for their next turn. Either they used up their share of a
- * turn, or their event came when the loop had done enough in this turn. They are served in
+ * Connections that are ready and wait for their next turn: they have used up their share of a
+ * turn, or their event came when the budget of the loop's turn was used up. They are served in
  * order of arrival, but those whose last turn was little work are served first. This file also
- * serves connections that wait for room or for the log, and those whose event has come.
+ * serves connections that wait for room or for the log, and those with an event.
  */
 
 /*
@@ -495,9 +495,9 @@ void conn_ready_release(struct worker *w);
 /* ---- conn_settle.c ----------------------------------------------------------------------- */
 
 /*
- * What a connection waits for next. Its state (enum conn_state) is set only here, together with
- * what follows from it: the events that its poll handle is armed for, and the list that it is
- * parked in. So these cannot disagree.
+ * Sets the state of a connection (enum conn_state), together with the events that its poll
+ * handle is armed for and the list that it is parked in. They are set only here, so they are
+ * always consistent.
  */
 
 /*
@@ -534,9 +534,8 @@ void conn_close(struct conn *c);
 void conn_release(struct conn *c);
 
 /*
- * Close it because clients have to find another server. These stay: connections of the
- * operator, those with a service, those that wait for an answer. Context: worker, outside a
- * section.
+ * Close it so that the client looks for another server. Connections of the operator, those with
+ * a service, and those that wait for an answer stay open. Context: worker, outside a section.
  */
 void conn_dismiss(struct conn *c);
 
@@ -558,8 +557,8 @@ void conn_arm(struct conn *c, int events);
 /* ---- conn_shed.c ------------------------------------------------------------------------- */
 
 /*
- * Closes connections that keep too much. This is done outside of turns: between two events, or
- * between two connections that are served.
+ * Closes connections that keep too much memory. This is done outside of turns: between two
+ * events, or between serving two connections.
  */
 
 /*
@@ -583,7 +582,7 @@ static inline void conn_shed_if_crowded(struct worker *w)
 
 /* Connections of watchers: sends them the lines of events. */
 
-/* Send lines to a connection that watches while its socket takes them. Context: worker. */
+/* Send lines to a watching connection until its socket is full. Context: worker. */
 void conn_stream(struct conn *c);
 
 /* The same for all connections of a worker that watch. Context: worker. */
@@ -593,7 +592,7 @@ void conn_serve_watchers(struct worker *w);
 
 /* The steps of a connection that differ with TLS. */
 
-/* A handshake that takes longer is given up, milliseconds. */
+/* Time limit of a handshake, in milliseconds. */
 #define TLS_HANDSHAKE_MS 10000
 
 /* Begin the handshake of an accepted connection. Context: worker. */
@@ -664,8 +663,8 @@ void conn_upload_drop(struct conn *c);
 void conn_upload_read(struct conn *c);
 
 /*
- * While uploads hold too much memory, shed those that come too slowly, with an error to their
- * clients. True: there are uploads, check again. Context: worker, outside a section.
+ * While uploads hold too much memory, shed the slow ones, with an error to their clients. True:
+ * there are uploads, check again. Context: worker, outside a section.
  */
 bool conn_upload_check(struct worker *w, msec_t now);
 

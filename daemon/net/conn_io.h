@@ -12,7 +12,7 @@
  *
  * This file: reads and writes of a connection, by plain system calls or by TLS over the same
  * socket. Both behave like the system calls: non-blocking, with a short count when the socket
- * has or takes no more. A plain connection pays one well-predicted branch.
+ * is empty or full. A plain connection pays one well-predicted branch.
  */
 #ifndef MAYFLY_DAEMON_NET_CONN_IO_H
 #define MAYFLY_DAEMON_NET_CONN_IO_H
@@ -44,7 +44,7 @@ static inline void io_init(struct io *io, int fd)
     io->tls = NULL;
 }
 
-/* Speak TLS on it from now on. False: no memory; it stays plain. Context: worker. */
+/* Use TLS on it from now on. False: no memory; it stays plain. Context: worker. */
 bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w,
                   enum tls_verify verify);
 
@@ -104,7 +104,7 @@ static inline int io_read_events(const struct io *io)
 {
     must_be_a_worker();
     if (MF_UNLIKELY(io->tls != NULL) && tls_read_wants_write(io->tls)) {
-        /* Not UV_READABLE as well: bytes that cannot be read yet would report for ever. */
+        /* Not UV_READABLE as well: bytes that cannot be read yet would cause endless events. */
         return UV_WRITABLE;
     }
     return UV_READABLE;
@@ -141,8 +141,8 @@ bool io_send_end(struct io *io);
 bool io_discard(struct io *io, char *to, size_t n, unsigned times);
 
 /*
- * Bytes that have come and were not read; with TLS the bytes on the wire, which are more.
- * Context: worker.
+ * Received bytes that were not read; with TLS the encrypted bytes, which are more. Context:
+ * worker.
  */
 size_t io_unread(const struct io *io);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connection inherits from the listening socket that accepted it.
+ * Properties that a connection inherits from the listening socket that accepted it.
  */
 #ifndef MAYFLY_DAEMON_NET_ORIGIN_H
 #define MAYFLY_DAEMON_NET_ORIGIN_H
@@ -18,7 +18,7 @@ enum conn_transport {
     CONN_UDP,
 };
 
-/* Of which clients TLS wants a certificate. */
+/* Which clients need a certificate. */
 enum tls_verify {
     TLS_VERIFY_BY_MODE, /* by ssl_verify_mode */
     TLS_VERIFY_NONE,    /* btls: */
@@ -31,7 +31,7 @@ enum tls_verify {
 struct conn_origin {
     enum conn_transport transport;
     uint8_t protocol;       /* enum binding_protocol */
-    uint8_t rights;         /* RIGHT_READ and others: what its connections begin with */
+    uint8_t rights;         /* RIGHT_READ and others: initial rights of its connections */
     bool is_control;        /* the operator's: --control */
     bool is_proxied;        /* for balancers: --proxy-from */
     bool is_beyond;         /* its connections have places beyond -c, for replicas only */
@@ -41,8 +41,8 @@ struct conn_origin {
 };
 
 /*
- * What rules and logs call its listener: the tag, without one what it is, and "control" for
- * that of the operator. Context: any thread.
+ * The name of its listener in rules and logs: the tag, or without one its kind, such as "tcp";
+ * "control" for the control socket. Context: any thread.
  */
 static inline struct span origin_name(const struct conn_origin *origin)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Queues of replies for a socket. struct out is a run of bytes with at most one large value in
- * it, which is sent from where it is stored. struct outq owns what a socket did not take: bytes
- * are copied, whole segments of a value are pinned.
+ * it, which is sent without a copy. struct outq owns the unsent part: bytes are copied, whole
+ * segments of a value are pinned.
  */
 #ifndef MAYFLY_DAEMON_NET_OUTQ_H
 #define MAYFLY_DAEMON_NET_OUTQ_H
@@ -24,7 +24,7 @@ struct out {
     size_t mark;            /* the value goes before byte `mark` */
     size_t value_left;      /* unsent bytes of the value, with `part`; 0: no value */
     struct span part;       /* [borrowed] the rest of the part that is being sent */
-    struct value_walk walk; /* what follows part */
+    struct value_walk walk; /* the parts after it */
     bool part_is_pinnable;  /* part is in a whole segment */
 };
 
@@ -34,7 +34,7 @@ enum send_status {
     SEND_BROKEN,  /* the connection is lost */
 };
 
-/* Forget what was composed, sent or not. Context: worker. */
+/* Discard the composed bytes, sent or not. Context: worker. */
 static inline void out_clear(struct out *o)
 {
     must_be_a_worker();
@@ -69,8 +69,8 @@ static inline size_t out_left(const struct out *o)
 }
 
 /*
- * Write to a connection until all is sent or it takes no more, and add to *written what it
- * took. Context: worker; read side while there is a value that is not pinned.
+ * Write to a connection until all is sent or the socket is full, and add the number of sent
+ * bytes to *written. Context: worker; read side while there is a value that is not pinned.
  */
 enum send_status out_send(struct out *o, struct io *io, uint64_t *written);
 
@@ -112,8 +112,8 @@ bool outq_append(struct outq *q, const char *bytes, size_t n);
 bool outq_keep(struct outq *q, struct out *o);
 
 /*
- * Append all that waits to `to`, also the bytes of a pinned value; the queue stays as it is.
- * False: no memory. Context: worker.
+ * Append the whole queue to `to`, including the bytes of a pinned value; the queue is not
+ * changed. False: no memory. Context: worker.
  */
 bool outq_copy(const struct outq *q, struct buf *to);
 

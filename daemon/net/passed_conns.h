@@ -46,7 +46,7 @@ struct passed_conn {
     uint16_t family;        /* if is_proxied: AF_INET, AF_INET6 */
     uint16_t port;
     uint8_t address[16];
-    uint64_t idle_ms; /* time since the client last sent or took something */
+    uint64_t idle_ms; /* time since the client last sent or received bytes */
     uint64_t swallow; /* bytes of input to be dropped unread */
     struct siphash_digest login;
     struct span user;   /* its login; ptr NULL: not logged in */
@@ -104,7 +104,7 @@ enum passed_state {
     PASSED_DAMAGED, /* nothing is known, or only the descriptors (count is not 0) */
 };
 
-/* What is read. Zeroed storage is one of no connections. */
+/* A reader of saved connections. Zeroed: a reader of no connections. */
 struct passed_reader {
     uint32_t version;
     uint32_t count;          /* of the descriptors */

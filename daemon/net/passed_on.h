@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a process passes on to the program that it becomes (daemon/service/server.h): listening
- * sockets, by their addresses, so that no client is refused meanwhile; the memory file with the
- * items; and connections. Descriptors stay open. Environment variables list them, but those of
- * connections are listed in a file, since there are many. Context of all: main.
+ * Descriptors and state that a process passes on to the program that replaces it by exec
+ * (daemon/service/server.h): listening sockets, by their addresses, so that no client is
+ * refused meanwhile; the memory file with the items; and connections. Descriptors stay open.
+ * Environment variables list them, but those of connections are listed in a file, since there
+ * are many. Context of all: main.
  */
 #ifndef MAYFLY_DAEMON_NET_PASSED_ON_H
 #define MAYFLY_DAEMON_NET_PASSED_ON_H
@@ -27,12 +28,12 @@ struct passed_on {
     unsigned passed_count;
     int passed_memory; /* -1: none, or taken, as are the next */
     int passed_file;   /* of connections */
-    /* What is to be passed. */
+    /* Sockets to be passed on. */
     struct socket_open noted[PASSED_ON_SOCKETS_MAX]; /* with their files */
     unsigned noted_count;
     int noted_memory;
     int noted_file;
-    /* Those that a service manager has passed keep their numbers. */
+    /* Descriptors that a service manager has passed keep their numbers. */
     int inherited[PASSED_ON_SOCKETS_MAX];
     unsigned inherited_count;
 };
@@ -57,8 +58,8 @@ bool passed_on_is_shown(const struct passed_on *p);
 int passed_on_excuse(const struct passed_on *p, int status);
 
 /*
- * An internet address is in use. Does a passed socket that is not taken yet have its port, in
- * the same family? That socket is closed, or will be gone when this program takes over. type:
+ * An internet address is in use. Does an unused passed socket have its port, in the same
+ * family? Then that socket is closed, or will be closed when this program takes over. type:
  * SOCK_STREAM or SOCK_DGRAM.
  */
 bool passed_on_makes_way(struct passed_on *p, const struct sockaddr *addr, int type);
@@ -78,7 +79,7 @@ int passed_on_take_memory(struct passed_on *p);
  */
 bool passed_on_take_conns(struct passed_on *p, struct buf *out);
 
-/* Close what nobody has taken, except connections. */
+/* Close unused descriptors, except those of connections. */
 void passed_on_close_rest(struct passed_on *p);
 
 /*
@@ -93,7 +94,7 @@ void passed_on_show(const char *numbers);
 bool passed_on_note_memory(struct passed_on *p, int fd);
 
 /*
- * No program takes over: close all noted descriptors, and remove the files of sockets.
+ * No program takes over: close all recorded descriptors, and remove the files of sockets.
  */
 void passed_on_give_up(struct passed_on *p);
 

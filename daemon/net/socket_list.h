@@ -21,7 +21,7 @@
 /* A socket that listens, or takes datagrams. */
 struct socket_open {
     int fd;
-    struct conn_origin origin; /* what its connections inherit */
+    struct conn_origin origin; /* properties that its connections inherit */
     char name[SOCKET_NAME_MAX];
     char *path; /* owned; file of a unix socket that this process made, else NULL */
     dev_t dev;  /* of that file */
@@ -58,13 +58,13 @@ bool socket_list_has(const struct socket_list *l, const union socket_address *ad
 /* Release the list itself. Context: main. */
 void socket_list_fini(struct socket_list *l);
 
-/* The same, and close its sockets first. No other thread may use it any more. Context: main. */
+/* The same, and close its sockets first. No other thread may use it. Context: main. */
 void socket_list_close(struct socket_list *l);
 
 /*
- * Close a socket, and remove its file if it is still the one that was made. Leaves name and
- * number of the descriptor as they were, because other threads may be reading them. Once for
- * each. Context: main.
+ * Close a socket, and remove its file if it is still the same one. Does not change the name and
+ * the number of the descriptor, because other threads may be reading them. Call it once per
+ * socket. Context: main.
  */
 void socket_close(struct socket_open *s);
 
@@ -87,9 +87,9 @@ int socket_option(int fd, int option);
 bool socket_accepts_for(int listening, int fd);
 
 /*
- * Shut down a connection and close it. Bytes that the peer has sent are dropped as far as they
- * have arrived: unread they would turn the close into a reset, which destroys bytes that the
- * peer has not got yet. Context: any thread.
+ * Shut down a connection and close it. Bytes that have arrived are read and dropped: if they
+ * were unread, the close would send a reset, which destroys bytes in transit to the peer.
+ * Context: any thread.
  */
 void socket_end(int fd);
 

@@ -27,7 +27,7 @@ struct settings;
 int sockets_open(const struct settings *settings, struct socket_list *out,
                  struct socket_list *udp);
 
-/* What an inherited socket is for, by the name that the service manager gave it. */
+/* The purpose of an inherited socket, by its name from the service manager. */
 enum inherit_for {
     INHERIT_CLIENTS, /* "client": plain TCP; "tls": TLS; any other, or none: TLS if -Z is on */
     INHERIT_METRICS, /* "metrics" */
@@ -35,7 +35,7 @@ enum inherit_for {
     INHERIT_MEMORY,  /* SOCKETS_MEMORY_NAME: no socket, see sockets_inherited_memory() */
 };
 
-/* The name of the file in memory that the service manager keeps: see server.h. */
+/* Name of the memory file that the service manager keeps: see server.h. */
 #define SOCKETS_MEMORY_NAME "mayfly.memory"
 
 /*
@@ -45,8 +45,8 @@ enum inherit_for {
 int sockets_check(const struct settings *settings);
 
 /*
- * Take over the stream sockets of the LISTEN_FDS protocol (sd_listen_fds_with_names(3)) that
- * are for this. Other descriptors are left alone, with a warning if they are for nothing.
+ * Take over the stream sockets of the LISTEN_FDS protocol (sd_listen_fds_with_names(3)) with
+ * this purpose. Other descriptors are not changed, with a warning if they have no purpose.
  * *found: whether there was at least one. Returns as above. Context: main, before start.
  */
 int sockets_inherit(const struct settings *settings, enum inherit_for what,
@@ -58,7 +58,7 @@ int sockets_inherit(const struct settings *settings, enum inherit_for what,
  */
 int sockets_inherited_memory(const struct passed_on *passed, uint32_t number);
 
-/* How many descriptors were passed, from SOCKETS_INHERIT_FIRST on. Context: main. */
+/* Number of passed descriptors, from SOCKETS_INHERIT_FIRST on. Context: main. */
 #define SOCKETS_INHERIT_FIRST 3 /* SD_LISTEN_FDS_START */
 uint32_t sockets_inherited_count(const struct passed_on *passed);
 

@@ -35,15 +35,15 @@ int sockets_check_tcp(const struct settings *settings);
 int sockets_check_metrics(const struct settings *settings);
 
 /*
- * What connections of a TCP socket inherit from it; address: its element of -l, NULL: none.
- * Context: any thread.
+ * The origin of connections of a TCP socket; address: its element of -l, NULL: none. Context:
+ * any thread.
  */
 struct conn_origin sockets_tcp_origin(const struct settings *settings,
                                       const struct listen_address *address);
 
 /*
- * Set the options that accepted connections inherit: no delay, and when a silent client is
- * given up. Context: main, before start.
+ * Set the options that accepted connections inherit: TCP_NODELAY, keepalive and user timeout.
+ * Context: main, before start.
  */
 void sockets_set_tcp_options(const struct settings *settings, int fd);
 
@@ -53,9 +53,9 @@ void sockets_set_tcp_options(const struct settings *settings, int fd);
  */
 
 /*
- * Open what settings.udp_port asks for, nothing if it is 0, and append it to the list: the
- * sockets of an address are neighbours, one for each worker. Returns 0, or the exit status
- * after a message was written. Context: main, before start.
+ * Open the sockets of settings.udp_port, none if it is 0, and append them to the list. The
+ * sockets of an address are adjacent, one for each worker. Returns 0, or the exit status after
+ * a message. Context: main, before start.
  */
 int sockets_open_udp(const struct settings *settings, struct socket_list *out);
 
@@ -80,7 +80,7 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out);
 /* The same for settings.control_path, which only the user of the process may open. */
 int sockets_open_control(const struct settings *settings, struct socket_list *out);
 
-/* What connections of the control socket inherit. Context: any thread. */
+/* The origin of connections of the control socket. Context: any thread. */
 struct conn_origin sockets_control_origin(void);
 
 /*
@@ -98,9 +98,9 @@ int sockets_check_unix(const struct settings *settings);
 
 /* An address, or an element of a list of them. */
 struct listen_fault {
-    enum option_id id;  /* of the option that asks for it */
-    struct span where;  /* what it names */
-    const char *call;   /* what has failed; NULL: nothing was called */
+    enum option_id id;  /* of the option that names it */
+    struct span where;  /* the named address */
+    const char *call;   /* the failed call; NULL: none */
     const char *reason; /* NULL: errno is */
     uint16_t port;      /* to look for if it is in use; 0: none */
     int type;           /* SOCK_STREAM, SOCK_DGRAM */
