@@ -15,6 +15,7 @@ from crash import MODES, Crash
 from kept import figure, figures, fill, kept, status_of
 from mayfly import wait_for
 
+MIB = 1 << 20
 STRICT = 65     # exit status EX_DATAERR
 KEYS = ("-o", "appendonly=keys")
 
@@ -170,6 +171,32 @@ def test_full_flush():
             assert o.stats()["curr_items"] == "1" and o.get(b"d") == b"1"
 
 
+def test_full_does_not_start_with_damage():
+    with kept() as k:
+        with k.daemon(*FULL) as d, d.operator() as o:
+            for n in range(3):
+                o.set(b"k%d" % n, b"1")
+                wait_for_log(o)
+            d.crash()
+        log = bytearray(mayfly.read_bytes(log_path(k)))
+        with open(log_path(k), "ab") as f:
+            f.write(b"torn")
+        with k.daemon(*FULL) as d, d.operator() as o:
+            assert figure(o, "aof_last_load_bytes_cut") == 4
+            assert o.stats()["curr_items"] == "3"
+            d.crash()
+        log[64 + 48] ^= 1
+        mayfly.write(os.path.join(k.folder, log_names(k)[0]), log)
+        names = k.names()
+        with k.daemon(*FULL, wait=False) as d:
+            assert status_of(d) == STRICT
+            assert d.says("checksum differs")
+        assert k.names() == names
+        with k.daemon(*FULL, "-o", "load=salvage") as d, d.operator() as o:
+            assert o.stats()["curr_items"] == "0"
+            assert "mayfly.snapshot.bad" in k.names()
+
+
 def test_logs_are_kept_with_a_snapshot_that_is_put_aside():
     """Damage of a log, and none that a start without logs would look for: nothing of it is replaced."""
     always = ("-o", "appendonly=full,appendfsync=always")
@@ -263,6 +290,18 @@ def test_without_a_log_its_snapshot_is_not_loaded():
         assert log_names(k) == []
         wait_for(lambda: figures(o)["rdb_last_bgsave_status"] == "err", "none can be saved")
         assert not k.has_file()
+
+
+def test_when_it_is_durable():
+    for policy in "no", "everysec":
+        with kept() as k, k.daemon(*KEYS, "-o", "appendfsync=" + policy) as d, d.operator() as o:
+            wait_for_base(k, o)
+            o.set(b"a", b"1")
+            wait_for_log(o)
+            if policy == "everysec":
+                wait_for(lambda: figure(o, "aof_unsynced_bytes") == 0, "a second is over")
+            else:
+                assert figure(o, "aof_unsynced_bytes") > 0
 
 
 class Stopped:

@@ -85,6 +85,138 @@ def test_slow_reader_gets_all_in_order():
         assert c.frame().opcode == b.NOOP
 
 
+# ---- wrong frames --------------------------------------------------------------------------------
+
+class Intact:
+    """Put around a bad frame: checks that nothing was stored and the daemon serves as before."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+
+    def __enter__(self):
+        with self.daemon.client() as c:
+            assert c.set(b"canary", b"sings") == b"STORED"
+            self.items, self.total = c.stat("curr_items"), c.stat("total_items")
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            assert self.daemon.is_alive()
+            with self.daemon.client() as c:
+                assert c.get(b"canary") == b"sings"
+                assert (c.stat("curr_items"), c.stat("total_items")) == (self.items, self.total)
+
+
+def closes(daemon, frame, status):
+    """The frame gets this status, and is the last of its connection."""
+    with Intact(daemon), connect(daemon) as c:
+        c.send(frame + store(b.SET, b"behind", b"x"))
+        assert is_error(c.frame(), frame[1], status)
+        assert c.frame() is None
+
+
+def test_cve_2009_2415_length_beyond_2_31():
+    """A value as long as a signed length can say: refused, swallowed, in sync."""
+    with Daemon() as d, Intact(d), connect(d) as c:
+        body = pack(b.SET, b"x", b"\0" * 8, b"y") * 40000
+        for opcode in (b.SET, b.ADD, b.REPLACE, b.SETQ):
+            frame = pack(opcode, b"k", b"\0" * 8, body)
+            assert len(body) > MIB
+            assert is_error(c.call(frame), opcode, b.TOO_LARGE)
+            assert c.until_noop(b"") == []
+
+
+def test_cve_2011_4971_negative_body():
+    """Bodies of 2 GiB and more are announced; others are served meanwhile."""
+    with Daemon("-m", "64") as d:
+        before = d.rss()
+        for body_len in (0x7FFFFFFF, 0x80000000, 0xFFFFFFF0, 0xFFFFFFFF):
+            for frame in (store(b.SET, b"k", body_len=body_len), store(b.ADDQ, b"k", body_len=body_len),
+                          pack(b.APPEND, b"k", body_len=body_len), pack(b.PREPENDQ, b"k", body_len=body_len)):
+                with Intact(d), connect(d) as c:
+                    assert is_error(c.call(frame), frame[1], b.TOO_LARGE)
+                    c.send(store(b.SET, b"x", b"y") * 1000)     # belongs to the value
+            with connect(d) as c:
+                assert is_error(c.call(pack(0x66, body_len=body_len)), 0x66, b.UNKNOWN)
+            for frame in (pack(b.GET, b"k", body_len=body_len), pack(b.TOUCH, b"k", b"\0" * 4, body_len=body_len),
+                          pack(b.STAT, b"reset", body_len=body_len), pack(b.NOOP, body_len=body_len),
+                          arith(b.INCR, b"k", body_len=body_len), pack(b.DELETE, b"k", body_len=body_len)):
+                closes(d, frame, b.INVALID)
+        assert mayfly.is_sanitized() or d.rss() - before < 8 * MIB
+
+
+def test_cve_2016_8704_append_key_beyond_its_body():
+    with Daemon() as d:
+        for opcode in (b.APPEND, b.PREPEND, b.APPENDQ, b.PREPENDQ):
+            closes(d, pack(opcode, b"key", value=b"value", body_len=2), b.UNKNOWN)
+            closes(d, pack(opcode, b"k" * 250, body_len=0), b.UNKNOWN)
+            closes(d, pack(opcode, b"k", key_len=0xFFFF, body_len=0xFFFE), b.UNKNOWN)
+
+
+def test_cve_2016_8705_update_key_beyond_its_body():
+    with Daemon() as d:
+        for opcode in (b.SET, b.ADD, b.REPLACE, b.SETQ, b.ADDQ, b.REPLACEQ):
+            closes(d, store(opcode, b"key", b"value", body_len=10), b.UNKNOWN)
+            closes(d, store(opcode, b"k" * 250, body_len=8), b.UNKNOWN)
+            closes(d, store(opcode, b"k", extras_len=255), b.UNKNOWN)
+            closes(d, store(opcode, b"", b"value"), b.INVALID)
+            closes(d, pack(opcode, b"k", b"\0" * 7, b"v"), b.INVALID)
+
+
+def test_cve_2016_8706_sasl_value_before_its_mechanism():
+    with Daemon() as d:
+        for opcode in (b.SASL_AUTH, b.SASL_STEP):
+            closes(d, pack(opcode, b"PLAIN", body_len=0), b.UNKNOWN)
+            closes(d, pack(opcode, b"m" * 200, body_len=199), b.UNKNOWN)
+            closes(d, pack(opcode, b"", value=b"\0u\0p"), b.INVALID)
+
+
+def test_cve_2017_9951_get_of_a_length_that_is_not_there():
+    """Keys of gets, announced longer than the body, than what arrives, than a key may be."""
+    with Daemon() as d:
+        for opcode in (b.GET, b.GETQ, b.GETK, b.GETKQ):
+            closes(d, pack(opcode, b"k", body_len=0), b.UNKNOWN)
+            closes(d, pack(opcode, b"k" * 251), b.INVALID)
+            closes(d, pack(opcode, b"k", key_len=0xFFFF, body_len=0xFFFF), b.INVALID)
+            closes(d, pack(opcode, b"k", value=b"v"), b.INVALID)
+            with Intact(d), connect(d) as c:
+                c.send(pack(opcode, b"k" * 20, key_len=100, body_len=100))
+                c.sock.shutdown(mayfly.socket.SHUT_WR)
+                assert c.frame() is None
+
+
+def test_cve_2020_10931_extras_beyond_their_room():
+    with Daemon() as d:
+        for opcode in (b.GET, b.SET, b.APPEND, b.INCR, b.TOUCH, b.GAT, b.FLUSH, b.NOOP, b.STAT, b.VERSION,
+                       b.QUIT, b.DELETE, b.SASL_LIST, b.SASL_AUTH):
+            closes(d, pack(opcode, b"k", b"\xff" * 255), b.INVALID)
+            closes(d, pack(opcode, b"k", b"\xff" * 60), b.INVALID)
+
+
+def test_unknown_opcodes_stay_in_sync():
+    with Daemon() as d, Intact(d), connect(d) as c:
+        for opcode in list(range(0x25, 0x100)) + [0x1B, 0x1F]:
+            frame = pack(opcode, b"key", b"extras", store(b.SET, b"x", b"y"))
+            assert is_error(c.call(frame), opcode, b.UNKNOWN)
+        assert c.until_noop(b"") == []
+
+
+def test_bodies_that_never_come():
+    """Announced values cost little until their bytes come; others can store."""
+    with Daemon("-m", "64", "-t", "2") as d:
+        with connect(d) as c:
+            assert c.call(store(b.SET, b"k", b"v")).status == b.OK
+        before = d.rss()
+        silent = [connect(d) for _ in range(200)]
+        for s in silent:
+            s.send(store(b.SET, b"s", b"x" * 100, body_len=9 + 1000000))
+        with connect(d) as c:
+            for i in range(200):
+                assert c.call(store(b.SET, b"k%d" % i, pattern(b"k", 100000))).status == b.OK
+            assert c.call(pack(b.GET, b"k199")).value == pattern(b"k", 100000)
+        assert mayfly.is_sanitized() or d.rss() - before < 40 * MIB
+
+
 # ---- options -------------------------------------------------------------------------------------
 
 def test_protocol_option():

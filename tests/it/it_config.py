@@ -170,10 +170,24 @@ def check_lazyfree(name, die):
         wait_for(lambda: expire(c, "lazyfree_freed_objects") > 0, "the reclaimer releases it")
 
 
-mayfly.cases(globals(), check_lazyfree,
-             lazyfree_expire=("lazyfree_expire", die_by_expiry), lazyfree_delete=("lazyfree_delete", die_by_delete),
-             lazyfree_overwrite=("lazyfree_overwrite", die_by_overwrite), lazyfree_flush=("lazyfree_flush", die_by_flush),
-             lazyfree_evict=("lazyfree_evict", die_by_eviction))
+def test_lazyfree_expire():
+    check_lazyfree("lazyfree_expire", die_by_expiry)
+
+
+def test_lazyfree_delete():
+    check_lazyfree("lazyfree_delete", die_by_delete)
+
+
+def test_lazyfree_overwrite():
+    check_lazyfree("lazyfree_overwrite", die_by_overwrite)
+
+
+def test_lazyfree_evict():
+    check_lazyfree("lazyfree_evict", die_by_eviction)
+
+
+def test_lazyfree_flush():
+    check_lazyfree("lazyfree_flush", die_by_flush)
 
 
 def test_lazyfree_threshold():
@@ -230,6 +244,18 @@ def test_memory_limit():
         assert c.stat("evictions") > 0
 
 
+def test_ttl_jitter():
+    with Daemon("-t", "1") as d, d.operator() as c:
+        def left_ms():
+            return {int(c.ask(b"pttl k%d" % i)) for i in range(100)
+                    if c.set(b"k%d" % i, b"x", exptime=100000) == b"STORED"}
+        assert min(left_ms()) > 99900000        # some milliseconds may have passed
+        change(c, ttl_jitter=50)
+        spread = left_ms()
+        assert len(spread) > 50 and 49900000 < min(spread) < max(spread) <= 100000000, spread
+        assert max(spread) - min(spread) > 20000000, spread
+
+
 def test_memory_limit_holds_the_largest_item():
     with Daemon("-t", "1", "-I", "5m") as d, d.operator() as c:
         for small in (b"1", b"9", b"9m"):
@@ -240,6 +266,20 @@ def test_memory_limit_holds_the_largest_item():
         change(c, memory_limit="1g")
         assert c.stats(b"settings")["maxbytes"] == str(1 << 30)
         wait_for(lambda: "options, memory_limit is 1024 now (config set 1g)" in d.log(), "the log has the value")
+
+
+def test_a_value_that_is_moved_is_told():
+    with Daemon("-t", "1") as d, d.operator() as c:
+        change(c, hz=501)
+        assert c.stats(b"settings")["hz"] == "500"
+        wait_for(lambda: "options, hz is 500 now (config set 501)" in d.log(), "the log has the value")
+
+
+def test_evictions_are_shown_as_they_are():
+    with Daemon("-t", "1") as d, d.operator() as c:
+        assert c.stats(b"settings")["evictions"] == "on"
+        change(c, maxmemory_policy="noeviction")
+        assert c.stats(b"settings")["evictions"] == "off"
 
 
 # ---- connections ----------------------------------------------------------------------------------
@@ -404,6 +444,47 @@ def test_every_live_option_is_set_and_reset():
         assert {name: value_of(c, name) for name in options} == given
 
 
+def test_texts():
+    """They are set with blanks in them, unset, refused where they are wrong, and as they were after a reset."""
+    with Daemon("-t", "1", "-o", "replicaof=a:1") as d, d.operator() as c:
+        assert value_of(c, "replicaof") == "a:1"
+        for typed, value in ((b"b 2", "b 2"), (b"\"c 3\"", "c 3"), (b"[::1]:4", "[::1]:4"), (b"::1 5", "::1 5")):
+            assert c.ask(b"config set replicaof %s replica_user u hz 20" % typed) == b"OK", typed
+            assert value_of(c, "replicaof") == value
+            assert c.stats(b"settings")["replicaof"] == value
+        assert value_of(c, "replica_user") == "u" and value_of(c, "hz") == "20"
+        for typed in (b"\"\"", b"no", b"no one", b"NO ONE"):
+            assert c.ask(b"config set replicaof x 1") == b"OK"
+            assert c.ask(b"config set hz 30 replicaof %s replica_password_file \"/a b\"" % typed) == b"OK", typed
+            assert value_of(c, "replicaof") == "" and value_of(c, "replica_password_file") == '/a b'
+            assert c.stats(b"settings")["replicaof"] == "NULL"
+        assert d.says("replicaof is unset now")
+        for typed, why in ((b"h", b"the port is missing (HOST PORT)"), (b"h 0", b"the port is not a number from 1 to 65535"),
+                           (b"x" * 256 + b" 1", b"the host is longer than 255 bytes")):
+            assert c.ask(b"config set hz 40 replicaof " + typed).endswith(b"is not an address: " + why), typed
+        assert c.ask(b"config set replica_user " + b"x" * 512) == \
+            b"CLIENT_ERROR replica_user: the value is too long (at most 511 bytes)"
+        assert c.ask(b"config set replicaof h 1 2").startswith(b"CLIENT_ERROR usage: "), "two words, no more"
+        assert value_of(c, "hz") == "30" and value_of(c, "replica_user") == "u"
+        assert c.ask(b"config reset replicaof replica_user replica_password_file") == b"OK"
+        assert value_of(c, "replicaof") == "a:1" and value_of(c, "replica_user") == ""
+
+
+def test_a_text_is_read_while_it_is_set():
+    """By clients of all workers; nobody sees a part of one."""
+    texts = [b"%s %d" % (bytes([97 + i]) * (i * 30 + 1), i + 1) for i in range(8)]
+    with Daemon("-t", "4") as d:
+        clients = [d.operator() for _ in range(8)]
+        for _ in range(100):
+            for c, text in zip(clients, texts):
+                c.send(b"config set replicaof %s\r\nconfig get replicaof\r\n" % text)
+        for c in clients:
+            for _ in range(100):
+                assert c.line() == b"OK"
+                assert c.line()[len(b"CONFIG replicaof "):] in texts
+                assert c.line() == b"END"
+
+
 # ---- the rest -------------------------------------------------------------------------------------
 
 def test_detail_enabled():
@@ -416,6 +497,13 @@ def test_detail_enabled():
         change(c, detail_enabled="yes")
         assert c.set(b"a:b", b"x") == b"STORED"
         assert dump() == b"PREFIX a get 0 hit 0 set 1 del 0"
+
+
+def test_prefix_delimiter():
+    with Daemon("-t", "1", "-D", "/") as d, d.operator() as c:
+        assert c.set(b"a/b", b"x") == b"STORED" and c.set(b"c:d", b"x") == b"STORED"
+        c.send(b"stats detail dump\r\n")
+        assert [c.line(), c.line()] == [b"PREFIX a get 0 hit 0 set 1 del 0", b"END"]
 
 
 def test_verbose():

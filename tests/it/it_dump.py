@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Dumps of all keys: the forms of their lines; every key that stays is shown; readers that stall
 or leave cost others nothing."""
+import base64
 import contextlib
 import re
 import select
@@ -73,6 +74,50 @@ def test_form_of_metadump():
         assert other.group(5) == b"no" and 1000 < int(other.group(6)) < 1100
         c.send(b"gets plain\r\n")
         assert c.line().split()[4] == plain.group(4), "cas of the dump and of gets"
+
+
+def test_classes_and_errors():
+    with Daemon("-m", "64") as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        for what in (b"all", b"hash", b"1", b"5,1,7"):
+            assert keys_of(read_metadump(c, what=what)) == [b"k"], what
+        assert read_metadump(c, what=b"2,63") == []
+        for what in (b"0", b"64", b"x", b"1,64"):
+            assert c.ask(b"lru_crawler metadump " + what) == b"BADCLASS invalid class id"
+        assert c.ask(b"lru_crawler metadump ,") == b"NOTSTARTED no items to crawl"
+        for line in (b"lru_crawler metadump", b"lru_crawler metadump all all", b"lru_crawler mgdump"):
+            assert c.ask(line) == b"ERROR"
+        assert c.ask(b"lru_crawler disable") == b"OK"
+        for kind in (b"metadump", b"mgdump"):
+            assert c.ask(b"lru_crawler " + kind + b" all") == b"CLIENT_ERROR lru crawler disabled"
+
+
+def test_dumps_switched_off():
+    with Daemon("-m", "64", "-X") as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        assert c.ask(b"lru_crawler metadump all") == b"ERROR metadump not allowed"
+        assert c.ask(b"lru_crawler mgdump all") == b"ERROR key dump not allowed"
+        assert c.ask(b"stats cachedump 1 0") == b"CLIENT_ERROR stats cachedump not allowed"
+
+
+def test_mgdump_lines_are_commands():
+    with Daemon("-m", "64") as d, d.client() as c:
+        keys = {b"plain", b"colon:%25", b"high\xff", b"control\x01"}
+        store(c, keys)
+        c.send(b"lru_crawler mgdump all\r\n")
+        assert c.line() == b"OK"
+        found = set()
+        while True:
+            line = c.line()
+            if line == b"EN":
+                break
+            words = line.split(b" ")
+            assert words[0] == b"mg" and len(words) in (2, 3), line
+            if len(words) == 3:
+                assert words[2] == b"b", line
+            found.add(base64.b64decode(words[1]) if len(words) == 3 else words[1])
+        assert found == keys
+        assert c.ask(b"version").startswith(b"VERSION"), "nothing after EN"
 
 
 def test_requests_behind_a_dump_wait_for_it():

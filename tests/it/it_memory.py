@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Memory: random sizes under -m 64 stay within the promised bound with recent items live; what is deleted or
-expires gives memory back; idle connections cost little. Skipped in sanitizer builds."""
+"""Memory: random sizes under -m 64 stay within the promised bound with recent items live; a flush
+gives memory back; idle connections cost little. Skipped in sanitizer builds."""
 import os
 import random
 
@@ -43,6 +43,20 @@ def test_sizes_that_wander():
             assert c.get(b"recent") == b"r" * 100
         assert worst < bound, "%.1f MiB resident, bound %.1f" % (worst / MIB, bound / MIB)
         assert c.stat("evictions") > 0
+
+
+def test_flush_gives_memory_back():
+    need_real_memory()
+    with Daemon("-m", "128", "-t", "2") as d, d.client() as c:
+        c.set(b"k", b"v")
+        before = d.rss()
+        for i in range(100):
+            c.send(b"set k%d 0 0 1000000 noreply\r\n%s\r\n" % (i, b"x" * 1000000))
+        assert c.get(b"k99") is not None
+        full = d.rss()
+        assert full - before > 60 * MIB
+        assert c.ask(b"flush_all") == b"OK"
+        wait_for(lambda: d.rss() < before + (full - before) / 3, "memory is given back after a flush")
 
 
 def resident_after(d, c, name):
@@ -111,6 +125,25 @@ def test_idle_connections():
         assert c.stat("curr_connections") >= 900
         each = (d.rss() - before) / 800
         assert each < 2048, "%d bytes resident for an idle connection" % each
+
+
+def test_noeviction_keeps_everything():
+    with Daemon("-M", "-m", "16", "-t", "2") as d, d.client() as c:
+        stored = []
+        for i in range(400):
+            answer = c.set(b"k%d" % i, mayfly.pattern(b"k%d" % i, 100000))
+            if answer != b"STORED":
+                assert answer.startswith(b"SERVER_ERROR out of memory"), answer
+                break
+            stored.append(i)
+        assert 50 < len(stored) < 200, len(stored)
+        assert all(c.get(b"k%d" % i) == mayfly.pattern(b"k%d" % i, 100000) for i in stored)
+        assert all(c.ask(b"delete k%d" % i) == b"DELETED" for i in stored[:20])
+
+        def fits():
+            return c.set(b"more", b"x" * 100000) == b"STORED"
+        wait_for(fits, "deletes make room")
+        assert c.stat("evictions") == 0
 
 
 mayfly.main(globals())

@@ -7,6 +7,7 @@ import ctypes
 import os
 import pwd
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -145,6 +146,26 @@ def test_every_error_has_its_place():
             'mayflyd: a.conf:3: port: "x" is not a number (-1 to 65535)'], err
 
 
+def test_no_file_makes_it_wait_or_fill_memory():
+    def bound():
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))
+    with folder(empty=""):
+        os.mkfifo("fifo")
+        os.mkdir("folder")
+        with open("huge", "wb") as f:
+            f.truncate(1 << 30)
+        for flag in ("--config", "--memcached-conf"):
+            for name, why in (("fifo", "not a regular file"), ("folder", "not a regular file"),
+                              ("/dev/zero", "not a regular file"), ("huge", "too large"),
+                              ("none", "No such file or directory"), ("", "No such file or directory")):
+                got = subprocess.run([PROGRAM, flag, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, timeout=mayfly.PATIENCE,
+                                     preexec_fn=None if mayfly.is_sanitized(PROGRAM) else bound)
+                assert got.returncode == 64, (flag, name, got)
+                assert got.stderr.decode() == "mayflyd: %s: cannot read %s (%s)\n" % (flag, name, why), got.stderr
+            assert values(flag, "empty") == values()
+
+
 def test_a_file_that_may_not_be_read():
     mayfly.skip_if(os.geteuid() != 0, "not root")
     nobody = pwd.getpwnam("nobody")
@@ -163,6 +184,18 @@ def test_a_file_that_may_not_be_read():
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=become_nobody)
         assert got.returncode == 64, got
         assert got.stderr == b"mayflyd: --config: cannot read a.conf (Permission denied)\n", got.stderr
+
+
+def test_text_files_of_all_kinds():
+    for text in (b"threads = 2\nhz = 20", b"threads = 2\r\nhz = 20\r\n", b"\xef\xbb\xbfthreads = 2\nhz = 20\n",
+                 b"\n\n  threads=2 # \xc3\xa4\n\t hz = 20\n"):
+        with folder(a__conf=text):
+            got = values("--config", "a.conf")
+            assert (got["threads"], got["hz"]) == ("2", "20"), text
+    for text in (b"threads = 2\0\n", "threads = 2\n".encode("utf-16"), b"threads = 2\rhz = 20\r"):
+        with folder(a__conf=text):
+            status, _, err = run("--config", "a.conf")
+            assert status == 1 and err.startswith("mayflyd: a.conf:1: "), (text, err)
 
 
 def test_flags_that_exclude_each_other():
@@ -263,6 +296,18 @@ def test_a_file_can_be_overruled_by_nothing():
                               (["-s", ""], "-s: the value is empty")):
             status, _, err = run("--config", "a.conf", *args)
             assert status != 0 and err == "mayflyd: %s\n" % message, (args, err)
+
+
+def test_M_and_a_policy():
+    with folder(a__conf="disable-evictions = yes\n", b__conf="maxmemory-policy = allkeys-lru\n",
+                c__conf="maxmemory-policy = allkeys-lru\ndisable-evictions = yes\n"):
+        got = values("--config", "a.conf", "-o", "maxmemory_policy=volatile-ttl")
+        assert (got["maxmemory-policy"], got["disable-evictions"]) == ("volatile-ttl", "no")
+        got = values("--config", "b.conf", "-M")
+        assert (got["maxmemory-policy"], got["disable-evictions"]) == ("noeviction", "yes")
+        status, out, err = run("--config", "c.conf", "--print-config")
+        assert status == 0 and "maxmemory-policy = noeviction" in out
+        assert err == "mayflyd: c.conf:2: disable-evictions: overrides maxmemory_policy=allkeys-lru\n", err
 
 
 def test_check_leaves_nothing():
@@ -386,6 +431,21 @@ def test_flags_are_read_as_by_the_script_of_debian():
             def plain(out):
                 return re.sub(r" *# .*", "", out)
             assert plain(own[1]) == plain(by_script.stdout.decode()), (text, own[1])
+
+
+def test_no_shell_runs():
+    with folder(a__conf="-m 64; touch made\n-p $(touch made)\n-s `touch made`\n") as here:
+        status, _, err = run("--memcached-conf", "a.conf")
+        assert status == 1 and len(err.splitlines()) == 3, err
+        assert not os.path.exists(here + "/made")
+
+
+def test_a_server_by_the_file_of_debian():
+    with folder(a__conf="-d\nlogfile /x\n-m 100\n-t 1\n-c 50\n"):
+        with Daemon("--memcached-conf", "a.conf", "-c", "60", program=PROGRAM) as d, d.client() as c:
+            settings = c.stats(b"settings")
+            assert (settings["maxbytes"], settings["maxconns"]) == (str(100 << 20), "60")
+            assert c.set(b"k", b"v") == b"STORED"
 
 
 mayfly.main(globals())

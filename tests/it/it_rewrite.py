@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """`config rewrite` and `config reload` of a running server: what the files have afterwards, what the
-operator is told. tests/daemon/options/test_options_rewrite.c has what is written for any files, and
-tests/daemon/base/test_file_edit.c that a file is written whole or not at all."""
+operator is told, and that a file is written whole or not at all. tests/daemon/options/
+test_options_rewrite.c has what is written for any files."""
 import contextlib
+import ctypes
 import os
 import pwd
 import re
 import stat
+import subprocess
 import tempfile
 
 import mayfly
 import tls
-from mayfly import wait_for
+from mayfly import Inapplicable, wait_for
 
+CLONE_NEWNS = 0x20000
+MS_REC, MS_PRIVATE = 16384, 1 << 18
 MARK = "\n# Set while the server ran, written by config rewrite:\n"
 
 
@@ -161,6 +165,16 @@ def test_without_a_file():
         assert answer(c, b"config reload") == ["CLIENT_ERROR there is nothing to reload: no file was given"]
 
 
+def test_memcached_conf_is_not_written():
+    with folder(a__conf="threads = 1\n", m__conf="-R 33\n-m 100\n") as here:
+        with Daemon(here + "/a.conf", "--memcached-conf", here + "/m.conf") as d, d.operator() as c:
+            assert values(c)["max_reqs_per_event"] == "CONFIG max_reqs_per_event 33"
+            change(c, max_reqs_per_event=44)
+            assert answer(c, b"config rewrite") == ["OK"]
+        assert read(here + "/m.conf") == "-R 33\n-m 100\n"
+        assert read(here + "/a.conf") == "threads = 1\n" + MARK + "max-reqs-per-event = 44\n"
+
+
 def test_links_lead_to_the_file():
     with folder(real__conf="threads = 1\nhz = 20\n") as here:
         os.mkdir(here + "/etc")
@@ -226,6 +240,37 @@ def test_confined():
         assert read(here + "/more/b.conf") == "ttl-jitter = 2\n"
 
 
+def small_disk(where, options):
+    """Run in the child: a small file system of its own there."""
+    def mount():
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0 \
+                or libc.mount(b"none", where.encode(), b"tmpfs", 0, options.encode()) != 0:
+            raise OSError(ctypes.get_errno(), "cannot mount")
+        write(where + "/a.conf", "threads = 1\nhz = 20\n#" + "x" * 6000 + "\n")
+    return mount
+
+
+def test_a_full_disk_leaves_the_old_file():
+    mayfly.skip_if(os.geteuid() != 0, "not root")
+    with folder() as here:
+        os.mkdir(here + "/disk")
+        path = here + "/disk/a.conf"
+        try:
+            subprocess.run(["true"], preexec_fn=small_disk(here + "/disk", "size=12k"), check=True)
+        except (subprocess.SubprocessError, OSError):
+            raise Inapplicable("no file system can be mounted")
+        with Daemon(path, before=small_disk(here + "/disk", "size=12k")) as d, d.operator() as c:
+            inside = "/proc/%d/root%s" % (d.pid, path)
+            before = read(inside)
+            change(c, hz=21)
+            assert answer(c, b"config rewrite") == ["SERVER_ERROR cannot write %s (No space left on device)" % path]
+            assert read(inside) == before and os.listdir(os.path.dirname(inside)) == ["a.conf"]
+            assert values(c)["hz"] == "CONFIG hz 21"
+            with d.client() as other:
+                assert other.set(b"k", b"v") == b"STORED"
+
+
 def test_all_files_or_none():
     mayfly.skip_if(os.geteuid() != 0, "not root")
     nobody = pwd.getpwnam("nobody")
@@ -262,6 +307,20 @@ def test_by_many_at_once():
             assert answer(clients[0], b"config rewrite") == ["OK"]
             assert values(clients[0])["ttl_jitter"].rsplit(" ", 1)[1] == read(path).rsplit(" ", 1)[1].strip()
         assert os.listdir(here) == ["a.conf"]
+
+
+def test_a_crash_leaves_a_whole_file():
+    with folder(a__conf="threads = 1\nhz = 20\n#" + "x" * 100000 + "\nttl-jitter = 1\n") as here:
+        path = here + "/a.conf"
+        size = os.stat(path).st_size
+        for n in range(5):
+            with Daemon(path) as d:
+                with d.operator() as c:
+                    change(c, hz=100 + n)
+                    c.send(b"".join(b"config set ttl_jitter %d\r\nconfig rewrite\r\n" % (10 + i) for i in range(80)))
+                    wait_for(lambda: "hz = %d\n" % (100 + n) in read(path)[:100], "it writes")
+                d.crash()
+            assert abs(os.stat(path).st_size - size) < 10 and "ttl-jitter = " in read(path)[-20:]
 
 
 def test_a_client_that_has_left_harms_nobody():

@@ -90,6 +90,12 @@ def versions():
     return kind
 
 
+def has_begun(c, n):
+    """Some items are in the last of n shards, and not all of them where they shall be."""
+    got = items_of(c)
+    return len(got) >= n and got[n - 1] > 0
+
+
 # ---- tests ---------------------------------------------------------------------------------------
 
 def test_up_and_down_under_load():
@@ -123,6 +129,18 @@ def test_flushes_meanwhile():
             assert count_items(c, name=b"c") == ITEMS
 
 
+def test_other_limits_meanwhile():
+    with Daemon("-t", "2", "-m", "128", "-M", "-o", "shards=1,move_cpu_pct=20", control=True) as d, d.operator() as c, \
+            Load(d, 6, versions()) as load:
+        fill(c)
+        for n, limits in ((8, (256, 96, 128)), (1, (300, 64, 128))):
+            shards(c, n)
+            assert all(c.ask(b"config set memory_limit %d" % limit) == b"OK" for limit in limits)
+            load.goes_on()
+            wait_until_moved(c, n)
+            assert count_items(c) == ITEMS
+
+
 def test_a_full_cache():
     """It evicts, but nothing fails, and waiting stores get room."""
     with Daemon("-t", "2", "-m", "16", "-o", "shards=1", control=True) as d, d.operator() as c:
@@ -145,6 +163,20 @@ def test_what_expires_meanwhile():
         wait_for(lambda: int(c.stats()["curr_items"]) == 0, "all have expired")
 
 
+def test_a_hold_meanwhile():
+    with Daemon("-t", "2", "-o", "shards=1", control=True) as d, d.operator() as c:
+        for i in range(1000):
+            c.send(b"set e%d 0 1 1 noreply\r\nx\r\n" % i)
+        assert c.ask(b"expire_hold 600") == b"OK"
+        wait_for(lambda: c.get(b"e999") is None, "their time has come")
+        for n in (4, 2):
+            shards(c, n)
+            wait_until_moved(c, n)
+        assert int(c.stats()["curr_items"]) == 1000
+        assert c.ask(b"expire_hold 0") == b"OK"
+        wait_for(lambda: int(c.stats()["curr_items"]) == 0, "all have expired")
+
+
 def test_two_operators_who_disagree():
     with Daemon("-t", "2", "-m", "256", "-M", control=True) as d, Load(d, 8, text, binary, versions()) as load:
         def change(seed):
@@ -160,6 +192,23 @@ def test_two_operators_who_disagree():
             shards(c, 3)
             wait_until_moved(c, 3)
             assert count_items(c) == ITEMS
+
+
+def test_a_restart_in_the_midst_of_a_move():
+    """Items in a file come along, and go on to where they shall be; also to another number."""
+    with mayfly.place("items", in_memory=True) as path:
+        for step, (n, to, how) in enumerate(((1, 7, signal.SIGTERM), (2, 5, signal.SIGUSR1), (3, 6, signal.SIGINT))):
+            with Daemon("-t", "2", "-m", "256", "-M", "-e", path, "-o", "shards=%d,move_cpu_pct=100" % n,
+                        control=True) as d, d.operator() as c:
+                if step == 0:
+                    fill(c, 2 * ITEMS)
+                wait_until_moved(c, n)
+                assert count_items(c, 2 * ITEMS) == 2 * ITEMS
+                assert c.ask(b"config set move_cpu_pct 1") == b"OK"
+                shards(c, to)
+                wait_for(lambda: has_begun(c, 2), "it has begun")
+                d.process.send_signal(how)
+                assert d.process.wait(mayfly.PATIENCE) == 0, d.log()
 
 
 def test_ends_of_any_kind_at_any_moment():
@@ -189,6 +238,37 @@ def test_ends_of_any_kind_at_any_moment():
                     how = signal.SIGTERM
                 d.process.send_signal(how if how != signal.SIGUSR2 else signal.SIGTERM)
                 assert d.process.wait(mayfly.PATIENCE) in (0, -signal.SIGKILL), (number, d.log())
+
+
+def test_a_crash_in_the_midst_of_a_move():
+    with mayfly.place("items", in_memory=True) as path:
+        with Daemon("-t", "1", "-m", "256", "-e", path, "-o", "move_cpu_pct=1", control=True) as d, d.operator() as c:
+            fill(c, 2 * ITEMS)
+            shards(c, 4)
+            wait_for(lambda: has_begun(c, 2), "it has begun")
+            d.crash()
+        with Daemon("-t", "1", "-m", "256", "-e", path, "-o", "shards=3", control=True) as d, d.operator() as c:
+            wait_for(lambda: "starts empty" in d.log(), "it says so")
+            assert count_items(c) == 0
+            fill(c)
+            wait_until_moved(c, 3)
+
+
+def test_an_upgrade_in_the_midst_of_a_move():
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
+    with Daemon("-t", "1", "-m", "256", "-M", "-e", "fdstore", "-o", "move_cpu_pct=1", control=True) as d, d.client() as c:
+        with d.operator() as o:
+            fill(c, 2 * ITEMS)
+            shards(o, 6)
+            wait_for(lambda: has_begun(o, 2), "it has begun")
+            ready = d.log().count("is ready")
+            d.process.send_signal(signal.SIGUSR2)
+            wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+        with d.operator() as o:
+            assert o.stats(b"settings")["shards"] == "6" and o.stats(b"settings")["move_cpu_pct"] == "1"
+            assert o.ask(b"config set move_cpu_pct 100") == b"OK"
+            wait_until_moved(o, 6)
+            assert count_items(c, 2 * ITEMS) == 2 * ITEMS
 
 
 def test_a_save_and_a_full_log_meanwhile():
@@ -347,6 +427,21 @@ def test_threads_say_how_many_unless_that_is_said():
         assert info(c) == ("0", 25)
 
 
+def test_a_file_that_is_read_again():
+    with mayfly.place("mayfly.conf", "threads = 2\n") as path, Daemon("--config", path, control=True) as d, d.operator() as c:
+        fill(c)
+        mayfly.write(path, "threads = 4\n")
+        d.process.send_signal(signal.SIGHUP)
+        wait_until_moved(c, 4)
+        mayfly.write(path, "threads = 4\nshards = 3\n")
+        d.process.send_signal(signal.SIGHUP)
+        wait_until_moved(c, 3)
+        shards(c, 7)
+        assert c.ask(b"config rewrite") == b"OK"
+        assert mayfly.read(path) == "threads = 4\nshards = 7\n"
+        wait_until_moved(c, 7)
+
+
 def test_numbers_that_are_none():
     with Daemon("-t", "2", "-m", "16", control=True) as d, d.operator() as c:
         fill(c, 1000)
@@ -369,6 +464,17 @@ def test_numbers_that_are_none():
     for args in (("-m", "4", "-o", "shards=5"), ("-o", "shards=513"), ("-o", "move_cpu_pct=101")):
         with Daemon(*args, wait=False) as d:
             assert d.process.wait(mayfly.PATIENCE) != 0, args
+
+
+def test_a_warm_start_with_other_shards():
+    with mayfly.place("items", in_memory=True) as path:
+        for args, n in (("-t 2", 2), ("-t 5", 5), ("-t 1", 1), ("-t 1 -o shards=9", 9), ("-t 3", 3)):
+            with Daemon("-m", "128", "-e", path, *args.split(), control=True) as d, d.operator() as c:
+                if n == 2:
+                    fill(c)
+                wait_until_moved(c, n)
+                assert count_items(c) == ITEMS, args
+                d.stop()
 
 
 def test_shards_that_are_not_wanted_any_more_are_not_left():

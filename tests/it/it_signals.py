@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Signals: SIGTERM under load ends within seconds with status 0 and whole replies; a graceful stop
-serves the clients that are there; the same port listens again at once; a daemon that
-was stopped for seconds keeps elapsed time."""
+serves the clients that are there; the same port listens again at once, also after SIGKILL; a daemon
+that was stopped for seconds keeps elapsed time."""
 import fcntl
 import os
 import resource
@@ -52,6 +52,18 @@ def test_term_under_load():
     check_end(lambda d: d.process.send_signal(signal.SIGTERM), True)
 
 
+def test_int_under_load():
+    check_end(lambda d: d.process.send_signal(signal.SIGINT), False)
+
+
+def test_shutdown_under_load():
+    def ask(d):
+        with d.client() as c:
+            c.send(b"shutdown\r\n")
+            assert c.rest() == b""
+    check_end(ask, True, ("-A",))
+
+
 def unsent(sock):
     """Bytes that the server's kernel has not acknowledged."""
     return struct.unpack("i", fcntl.ioctl(sock, termios.TIOCOUTQ, b"\0\0\0\0"))[0]
@@ -75,6 +87,22 @@ def test_what_was_received_is_answered():
             d.process.send_signal(signal.SIGTERM)
         assert all(c.rest() == b"STORED\r\n" * 2 + answer for c in old)
         assert all(c.rest() == answer * 50 for c in new)
+        assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_half_a_request_is_not_answered():
+    """Uploads, lines and frames that are not whole end without a reply, and without a reset."""
+    halves = [b"set k 0 0 900000\r\n" + b"x" * 500000, b"set k 0 0 10\r\nabc", b"get k", b"ms k 5\r\nab",
+              b"\x80\x00\x00\x03\x00\x00\x00\x00"]
+    with Daemon("-m", "64", "-t", "2", tcp=True) as d:
+        clients = [d.client() for _ in halves]
+        for c, half in zip(clients, halves):
+            c.send((b"" if half.startswith(b"\x80") else b"mn\r\n") + half)
+        for c, half in zip(clients, halves):
+            if not half.startswith(b"\x80"):
+                assert c.line() == b"MN"
+        d.process.send_signal(signal.SIGTERM)
+        assert all(c.rest() == b"" for c in clients)
         assert d.process.wait(mayfly.PATIENCE) == 0
 
 
@@ -180,6 +208,28 @@ def test_same_port_at_once():
             with Daemon(tcp=True, port=port) as again, again.client() as c:
                 assert c.get(b"k") is None
     once_of(attempt)
+
+
+def test_same_port_after_kill():
+    def attempt():
+        with Daemon(tcp=True) as d:
+            port = d.port
+            c = d.client()
+            assert c.set(b"k", b"v") == b"STORED"
+            d.crash()
+            with Daemon(tcp=True, port=port) as again, again.client() as n:
+                assert n.get(b"k") is None
+    once_of(attempt)
+
+
+def test_same_socket_after_kill():
+    """A stale unix socket is replaced."""
+    with Daemon() as d:
+        path = d.path
+        d.crash()
+        assert os.path.exists(path)
+        with Daemon(path=path) as again, again.client() as c:
+            assert c.set(b"k", b"v") == b"STORED"
 
 
 def test_stopped_for_seconds():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sockets and descriptors: descriptors 0 to 2 closed at the start, those of a service manager, ports of somebody
-else, IPv6, protocols and tags. What an address or a path may be is in tests/daemon/net/test_sockets.c."""
+"""Sockets and descriptors: the mode of a unix socket, stale ones, long paths, descriptors 0 to 2
+closed at the start, an environment left over from a service manager."""
 import fcntl
 import os
 import signal
@@ -13,6 +13,50 @@ import tempfile
 
 import mayfly
 from mayfly import Client, Daemon, wait_for
+
+
+def mode_of(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_mode_of_a_unix_socket():
+    with Daemon() as d:
+        assert mode_of(d.path) == 0o700, oct(mode_of(d.path))
+    for given, want in (("0660", 0o660), ("777", 0o777), ("600", 0o600)):
+        with Daemon("-a", given, before=lambda: os.umask(0o077)) as d:
+            assert mode_of(d.path) == want, oct(mode_of(d.path))
+
+
+def test_unix_socket_turns_tcp_off():
+    with Daemon(is_visible=True) as d:
+        inodes = set()
+        for fd in os.listdir("/proc/%d/fd" % d.pid):
+            try:
+                target = os.readlink("/proc/%d/fd/%s" % (d.pid, fd))
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+        for table in ("tcp", "tcp6", "udp", "udp6"):
+            with open("/proc/net/" + table) as f:
+                for line in f.readlines()[1:]:
+                    assert line.split()[9] not in inodes, table + " socket open: " + line
+
+
+def test_regular_file_is_left_alone():
+    with mayfly.place("precious", "data") as path:
+        status, said = mayfly.run("-s", path)
+        assert status != 0 and said
+        assert mayfly.read(path) == "data"
+
+
+def test_longest_path():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "s" * (107 - len(folder) - 1))
+        assert len(path) == 107
+        with Daemon(path=path) as d, d.client() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+            assert c.stats(b"conns")
 
 
 def test_descriptors_closed_at_start():
@@ -36,6 +80,17 @@ def test_descriptors_closed_at_start():
             assert not os.path.lexists(path) or not os.readlink(path).startswith("socket:"), fd
 
 
+def test_left_over_environment():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        for env in ({"NOTIFY_SOCKET": os.path.join(folder, "nobody-listens")},
+                    {"NOTIFY_SOCKET": "nonsense"},
+                    {"LISTEN_FDS": "nonsense", "LISTEN_PID": "1"},
+                    {"LISTEN_FDS": "99999999999", "LISTEN_PID": "-1"}):
+            with Daemon(env=env) as d, d.client() as c:
+                assert c.set(b"k", b"v") == b"STORED", env
+                assert d.is_alive()
+
+
 def test_tells_the_service_manager_when_it_serves_and_stops():
     with mayfly.place("notify") as path, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.bind(path)
@@ -52,6 +107,22 @@ def test_tells_the_service_manager_when_it_serves_and_stops():
                 while b"STOPPING=1" not in said:
                     said += s.recv(4096) + b"\n"
                 assert c.ask(b"version").startswith(b"VERSION")
+
+
+def test_ports_of_somebody_else():
+    """Refused with memcached's exit status, for any user, and with -d as well."""
+    with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen(1)
+        udp.bind(("127.0.0.1", 0))
+        taken, taken_udp = (str(s.getsockname()[1]) for s in (tcp, udp))
+        for options, said in ((["-p", taken], "TCP port " + taken),
+                              (["-p", taken, "-l", "127.0.0.1"], "listen on 127.0.0.1: port " + taken),
+                              (["-p", "-1", "-l", "127.0.0.1:0,127.0.0.1:" + taken], "127.0.0.1:" + taken),
+                              (["-p", taken, "-d"], "TCP port " + taken),
+                              (["-p", "0", "-U", taken_udp], "UDP port " + taken_udp)):
+            done = mayfly.run(*options)
+            assert done[0] == 71 and said in done[1], (options, done)
 
 
 def test_sockets_of_a_service_manager():
@@ -97,6 +168,15 @@ def test_sockets_of_a_service_manager():
         finally:
             process.kill()
             process.wait()
+
+
+def test_several_addresses():
+    with Daemon("-l", "127.0.0.2", tcp=True) as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        ports = d.ports()
+        assert len(ports) == 2, ports
+        with Client(("127.0.0.2", ports[1])) as other:
+            assert other.get(b"k") == b"v"
 
 
 def test_clients_by_ipv6():
@@ -146,6 +226,13 @@ def test_sockets_with_a_protocol_and_a_tag_of_their_own():
                 return sorted(v for k, v in tagged.stats(b"conns").items() if k.endswith(":tag"))
             # Two listen, one is connected; earlier ones may still be closing.
             wait_for(lambda: tags() == ["bin", "txt", "txt"], "the tags")
+
+
+def test_prefixes_that_are_wrong():
+    for address in ("proto[foo]:127.0.0.1:0", "proto[ascii:127.0.0.1", "tag[]:127.0.0.1:0",
+                    "tag[%s]:127.0.0.1:0" % ("x" * 32), "proto[ascii]127.0.0.1", "notls:", "tag[a]:"):
+        done = mayfly.run("-p", "-1", "-l", address)
+        assert done[0] == 71 and "cannot listen on" in done[1], (address, done)
 
 
 def test_a_protocol_is_no_way_around_authentication():

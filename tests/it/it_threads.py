@@ -173,6 +173,27 @@ def test_a_watcher_sees_what_new_workers_do():
         assert b"skipped" not in watcher.buf
 
 
+def test_stalled_readers_are_moved_with_what_waits_for_them():
+    with Daemon("-t", "4", "-m", "256", control=True) as d, d.operator() as c:
+        large, small = mayfly.pattern(b"L", 900000), mayfly.pattern(b"S", 1000)
+        assert c.set(b"large", large) == b"STORED" and c.set(b"small", small) == b"STORED"
+        readers = [d.client(rcvbuf=4096) for _ in range(24)]
+        for i, one in enumerate(readers):
+            one.send(b"get large\r\nmn\r\n" if i % 2 == 0 else b"get" + b" small" * 3000 + b"\r\nmn\r\n")
+        wait_for(lambda: int(c.stats()["response_obj_bytes"]) > 0, "replies wait")
+        for n in (1, 3, 2, 4, 1):
+            threads(c, n)
+            wait_until_settled(c)
+        for i, one in enumerate(readers):
+            if i % 2 == 0:
+                wanted = b"VALUE large 0 %d\r\n%s\r\nEND\r\n" % (len(large), large)
+            else:
+                wanted = b"VALUE small 0 1000\r\n%s\r\n" % small * 3000 + b"END\r\n"
+            assert one.exactly(len(wanted)) == wanted and one.line() == b"MN"
+        got = c.stats()
+        assert int(got["response_obj_bytes"]) == 0 and int(got["mayfly_slow_drops"] if "mayfly_slow_drops" in got else 0) == 0
+
+
 def test_dumps_go_along():
     # With other shards as well, an item may go from where they come yet to where they were.
     with Daemon("-t", "4", "-o", "shards=4", control=True) as d, d.operator() as c:
@@ -191,6 +212,17 @@ def test_dumps_go_along():
             assert lines[-1] == b"END" and len({line.split()[0] for line in lines[:-1]}) == 3000, len(lines)
 
 
+def test_expiry_has_a_home_all_the_time():
+    with Daemon("-t", "4", control=True) as d, d.operator() as c:
+        for step in range(12):
+            for i in range(200):
+                c.send(b"set e%d.%d 0 1 1 noreply\r\nx\r\n" % (step, i))
+            threads(c, (1, 4, 2, 8)[step % 4])
+        # They are never read, so the home workers have to find them.
+        wait_for(lambda: int(c.stats()["curr_items"]) == 0, "all have expired")
+        assert int(c.stats(b"expire")["expired_active"]) == 2400
+
+
 def test_datagrams_are_read_by_those_who_serve():
     with Daemon("-t", "4", "-U", "-1", tcp=True, control=True) as d, d.operator() as c:
         port = d.ports("UDP INET")[0]
@@ -205,6 +237,34 @@ def test_datagrams_are_read_by_those_who_serve():
             threads(c, n)
             wait_until_settled(c)
             ask_all()
+
+
+def test_users_that_go_while_connections_move():
+    with mayfly.place("users") as path:
+        def users(*names):
+            mayfly.replace(path, "".join("%s:secret\n" % name for name in names))
+        users("a", "b")
+        with Daemon("-t", "4", "-Y", path, control=True) as d:
+            d.wait_for_operator()
+            with d.operator() as o:
+                clients = []
+                for i in range(40):
+                    name = b"ab"[i % 2:i % 2 + 1]
+                    one = d.client()
+                    one.send(b"set auth 0 0 8\r\n%s secret\r\n" % name)
+                    assert one.line() == b"STORED"
+                    clients.append((name, one))
+                for n in (1, 4, 2):
+                    threads(o, n)
+                users("a")
+                d.process.send_signal(signal.SIGHUP)
+                for n in (3, 1, 4, 1):
+                    threads(o, n)
+                wait_for(lambda: "auth, " in d.log(), "the file was read")
+                wait_until_settled(o)
+                for name, one in clients:
+                    answer = one.ask(b"mn")
+                    assert answer == (b"MN" if name == b"a" else b"CLIENT_ERROR unauthenticated"), (name, answer)
 
 
 def test_a_stop_meanwhile_answers_all_that_came():

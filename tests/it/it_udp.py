@@ -228,6 +228,24 @@ def test_what_is_not_served():
         assert c.ask(b"version") is not None
 
 
+def test_random_datagrams_are_harmless():
+    with UdpDaemon("-t", "2") as d, d.datagrams() as u, d.client() as c:
+        rng = random.Random(7)
+        for i in range(3000):
+            n = rng.choice((0, 1, 7, 8, 9, 30, 200, 1400))
+            data = bytearray(rng.randbytes(n))
+            if i % 2 and n >= 8:
+                data[:8] = b"\0\1\0\0\0\1\0\0"
+            if i % 4 == 3 and n > 12:
+                data[8:12] = rng.choice((b"get ", b"set ", b"\x80\0\0\1", b"mg k", b"gat "))
+            u.sock.send(bytes(data))
+            if i % 100 == 99:       # so that the kernel drops none
+                wait_for(lambda i=i: c.stat("mayfly_udp_datagrams") >= i + 1, "all are received")
+        u.sock.close()
+        with d.datagrams() as fresh:
+            assert fresh.ask(b"get a\r\n") == b"END\r\n"
+
+
 def check_not_answered(d, c, own):
     """A datagram from that socket is dropped and counted."""
     before = c.stat("mayfly_udp_errors")
@@ -265,6 +283,13 @@ def test_services_are_not_answered():
                 check_not_answered(d, c, own)
 
 
+def test_off_unless_asked():
+    with Daemon(tcp=True) as d, d.client() as c:
+        assert "UDP" not in mayfly.read(d.port_file)
+        assert c.stats(b"settings")["udpport"] == "0"
+        assert not any("udp" in v for v in c.stats(b"conns").values())
+
+
 def test_every_worker_has_its_socket_and_stats_conns_shows_them():
     with UdpDaemon("-t", "3") as d, d.client() as c:
         names = [v for k, v in c.stats(b"conns").items() if k.endswith(":addr") and v.startswith("udp:")]
@@ -274,6 +299,13 @@ def test_every_worker_has_its_socket_and_stats_conns_shows_them():
         for _ in range(50):
             with d.datagrams() as u:
                 assert u.ask(b"get a\r\n") == b"VALUE a 0 1\r\n1\r\nEND\r\n"
+
+
+def test_a_port_in_use_is_an_error():
+    with UdpDaemon() as d:
+        taken = str(d.udp_port)
+        done = mayfly.run("-l", "127.0.0.1", "-p", "0", "-U", taken)
+        assert done[0] == 71 and "UDP port " + taken in done[1], done
 
 
 mayfly.main(globals())
