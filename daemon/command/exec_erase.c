@@ -67,7 +67,8 @@ enum turn_stop exec_md(struct turn *t, const struct request *r)
     struct meta_flags flags;
 
     (void)meta_read_flags(r->args, true, &flags);
-    d.compares_cas = meta_has(flags.letters, 'C');
+    /* Under -C memcached compares with the 0 that items show. */
+    d.compares_cas = meta_has(flags.letters, 'C') && !(t->hides_cas && flags.cas == 0);
     d.cas_expected = turn_cas_expected(t, flags.cas);
     d.marks_stale = meta_has(flags.letters, 'I');
     d.drops_value = meta_has(flags.letters, 'x');

@@ -234,7 +234,7 @@ static inline int64_t turn_seconds_left(const struct turn *t, msec_t deadline)
     return meta_seconds(turn_ms_left(t, deadline));
 }
 
-/* Under -C no cas value ever matches: memcached has none then, and answers EXISTS. */
+/* Under -C no cas value matches, but C0 of md: memcached has none then, and answers EXISTS. */
 #define TURN_CAS_NEVER UINT64_MAX
 
 /* The cas value to compare with, if the client sent one. */
