@@ -32,7 +32,7 @@ struct facts {
 
 #define ADVICE_FACT_BYTES 320
 
-/* Make one check. fact: a text that describes the finding; empty if nothing is known. */
+/* Run one check. fact: a text that describes the finding; empty if nothing is known. */
 enum advice_state advice_see(enum advice_id id, const struct facts *f,
                              char fact[ADVICE_FACT_BYTES]);
 

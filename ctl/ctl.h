@@ -55,7 +55,7 @@ struct ctl {
     bool is_terminal;        /* out is one */
     bool is_utf8;            /* out takes UTF-8 */
     bool is_prompt;          /* there are further commands after this one */
-    char why[CTL_WHY_BYTES]; /* what the last failure was, for people; empty: none */
+    char why[CTL_WHY_BYTES]; /* message of the last failure; empty: none */
 };
 
 /*

@@ -44,7 +44,7 @@ struct examined {
     uint64_t bytes;                 /* up to the damage, or all */
     uint64_t blocks[EXAMINE_KINDS]; /* intact blocks */
     uint64_t packed;                /* of the blocks: compressed */
-    uint64_t stored_bytes;          /* content of the blocks, as it is in the file */
+    uint64_t stored_bytes;          /* content of the blocks as stored in the file */
     uint64_t raw_bytes;             /* the same, uncompressed */
     uint64_t items;                 /* complete items, due or not */
     uint64_t in_parts;              /* of the items: in several blocks */
@@ -89,8 +89,8 @@ uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
 /* ---- the logs of a snapshot -------------------------------------------------------------- */
 
 /*
- * Checks the logs beside a snapshot (lib/log/keychain.h): are all logs present that the
- * server would load with it, and are they complete? Nothing is changed, not even a torn end.
+ * Checks the logs of a snapshot (lib/log/keychain.h): are all logs present that the server
+ * would load with it, and are they complete? Nothing is changed, not even an incomplete end.
  */
 
 /*

@@ -114,7 +114,7 @@ void options_init(struct options *o);
 bool options_read(struct options *o, const struct ctl_words *line, bool may_connect,
                   struct ctl_words *left, char *why, size_t why_bytes);
 
-/* Does every option that was given go with this command? */
+/* Is every given option accepted by this command? */
 bool options_fit(const struct options *o, enum command_id command, char *why, size_t why_bytes);
 
 /*

@@ -44,7 +44,7 @@ struct shard_sample {
 
 #define SAMPLE_KINDS_MAX 8
 
-/* How long requests of a kind took, since the start of the server or a reset. */
+/* Latency of requests of a kind, since the start of the server or a reset. */
 struct latency_sample {
     char kind[16];
     double p50_us, p99_us;

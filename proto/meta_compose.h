@@ -77,7 +77,7 @@ static inline size_t meta_compose_done(char *out)
     return REPLY_LEN(META_DONE);
 }
 
-/* What the command me says about an item. */
+/* The facts that the command me returns about an item. */
 struct meta_debug {
     int64_t exp; /* seconds left; -1: no deadline */
     uint32_t idle_s;

@@ -19,7 +19,7 @@
 #define CONF_DEPTH_MAX 8u   /* files that include each other */
 #define CONF_FILES_MAX 256u /* files in all */
 
-/* A file as it is, and as it shall be. */
+/* A file's present text, and its new text. */
 struct conf_text {
     char *path;           /* owned; from the root, without links */
     struct file_text old; /* owned */
@@ -35,7 +35,7 @@ struct conf_texts {
 
 /*
  * Read a configuration file into the settings, as OPTION_FILE. Returns 0, or the exit status of
- * the first error. texts: NULL, or where texts are kept; a file that is there already is not
+ * the first error. texts: NULL, or a cache of file texts; a file that is in the cache is not
  * read from the disk. Context: main, before start; later into settings of the caller's.
  */
 int conf_read(struct settings *s, const char *path, struct conf_texts *texts);
@@ -46,7 +46,7 @@ int conf_read_memcached(struct settings *s, const char *path);
 /* The text of a file by any of its names; NULL: there is none. Context: main. */
 struct conf_text *conf_texts_find(struct conf_texts *t, const char *path);
 
-/* What it shall be. Context: main. */
+/* The new text. Context: main. */
 static inline struct span conf_text_now(const struct conf_text *t)
 {
     return t->is_edited ? buf_span(&t->now) : span_of(t->old.bytes, t->old.len);
@@ -59,7 +59,7 @@ void conf_texts_fini(struct conf_texts *t);
 
 /*
  * Options from the environment: MAYFLY_MEMORY_LIMIT=80% is memory-limit = 80%. Files and
- * command line override them. A variable without a value is as one that is not there.
+ * command line override them. A variable without a value counts as not set.
  *
  * A variable that is no option is left alone: Kubernetes, for example, makes
  * MAYFLY_SERVICE_HOST and MAYFLY_PORT=tcp://... where a service has that name. If its name is
@@ -67,9 +67,9 @@ void conf_texts_fini(struct conf_texts *t);
  */
 
 /*
- * Read the options of the environment, as OPTION_ENVIRONMENT. tells: print a message for what
- * is nearly the name of one. Returns 0, or the exit status of the first error. Context: main,
- * before start; later into settings of the caller's.
+ * Read the options of the environment, as OPTION_ENVIRONMENT. tells: print a message for names
+ * that are close to that of an option. Returns 0, or the exit status of the first error.
+ * Context: main, before start; later into settings of the caller's.
  */
 int conf_read_environment(struct settings *s, bool tells);
 

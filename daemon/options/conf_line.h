@@ -24,12 +24,12 @@ struct conf_line {
     struct span name;  /* [borrowed] empty: the line has no setting */
     struct span raw;   /* [borrowed] the value as written, without quotes */
     bool is_quoted;
-    const char *why; /* what is wrong with the line; NULL: nothing */
+    const char *why; /* the error in the line; NULL: none */
 };
 
 /*
- * Take a line off the front of the text. *line has the one before, or is zero at the beginning.
- * False: there is none left. Context: any thread.
+ * Remove the next line from the front of the text. *line has the previous one, or is zero at
+ * the beginning. False: no lines are left. Context: any thread.
  */
 bool conf_line_next(struct span *text, struct conf_line *line);
 
@@ -70,8 +70,8 @@ bool conf_value_quote(struct buf *out, const char *value);
 /* ---- a file changed as a text ------------------------------------------------------------ */
 
 /*
- * A configuration file changed as a text: one value, or one line more. All other bytes stay as
- * they are. Knows neither files nor options.
+ * Edits the text of a configuration file: changes a value, or adds a line. All other bytes stay
+ * unchanged. Independent of files and options.
  */
 
 /* The line above those that were added, without its end. */
@@ -84,8 +84,8 @@ enum conf_edit {
 };
 
 /*
- * Append to out the text with another value in this line, counted from 1. Quotes stay, and come
- * where the value needs them. Context: any thread.
+ * Append to out the text with another value in this line, counted from 1. Existing quotes are
+ * kept, and added if the value needs them. Context: any thread.
  */
 enum conf_edit conf_edit_value(struct buf *out, struct span text, unsigned number,
                                const char *value);
@@ -109,8 +109,8 @@ enum conf_edit conf_edit_add(struct buf *out, struct span text, const char *name
  *   logfile F  is ignored: messages go to standard error
  *   word ...   any other line without a dash in front is an error, as in start-memcached
  *
- * Quotes and backslashes are those of the shell. What else a shell would act on, such as $ or
- * ;, is an error: no shell runs here.
+ * Quotes and backslashes are those of the shell. Other characters that a shell would interpret,
+ * such as $ or ;, are an error: no shell runs here.
  */
 
 struct conf_words {
@@ -131,8 +131,8 @@ bool conf_words_init(struct conf_words *w, size_t text_len);
 void conf_words_fini(struct conf_words *w);
 
 /*
- * Add the words of a line, which lies within the text. Returns what is wrong with the line,
- * which then adds none, or NULL. Context: any thread.
+ * Add the words of a line, which must be within the text. Returns NULL, or the error in the
+ * line, which then adds no words. Context: any thread.
  */
 const char *conf_words_add(struct conf_words *w, struct span line, unsigned number);
 

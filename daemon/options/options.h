@@ -4,7 +4,7 @@
  *
  * Every option is a row of options.def, or of lib/base/engine_options.def when the engine reads
  * it; options of memcached that have no effect here, or are refused, are rows of compat.def.
- * All else follows from the rows:
+ * Everything else is derived from the rows:
  *
  *   settings.h       the struct, and the lines of `stats settings`
  *   options_rows.h   the rows as data
@@ -59,20 +59,20 @@ enum options_result options_parse(int argc, char **argv, struct settings *out,
 
 enum options_again {
     OPTIONS_AGAIN_FILES, /* the files alone */
-    OPTIONS_AGAIN_ALL,   /* also the command line above them, and what follows from options */
+    OPTIONS_AGAIN_ALL,   /* also the command line, and values derived from options */
 };
 
 /*
- * Read the files again that a server was started with, into settings of their own; s has what
- * options_parse() filled. texts: as for conf_read(). False: something is wrong, and said has
- * the messages. Call settings_fini() in either case. Context: main.
+ * Reread the files that a server was started with, into separate settings; s was filled by
+ * options_parse(). texts: as for conf_read(). False: there is an error, and said has the
+ * messages. Call settings_fini() in either case. Context: main.
  */
 bool options_read_again(const struct settings *s, enum options_again what, struct settings *out,
                         struct conf_texts *texts, struct option_messages *said);
 
 /*
- * Log at info (-v) what was set and by what, and each option that was accepted without effect.
- * Context: main, after log_init().
+ * Log at info (-v) each option that was set, with its source, and each option that was accepted
+ * without effect. Context: main, after log_init().
  */
 void options_log(const struct settings *s);
 
@@ -90,7 +90,7 @@ void options_print_license(FILE *out);
 /* Is there a flag --no-name? */
 bool option_has_no_form(const struct option_row *row);
 
-/* What follows a flag: "=<threads>", "[=0..2]", "=auto|ascii|binary". Fills text. */
+/* The form of a flag's value: "=<threads>", "[=0..2]", "=auto|ascii|binary". Fills text. */
 void option_value_form(const struct option_row *row, char *text);
 
 /* The words about range and default, or nothing. Fills text. */
@@ -109,8 +109,8 @@ void options_each_ignored(FILE *out, void (*put)(FILE *out, const char *name, in
  *     NAME GIVEN VALUE
  *
  * A value with a blank or a quote is quoted as in a configuration file (conf_line.h). If files
- * and command line still have GIVEN, the next program takes VALUE. If they have another value
- * by now, that is newer and is used.
+ * and command line still have GIVEN, the next program uses VALUE. If they have another value,
+ * that is newer and is used.
  */
 
 /*
@@ -126,7 +126,7 @@ enum passed_option {
     PASSED_REFUSED,    /* this version rejects it, for the reason in why */
 };
 
-/* What became of a line. All texts are borrowed for the call. */
+/* Called with the result of a line. All texts are borrowed for the call. */
 typedef void (*option_passed_fn)(void *arg, enum passed_option result, const char *name,
                                  const char *value, const char *why);
 
@@ -153,7 +153,7 @@ const char *option_where(const struct settings *s, enum option_id id, char *text
 /*
  * --print-config: every option that has an effect or was set, with its value and, as a comment,
  * its source. A configuration file of these lines gives the same values. No option is secret:
- * passwords and keys are in files of their own, and only the names of these are shown.
+ * passwords and keys are in separate files, of which only the names are shown.
  */
 void options_print_config(FILE *out, const struct settings *s);
 
@@ -166,7 +166,7 @@ void options_print_config(FILE *out, const struct settings *s);
  * If the value of an option differs from files and command line, the last line that sets it is
  * changed, in whichever file it is. Without such a line one is added to the file of --config
  * (conf_line.h). Options that are not live cannot have been changed: if a file has another
- * value, that waits for a restart, and stays.
+ * value, that needs a restart, and is kept.
  *
  * Finally the new files are parsed below the command line, as a start would do. So the values
  * of the next start are known, and a file that would be rejected is never written.
@@ -175,8 +175,8 @@ void options_print_config(FILE *out, const struct settings *s);
 struct options_rewrite {
     struct conf_texts texts;            /* the files; those to be written are marked */
     struct settings live;               /* the values that are written; live ones only */
-    struct settings files;              /* what the files give then, and in which lines */
-    struct settings next;               /* what the next start has */
+    struct settings files;              /* values of the new files, with their lines */
+    struct settings next;               /* values of the next start */
     enum option_id edits[OPTION_COUNT]; /* options that are written */
     unsigned edit_count;
     enum option_id overridden[OPTION_COUNT]; /* live options with another value in next */
@@ -184,7 +184,7 @@ struct options_rewrite {
 };
 
 /*
- * Fill out. given: the result of options_parse(); live: the present values of live options
+ * Fill in *out. given: the result of options_parse(); live: the present values of live options
  * (others are not used). Returns false if the files have errors or would get some: said has the
  * messages. Call options_rewrite_fini() in either case. Context: main.
  */
@@ -202,7 +202,7 @@ void options_rewrite_fini(struct options_rewrite *r);
  * size.
  */
 
-/* Largest memory that the process may use beside memory_limit, bytes. Context: any thread. */
+/* Largest memory in bytes that the process may use beyond memory_limit. Context: any thread. */
 uint64_t options_beside_bytes(const struct settings *s);
 
 /* May the largest item be stored in that much memory? Context: any thread. */
@@ -216,7 +216,7 @@ bool options_fit_items(const struct settings *s, uint64_t memory_bytes);
 bool options_settle_shares(struct settings *s, enum option_id *id, char *why);
 
 /*
- * Fill text (OPTION_TEXT_BYTES) with what the number of such an option was made of: "80% of the
+ * Fill text (OPTION_TEXT_BYTES) with the computation of such an option's number: "80% of the
  * 512 megabytes of the control group, less 48 for connections and the process". Context: any
  * thread.
  */

@@ -27,8 +27,8 @@ struct option_giver {
 #define OPTION_ERRORS_MAX 100u
 
 /*
- * Print a message with the place on standard error, and count it. Returns status, with which
- * the process is to exit. Context: main.
+ * Print a message with the place on standard error, and count it. Returns status, the exit
+ * status of the process. Context: main.
  */
 MF_PRINTF(3, 4) int option_complain(struct option_giver *g, int status, const char *fmt, ...);
 
@@ -39,9 +39,9 @@ MF_PRINTF(3, 4) int option_complain(struct option_giver *g, int status, const ch
 const char *option_hint(const char *given, size_t len, char *text);
 
 /*
- * Give an option its value; NULL: it stood alone. g->place.form says how it was typed, given
- * what is shown of that. All return 0, or an exit status after a message. Context: main, before
- * start.
+ * Set an option; value NULL: it was given without one. g->place.form is the form in which it
+ * was typed, `given` its text for messages. All return 0, or an exit status after a message.
+ * Context: main, before start.
  */
 int option_apply(struct option_giver *g, enum option_id id, const char *given,
                  const char *value);
@@ -73,13 +73,12 @@ bool option_apply_off(struct option_giver *g, enum option_id id);
 /* ---- messages ---------------------------------------------------------------------------- */
 
 /*
- * What is said when an option keeps the server from starting. Every message has one shape:
+ * Messages about options that prevent the start. All have the same form:
  *
  *     mayflyd: [FILE:LINE: ]OPTION: REASON[ (HINT)]
  *
  * with the option as it was typed (-m, --memory-limit, -o memory_limit, MAYFLY_MEMORY_LIMIT, or
- * the name in a file),
- * and a reason that names the value.
+ * the name in a file), and a reason that contains the value.
  */
 
 /*
@@ -105,7 +104,7 @@ MF_PRINTF(2, 3) void option_say(struct option_messages *to, const char *fmt, ...
 MF_PRINTF(3, 4)
 void option_fault(const struct settings *s, enum option_id id, const char *fmt, ...);
 
-/* What the names of variables of the environment begin with that are options. */
+/* Prefix of the names of environment variables that are options. */
 #define OPTION_VARIABLE_PREFIX "MAYFLY_"
 
 /* The option as it can be typed in this form. Fills text. */
@@ -117,8 +116,8 @@ const char *option_in_form(enum option_id id, enum option_form form, char *text)
 /* Rules between options. */
 
 /*
- * Set what follows from other options, and check them against each other. Prints a message and
- * returns memcached's exit status, or 0. Context: main, before start, after all are set.
+ * Set values derived from other options, and check combinations. Prints a message and returns
+ * memcached's exit status, or 0. Context: main, before start, after all are set.
  */
 int options_check(struct settings *s);
 
@@ -126,7 +125,7 @@ int options_check(struct settings *s);
 
 /* Parses flags and their arguments, of the command line or of a file. */
 
-/* What the command line requests as a whole. Texts are borrowed from argv. */
+/* Requests of the command line as a whole. Texts are borrowed from argv. */
 struct flags_wishes {
     const char *config;         /* --config; NULL: not given */
     const char *memcached_conf; /* --memcached-conf; NULL: not given */
@@ -137,7 +136,7 @@ struct flags_wishes {
 };
 
 /*
- * Look for these flags at any place. If the command line asks for help, or is wrong, the others
+ * Search the whole command line for these flags. If it requests help, or is wrong, the others
  * are not reported. Returns false without memory. Context: main, before start.
  */
 bool flags_scan(int argc, char **argv, struct flags_wishes *wishes);

@@ -22,9 +22,8 @@
 enum option_id option_find(const char *name, size_t len);
 
 /*
- * A value that was given to the option by this name, as option_change() takes it: an alias may
- * count bytes where the option counts megabytes. Returns value, or text, filled. Context: any
- * thread.
+ * Convert a value given by this name to the form for option_change(): an alias may count bytes
+ * where the option counts megabytes. Returns value, or text, filled. Context: any thread.
  */
 #define OPTION_ALIAS_BYTES 32
 const char *option_alias_value(const char *name, const char *value,
@@ -43,7 +42,7 @@ const char *option_with_underscores(const char *name, char *text);
 const char *option_shown_name(enum option_id id, char *text);
 
 /*
- * The option name nearest to what was given; NULL when none is near, or it is that name.
+ * The option name nearest to the given one; NULL if none is near, or if it is an option name.
  * Context: any thread.
  */
 const char *option_nearest(const char *given, size_t len);
@@ -73,9 +72,9 @@ unsigned options_differing(const struct settings *a, const struct settings *b, b
 void options_copy_live(struct settings *s, const struct settings *from);
 
 /*
- * Fill ids with the options that have an effect and whose name matches the pattern, as
- * options_each_matching() has them, and return how many; those that are not live are left out
- * if only_live. ids has room for OPTION_COUNT. Context: any thread.
+ * Fill ids with the options that have an effect and whose name matches the pattern, in the
+ * order of options_each_matching(), and return their number; only_live: only live ones. ids has
+ * room for OPTION_COUNT. Context: any thread.
  */
 unsigned options_matching(const char *pattern, bool only_live, enum option_id *ids);
 

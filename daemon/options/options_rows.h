@@ -46,8 +46,8 @@ struct option_row {
 };
 
 /*
- * What differs between kinds. Numbers are doubles on their way, which are exact for every range
- * of options.def.
+ * The properties of a kind. Numbers are passed as doubles, which are exact for every range of
+ * options.def.
  */
 enum option_field { FIELD_BYTE, FIELD_32, FIELD_64, FIELD_DOUBLE, FIELD_TEXT };
 enum option_bounds { RANGE_NONE, RANGE_WHOLE, RANGE_ABOVE }; /* ABOVE: without its least */
@@ -56,15 +56,15 @@ struct option_kind_row {
     enum option_field field;
     double scale; /* stored units in one unit of the command line */
     enum option_bounds range;
-    const char *form; /* what follows a flag, with its unit; NULL: the words */
+    const char *form; /* form of a flag's value, with its unit; NULL: the words */
     bool may_stand_alone;
     /*
-     * Print the number as `stats settings` shows it (stored) and as a user types it (in the
-     * unit of the command line). Both return text, filled. NULL for texts.
+     * Print the number in the form of `stats settings` (stored) and in the form of the command
+     * line (in its unit). Both return text, filled. NULL for texts.
      */
     const char *(*show)(const struct option_row *row, double number, char *text);
     const char *(*type)(const struct option_row *row, double number, char *text);
-    /* Read what a user types. False: why (OPTION_TEXT_BYTES) has the reason. */
+    /* Parse a typed value. False: why (OPTION_TEXT_BYTES) has the reason. */
     bool (*read)(const struct option_row *row, const char *value, double *number, char *why);
 };
 
@@ -111,7 +111,7 @@ struct compat_row {
     enum option_id option; /* COMPAT_ALIAS: the option that it means */
     enum compat_id id;     /* COMPAT_TAKEN: its index in settings.compat */
     const char *name;
-    const char *text; /* why it has no effect; what is refused; what there is instead */
+    const char *text; /* why it has no effect; the refused feature; the alternative */
     bool is_of_redis; /* also a long flag */
     bool is_in_bytes; /* COMPAT_ALIAS: a number without suffix is in bytes */
 };

@@ -12,10 +12,10 @@
 #include "daemon/options/settings.h"
 
 /*
- * Read a value as the row's kind wants it, check its range, store it. value NULL: the option
- * stood alone. False when it is not acceptable: why (OPTION_TEXT_BYTES) then has the reason,
- * and nothing was stored. True: why is empty, or says which other value was stored
- * (OPT_CLAMPED). When a higher source has set the option before, nothing changes and the result
+ * Parse a value by the row's kind, check its range, store it. value NULL: the option was given
+ * without one. False if it is not acceptable: why (OPTION_TEXT_BYTES) then has the reason, and
+ * nothing was stored. True: why is empty, or reports that another value was stored
+ * (OPT_CLAMPED). If a higher source has set the option before, nothing changes and the result
  * is true. Context: before start; for LIVE rows any thread.
  */
 bool option_set(struct settings *s, enum option_id id, const char *value,
@@ -28,8 +28,8 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
 void option_copy(struct settings *s, const struct settings *from, enum option_id id);
 
 /*
- * Reset what this source or a lower one has set to the default. Returns false for options that
- * always have a value. Context: before start.
+ * Reset an option that this source or a lower one has set to its default. Returns false for
+ * options that always have a value. Context: before start.
  */
 bool option_unset(struct settings *s, enum option_id id, enum option_source source);
 
@@ -37,7 +37,7 @@ bool option_unset(struct settings *s, enum option_id id, enum option_source sour
 bool option_set_off(struct settings *s, enum option_id id, enum option_source source);
 
 /*
- * The value as `stats settings` shows it: points into the settings (texts of BOOT rows), a
+ * The value in the form of `stats settings`: points into the settings (texts of BOOT rows), a
  * table, or text, which has room for OPTION_TEXT_BYTES. Context: any thread.
  */
 const char *option_show(const struct settings *s, enum option_id id, char *text);
@@ -51,7 +51,7 @@ bool option_is(const struct settings *s, enum option_id id, int64_t number);
  */
 const char *option_typed(const struct settings *s, enum option_id id, char *text);
 
-/* The same of a number of a row in megabytes or kilobytes, with the suffix that says so. */
+/* The same for a row in megabytes or kilobytes, with the suffix of the unit. */
 const char *option_typed_in_bytes(const struct settings *s, enum option_id id, char *text);
 
 /* Is the value the default, whether it was given or not? Context: main. */

@@ -44,13 +44,13 @@ void live_text_set(struct live_text *text, const char *value);
 
 /* ---- settings.c -------------------------------------------------------------------------- */
 
-/* load: what is done with the snapshot at the start. */
+/* load: treatment of the snapshot at the start. */
 enum load_mode { LOAD_NO, LOAD_YES, LOAD_STRICT, LOAD_SALVAGE };
 
 /* Values of settings.protocol, in the order of its words. */
 enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 
-/* settings.admin_commands: who may use the commands of operators if no rule says so. */
+/* settings.admin_commands: clients that may use operator commands without a rule. */
 enum admin_by { ADMIN_BY_ALL, ADMIN_BY_CONTROL };
 
 /* Room for the longest number, word, live text or message about a value. */
@@ -85,7 +85,7 @@ typedef char *option_STR_BOOT;
 typedef struct live_text option_STR_LIVE;
 typedef char *option_LIST_BOOT;
 
-/* A file that options came from; its name is as it was given, or as found by an include. */
+/* A file that options came from; its name as given, or as found by an include. */
 struct option_file {
     struct option_file *next; /* owned */
     char name[];
@@ -100,12 +100,12 @@ enum option_form {
     OPTION_BY_VARIABLE,  /* MAYFLY_NAME */
 };
 
-/* What has set an option, or has unset it. */
+/* The source that has set or unset an option. */
 struct option_place {
     const char *file; /* [borrowed] name of an option_file; NULL: no line of a file */
     unsigned line;
     enum option_form form;
-    bool is_in_bytes; /* by a name that counts bytes, whatever the option counts */
+    bool is_in_bytes; /* by a name that counts bytes, whatever the option's unit */
 };
 
 struct passed_on;       /* daemon/net/passed_on.h */
@@ -127,7 +127,7 @@ struct settings {
     bool compat[COMPAT_COUNT];                /* flags without effect that were given */
     struct option_place places[OPTION_COUNT]; /* of values that came from a file */
     struct option_file *files;                /* owned */
-    int argc;                                 /* what the process was started with */
+    int argc;                                 /* the arguments of the process */
     char **argv;                              /* [borrowed] */
     char *config_path;                        /* owned; NULL: no --config */
     char *memcached_conf_path;                /* owned; NULL: no --memcached-conf */

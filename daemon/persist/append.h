@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log beside the snapshot (`appendonly`). It has either the keys that have changed since
- * the snapshot, so that after a crash the snapshot is loaded without them, or the new states of
- * these keys, which are then loaded too (lib/log/keylog.h). It is part of snapshots.h. The
- * snapshots' thread makes all calls for which no context is given. append keeps the numbers and
- * lengths of logs, and decides when a new snapshot is needed.
+ * The log of changes since the snapshot (`appendonly`). It has either the keys that have
+ * changed since the snapshot, so that after a crash the snapshot is loaded without them, or the
+ * new states of these keys, which are then loaded too (lib/log/keylog.h). It is part of
+ * snapshots.h. Calls without a documented context are made by the snapshots' thread. append
+ * keeps the numbers and lengths of logs, and decides when a new snapshot is needed.
  *
- * There is always a snapshot that the log belongs to, or one is about to be made: at the start,
- * after a flush, after a gap of the log, and when the log has grown.
+ * The log always belongs to a snapshot, or a new one is about to be saved: at the start, after
+ * a flush, after a gap of the log, and when the log has grown.
  */
 #ifndef MAYFLY_DAEMON_PERSIST_APPEND_H
 #define MAYFLY_DAEMON_PERSIST_APPEND_H
@@ -28,10 +28,10 @@
 
 /*
  * The base: the file under the snapshot's name, which the next start loads, and its log. This
- * record tells the kind of content of both. snapshots_flush.c describes when the kind changes.
+ * record has the kind of content of both. snapshots_flush.c describes when the kind changes.
  *
- * Each flush, and each gap of the log, begins an epoch. A file belongs to the epoch in which
- * its save began. It must not be loaded in a later epoch.
+ * Each flush, and each gap of the log, starts an epoch. A file belongs to the epoch in which
+ * its save started, and must not be loaded in a later epoch.
  */
 
 enum base_kind {
@@ -50,8 +50,8 @@ struct base_file {
     _Atomic uint64_t bytes;   /* of the file */
     _Atomic int64_t log_mark; /* bytes of all logs when its save began */
     /*
-     * enum append_mode: what the log has of each change since the save of the base began;
-     * APPEND_OFF: the log began later. Meaningless while no log is open.
+     * enum append_mode: the content of the log for each change since the save of the base
+     * started; APPEND_OFF: the log was started later. Meaningless while no log is open.
      */
     _Atomic uint32_t logged;
 };
@@ -94,23 +94,23 @@ struct append {
     struct gate *gate;          /* [borrowed] GATE_LOG is its own */
     struct engine *engine;      /* [borrowed] */
     const char *dir, *name;     /* [borrowed] */
-    struct base_file *base;     /* [borrowed] what the log belongs to */
+    struct base_file *base;     /* [borrowed] the base that the log belongs to */
     struct keylog *log;         /* its threads; NULL: they could not be made */
     void (*on_gap)(void *arg);  /* the snapshot must never be loaded */
     void *arg;                  /* [borrowed] of on_gap */
     pthread_mutex_t telling;    /* held while the next is called */
-    void (*on_done)(void *arg); /* under `telling`: see append_tell(); NULL: nobody */
+    void (*on_done)(void *arg); /* under `telling`: see append_tell(); NULL: none */
     void *done_arg;
     /* the snapshots' thread's */
-    struct keychain chain_read; /* what was read at the start */
-    uint64_t chain;             /* the header's word; 0: not drawn yet */
+    struct keychain chain_read; /* the logs read at the start */
+    uint64_t chain;             /* chain number of the header; 0: not drawn yet */
     uint64_t first;             /* number of the first log that belongs to the snapshot */
     uint64_t next;              /* number of the next log */
     uint64_t written_mark;      /* bytes of all logs when the snapshot under way began */
     /* [atomic] for other threads */
     _Atomic uint32_t
-        mode; /* enum append_mode: what the log has; `appendonly` is what is wanted */
-    _Atomic bool is_behind; /* the log does not keep up */
+        mode; /* enum append_mode: content of the log; `appendonly` is the wanted one */
+    _Atomic bool is_behind; /* the log cannot keep up */
 };
 
 /* Begin. dir, name and base are those of the snapshot; any thread may call on_gap. */
@@ -132,11 +132,11 @@ int64_t append_written_s(const struct append *a, const struct snap_header *h);
 enum load_end append_read(struct append *a, const struct snap_header *h, struct load *l);
 
 /*
- * After the load: start a log, if the options say so. header: that of the snapshot's file, if
- * it was loaded or is about to be; NULL: it was not. goes_on: the file and its logs are
+ * After the load: start a log, if the options request one. header: that of the snapshot's file,
+ * if it was loaded or is about to be; NULL: it was not. goes_on: the file and its logs are
  * complete, so another log may follow them. base_offset_ms: see keylog_base(). Returns false if
- * no log was begun, or there are too many: then the file, if there is one, must be removed, and
- * a new one saved.
+ * no log was started, or there are too many: then the file, if there is one, must be removed,
+ * and a new one saved.
  */
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
                   bool goes_on, uint64_t base_bytes, int64_t base_offset_ms);
@@ -164,15 +164,15 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch);
 /* That snapshot was saved and renamed to its name. */
 void append_after_save(struct append *a, const struct save *s);
 
-/* Is a log kept, or about to be? Context: any thread. */
+/* Is the log on, or about to be? Context: any thread. */
 static inline bool append_is_used(const struct append *a)
 {
     return atomic_load(&a->mode) != APPEND_OFF;
 }
 
 /*
- * `appendonly` may have changed: from the next snapshot on keep this kind of log. True: the
- * caller must save one. False: there is nothing to do.
+ * `appendonly` may have changed: write this kind of log from the next snapshot on. True: the
+ * caller must save a snapshot. False: nothing has changed.
  */
 bool append_change(struct append *a);
 
@@ -186,7 +186,7 @@ void append_end_use(struct append *a);
 /* `appendfsync` may have changed. Context: any thread. */
 void append_set_sync(struct append *a);
 
-/* Is each change logged from now on? True if no log is kept. Context: any thread. */
+/* Is each change logged from now on? True if the log is off. Context: any thread. */
 bool append_is_logging(const struct append *a);
 
 /* Has a log of the snapshot been removed from the folder? Context: the snapshots' thread. */
@@ -207,9 +207,9 @@ bool append_make_durable(struct append *a);
 
 /*
  * The base has changed. If it is void, loading it after a crash would undo changes that the log
- * lacks, so the log becomes void as after a gap. Otherwise no base of an earlier epoch exists
- * any more, and a log that belongs to one ends. Context: any thread, under base->naming or when
- * there is no base.
+ * lacks, so the log becomes void as after a gap. Otherwise no base of an earlier epoch exists,
+ * and a log that belongs to one ends. Context: any thread, under base->naming or when there is
+ * no base.
  */
 void append_base_changed(struct append *a, uint64_t epoch);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Exports: a snapshot of the data that is sent to a client instead of a file. A thread of its
- * own walks over the items and waits for the client. There is one export at a time, so a slow
- * client delays only clients that ask for the next export. The bytes are passed in portions, by
- * messages to the client's worker, which confirms each portion. If a confirmation does not come
- * for a while, the export is aborted.
+ * Exports: a snapshot of the data that is sent to a client instead of a file. A separate thread
+ * walks over the items and waits for the client. There is one export at a time, so a slow
+ * client delays only clients that request the next export. The bytes are passed in portions, by
+ * messages to the client's worker, which confirms each portion. If a confirmation is late, the
+ * export is aborted.
  */
 #ifndef MAYFLY_DAEMON_PERSIST_EXPORTS_H
 #define MAYFLY_DAEMON_PERSIST_EXPORTS_H
@@ -30,9 +30,9 @@
 /* How an export ended. */
 enum export_end {
     EXPORT_DONE,
-    EXPORT_FLUSHED, /* everything was flushed meanwhile, so it is not whole */
+    EXPORT_FLUSHED, /* everything was flushed meanwhile, so it is incomplete */
     EXPORT_STOPPED, /* the server stops */
-    EXPORT_STALLED, /* the client took nothing for too long, or has disconnected */
+    EXPORT_STALLED, /* the client read nothing for too long, or has disconnected */
     EXPORT_FAILED,  /* no memory */
     EXPORT_BUSY,    /* a full sync: another feed of the engine has not ended */
     EXPORT_LOST,    /* a full sync: changes came faster than they could be sent */
@@ -46,7 +46,7 @@ struct export
 {
     struct message portion; /* len bytes are in buffer; the receiver calls export_taken() */
     struct message over;    /* the export has ended; the receiver calls export_fini() */
-    struct relay relay;     /* to the asker's worker; both come by it */
+    struct relay relay;     /* to the client's worker, for both messages */
     struct handoff handed;  /* the portion, to the worker */
     bool is_sync;           /* [const] for a replica: a full sync instead of a snapshot */
     struct fullsync sync;   /* with `over`: what is reported to the replica; its reader is the
@@ -63,13 +63,13 @@ struct exports_info {
     bool is_busy;
     bool is_sync;                /* of a replica, instead of a snapshot */
     uint64_t items, items_total; /* of the one under way */
-    uint64_t done, failed;       /* numbers of exports; failed: all that did not complete */
+    uint64_t done, failed;       /* numbers of exports that were or were not completed */
 };
 
 struct exports {
     struct settings *settings; /* [const] [borrowed] */
     bool is_there;             /* [const] it was started */
-    /* How long a client may stall, and the least it takes in a second; tests change them. */
+    /* Maximum time of a client without progress, and its minimum rate; tests change them. */
     _Atomic int64_t stall_ms, least_bytes;
     bool is_joined; /* [main] */
     struct thread thread;
@@ -102,8 +102,8 @@ void exports_stop(struct exports *x);
 bool exports_begin(struct exports *x, struct export *e, struct mailbox *to);
 
 /*
- * Confirm that the client took the portion (true), or has disconnected. Must be called even
- * after the time limit. Context: the worker of the client, before it has run the message
+ * Confirm that the client has received the portion (true), or has disconnected. Must be called
+ * even after the time limit. Context: the worker of the client, before it has run the message
  * `over`.
  */
 void export_taken(struct export *e, bool is_there);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * daemon/persist/ is the folder of threads that keep the data: the snapshot (snapshots*.[ch]),
- * the log beside it (append.[ch]), and snapshots that are sent to a client (exports.[ch]). It
- * knows no workers. It includes itself, access (the gate), options, base and lib.
+ * daemon/persist/ is the folder of the persistence threads: the snapshot (snapshots*.[ch]), its
+ * log (append.[ch]), and snapshots that are sent to a client (exports.[ch]). It does not depend
+ * on workers. It includes itself, access (the gate), options, base and lib.
  *
- * The snapshot of the data in a file. It is loaded when the server starts (before it serves, or
- * beside requests), and saved while it runs and when it stops. A thread of its own does all of
- * it (lib/snapshot/). Only clients that ask for a save wait for it. Without `dir` there is no
+ * The snapshot of the data in a file. It is loaded when the server starts (before or while it
+ * serves), and saved while it runs and when it stops. A separate thread does all this
+ * (lib/snapshot/). Only clients that request a save wait for it. Without `dir` there is no
  * thread, and nothing is saved.
  *
- * Flushed items must not come back. So the file is removed before a flush command is answered,
+ * Flushed items must not reappear. So the file is removed before a flush command is answered,
  * and a save in progress restarts: see snapshots_flush.c. With `appendonly`, deleted or
- * overwritten items must not come back either: see append.h.
+ * overwritten items must not reappear either: see append.h.
  */
 #ifndef MAYFLY_DAEMON_PERSIST_SNAPSHOTS_H
 #define MAYFLY_DAEMON_PERSIST_SNAPSHOTS_H
@@ -38,24 +38,24 @@ enum snapshots_load {
     SNAPSHOTS_SALVAGED, /* the part before the damage was loaded */
     SNAPSHOTS_BAD,      /* nothing was loaded; the file is kept as .bad */
     SNAPSHOTS_TOO_OLD,
-    SNAPSHOTS_FLUSHED,     /* beside requests: everything was flushed before it was loaded */
+    SNAPSHOTS_FLUSHED,     /* while serving: everything was flushed before it was loaded */
     SNAPSHOTS_PASSED_OVER, /* not needed: the items were in memory already */
 };
 
-/* What the thread does, in the order of its life. Only keeper_move() sets it. */
+/* State of the thread, in order. Only keeper_move() sets it. */
 enum keeper_state {
     KEEPER_OFF,        /* there is no thread */
     KEEPER_LOADING,    /* loads the file before the server serves */
     KEEPER_STARTING,   /* begins the log */
     KEEPER_FIRST_SAVE, /* with a full log: saves a first file */
-    KEEPER_BESIDE,     /* loads the file beside requests */
+    KEEPER_BESIDE,     /* loads the file while requests are served */
     KEEPER_SERVING,    /* waits for something to do */
     KEEPER_SAVING,
     KEEPER_ENDING, /* saves for the last time, if that was ordered */
-    KEEPER_ENDED,  /* does nothing any more */
+    KEEPER_ENDED,  /* has ended its work */
 };
 
-/* What main has ordered; the value only rises. */
+/* The latest order of main; the value only rises. */
 enum keeper_order {
     KEEPER_GOES_ON,
     KEEPER_BEGINS_NO_SAVE,
@@ -63,7 +63,7 @@ enum keeper_order {
     KEEPER_SAVES_AND_ENDS,
 };
 
-/* What the thread is to do next, as bits of snapshots.wants. */
+/* Pending work of the thread, as bits of snapshots.wants. */
 enum keeper_wants {
     KEEPER_WANTS_SAVE = 1, /* save when no save runs; set by snapshots_begin() */
     KEEPER_WANTS_ANEW = 2, /* the same by snapshots_want_anew(), with a pause after a failure */
@@ -83,7 +83,7 @@ struct snapshots_info {
     bool is_void;         /* a file that must not be loaded could not be removed */
     bool was_good;        /* the last save; true: there was none */
     int64_t saved_unix_s; /* the last good one; 0: none */
-    uint64_t saved_ms;    /* how long the last one took */
+    uint64_t saved_ms;    /* duration of the last one */
     uint64_t saved_items, saved_bytes, saved_expired, saved_left_out; /* of the last good one */
     uint64_t saves, failures, flushed; /* numbers of saves; flushed: aborted because of
                                           flushes */
@@ -115,7 +115,7 @@ struct snapshots {
     struct load_file file; /* [main], then the thread's */
     struct load load;      /* the thread's; its atomics for anyone */
     struct save save;      /* likewise */
-    struct behind *behind; /* the thread's; writes what it saves. NULL: no memory for it */
+    struct behind *behind; /* asynchronous writer of its saves; NULL: no memory for it */
     uint64_t save_epoch;   /* the thread's: the epoch in which the save began */
     struct append append;  /* the log beside the file */
     struct base_file base; /* the file itself */
@@ -165,9 +165,9 @@ bool snapshots_is_none(const struct load_file *f);
 int snapshots_check(const struct settings *settings);
 
 /*
- * Open the file, if it is to be loaded. Returns the number of items in it; 0: there is none, or
- * loading was not requested. *status is an exit status if the start must end. Context: main,
- * before the engine starts.
+ * Open the file, if it will be loaded. Returns the number of items in it; 0: there is no file,
+ * or loading was not requested. *status is an exit status if the start must fail. Context:
+ * main, before the engine starts.
  */
 uint64_t snapshots_open(struct snapshots *s, struct settings *settings, struct gate *gate,
                         int *status);
@@ -181,15 +181,15 @@ void snapshots_pass_over(struct snapshots *s, uint32_t left);
 
 /*
  * Create the thread, and wait until the file is loaded; with load_async it is loaded after this
- * returns, beside requests. While it waits, it calls tell repeatedly with a line for the
- * service manager; tell returns true to stop the load. Returns 0 or an exit status. Context:
- * main, the engine runs, but is not in use yet.
+ * returns, while requests are served. While it waits, it calls tell repeatedly with a line for
+ * the service manager; tell returns true to stop the load. Returns 0 or an exit status.
+ * Context: main, the engine runs, but is not in use yet.
  */
 int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line));
 
 /*
- * The server stops. Waiting clients are told that there is no save, and no further save is
- * begun. Waits a moment for flushes. Context: main, while the workers run.
+ * The server stops. Waiting clients are answered that there is no save, and no further save is
+ * started. Waits a moment for flushes. Context: main, while the workers run.
  */
 void snapshots_abandon(struct snapshots *s);
 
@@ -209,7 +209,7 @@ enum snapshots_asked {
     SNAPSHOTS_OFF,
     SNAPSHOTS_REFUSED, /* a file that could not be loaded must not be replaced */
     SNAPSHOTS_STARTED,
-    SNAPSHOTS_BUSY,      /* one is under way, and it was not asked for another */
+    SNAPSHOTS_BUSY,      /* a save is running, and no further one was requested */
     SNAPSHOTS_SCHEDULED, /* one more will begin when it ends */
 };
 
@@ -240,24 +240,24 @@ enum snapshots_removal {
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct late_ask *ask);
 
 /*
- * The same for a flush that a replica has got from its primary, or may have missed, as it was
- * sent everything or is promoted empty: removes the file, unless the log has flushes, for which
- * it does not wait. Context: any thread, outside a section; after the flush.
+ * The same for a flush that a replica has received from its primary, or may have missed,
+ * because of a full sync or a promotion without items: removes the file, unless the log has
+ * flushes, for which it does not wait. Context: any thread, outside a section; after the flush.
  */
 void snapshots_note_followed_flush(struct snapshots *s);
 
 /*
- * A replica is about to be sent everything: with a log, removes the file and ends the log,
- * which would have items that are not of one moment. When reads no longer miss, a new file is
- * saved. Without a log the file stays until all was sent, as it is of one moment. Context: any
- * thread, outside a section.
+ * This replica is about to receive a full sync: with a log, removes the file and ends the log,
+ * which would have an inconsistent set of items. When reads no longer miss, a new file is
+ * saved. Without a log the file, which is consistent, stays until the full sync is complete.
+ * Context: any thread, outside a section.
  */
 void snapshots_note_full_sync(struct snapshots *s);
 
 /*
- * A ticket for all changes that the caller has made, if replies are to wait for the log; else
- * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
- * is done; NULL: no more. Context: any thread.
+ * A ticket for all changes that the caller has made, if replies must wait for the log; else 0.
+ * It is done when these changes are synced. fn is called on a thread of the log when further
+ * tickets are done; NULL: stop that. Context: any thread.
  */
 uint64_t snapshots_ask_logged(struct snapshots *s);
 bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
@@ -274,7 +274,7 @@ void snapshots_options_changed(struct snapshots *s);
 /* Context: any thread, as for the next. */
 void snapshots_look(struct snapshots *s, struct snapshots_info *info);
 
-/* What became of the file at the start, in a word. */
+/* The result of the load at the start, as a word. */
 const char *snapshots_load_text(const struct snapshots_info *info);
 
 #endif

@@ -31,7 +31,7 @@ static inline void snapshots_set_rate(struct snapshots *s)
 
 /* ---- snapshots_load.c -------------------------------------------------------------------- */
 
-/* Prepare the load, and decide whether it runs beside requests. Context: main. */
+/* Prepare the load, and decide whether it runs while requests are served. Context: main. */
 void snapshots_prepare_load(struct snapshots *s);
 
 /* Load the file that is open, with its logs. Context: the thread. */
@@ -39,7 +39,7 @@ void snapshots_load_now(struct snapshots *s);
 
 /*
  * Rename a file that cannot be used, with its logs, to NAME.bad, or to NAME.2.bad and so on if
- * that is there. False: it has kept its name; that was logged.
+ * that exists. False: it was not renamed, which was logged.
  * Context: the thread, or main before it.
  */
 bool snapshots_keep_as_bad(const struct snapshots *s);
@@ -49,7 +49,7 @@ bool snapshots_keep_as_bad(const struct snapshots *s);
 /* The thread that removes files; it ends with the state ENDED or OFF. */
 extern const struct thread_kind snapshots_flusher;
 
-/* What a save asks around its naming: see struct save. arg: the snapshots. */
+/* Callbacks of a save around the rename: see struct save. arg: the snapshots. */
 bool snapshots_is_outdated(void *arg);
 bool snapshots_before_naming(void *arg);
 void snapshots_after_naming(void *arg, bool is_named);
@@ -61,8 +61,8 @@ void snapshots_after_naming(void *arg, bool is_named);
 void snapshots_want_anew(struct snapshots *s);
 
 /*
- * The log does not belong to the file any more: remove the file. Context: a thread of the log,
- * or the thread.
+ * The log no longer belongs to the file: remove the file. Context: a thread of the log, or the
+ * thread.
  */
 void snapshots_on_gap(void *arg);
 

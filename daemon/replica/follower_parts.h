@@ -72,8 +72,8 @@ struct follower {
     uint64_t serve_from;          /* the items are consistent once this offset is applied */
     msec_t next_try_ms;           /* by the monotonic clock, as the rest */
     int64_t pause_ms;             /* the last one */
-    int64_t handover_ms;      /* time limit of the handover to ask the primary for; 0: none */
-    msec_t handover_until_ms; /* 0: none was asked for */
+    int64_t handover_ms;      /* time limit of the handover to request; 0: none */
+    msec_t handover_until_ms; /* 0: none was requested */
     msec_t heard_ms;          /* when the primary last sent something; 0: never */
     char why[REPL_WHY_MAX];   /* why the session ended */
     /* under the mutex: what is shown */
@@ -84,7 +84,7 @@ struct follower {
     msec_t shown_heard_ms;
     uint64_t not_stored; /* items of the primary, until the last promotion */
     int64_t skew_ms;     /* how far the primary's wall clock is ahead */
-    msec_t level_ms; /* when all that the primary had announced was last applied; 0: never */
+    msec_t level_ms; /* when it last had applied all announced changes; 0: never */
 };
 
 /* The words of an answer. */
@@ -149,7 +149,7 @@ void follower_note_time(struct follower *f, int64_t now_ms);
 /* Its wall clock at that time. Call it after follower_note_time(). */
 void follower_note_wall(struct follower *f, int64_t unix_ms);
 
-/* At this offset, items due at this time of the stream were gone at the primary. */
+/* At this offset the primary had removed all items due at this time of the stream. */
 void follower_note_level(struct follower *f, uint64_t offset, int64_t due_ms);
 
 /* Everything that the primary has announced may be applied: note the time. */

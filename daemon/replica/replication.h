@@ -4,14 +4,14 @@
  *
  * daemon/replica/ is the folder of replication: the role (role.[ch], failover.[ch]), the
  * session with the primary (follower*.[ch]), replicas and clients that wait for them
- * (replicas.c, waits.c). No worker calls it. It includes itself, worker, persist, options,
- * base and lib.
+ * (replicas.c, waits.c). The folder worker does not use it. It includes itself, worker,
+ * persist, options, base and lib.
  *
  * A replica follows its primary over one connection, which the primary treats like any
- * client's. The replica logs in and asks to continue (`psync`) or for a full sync (`sync`).
- * Then it repeatedly asks for the next part of the stream (`replconf ack`), which also
- * acknowledges what it has applied. A thread does this (follower.c). The stream, its offsets
- * and its history are those of lib/replica.
+ * client's. The replica logs in and requests to continue (`psync`) or a full sync (`sync`).
+ * Then it repeatedly requests the next part of the stream (`replconf ack`), which also
+ * acknowledges the applied part. A thread does this (follower.c). The stream, its offsets and
+ * its history are those of lib/replica.
  *
  * The role is one state, which only that thread changes; the gate of all requests
  * (daemon/access/gate.h) follows from it. Changes are recorded from the first replica on, so a
@@ -68,13 +68,13 @@ enum repl_state {
     REPL_STATE_COUNT
 };
 
-/* [const] A state in a word, for statistics and logs. */
+/* [const] The name of a state, for statistics and logs. */
 const char *repl_state_text(enum repl_state state);
 
 /* A replica that follows this server; owned by its client, on the client's worker. */
 struct replica {
     struct list_link link;         /* under the mutex */
-    struct worker *worker;         /* [worker] [borrowed] another one after a move */
+    struct worker *worker;         /* [worker] [borrowed] changes when its connection moves */
     struct relay relay;            /* to that worker */
     struct notice more;            /* sent by the relay when there may be more to read */
     char peer[REPL_PEER_MAX];      /* [const] its address, with the port of its end */
@@ -87,12 +87,12 @@ struct replica {
     bool is_superseded; /* its process has connected again: this link is dead */
 };
 
-/* What is reported of a replica. */
+/* Figures of a replica, for statistics. */
 struct replica_info {
     char peer[REPL_PEER_MAX];
     char address[REPL_TARGET_MAX]; /* HOST PORT where it serves; "": not known */
     bool is_online;                /* else it is being sent everything */
-    uint64_t acked;                /* the rest: while it is online */
+    uint64_t acked;                /* this and the following: while it is online */
     uint64_t lag_bytes;            /* of the stream, not acknowledged */
     msec_t since_ms;               /* since it acknowledged last */
 };
@@ -139,8 +139,8 @@ struct repl_info {
 };
 
 /*
- * A failover: the primary hands over to a replica that has everything, and follows it. It holds
- * changes meanwhile (GATE_PAUSED). Only the thread begins and ends one.
+ * A failover: the primary hands over to a replica that has all changes, and then follows it. It
+ * holds changes meanwhile (GATE_PAUSED). Only the thread starts and ends one.
  */
 enum failover_state {
     FAILOVER_NONE,
@@ -148,7 +148,7 @@ enum failover_state {
     FAILOVER_WAITS,  /* until the replica has everything */
     FAILOVER_READY,  /* it has: the answer to its next request is the handover */
     FAILOVER_GIVEN,  /* that answer was given: the handover is final */
-    FAILOVER_OVER,   /* it was given up; NONE follows */
+    FAILOVER_OVER,   /* it was aborted; NONE follows */
 };
 
 struct failover {
@@ -156,8 +156,8 @@ struct failover {
     struct replica *to;            /* [borrowed] NULL: the one that has most */
     char address[REPL_TARGET_MAX]; /* of it; as the operator has named it: "": any */
     int64_t limit_ms;
-    uint64_t offset;      /* it has everything when it has applied what is before */
-    bool is_stop;         /* no target: all online replicas are to have everything */
+    uint64_t offset;      /* the replica has all changes once it has applied up to here */
+    bool is_stop;         /* no target: wait until all online replicas have all changes */
     struct late_ask *ask; /* NULL: no client waits, or a replica asked */
 };
 
@@ -172,7 +172,7 @@ struct replication {
     bool is_there;
     /* [atomic] */
     _Atomic uint32_t state;     /* enum repl_state */
-    _Atomic bool is_whole;      /* what is here is of one moment, whatever the state */
+    _Atomic bool is_whole;      /* the items are a consistent set, in any state */
     _Atomic int64_t to_unix_ms; /* added to a time of the engine: the scale of the stream */
     _Atomic bool records;       /* the shipper does; written under `control` */
     /*
@@ -188,8 +188,8 @@ struct replication {
     bool is_stopping;
     bool is_forced;         /* `replicaof` was given again */
     bool is_woken;          /* options have changed */
-    bool is_changed;        /* `replicaof`, or how to log in, is not what it was */
-    uint64_t seen_epoch;    /* of what it follows; 0: anything will do */
+    bool is_changed;        /* `replicaof`, or an option for the login, has changed */
+    uint64_t seen_epoch;    /* highest epoch seen; 0: any is accepted */
     char why[REPL_WHY_MAX]; /* the reason of the state */
     struct list links;      /* of struct replica */
     unsigned count;         /* of them */
@@ -206,7 +206,7 @@ struct replication {
 
 /* ---- the process ------------------------------------------------------------------------- */
 
-/* What outlives it, with memory_file. */
+/* State that is kept across a restart, with memory_file. */
 struct repl_record {
     uint64_t bytes; /* its size; 0: there is no history */
     bool was_replica;
@@ -220,9 +220,9 @@ struct repl_record {
 bool replication_is_wanted(const struct settings *s);
 
 /*
- * Make its threads. The server is a primary, or, if options say so, a replica that has not
- * connected yet. record: of the previous process; NULL: none. 0 or an exit status. Context:
- * main, the engine runs, no worker does.
+ * Create its threads. The server is a primary, or, by its options, a replica that has not
+ * connected yet. record: of the previous process; NULL: none. Returns 0 or an exit status.
+ * Context: main, the engine runs, no worker does.
  */
 int replication_start(struct replication *r, struct crew *crew,
                       const struct repl_record *record);
@@ -237,14 +237,14 @@ int replication_begin(struct replication *r);
 void replication_drain(struct replication *r);
 
 /*
- * End the thread: stop following, and change no role any more. Context: main, before the
- * workers stop.
+ * End the thread: stop following; the role no longer changes. Context: main, before the workers
+ * stop.
  */
 void replication_end(struct replication *r);
 
 /*
  * Release it. *record: the history that has all changes made here; none if that is unknown.
- * Returns false if the items are not of one moment, and must not be left to another process.
+ * Returns false if the items are not a consistent set, and must not be left to another process.
  * Context: main, after the workers.
  */
 bool replication_stop(struct replication *r, struct repl_record *record);
@@ -262,17 +262,17 @@ void replication_force(struct replication *r);
 void replication_ask(struct replication *r, struct late_ask *ask);
 
 /*
- * Hand over to the replica that serves at this address, "": the one that has most; within
- * limit_ms. At a replica: ask the primary to hand over to it. ask->is_done: it was handed over,
- * and the roles are changed; else ask->why. Context: any thread.
+ * Hand over to the replica that serves at this address ("": the most up-to-date one), within
+ * limit_ms. On a replica: request that the primary hands over to it. ask->is_done: the handover
+ * is complete, and the roles have changed; else ask->why. Context: any thread.
  */
 void replication_failover(struct replication *r, struct span address, int64_t limit_ms,
                           struct late_ask *ask);
 
 /*
  * The server is about to stop, and leaves its history to the next process: hold changes from
- * now on, and answer ask when all replicas that are online have everything, or limit_ms has
- * passed. False: none is online, or this is a replica; ask remains the caller's. Context: main.
+ * now on, and answer ask when all online replicas have all changes, or limit_ms has passed.
+ * False: none is online, or this is a replica; ask remains the caller's. Context: main.
  */
 bool replication_level(struct replication *r, int64_t limit_ms, struct late_ask *ask);
 
@@ -287,7 +287,7 @@ struct repl_wait {
     uint64_t ticket;       /* [const] see shipper_ask() */
     uint64_t offset;       /* under the mutex; UINT64_MAX: not known yet */
     unsigned wanted;       /* [const] */
-    unsigned count;        /* of those that have it, when it is over */
+    unsigned count;        /* of replicas that have it at the end */
 };
 void replication_wait(struct replication *r, struct repl_wait *w);
 
@@ -301,7 +301,7 @@ void replication_look(struct replication *r, struct repl_info *info);
 
 /* ---- replicas: on the worker of their client --------------------------------------------- */
 
-/* What a replica is answered to psync. */
+/* The answer to a replica's psync. */
 struct repl_greeting {
     enum { REPL_CONTINUES, REPL_FULL, REPL_REFUSED } answer;
     const char *why; /* static: of a refusal, or of a full sync */
@@ -358,7 +358,7 @@ void replication_detach(struct replication *r, struct replica *x);
 const char *replication_ask_failover(struct replication *r, struct replica *x,
                                      int64_t limit_ms);
 
-/* Does a failover wait for what it acknowledges next? Context: worker. */
+/* Does a failover wait for its next acknowledgement? Context: worker. */
 bool replication_awaits(struct replication *r, const struct replica *x);
 
 /* Must the replica be told that it is the primary now? True once. Context: worker. */
@@ -396,7 +396,7 @@ void replication_enter(struct replication *r, enum repl_state state, const char 
 /* Is the follower to return, because another target was set, or the server stops? */
 bool replication_is_changed(struct replication *r);
 
-/* Time limit of the handover to request from the primary, milliseconds; 0: none is wanted. */
+/* Time limit of the handover to request from the primary, in milliseconds; 0: none. */
 int64_t replication_wants_handover(struct replication *r);
 
 /*

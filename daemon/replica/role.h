@@ -23,8 +23,8 @@ void role_set_gate(struct replication *r);
 void role_set_state(struct replication *r, enum repl_state state, const char *why);
 
 /*
- * Record changes from now on, if that has not begun; goes_on: nothing has changed since the end
- * of the backlog. False: no memory. Under `control`, outside a section.
+ * Record changes from now on, if that has not started; goes_on: no item has changed since the
+ * end of the backlog. False: no memory. Under `control`, outside a section.
  */
 bool role_begin_recording(struct replication *r, bool goes_on);
 
@@ -49,10 +49,10 @@ bool role_drop_syncs(struct replication *r);
 /* Handing the primary's role over to a replica. */
 
 /*
- * A primary is asked to hand over: hold changes, and wait until the replica has everything and
- * was told to take over. Returns true if the options now say that it is followed; changes stay
- * held until failover_end(). Returns false if the failover has ended without effect. Context:
- * the thread.
+ * A handover was requested from this primary: hold changes, and wait until the replica has all
+ * changes and was told to take over. Returns true if the options now make this server follow
+ * it; changes stay held until failover_end(). Returns false if the failover has ended without
+ * effect. Context: the thread.
  */
 bool failover_run(struct replication *r);
 
@@ -146,7 +146,7 @@ uint64_t follower_leave(struct follower *f);
 /* The path of the primary: see REPL_PATH_BYTES. Context: any thread. */
 void follower_path(struct follower *f, char path[REPL_PATH_REST]);
 
-/* Fill in what is the follower's. Context: any thread. */
+/* Fill in the follower's part. Context: any thread. */
 void follower_look(struct follower *f, struct repl_info *info);
 
 /* ---- waits.c ----------------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ static inline bool replica_is_online(const struct replica *x)
 /* Answer those that have waited long enough. Under the mutex. */
 void waits_check(struct replication *r);
 
-/* Answer all, with what there is by now. Under the mutex. */
+/* Answer all, with the present numbers. Under the mutex. */
 void waits_end(struct replication *r);
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages to the service manager (sd_notify). Every function does nothing if the process was
- * not started by a service manager (NOTIFY_SOCKET unset), or if its socket is gone: the server
- * never depends on it.
+ * not started by a service manager (NOTIFY_SOCKET unset), or if its socket does not exist: the
+ * server never depends on it.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
 #define MAYFLY_DAEMON_SERVICE_NOTIFY_H
@@ -31,8 +31,7 @@ void notify_takes_time(const char *status);
 void notify_alive(void);
 
 /*
- * How often the service manager wants to hear that the server is alive, microseconds; 0: it
- * does not. Context: main.
+ * The watchdog interval of the service manager, in microseconds; 0: none. Context: main.
  */
 uint64_t notify_watchdog_us(void);
 
@@ -42,13 +41,13 @@ bool notify_has_manager(void);
 /*
  * Ask the service manager to keep a descriptor, under this name, and to pass it to the next
  * process (FDSTORE); or to drop all of this name. Returns when it has done so, or after 2 s.
- * Returns false if there is no manager, or no answer. The manager does not report whether it
- * may keep any (FileDescriptorStoreMax). Context: main.
+ * Returns false if there is no manager, or no answer. The manager does not report whether the
+ * unit allows that (FileDescriptorStoreMax). Context: main.
  */
 bool notify_keep(const char *name, int fd);
 bool notify_forget(const char *name);
 
-/* The server begins to stop. Context: main. */
+/* The server starts to stop. Context: main. */
 void notify_stopping(void);
 
 #endif

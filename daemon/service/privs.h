@@ -54,10 +54,9 @@ int privs_daemonize(const struct settings *s);
 void privs_ignore_signals(const struct settings *s);
 
 /*
- * -r: the limit on core files goes up as far as it may; without it no core file can be
- * written, here and after privs_drop(). -c: the limit on open descriptors
- * covers the connections and what the process needs for itself (71 when it cannot). Returns a
- * status.
+ * -r: raise the limit on core files to the maximum; without it no core file can be written, now
+ * and after privs_drop(). -c: raise the limit on open descriptors to cover the connections and
+ * the process's own needs (71 if that fails). Returns a status.
  */
 int privs_set_limits(const struct settings *s);
 
@@ -69,22 +68,22 @@ bool privs_fit(const struct settings *s, uint32_t conn_limit, uint32_t threads,
                uint64_t *limit_now);
 
 /*
- * -k: pages that are touched stay in memory; reserved address space is not faulted in. A
+ * -k: lock pages in memory when they are touched; reserved address space is not faulted in. A
  * failure is only a warning, unless -o lock_memory_required was given; then the exit status is
  * returned.
  */
 int privs_lock_memory(const struct settings *s);
 
 /*
- * Root becomes the user of -u: real, effective and saved ids, no supplementary groups. Unless
- * that is root again, all capabilities go and none can come back. Checks that the way back is
- * closed. Returns a status.
+ * Change from root to the user of -u: real, effective and saved ids, no supplementary groups.
+ * Unless that is root again, all capabilities are dropped permanently. Checks that root cannot
+ * be regained. Returns a status.
  */
 int privs_drop(const struct settings *s);
 
 /*
- * -P: write the process id to a new file that takes the place of any other (file.h). A failure
- * is only a message, as in memcached.
+ * -P: write the process id to a new file that replaces any other (file.h). A failure is only
+ * logged, as in memcached.
  */
 void privs_write_pidfile(const struct settings *s);
 
@@ -95,14 +94,15 @@ void privs_write_pidfile(const struct settings *s);
 void privs_remove_pidfile(const struct settings *s);
 
 /*
- * Leave the file to the program that this process becomes: the number in it stays right, and
- * in a folder of root it could not be made again. privs_write_pidfile() takes it there.
+ * Leave the file to the program that replaces this one by exec: the process id does not change,
+ * and the file could not be recreated in a folder of root. There, privs_write_pidfile() takes
+ * it over.
  */
 void privs_pass_pidfile(const struct settings *s);
 
 /*
- * The server serves clients now: -d lets the parent go, and closes the terminal unless -v was
- * given. Nothing without -d.
+ * Clients are served now: with -d the parent exits, and the terminal is closed unless -v was
+ * given. Does nothing without -d.
  */
 void privs_ready(const struct settings *s);
 

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Metrics for Prometheus, and answers for probes, over HTTP on sockets of their own:
+ * Metrics for Prometheus, and health checks, over HTTP on separate sockets:
  *
  *   /metrics   every counter and gauge; OpenMetrics 1.0 if the client accepts it, else the text
  *              format 0.0.4 of Prometheus
- *   /healthz   200 if every worker's loop has turned within a second of being asked, else 503
+ *   /healthz   200 if every worker's loop answers within a second, else 503
  *   /readyz    200 while connections are accepted, else 503
  *   /primary   200 if this server is a primary, else 503
  *   /replica   200 if it is a replica that is online, else 503; with ?lag=MS only if it has all
  *              that its primary had that number of milliseconds ago
  *
- * Methods are GET, HEAD and OPTIONS. Probes answer OPTIONS with the status of GET, since
- * balancers use it; other pages answer it with 204. The body of a probe is one line that says
- * why.
+ * Methods are GET, HEAD and OPTIONS. Health checks answer OPTIONS with the status of GET, since
+ * balancers use it; other pages answer it with 204. The body of a health check is one line with
+ * the reason.
  *
  * metrics.[ch] has the sockets and the server of libmicrohttpd, metrics_text.c the text of
  * /metrics, from the table of counters and that of metrics.def, places.c the connections,
  * and which of them is closed to admit another. Service starts and stops it.
  *
- * The server has a thread of its own, and takes few connections and little memory, so a scrape
- * can delay only other scrapes.
+ * The server has a separate thread and accepts few connections, so a scrape can delay only
+ * other scrapes.
  */
 #ifndef MAYFLY_DAEMON_STATS_METRICS_H
 #define MAYFLY_DAEMON_STATS_METRICS_H
@@ -42,7 +42,7 @@ struct settings;
  */
 int metrics_open(const struct settings *settings, struct metrics **out);
 
-/* Can metrics be served, if they are asked for? Returns as above. Context: main. */
+/* Can metrics be served, if they are configured? Returns as above. Context: main. */
 int metrics_check(const struct settings *settings);
 
 /*
@@ -79,7 +79,7 @@ const char *metrics_content_type(enum metrics_format format);
 enum metrics_format metrics_format_for(const char *accept);
 
 /*
- * Append all metrics. False when there is no memory; what was appended is of no use then.
+ * Append all metrics. False if there is no memory; the appended text is then incomplete.
  * Context: any thread, outside a shard, while workers run.
  */
 bool metrics_compose(struct crew *crew, enum metrics_format format, struct buf *out);
@@ -88,14 +88,15 @@ bool metrics_compose(struct crew *crew, enum metrics_format format, struct buf *
 
 /*
  * The places of one metrics socket: its open connections, their addresses, and since when each
- * sends a request or takes an answer. These rules ensure that slow connections cannot keep a
- * scrape or a probe out:
+ * sends a request or reads an answer. These rules ensure that slow connections cannot block a
+ * scrape or a health check:
  *
  *   - loopback has reserved places, and each other address has a few
  *   - when all are taken, a new connection replaces the one that has been in a request, or
- *     between two, for the longest time; else one that has been taking its answer for more
+ *     between two, for the longest time; else one that has been reading its answer for more
  *     than PLACES_PATIENCE_US
- *   - a request has PLACES_REQUEST_US to come whole, an answer PLACES_ANSWER_US to be taken
+ *   - a request must arrive completely within PLACES_REQUEST_US, and an answer must be read
+ *     within PLACES_ANSWER_US
  *
  * A connection that loses its place is only shut down here; the HTTP server notices and closes
  * it. Context of all: the thread of the socket's server.

@@ -2,10 +2,10 @@
 /*
  * `stats` and its sub-commands.
  *
- * daemon/stats/ is the folder of statistics: it reads counters and shards, asks other workers
- * by messages (stats_gather.c), and writes the answers as text. It gets connections and
- * listeners only as rows from struct stats_sources. Figures that are not counters are rows of
- * its tables (*.def). metrics.[ch] serves the same figures over HTTP. It includes itself,
+ * daemon/stats/ is the folder of statistics: it reads counters and shards, queries other
+ * workers by messages (stats_gather.c), and writes the answers as text. It receives connections
+ * and listeners only as rows from struct stats_sources. Figures that are not counters are rows
+ * of its tables (*.def). metrics.[ch] serves the same figures over HTTP. It includes itself,
  * replica, worker, persist, access, net, options, base, proto (for replies) and lib.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_H
@@ -64,7 +64,7 @@ struct stats_sources {
     void (*leave_conns)(struct stats_conn_cursor *cursor);
 };
 
-/* What the workers share of statistics. Made by the server. */
+/* State of statistics shared by the workers. Created by the server. */
 struct stats_shared {
     struct stats_sources sources; /* [const] */
     /* [atomic] */
@@ -79,25 +79,25 @@ enum stats_result { STATS_DONE, STATS_LATER, STATS_NO_MEMORY };
 struct stats_gather;
 
 /*
- * Called on the worker that asked, after STATS_LATER. When the answer is complete, rest is
+ * Called on the requesting worker, after STATS_LATER. When the answer is complete, rest is
  * NULL, and the caller owns out again. Before that a long answer is passed in portions of whole
  * lines: the function takes the text from out, releases its memory, and calls stats_go_on(rest)
- * when it wants more.
+ * for more.
  */
 typedef void (*stats_done_fn)(void *arg, struct buf *out, struct stats_gather *rest);
 
 /*
- * Continue an answer of which a portion was given. is_wanted: false to end it; later portions
- * are meaningless then. The answer continues later, not within this call. Context: worker, the
- * asker.
+ * Continue an answer of which a portion was passed. is_wanted: false to end it; later portions
+ * are meaningless then. The answer continues later, not within this call. Context: the
+ * requesting worker.
  */
 void stats_go_on(struct stats_gather *rest, bool is_wanted);
 
 /*
  * Answer `stats <args>`: appends the whole reply with its last line (END, RESET, OK or an
- * error) to out. STATS_LATER: other workers have to be asked (conns, sizes, detail); out and
- * done are kept until done was called for the last time; meanwhile the caller reads nothing
- * more from that client. Context: worker, outside a read-side section.
+ * error) to out. STATS_LATER: other workers must be queried (conns, sizes, detail); out and
+ * done are kept until done was called for the last time; meanwhile the caller reads no further
+ * input of that client. Context: worker, outside a read-side section.
  */
 enum stats_result stats_command(struct worker *w, struct span args, struct buf *out,
                                 stats_done_fn done, void *arg);
@@ -149,7 +149,7 @@ void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT]);
  */
 void stats_sum(const struct crew *crew, uint64_t sum[CTR_COUNT]);
 
-/* Count from now on: what `stats reset` does. Context: any thread. */
+/* Set the baseline of all counters (`stats reset`). Context: any thread. */
 void stats_sum_reset(struct crew *crew);
 
 /*

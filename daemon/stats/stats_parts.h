@@ -18,8 +18,8 @@
 /* ---- stats_out.c ------------------------------------------------------------------------- */
 
 /*
- * Formats the lines of a statistics answer. If there is no memory for a line, that is noted,
- * and the whole answer is replaced at its end.
+ * Formats the lines of a statistics answer. If there is no memory for a line, that is recorded,
+ * and the whole answer is replaced by an error at its end.
  */
 
 struct stats_out {
@@ -56,12 +56,12 @@ bool stats_out_end(struct stats_out *o, size_t start);
 
 /*
  * Answers that need other workers, or more time than one turn. A message goes from worker to
- * worker, is a task of each until its work there is done, and returns to the worker that was
- * asked, which ends the answer. Only one thread at a time has it, so it needs no lock.
+ * worker, is a task of each until its work there is done, and returns to the requesting worker,
+ * which completes the answer. Only one thread at a time has it, so it needs no lock.
  *
  * A long answer is sent in portions. Whenever GATHER_PORTION_BYTES are ready, the message
- * returns to its first worker, and stays there until the client has taken them. So clients that
- * do not read hold little memory.
+ * returns to its first worker, and stays there until the client has received them. So clients
+ * that do not read hold little memory.
  */
 
 /* Text that makes a portion. */
@@ -75,26 +75,26 @@ enum gather_end {
     GATHER_DONE,
 };
 
-/* What the gathers of one kind of answer have in common. */
+/* The functions of one kind of gathered answer. */
 struct gather_kind {
     size_t size; /* of a gather with what follows it; zero at the beginning */
 
     /* Work on one worker until stats_gather_pauses(). True: done there. Context: worker w. */
     bool (*visit)(struct stats_gather *g, struct worker *w);
     /*
-     * All were visited: append what is left, and release what belongs to the gather unless all
-     * are to be visited again. May be NULL. Context: worker, the asker.
+     * All workers were visited: append the remaining text, and release the gather's memory
+     * unless all will be visited again. May be NULL. Context: the requesting worker.
      */
     enum gather_end (*finish)(struct stats_gather *g);
     /*
-     * The answer is not wanted any more: release what belongs to the gather. May be NULL.
-     * Context: worker w, the one that was or would have been visited next; or the asker.
+     * The answer was cancelled: release the gather's memory. May be NULL. Context: worker w,
+     * which was or would have been visited next; or the requesting worker.
      */
     void (*drop)(struct stats_gather *g, struct worker *w);
 };
 
 extern const struct gather_kind gather_conns;   /* `stats conns`: all sockets */
-extern const struct gather_kind gather_hotkeys; /* the keys that are asked for most */
+extern const struct gather_kind gather_hotkeys; /* the most requested keys */
 extern const struct gather_kind gather_bigkeys; /* the largest items, by a walk over all */
 extern const struct gather_kind gather_detail;  /* `stats detail dump`: PREFIX lines */
 
@@ -156,7 +156,7 @@ void stats_latency_workers(struct worker *w, struct stats_out *o);
  */
 enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn done, void *arg);
 
-/* Prefixes with a row of their own: of a worker, and in a dump. */
+/* Maximum number of prefixes with a separate row: of a worker, and in a dump. */
 #define DETAIL_PREFIXES_MAX 10000u
 
 #endif
