@@ -184,7 +184,7 @@ static void await_ping(struct following *f)
 
 /* Errors for a replica that must send psync again. */
 static const char *const drop_texts[] = {
-    [SHIPPER_STAYS] = "not in step: psync first",
+    [SHIPPER_STAYS] = "not in sync: psync first",
     [SHIPPER_TOO_SLOW] = "this replica was slower than the changes",
     [SHIPPER_GAP] = "changes came faster than they could be put in the stream",
     [SHIPPER_OVERRUN] = "the stream was overwritten before this replica had read it",

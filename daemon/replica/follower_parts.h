@@ -72,10 +72,10 @@ struct follower {
     uint64_t serve_from;          /* the items are consistent once this offset is applied */
     msec_t next_try_ms;           /* by the monotonic clock, as the rest */
     int64_t pause_ms;             /* the last one */
-    int64_t handover_ms;      /* time limit of the handover to request; 0: none */
-    msec_t handover_until_ms; /* 0: none was requested */
-    msec_t heard_ms;          /* when the primary last sent something; 0: never */
-    char why[REPL_WHY_MAX];   /* why the session ended */
+    int64_t handover_ms;          /* time limit of the handover to request; 0: none */
+    msec_t handover_until_ms;     /* 0: none was requested */
+    msec_t heard_ms;              /* when the primary last sent something; 0: never */
+    char why[REPL_WHY_MAX];       /* why the session ended */
     /* under the mutex: what is shown */
     pthread_mutex_t mutex;
     struct target shown;
@@ -84,7 +84,7 @@ struct follower {
     msec_t shown_heard_ms;
     uint64_t not_stored; /* items of the primary, until the last promotion */
     int64_t skew_ms;     /* how far the primary's wall clock is ahead */
-    msec_t level_ms; /* when it last had applied all announced changes; 0: never */
+    msec_t level_ms;     /* when it last had applied all announced changes; 0: never */
 };
 
 /* The words of an answer. */

@@ -346,7 +346,7 @@ def fail_over(one, two):
     one.kill()
     one.start()
     two.wait_until("replica cut")
-    wait_for(lambda: "not in step" in read(one.log), "it has asked to follow the replica")
+    wait_for(lambda: "not in sync" in read(one.log), "it has asked to follow the replica")
     assert one.role() == "replica connecting" and value(one.address, b"a") is None
     assert value(two.address, b"a") == b"3"
     wait_for(lambda: says("127.0.0.1", b"version", CACHE) is None, "nobody is asked")

@@ -208,7 +208,7 @@ def test_a_chain_gets_too_old():
         for n in (b, c):
             n.wait_for_state("stale")
             assert n.c.get(b"k1") is None
-        wait_for(lambda: "not in step" in c.c.stats(b"replication")["repl_state_reason"], "it says why it stays stale")
+        wait_for(lambda: "not in sync" in c.c.stats(b"replication")["repl_state_reason"], "it says why it stays stale")
         p.is_refusing = False
         level(a, b, c)
         assert_equal(a, b, c)
@@ -402,7 +402,7 @@ def test_loops():
         level(a, b)
         was = replicas.dump(b.c)
         a.follow(b.port)
-        wait_for(lambda: a.log().count("again in") >= 2 and "again in" in b.log(), "both refuse")
+        wait_for(lambda: a.log().count("retry in") >= 2 and "retry in" in b.log(), "both refuse")
         assert a.state() != "online" and b.state() == "cut"
         b.stand_alone()
         level(b, a)
@@ -412,7 +412,7 @@ def test_loops():
         with Node(of=a.port) as c:
             level(b, a, c)
             b.follow(c.port)
-            wait_for(lambda: "again in" in b.log().split("primary -> connecting")[-1], "it refuses")
+            wait_for(lambda: "retry in" in b.log().split("primary -> connecting")[-1], "it refuses")
             c.stand_alone()
             level(c, b, a)
             assert_equal(c, b, a)
@@ -437,7 +437,7 @@ def test_a_replica_that_is_dropped_is_told_why():
             return a.c.stats(b"replication")["replicas_dropped"] != "0"
         with b.paused():
             wait_for(is_dropped, "it is dropped")
-            wait_for(lambda: "behind: this replica was slower than the changes (it read " in a.log(), "it is logged")
+            wait_for(lambda: "bytes: this replica was slower than the changes (it read " in a.log(), "it is logged")
         wait_for(lambda: "the primary says: SERVER_ERROR this replica was slower" in b.log(), "the replica says it, too")
         level(a, b)
 
@@ -515,7 +515,7 @@ def test_what_is_no_primary():
                 b.follow(liar.port)
                 wait_for(lambda: liar.count > 0, "it connects")
                 # It is given up, and looked for again or refused.
-                wait_for(lambda: liar.count > 1 or "again in" in b.log().rsplit("127.0.0.1 %d" % liar.port, 1)[-1],
+                wait_for(lambda: liar.count > 1 or "retry in" in b.log().rsplit("127.0.0.1 %d" % liar.port, 1)[-1],
                          "it is given up")
                 assert b.c.ask(b"version") is not None
                 if b.state() == "primary":
@@ -616,11 +616,11 @@ def test_what_is_no_replica():
         # A server whose epoch is higher is not sent anything, and ordinary commands go on beside.
         with a.client() as c:
             assert c.ask(b"psync 1 99 - 0 %s 1" % ID) == b"SERVER_ERROR the epoch of this server is lower"
-            assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in step")
+            assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in sync")
             assert c.ask(b"sync").startswith(b"CLIENT_ERROR usage")
             assert c.ask(b"psync 1 0 - 0 %s 1" % ID).startswith(b"FULLSYNC 1 ")
             assert c.ask(b"get k1") is not None and c.exactly(20 + 2) and c.line() == b"END"
-            assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in step")
+            assert c.ask(b"replconf ack 0").startswith(b"SERVER_ERROR not in sync")
             assert c.ask(b"psync 1 0 - 0 %s 1" % ID).startswith(b"FULLSYNC 1 ")
             c.send(b"sync\r\n")
             assert last_line(c).startswith(b"END ")

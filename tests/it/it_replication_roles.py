@@ -277,7 +277,7 @@ def test_no_keys_are_listed_where_reads_miss():
         a.follow(silent.getsockname()[1])
         assert a.state() == "connecting" and a.c.get(b"k") is None
         for line in listings:
-            assert a.c.ask(line) == b"SERVER_ERROR this replica is not in step with its primary", line
+            assert a.c.ask(line) == b"SERVER_ERROR this replica is not in sync with its primary", line
         a.stand_alone()
         for line in listings:
             a.c.send(line + b"\r\nmn\r\n")
@@ -299,7 +299,7 @@ def test_a_full_sync_ends_dumps():
                 while not c.buf.endswith(b"\r\n") or b"VERSION" not in c.buf:
                     c.buf = c.buf[-4096:]
                     assert c.more(), "the dump ends"
-                assert c.buf.split(b"\n")[-3] == b"SERVER_ERROR this replica is not in step with its primary\r", \
+                assert c.buf.split(b"\n")[-3] == b"SERVER_ERROR this replica is not in sync with its primary\r", \
                     c.buf[-200:]
 
 

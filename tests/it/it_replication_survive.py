@@ -136,7 +136,7 @@ def test_a_handover_that_is_lost():
                 confirmed = w.end()
             assert a.role()[0] == "replica" and b.role()[0] == "replica"
             assert a.c.set(b"k", b"x") == READ_ONLY and b.c.set(b"k", b"x") == READ_ONLY
-            wait_for(lambda: "not in step" in a.log(), "it cannot follow who is no primary")
+            wait_for(lambda: "not in sync" in a.log(), "it cannot follow who is no primary")
             b.stand_alone()
             level(b, a)
             assert_has(b.c, confirmed)

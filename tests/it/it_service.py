@@ -203,7 +203,7 @@ def test_the_manager_keeps_the_items():
         m.kept.append(("mayfly.memory", strange))
         os.close(m.kept.pop(0)[1])
         with m.daemon("-e", "fdstore") as (c, _, log, told):
-            wait_for(lambda: "is no use" in log(), "it is said")
+            wait_for(lambda: "cannot be used" in log(), "it is said")
             assert state(c) == "cold"
             assert told().index("FDSTOREREMOVE=1") < told().index("FDSTORE=1") and len(m.kept) == 1
         with m.daemon() as (c, _, log, told):

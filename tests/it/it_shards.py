@@ -448,7 +448,7 @@ def test_numbers_that_are_none():
         for n in (b"513", b"-1", b"x", b""):
             assert c.ask(b"config set hz 77 shards " + n).startswith(b"CLIENT_ERROR"), n
         answer = c.ask(b"config set hz 77 shards 17")
-        assert answer == b"CLIENT_ERROR shards: with a limit of 16 megabytes there may be 1 to 16 shards", answer
+        assert answer == b"CLIENT_ERROR shards: a limit of 16 megabytes allows 1 to 16 shards", answer
         assert c.ask(b"config set shards 3 shards 3").startswith(b"CLIENT_ERROR shards: ")
         assert c.ask(b"config get hz") == b"CONFIG hz 10" and c.line() == b"END"
         assert info(c) == ("0", 2)

@@ -388,7 +388,7 @@ def test_a_file_that_is_read_again():
         assert o.ask(b"config rewrite") == b"OK"
         assert mayfly.read(path) == "threads = 3\n"
         assert o.ask(b"config reset *") == b"OK" and figures(o)["threads"] == 3
-        wait_for(lambda: "options, * is as it was given (config reset)" in d.log(), "the reset is logged")
+        wait_for(lambda: "options, * is reset to its configured value (config reset)" in d.log(), "the reset is logged")
         assert d.log().count("(config reset") == 1, "one line for a pattern"
 
 

@@ -303,10 +303,10 @@ class Run:
         if dice < 3:
             self.ask(c, b"config set threads %d" % threads)
         elif dice < 6:
-            self.ask(c, b"config set shards %d" % shards, b"CLIENT_ERROR shards: with a limit of ")
+            self.ask(c, b"config set shards %d" % shards, b"CLIENT_ERROR shards: a limit of ")
         elif dice == 6:
             self.ask(c, b"config set threads %d shards %d memory_limit %d" % (threads, shards, rng.choice(self.limits)),
-                     b"CLIENT_ERROR shards: with a limit of ")
+                     b"CLIENT_ERROR shards: a limit of ")
         elif dice < 9:
             self.ask(c, b"config set memory_limit %d" % rng.choice(self.limits), b"CLIENT_ERROR memory_limit: out of bounds")
         elif dice == 9:

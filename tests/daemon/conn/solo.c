@@ -143,6 +143,7 @@ void solo_stop(void)
     hang_up();
     worker_stop(solo.worker);
     solo_end();
+    solo.origin = NULL;
 }
 
 char *solo_value;

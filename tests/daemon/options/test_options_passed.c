@@ -201,7 +201,7 @@ TEST(no_text_does_harm)
          "memory-limit 64 99999999999999999999\nhz 10 -1\nhz 10 50 60\n");
     ck_assert_uint_eq(setting_get(&next, hz), 50);
     ck_assert_uint_eq(setting_get(&next, memory_limit_bytes), 64u << 20);
-    ck_assert_ptr_nonnull(strstr(told, "refused wibble 2: there is no such option any more\n"));
+    ck_assert_ptr_nonnull(strstr(told, "refused wibble 2: this option no longer exists\n"));
     ck_assert_ptr_nonnull(strstr(told, "refused dir y: needs a restart\n"));
     take("replicaof  \"a 1\nreplicaof  \"\nreplicaof  \"\\\nreplicaof  \"\\x00 1\"\n"
          "\" \" \" \" \"\"\n");

@@ -383,7 +383,7 @@ TEST(faults_are_named)
     snprintf(expected, sizeof(expected), "block 2 at %zu: the file ends here", end);
     ck_assert_str_eq(text_for(span_of(buf_begin(&file), end)), expected);
     buf_begin(&file)[end + 4] = 99;
-    snprintf(expected, sizeof(expected), "block 2 at %zu: kind 99 is not known", end);
+    snprintf(expected, sizeof(expected), "block 2 at %zu: unknown kind 99", end);
     ck_assert_str_eq(text_for(buf_span(&file)), expected);
     buf_begin(&file)[end + 4] = SNAP_END;
     ck_assert(buf_append(&file, "x", 1));
