@@ -123,25 +123,6 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     return SHIP_DONE;
 }
 
-enum shipped ship_meta(struct ship *s, const struct item *it)
-{
-    size_t bytes = SHIP_ITEM_BYTES + it->key_len;
-    const uint16_t shape = item_shape(it);
-    struct ship_item out;
-
-    must_be_reading();
-    if (bytes > s->room) {
-        return SHIP_FULL;
-    }
-    if (!shape_is_live(shape)) {
-        return SHIP_GONE;
-    }
-    ship_describe(it, shape, &out);
-    s->room -= bytes;
-    s->ops->meta(s->arg, &out);
-    return SHIP_DONE;
-}
-
 enum shipped ship_drop(struct ship *s, struct span key)
 {
     size_t bytes = SHIP_ITEM_BYTES + key.len;

@@ -73,10 +73,6 @@ struct ship_ops {
      * All items were passed; only changes follow. False: see rest(). Context: as rest().
      */
     bool (*complete)(void *arg);
-    /*
-     * An item has another deadline, cas or marks, and its value stays. NULL: item() is called.
-     */
-    void (*meta)(void *arg, const struct ship_item *it);
     void (*drop)(void *arg, struct span key);
     /*
      * All items passed until now are gone (flush), or will be at the time `at`, which replaces
@@ -154,11 +150,7 @@ static inline void ship_describe(const struct item *it, uint16_t shape, struct s
 /* Ship an item. Context: read side. */
 enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it);
 
-/*
- * Ship the metadata of an item, or that a key is absent. Returns SHIP_DONE or SHIP_FULL, for an
- * item also SHIP_GONE. Context: read side.
- */
-enum shipped ship_meta(struct ship *s, const struct item *it);
+/* Ship that a key is absent. Returns SHIP_DONE or SHIP_FULL. Context: read side. */
 enum shipped ship_drop(struct ship *s, struct span key);
 
 /* Ship the rest of the value that was begun. False: see rest(). Context: outside a section. */

@@ -466,18 +466,6 @@ static void prefetch_value(struct stream_record *rec, const struct changes *chan
     }
 }
 
-/* Ship an item as it was found after a change. Context: read side. */
-static enum shipped ship_found(struct ship *ship, const struct changes *changes,
-                               const struct stream_record *rec, const struct shard *s,
-                               const struct item *it)
-{
-    if (MF_UNLIKELY(rec->kind == CHANGE_META) && ship->ops->meta != NULL &&
-        item_cas(it) == changes_head(changes, rec->pos).id) {
-        return ship_meta(ship, it);
-    }
-    return ship_put(ship, s, it);
-}
-
 /* Ship the absence of a key. That of an overwritten record is not known. */
 static enum shipped ship_absent(struct stream *st, const struct changes *changes,
                                 const struct stream_record *rec, struct ship *ship)
@@ -506,7 +494,7 @@ static MF_NOINLINE enum shipped ship_searched(struct stream *st, const struct ch
         const struct item *it = find(router_read(&st->engine->router), rec->hash,
                                      st->batch->change, clock_now(&st->engine->clock), &s);
 
-        out = it != NULL ? ship_found(ship, changes, rec, s, it) : SHIP_LEFT;
+        out = it != NULL ? ship_put(ship, s, it) : SHIP_LEFT;
     }
     return out;
 }
@@ -516,7 +504,7 @@ static enum shipped ship_change(struct stream *st, const struct changes *changes
                                 const struct stream_record *rec, struct ship *ship)
 {
     const struct item *it = rec->item;
-    enum shipped out = it != NULL ? ship_found(ship, changes, rec, rec->shard, it) : SHIP_GONE;
+    enum shipped out = it != NULL ? ship_put(ship, rec->shard, it) : SHIP_GONE;
 
     if (MF_UNLIKELY(out == SHIP_GONE)) {
         out = ship_searched(st, changes, rec, ship);
@@ -529,9 +517,7 @@ static enum shipped ship_change(struct stream *st, const struct changes *changes
 static void cover(struct stream *st, uint32_t ring, uint64_t until,
                   const struct stream_record *rec)
 {
-    if (rec->kind != CHANGE_META) { /* the sink may have the previous value */
-        *covered_by(st, rec->hash) = (struct stream_covered){rec->hash + ring, until};
-    }
+    *covered_by(st, rec->hash) = (struct stream_covered){rec->hash + ring, until};
 }
 
 /*

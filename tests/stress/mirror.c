@@ -41,7 +41,7 @@ struct mirror {
     char *value; /* the one that is coming */
     size_t value_done;
     struct copy *open;
-    uint64_t flushes, prefixes, metas, cuts;
+    uint64_t flushes, prefixes, cuts;
 };
 
 static struct copy **place_of(struct mirror *m, struct span key)
@@ -137,17 +137,6 @@ static void on_cut(void *arg)
     remove_copy(m, span_of(c->key, c->key_len));
 }
 
-static void on_meta(void *arg, const struct ship_item *it)
-{
-    struct mirror *m = arg;
-    struct copy *c = *place_of(m, it->key);
-
-    m->metas++;
-    if (c != NULL) {
-        take_rest(c, it);
-    }
-}
-
 static void on_drop(void *arg, struct span key)
 {
     remove_copy(arg, key);
@@ -209,7 +198,6 @@ static const struct ship_ops ops = {.item = on_item,
                                     .rest = on_rest,
                                     .begin = on_begin,
                                     .complete = on_rest,
-                                    .meta = on_meta,
                                     .drop = on_drop,
                                     .flush = on_flush,
                                     .flush_later = on_flush_later,
@@ -237,11 +225,9 @@ void mirror_stop(struct mirror **mp)
     }
     feed_info(m->feed, &info);
     feed_stop(&m->feed);
-    printf("# fed: %" PRIu64 " records, %" PRIu64 " shipped (%" PRIu64
-           " without value), %" PRIu64 " flushes, %" PRIu64 " of prefixes, %" PRIu64
-           " walks, %" PRIu64 " cut\n",
-           info.records, info.records_shipped, m->metas, m->flushes, m->prefixes, info.begun,
-           m->cuts);
+    printf("# fed: %" PRIu64 " records, %" PRIu64 " shipped, %" PRIu64 " flushes, %" PRIu64
+           " of prefixes, %" PRIu64 " walks, %" PRIu64 " cut\n",
+           info.records, info.records_shipped, m->flushes, m->prefixes, info.begun, m->cuts);
     remove_all(m);
     mem_free(m->value);
     mem_free(m);

@@ -27,7 +27,7 @@ static struct told {
     msec_t later;
     unsigned rests;
     bool wants_no_more;
-    unsigned items, stale;   /* and records without values */
+    unsigned items, stale;
     void (*meanwhile)(void); /* once, when something is told */
     void (*at_rest)(void);   /* once */
 } told;
@@ -99,11 +99,6 @@ static bool on_complete(void *arg)
     return true;
 }
 
-static void on_meta(void *arg, const struct ship_item *it)
-{
-    tell_item(it, "~ ");
-}
-
 static void on_drop(void *arg, struct span key)
 {
     tell(key, "- ");
@@ -131,7 +126,6 @@ static const struct ship_ops ops = {.item = on_item,
                                     .rest = on_rest,
                                     .begin = on_begin,
                                     .complete = on_complete,
-                                    .meta = on_meta,
                                     .drop = on_drop,
                                     .flush = on_flush,
                                     .flush_later = on_flush_later,
@@ -187,7 +181,7 @@ TEST(changes_come_as_they_are_by_then)
     fixture_set(&f, "a", 10);
     check_told("a+ ");
     ck_assert_int_eq(fixture_touch(&f, "a", fixture_now(&f) + 1000), OUT_TOUCHED);
-    check_told("a~ ");
+    check_told("a+ ");
     fixture_set(&f, "a", 20);
     ck_assert_int_eq(fixture_delete(&f, "a"), OUT_DELETED);
     check_told("a- ");
@@ -264,13 +258,13 @@ TEST(what_gets_another_block_meanwhile_keeps_its_marks)
 }
 
 /* A touch whose item was overwritten since has to bring the value. */
-TEST(a_touch_of_what_is_another_item_by_now_is_whole)
+TEST(a_touch_of_what_is_another_item_by_now_comes_with_it)
 {
     fixture_set(&f, "a", 10);
     check_told("a+ ");
     ck_assert_int_eq(fixture_touch(&f, "a", fixture_now(&f) + 1000), OUT_TOUCHED);
     fixture_set(&f, "a", 30);
-    check_told("a+ a+ ");
+    check_told("a+ ");
 }
 
 TEST(a_flush_comes_once_and_in_its_place)
