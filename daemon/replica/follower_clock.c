@@ -18,7 +18,12 @@
 
 void follower_note_heard(struct follower *f)
 {
+    struct backlog_name name;
+
     f->heard_ms = clock_mono_ms();
+    f->is_forced = false; /* if it starts again without the items, it is not followed */
+    backlog_get_name(f->r->backlog, &name);
+    follower_note_history(f, &name.id, name.epoch);
 }
 
 /* The primary's clock showed now_ms when it sent the message that has just arrived. */

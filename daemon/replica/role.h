@@ -113,7 +113,10 @@ int64_t follower_run(struct follower *f);
  */
 void follower_resume(struct follower *f, const struct replid *id);
 
-/* The items here equal those of the server that is followed next. Context: the thread. */
+/*
+ * The items here equal those of the server that is followed next, and the epoch of that is
+ * higher. Context: the thread.
+ */
 void follower_note_heard(struct follower *f);
 
 /* The applier; valid while a full sync of this server is in progress. Context: any thread. */

@@ -246,6 +246,23 @@ def test_a_primary_that_handed_over_goes_on_serving_reads():
         level(b, a)
 
 
+def test_a_successor_that_lost_its_items_is_not_followed():
+    """A primary that handed over is the only one that has them, when its successor starts again without them."""
+    with Node() as a, Node() as b, Proxy(b.port) as q:
+        assert b.c.ask(b"config set replica_announce 127.0.0.1:%d" % q.port) == b"OK"
+        b.follow(a.port)
+        assert a.c.set(b"k", b"v") == b"STORED"
+        level(a, b)
+        q.is_refusing = True
+        assert a.c.ask(b"failover") == b"OK"
+        b.kill()
+        with Node() as empty:
+            q.target = empty.port
+            q.is_refusing = False
+            wait_for(lambda: a.state() != "cut" or "another history of the same epoch" in a.log(), "it is found")
+            assert a.state() == "cut" and a.c.get(b"k") == b"v", a.log()
+
+
 def test_a_stop_without_replicas_waits_for_nobody():
     with Node() as a:
         with a.operator() as o:
