@@ -139,12 +139,6 @@ static bool decode_key(const struct text_limits *limits, struct request *req)
     return true;
 }
 
-/* Take the next word off the line; false when it cannot be a key. */
-static bool take_key(struct line *line, struct span *key)
-{
-    return words_next(line, key) && key->len <= REQUEST_KEY_MAX;
-}
-
 /* May a flag begin with this byte? Letters that are not flags are rejected later. */
 static bool may_begin_flag(char c)
 {
@@ -245,7 +239,7 @@ static enum reply parse_debug(struct line line, const struct text_limits *limits
     struct span word;
 
     req->args = span_of(line.end, 0);
-    if (!take_key(&line, &req->key)) {
+    if (!words_next(&line, &req->key) || req->key.len > REQUEST_KEY_MAX) {
         return REPLY_BAD_FORMAT;
     }
     if (words_next(&line, &word) && span_is(word, "b")) {

@@ -147,9 +147,8 @@ struct request {
     union {
         uint64_t cas;     /* cas, and all of the binary protocol: the unique to compare with */
         uint64_t letters; /* meta: the set of the letters of its flags */
-        uint64_t verbosity; /* verbosity: the level */
-        uint64_t megabytes; /* cache_memlimit */
-        uint64_t refusal;   /* CLASS_REFUSED: an enum reply */
+        uint64_t amount;  /* verbosity: the level; cache_memlimit: megabytes */
+        uint64_t refusal; /* CLASS_REFUSED: an enum reply */
     };
     union {
         struct span more; /* get family: the line after the first key; len 0: no more keys */

@@ -189,11 +189,8 @@ static bool is_get_line(struct line line)
 {
     struct span name;
 
-    if (!words_next(&line, &name) || line.begin == line.end) {
-        return false;
-    }
-    return span_is(name, "get") || span_is(name, "gets") || span_is(name, "gat") ||
-           span_is(name, "gats");
+    return words_next(&line, &name) && line.begin < line.end &&
+           command_class_of(command_find(name)) == CLASS_GET;
 }
 
 /*
@@ -337,17 +334,12 @@ static enum reply parse_flush_prefix(const struct args *args, struct request *re
  */
 static enum reply parse_one_number(const struct args *args, struct request *req)
 {
-    bool is_verbosity = req->command == CMD_VERBOSITY;
     uint32_t number;
 
     if (args->count < 1 || num_u32(args->word[0], &number) != MF_OK) {
-        return is_verbosity ? REPLY_BAD_FORMAT : REPLY_ERROR;
+        return req->command == CMD_VERBOSITY ? REPLY_BAD_FORMAT : REPLY_ERROR;
     }
-    if (is_verbosity) {
-        req->verbosity = number;
-    } else {
-        req->megabytes = number;
-    }
+    req->amount = number;
     return REPLY_NONE;
 }
 

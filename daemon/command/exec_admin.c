@@ -139,7 +139,7 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
 
 enum turn_stop exec_verbosity(struct turn *t, const struct request *r)
 {
-    uint32_t level = r->verbosity < VERBOSITY_MAX ? (uint32_t)r->verbosity : VERBOSITY_MAX;
+    uint32_t level = r->amount < VERBOSITY_MAX ? (uint32_t)r->amount : VERBOSITY_MAX;
 
     setting_set(t->w->crew->settings, verbosity, level);
     return turn_answer(t, r, REPLY_OK);
@@ -147,15 +147,14 @@ enum turn_stop exec_verbosity(struct turn *t, const struct request *r)
 
 enum turn_stop exec_cache_memlimit(struct turn *t, const struct request *r)
 {
-    if (r->megabytes < MEMLIMIT_MIN_MB) {
+    if (r->amount < MEMLIMIT_MIN_MB) {
         return turn_answer(t, r, REPLY_MEMLIMIT_SMALL);
     }
-    if (r->megabytes > MEMLIMIT_MAX_MB) {
+    if (r->amount > MEMLIMIT_MAX_MB) {
         return turn_answer(t, r, REPLY_MEMLIMIT_BYTES);
     }
-    uint64_t bytes = r->megabytes << 20;
-    return turn_answer(t, r,
-                       live_set_limit(t->w->crew, bytes) ? REPLY_OK : REPLY_MEMLIMIT_FAILED);
+    return turn_answer(
+        t, r, live_set_limit(t->w->crew, r->amount << 20) ? REPLY_OK : REPLY_MEMLIMIT_FAILED);
 }
 
 enum turn_stop exec_shutdown(struct turn *t, const struct request *r)

@@ -50,9 +50,8 @@ static uint64_t number_of(const struct request *req)
     case CMD_DECR:
         return req->number.delta;
     case CMD_VERBOSITY:
-        return req->verbosity;
     case CMD_CACHE_MEMLIMIT:
-        return req->megabytes;
+        return req->amount;
     default:
         return req->cas;
     }
