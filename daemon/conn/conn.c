@@ -32,6 +32,24 @@ static struct conn *conn_from_poll(uv_poll_t *poll)
 
 /* ---- events ------------------------------------------------------------------------------ */
 
+/*
+ * The peer reset the connection, as a socket does that is closed with unread replies. What it
+ * has sent before is executed if it is not in the middle of a reply.
+ */
+static void on_reset(struct conn *c)
+{
+    const uint8_t armed = c->events;
+
+    c->events = CONN_EVENTS_OLD; /* libuv has stopped the handle */
+    if (conn_is_parked(c)) {
+        conn_arm(c, armed); /* its turn comes */
+    } else if (c->state == CONN_INPUT || (c->state == CONN_EVENT && c->then == CONN_INPUT)) {
+        conn_input_alone(c); /* until there is none: the read after it returns the error */
+    } else {
+        conn_close(c);
+    }
+}
+
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct conn *c = conn_from_poll(handle);
@@ -45,8 +63,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         return;
     }
     if (status < 0) {
-        /* The peer reset the connection. libuv has stopped the handle. */
-        conn_close(c);
+        on_reset(c);
         return;
     }
     if (conn_is_parked(c) || (events & c->events) == 0) {

@@ -60,7 +60,7 @@ void conn_take_event(struct conn *c)
         conn_park(c, PARK_READY);
     } else if (MF_LIKELY(c->then == CONN_INPUT)) {
         if (MF_UNLIKELY(c->client.io.tls != NULL)) {
-            conn_tls_input(c);
+            conn_input_alone(c);
         } else {
             conn_input(c);
         }

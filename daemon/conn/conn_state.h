@@ -13,7 +13,7 @@
  *     conn_proxied     connections from balancers, until their header has come
  *     conn             creating, starting, polling
  *     conn_ready       serving connections that are parked or have an event
- *     conn_tls         handshakes, and bytes that TLS has read ahead
+ *     conn_tls         handshakes
  *     conn_shed        closing connections that keep too much between turns
  *     conn_input       reading: one read a turn, the tail that is kept
  *     conn_upload_read large values straight into their segments

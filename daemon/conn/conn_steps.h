@@ -282,6 +282,12 @@ void conn_list_remove(struct conn *c);
  */
 void conn_input(struct conn *c);
 
+/*
+ * The same in a round of its own, and set what it waits for: if no event may come for the rest
+ * of its input. Context: worker.
+ */
+void conn_input_alone(struct conn *c);
+
 /* ---- conn_keep.c ------------------------------------------------------------------------- */
 
 /* Input that is kept between two turns, and the accounting of its bytes. */
@@ -597,9 +603,6 @@ void conn_serve_watchers(struct worker *w);
 
 /* Begin the handshake of an accepted connection. Context: worker. */
 void conn_tls_begin(struct conn *c);
-
-/* The socket may have input, or TLS may have read some ahead. Context: worker. */
-void conn_tls_input(struct conn *c);
 
 /*
  * Do the next step of the handshake of a parked connection. *slice_end is 0 for the first

@@ -11,7 +11,6 @@
  */
 #include "daemon/conn/conn_steps.h"
 
-#include "daemon/conn/conn_execute.h"
 #include "lib/base/context.h"
 
 /* One step of the handshake. */
@@ -43,14 +42,6 @@ void conn_tls_begin(struct conn *c)
     must_be_worker(c->worker);
     conn_deadline_set(c, DEADLINE_HANDSHAKE);
     conn_arm(c, UV_READABLE);
-}
-
-void conn_tls_input(struct conn *c)
-{
-    must_be_worker(c->worker);
-    conn_input(c);
-    conn_round_run(c->worker);
-    conn_settle(c); /* not every way through reading settles it */
 }
 
 void conn_tls_shake(struct conn *c, usec_t *slice_end)

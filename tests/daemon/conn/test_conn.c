@@ -91,6 +91,28 @@ TEST(half_close_gets_all_answers)
     free(v);
 }
 
+/*
+ * A client that closes without having read its answers resets the connection. What it has sent
+ * before that is executed, as by memcached, and the connection is closed.
+ */
+TEST_LOOP(requests_before_a_reset_are_executed, 2)
+{
+    static const char *const last[] = {"set k 0 0 1\r\nx\r\n", "set k 0 0 1\r\nx\r\nget "};
+    struct solo_errand pause;
+    int fd = wire_dial(0);
+    int other = wire_dial(0);
+
+    wire_say(fd, "mn\r\n");
+    WAIT_UNTIL(solo_counter(CTR_bytes_written) == 4);
+    solo_pause(&pause);
+    wire_say(fd, last[_i]);
+    close(fd);
+    solo_resume(&pause);
+    WAIT_UNTIL(solo_counter(CTR_curr_connections) == 1);
+    wire_say(other, "get k\r\n");
+    wire_expect(other, "VALUE k 0 1\r\nx\r\nEND\r\n");
+}
+
 TEST(quit_ends_after_the_pipeline)
 {
     int fd = wire_dial(SMALL_SOCKET);
