@@ -79,7 +79,8 @@ static bool is_same_host(const union socket_address *a, const union socket_addre
         return false;
     }
     return a->sa.sa_family == AF_INET6
-               ? memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0
+               ? memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0 &&
+                     a->in6.sin6_scope_id == b->in6.sin6_scope_id
                : a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
 }
 

@@ -483,6 +483,25 @@ TEST_LOOP(address_named_twice_is_opened_once, 2)
     ck_assert_uint_eq(udp.count, 2);
 }
 
+/* Interfaces of one card share its link-local address; -l names each with its scope. */
+TEST(addresses_of_two_scopes_are_two)
+{
+    const struct conn_origin origin = {.transport = CONN_TCP};
+    union socket_address addr = {.in6 = {.sin6_family = AF_INET6}};
+    unsigned port;
+    int fd = occupy(AF_INET6, SOCK_STREAM, &port);
+
+    if (fd < 0) {
+        return;
+    }
+    ck_assert_int_eq(socket_list_add(&list, fd, &origin), 0);
+    addr.in6.sin6_addr = in6addr_loopback;
+    addr.in6.sin6_port = htons((uint16_t)port);
+    ck_assert(socket_list_has(&list, &addr, false));
+    addr.in6.sin6_scope_id = 7;
+    ck_assert(!socket_list_has(&list, &addr, false));
+}
+
 /* As the owner of the folder may do when the server starts as root. */
 TEST(the_port_file_follows_no_link_and_waits_for_no_fifo)
 {
