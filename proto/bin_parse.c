@@ -9,10 +9,10 @@
  */
 #include "proto/bin_parse.h"
 
-#include <endian.h>
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/load.h"
 
 /* As the length of extras: none or four bytes. */
 #define MAYBE_4 UINT8_MAX
@@ -48,22 +48,6 @@ struct header {
     uint32_t opaque;
     uint64_t cas;
 };
-
-static inline uint64_t load_be64(const char *p)
-{
-    uint64_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return be64toh(word);
-}
-
-static inline uint32_t load_be32(const char *p)
-{
-    uint32_t word;
-
-    memcpy(&word, p, sizeof(word));
-    return be32toh(word);
-}
 
 static inline struct header load_header(const char *p)
 {

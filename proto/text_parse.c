@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/load.h"
 #include "lib/base/num.h"
 #include "proto/direct.h"
 #include "proto/expiry_parse.h"
@@ -556,7 +557,7 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
     if (len < DIRECT_MIN) {
         return parse_general(buf, len, limits, req, used, reply);
     }
-    uint32_t head = words_load4(buf);
+    uint32_t head = load_le32(buf);
     if (head == WORD4('g', 'e', 't', ' ')) {
         if (try_get(buf, len, req, used)) {
             return PARSE_OK;

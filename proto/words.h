@@ -7,7 +7,6 @@
 #ifndef MAYFLY_PROTO_WORDS_H
 #define MAYFLY_PROTO_WORDS_H
 
-#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +16,7 @@
 #endif
 
 #include "lib/base/check.h"
+#include "lib/base/load.h"
 #include "lib/base/span.h"
 
 /* A line without its end; taking a word moves begin. */
@@ -55,22 +55,6 @@ bool words_value_len(struct span word, size_t *out);
 /* The same byte in all eight bytes of a word. */
 #define EVERY_BYTE(b) ((uint64_t)(b)*UINT64_C(0x0101010101010101))
 
-/* Eight bytes with the first in the lowest byte, whatever the machine's order. */
-static inline uint64_t words_load8(const char *p)
-{
-    uint64_t w;
-    memcpy(&w, p, sizeof(w));
-    return le64toh(w);
-}
-
-/* Four bytes in the same order, and the number that four letters make in it. */
-static inline uint32_t words_load4(const char *p)
-{
-    uint32_t w;
-    memcpy(&w, p, sizeof(w));
-    return le32toh(w);
-}
-
 #define WORD4(a, b, c, d)                                                                      \
     ((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 | (uint32_t)(d) << 24)
 
@@ -97,7 +81,7 @@ static inline const char *words_find_space(const char *p, const char *end)
     }
 #endif
     while (end - p >= 8) {
-        uint64_t x = words_load8(p) ^ EVERY_BYTE(' ');
+        uint64_t x = load_le64(p) ^ EVERY_BYTE(' ');
         uint64_t marks = (x - EVERY_BYTE(1)) & ~x & EVERY_BYTE(0x80);
         if (marks != 0) {
             return p + ((unsigned)__builtin_ctzll(marks) >> 3);
@@ -141,7 +125,7 @@ static inline const char *words_find_gap(const char *p, const char *end)
     }
 #endif
     for (; p <= last; p += 8) {
-        marks = words_mark_gaps(words_load8(p));
+        marks = words_mark_gaps(load_le64(p));
         if (marks != 0) {
             return p + ((unsigned)__builtin_ctzll(marks) >> 3);
         }
@@ -149,7 +133,7 @@ static inline const char *words_find_gap(const char *p, const char *end)
     if (p == end) {
         return end;
     }
-    marks = words_mark_gaps(words_load8(last) >> (8 * (size_t)(p - last)));
+    marks = words_mark_gaps(load_le64(last) >> (8 * (size_t)(p - last)));
     return p + ((unsigned)__builtin_ctzll(marks) >> 3);
 }
 

@@ -58,7 +58,7 @@ lib/shard: 5
 '
 
 # Of lib/base the parsers may use only these headers.
-proto_headers='lib/base/check.h lib/base/err.h lib/base/num.h lib/base/span.h'
+proto_headers='lib/base/check.h lib/base/err.h lib/base/load.h lib/base/num.h lib/base/span.h'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

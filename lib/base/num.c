@@ -7,9 +7,8 @@
  */
 #include "lib/base/num.h"
 
-#include <endian.h>
-
 #include "lib/base/check.h"
+#include "lib/base/load.h"
 
 const char num_pairs[200] = "00010203040506070809"
                             "10111213141516171819"
@@ -59,10 +58,8 @@ static enum mf_err parse_long(struct span s, uint64_t *out)
  */
 static inline bool take_eight(const char *p, uint64_t *out)
 {
-    uint64_t w;
+    uint64_t w = load_le64(p) ^ 0x3030303030303030;
 
-    memcpy(&w, p, sizeof(w));
-    w = le64toh(w) ^ 0x3030303030303030;
     if (((w | (w + 0x7676767676767676)) & 0x8080808080808080) != 0) {
         return false;
     }

@@ -5,10 +5,8 @@
  */
 #include "lib/base/siphash.h"
 
-#include <endian.h>
-#include <string.h>
-
 #include "lib/base/check.h"
+#include "lib/base/load.h"
 
 #define ROUNDS_WORD 2
 #define ROUNDS_END  4
@@ -55,20 +53,17 @@ void siphash_init(struct siphash *s, const struct siphash_key *key)
 
 void siphash_feed(struct siphash *s, const void *bytes, size_t n)
 {
-    const unsigned char *p = bytes;
+    const char *p = bytes;
 
     s->len += n;
     while (n > 0) {
         if (s->tail_len == 0 && n >= 8) {
-            uint64_t word;
-
-            memcpy(&word, p, sizeof(word));
-            take_word(s, le64toh(word));
-            p += sizeof(word);
-            n -= sizeof(word);
+            take_word(s, load_le64(p));
+            p += 8;
+            n -= 8;
             continue;
         }
-        s->tail |= (uint64_t)*p++ << (8 * s->tail_len++);
+        s->tail |= (uint64_t)(unsigned char)*p++ << (8 * s->tail_len++);
         n--;
         if (s->tail_len == 8) {
             take_word(s, s->tail);

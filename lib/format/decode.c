@@ -5,6 +5,7 @@
 #include "lib/format/decode.h"
 
 #include "lib/base/hash.h"
+#include "lib/base/load.h"
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
 
@@ -80,15 +81,15 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
     if (n < (ssize_t)sizeof(p)) {
         return begin_fails(fault, SNAP_FAULT_SHORT, 0);
     }
-    h->version = snap_get16(p + 8);
-    h->least = snap_get16(p + 10);
-    h->flags = snap_get32(p + 12);
-    h->unix_ms = (int64_t)snap_get64(p + 16);
-    h->chain = snap_get64(p + 24);
-    h->log = snap_get64(p + 32);
-    h->items = snap_get64(p + 40);
-    h->bytes = snap_get64(p + 48);
-    h->sum = snap_get64(p + 56);
+    h->version = load_le16(p + 8);
+    h->least = load_le16(p + 10);
+    h->flags = load_le32(p + 12);
+    h->unix_ms = (int64_t)load_le64(p + 16);
+    h->chain = load_le64(p + 24);
+    h->log = load_le64(p + 32);
+    h->items = load_le64(p + 40);
+    h->bytes = load_le64(p + 48);
+    h->sum = load_le64(p + 56);
     if (h->sum != hash_key(0, p, SNAP_SUMMED_HEADER)) {
         return begin_fails(fault, SNAP_FAULT_HEADER, 0);
     }
@@ -112,10 +113,10 @@ static bool is_known(const struct snap_reader *r, uint8_t kind)
 static enum snap_fault_kind judge(const struct snap_reader *r, const char *p,
                                   const struct snap_block *b)
 {
-    if (snap_get32(p) != SNAP_BLOCK_MAGIC) {
+    if (load_le32(p) != SNAP_BLOCK_MAGIC) {
         return SNAP_FAULT_MAGIC;
     }
-    if (snap_get16(p + 6) != 0 || (b->flags & ~SNAP_FLAGS) != 0 || b->raw > SNAP_RAW_MAX ||
+    if (load_le16(p + 6) != 0 || (b->flags & ~SNAP_FLAGS) != 0 || b->raw > SNAP_RAW_MAX ||
         b->number != r->number ||
         ((b->flags & SNAP_PACKED) != 0 ? b->stored >= b->raw : b->stored != b->raw)) {
         return SNAP_FAULT_FIELDS;
@@ -150,8 +151,8 @@ static bool is_good_end(struct snap_reader *r, const struct snap_block *b,
     if (hash_key(b->seed, stored, sizeof(stored)) != b->sum) {
         return block_fails(fault, b, SNAP_FAULT_SUM);
     }
-    if (snap_get64(stored) != r->items || snap_get64(stored + 8) != b->number ||
-        snap_get64(stored + 16) != b->offset) {
+    if (load_le64(stored) != r->items || load_le64(stored + 8) != b->number ||
+        load_le64(stored + 16) != b->offset) {
         return block_fails(fault, b, SNAP_FAULT_TOTALS);
     }
     ssize_t n = read_all(r, stored, 1, r->offset);
@@ -179,13 +180,13 @@ enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
     }
     b->kind = (uint8_t)p[4];
     b->flags = (uint8_t)p[5];
-    b->raw = snap_get32(p + 8);
-    b->stored = snap_get32(p + 12);
-    b->items = snap_get32(p + 16);
-    b->shard = snap_get32(p + 20);
-    b->unix_ms = (int64_t)snap_get64(p + 24);
-    b->number = snap_get64(p + 32);
-    b->sum = snap_get64(p + 40);
+    b->raw = load_le32(p + 8);
+    b->stored = load_le32(p + 12);
+    b->items = load_le32(p + 16);
+    b->shard = load_le32(p + 20);
+    b->unix_ms = (int64_t)load_le64(p + 24);
+    b->number = load_le64(p + 32);
+    b->sum = load_le64(p + 40);
     b->seed = hash_key(r->header.sum, p, SNAP_SUMMED_BLOCK);
     b->marks |= (r->header.flags & SNAP_IS_LOG) != 0 ? SNAP_GONE : 0;
     enum snap_fault_kind kind = judge(r, p, b);
@@ -262,11 +263,11 @@ static bool head_of(struct span *rest, uint8_t marks, struct snap_item *it)
     size_t key_len = (uint8_t)p[0];
     it->marks = (uint8_t)p[1];
     it->heat = (uint8_t)p[2];
-    it->client_flags = snap_get32(p + 4);
-    it->cas = snap_get64(p + 8);
-    it->value_len = snap_get32(p + 16);
-    it->idle_s = snap_get32(p + 20);
-    it->deadline = (int64_t)snap_get64(p + 24);
+    it->client_flags = load_le32(p + 4);
+    it->cas = load_le64(p + 8);
+    it->value_len = load_le32(p + 16);
+    it->idle_s = load_le32(p + 20);
+    it->deadline = (int64_t)load_le64(p + 24);
     if (key_len == 0 || key_len > ITEM_KEY_MAX || (it->marks & ~marks) != 0 ||
         ((it->marks & SNAP_GONE) != 0 && it->value_len != 0) ||
         rest->len - SNAP_ITEM_BYTES < key_len) {
@@ -293,10 +294,10 @@ bool snap_cursor_next(struct snap_cursor *c, struct snap_item *it)
 bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
                   struct snap_item *it, struct span *bytes)
 {
-    if (content.len < SNAP_PART_BYTES || snap_get32(content.ptr + 4) != 0) {
+    if (content.len < SNAP_PART_BYTES || load_le32(content.ptr + 4) != 0) {
         return false;
     }
-    *at = snap_get32(content.ptr);
+    *at = load_le32(content.ptr);
     struct span rest = span_of(content.ptr + SNAP_PART_BYTES, content.len - SNAP_PART_BYTES);
     if ((*at == 0) != (b->items == 1)) {
         return false;
@@ -316,7 +317,7 @@ bool snap_instant_of(struct span content, int64_t *unix_ms)
     if (content.len != sizeof(uint64_t)) {
         return false;
     }
-    *unix_ms = (int64_t)snap_get64(content.ptr);
+    *unix_ms = (int64_t)load_le64(content.ptr);
     return true;
 }
 
@@ -328,5 +329,5 @@ bool snap_prefix_of(struct span content, struct span *prefix)
 
 uint64_t snap_key_of(struct span content, uint32_t i)
 {
-    return snap_get64(content.ptr + (size_t)i * SNAP_KEY_BYTES);
+    return load_le64(content.ptr + (size_t)i * SNAP_KEY_BYTES);
 }

@@ -6,37 +6,38 @@
 
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
+#include "lib/base/load.h"
 #include "lib/base/mem.h"
 
 void snap_header_put(char out[SNAP_HEADER_BYTES], struct snap_header *h)
 {
     memcpy(out, SNAP_MAGIC, 8);
-    snap_put16(out + 8, h->version);
-    snap_put16(out + 10, h->least);
-    snap_put32(out + 12, h->flags);
-    snap_put64(out + 16, (uint64_t)h->unix_ms);
-    snap_put64(out + 24, h->chain);
-    snap_put64(out + 32, h->log);
-    snap_put64(out + 40, h->items);
-    snap_put64(out + 48, h->bytes);
+    store_le16(out + 8, h->version);
+    store_le16(out + 10, h->least);
+    store_le32(out + 12, h->flags);
+    store_le64(out + 16, (uint64_t)h->unix_ms);
+    store_le64(out + 24, h->chain);
+    store_le64(out + 32, h->log);
+    store_le64(out + 40, h->items);
+    store_le64(out + 48, h->bytes);
     h->sum = hash_key(0, out, SNAP_SUMMED_HEADER);
-    snap_put64(out + 56, h->sum);
+    store_le64(out + 56, h->sum);
 }
 
 void snap_block_put(char out[SNAP_BLOCK_BYTES], const struct snap_block *b, uint64_t sum,
                     const char *stored)
 {
-    snap_put32(out, SNAP_BLOCK_MAGIC);
+    store_le32(out, SNAP_BLOCK_MAGIC);
     out[4] = (char)b->kind;
     out[5] = (char)b->flags;
-    snap_put16(out + 6, 0);
-    snap_put32(out + 8, b->raw);
-    snap_put32(out + 12, b->stored);
-    snap_put32(out + 16, b->items);
-    snap_put32(out + 20, b->shard);
-    snap_put64(out + 24, (uint64_t)b->unix_ms);
-    snap_put64(out + 32, b->number);
-    snap_put64(out + 40, hash_key(hash_key(sum, out, SNAP_SUMMED_BLOCK), stored, b->stored));
+    store_le16(out + 6, 0);
+    store_le32(out + 8, b->raw);
+    store_le32(out + 12, b->stored);
+    store_le32(out + 16, b->items);
+    store_le32(out + 20, b->shard);
+    store_le64(out + 24, (uint64_t)b->unix_ms);
+    store_le64(out + 32, b->number);
+    store_le64(out + 40, hash_key(hash_key(sum, out, SNAP_SUMMED_BLOCK), stored, b->stored));
 }
 
 static bool put_bytes(struct snap_encoder *e, const void *bytes, size_t n)
@@ -185,8 +186,8 @@ static void begin_part(struct snap_encoder *e)
 {
     char *p = e->block + SNAP_BLOCK_BYTES;
 
-    snap_put32(p, e->value_at);
-    snap_put32(p + 4, 0);
+    store_le32(p, e->value_at);
+    store_le32(p + 4, 0);
     e->used = SNAP_PART_BYTES;
 }
 
@@ -244,8 +245,8 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
     }
     e->value_left = 0;
     char *p = e->block + SNAP_BLOCK_BYTES;
-    snap_put32(p, SNAP_PART_CUT);
-    snap_put32(p + 4, 0);
+    store_le32(p, SNAP_PART_CUT);
+    store_le32(p + 4, 0);
     e->used = SNAP_PART_BYTES;
     return send_as(e, SNAP_VALUE, unix_ms);
 }
@@ -264,7 +265,7 @@ static bool put_instant(struct snap_encoder *e, enum snap_kind kind, int64_t ins
 {
     char bytes[8];
 
-    snap_put64(bytes, (uint64_t)instant);
+    store_le64(bytes, (uint64_t)instant);
     return put_alone(e, kind, span_of(bytes, sizeof(bytes)), unix_ms);
 }
 
@@ -289,7 +290,7 @@ bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms)
         snap_encoder_send(e, unix_ms);
     }
     e->has_keys = true;
-    snap_put64(e->block + SNAP_BLOCK_BYTES + e->used, hash);
+    store_le64(e->block + SNAP_BLOCK_BYTES + e->used, hash);
     e->used += SNAP_KEY_BYTES;
     e->items++;
     return !e->is_broken;
@@ -300,9 +301,9 @@ bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms)
     char *p = e->block + SNAP_BLOCK_BYTES;
 
     snap_encoder_send(e, unix_ms);
-    snap_put64(p, e->all_items);
-    snap_put64(p + 8, e->number);
-    snap_put64(p + 16, e->offset);
+    store_le64(p, e->all_items);
+    store_le64(p + 8, e->number);
+    store_le64(p + 16, e->offset);
     e->used = SNAP_END_BYTES;
     return send_as(e, SNAP_END, unix_ms);
 }

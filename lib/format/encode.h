@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "lib/base/check.h"
+#include "lib/base/load.h"
 #include "lib/base/span.h"
 #include "lib/format/format.h"
 #include "lib/format/pack.h"
@@ -121,19 +122,19 @@ static inline void snap_put_marks(char *p, size_t key_len, uint8_t marks, uint8_
     p[1] = (char)marks;
     p[2] = (char)heat;
     p[3] = 0;
-    snap_put32(p + 4, client_flags);
+    store_le32(p + 4, client_flags);
 }
 
 static inline void snap_put_cas_len(char *p, uint64_t cas, uint32_t value_len)
 {
-    snap_put64(p + 8, cas);
-    snap_put32(p + 16, value_len);
+    store_le64(p + 8, cas);
+    store_le32(p + 16, value_len);
 }
 
 static inline void snap_put_times(char *p, uint32_t idle_s, int64_t deadline)
 {
-    snap_put32(p + 20, idle_s);
-    snap_put64(p + 24, (uint64_t)deadline);
+    store_le32(p + 20, idle_s);
+    store_le64(p + 24, (uint64_t)deadline);
 }
 
 static inline void snap_put_head(char *p, const struct snap_item *it)

@@ -59,9 +59,7 @@
 #ifndef MAYFLY_LIB_FORMAT_FORMAT_H
 #define MAYFLY_LIB_FORMAT_FORMAT_H
 
-#include <endian.h>
 #include <stdint.h>
-#include <string.h>
 
 #define SNAP_MAGIC       "MAYFLYS1"
 #define SNAP_BLOCK_MAGIC 0x4b42664du /* "MfBK" */
@@ -152,47 +150,5 @@ struct snap_block {
     uint64_t offset; /* its offset in the file */
     uint8_t marks;   /* that its items may have: all, in a log */
 };
-
-static inline uint16_t snap_get16(const char *p)
-{
-    uint16_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return le16toh(v);
-}
-
-static inline uint32_t snap_get32(const char *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return le32toh(v);
-}
-
-static inline uint64_t snap_get64(const char *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return le64toh(v);
-}
-
-static inline void snap_put16(char *p, uint16_t v)
-{
-    v = htole16(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static inline void snap_put32(char *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static inline void snap_put64(char *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, sizeof(v));
-}
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/load.h"
 #include "lib/base/lock.h"
 #include "lib/base/rcu.h"
 #include "lib/index/table.h"
@@ -75,22 +76,6 @@ static inline unsigned table_match(uint64_t word0, uint64_t word1, uint8_t tag)
 #endif
 }
 
-static inline uint64_t table_load8(const char *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
-static inline uint32_t table_load4(const char *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return v;
-}
-
 #ifdef TABLE_SSE2
 /* A vector of all ones if 16 bytes are equal. */
 static inline __m128i table_equal16(const char *a, const char *b)
@@ -118,8 +103,7 @@ static inline bool table_bytes_are(const char *a, const char *b, size_t n)
 #endif
     if (MF_UNLIKELY(n < 8)) {
         if (n >= 4) {
-            return table_load4(a) == table_load4(b) &&
-                   table_load4(a + n - 4) == table_load4(b + n - 4);
+            return load_le32(a) == load_le32(b) && load_le32(a + n - 4) == load_le32(b + n - 4);
         }
         for (size_t i = 0; i < n; i++) {
             if (a[i] != b[i]) {
@@ -131,11 +115,11 @@ static inline bool table_bytes_are(const char *a, const char *b, size_t n)
 
     size_t last = n - 8;
     for (size_t i = 0; i < last; i += 8) {
-        if (table_load8(a + i) != table_load8(b + i)) {
+        if (load_le64(a + i) != load_le64(b + i)) {
             return false;
         }
     }
-    return table_load8(a + last) == table_load8(b + last);
+    return load_le64(a + last) == load_le64(b + last);
 }
 
 static inline const struct item *table_item(const char *base, handle_t handle)

@@ -2,6 +2,7 @@
 /*
  * The torn end of a log: see keychain.h.
  */
+#include "lib/base/load.h"
 #include "lib/log/keychain.h"
 
 #include "lib/base/mem.h"
@@ -46,7 +47,7 @@ static uint64_t look_at(struct torn_search *s, uint64_t at)
         return 0;
     }
     there.offset = at;
-    there.number = snap_get64(number);
+    there.number = load_le64(number);
     /* No more blocks fit between the two. */
     uint64_t ahead = there.number - s->reader.number;
     if (ahead == 0 || ahead > (at - s->reader.offset) / SNAP_BLOCK_BYTES + 1) {

@@ -5,6 +5,7 @@
 #include "lib/replica/frame.h"
 
 #include "lib/base/hash.h"
+#include "lib/base/load.h"
 
 /* Where fields are in a block's header: format.h. */
 #define AT_STORED 12
@@ -28,10 +29,10 @@ size_t frame_seal(char *block, const struct snap_block *b, const struct replid *
 
 size_t frame_length(const char header[SNAP_BLOCK_BYTES], uint64_t offset)
 {
-    uint32_t stored = snap_get32(header + AT_STORED);
+    uint32_t stored = load_le32(header + AT_STORED);
 
-    return snap_get32(header) == SNAP_BLOCK_MAGIC && stored <= SNAP_RAW_MAX &&
-                   snap_get64(header + AT_NUMBER) == offset
+    return load_le32(header) == SNAP_BLOCK_MAGIC && stored <= SNAP_RAW_MAX &&
+                   load_le64(header + AT_NUMBER) == offset
                ? SNAP_BLOCK_BYTES + stored
                : 0;
 }
@@ -41,7 +42,7 @@ bool frame_is_good(const char *block, size_t n, const struct replid *id, uint64_
     size_t length = n >= SNAP_BLOCK_BYTES ? frame_length(block, offset) : 0;
 
     return length != 0 && length <= n &&
-           snap_get64(block + AT_SUM) ==
+           load_le64(block + AT_SUM) ==
                hash_key(hash_key(frame_seed(id, offset), block, SNAP_SUMMED_BLOCK),
                         block + SNAP_BLOCK_BYTES, length - SNAP_BLOCK_BYTES);
 }
@@ -58,7 +59,7 @@ size_t frame_put_id(char block[FRAME_ID_LENGTH], const struct replid *next, uint
     };
 
     memcpy(block + SNAP_BLOCK_BYTES, next->bytes, REPLID_BYTES);
-    snap_put64(block + SNAP_BLOCK_BYTES + REPLID_BYTES, epoch);
+    store_le64(block + SNAP_BLOCK_BYTES + REPLID_BYTES, epoch);
     return frame_seal(block, &b, id, offset);
 }
 
@@ -68,7 +69,7 @@ bool frame_id_of(struct span content, struct replid *next, uint64_t *epoch)
         return false;
     }
     memcpy(next->bytes, content.ptr, REPLID_BYTES);
-    *epoch = snap_get64(content.ptr + REPLID_BYTES);
+    *epoch = load_le64(content.ptr + REPLID_BYTES);
     return !replid_is_none(next);
 }
 

@@ -9,6 +9,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "lib/base/load.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "lib/replica/applier.h"
@@ -79,8 +80,8 @@ static size_t seal(char *block, size_t left, struct replid *of, uint64_t offset)
                                                            : SNAP_RAW_MAX;
     b.kind = (uint8_t)block[4];
     b.flags = (uint8_t)block[5] & SNAP_OPTIONAL;
-    b.items = snap_get32(block + 16);
-    b.stored = snap_get32(block + 12);
+    b.items = load_le32(block + 16);
+    b.stored = load_le32(block + 12);
     b.stored = b.stored < room ? b.stored : room;
     b.raw = b.stored;
     (void)frame_seal(block, &b, of, offset);

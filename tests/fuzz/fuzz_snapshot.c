@@ -10,6 +10,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "lib/base/hash.h"
+#include "lib/base/load.h"
 #include "lib/format/scan.h"
 #include "lib/memory/item.h"
 #include "tests/lib/format/files.h"
@@ -103,14 +104,14 @@ static void seal(char *p, size_t size)
         return;
     }
     uint64_t sum = hash_key(0, p, SNAP_SUMMED_HEADER);
-    snap_put64(p + SNAP_SUMMED_HEADER, sum);
+    store_le64(p + SNAP_SUMMED_HEADER, sum);
     while (size - at >= SNAP_BLOCK_BYTES) {
-        uint32_t stored = snap_get32(p + at + 12);
+        uint32_t stored = load_le32(p + at + 12);
 
         if (stored > size - at - SNAP_BLOCK_BYTES) {
             return;
         }
-        snap_put64(p + at + SNAP_SUMMED_BLOCK,
+        store_le64(p + at + SNAP_SUMMED_BLOCK,
                    hash_key(hash_key(sum, p + at, SNAP_SUMMED_BLOCK), p + at + SNAP_BLOCK_BYTES,
                             stored));
         at += SNAP_BLOCK_BYTES + stored;

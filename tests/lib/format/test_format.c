@@ -4,6 +4,7 @@
  * before anything of it is given out.
  */
 #include "lib/base/hash.h"
+#include "lib/base/load.h"
 #include "lib/base/mem.h"
 #include "lib/format/scan.h"
 #include "lib/memory/item.h"
@@ -404,9 +405,9 @@ static void insert_unknown(struct buf *file, uint8_t flags, uint64_t sum)
     snap_block_put(out, &b, sum, p);
     ck_assert(buf_append(file, out, SNAP_BLOCK_BYTES + 3));
     b = (struct snap_block){.kind = SNAP_END, .raw = 24, .stored = 24, .number = 2};
-    snap_put64(p, 3);
-    snap_put64(p + 8, 2);
-    snap_put64(p + 16, buf_len(file));
+    store_le64(p, 3);
+    store_le64(p + 8, 2);
+    store_le64(p + 16, buf_len(file));
     snap_block_put(out, &b, sum, p);
     ck_assert(buf_append(file, out, sizeof(out)));
 }
@@ -422,8 +423,8 @@ TEST(an_unknown_block_is_passed_over_if_it_is_optional)
     rng_init(&r, 6);
     do {
         make(&file, &r, 3, 50, false, false);
-        sum = snap_get64(buf_begin(&file) + 56);
-        if (snap_get32(buf_begin(&file) + SNAP_HEADER_BYTES + 16) != 3) {
+        sum = load_le64(buf_begin(&file) + 56);
+        if (load_le32(buf_begin(&file) + SNAP_HEADER_BYTES + 16) != 3) {
             buf_fini(&file);
         }
     } while (buf_len(&file) == 0);
@@ -623,9 +624,9 @@ TEST_LOOP(totals_that_differ_are_found, 4)
     struct snap_block b = {.kind = SNAP_END, .raw = SNAP_END_BYTES};
     char end[SNAP_END_BYTES];
 
-    snap_put64(end, _i == 1);
-    snap_put64(end + 8, _i == 2);
-    snap_put64(end + 16, SNAP_HEADER_BYTES + (_i == 3));
+    store_le64(end, _i == 1);
+    store_le64(end + 8, _i == 2);
+    store_le64(end + 16, SNAP_HEADER_BYTES + (_i == 3));
     ck_assert_int_eq(fault_of(b, span_of(end, sizeof(end))),
                      _i == 0 ? SNAP_FINE : SNAP_FAULT_TOTALS);
 }
@@ -653,7 +654,7 @@ TEST(malformed_items_are_found)
     content[0] = 7; /* a byte is left */
     ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
     content[0] = 8;
-    snap_put32(content + 16, 1); /* bytes of the value */
+    store_le32(content + 16, 1); /* bytes of the value */
     ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/load.h"
 #include "lib/base/mem.h"
 #include "lib/format/encode.h"
 #include "tests/lib/format/faults.h"
@@ -367,13 +368,13 @@ TEST(what_clients_store_is_no_block)
     struct keychain c;
 
     make_synced_log(&good);
-    snap_put32(fake + 8, 200000);  /* raw */
-    snap_put32(fake + 12, 200000); /* stored */
-    snap_put32(fake + 16, 25000);  /* items */
+    store_le32(fake + 8, 200000);  /* raw */
+    store_le32(fake + 12, 200000); /* stored */
+    store_le32(fake + 16, 25000);  /* items */
     ck_assert(buf_append(&log, good.base, offset_of(SYNCED)));
     ck_assert(buf_append(&log, zeros, sizeof(zeros)));
     for (unsigned i = 0; i < 5000; i++) {
-        snap_put64(fake + 32, SYNCED + 1 + i % 3);
+        store_le64(fake + 32, SYNCED + 1 + i % 3);
         ck_assert(buf_append(&log, fake, sizeof(fake)));
     }
     size_t bytes = log.end;

@@ -2,6 +2,7 @@
 /*
  * logfile: what is put is in the file, in order, whichever way it is written.
  */
+#include "lib/base/load.h"
 #include "lib/log/logfile.h"
 
 #include "lib/base/mem.h"
@@ -85,7 +86,7 @@ static void put(struct logfile *f, uint32_t n, bool in_haste)
                                         .bytes = room};
 
     for (uint32_t i = 0; i < n; i++) {
-        snap_put64(room + SNAP_BLOCK_BYTES + (size_t)i * SNAP_KEY_BYTES, ++keys);
+        store_le64(room + SNAP_BLOCK_BYTES + (size_t)i * SNAP_KEY_BYTES, ++keys);
     }
     ck_assert_uint_eq(logfile_put(f, &block, 1, in_haste), 1);
 }
@@ -133,7 +134,7 @@ static void begin_run(struct logfile_block *blocks, unsigned n, const uint32_t *
         blocks[i] =
             (struct logfile_block){.b = b, .bytes = rooms + (size_t)i * LOGFILE_ROOM_BYTES};
         for (uint32_t k = 0; k < b.items; k++) {
-            snap_put64(blocks[i].bytes + SNAP_BLOCK_BYTES + (size_t)k * SNAP_KEY_BYTES, ++keys);
+            store_le64(blocks[i].bytes + SNAP_BLOCK_BYTES + (size_t)k * SNAP_KEY_BYTES, ++keys);
         }
     }
 }
@@ -161,8 +162,7 @@ TEST(blocks_that_fill_their_memory_take_one_write)
     ck_assert_uint_eq(calls.buffered, 1);
     /* Each tells what was written before it: nothing but the header is durable. */
     for (unsigned i = 1; i < 4; i++) {
-        ck_assert_uint_eq(snap_get32(blocks[i].bytes + 20) -
-                              snap_get32(blocks[i - 1].bytes + 20),
+        ck_assert_uint_eq(load_le32(blocks[i].bytes + 20) - load_le32(blocks[i - 1].bytes + 20),
                           LOGFILE_ROOM_BYTES);
     }
     mem_free(blocks[0].bytes);

@@ -4,6 +4,7 @@
  * what the primary has, and the same bytes in its backlog; what is damaged is refused; flushes,
  * what is due, values in parts and other names of the history.
  */
+#include "lib/base/load.h"
 #include "lib/replica/applier.h"
 
 #include "tests/lib/replica/pair.h"
@@ -75,7 +76,7 @@ static size_t block_of(size_t byte)
     size_t at = 0;
 
     for (;;) {
-        size_t n = SNAP_BLOCK_BYTES + snap_get32(stream.at + at + 12);
+        size_t n = SNAP_BLOCK_BYTES + load_le32(stream.at + at + 12);
 
         if (at + n > byte) {
             return at;
@@ -233,7 +234,7 @@ TEST(who_leaves_amid_a_value_forgets_its_key)
     applier_get_name(replica.applier, &name);
     ck_assert_uint_eq(name.offset, from + block_of(SNAP_BLOCK_BYTES + SNAP_ITEM_BYTES + 15));
     ck_assert_int_eq(stream.at[name.offset - from + 4], SNAP_VALUE);
-    ck_assert_uint_eq(snap_get32(stream.at + (name.offset - from) + 16), 1);
+    ck_assert_uint_eq(load_le32(stream.at + (name.offset - from) + 16), 1);
     applier_leave(replica.applier);
     ck_assert(!fixture_has(&replica.f, "large"));
     applier_get_name(replica.applier, &name);

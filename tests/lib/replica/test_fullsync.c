@@ -4,6 +4,7 @@
  * has, whatever happens meanwhile: changes, flushes, rings that are overrun, values that are
  * larger than the backlog. It ends when it must, and releases everything.
  */
+#include "lib/base/load.h"
 #include "lib/replica/fullsync.h"
 
 #include <pthread.h>
@@ -506,9 +507,9 @@ TEST(one_that_is_cut_is_none)
     while (at < all) {
         bool is_amid;
 
-        at += SNAP_BLOCK_BYTES + snap_get32(full.at + at + 12);
+        at += SNAP_BLOCK_BYTES + load_le32(full.at + at + 12);
         is_amid =
-            at < all && full.at[at + 4] == SNAP_VALUE && snap_get32(full.at + at + 16) == 0;
+            at < all && full.at[at + 4] == SNAP_VALUE && load_le32(full.at + at + 16) == 0;
         full.len = at;
         full.read = 0;
         full.is_ended = false;

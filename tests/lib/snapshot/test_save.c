@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/load.h"
 #include "lib/engine/flush.h"
 #include "lib/format/decode.h"
 #include "lib/format/newfile.h"
@@ -346,7 +347,7 @@ TEST_LOOP(each_flush_to_come_is_saved_once, 3)
         if (b.kind == SNAP_FLUSH) {
             ck_assert_uint_lt(n, 2);
             at[n++] =
-                (int64_t)snap_get64(buf_begin(&out.stream.bytes) + b.offset + SNAP_BLOCK_BYTES);
+                (int64_t)load_le64(buf_begin(&out.stream.bytes) + b.offset + SNAP_BLOCK_BYTES);
         }
     }
     ck_assert_uint_eq(n, flushes[_i]);
