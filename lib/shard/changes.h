@@ -31,8 +31,7 @@
 struct budget;
 
 enum change_kind {
-    CHANGE_PUT,    /* the key has a new value */
-    CHANGE_META,   /* the item has a new deadline, cas or marks; the value is the same */
+    CHANGE_PUT,    /* the key has a new value, or its item a new deadline, cas or marks */
     CHANGE_DROP,   /* the key was removed */
     CHANGE_FLUSH,  /* all items were removed */
     CHANGE_LATER,  /* all items will be removed at the time `at` */
@@ -43,12 +42,8 @@ enum change_kind {
 struct change {
     enum change_kind kind;
     uint8_t key_len;
-    /*
-     * PUT, DROP: the hash of the key; META: the cas of the item at that time; FLUSH, LATER,
-     * PREFIX: the number of the command
-     */
-    uint64_t id;
-    msec_t at;                            /* LATER: the time of the flush */
+    uint64_t id; /* PUT, DROP: hash of the key; FLUSH, LATER, PREFIX: number of the command */
+    msec_t at;   /* LATER: the time of the flush */
     char key[(ITEM_KEY_MAX + 7) / 8 * 8]; /* in whole words; PREFIX: the prefix */
 };
 
@@ -191,7 +186,7 @@ static inline struct change_head changes_head(const struct changes *c, uint64_t 
                                 (uint8_t)(head >> CHANGE_KEY_LEN_SHIFT), changes_word(at + 1)};
 }
 
-/* Bytes of a PUT, META or DROP with a key of this length. */
+/* Bytes of a PUT or DROP with a key of this length. */
 static inline uint64_t changes_bytes(size_t key_len)
 {
     return (2 + (key_len + sizeof(uint64_t) - 1) / sizeof(uint64_t)) * sizeof(uint64_t);
@@ -212,7 +207,7 @@ static inline uint64_t changes_key_rest(const char *p, size_t n, size_t key_len)
     return word;
 }
 
-/* Does the PUT, META or DROP at pos, with a key of this length, name this key? */
+/* Does the PUT or DROP at pos, with a key of this length, name this key? */
 static inline bool changes_key_is(const struct changes *c, uint64_t pos, const char *key,
                                   size_t key_len)
 {

@@ -190,14 +190,6 @@ static inline void shard_note_change(struct shard *s, enum change_kind kind, uin
     }
 }
 
-/* A command has changed only the metadata of an item. */
-static inline void shard_note_meta(struct shard *s, const struct item *it)
-{
-    if (MF_UNLIKELY(s->changes != NULL)) {
-        shard_note_change(s, CHANGE_META, item_cas(it), it);
-    }
-}
-
 /* The same for an item that is evicted; it is not counted as a change by the command. */
 static inline void shard_note_eviction(struct shard *s, uint64_t hash, const struct item *it)
 {
@@ -262,6 +254,14 @@ static inline struct item *shard_item(const struct shard *s, handle_t h)
 static inline uint64_t shard_hash(const struct shard *s, const struct item *it)
 {
     return hash_key(s->seed, item_key(it), it->key_len);
+}
+
+/* shard_note_change() after a change of only the deadline, cas or marks of an item. */
+static inline void shard_note_meta(struct shard *s, const struct item *it)
+{
+    if (MF_UNLIKELY(s->changes != NULL)) {
+        shard_note_change(s, CHANGE_PUT, shard_hash(s, it), it);
+    }
 }
 
 /* A linked item has got a new block, h: see struct shard_leave. Context: in shard. */

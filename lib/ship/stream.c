@@ -331,8 +331,8 @@ static bool is_covered(struct stream *st, uint32_t ring, const struct stream_rec
 }
 
 /*
- * Read a record that is not of a key, or is of its metadata. STREAM_IDLE; STREAM_OVERRUN: the
- * ring has come around; STREAM_FLUSHED.
+ * Read a record that is not of a key. STREAM_IDLE; STREAM_OVERRUN: the ring has come around;
+ * STREAM_FLUSHED.
  */
 static MF_NOINLINE enum stream_state read_other(struct stream *st, struct stream_ring *r,
                                                 struct ship *ship)
@@ -343,12 +343,6 @@ static MF_NOINLINE enum stream_state read_other(struct stream *st, struct stream
 
     if (!changes_get(r->changes, &b->end, c)) {
         return STREAM_OVERRUN;
-    }
-    if (c->kind == CHANGE_META) {
-        b->record[b->n++] = (struct stream_record){
-            pos, engine_hash(st->engine, c->key, c->key_len), c->key_len, CHANGE_META, NULL,
-            NULL};
-        return STREAM_IDLE;
     }
     if (c->kind == CHANGE_FLUSH && c->id <= st->flushed_before) {
         return STREAM_FLUSHED; /* in another shard it was over when the stream began */
