@@ -26,6 +26,7 @@
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/num.h"
 #include "lib/base/rcu.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/changes.h"
@@ -278,13 +279,10 @@ msec_t turn_flush_at(const struct turn *t, int64_t delay)
     return delay <= RELATIVE_MAX_S ? deadline - ROUNDING_MS : deadline;
 }
 
-/* Mixes the bits of x (splitmix64, by S. Vigna): neighbours become unrelated numbers. */
+/* Mixes the bits of x: neighbours become unrelated numbers. */
 static uint64_t mix(uint64_t x)
 {
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
+    return num_random(&x);
 }
 
 msec_t turn_jitter(const struct turn *t, uint64_t hash, msec_t deadline, uint32_t pct)
