@@ -131,9 +131,7 @@ void observe_store(struct turn *t, const struct before *b, const struct observed
         log_fetch(t, s->key, b);
     }
     log_store(t, s, has_failed);
-    if (!has_failed) {
-        count_by_prefix(t, STATS_DETAIL_SET, s->key);
-    }
+    count_by_prefix(t, STATS_DETAIL_SET, s->key);
 }
 
 void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size)
