@@ -54,6 +54,10 @@ static inline struct list_link *list_first(const struct list *l)
     return list_is_empty(l) ? NULL : l->ends.next;
 }
 
+/* The first member, of this type; NULL: there is none. */
+#define LIST_FIRST(list, type, field)                                                          \
+    (list_is_empty(list) ? NULL : MF_OUTER(list_first(list), type, field))
+
 /* The one after it; NULL: it is the last. */
 static inline struct list_link *list_next(const struct list *l, const struct list_link *link)
 {

@@ -29,9 +29,7 @@ static inline bool pace_is_listed(const struct pace *p)
 /* The member without progress for longest; NULL: none. Context: the list's thread. */
 static inline struct pace *pace_slowest(const struct list *l)
 {
-    struct list_link *link = list_first(l);
-
-    return link != NULL ? MF_OUTER(link, struct pace, link) : NULL;
+    return LIST_FIRST(l, struct pace, link);
 }
 
 /* The member after p in the same order; NULL: none. Context: the list's thread. */

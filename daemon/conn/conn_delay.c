@@ -103,12 +103,11 @@ bool conn_delay(struct conn *c, struct span reply)
 
 void conn_delay_check(struct worker *w, msec_t now)
 {
-    const struct list *waiting = &w->conns->delayed;
-    struct list_link *link;
+    const struct delayed *d;
 
     must_be_worker(w);
-    while ((link = list_first(waiting)) != NULL) {
-        msec_t left = MF_OUTER(link, struct delayed, link)->since + delay_of(w) - now;
+    while ((d = LIST_FIRST(&w->conns->delayed, struct delayed, link)) != NULL) {
+        msec_t left = d->since + delay_of(w) - now;
 
         if (left > 0 || w->loop_units >= BUDGET_loop_units) {
             cron_in(w, CRON_DEADLINES, left > 0 ? (uint64_t)left : 1);

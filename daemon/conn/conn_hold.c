@@ -42,10 +42,8 @@ bool conn_hold(struct conn *c)
 
 struct conn *conn_hold_first(const struct worker *w)
 {
-    struct list_link *link = list_first(&w->conns->parked[PARK_LOG]);
-
     must_be_worker(w);
-    return link != NULL ? MF_OUTER(link, struct conn, park) : NULL;
+    return LIST_FIRST(&w->conns->parked[PARK_LOG], struct conn, park);
 }
 
 bool conn_hold_is_done(const struct conn *c)

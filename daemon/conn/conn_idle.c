@@ -119,10 +119,9 @@ static unsigned look_at(struct conn *c, msec_t now)
 static bool check_slot(struct idle *idle, msec_t now, unsigned *looks)
 {
     struct list *slot = slot_of(idle, idle->second);
+    struct conn *c;
 
-    while (!list_is_empty(slot)) {
-        struct conn *c = MF_OUTER(list_first(slot), struct conn, idle_link);
-
+    while ((c = LIST_FIRST(slot, struct conn, idle_link)) != NULL) {
         /*
          * The slot now has only connections that are due later in this second; all others were
          * checked.

@@ -50,9 +50,7 @@ static void close_late(struct conn *c, enum conn_deadline which)
 /* The one that began first; NULL: there is none. */
 static struct conn *find_first(const struct worker *w, enum conn_deadline which)
 {
-    struct list_link *link = list_first(&w->conns->deadlines[which]);
-
-    return link != NULL ? MF_OUTER(link, struct conn, deadline_link) : NULL;
+    return LIST_FIRST(&w->conns->deadlines[which], struct conn, deadline_link);
 }
 
 /* Close those that wait for the log although nothing is done any more. */

@@ -98,15 +98,15 @@ static void serve(struct conn *c, usec_t *slice_end)
 /* Serve at most n of a list, until `end` units of work are done in this turn of the loop. */
 static void serve_some(struct worker *w, enum conn_park where, uint32_t n, uint32_t end)
 {
-    struct list *list = &w->conns->parked[where];
     usec_t slice_end = 0;
 
     for (; n > 0 && w->loop_units < end; n--) {
         conn_shed_if_crowded(w);
-        if (list_is_empty(list)) {
+        struct conn *c = LIST_FIRST(&w->conns->parked[where], struct conn, park);
+        if (c == NULL) {
             break;
         }
-        serve(MF_OUTER(list_first(list), struct conn, park), &slice_end);
+        serve(c, &slice_end);
     }
     conn_round_run(w);
 }
@@ -136,7 +136,7 @@ void conn_ready_retry(struct worker *w, bool all)
 {
     struct list *waiting = &w->conns->parked[PARK_ROOM];
     struct list round;
-    struct list_link *link;
+    struct conn *c;
 
     must_be_worker(w);
     must_not_be_reading();
@@ -148,10 +148,8 @@ void conn_ready_retry(struct worker *w, bool all)
     /* Each waits again before it is retried, so those that still wait stay in order. */
     list_init(&round);
     list_take_all(&round, waiting);
-    while ((link = list_first(&round)) != NULL) {
-        struct conn *c = MF_OUTER(link, struct conn, park);
-
-        list_append(waiting, link);
+    while ((c = LIST_FIRST(&round, struct conn, park)) != NULL) {
+        list_append(waiting, &c->park);
         if (all || !conn_wait_is_in_vain(c)) {
             retry(c);
             conn_shed_if_crowded(w);

@@ -79,9 +79,7 @@ static unsigned class_of(size_t bytes)
 /* The first of a list; NULL: it is empty. */
 static struct holder *first_of(const struct list *l)
 {
-    struct list_link *link = list_first(l);
-
-    return link != NULL ? MF_OUTER(link, struct holder, link) : NULL;
+    return LIST_FIRST(l, struct holder, link);
 }
 
 /* ---- accounts ---------------------------------------------------------------------------- */

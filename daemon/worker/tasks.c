@@ -76,13 +76,12 @@ void tasks_run(struct worker *w)
     usec_t now = clock_mono_us();
     usec_t end =
         now + BUDGET_task_us - (q->spent_us < BUDGET_task_us ? q->spent_us : BUDGET_task_us);
+    struct task *task;
 
     must_be_worker(w);
     must_not_be_reading();
     q->is_running = true;
-    while (!list_is_empty(&q->waiting)) {
-        struct task *task = MF_OUTER(list_first(&q->waiting), struct task, link);
-
+    while ((task = LIST_FIRST(&q->waiting, struct task, link)) != NULL) {
         task_remove(w, task);
         set_slice(q, now, BUDGET_slice_us);
         q->is_fresh = true;
