@@ -2,9 +2,9 @@
 /*
  * The torn end of a log: see keychain.h.
  */
-#include "lib/base/load.h"
 #include "lib/log/keychain.h"
 
+#include "lib/base/load.h"
 #include "lib/base/mem.h"
 
 /*

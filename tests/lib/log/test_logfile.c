@@ -2,9 +2,9 @@
 /*
  * logfile: what is put is in the file, in order, whichever way it is written.
  */
-#include "lib/base/load.h"
 #include "lib/log/logfile.h"
 
+#include "lib/base/load.h"
 #include "lib/base/mem.h"
 #include "lib/format/decode.h"
 #include "tests/lib/log/unheard.h"

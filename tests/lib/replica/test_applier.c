@@ -4,9 +4,9 @@
  * what the primary has, and the same bytes in its backlog; what is damaged is refused; flushes,
  * what is due, values in parts and other names of the history.
  */
-#include "lib/base/load.h"
 #include "lib/replica/applier.h"
 
+#include "lib/base/load.h"
 #include "tests/lib/replica/pair.h"
 
 static struct pair_side primary, replica;
