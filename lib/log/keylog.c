@@ -251,6 +251,8 @@ static void read_attached(struct keylog *l)
     }
     l->is_attached = false; /* keylog_rotate() sets is_read, and then waits until the rings are
                                attached again */
+    l->hurry_put = logfill_put(&l->fill); /* no others come: a rotation waits for the rest of a
+                                             value */
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
     set_behind(l, false);

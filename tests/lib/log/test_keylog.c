@@ -46,6 +46,15 @@ static void on_slow(void *arg, uint64_t ms)
 
 static _Atomic bool is_hanging;   /* writes do */
 static _Atomic usec_t stopped_at; /* 0: the clock runs */
+static _Atomic bool is_leaving;   /* the reader is to lose changes after its next blocks */
+
+static bool is_reader(void)
+{
+    char name[16] = "";
+
+    return pthread_getname_np(pthread_self(), name, sizeof(name)) == 0 &&
+           strcmp(name, "log reader") == 0;
+}
 
 usec_t __real_clock_mono_us(void);
 usec_t __wrap_clock_mono_us(void);
@@ -54,6 +63,10 @@ usec_t __wrap_clock_mono_us(void)
 {
     usec_t at = atomic_load(&stopped_at);
 
+    if (is_leaving && is_reader() && logfill_put(&l->fill) != logfill_taken(&l->fill)) {
+        is_leaving = false;
+        keylog_on_gap(l, 0);
+    }
     return at != 0 ? at : __real_clock_mono_us();
 }
 
@@ -340,6 +353,34 @@ TEST(nobody_waits_for_a_log_that_is_gone)
     wait_gap();
     WAIT_UNTIL(keylog_is_done(l, ticket));
     ck_assert_int_eq(gap_error, EIO);
+    keylog_stop(&l);
+}
+
+static bool is_attached(void)
+{
+    pthread_mutex_lock(&l->mutex);
+    const bool is = l->is_attached;
+    pthread_mutex_unlock(&l->mutex);
+    return is;
+}
+
+/*
+ * Changes were lost while no log is open, and the reader leaves when it has put a value. The
+ * writer takes the last blocks, few as they are: the next log begins only after a whole value.
+ */
+TEST(a_reader_that_leaves_holds_up_no_log)
+{
+    start(&io_system, KEYLOG_SYNC_EVERYSEC, 8 * MIB);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_FULL, CHAIN, 1, 0), 0);
+    keylog_forget(l, 1);
+    WAIT_UNTIL(!is_attached());
+    keylog_set_flag(&l->is_read, true);
+    keylog_tell(l);
+    WAIT_UNTIL(is_attached());
+    is_leaving = true;
+    fixture_set(&f, "large", MIB);
+    WAIT_UNTIL(!is_leaving && !is_attached());
+    WAIT_UNTIL(logfill_taken(&l->fill) == logfill_put(&l->fill));
     keylog_stop(&l);
 }
 
