@@ -26,29 +26,19 @@
 #include "daemon/access/auth.h"
 #include "daemon/access/rules.h"
 #include "lib/base/clock.h"
+#include "lib/base/counts.h"
 
 /* ---- addresses.c ------------------------------------------------------------------------- */
 
 /*
  * Counts the connections of each address, so that one client cannot use all places (-o
  * conns_per_address). An address is that of auth_peers_id(): of an IPv6 address only the first
- * half counts. The table has an entry of 16 bytes for each connected address. It is between an
- * eighth and half full.
+ * half counts.
  */
-
-struct address_entry {
-    uint64_t id;
-    uint32_t conns; /* 0: not in use */
-};
 
 struct addresses {
     pthread_mutex_t lock; /* a leaf; taken when connections begin and end */
-    /* [lock] */
-    struct address_entry *entries; /* owned; NULL: empty */
-    uint32_t cap;                  /* a power of two */
-    uint32_t used;
-    /* [const] */
-    uint64_t seed;
+    struct counts counts; /* [lock] of connections */
 };
 
 enum address_answer { ADDRESS_IN, ADDRESS_FULL, ADDRESS_NO_MEMORY };

@@ -15,19 +15,13 @@
 #include "daemon/base/list.h"
 #include "lib/base/budgets.h"
 #include "lib/base/context.h"
+#include "lib/base/counts.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/base/rcu.h"
 #include "lib/shard/position.h"
 
-#define SIZE_STEP    32u
-#define FIRST_PLACES 256u
-
-/* A count; step 0 is an empty place. */
-struct size_count {
-    uint32_t step;
-    uint64_t items;
-};
+#define SIZE_STEP 32u
 
 /* One who asked. */
 struct size_asker {
@@ -44,12 +38,10 @@ struct stats_sizes {
     struct task task;
     enum phase phase;
     struct position at;
-    msec_t now;                /* of the slice */
-    struct size_count *places; /* owned; a hash table by step, at most three quarters full */
-    uint32_t mask;
-    uint32_t used;
-    uint32_t composed; /* places that have their line */
-    struct buf text;   /* the answer */
+    msec_t now;           /* of the slice */
+    struct counts counts; /* of items, by step */
+    uint32_t composed;    /* counts that have their line */
+    struct buf text;      /* the answer */
     struct stats_out out;
     struct list askers;  /* of this walk */
     struct list waiting; /* for the next one */
@@ -57,58 +49,19 @@ struct stats_sizes {
 
 /* ---- counts ------------------------------------------------------------------------------ */
 
-static struct size_count *size_place(struct size_count *places, uint32_t mask, uint32_t step)
-{
-    uint32_t i = step * 2654435761u & mask;
-
-    debug_must(step != 0);
-    while (places[i].step != 0 && places[i].step != step) {
-        i = (i + 1) & mask;
-    }
-    return &places[i];
-}
-
-static bool sizes_grow(struct stats_sizes *z)
-{
-    uint32_t mask = z->mask * 2 + 1;
-    struct size_count *places = mem_zalloc(((size_t)mask + 1) * sizeof(*places));
-
-    if (places == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; i <= z->mask; i++) {
-        if (z->places[i].step != 0) {
-            *size_place(places, mask, z->places[i].step) = z->places[i];
-        }
-    }
-    mem_free(z->places);
-    z->places = places;
-    z->mask = mask;
-    return true;
-}
-
 static void count_size(void *arg, const struct shard *s, const struct item *it)
 {
     struct stats_sizes *z = arg;
-    uint32_t step = (uint32_t)((item_size(it) + SIZE_STEP - 1) / SIZE_STEP);
+    struct count *items = NULL;
 
     (void)s;
-    if (z->out.is_short) {
-        return;
+    if (!z->out.is_short) {
+        items = counts_of(&z->counts, (item_size(it) + SIZE_STEP - 1) / SIZE_STEP);
+        z->out.is_short = items == NULL;
     }
-    struct size_count *place = size_place(z->places, z->mask, step);
-    if (place->step == 0) {
-        if (z->used >= z->mask - z->mask / 4) {
-            if (!sizes_grow(z)) {
-                z->out.is_short = true;
-                return;
-            }
-            place = size_place(z->places, z->mask, step);
-        }
-        place->step = step;
-        z->used++;
+    if (items != NULL) {
+        items->n++;
     }
-    place->items++;
 }
 
 /* ---- phases: true when one is over ------------------------------------------------------- */
@@ -134,42 +87,45 @@ static bool count(struct stats_sizes *z, struct worker *w)
 
 static int by_step(const void *a, const void *b)
 {
-    const struct size_count *x = a;
-    const struct size_count *y = b;
+    const struct count *x = a;
+    const struct count *y = b;
 
-    return x->step < y->step ? -1 : x->step > y->step;
+    return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Leave only the places in use, in the order of their steps. */
+/* Leave only the counts, in the order of their steps. */
 static bool sort(struct stats_sizes *z)
 {
+    struct counts *c = &z->counts;
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i <= z->mask; i++) {
-        if (z->places[i].step != 0) {
-            z->places[n++] = z->places[i];
+    for (uint32_t i = 0; i < c->cap; i++) {
+        if (c->places[i].n != 0) {
+            c->places[n++] = c->places[i];
         }
     }
-    debug_must(n == z->used);
-    qsort(z->places, n, sizeof(z->places[0]), by_step);
+    debug_must(n == c->used);
+    if (n > 0) {
+        qsort(c->places, n, sizeof(c->places[0]), by_step);
+    }
     return true;
 }
 
-static void put_line(struct stats_sizes *z, const struct size_count *count)
+static void put_line(struct stats_sizes *z, const struct count *count)
 {
     char name[NUM_DIGITS_MAX + 1];
 
-    snprintf(name, sizeof(name), "%" PRIu64, (uint64_t)count->step * SIZE_STEP);
-    stats_put_u64(&z->out, name, count->items);
+    snprintf(name, sizeof(name), "%" PRIu64, count->id * SIZE_STEP);
+    stats_put_u64(&z->out, name, count->n);
 }
 
 static bool compose(struct stats_sizes *z, struct worker *w)
 {
-    while (z->composed < z->used) {
-        for (unsigned n = 0; n < STEPS_A_LOOK && z->composed < z->used; n++) {
-            put_line(z, &z->places[z->composed++]);
+    while (z->composed < z->counts.used) {
+        for (unsigned n = 0; n < STEPS_A_LOOK && z->composed < z->counts.used; n++) {
+            put_line(z, &z->counts.places[z->composed++]);
         }
-        if (z->composed < z->used && tasks_slice_is_over(w)) {
+        if (z->composed < z->counts.used && tasks_slice_is_over(w)) {
             return false;
         }
     }
@@ -220,7 +176,7 @@ static bool run_phase(struct stats_sizes *z, struct worker *w)
 static void sizes_destroy(struct stats_sizes **z)
 {
     buf_fini(&(*z)->text);
-    mem_free((*z)->places);
+    counts_fini(&(*z)->counts);
     mem_free(*z);
     *z = NULL;
 }
@@ -229,12 +185,11 @@ static void sizes_destroy(struct stats_sizes **z)
 static void begin_walk(struct stats_sizes *z, struct worker *w)
 {
     list_take_all(&z->askers, &z->waiting);
-    memset(z->places, 0, ((size_t)z->mask + 1) * sizeof(z->places[0]));
+    counts_fini(&z->counts);
     buf_clear(&z->text);
     z->out = stats_out_to(&z->text);
     z->phase = COUNTING;
     z->at = (struct position){0};
-    z->used = 0;
     z->composed = 0;
     ctr_add(&w->counters, CTR_size_walks, 1);
 }
@@ -265,12 +220,7 @@ static struct stats_sizes *sizes_create(void)
     if (z == NULL) {
         return NULL;
     }
-    z->places = mem_alloc(FIRST_PLACES * sizeof(z->places[0]));
-    if (z->places == NULL) {
-        mem_free(z);
-        return NULL;
-    }
-    z->mask = FIRST_PLACES - 1;
+    counts_init(&z->counts);
     z->task.run = run_slice;
     list_init(&z->askers);
     list_init(&z->waiting);

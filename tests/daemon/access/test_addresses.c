@@ -62,8 +62,8 @@ TEST(counts_survive_growth_and_gaps)
             counts[id]--;
             present -= counts[id] == 0;
         }
-        ck_assert_uint_eq(addresses.used, present);
-        ck_assert(addresses.cap == 0 || present * 2 <= addresses.cap + 1);
+        ck_assert_uint_eq(addresses.counts.used, present);
+        ck_assert(addresses.counts.cap == 0 || present * 2 <= addresses.counts.cap + 1);
     }
     for (uint32_t id = 0; id < IDS; id++) {
         counts[id]++;
@@ -74,6 +74,6 @@ TEST(counts_survive_growth_and_gaps)
             counts[id]--;
         }
     }
-    ck_assert_uint_eq(addresses.used, 0);
-    ck_assert_uint_le(addresses.cap, 64);
+    ck_assert_uint_eq(addresses.counts.used, 0);
+    ck_assert_uint_le(addresses.counts.cap, 64);
 }
