@@ -5,6 +5,7 @@
 #include "daemon/command/client.h"
 
 #include "daemon/access/auth_sasl.h"
+#include "daemon/persist/append.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
@@ -64,7 +65,7 @@ bool client_hold(struct client *c, struct worker *w)
 
     must_be_worker(w);
     if (c->log_state == LOG_CHANGED) {
-        ticket = snapshots_ask_logged(&w->crew->snapshots);
+        ticket = append_ask(&w->crew->snapshots.append);
         c->log_state = ticket != 0 ? LOG_HELD : LOG_CLEAN;
     }
     if (ticket != 0) {

@@ -5,12 +5,13 @@
  */
 #include "daemon/conn/conn_steps.h"
 
+#include "daemon/persist/append.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 
 static bool is_done(const struct conn *c, uint64_t ticket)
 {
-    return snapshots_is_logged(&c->worker->crew->snapshots, ticket);
+    return append_is_done(&c->worker->crew->snapshots.append, ticket);
 }
 
 static bool is_held(struct conn *c)

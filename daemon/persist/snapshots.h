@@ -255,12 +255,9 @@ void snapshots_note_followed_flush(struct snapshots *s);
 void snapshots_note_full_sync(struct snapshots *s);
 
 /*
- * A ticket for all changes that the caller has made, if replies must wait for the log; else 0.
- * It is done when these changes are synced. fn is called on a thread of the log when further
- * tickets are done; NULL: stop that. Context: any thread.
+ * fn is called on a thread of the log when more tickets of append_ask() are done; NULL: no
+ * more. Context: any thread.
  */
-uint64_t snapshots_ask_logged(struct snapshots *s);
-bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
 void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg);
 
 /*

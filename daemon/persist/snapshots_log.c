@@ -7,16 +7,6 @@
 
 #include "daemon/persist/snapshots_parts.h"
 
-uint64_t snapshots_ask_logged(struct snapshots *s)
-{
-    return append_ask(&s->append);
-}
-
-bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket)
-{
-    return append_is_done(&s->append, ticket);
-}
-
 void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg)
 {
     if (snapshots_is_on(s)) {

@@ -266,7 +266,7 @@ static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_orig
     return origin->transport == CONN_UNIX ? &crew->conns_local : NULL;
 }
 
-static bool take_beyond(struct crew *crew)
+bool crew_take_beyond(struct crew *crew)
 {
     uint32_t taken = atomic_load(&crew->conns_beyond);
 
@@ -286,16 +286,10 @@ static void tell_room(struct crew *crew)
     }
 }
 
-bool crew_take_beyond(struct crew *crew)
-{
-    must_be_main();
-    return take_beyond(crew);
-}
-
 const struct conn_origin *crew_move_beyond(struct crew *crew, const struct conn_origin *origin)
 {
     must_be_a_worker();
-    if (origin->beyond == NULL || !take_beyond(crew)) {
+    if (origin->beyond == NULL || !crew_take_beyond(crew)) {
         return origin;
     }
     tell_room(crew);

@@ -473,7 +473,7 @@ void crew_conn_closed(struct worker *w, const struct conn_origin *origin);
 
 /*
  * Take one of the places beyond -c that replicas have (replica_conns); the connection is opened
- * with an origin that is_beyond, or closed by that. False: there is none. Context: main.
+ * with an origin that is_beyond, or closed by that. False: there is none. Context: any thread.
  */
 bool crew_take_beyond(struct crew *crew);
 
