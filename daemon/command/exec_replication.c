@@ -42,7 +42,7 @@ struct following {
     uv_timer_t *spare;       /* owned; for the next one, while it is on its way; else NULL */
     uint64_t left_ms;        /* of the timer, while it is on its way; 0: it does not run */
     bool is_asked;           /* it waits for the next part */
-    bool is_syncing;         /* it is sent everything */
+    bool is_syncing;         /* a full sync is running */
     bool is_closed;          /* the timer is */
     const char *lost;        /* why it lost its place in the stream; NULL: it did not */
     uint64_t expired_before; /* when it was answered last: items that had expired */

@@ -109,7 +109,7 @@ enum session follower_take_everything(struct follower *f, struct span first)
     if (more <= 0) {
         return SESSION_SYNC_FAILED;
     }
-    replication_enter(r, REPL_SYNCING, "it is sent everything");
+    replication_enter(r, REPL_SYNCING, "a full sync is running");
     atomic_fetch_add(&r->crew->full_syncs, 1); /* dumps under way end */
     replication_drop_readers(r);
     engine_follow_due(follower_engine(f), DUE_NOTHING);
@@ -147,6 +147,6 @@ enum session follower_take_everything(struct follower *f, struct span first)
     pthread_mutex_lock(&r->mutex);
     r->counts.full++;
     pthread_mutex_unlock(&r->mutex);
-    replication_enter(r, REPL_CATCHING_UP, "everything was sent");
+    replication_enter(r, REPL_CATCHING_UP, "the full sync is complete");
     return SESSION_GOES_ON;
 }

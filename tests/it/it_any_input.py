@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nothing that comes from outside ends the server. The input is generated from the tables of the source: every
-command with every option and every word that commands know, and with several values of each kind, is sent to the
-control socket, to a client that may everything and to one without a login, as text, as frames and as datagrams;
-every option has every value in files that are read again, on the command line and in what is checked; every
-variable that is read has odd values; so do requests over HTTP and the files of data. What is answered other tests
-check: here the server has to be there afterwards, and to stop as always."""
+"""No external input may end the server. The input is generated from the tables of the source: every command is sent
+with every option and word that commands know, and with several values of each kind, to the control socket, as a
+client with all rights and as one without a login, as text, as binary frames and as datagrams. Every option gets every
+value in files that are reread, on the command line and with --check-config. Environment variables, HTTP requests and
+data files get odd values. Answers are checked by other tests: here the server must survive, and stop normally."""
 import concurrent.futures
 import contextlib
 import glob
@@ -187,8 +186,8 @@ def until(c, last):
 
 
 def ask_all(c, data):
-    """Send lines, and a last one whose answer no other has; false: the connection has ended before that. A replica
-    would refuse that one, so the server is made a primary before it, if this client may."""
+    """Send lines, and a last one with a unique answer; false: the connection ended before that. A replica would
+    refuse the last one, so the server is made a primary before it, if this client may do that."""
     number = next(numbers)
     try:
         c.send(data + b"\r\nreplicaof no one\r\nmd nobody-has-this O%d\r\n" % number)
@@ -218,7 +217,7 @@ def send_all(d, connect, where, lines):
 
 
 def send_alone(d, connect, where, pieces):
-    """Send each by itself, and wait until the server has closed: all of it was looked at, and its place is free."""
+    """Send each on a separate connection, and wait until the server has closed it, so all input was processed."""
     n = 0
     for n, piece in enumerate(pieces, 1):
         with connect() as c, contextlib.suppress(ConnectionError):
@@ -276,7 +275,7 @@ def test_client_without_login():
 
 
 def test_client_that_may_everything():
-    """Only what depends on the rights: config. The operator puts back what locks clients out."""
+    """Only config depends on the rights. The operator restores options that lock clients out."""
     with tempfile.TemporaryDirectory(prefix="mayfly-any.") as folder:
         users, rules = os.path.join(folder, "users"), os.path.join(folder, "access")
         mayfly.write(users, "boss:pass\n")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log beside the snapshot: after a crash nothing comes back that was overwritten, deleted, flushed or
-has expired since, and what has not changed does. Faults of the disk are in tests/lib/log/test_keylog.c."""
+"""The log of changes since the snapshot: after a crash no item reappears that was overwritten, deleted, flushed or
+has expired, and unchanged items remain. Disk faults are in tests/lib/log/test_keylog.c."""
 import ctypes
 import os
 import resource
@@ -392,7 +392,7 @@ def test_changes_wait_for_a_full_log_that_is_behind():
 
 
 def test_who_changes_something_quietly_waits_with_the_next_answer():
-    """Which says that all before it was done. So it is with an answer that comes later than its turn."""
+    """A quiet change is acknowledged by the next answer, which must wait for the log; so must a late answer."""
     with kept() as k, k.daemon(*FULL, "-t", "1", "-o", "appendfsync=always") as d, d.operator() as o, d.operator() as p:
         o.set(b"a", b"0")
         for value, asks, last in (b"1", b"mn", b"MN"), (b"2", b"stats detail dump", b"END"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A full log over more than one restart: what was answered is there and nothing older, whatever became of the
-flush that was to come, of the snapshot, or of the options meanwhile."""
+"""A full log across several restarts: every answered change is present and nothing older, in combination with a
+pending flush, snapshots and changed options."""
 import os
 import socket
 import tempfile
@@ -21,7 +21,7 @@ def store(c, keys, value):
 
 
 def test_a_flush_that_came_while_nothing_ran():
-    """It is of what was there before, not of what is stored after the restart."""
+    """The flush affects items stored before the restart, not items stored afterwards."""
     with kept() as k:
         with k.daemon(*FULL) as d, d.operator() as o:
             o.set(b"a", b"1")
@@ -38,7 +38,7 @@ def test_a_flush_that_came_while_nothing_ran():
 
 
 def test_a_cas_is_not_given_again():
-    """A client may have that of a value that was lost, or has gone."""
+    """A client may still have the cas of a value that was lost or removed."""
     with kept() as k:
         given = []
         with k.daemon(*FULL) as d, d.operator() as o:
@@ -76,7 +76,7 @@ def test_a_snapshot_is_as_old_as_its_log():
 
 
 def test_logs_are_not_loaded_beside_requests():
-    """They would set back what was stored meanwhile, and bring back what was deleted."""
+    """They would overwrite newer items and restore deleted ones."""
     keys = [b"k%d" % n for n in range(100000)]
     with kept() as k:
         with k.daemon(*FULL, "-o", "appendfsync=no,auto_aof_rewrite_percentage=0") as d, d.operator() as o:
@@ -147,7 +147,7 @@ def test_a_snapshot_that_found_no_room_stays_until_there_is_another():
 
 
 def test_a_warm_start_keeps_the_snapshot_until_there_is_another():
-    """If it is what was left with the items: a crash meanwhile loses nothing, and brings nothing back."""
+    """The snapshot belongs to the items in memory: a crash meanwhile loses nothing, and no removed item reappears."""
     keys = [b"k%d" % n for n in range(3000)]
     made = time.time()
     with kept() as k, tempfile.TemporaryDirectory(dir="/dev/shm") as memory:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log is switched on, to another kind, and off, in each state that the snapshot can be in: loading, not loaded,
-saved before, being saved, failing to be saved; and the server is killed in each. aof_whole is 1 only when snapshot
-and log have everything; before that what was saved is there, with what the log has; and each start succeeds."""
+"""The log is switched on, to the other kind, and off, in each state of the snapshot: loading, not loaded, saved
+before, being saved, failing to be saved. The server is killed in each state. aof_whole is 1 only when snapshot and
+log are complete; before that the last save is loaded, with the content of the log. Each start succeeds."""
 import contextlib
 import errno
 import os
@@ -50,8 +50,8 @@ def has_log(k):
 
 
 def check_next(k, mode, may, keys=KEYS):
-    """The next start is good, has `keys` of the others, and of the keys in `may` only those values. It goes on with
-    what it has: what is changed then is there after another crash."""
+    """The next start succeeds, has these `keys`, and of the keys in `may` only those values. It continues from there:
+    further changes survive another crash."""
     args = ("-o", "appendonly=%s,appendfsync=always" % mode)
     with k.daemon(*args) as d, d.operator() as o:
         found = {key: o.get(key) for key in may}
@@ -69,7 +69,7 @@ def check_next(k, mode, may, keys=KEYS):
 
 
 def lost(mode):
-    """What a log makes of a value that it has got."""
+    """The expected value, after a crash, of a key that was changed and logged."""
     return None if mode == "keys" else b"3"
 
 
@@ -104,7 +104,7 @@ def test_while_a_snapshot_is_loaded():
 
 
 def test_after_a_start():
-    """What was changed before is in no file until the next save has ended."""
+    """Changes made before are in no file until the next save is complete."""
     def run(mode):
         for log in (), (b"z",):     # with the log of an earlier server, which is needed as long as its snapshot is
             with injected() as (k, i):
@@ -200,7 +200,7 @@ def test_to_another_kind():
 
 
 def test_off_while_it_is_saved():
-    """The snapshot with the whole log goes, and one without takes its place."""
+    """The snapshot with the complete log is removed and replaced by one without a log."""
     def run(mode):
         with injected() as (k, i):
             make_base(k)

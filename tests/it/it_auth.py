@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Authentication by a file of users (-Y): what starts, what is let in, what is not reached before,
-how the file is read again, and how little a client costs that never authenticates."""
+"""Authentication by a file of users (-Y): accepted files, accepted logins, commands that are refused before a login,
+reloads, and the small cost of clients that never authenticate."""
 import contextlib
 import os
 import signal
@@ -359,8 +359,8 @@ def test_hashed_passwords():
 
 
 def test_hashes_do_not_hold_up_others():
-    """Checks that take seconds: clients that are in are served, and so are logins that need no hash. Those
-    that wait are bounded, and gone when their clients are."""
+    """While hash checks take seconds, authenticated clients are served, and so are logins without a hash. Waiting
+    logins are bounded, and dropped when their clients disconnect."""
     with Guarded("-t", "1", "-o", "auth_timeout=0", "-c", "2000", users=b"plain:word\n" + HEAVY) as g, \
             g.known(b"plain", b"word") as known:
         many = mayfly.hold(g.daemon, 300, offer(b"h", b"guess"))

@@ -73,7 +73,7 @@ def test_who_is_the_primary():
 
 
 def test_how_far_a_replica_is_behind():
-    """A primary that is stopped says nothing, and the link stays: what the replica has grows old."""
+    """A stopped primary sends nothing and the link stays open, so the items of the replica become stale."""
     with server() as a, server("-o", "replicaof=127.0.0.1:%d" % a.port) as b:
         wait_until_online(b)
         wait_for(lambda: ask(b, "/replica?lag=5000")[0] == 200, "it has all that there is")
@@ -217,7 +217,7 @@ class Host:
         shell(*self.inside, "ip", "link", "set", "eth0", "up")
 
     def start(self):
-        """With no more than the file has: it follows the other one."""
+        """With only its configuration file: it follows the other one."""
         with open(self.log, "a") as log:
             self.server = subprocess.Popen(
                 self.inside + [os.path.abspath(PROGRAM), "-u", "root", "-m", "64", "-t", "1",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bench does not rot: its paced load and its look-aside client count right, and the page of
-figures is what the report makes of the recorded runs. No figure of a run is judged here."""
+"""Checks that the bench works: its paced load and its look-aside client count correctly, and the page of figures
+matches the recorded runs. No measured figure is judged here."""
 import gzip
 import json
 import os
@@ -105,7 +105,7 @@ def trace_lines(count):
 
 
 def check_aside(port, proto):
-    """In a cache that nothing has to leave, whatever came before is a hit."""
+    """In a cache without evictions, every key stored before is a hit."""
     requests = trace_lines(2000)
     data, keys = b"".join(requests), len(set(requests))
     options = ["--tenants", 2, "--conns", 1, "--size", "10-300"]
@@ -277,7 +277,7 @@ def test_without_gnuplot_the_report_says_so():
 # ---- replication ----------------------------------------------------------------------------------
 
 def test_replication_loses_nothing():
-    """What is measured and judged in full by make bench-replication."""
+    """A short form of make bench-replication."""
     with mayfly.place("runs.json") as runs:
         done = subprocess.run([sys.executable, os.path.join(HERE, "..", "bench", "replication"), "--rounds", "1", "--json",
                                runs, "--servers", "mayflyd", "--only", "expiry,failover,kill,proxy", "--expiries", "1000",
@@ -294,7 +294,7 @@ def test_replication_loses_nothing():
 # ---- policies -------------------------------------------------------------------------------------
 
 def test_policies_keep_what_they_promise():
-    """A quarter of a minute of what `make bench-policies` does for a quarter of an hour."""
+    """A quarter of a minute of `make bench-policies`, which runs for a quarter of an hour."""
     done = subprocess.run([sys.executable, os.path.join(HERE, "..", "bench", "policies"), "--mayflyd", mayfly.PROGRAM,
                            "--seconds", "12", "--every", "4", "--limit", "8",
                            "--only", "noeviction,density,allkeys-lru,volatile-lfu,volatile-ttl"],

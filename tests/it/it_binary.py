@@ -172,7 +172,7 @@ def test_cve_2016_8706_sasl_value_before_its_mechanism():
 
 
 def test_cve_2017_9951_get_of_a_length_that_is_not_there():
-    """Keys of gets, announced longer than the body, than what arrives, than a key may be."""
+    """Keys of gets whose announced length exceeds the body, the received bytes, or the maximum of a key."""
     with Daemon() as d:
         for opcode in (b.GET, b.GETQ, b.GETK, b.GETKQ):
             closes(d, pack(opcode, b"k", body_len=0), b.UNKNOWN)

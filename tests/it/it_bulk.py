@@ -149,7 +149,7 @@ def test_what_long_values_have_in_pieces_is_placed():
 
 
 def test_a_full_cache_places_values_with_segments():
-    """Several clients store four times what fits, and read what is left of it."""
+    """Several clients store four times the capacity, and read the remaining items."""
     size = 100000
 
     def work(number):
@@ -195,9 +195,9 @@ def test_values_of_all_protocols_are_placed():
 
 
 def test_a_deadline_that_fits_no_block():
-    """The longest values of one block: given a deadline they become large ones. Only append makes
-    such, because a value that comes with its command leaves room for both. Some of these lengths are on
-    either side, whatever the key."""
+    """The longest values of one block become large ones when they get a deadline. Only append creates such values,
+    because a value that is sent with its command leaves room for both. Some of these lengths are on either side of
+    the limit for any key."""
     with Daemon("-m", "256", "-t", "1") as d, d.client() as c:
         for how, answer in ((b"touch %s 1000", [b"TOUCHED"]), (b"gat 1000 %s", None),
                             (b"gats 1000 %s", None), (b"mg %s v T1000", b"VA %d"),
@@ -255,7 +255,7 @@ def test_a_value_that_stalls_holds_nobody_up():
 
 
 def test_many_long_values_at_once_do_not_wait_for_one_another():
-    """All together want four times what values on their way in may hold: each has a part of it soon."""
+    """Together they need four times the memory limit of uploads, and each soon holds a part of its value."""
     size, clients, sets = 4 * MIB, 16, 3
 
     def run(number):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""mayfly-check (mayflyctl check): what it says of files that a server has saved, and what a server then makes of them. That each
-damaged byte is found is shown by tests/ctl/test_examine.c."""
+"""mayfly-check (mayflyctl check): its output for files saved by a server, compared with what a server then loads.
+tests/ctl/test_examine.c shows that each damaged byte is found."""
 import json
 import os
 import subprocess

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`config set` on a running server: each option changes what the server does from then on. What
-expire_effort changes can only be told by time, so tests/daemon/worker/test_cron.c looks at it."""
+"""`config set` on a running server: each option takes effect at once. The effect of expire_effort can only be
+measured by time, so it is tested in tests/daemon/worker/test_cron.c."""
 import contextlib
 import os
 import re
@@ -30,7 +30,7 @@ def expire(c, name):
 
 
 def store_dying(c, prefix, ttls_ms):
-    """Items that live as many milliseconds; nobody asks for them again."""
+    """Items with this time to live in milliseconds, which are not requested again."""
     lines = [b"ms %s%d 1 p%d q\r\nx\r\n" % (prefix, i, ttl) for i, ttl in enumerate(ttls_ms)]
     for i in range(0, len(lines), 500):
         c.send(b"".join(lines[i:i + 500]))
@@ -84,10 +84,8 @@ def test_dynamic_hz():
 
 
 def hold_storm(c, count):
-    """
-    So many items that are due, and not collected before active_expire is on again, but for those in
-    segments that were to be emptied: where stores take long, the first are due before the last.
-    """
+    """Number of items that are due and not collected before active_expire is on again, except items in segments that
+    are being emptied: if stores are slow, the first are due before the last is stored."""
     change(c, active_expire="no")
     store_dying(c, b"k", [1] * count)
     wait_for(lambda: 0.9 * count < expire(c, "expire_debt_keys") == expire(c, "expire_keys_volatile"), "all are due")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Containerfile and etc/kubernetes/mayfly.yaml: what they say fits the programs and each other. With
-MAYFLY_CONTAINER=yes, as root, where buildah can work: the image is built on what debootstrap makes, and serves
-with a root that is read only. That takes minutes, and Debian's packages."""
+"""Containerfile and etc/kubernetes/mayfly.yaml are consistent with the programs and each other. With
+MAYFLY_CONTAINER=yes, as root, where buildah works: the image is built on a debootstrap root, and serves with a
+read-only root file system. That takes minutes, and Debian's packages."""
 import json
 import os
 import re
@@ -30,7 +30,7 @@ def instructions():
 
 
 def settings(args):
-    """What mayflyd makes of these options, by name."""
+    """The options that mayflyd parses from these arguments, by name."""
     done = subprocess.run([mayfly.PROGRAM, *args, "--print-config"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           check=False)
     assert done.returncode == 0, done

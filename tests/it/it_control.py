@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The control socket: which users may connect, what the operator may do there, and that clients cannot take
-it away."""
+"""The control socket: which users may connect, what the operator may do there, and that clients cannot make it
+unavailable."""
 import contextlib
 import os
 import pwd
@@ -171,7 +171,7 @@ FEW = 120           # descriptors
 
 
 def test_it_stays_when_descriptors_run_out():
-    """Clients take every descriptor that the process has; as many as the operator needs are kept."""
+    """Clients use every descriptor of the process; those reserved for the operator remain available."""
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
     with Controlled("-c", "110", "-t", "1", before=few) as d, contextlib.ExitStack() as stack, d.operator() as c:

@@ -26,7 +26,7 @@ ODD = b"\x1b[31m\xff key"
 
 
 def run(*args, stdin=None, status=OK, env=None):
-    """Run mayflyctl; returns its output. What a sanitizer has to say is no exit status of ours."""
+    """Run mayflyctl; returns its output."""
     done = subprocess.run([PROGRAM, *args], input=stdin if stdin is not None else b"", capture_output=True,
                           timeout=mayfly.PATIENCE, check=False, env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})})
     assert done.returncode == status, (args, done.returncode, done.stdout[-2000:], done.stderr[-4000:])
@@ -327,7 +327,7 @@ def test_flush_of_a_prefix():
 
 
 def memory_at_rest(d, c):
-    """What `memory` says between two equal looks: shards stock segments a while after a store."""
+    """The output of `memory` between two equal ones: shards stock segments for a while after a store."""
     while True:
         held = c.shard_sum("resident_bytes")
         got = ask(d, "memory")
@@ -772,7 +772,7 @@ class Terminal:
         return bool(got)
 
     def expect(self, what):
-        """Read until it has come; forgets it and what was before it."""
+        """Read until this text arrives; discards it and everything before it."""
         while what not in self.text:
             if not self.more():
                 raise AssertionError("%r never came: %r" % (what, self.text))
@@ -789,7 +789,7 @@ class Terminal:
         return self.text
 
     def status(self):
-        """Its exit status, after all that it has to say."""
+        """Its exit status, after all of its output."""
         self.rest()
         if self.ended is None:
             self.ended = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
@@ -946,8 +946,8 @@ def test_prompt_connects_again():
 
 @contextlib.contextmanager
 def fake(*answers, then="close", echo=False):
-    """A server that answers each chunk of input with the next of the answers, whatever was asked. echo: an
-    answer that is a function also gets what was asked."""
+    """A server that answers each chunk of input with the next of the answers, whatever the input. echo: an answer
+    that is a function also receives the input."""
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, socket.socket(socket.AF_UNIX) as s:
         path = os.path.join(folder, "socket")
         s.bind(path)

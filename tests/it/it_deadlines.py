@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Absolute deadlines beside the wall clock. A key is never served at or after the millisecond of its
-deadline, and never gone before it; pttl never answers more than was asked for. All verdicts compare the wall clock as read before a request or after its answer with the
-deadline, so a process that loses the CPU makes a try say less, and fails none. The phase of the clock at
-the start of the daemon matters: each test starts several."""
+"""Absolute deadlines and the wall clock. A key is never served at or after the millisecond of its deadline, and is
+always served before it. pttl never exceeds the requested time. All
+verdicts compare the deadline with the wall clock as read before a request or after its answer, so a process that
+loses the CPU only makes a try inconclusive. The phase of the clock at the start of the daemon matters, so each test
+starts several."""
 import contextlib
 import time
 

@@ -198,8 +198,8 @@ def test_stalled_dumps_cost_little_and_delay_nobody():
 
 
 def test_others_are_served_between_slices():
-    """A dump does not occupy the only worker: requests on another connection are answered while it goes
-    on. It shows next to nothing, so that no full socket ends its turns: most keys have expired."""
+    """A dump does not occupy the only worker: requests on another connection are answered meanwhile. Most keys have
+    expired, so the output is small and a full socket never ends its turns."""
     with Daemon("-m", "256", "-t", "1", "-o", "no_lru_crawler") as d, d.client() as c:
         assert c.set(b"stays", b"v") == b"STORED"
         store(c, (b"k%d" % i for i in range(200000)), exptime=1)
@@ -252,8 +252,8 @@ def test_cachedump():
 
 
 def test_every_key_while_slots_move():
-    """A client reads some of it, then items go to shards that the dump has passed; all keys come all the
-    same. If slots are on their way for the rest of the dump it ends, too."""
+    """A client reads a part of the dump, then items move to shards that the dump has passed; all keys are still
+    listed. If slots keep moving during the rest of the dump, it ends nevertheless."""
     keys = {b"%0150d" % i for i in range(20000)}
     for slowly in (False, True):
         with Daemon("-t", "2", "-m", "64", "-M", "-o", "shards=4", control=True) as d, d.operator() as o, \
@@ -291,7 +291,7 @@ def test_keys_cannot_break_the_lines_of_cachedump_and_detail():
 
 
 def test_answers_to_clients_that_do_not_read_hold_little():
-    """The next part is composed when the last one has left."""
+    """The next part is composed when the previous one was sent."""
     with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
         assert c.ask(b"stats detail on") == b"OK"
         store(c, (b"p%0100d:%d" % (i // 2, i) for i in range(20000)))

@@ -136,7 +136,7 @@ def test_maxmemory_samples_is_followed_at_once():
 
 
 def test_eviction_tenacity_is_followed_at_once():
-    """A store that finds no room goes on to make some, or waits at once."""
+    """A store that finds no room keeps evicting, or waits at once."""
     with Controlled("-m", "8", "-t", "1", "-o", "maxmemory_policy=allkeys-random,eviction_tenacity=0") as d, d.operator() as c:
         assert store(c, b"a", 40000) == 40000
         assert c.stat("evictions") > 0 and c.shard_sum("direct_reclaims") == 0

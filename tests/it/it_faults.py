@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults that caches of this family have had and that no other script covers: keys made
-to collide, uploads that break off in meta and binary, reloads without end under load, and what is
-no request at all."""
+"""Faults known from similar caches that no other script covers: colliding keys, uploads that break off in meta and
+binary requests, endless reloads under load, and input that is not a request."""
 import os
 import random
 import signal

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""flush_prefix: from its answer on nobody finds what was stored before, in any protocol, and everybody finds what is
-stored afterwards, also while others store, load or watch. Nor does it come back from files and logs after a crash, -e,
-upgrades, and replicas. The forms of the command are in tests/dialogues/flush-prefix.txt."""
+"""flush_prefix: after its answer no client finds items stored before, in any protocol, and every client finds items
+stored afterwards, also while others store, load or watch. Flushed items do not reappear from files and logs after a
+crash, with -e, after upgrades, or on replicas. The forms of the command are in tests/dialogues/flush-prefix.txt."""
 import http.client
 import os
 import re
@@ -85,7 +85,7 @@ def test_it_is_seen_by_all_protocols_and_commands():
 
 
 def test_pipelined_beside_others():
-    """Each client flushes what is its own, amid requests; nobody takes anything from another one."""
+    """Each client flushes its own prefix, amid requests, and does not affect the items of others."""
     rounds, clients = 500, 6
 
     def run(name):
@@ -110,8 +110,8 @@ def test_pipelined_beside_others():
 
 
 def test_what_others_store_meanwhile():
-    """No value that was answered before the command was sent is seen after its answer; of each key its writer finds
-    what it has stored, unless a flush came in between."""
+    """No value that was stored before the command was sent is seen after its answer. A writer finds the values that
+    it has stored, unless a flush came in between."""
     done = [0] * 4      # what each writer has stored, and was answered
     flushes = [0]       # begun, ended: odd while one is under way
 
@@ -252,7 +252,7 @@ def begins(c, prefix):
 # ---- files and logs ---------------------------------------------------------------------------------
 
 def test_a_crash_right_after_the_answer():
-    """With a log of states what was stored before and after is there as well, if that was promised."""
+    """With a full log, other items stored before and after it are restored too, as far as that was promised."""
     def run(case):
         appendonly, fsync, saves = case
         with kept() as k:
@@ -325,7 +325,7 @@ def test_a_log_with_thousands_of_them():
 
 
 def test_while_a_save_is_under_way():
-    """Saves that began before it give up or begin again: no file has what was flushed."""
+    """Saves that started before the flush are aborted or restarted: no file contains flushed items."""
     def run(mode):
         with kept() as k:
             options = ("-o", "appendonly=" + mode)
@@ -390,7 +390,7 @@ def test_a_restart_with_items_in_memory():
 # ---- replicas ---------------------------------------------------------------------------------------
 
 def waited(primary):
-    """How many replicas have all that was changed."""
+    """Number of replicas that have all changes."""
     return int(primary.c.ask(b"wait 1 100000").split()[1])
 
 
@@ -420,7 +420,7 @@ def test_replicas_and_theirs():
 
 
 def test_during_a_full_sync():
-    """Some come before, some amid what is sent."""
+    """Flushes before and during a full sync."""
     with Node("-m", "256") as a:
         a.c.fill(b"q:", 5000, b"old")
         for n in range(3):

@@ -216,7 +216,7 @@ def run_example(d, text, *command):
 
 
 def is_flushed(d):
-    """Store, for an example that runs next; and what is left after it."""
+    """Store an item for the following example, and check the items left by it."""
     with d.client() as c:
         left = c.get(b"user:42:a", b"user:420:a")
         assert c.set(b"user:42:a", b"x") == c.set(b"user:420:a", b"x") == b"STORED"

@@ -115,7 +115,7 @@ NONE = max(CPUS) + 1        # this process may not use it, whether there is one 
 
 
 def pinned(d, count):
-    """The CPUs of each of so many workers, once these have their names, and those of all other threads."""
+    """The CPUs of each of these worker threads, once they have their names, and those of all other threads."""
     wait_for(lambda: len(look(d)[0]) >= count, "each worker has its name")
     return look(d)
 

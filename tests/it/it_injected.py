@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A disk that fails under a running daemon, at the n-th call of each kind: it serves all the same and says
-what has happened; and whatever is loaded afterwards, nothing comes back that was overwritten, deleted or
-flushed as far as that was promised, and what was saved well is not lost. With MAYFLY_INJECT_ALL=1 each n is
-tried, otherwise some are."""
+"""A disk that fails under a running daemon, at the n-th call of each kind: the daemon continues to serve and logs the
+failure. After any load, no item reappears that was overwritten, deleted or flushed, as far as that was promised, and
+no successful save is lost. With MAYFLY_INJECT_ALL=1 each n is tried, otherwise a sample."""
 import contextlib
 import errno
 import os
@@ -120,8 +119,8 @@ def counted(i, kinds, act):
 
 
 class Model:
-    """The answers to clients: for each key the version that it has, 0 if none, and the versions that may come
-    back after a crash."""
+    """The answers to clients: for each key its version, 0 if none, and the versions that may reappear after a
+    crash."""
 
     def __init__(self, c, keys=20):
         self.now = {b"k%d" % n: 0 for n in range(keys)}
@@ -153,7 +152,7 @@ class Model:
         self.may = {key: {0, version} for key, version in self.now.items()}
 
     def check(self, c, is_all=False):
-        """Of what a server has; is_all: nothing may be missing. It is what there is from now on."""
+        """Check the items of a server; is_all: nothing may be missing. The result becomes the new expected state."""
         for key in self.now:
             value = c.get(key)
             version = int(value.split(b".")[0]) if value is not None else 0
@@ -290,8 +289,8 @@ def is_logged(k, o):
 
 
 def log_round(k, i, args, kinds, nth, how, number):
-    """Changes of all sorts while the log's calls fail, then a crash: what was promised holds. Of a full log
-    that is whole everything is there."""
+    """Various changes while the log's calls fail, then a crash: promises are kept. A complete full log restores
+    everything."""
     always = "always" in args[-1]
     is_whole = False
     with k.daemon(*args, env=i.env) as d, d.operator() as o:

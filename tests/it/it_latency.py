@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long requests take: stats latency, latency reset, and slowlog. Each request is counted once, when its
-reply is with the socket. No figure is judged but those that a test itself made long. For slowlog a microsecond is slow,
-which every request takes, so no test depends on how quick the machine is."""
+"""Latency of requests: stats latency, latency reset, and slowlog. Each request is counted once, when its reply was
+written to the socket. Only delays that a test causes itself are judged. For slowlog a microsecond is slow, which
+every request takes, so no test depends on the speed of the machine."""
 import socket
 import struct
 import time

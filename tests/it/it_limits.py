@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Connections. Limits: -c serves exactly this number, refuses the rest as memcached does, and recovers; when
-descriptors run out, accepting pauses without spinning, and resumes. Idle: many connections and items of long time
-to live use next to no CPU, and workers wake up for what falls due. Ends: RST in the middle of a reply, half-close with
-replies pending, quit after a pipeline; no other client notices, and nothing is left over."""
+descriptors run out, accepting pauses without spinning, and resumes. Idle: many connections and items with long times
+to live use almost no CPU, and workers wake up for due items. Ends: RST in the middle of a reply, half-close with
+pending replies, quit after a pipeline; other clients are not affected, and nothing is leaked."""
 import contextlib
 import os
 import resource
@@ -118,7 +118,7 @@ class Both(Daemon):
 
 
 def test_administrator_comes_in_when_all_places_are_taken():
-    """Connections over the unix socket have places beyond -c; TCP has all of -c, in whichever order they came."""
+    """Connections over the unix socket have places beyond -c; TCP has all of -c, in any order of connecting."""
     for option in ("maxconns_fast", "no_maxconns_fast"):
         with Both("-c", "5", "-A", "-t", "2", "-o", "listen_both,admin_conns=2," + option) as d:
             with d.admin() as first:
@@ -233,7 +233,7 @@ WINDOW = 2.0
 
 
 def wakeups(d):
-    """Number of times that its workers have gone to sleep."""
+    """Number of times that its workers went to sleep."""
     total = 0
     for task in os.listdir("/proc/%d/task" % d.pid):
         with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:

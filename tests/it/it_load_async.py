@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""load_async: the server serves at once, and the snapshot is loaded beside requests. What was deleted, replaced or
-flushed meanwhile never comes back, whenever that was."""
+"""load_async: the server serves at once while the snapshot is being loaded. Items deleted, replaced or flushed
+meanwhile never reappear, at any time."""
 import os
 import shutil
 import tempfile
@@ -53,7 +53,7 @@ def status(c):
 
 
 def values(c, keys):
-    """What the keys have; a key that is absent is missing."""
+    """The values of the keys; absent keys are missing."""
     found = {}
     keys = list(keys)
     for at in range(0, len(keys), 100):
@@ -74,7 +74,7 @@ def loaded(c):
 
 
 def test_deletes_and_flushes_while_it_loads():
-    """Some tries may come too late: as many as it takes until one has met the load."""
+    """Some tries may be too late; retried until one coincides with the load."""
     for attempt in range(TRIES):
         kept.put_back()
         with kept.daemon("-o", "load_async,save_on_stop=no") as d, d.operator() as o:

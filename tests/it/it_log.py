@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The log: nobody waits for a standard error that takes nothing, what is dropped is counted, and no client
-can fill it."""
+"""The log: no thread waits for a standard error that is not read, dropped lines are counted and reported, and no
+client can fill the log."""
 import contextlib
 import fcntl
 import json
@@ -96,7 +96,7 @@ def fail_handshakes(d, count):
 
 
 def test_clients_cannot_fill_the_log():
-    """Each failed handshake has its message at -v, which any client may ask for by verbosity."""
+    """Each failed handshake is logged at -v, which any client can turn on by verbosity."""
     with Daemon("-l", "notls:127.0.0.1:0", *tls.Certificates().serve("log"), "-vvv", "-t", "2", tcp=True, wait=False) as d:
         wait_for(d.find_port, "it listens")
         with mayfly.Client(("127.0.0.1", d.ports()[-1])) as c:

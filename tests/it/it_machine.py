@@ -61,7 +61,7 @@ def limit(c):
 
 
 def given(c, name):
-    """What config get and stats settings show of it."""
+    """Its values in config get and stats settings."""
     line = c.ask(b"config get " + name.encode())
     assert c.line() == b"END"
     word = line.decode().split(" ", 2)[2]

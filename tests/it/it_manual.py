@@ -40,7 +40,7 @@ def described():
 
 
 def texts_of(section):
-    """What the page says of each line of a section, up to the name of the option."""
+    """The page's text about each line of a section, up to the name of the option."""
     part = mayfly.read(PAGE).split(".Ss %s\n" % section)[1].split("\n.Ss ")[0]
     return {name: " ".join(text.split()) for name, text in re.findall(r"^\.It Li (\S+)\n(.*?)(?=\n\.)", part, re.M | re.S)}
 
@@ -80,7 +80,7 @@ def test_the_commands_that_take_admin_are_named():
 
 
 def test_what_is_turned_off_is_described_so():
-    """A switch that disables something: its line has the other word, and the page says what that word means."""
+    """A switch that disables a feature: its line shows the inverse word, and the page explains it."""
     told = texts_of("stats settings")
     with Daemon("-M", "-C", "-F", "-X", "-W") as d, d.client() as c:
         shown = c.stats(b"settings")

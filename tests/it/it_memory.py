@@ -60,13 +60,13 @@ def test_flush_gives_memory_back():
 
 
 def resident_after(d, c, name):
-    """A bound that memory has to come below, without a request: what lives, and what a server needs."""
+    """Upper bound that memory must reach without a request: live items, and the needs of the server."""
     live = c.stat("bytes")
     wait_for(lambda: d.rss() < 1.1 * live + 16 * MIB, "memory follows the data: " + name)
 
 
 def test_memory_follows_the_data():
-    """After a mass death memory is given back although nobody asks for anything any more."""
+    """After a mass death memory is released without further requests."""
     need_real_memory()
     count, value = 45000, b"v" * 1000
     for threads in ("1", "4"):

@@ -30,7 +30,7 @@ def is_built_in():
 
 
 def refusal(*args):
-    """What it says when it does not start."""
+    """Its messages when it does not start."""
     status, said = mayfly.run(*args)
     assert status != 0, args
     return said

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The monitoring contract: what the Prometheus exporter for memcached, Telegraf, Datadog and
-memcached-tool read, by their rules. The rules stand here as a model of the exporter: what it needs,
-what it takes for a number, and what would make it report the server as down."""
+"""The monitoring contract: the statistics that the Prometheus exporter for memcached, Telegraf, Datadog and
+memcached-tool read, by their rules. The rules model the exporters: required lines, accepted numbers, and conditions
+under which the server is reported as down."""
 import re
 
 import mayfly

@@ -31,7 +31,7 @@ def fill(c, count=ITEMS, size=SIZE):
 
 
 def lines(d, word):
-    """What the log says of moves, or of workers."""
+    """Log lines about moves, or about workers."""
     return re.findall(r"notice: %s, (.*)" % word, d.log())
 
 
@@ -188,7 +188,7 @@ def test_no_room_is_told_once():
 
 
 def test_workers_that_leave():
-    """One has a client in the middle of an upload: it is leaving until that is over."""
+    """A worker with a client in the middle of an upload stays in leaving until the upload ends."""
     with Daemon("-t", "4", control=True) as d, d.operator() as c:
         uploads = [d.client() for _ in range(8)]
         for one in uploads:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where options come from: the configuration file and what it includes, memcached's file of flags, the
-command line; and what --check-config and --print-config make of them."""
+"""Sources of options: the configuration file and its includes, memcached's file of flags, the command line; and the
+results of --check-config and --print-config."""
 import contextlib
 import ctypes
 import os
@@ -311,7 +311,7 @@ def test_M_and_a_policy():
 
 
 def test_check_leaves_nothing():
-    """It takes no port that is in use, and makes no file, socket or process."""
+    """It binds no port in use, and creates no file, socket or process."""
     libc = ctypes.CDLL(None)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     try:

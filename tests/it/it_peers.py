@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits for each address, and clients of a balancer: the header of the PROXY protocol says who they
-are, for limits, statistics and watchers."""
+"""Limits per address, and clients of a balancer: the PROXY header identifies them for limits, statistics and
+watchers."""
 import contextlib
 import os
 import select
@@ -342,7 +342,7 @@ def test_who_waits_may_go():
 
 
 def test_who_waits_is_no_obstacle():
-    """It stays with its worker until it has its answer, and then goes to another."""
+    """It stays with its worker until it has its answer, and then moves to another."""
     with Slowed("-t", "4") as d, d.operator() as operator:
         a = v4("192.0.2.1")
         d.fail_ten_times([a])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Root gives everything up with -u, and is refused without it. What it writes before that goes to no
-other file. With -o drop_privileges only what a running server needs is left."""
+"""With -u root drops all privileges, and without it the start is refused. Files that root writes before that cannot
+be redirected. With -o drop_privileges only system calls and files of a running server are accessible."""
 import contextlib
 import os
 import pwd
@@ -136,8 +136,8 @@ def test_files_are_read_again_where_they_were():
 
 
 def test_a_long_life_in_confinement():
-    """What a server does beside serving: watchers, dumps, large values, options, a flush, a pid file
-    that it removes."""
+    """Operations beyond plain requests: watchers, dumps, large values, options, a flush, a pid file that is
+    removed."""
     with mayfly.place("pid") as pidfile:
         with confined("-t", "2", "-m", "64", "-P", pidfile, tcp=True, control=True) as d, d.client() as c, \
                 d.client() as w:

@@ -132,7 +132,7 @@ AHEAD, BEHIND, OVER = "ahead of this one", "behind this one", "agrees with this 
 
 
 def test_a_skew_is_told_once_and_when_it_is_over():
-    """However it came about: what counts is what either wall clock shows now."""
+    """The present wall clocks of both servers count, whatever happened before."""
     with Clocks() as ca, Clocks(boot=777) as cb, Node(env=ca.env) as a, Node(env=cb.env, of=a.port) as b:
         def told(*counts):
             wait_for(lambda: tuple(b.log().count(text) for text in (AHEAD, BEHIND, OVER)) == counts,

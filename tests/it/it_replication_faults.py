@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Replication where links and servers fail: a replica has what its primary has, or it shows nothing."""
+"""Replication with failing links and servers: a replica has the items of its primary, or its reads miss."""
 import itertools
 import os
 import random
@@ -30,8 +30,8 @@ def fill(c, n=20, size=20):
 
 
 def session(b, proxy, plan, change=lambda: None):
-    """Have the replica begin a session of which this becomes, after a change at the primary; returns the link when it
-    is over."""
+    """Make the replica start a session that behaves like this, after a change at the primary; returns the link after
+    it has ended."""
     while True:
         change()
         before = len(proxy.links)
@@ -52,7 +52,7 @@ def shows_nothing(b):
 # ---- links -----------------------------------------------------------------------------------
 
 def sent_to_a_new_one(a):
-    """What a replica is sent by which it has everything: the bytes."""
+    """The bytes of a full sync."""
     with Proxy(a.port, records=True) as p, Node(of=p.port) as b:
         level(a, b)
         data = bytes(p.links[0].recorded)
@@ -445,7 +445,7 @@ def test_a_replica_that_is_dropped_is_told_why():
 # ---- what is no primary ----------------------------------------------------------------------
 
 def say(*pieces, waits=True):
-    """A server that says this, whatever it hears, one piece for each time that it hears something."""
+    """A server that sends these pieces, one for each piece of input that it receives."""
     def serve(end):
         for piece in pieces:
             if waits and not end.recv(1 << 16):
@@ -530,7 +530,7 @@ def test_what_is_no_primary():
 
 
 def test_a_primary_that_sends_nothing():
-    """A replica has what it had, until it is sent something else; and it says what was wrong."""
+    """A replica keeps its items until it receives a full sync, and reports the error."""
     with Node() as a, Node(of=a.port) as b:
         fill(a.c)
         level(a, b)

@@ -48,14 +48,14 @@ def settles(b, before):
 
 
 def assert_no_lies(a, b):
-    """What the replica shows is what the primary has."""
+    """The replica shows the items of the primary."""
     was, now = replicas.dump(a.c), replicas.dump(b.c)
     lies = replicas.differences({k: v for k, v in was.items() if k in now}, now)
     assert not lies, lies
 
 
 def begin_anew(a, b):
-    """Have it be sent everything, as far as that goes."""
+    """Start a full sync, which may fail."""
     before = failures(b)
     b.stand_alone()
     b.follow(a.port)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Places of replicas: those beyond -c, which clients cannot take, and what does not close the link of a replica."""
+"""Places of replicas: those beyond -c, which clients cannot use, and conditions that must not close a replica's
+link."""
 import contextlib
 import os
 import signal

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What options make of a primary and of a replica: replicas that changes need, a replica that serves nobody, a stop
-that hands over; and versions of the link."""
+"""Effects of options on a primary and a replica: min_replicas_to_write, replica_reads, a stop with failover, and
+versions of the link."""
 import os
 import socket
 import tempfile
@@ -92,7 +92,8 @@ def test_one_that_serves_nobody_is_followed():
 
 
 def test_a_replica_behind_another_address():
-    """A server that hands over follows its replica where that says, not where its connections come from."""
+    """A server that hands over follows its replica at the announced address, not at the source address of its
+    connections."""
     for how, host in (("localhost %d", "localhost"), ("127.0.0.1:%d", "127.0.0.1"),
                       ("[::ffff:127.0.0.1]:%d", "::ffff:127.0.0.1")):
         with Node() as a, Node(of=a.port) as b:
@@ -123,8 +124,8 @@ def test_bounds_of_the_backlog():
 
 
 def test_a_file_is_not_replaced_by_less():
-    """While a replica is sent everything, no rule has it save what there is by then. And a rate may be changed on the
-    way: without that, the sync takes longer than anybody waits here."""
+    """During a full sync, save rules do not save the partial data of the replica. The rate can be changed during the
+    sync; without that, it takes longer than this test waits."""
     with Node("-m", "300", "-o", "save_rate=1") as a:
         for i in range(200):
             assert a.c.set(b"k%d" % i, os.urandom(1000000)) == b"STORED"
@@ -158,7 +159,7 @@ def test_nor_by_a_save_under_way():
 
 
 def test_a_crash_while_everything_is_sent():
-    """A replica that is promoted after it serves nothing of what it has been sent."""
+    """A replica that is promoted during a full sync serves none of the received items."""
     with Node("-o", "save_rate=1") as a:
         for i in range(40):
             assert a.c.set(b"k%d" % i, os.urandom(200000)) == b"STORED"
@@ -178,7 +179,8 @@ def test_a_crash_while_everything_is_sent():
 
 
 def test_what_it_missed_outlives_a_crash_as_well():
-    """Who is sent everything, or promoted before that, has no file of before: a flush since then may be unknown."""
+    """A replica that received a full sync, or was promoted during one, removes its old file, because it may have
+    missed a flush."""
     with Node("-o", "save_rate=1") as a:
         for i in range(40):
             assert a.c.set(b"big%d" % i, os.urandom(200000)) == b"STORED"
@@ -202,7 +204,7 @@ def test_what_it_missed_outlives_a_crash_as_well():
 
 
 def test_a_flush_of_the_primary_outlives_a_crash():
-    """What it has flushed is in no file of a replica any more, once that has acknowledged the flush."""
+    """Once a replica has acknowledged a flush, none of its files contains flushed items."""
     for flush, log in ((b"flush_all", "no"), (b"flush_all", "keys"), (b"flush_all 1", "no"), (b"flush_prefix k", "no")):
         with tempfile.TemporaryDirectory(prefix="mayfly-roles.") as folder, Node() as a:
             options = ("-o", "dir=%s,appendonly=%s" % (folder, log))
@@ -233,7 +235,7 @@ def test_a_stop_hands_over():
 
 
 def test_a_primary_that_handed_over_goes_on_serving_reads():
-    """It has what its successor has, and shows it while there is no link yet."""
+    """It has the items of its successor, and serves them before there is a link."""
     with Node() as a, Node() as b, Proxy(a.port) as p, Proxy(b.port) as q:
         assert b.c.ask(b"config set replica_announce 127.0.0.1:%d" % q.port) == b"OK"
         b.follow(p.port)
@@ -273,7 +275,7 @@ def test_a_stop_without_replicas_waits_for_nobody():
 
 
 def test_an_interrupted_greeting_empties_nobody():
-    """What is here stays, whatever interrupts a link before it is known what the other has."""
+    """Items stay if a link is interrupted before the state of the other server is known."""
     with Node() as a, Node(of=a.port) as b, socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(mayfly.PATIENCE)
         assert a.c.set(b"k", b"v") == b"STORED"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What replication must survive beside broken links: servers killed in each state and each place of a chain, limits and
-threads that change, descriptors that run out."""
+"""Replication under failures other than broken links: servers killed in each state and at each place of a chain,
+limits and threads that change, exhausted descriptors."""
 import contextlib
 import os
 import resource
@@ -25,7 +25,7 @@ def fill(c, n=20, size=20):
 
 
 def keeps_up(primary, *nodes):
-    """They are online, and have what was changed before; more is changed meanwhile."""
+    """They are online and have all earlier changes; further changes are made meanwhile."""
     for n in nodes:
         n.online()
     assert primary.c.ask(b"wait 1 100000") == b"WAIT 1"
@@ -74,7 +74,7 @@ def test_either_side_killed_while_it_catches_up():
 
 
 def test_the_primary_killed_under_load():
-    """Whatever a replica acknowledged is there when it is promoted, and nothing of before."""
+    """All changes that a replica has acknowledged are present when it is promoted, and nothing older."""
     with Node() as a, Node(of=a.port) as b, Node(of=b.online().port) as c:
         fill(a.c, 500)
         level(a, b, c)
@@ -208,7 +208,7 @@ def test_the_middle_of_a_chain_killed_under_load():
             c.wait_for_state("cut")
             assert c.c.get(b"k1") is not None
             w.wait_for_more(100)
-            # Started again: it is sent everything, and then the last one is level again.
+            # Started again: a full sync is running, and then the last one is level again.
             with Node(of=a.port) as new:
                 p.target = new.port
                 keeps_up(a, new, c)
@@ -254,7 +254,7 @@ def test_each_of_a_chain_promoted_in_turn():
 # ---- deadlines -------------------------------------------------------------------------------
 
 def test_changes_that_arrive_after_the_deadline():
-    """They were made before it. What prolonged an item did so; what did not is gone."""
+    """They were made before the promotion: items with a prolonged deadline exist, the others have expired."""
     with Node() as a, Proxy(a.port) as p, Node(of=p.port) as b:
         words = {b"incr": b"incr %s 1", b"decr": b"decr %s 1", b"append": b"append %s 0 0 1\r\n7",
                  b"prepend": b"prepend %s 0 0 1\r\n7", b"touch": b"touch %s 5000", b"gat": b"gat 5000 %s",
@@ -263,7 +263,7 @@ def test_changes_that_arrive_after_the_deadline():
         stays = {b"touch", b"gat", b"mg", b"md", b"ma", b"persist", b"pexpire", b"touched"}
 
         def all_in_time():
-            """Have all of it done before the deadline, and arrive after it; false: the machine was too slow."""
+            """Let all changes be made before the deadline and arrive after it; false: the machine was too slow."""
             assert all(a.c.ask(b"ms %s 1 p1000\r\n5" % key) == b"HD" for key in words)
             level(a, b)
             p.stall(True)
@@ -298,7 +298,7 @@ def touch_in_time(a, keys, before, ms=700):
 
 
 def test_deadlines_that_come_before_what_prolongs_them():
-    """In a part of the stream, or of a full sync, that comes later: the replica lets nothing go before."""
+    """In a later part of the stream, or of a full sync: the replica removes no item before that."""
     keys = [b"t%d" % n for n in range(50)]
     with Node() as a, Proxy(a.port) as p, Node(of=p.port) as b:
         def a_later_part():
@@ -358,7 +358,7 @@ PAST = [b"-1", b"1000000000"]   # relative, and a date
 
 
 def past_words():
-    """A time that has passed, by each word that sets one. The key has a value before, but where it is to be new."""
+    """A time in the past, by each command that sets one. The key has a value before, unless it must be new."""
     for t in PAST:
         yield from (b"set %%s 0 %s 1\r\nx" % t, b"replace %%s 0 %s 1\r\nx" % t, b"touch %%s %s" % t, b"gat %s %%s" % t,
                     b"gats %s %%s" % t, b"ms %%s 1 T%s\r\nx" % t, b"ms %%s 1 MR T%s\r\nx" % t, b"ms %%s 1 MA T%s\r\nx" % t,

@@ -173,7 +173,7 @@ def test_certificates_are_replaced():
         b.put("other", "other-ca")
         a.c.set(b"k", b"x")
         level(a, b)
-        assert b.c.get(b"k") == b"x" and b.log().count("it is sent everything") == 1
+        assert b.c.get(b"k") == b"x" and b.log().count("a full sync is running") == 1
 
 
 def test_roles_change():
@@ -189,11 +189,11 @@ def test_roles_change():
         assert b.c.ask(b"failover") == b"OK"
         level(a, b)
         assert_equal(a, b)
-        assert b.log().count("it is sent everything") == 1 and a.log().count("it is sent everything") == 0
+        assert b.log().count("a full sync is running") == 1 and a.log().count("a full sync is running") == 0
 
 
 def test_the_port_that_is_told():
-    """A server that has both tells the one of the kind that it speaks itself."""
+    """A server with plain and TLS listeners announces the one of the kind that it uses itself."""
     with Node() as a, Node("-Z", "-l", "notls:127.0.0.1:0", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (
             path("node.pem"), path("node.key")), of=a.port, wait=False) as b:
         level(a, b)
@@ -254,7 +254,7 @@ def test_a_chain():
         assert b.c.set(b"after", b"all") == b"STORED"
         level(b, c)
         assert_equal(b, c)
-        assert c.log().count("it is sent everything") == 1
+        assert c.log().count("a full sync is running") == 1
 
 
 mayfly.main(globals(), beside=("test_a_primary_that_is_not_trusted", "test_roles_change", "test_a_handshake_that_hangs",

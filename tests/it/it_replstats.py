@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""stats replication: what a primary and a replica tell of themselves and of each other, beside a
-primary and a replica that the test plays."""
+"""stats replication: the statistics of a primary and a replica about themselves and each other, with a primary and a
+replica simulated by the test."""
 import os
 import re
 import socket
@@ -39,7 +39,7 @@ def online(o):
 
 
 class FakePrimary:
-    """A primary that says what the test wants: it lets a replica continue, and sends pings."""
+    """A simulated primary: it lets a replica continue, and sends pings."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Items in a file (-e): what was there at a stop is there at the next start, and what had ended by then is
-not. After anything but a clean stop the cache is empty. MAYFLY_RESTARTS: how often it is restarted, 5.
-That a damaged file is refused is shown by tests/lib/engine/test_attach_doubts.c."""
+"""Items in a file (-e): live items at a stop exist at the next start, expired ones do not. After anything but a clean
+stop the cache is empty. MAYFLY_RESTARTS: number of restarts, 5. tests/lib/engine/test_attach_doubts.c shows that
+damaged files are refused."""
 import contextlib
 import os
 import random
@@ -267,7 +267,7 @@ def test_the_items_win_over_a_snapshot():
 
 
 def test_a_stop_under_load_loses_no_answered_store():
-    """What was answered before the stop is there, of every client."""
+    """All changes answered before the stop are present, of every client."""
     def store(n):
         with contextlib.suppress(OSError, AssertionError, IndexError), d.client() as c:
             i = 0
@@ -296,9 +296,8 @@ def test_a_stop_under_load_loses_no_answered_store():
 
 
 class Ends(crash.Crash):
-    """Lives that end by a stop, by one after another program has taken over, or by a crash, all under load.
-    After a stop all that was answered is there, and nothing older; after a crash nothing is. That another
-    program takes over ends nothing."""
+    """Runs that end by a stop, by a stop after an upgrade, or by a crash, all under load. After a stop all answered
+    changes are present, and nothing older; after a crash the cache is empty. An upgrade ends no run."""
 
     def store_steady(self, c):
         super().store_steady(c)
@@ -380,7 +379,7 @@ def test_long_files_that_are_not_allowed():
 
 
 def booted(path):
-    """For before=: what tells one boot from another is in this file, in a namespace of the daemon's own."""
+    """For before=: the file with the boot id, in a mount namespace of the daemon."""
     import ctypes
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -489,7 +488,7 @@ def test_items_in_a_file_that_was_removed_are_not_said_to_be_saved():
 
 
 def in_handler(d):
-    """How many threads have SIGBUS blocked, which they have in its handler only; except that of the log."""
+    """Number of threads that block SIGBUS, which they do only in its handler; except the thread of the log."""
     n = 0
     for task in os.listdir("/proc/%d/task" % d.pid):
         with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`config rewrite` and `config reload` of a running server: what the files have afterwards, what the
-operator is told, and that a file is written whole or not at all. tests/daemon/options/
-test_options_rewrite.c has what is written for any files."""
+"""`config rewrite` and `config reload` of a running server: the resulting files, the answer to the operator, and that
+a file is written completely or not at all. tests/daemon/options/test_options_rewrite.c tests the new content for
+arbitrary files."""
 import contextlib
 import ctypes
 import os

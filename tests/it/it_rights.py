@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rights: rules for users, certificates and listeners (--access), prefixes, commands of operators
-(-o admin_commands) and what is logged of them (-o audit_log). Every command of the tables is sent with every
-set of rights, over each protocol: a command that is added there has to be added to EXAMPLES here."""
+"""Rights: rules for users, certificates and listeners (--access), prefixes, commands of operators (-o admin_commands)
+and their audit log (-o audit_log). Every command of the tables is sent with every set of rights, over each protocol:
+a new command must be added to EXAMPLES here."""
 import os
 import re
 import shutil
@@ -233,7 +233,7 @@ def test_binary_with_every_right():
 
 
 def test_what_is_refused_does_nothing():
-    """Also what is refused for another reason, or whose value is large, or comes later."""
+    """Also requests that are refused for another reason, or whose value is large or arrives later."""
     with Ruled("user reader read\nuser writer all\n", "-t", "1", users="reader:pass\nwriter:pass\n") as d, \
             d.login(b"writer") as w, d.login(b"reader") as r:
         assert w.set(b"k", b"v") == b"STORED"

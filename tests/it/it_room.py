@@ -93,7 +93,7 @@ def test_limited_address_space():
 
 
 def test_memory_that_the_system_does_not_promise():
-    """As where overcommit is off: data that may be written is limited. What is there is used."""
+    """As without overcommit: writable data is limited. The existing memory is used."""
     mayfly.skip_if(mayfly.is_sanitized(), "sanitizers take memory of their own")
     with Daemon("-m", "1024", "-t", "1", before=limited(resource.RLIMIT_DATA, 200 * MIB)) as d, d.client() as c:
         big = b"v" * (MIB - ITEM_EXTRA)
@@ -170,8 +170,8 @@ def test_a_hint_is_cut_to_what_the_limit_bears():
 
 
 def test_stores_go_on_while_all_else_falls_due():
-    """At the limit, in the second in which everything falls due: room has to come from what is due, from
-    the index that shrinks, from one shard for another. However long that takes, nothing is refused."""
+    """At the limit, in the second in which all items become due: room must come from due items, from the shrinking
+    index, and from other shards. Nothing is refused, however long that takes."""
     large, small, clients = 300 * KIB, 2000, 12
     for megabytes, threads in ((48, 1), (48, 3)):
         with Daemon("-m", str(megabytes), "-t", str(threads)) as d, d.client() as c:
@@ -198,9 +198,8 @@ def test_stores_go_on_while_all_else_falls_due():
 
 
 def test_no_thread_is_behind_the_others():
-    """Each thread that enters shards has the priority of the workers: one with less could lose the CPU to others
-    while it is in a shard, and the workers would wait for them. What hands the data to a client reads
-    without a lock."""
+    """Each thread that enters shards has the priority of the workers: one with a lower priority could lose the CPU
+    within a shard, and the workers would wait for it. The export thread reads without a lock."""
     with Daemon("-t", "2", is_visible=True) as d:
         nice = {}
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds: many connections that are ready at once are read one after the other and served in one
-turn. Each gets its own answers, whatever its neighbours in the round do.
+"""Rounds: many connections that are ready at once are read in sequence and served in one turn. Each
+gets its own answers, whatever other connections of the round send.
 
-The daemon is stopped (SIGSTOP) while inputs are sent, so that all of them are there when it looks:
-they are sure to come in rounds."""
+The daemon is stopped (SIGSTOP) while inputs are sent, so that all of them have arrived when it
+continues, and are processed in rounds."""
 import base64
 import contextlib
 import random

@@ -178,7 +178,7 @@ def test_plain():
 
 
 def test_hashed_passwords():
-    """A file of users may have hashes: they are made in the pool, and what was good is remembered."""
+    """A file of users may have hashes: they are computed in the pool, and accepted pairs are cached."""
     bcrypt = b"$2b$04$KBCwKxOzLha2MUDgW0PjXe/hE/UCO9qF89dOydoHjSwxcHev5LRn."
     md5 = b"$1$aaaaaaaa$"
     host = socket.gethostname().encode()
@@ -383,7 +383,7 @@ def test_guesses_end_the_connection():
 
 
 def test_quick_failures_are_answered_late():
-    """As it_peers.py has it for the text protocol: what was sent after a failure waits in order."""
+    """As in it_peers.py for the text protocol: requests sent after a failure wait in order."""
     with Guarded("-o", "auth_delay=20", users=b"u:p\n", tcp=True) as g, g.known(b"u", b"p") as c:
         for throttled in (0, 5):
             for _ in range(2 if throttled == 0 else 1):
@@ -463,7 +463,7 @@ def test_own_users_are_read_again():
 # ---- what others must not notice ------------------------------------------------------------------
 
 class Authd:
-    """Stands in for saslauthd: takes requests, and answers when the test says so, if ever."""
+    """A stand-in for saslauthd: accepts requests, and answers when the test decides, if ever."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "mux")
@@ -542,7 +542,7 @@ def test_a_slow_check_does_not_keep_its_client():
 
 
 def test_logins_are_fair_and_bounded():
-    """While checks hang, one peer neither takes all threads nor lets its queue grow without end."""
+    """While checks hang, one peer can neither occupy all threads nor grow its queue without bound."""
     with checked_by_authd("-t", "2", "-o", "auth_timeout=0", tcp=True) as (g, authd):
         known = known_before_checks_hang(g, authd)
         held = [g.client() for _ in range(300)]

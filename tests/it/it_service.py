@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The daemon under a service manager: what it tells it (sd_notify), the sockets that it is passed, by
-their names, and a restart that refuses nobody. The manager is this script."""
+"""The daemon under a service manager: its notifications (sd_notify), passed sockets by name, and a restart without
+refused clients. The manager is this script."""
 import contextlib
 import fcntl
 import os
@@ -22,7 +22,7 @@ from mayfly import Client, Daemon, wait_for
 # ---- what the manager hears -----------------------------------------------------------------------
 
 class Manager:
-    """A socket for notifications, and all that have arrived."""
+    """A socket for notifications, and all received ones."""
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
@@ -306,8 +306,8 @@ def test_a_tls_socket_needs_tls():
 
 
 def test_a_restart_refuses_nobody():
-    """Clients that connect while there is no daemon wait for the next one. One whose request comes
-    when the daemon has begun to stop may be closed."""
+    """Clients that connect while no daemon runs wait for the next one. A client whose request arrives when the stop
+    has started may be closed."""
     server, port = listening()
     done, wrong, stop = [0], [], threading.Event()
 

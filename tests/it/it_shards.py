@@ -32,7 +32,7 @@ def items_of(c):
 
 def is_moved(c, n):
     """The first n shards have items, and the others have none. stats shards has thousands of lines, so it is
-    asked for only when nothing is on its way."""
+    requested only when no item is moving."""
     if c.stats(b"moves")["move_state"] != "idle":
         return False
     got = items_of(c)
@@ -48,7 +48,7 @@ def fill(c, count=ITEMS, size=100, name=b"i"):
 
 
 def count_items(c, count=ITEMS, name=b"i"):
-    """How many of what fill() has stored are found."""
+    """Number of items stored by fill() that are found."""
     found = 0
     for at in range(0, count, 5000):
         c.send(b"".join(b"mg %s%d q\r\n" % (name, i) for i in range(at, min(count, at + 5000))) + b"mn\r\n")
@@ -60,8 +60,8 @@ def count_items(c, count=ITEMS, name=b"i"):
 
 
 def versions():
-    """A kind of load: each client has keys of its own, and reads what it stored last, or nothing if it
-    deleted that. Nothing may be evicted."""
+    """A kind of load: each client has its own keys, and reads the value it stored last, or nothing if it deleted
+    that. Nothing may be evicted."""
     last = {}
 
     def kind(c, name, n, rng):
@@ -153,7 +153,7 @@ def test_a_full_cache():
 
 
 def test_what_expires_meanwhile():
-    """Each shard has a home that looks for it, wherever it goes."""
+    """Each shard has a home worker, also after it has moved."""
     with Daemon("-t", "3", "-o", "shards=1", control=True) as d, d.operator() as c:
         for step in range(8):
             for i in range(500):
@@ -496,8 +496,8 @@ def test_shards_that_are_not_wanted_any_more_are_not_left():
 
 
 def test_a_limit_for_the_shards_to_come_and_a_stop():
-    """The limit is lowered to what only the wanted shards bear, and the server stops before the move ends: the
-    next one has the items, and goes on."""
+    """The limit is lowered to one that allows only the wanted number of shards, and the server stops before the move
+    ends: the next one has the items, and continues the move."""
     with mayfly.place("items", in_memory=True) as path:
         with Daemon("-t", "1", "-m", "128", "-e", path, "-o", "shards=100", control=True) as d, d.operator() as c:
             fill(c, 4 * ITEMS)
@@ -514,7 +514,7 @@ def test_a_limit_for_the_shards_to_come_and_a_stop():
 
 
 def test_the_part_of_a_cpu():
-    """A slow machine only makes the part smaller. It can be seen if the move takes a while."""
+    """A slow machine only makes the part smaller. It can be observed if the move takes a while."""
     with Daemon("-t", "1", "-m", "512", "-M", control=True) as d, d.operator() as c:
         fill(c, 10 * ITEMS)
         assert c.ask(b"config set move_cpu_pct 1 shards 4") == b"OK"

@@ -28,8 +28,8 @@ def busy_clients(d):
 
 
 def check_end(how, tcp, args=()):
-    """Every client gets whole replies, then the end. On a busy machine this test may be too slow to
-    take the replies in time; daemons are tried until most connections were read in time."""
+    """Every client gets complete replies, then the end of the stream. On a busy machine this test may be too slow to
+    read the replies in time; daemons are started until most connections were read in time."""
     def whole_streams():
         with Daemon("-m", "256", "-t", "2", *args, tcp=tcp) as d:
             clients = busy_clients(d)
@@ -120,7 +120,7 @@ def test_a_second_signal_cuts_the_stop_short():
 
 
 def begin_graceful_stop(d, how):
-    """Ask for a graceful stop by how(); returns when the daemon accepts no more connections."""
+    """Request a graceful stop by how(); returns when the daemon accepts no further connections."""
     how()
 
     def is_refused():
@@ -134,7 +134,7 @@ def begin_graceful_stop(d, how):
 
 
 def check_graceful_stop(d, how):
-    """Connected clients are served until the last of them has left; no new one is."""
+    """Connected clients are served until the last one has disconnected; no new one is served."""
     clients = [d.client() for _ in range(4)]
     assert all(c.set(b"k", b"v") == b"STORED" for c in clients)
     begin_graceful_stop(d, lambda: how(d))

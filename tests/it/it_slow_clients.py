@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients that take their time, or never read at all: what they cost is bounded, and others do
-not notice (see also CVE-2025-21605)."""
+"""Slow clients, or clients that never read: their cost is bounded, and others are not affected (see also
+CVE-2025-21605)."""
 import contextlib
 import os
 import time
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 def push(client, data, patience=3.0):
-    """Send until the socket takes no more; returns the bytes that went out."""
+    """Send until the socket is full; returns the number of sent bytes."""
     client.sock.setblocking(False)
     sent, end = 0, time.monotonic() + patience
     stuck = 0
@@ -84,8 +84,7 @@ def test_small_gets_never_read():
 
 
 def test_sockets_take_little_that_nobody_reads():
-    """What the kernel takes is memory of the whole machine, and copying it takes the neighbours'
-    time."""
+    """Socket buffers of the kernel use memory of the whole machine, and copying to them takes time from others."""
     value = mayfly.pattern(b"big", 900000)
     with Daemon("-m", "64", "-t", "1", tcp=True) as d, d.client() as c:
         assert c.set(b"big", value) == b"STORED"
@@ -138,7 +137,7 @@ def test_value_that_is_sent_slowly_stays_whole():
 
 
 def test_many_values_that_are_sent_slowly():
-    """Over the limit of what slow readers may hold, some may be cut off, but none gets wrong bytes."""
+    """Beyond the limit for slow readers, some may be disconnected, but none gets wrong bytes."""
     with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
         for i in range(12):
             assert c.set(b"key%d" % i, mayfly.pattern(b"key%d" % i, SIZE)) == b"STORED"
@@ -178,7 +177,7 @@ def test_announced_bodies_that_never_come():
 
 
 def test_bodies_that_come_in_part():
-    """Half of each body arrives: together they may take no more than their share."""
+    """Half of each body arrives: together they must not exceed their share."""
     with Daemon("-m", "64", "-t", "2") as d:
         liars = []
         for i in range(150):
@@ -221,7 +220,7 @@ def test_line_without_end():
 
 
 def test_only_gets_may_be_long_without_an_end():
-    """As memcached: 2048 bytes without a line feed are too many for anything else, whatever comes after."""
+    """As in memcached: 2048 bytes without a line feed are too many for any other command, whatever follows."""
     with Daemon("-m", "64", "-t", "1") as d:
         for head in (b"", b"set ", b"mg ", b"gat 0 ", b" " * 101 + b"get "):
             with d.client() as c:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The snapshot: saved, stopped, started, and everything is there; what has expired or was flushed is not,
-whatever happens on the way. That each write and fsync may fail is shown by tests/lib/snapshot/test_save.c."""
+"""The snapshot: after a save, a stop and a start all items are present, except expired and flushed ones, whatever
+happens in between. tests/lib/snapshot/test_save.c makes each write and fsync fail."""
 import os
 import pwd
 import resource
@@ -107,7 +107,7 @@ def cas_of_a_set(c):
 
 
 def test_cas_values_do_not_repeat():
-    """Also where nothing is left of what they belonged to: clients may have them yet."""
+    """Also cas values of items that no longer exist: clients may still have them."""
     with kept() as k:
         for args in ((), ("-e", os.path.join(k.folder, "memory"))):
             last = 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`stats` and its sub-commands: all of memcached's keys, what moves them, and prefixes by the ten
-thousand. What monitoring tools make of them: it_monitoring.py."""
+"""`stats` and its sub-commands: all of memcached's keys, the events that change them, and ten thousand prefixes.
+it_monitoring.py tests how monitoring tools read them."""
 import os
 import re
 import sys

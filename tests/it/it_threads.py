@@ -33,7 +33,7 @@ def figures(c):
 
 
 def wait_until_settled(c):
-    """No worker has anything left that is not its own any more."""
+    """No worker has an object that belongs to another worker."""
     wait_for(lambda: figures(c)["mayfly_threads_leaving"] == 0, "the other workers are parked")
 
 
@@ -456,7 +456,7 @@ def test_workers_parked_from_the_start_have_little_memory():
 
 
 def switches(d, name):
-    """Times that a thread of this name has gone to sleep."""
+    """Number of times that a thread of this name went to sleep."""
     return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", d.of_thread(name, "status"), re.M).group(1))
 
 

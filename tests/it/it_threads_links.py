@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a client has begun that goes on for long, while the number of worker threads changes: replicas'
-connections, full syncs and exports go to another worker, so that those which do not serve any more are
-parked; who waits stays until that is over. Nothing is closed, and no replica syncs again."""
+"""Long operations of clients while the number of worker threads changes: replicas' connections, full syncs and
+exports move to another worker, so that inactive workers are parked; waiting clients stay until their wait ends. No
+connection is closed, and no replica repeats a full sync."""
 import signal
 
 import mayfly
@@ -27,7 +27,8 @@ def wait_until_parked(c):
 
 
 def assert_same(*nodes):
-    """The first one has what the others have. Its keys are dumped, which misses those that go to another shard meanwhile."""
+    """The first one has the items of the others. Its keys are dumped, which misses keys that move to another shard
+    meanwhile."""
     for one in nodes:
         wait_for(lambda o=one.c: o.stats(b"moves")["move_state"] == "idle", "all items are in their shards")
     return replicas.assert_equal(*nodes)
@@ -47,7 +48,7 @@ def fill(c, size=400):
 
 
 def syncs(primary, *others):
-    """How replicas have come to follow, and what was amiss with their links."""
+    """How replicas were attached (full and partial syncs), and errors of their links."""
     got = primary.c.stats(b"replication")
     return ([int(got[name]) for name in ("sync_full", "sync_partial_ok", "sync_refused", "repl_gaps")] +
             [[one.c.stat(name, b"replication") for name in

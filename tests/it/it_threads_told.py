@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What concerns all connections, while they go from worker to worker without a pause: rules and options
-that change, a failover, limits and counts, stats conns, stops and upgrades. None may be missed because it
-is on its way, and none may be counted twice or not at all when it has come."""
+"""Events for all connections while these continuously move between workers: changed rules and options, a failover,
+limits and counts, stats conns, stops and upgrades. No connection may miss an event because it is in transit, and none
+may be counted twice or not at all when it arrives."""
 import contextlib
 import signal
 import threading
@@ -87,7 +87,7 @@ def test_idle_connections_are_closed_wherever_they_are():
 
 
 def test_a_failover_closes_all_clients():
-    """They have to look for the new primary; one that is moving learns it when it has arrived."""
+    """Clients must look for the new primary; one whose connection is moving learns this when it has arrived."""
     with Node("-t", "2") as a, Node("-t", "2", of=a.port) as b:
         for turn in range(ROUNDS):
             one, other = (a, b) if turn % 2 == 0 else (b, a)
@@ -103,7 +103,8 @@ def test_a_failover_closes_all_clients():
 # ---- what all count for ----------------------------------------------------------------------
 
 def test_limits_count_each_connection_once():
-    """-c and conns_per_address, after many moves: full with as many as before, and empty when they have gone."""
+    """-c and conns_per_address, after many moves: the limits are the same as before, and all places are free when
+    clients have disconnected."""
     with Daemon("-t", "2", "-c", "30", "-o", "conns_per_address=20", "-l", "127.0.0.1", tcp=True, control=True) as d, \
             d.operator() as o:
         for _ in range(ROUNDS):
@@ -127,7 +128,7 @@ def test_limits_count_each_connection_once():
 
 
 def test_what_is_kept_is_bounded_and_accounted():
-    """Input without an end and replies that nobody takes, while the limit for all of it falls and rises."""
+    """Endless input and unread replies, while the limit for both falls and rises."""
     part = b"get " + b" ".join(b"k%0200d" % i for i in range(150))
     value = mayfly.pattern(b"v", 500000)
     with Daemon("-t", "2", "-m", "128", "-o", "read_buf_mem_limit=64", control=True) as d, d.operator() as o:

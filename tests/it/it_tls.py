@@ -115,7 +115,7 @@ def test_datagrams_stay_plain_and_are_warned_of():
 
 
 def test_watcher_and_dump():
-    """Streams over TLS: what a watcher sends is dropped, what it does not read is skipped."""
+    """Streams over TLS: input of a watcher is discarded, lines that it does not read are skipped."""
     with Server("-t", "2", options="watcher_logbuf_size=16") as d, d.plain() as c:
         with d.tls() as w, d.tls(rcvbuf=4096) as deaf, d.tls() as reader:
             assert all(x.ask(b"watch mutations") == b"OK" for x in (w, deaf))
@@ -421,8 +421,8 @@ def test_refresh():
 
 
 def test_refreshes_without_end_hold_nobody_up():
-    """Refreshes run beside the workers, one at a time and at most ten a second, for all who ask: clients
-    that pipeline them wait, and the others do not."""
+    """Refreshes run on a separate thread, one at a time and at most ten a second, for all requests: clients that
+    pipeline them wait, others do not."""
     with Server("-t", "1") as d, d.plain() as c, contextlib.ExitStack() as stack:
         began = time.monotonic()
         asking = [stack.enter_context(d.plain()) for _ in range(20)]
@@ -613,7 +613,7 @@ def test_s_client():
 
 
 def test_renegotiation_is_refused():
-    """TLS 1.2 lets a client ask for a handshake again and again; each would cost a signature."""
+    """TLS 1.2 lets a client request renegotiations repeatedly; each would cost a signature."""
     with Server("-t", "1") as d:
         asking = subprocess.Popen(
             ["openssl", "s_client", "-connect", "127.0.0.1:%d" % d.port, "-CAfile", path("ca.pem"), "-tls1_2"],
@@ -668,7 +668,7 @@ def records_of_replies(size_kib):
         tls = context().wrap_bio(come, gone)
         with socket.create_connection(("127.0.0.1", d.port), mayfly.PATIENCE) as s:
             def until_done(step):
-                """What the step gives, and what came meanwhile."""
+                """The result of the step, and the data received meanwhile."""
                 raw = b""
                 while True:
                     try:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Snapshots that go over a connection: mayflyctl save and load, and their commands save - and restore. What
-comes is whole, or is said not to be, whoever goes, waits or flushes meanwhile; what is loaded brings nothing back."""
+"""Snapshots over a connection: mayflyctl save and load, and their commands save - and restore. A received snapshot is
+complete or reported as incomplete, even if a side disconnects, waits or flushes meanwhile; a load restores no deleted
+item."""
 import json
 import os
 import shutil
@@ -39,7 +40,7 @@ def ctl(d, *args, **kw):
 
 
 def check(path):
-    """What mayfly-check says of it."""
+    """The output of mayfly-check for it."""
     done = subprocess.run([CHECK, "--json", path], capture_output=True, check=False, timeout=mayfly.PATIENCE)
     return json.loads(done.stdout)[0]
 
@@ -49,7 +50,7 @@ def fill(c, keys=KEYS):
 
 
 def begin(c):
-    """Ask for a snapshot, and take its first bytes: so the walk has begun, and waits for us."""
+    """Request a snapshot, and read its first bytes: so the walk has started, and waits for this client."""
     c.send(b"save -\r\n")
     assert c.more()
 

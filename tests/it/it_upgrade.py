@@ -91,7 +91,7 @@ def options(c, *names):
 
 
 def test_what_was_set_while_it_ran_stays():
-    """Live options, unless the file says something new by now, and a hold of what expires."""
+    """Live options, unless the file has a newer value, and a hold of expired items."""
     with mayfly.place("config", "memory-limit = 32\nhz = 20\nexpire-effort = 2\n") as config, \
             keeping("--config", config, control=True, limit=()) as d, d.operator() as o:
         for change in (b"memory_limit 128", b"hz 100", b"maxmemory_policy allkeys-lru", b"active_expire no",
@@ -195,7 +195,7 @@ def test_a_program_may_be_named():
 
 
 def test_what_is_asked_meanwhile_says_nothing_of_the_first():
-    """Whoever waits for the first is not told that it was refused."""
+    """A client that waits for the first upgrade does not receive the refusal of the second."""
     with mayfly.place("another") as program, keeping("-A", control=True, is_visible=True) as d, d.operator() as o:
         with open(program, "w", encoding="ascii") as f:
             f.write("#!/bin/sh\nexec sleep 1000\n")
@@ -379,7 +379,7 @@ def test_whoever_is_quicker_takes_an_address_only():
 
 
 def test_an_address_may_grow():
-    """Nobody needs the one that is in its way any more."""
+    """The conflicting server no longer exists."""
     with mayfly.place("conf", "listen-both = yes\nlisten = 127.0.0.1:0\n") as options, \
             keeping("--config", options) as d, d.client() as c:
         c.set(b"k", b"v")
@@ -566,8 +566,8 @@ def test_idle_connections_stay():
 
 
 def test_what_was_sent_in_part_is_completed():
-    """What was read before is not lost: half a line, half a value, half a frame, the rest of what is
-    refused, the pipelined rest of a batch."""
+    """Input that was already read is not lost: half a line, half a value, half a frame, the rest of a refused
+    request, the pipelined rest of a batch."""
     halves = [
         (b"version\r\nget k", b"1 k2\r\nmn\r\n", b"VALUE k1 0 2\r\nv1\r\nVALUE k2 0 2\r\nv2\r\nEND\r\nMN\r\n"),
         (b"version\r\nset s 0 0 10\r\n01234", b"56789\r\nget s\r\n", b"STORED\r\nVALUE s 0 10\r\n0123456789\r\nEND\r\n"),
@@ -605,7 +605,7 @@ def test_what_was_sent_in_part_is_completed():
 
 
 def test_a_large_value_on_its_way_arrives():
-    """It is received before its connection goes along. Its client has more than a second."""
+    """The value is received before its connection is passed on. Its client has more than a second."""
     with keeping() as d:
         def comes():
             with d.client() as c:
@@ -655,7 +655,7 @@ def test_a_stop_ends_the_wait():
 
 
 def test_answers_that_wait_are_sent():
-    """A client that does not take its answers gets all of them from the next program."""
+    """A client that does not read its answers gets all of them from the next program."""
     with keeping() as d, d.client() as c:
         value = pattern(b"v", 5000)
         c.set(b"k", value)
@@ -673,7 +673,7 @@ def test_answers_that_wait_are_sent():
 
 
 def test_who_takes_little_gets_all():
-    """Large values of a get line whose client does not read: what is pinned, and the keys that are left."""
+    """Large values of a get line whose client does not read: pinned values, and the remaining keys."""
     for command in (b"get", b"gats 1000"):
         with keeping() as d, d.client() as c:
             keys = [b"k%d" % i for i in range(8)]
@@ -723,7 +723,7 @@ def test_a_load_sees_nothing_of_it():
 
 
 def test_blanks_behind_a_line_of_keys():
-    """A get line may be interrupted where nothing but those is left of it."""
+    """A get line may be interrupted when only such keys are left of it."""
     line, end = b"get " + b" ".join(b"k%d" % i for i in range(64)) + b"   \r\n", b"END\r\n"
     with keeping("-t", "1", tcp=True) as d:
         def ask(_, is_over):
@@ -825,7 +825,7 @@ def test_beyond_the_limit_of_their_address_answers_are_cut():
 
 
 def test_without_a_listener_they_are_closed():
-    """One that takes another protocol by now is none."""
+    """A listener that now has another protocol does not count."""
     with mayfly.place("conf", "protocol = auto\n") as options, keeping("--config", options, control=True) as d, \
             d.client() as text, BinaryClient(d.path) as binary, d.client() as silent, d.operator() as o:
                 assert text.ask(b"mn") == b"MN"
@@ -874,7 +874,7 @@ def test_tls_is_ended_cleanly():
 
 
 def test_who_a_balancer_said_stays():
-    """Also when its header has come only in part."""
+    """Also when its header has arrived only in part."""
     header = b"PROXY TCP4 192.0.2.7 192.0.2.1 4711 11211\r\n"
     with keeping("-l", "proxied:127.0.0.1:0", "--proxy-from", "127.0.0.0/8", tcp=True, control=True, wait=False) as d:
         d.wait_for_operator()
@@ -894,7 +894,7 @@ def test_who_a_balancer_said_stays():
 
 
 def test_without_memory_for_connections_they_are_closed():
-    """Whatever the next program has no memory for: none of its clients waits for what never comes."""
+    """If the next program has no memory for a connection, the client is disconnected and does not wait forever."""
     missing = {"(their saved state is damaged)", "are closed (no memory)"}
     nth = seen = 0
     with NoMem() as m:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A snapshot that must not be loaded any more and cannot be removed, as on a file system that has become read-only:
-the removal is tried again each second, and nothing is promised meanwhile that a crash would undo."""
+"""A snapshot that must not be loaded and cannot be removed, as on a file system that has become read-only: the
+removal is retried each second, and meanwhile no change is acknowledged that a crash would undo."""
 import contextlib
 import errno
 import resource
@@ -134,7 +134,7 @@ def test_the_log_is_switched_meanwhile():
 
 
 def test_a_flush():
-    """Without a log nobody is refused; the file goes when it can."""
+    """Without a log no change is refused; the file is removed when that is possible."""
     with injected() as (k, i), k.daemon("-o", "save_on_stop=no", env=i.env) as d, d.operator() as o:
         o.set(b"a", b"1")
         assert o.ask(b"save") == b"OK"

@@ -110,7 +110,7 @@ type=item_get key=last status=not_found clsid=0 cfd=N size=0
 
 
 def told(watcher, client):
-    """Send the requests; returns what the watcher gets, without descriptors."""
+    """Send the requests; returns the lines of the watcher, without descriptors."""
     for request in REQUESTS:
         client.send(request + b"\r\n")
         if not request.startswith((b"get", b"gat")):
@@ -545,7 +545,7 @@ def test_watchers_come_and_go_under_load():
 
 
 def test_a_watcher_sees_nothing_of_before():
-    """What was logged before it asked is not for it, though it may not have been dealt out yet."""
+    """Events logged before the watch request are not sent, even if they were not dealt out yet."""
     asked = b"".join(b"get past:%d\r\n" % i for i in range(100))
     with Daemon("-m", "64", "-t", "1") as d, d.client() as c, Watcher(d, b"fetchers") as first:
         for i in range(100):
