@@ -32,14 +32,9 @@ int server_check_shards(const struct settings *settings)
     if (shards >= least && shards <= most) {
         return 0;
     }
-    if (setting_get(settings, shards) == 0) {
-        option_fault(settings, OPTION_threads, "-m %" PRIu64 " needs %u threads or more",
-                     limit >> 20, (unsigned)least);
-    } else {
-        option_fault(settings, OPTION_shards,
-                     "-m %" PRIu64 " needs %u to %u shards (or 0, which chooses)", limit >> 20,
-                     (unsigned)least, (unsigned)most);
-    }
+    option_fault(settings, OPTION_shards,
+                 "-m %" PRIu64 " needs %u to %u shards (or 0, which chooses)", limit >> 20,
+                 (unsigned)least, (unsigned)most);
     return EX_USAGE;
 }
 

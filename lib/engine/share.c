@@ -16,16 +16,17 @@
  */
 #define SHARE_START_BYTES (UINT64_C(4) << 20)
 
-uint32_t share_shards_for(uint32_t threads, uint64_t limit_bytes)
-{
-    uint64_t most = limit_bytes / SHARE_START_BYTES;
-
-    return most >= threads ? threads : most > 1 ? (uint32_t)most : 1;
-}
-
 uint32_t share_shards_least(uint64_t limit_bytes)
 {
     return (uint32_t)((limit_bytes + ARENA_RANGE_MAX - 1) / ARENA_RANGE_MAX);
+}
+
+uint32_t share_shards_for(uint32_t threads, uint64_t limit_bytes)
+{
+    const uint64_t most = limit_bytes / SHARE_START_BYTES;
+    const uint32_t least = share_shards_least(limit_bytes);
+
+    return most < threads ? (most > 1 ? (uint32_t)most : 1) : threads > least ? threads : least;
 }
 
 uint32_t share_shards_most(uint64_t limit_bytes, uint32_t shift)

@@ -13,7 +13,8 @@
 
 /*
  * How many shards suit a number of threads and a limit: one for each thread, but fewer if their
- * shares of the limit would be too small to work with. At least 1. Context: any thread.
+ * shares of the limit would be too small to work with, and more if they could not hold the
+ * limit. At least 1. Context: any thread.
  */
 uint32_t share_shards_for(uint32_t threads, uint64_t limit_bytes);
 

@@ -225,7 +225,7 @@ def test_check_says_what_a_start_would_say():
                 (["--control", "users/c"], 71, "Not a directory"),
                 (["--control", "users"], 71, "File exists"),
                 (["-s", "."], 71, "File exists"),
-                (["-m", "8388608", "-t", "1"], 64, "mayflyd: -t: -m 8388608 needs"),
+                (["-m", "8388608", "-o", "shards=1"], 64, "mayflyd: -o shards: -m 8388608 needs 256 to"),
                 (["-e", "/nonexistent/x"], 73, "mayflyd: -e: cannot use /nonexistent/x (No such file or directory)"),
                 (["-e", "bad/x"], 73, "mayflyd: -e: cannot use bad/x (Not a directory)"),
                 (["-e", "."], 73, "mayflyd: -e: cannot use . (Is a directory)"),

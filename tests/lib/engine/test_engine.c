@@ -616,15 +616,18 @@ TEST_ALONE(too_little_is_refused)
     ck_assert_int_eq(engine_start(&e, &cfg), MF_EINVAL);
 }
 
+#define GIB (1024 * (uint64_t)MIB)
+
 TEST_ALONE(shards_suit_threads_and_limit)
 {
     static const struct {
         uint32_t threads;
         uint64_t limit;
         uint32_t shards;
-    } rows[] = {{1, MIB, 1},        {4, 2 * MIB, 1},   {4, 3 * MIB, 1},     {4, 8 * MIB, 2},
-                {64, 8 * MIB, 2},   {64, 16 * MIB, 4}, {64, 32 * MIB, 8},   {4, 64 * MIB, 4},
-                {65, 64 * MIB, 16}, {4, 16 * MIB, 4},  {4, 16 * MIB - 1, 3}};
+    } rows[] = {{1, MIB, 1},          {4, 2 * MIB, 1},   {4, 3 * MIB, 1},      {4, 8 * MIB, 2},
+                {64, 8 * MIB, 2},     {64, 16 * MIB, 4}, {64, 32 * MIB, 8},    {4, 64 * MIB, 4},
+                {65, 64 * MIB, 16},   {4, 16 * MIB, 4},  {4, 16 * MIB - 1, 3}, {1, 32 * GIB, 1},
+                {1, 32 * GIB + 1, 2}, {4, 256 * GIB, 8}, {64, 256 * GIB, 64}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         ck_assert_uint_eq(share_shards_for(rows[i].threads, rows[i].limit), rows[i].shards);
