@@ -156,16 +156,22 @@ static void finish_reply(struct conn *c)
     conn_settle(c);
 }
 
+/* Does its client not take replies, other than a value that was too large to be copied? */
+static bool is_unread(const struct conn *c)
+{
+    return client_has_output(&c->client) &&
+           !(conn_passes_later(c) && c->client.kept->outq.is_pinned);
+}
+
 /*
  * End a connection that is stuck while others wait for it. If its client does not take a
  * value, conn_pass_on() copies the value. If its client does not send the rest of a value, the
  * connection is closed: it was waited for before the stop (upgrade.c). It is also closed if it
- * cannot be passed on, and its client does not take replies.
+ * cannot be passed on, or not in the middle of its reply, which the client does not take.
  */
 static void end_stuck(struct conn *c)
 {
-    if (!conn_is_waiting(c) && !conn_pass_on(c) &&
-        (c->upload != NULL || (client_has_output(&c->client) && !conn_passes_later(c)))) {
+    if (!conn_is_waiting(c) && !conn_pass_on(c) && (c->upload != NULL || is_unread(c))) {
         close_overdue(c);
     }
 }

@@ -293,15 +293,28 @@ static void check_drain(struct worker *w)
     w->crew->duties->check_drain(w);
 }
 
-/* The others, who are passed on, wait for it no longer than for a value that does not come. */
-TEST(who_stays_and_does_not_read_is_closed)
+#define DUMPED 500
+
+/*
+ * The others, who are passed on, wait for it no longer than for a value that does not come: for
+ * one that restores, and in the middle of a dump.
+ */
+TEST_LOOP(who_does_not_read_and_cannot_be_passed_on_is_closed, 2)
 {
+    static const char *const ask[] = {"restore begin 10\r\nget k\r\n",
+                                      "lru_crawler metadump all\r\n"};
+    static const char *const answer[] = {"OK\r\nVALUE k 0 524288\r\n", "OK\r\nkey="};
     char *v = wire_value(MIB / 2, 1);
     int fd = wire_dial(SMALL_SOCKET);
+    char key[64];
 
     wire_store(fd, "k", v, MIB / 2);
-    wire_say(fd, "restore begin 10\r\nget k\r\n");
-    wire_expect(fd, "OK\r\nVALUE k 0 524288\r\n");
+    for (int i = 0; i < DUMPED; i++) {
+        snprintf(key, sizeof(key), "a-key-that-makes-the-dump-longer-%d", i);
+        wire_store(fd, key, "v", 1);
+    }
+    wire_say(fd, ask[_i]);
+    wire_expect(fd, answer[_i]);
     solo_run(begin_to_stop);
     clock_advance(&solo.crew.engine.clock, WORKER_STALL_MS - 1);
     solo_run(check_drain);
