@@ -284,6 +284,11 @@ static void begin_role(struct replication *r, const struct repl_record *record)
         name = record->name;
         r->to_unix_ms = record->to_unix_ms;
         r->seen_epoch = record->seen_epoch > name.epoch ? record->seen_epoch : name.epoch;
+        r->has_more = record->has_lost && !record->was_replica;
+    }
+    if (r->has_more && replication_is_wanted(r->crew->settings)) {
+        r->has_more = false;
+        name.epoch = 0; /* no partial sync */
     }
     backlog_take_over(r->backlog, &name);
     if (follower_retarget(r->follower, false)) {
@@ -374,7 +379,8 @@ bool replication_stop(struct replication *r, struct repl_record *record)
     if (is_whole && (r->records || replication_is_replica(r))) {
         record->bytes = sizeof(*record);
         record->was_replica = replication_is_replica(r);
-        record->has_lost = record->was_replica && follower_has_lost(r->follower);
+        record->has_lost =
+            record->was_replica ? follower_has_lost(r->follower) : role_has_more(r);
         follower_get_name(r->follower, &record->name);
         record->to_unix_ms = r->to_unix_ms;
         record->seen_epoch = r->seen_epoch;

@@ -170,6 +170,8 @@ struct replication {
     struct replid run; /* of this process: by it loops are found */
     struct thread thread;
     bool is_there;
+    /* the thread's, or main's without it */
+    bool has_more; /* a previous process left values out of the stream: they are here */
     /* [atomic] */
     _Atomic uint32_t state;     /* enum repl_state */
     _Atomic bool is_whole;      /* the items are a consistent set, in any state */
@@ -210,7 +212,7 @@ struct replication {
 struct repl_record {
     uint64_t bytes; /* its size; 0: there is no history */
     bool was_replica;
-    bool has_lost; /* a replica: it dropped items that its primary has */
+    bool has_lost; /* a replica dropped items that its primary has; a primary: has_more */
     struct backlog_name name;
     int64_t to_unix_ms;
     uint64_t seen_epoch;

@@ -129,10 +129,17 @@ bool role_begin_recording(struct replication *r, bool goes_on)
     return r->records;
 }
 
+bool role_has_more(struct replication *r)
+{
+    struct shipper_info info;
+
+    shipper_info(r->shipper, &info);
+    return r->has_more || info.left_out != 0;
+}
+
 void role_end_recording(struct replication *r)
 {
     bool has_history = r->records;
-    struct shipper_info info;
     uint64_t offset;
 
     pthread_mutex_lock(&r->control);
@@ -140,9 +147,8 @@ void role_end_recording(struct replication *r)
         (void)shipper_mark(r->shipper, &offset);
         shipper_end(r->shipper);
         r->records = false;
-        /* The stream says that values which were left out are gone, but they are here. */
-        shipper_info(r->shipper, &info);
-        has_history = info.left_out == 0;
+        has_history = !role_has_more(r);
+        r->has_more = false;
     }
     if (!has_history) {
         /* The items belong to no history. */

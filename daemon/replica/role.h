@@ -35,6 +35,12 @@ bool role_begin_recording(struct replication *r, bool goes_on);
  */
 void role_end_recording(struct replication *r);
 
+/*
+ * Does this primary have more than its stream says: large values that were left out, of which
+ * the stream says that they are gone? Context: the thread, or main without it.
+ */
+bool role_has_more(struct replication *r);
+
 /* A shipper_config.on_more. */
 void role_on_more(void *arg);
 

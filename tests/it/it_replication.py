@@ -560,6 +560,46 @@ def test_values_that_are_left_out_do_not_come_back():
             assert_equal(b, a)
 
 
+def left_out_before(restart):
+    """The same where another process has the items when the roles change."""
+    value = mayfly.pattern(b"large", 3 << 20)
+    with mayfly.folder(in_memory=True) as folder, contextlib.ExitStack() as stack:
+        options = ("-I", "8m", "-e", os.path.join(folder, "items"))
+        with Node(*options) as a, Node("-I", "8m", of=a.port) as b:
+            level(a, b)
+            for n in range(8):
+                assert a.c.set(b"k%d" % n, value) == b"STORED"
+            level(a, b)
+            for n in range(8):
+                stack.enter_context(a.client(rcvbuf=4096)).send(b"get k%d\r\n" % n)
+            wait_for(lambda: list(a.c.stats(b"conns").values()).count("conn_mwrite") == 8, "all of them are read")
+            assert a.c.set(b"k8", value) == b"STORED"
+            level(a, b)
+            stack.close()
+            with restart(a, b, options) as again:
+                level(b, again)
+                assert len(assert_equal(b, again)) == 8
+
+
+def test_nor_when_the_old_primary_starts_again():
+    def restart(a, b, options):
+        assert a.stop() == 0
+        b.stand_alone()
+        return Node(*options, of=b.port)
+    left_out_before(restart)
+
+
+def test_nor_when_it_is_upgraded():
+    mayfly.skip_if("drop_privileges" in " ".join(mayfly.MORE_ARGS), "with drop_privileges no program can be started")
+
+    def restart(a, b, _):
+        upgrade(a)
+        level(a, b)
+        assert a.c.ask(b"failover") == b"OK"
+        return contextlib.nullcontext(a)
+    left_out_before(restart)
+
+
 def test_with_a_login():
     with tempfile.TemporaryDirectory(prefix="mayfly-repl.") as folder:
         def write(name, text):
