@@ -34,20 +34,21 @@ static struct conn *conn_from_poll(uv_poll_t *poll)
 
 /*
  * The peer reset the connection, as a socket does that is closed with unread replies. What it
- * has sent before is executed if it is not in the middle of a reply.
+ * has sent before is executed if it is not in the middle of a reply: until there is none, and the
+ * read after it returns the error. False: it is closed.
  */
-static void on_reset(struct conn *c)
+static bool goes_on_after_reset(struct conn *c)
 {
     const uint8_t armed = c->events;
 
     c->events = CONN_EVENTS_OLD; /* libuv has stopped the handle */
-    if (conn_is_parked(c)) {
-        conn_arm(c, armed); /* its turn comes */
-    } else if (c->state == CONN_INPUT || (c->state == CONN_EVENT && c->then == CONN_INPUT)) {
-        conn_input_alone(c); /* until there is none: the read after it returns the error */
-    } else {
+    if (!conn_is_parked(c) && c->state != CONN_INPUT &&
+        (c->state != CONN_EVENT || c->then != CONN_INPUT)) {
         conn_close(c);
+        return false;
     }
+    conn_arm(c, armed);
+    return true;
 }
 
 static void on_poll(uv_poll_t *handle, int status, int events)
@@ -62,11 +63,10 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     if (MF_UNLIKELY(conn_is_closed(c))) {
         return;
     }
-    if (status < 0) {
-        on_reset(c);
+    if (status < 0 && !goes_on_after_reset(c)) {
         return;
     }
-    if (conn_is_parked(c) || (events & c->events) == 0) {
+    if (conn_is_parked(c) || (status == 0 && (events & c->events) == 0)) {
         return; /* it has its turn elsewhere, or waits for something else now */
     }
     if (conn_ready_must_wait(c) && !c->worker->is_stopping) {

@@ -127,6 +127,34 @@ TEST(floods_that_go_on_are_bounded_like_new_ones)
     }
 }
 
+/* So do those whose clients have reset the connection, with a reply unread. */
+TEST(floods_before_a_reset_are_bounded_too)
+{
+    int quiet = dial_quiet();
+    int floods[FLOODS];
+    struct solo_errand pause;
+    char byte;
+
+    wire_store(quiet, "n", "0", 1);
+    for (unsigned i = 0; i < FLOODS; i++) {
+        floods[i] = dial_quiet();
+        flood(floods[i]);
+        ck_assert_int_eq(recv(floods[i], &byte, 1, MSG_PEEK), 1);
+    }
+    wire_store(quiet, "n", "0", 1);
+    solo_pause(&pause);
+    for (unsigned i = 0; i < FLOODS; i++) {
+        flood(floods[i]);
+        close(floods[i]);
+    }
+    wire_say(quiet, "get n\r\n");
+    solo_resume(&pause);
+    ck_assert_uint_lt(read_number(quiet), 3 * BUDGET_loop_units);
+    WAIT_UNTIL(solo_counter(CTR_curr_connections) == 1);
+    wire_say(quiet, "get n\r\n");
+    ck_assert_uint_eq(read_number(quiet), (uint64_t)FLOODS * FLOOD_LINES);
+}
+
 TEST(a_few_do_not_wait_for_each_other)
 {
     int quiet = dial_quiet();
