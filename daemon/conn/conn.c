@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The life of a connection on its worker: adopted, served on poll events, closed. It waits
- * for exactly one thing at a time: input; room in the socket while replies wait; or a timer
- * or message while it waits for memory or for an answer. Reads and writes are plain system
- * calls: libuv only says when.
+ * for exactly one event at a time: input; a writable socket while replies wait; or a timer or
+ * message while it waits for memory or for an answer. Reads and writes are plain system calls;
+ * libuv only reports events.
  */
 #include "daemon/conn/conn.h"
 

@@ -12,7 +12,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/* What is added up: by the walk, and by the worker's own counts and lists. */
+/* Sums that are computed by the walk, and by the worker's own counts and lists. */
 struct accounts {
     uint64_t conns;
     uint64_t in_bytes, out_bytes, held_bytes;

@@ -65,7 +65,7 @@ static void on_batch(struct message *m, void *receiver)
     b->is_deferred = true;
     w->deferred_batches++;
     ctr_add(&w->counters, CTR_conn_deferrals, b->count - b->adopted);
-    mailbox_post(&w->mailbox, &b->message); /* it comes in the loop's next turn */
+    mailbox_post(&w->mailbox, &b->message); /* delivered in the loop's next turn */
 }
 
 struct conn_arrivals *conn_arrivals_create(void)

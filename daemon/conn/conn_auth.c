@@ -4,8 +4,8 @@
  * everything else that reads input. Under -Y no byte of an unauthenticated client reaches a
  * parser of commands, of any protocol; under -S a binary request is admitted by its opcode.
  *
- * What such a connection can make the server keep is bounded: it reads little at once
- * (CONN_AUTH_READ_BYTES), keeps less than that, and continues only when its replies are taken.
+ * The memory kept for such a connection is bounded: it reads little at once
+ * (CONN_AUTH_READ_BYTES), keeps less than that, and continues only when its replies were sent.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -61,7 +61,7 @@ bool conn_auth_resume(struct conn *c, const struct passed_conn *p)
         client->login_state = LOGIN_DOUBTED;
     } else if (c->worker->settings->sasl) {
         client->login_state =
-            LOGIN_NONE; /* the SASL library is not asked again, as by a reload */
+            LOGIN_NONE; /* the SASL library is not queried again, as in a reload */
     }
     return true;
 }

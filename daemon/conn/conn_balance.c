@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_steps.h. On the worker that gives them away.
+ * See conn_steps.h. On the hot worker.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -9,10 +9,10 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/* Connections given away in one turn of the loop. */
+/* Maximum connections moved in one turn of the loop. */
 #define GIVES_MAX 64u
 
-/* The time in seconds as a connection keeps it, in 16 bits; never 0. */
+/* The time in seconds in the form stored in a connection: 16 bits, never 0. */
 static uint16_t second_now(void)
 {
     const uint16_t second = (uint16_t)(conn_wait_now() / 1000);
@@ -20,7 +20,7 @@ static uint16_t second_now(void)
     return second == 0 ? 1 : second;
 }
 
-/* Was it given away a short time ago? The seconds wrap after 18 hours, which is harmless. */
+/* Was it moved recently? The seconds wrap after 18 hours, which is harmless. */
 static bool has_to_stay(const struct conn *c, uint16_t now)
 {
     return c->given_s != 0 && (uint16_t)(now - c->given_s) < BALANCE_STAY_S;
@@ -69,7 +69,7 @@ static bool give_some(struct worker *w, struct weights *all)
 {
     unsigned given = 0;
 
-    /* It may have begun to leave since it was chosen. */
+    /* It may have started to move since it was chosen. */
     while (all->next < all->count && all->to < roster_active(&w->crew->roster)) {
         const unsigned i = all->next;
         struct conn *c = all->conn[i];
@@ -102,7 +102,7 @@ bool conn_balance_some(struct worker *w)
         if (give_some(w, all)) {
             return true;
         }
-        conn_weigh_begin(w); /* what comes next is counted from here on */
+        conn_weigh_begin(w); /* count further work from now on */
     }
     return false;
 }

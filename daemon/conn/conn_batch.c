@@ -63,7 +63,7 @@ static MF_INLINE void parse_all(const struct turn *t, const struct conn *c, stru
         r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
         if (!is_alone || p < end || s > first) {
             engine_prefetch_bucket(t->route,
-                                   r->hash); /* for a single request it would come too late */
+                                   r->hash); /* too late for a single request */
         }
         s++;
     }
@@ -119,7 +119,7 @@ static void guard_last(struct turn *t, struct batch *b)
     enum reply why = ask_last(t, b);
     struct request *r = b->last;
 
-    /* During a failover a change waits when it is to be stored; its value is still read. */
+    /* During a failover a change waits before it is stored; its value is still read. */
     if (why == REPLY_NONE || why == REPLY_FAILOVER) {
         return;
     }

@@ -16,7 +16,7 @@ msec_t conn_deadline_limit(const struct worker *w, enum conn_deadline which)
     if (which == DEADLINE_LOGIN) {
         return login;
     }
-    /* A client that has to log in gets no more time because it uses TLS. */
+    /* TLS does not extend the time limit of a login. */
     return (w->settings->auth_file != NULL || w->settings->sasl) && login > 0 &&
                    login < TLS_HANDSHAKE_MS
                ? login

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Draining; see conn_steps.h. On the worker of the connections. Nothing here takes longer than
- * the worker allows: when its time is over, all connections are closed in the state they are
- * in.
+ * Draining; see conn_steps.h. On the worker of the connections. The worker limits the time:
+ * when it is used up, all connections are closed in their present state.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -28,7 +27,7 @@ static bool is_idle(const struct conn *c)
 
 static void close_overdue(struct conn *c)
 {
-    /* What the kernel still has to send is sent, unless there is unread input. */
+    /* The kernel still sends queued output, unless there is unread input. */
     (void)conn_discard(c);
     conn_close(c);
 }
@@ -125,15 +124,15 @@ void conn_drain_all(struct worker *w)
     conn_delay_end_all(w);
 }
 
-/* Has a reply been begun that is composed in more than one turn? */
+/* Is a reply in progress that is composed in more than one turn? */
 static bool is_in_reply(const struct conn *c)
 {
     return client_has_rest(&c->client) || client_dumps(&c->client);
 }
 
 /*
- * The time to execute is over: drop the requests after the present reply. A store that waits
- * for room is in the middle of its request and continues.
+ * The time to execute requests has passed: drop the requests after the present reply. A store
+ * that waits for room is in the middle of its request and continues.
  */
 static void finish_reply(struct conn *c)
 {
@@ -164,10 +163,10 @@ static bool is_unread(const struct conn *c)
 }
 
 /*
- * End a connection that is stuck while others wait for it. If its client does not take a
- * value, conn_pass_on() copies the value. If its client does not send the rest of a value, the
- * connection is closed: it was waited for before the stop (upgrade.c). It is also closed if it
- * cannot be passed on, or not in the middle of its reply, which the client does not take.
+ * End a connection that is stuck while others wait for it. If its client does not read a value,
+ * conn_pass_on() copies the value. If its client does not send the rest of a value, the
+ * connection is closed: the server has waited for it before the stop (upgrade.c). It is also
+ * closed if its client does not take a reply, and it cannot be passed on in the middle of it.
  */
 static void end_stuck(struct conn *c)
 {

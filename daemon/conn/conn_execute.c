@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Input to turns: what a connection has sent is parsed and executed in order, by itself or in a
+ * Input to turns: the input of a connection is parsed and executed in order, alone or in a
  * round with others (conn_round.c). On the connection's worker.
  *
- * A connection may have something to finish before its next request can be parsed: the rest of
- * a get line, a dump, a large value, bytes to be dropped, its authentication
- * (conn_has_pending()). Then come batches of requests, and after a batch perhaps bytes that are
- * not a whole request.
+ * A connection may have pending work before its next request can be parsed: the rest of a get
+ * line, a dump, a large value, bytes to be dropped, its authentication (conn_has_pending()).
+ * Then batches of requests follow, and after a batch possibly an incomplete request.
  */
 #include "daemon/conn/conn_execute.h"
 
@@ -19,7 +18,7 @@
 
 /* ---- batches ----------------------------------------------------------------------------- */
 
-/* Remember where a get line was interrupted, and how much of the input is consumed. */
+/* Record where a get line was interrupted, and the number of consumed bytes. */
 static size_t remember_rest(struct turn *t, const struct request *r, const char *p,
                             size_t line_end)
 {
@@ -42,8 +41,8 @@ static size_t remember_rest(struct turn *t, const struct request *r, const char 
 }
 
 /*
- * How much is consumed of a batch whose first byte is at p when a step of it stops the turn.
- * The step begins at `begin`.
+ * Number of consumed bytes of a batch whose first byte is at p, when a step of it that begins
+ * at `begin` stops the turn.
  */
 static size_t stopped_at(struct turn *t, const struct step *s, const char *p, const char *begin,
                          enum turn_stop stop)
@@ -119,14 +118,14 @@ static MF_NOINLINE enum turn_stop run_timed(struct turn *t, const struct batch *
     return run_steps(t, b, p, used, true);
 }
 
-/* Execute a batch whose first byte is at p. *used is what was consumed of it. */
+/* Execute a batch whose first byte is at p. *used: consumed bytes. */
 static inline enum turn_stop run_batch(struct turn *t, const struct batch *b, const char *p,
                                        size_t *used)
 {
     return MF_UNLIKELY(t->insight != 0) ? run_timed(t, b, p, used) : run_plain(t, b, p, used);
 }
 
-/* One that was executed by itself. */
+/* Count a request that was executed alone. */
 static inline void count_alone(struct turn *t, const struct request *r)
 {
     if (t->insight != 0) {
@@ -163,8 +162,8 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
         return TURN_DRY;
     }
     /*
-     * A body takes room as its bytes arrive, but is counted with its announced length from the
-     * beginning. So it is begun only when some of its bytes have arrived.
+     * A body takes room as its bytes arrive, but is charged with its announced length from the
+     * start. So it is started only when some of its bytes have arrived.
      */
     if (arrived < ENGINE_SMALL_MAX && !c->is_saturated) { /* never when it may be placed */
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
@@ -204,7 +203,7 @@ static void answer_last(struct turn *t, struct batch *b)
     }
 }
 
-/* What came after the requests of a batch. *used: consumed of the len bytes there. */
+/* Process the bytes after the requests of a batch. *used: number of consumed bytes of len. */
 static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size_t *used)
 {
     struct batch *b = &lot->batch;
@@ -272,7 +271,7 @@ static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
     return TURN_GOES_ON;
 }
 
-/* Continue what has to be done before the next request can be parsed. */
+/* Continue the pending work before the next request can be parsed. */
 static enum turn_stop run_pending(struct turn *t, struct lot *lot, const char *p, size_t len,
                                   size_t *used)
 {
@@ -329,7 +328,7 @@ static MF_INLINE enum turn_stop run_single(struct turn *t, const struct lot *lot
 }
 
 /*
- * Execute as much of a lot as possible; *used is what was consumed of it. It grows by what is
+ * Execute as much of a lot as possible; *used: consumed bytes. The lot grows by bytes that are
  * read after it.
  */
 static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
@@ -355,8 +354,8 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
                 stop = TURN_BLOCKED;
             }
             /*
-             * That may have left more to finish: the bytes of a value that failed, for one, are
-             * not commands.
+             * That may have left pending work: for example, the bytes of a value that failed
+             * are not commands.
              */
             if (stop == TURN_GOES_ON && conn_has_pending(c) && pos < len) {
                 continue;

@@ -24,7 +24,7 @@ struct conn_heirs {
     struct heir items[];
 };
 
-/* What was kept of it. False: no memory. */
+/* Restore the saved state of a connection. False: no memory. */
 static bool restore(struct conn *c, const struct passed_conn *p)
 {
     struct client *client = &c->client;

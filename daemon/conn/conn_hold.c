@@ -31,7 +31,7 @@ static bool is_held(struct conn *c)
         w->conns->held_ms = conn_wait_now();
         cron_in(w, CRON_DEADLINES, CONN_HOLD_MS);
     }
-    c->client.kept->hold_ticket = w->hold_ticket; /* its own, or that of one after it */
+    c->client.kept->hold_ticket = w->hold_ticket; /* its own, or a later one */
     return true;
 }
 

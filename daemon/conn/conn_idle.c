@@ -94,7 +94,7 @@ void conn_idle_changed(struct worker *w)
     }
 }
 
-/* Close the connection, or sort it into a later slot. Returns the cost: see LOOKS_MAX. */
+/* Close the connection, or move it to a later slot. Returns the cost: see LOOKS_MAX. */
 static unsigned look_at(struct conn *c, msec_t now)
 {
     struct worker *w = c->worker;

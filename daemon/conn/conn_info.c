@@ -17,7 +17,7 @@
 #include "daemon/worker/watch.h"
 #include "lib/base/context.h"
 
-/* Room for an address as `stats conns` shows it. */
+/* Room for an address in the form of `stats conns`. */
 #define SHOWN_ADDRESS_MAX 128
 
 /* ---- connections as they come and go ----------------------------------------------------- */
@@ -239,7 +239,7 @@ static const char *state_name(const struct conn *c)
     return conn_is_kept(c) || conn_is_parked(c) ? "conn_parse_cmd" : "conn_read";
 }
 
-/* Call fn with what `stats conns` shows of a connection. */
+/* Call fn with the lines of `stats conns` for a connection. */
 static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
 {
     char addr[SHOWN_ADDRESS_MAX] = "";

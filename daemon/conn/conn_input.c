@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading of a connection, on its worker. One read a turn into the worker's shared buffer,
- * after what was read of others for the same round. The beginning of a request that has not
- * come whole is kept by the connection and put in front of the next read. So an idle connection
- * has no buffer.
+ * Reading from a connection, on its worker: one read per turn into the worker's shared buffer,
+ * after the input of others for the same round. The connection keeps the beginning of an
+ * incomplete request, which is put in front of the next read. So an idle connection has no
+ * buffer.
  *
- * What is kept is bounded by the protocol: a line (TEXT_UNENDED_MAX, lines of keys
- * TEXT_GET_LINE_MAX) or a small value. Long lines are read directly after what is kept, so
- * that they are not copied again with each read, and not parsed again before their end is
- * there.
+ * The protocol limits the kept input: a line (TEXT_UNENDED_MAX, lines of keys
+ * TEXT_GET_LINE_MAX) or a small value. Long lines are read directly after the kept input, so
+ * that they are not copied again with each read, and not parsed again before their end has
+ * arrived.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -22,16 +22,16 @@
 #include "lib/base/counters.h"
 #include "proto/text_parse.h"
 
-/* A longer tail stays where it is, and more is read after it. */
+/* A longer tail is not moved, and more is read after it. */
 #define MOVE_MAX_BYTES (64u * 1024)
 
 /* If one connection sent this many bytes, the round is served at once. */
 #define AT_ONCE_BYTES (8u * 1024)
 
-/* Room after a value for what the client sends next. */
+/* Room after a value for the client's next request. */
 #define NEXT_LINE_BYTES 4096u
 
-/* What is read at once after a long tail. */
+/* Bytes read at once after a long tail. */
 #define LONG_READ_BYTES (64u * 1024)
 
 static ssize_t read_some(struct conn *c, char *to, size_t n)
@@ -43,8 +43,8 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
         c->is_saturated = (size_t)got == n;
     } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
         /*
-         * End or error. Everything that came before was executed: what is still kept is not a
-         * whole request, and nothing is read while replies wait.
+         * End or error. All earlier input was executed: the kept input is an incomplete
+         * request, and nothing is read while replies wait.
          */
         c->close_reason = got == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
         conn_close(c);
@@ -90,8 +90,8 @@ static size_t kept_most(const struct conn *c)
 }
 
 /*
- * How many bytes of `room` to read after a tail. If the connection reads little: what the tail
- * still needs, and a little of what follows.
+ * Number of bytes of `room` to read after a tail. If the connection reads little: the missing
+ * bytes of the tail's request, and a few more.
  */
 static inline size_t read_most(const struct conn *c, size_t tail, size_t room)
 {
@@ -100,7 +100,7 @@ static inline size_t read_most(const struct conn *c, size_t tail, size_t room)
     return c->reads_little && room > little ? little : room;
 }
 
-/* Make room for n more bytes of a tail, and for some that follow if they are sure to come. */
+/* Make room for n more bytes of a tail, and for further ones that are certain to come. */
 static bool reserve(struct conn *c, size_t n)
 {
     return buf_reserve_within(&c->in, n, kept_most(c));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_steps.h. On the worker that gives, and then on the one that gets.
+ * See conn_steps.h. On the worker that the connection leaves, and then on the one that it
+ * joins.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -14,7 +15,7 @@ struct conn_move {
     struct message message; /* must be first */
     struct conn *c;         /* owned */
     struct worker *to;      /* [borrowed] */
-    uint32_t doubts;        /* the notices that its worker had got by then */
+    uint32_t doubts;        /* the notices that its worker had received when it left */
     uint32_t farewells;
 };
 
@@ -101,7 +102,7 @@ static bool must_hurry(const struct conn *c)
            conn_deadline_limit(c->worker, DEADLINE_LOGIN) > 0;
 }
 
-/* May the connection move? Not during an operation that ends by itself: see conn_steps.h. */
+/* May the connection move? Not during an operation that ends soon: see conn_steps.h. */
 static bool may_go(const struct conn *c)
 {
     const struct client *client = &c->client;
@@ -130,7 +131,7 @@ static void on_left(uv_handle_t *handle)
     mailbox_post(&m->to->mailbox, &m->message);
 }
 
-/* Begin to move. False: the connection stays: no memory, or moves have ended. */
+/* Start to move. False: the connection stays: no memory, or moves have ended. */
 static bool leave(struct conn *c, struct worker *to)
 {
     struct worker *w = c->worker;
@@ -165,7 +166,7 @@ static bool leave(struct conn *c, struct worker *to)
 
 /* ---- which, and where -------------------------------------------------------------------- */
 
-/* The worker that gets the next one; NULL: this worker has no more than its share. */
+/* The worker that the next one moves to; NULL: this worker has no more than its share. */
 static struct worker *next_taker(const struct worker *w)
 {
     const struct roster *r = &w->crew->roster;

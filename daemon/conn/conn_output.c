@@ -55,7 +55,7 @@ void conn_answered(struct client *client, struct span reply, bool is_composed)
 
     must_be_worker(w);
     if (conn_delay(c, reply)) {
-        return; /* it waits on, as before */
+        return; /* it continues to wait */
     }
     if (reply.len > 0 && MF_UNLIKELY((gate_read(&w->crew->gate) & GATE_LOG) != 0)) {
         (void)client_hold(client, w); /* commands before its request may have had no reply */

@@ -53,7 +53,7 @@ static struct conn *find_first(const struct worker *w, enum conn_deadline which)
     return LIST_FIRST(&w->conns->deadlines[which], struct conn, deadline_link);
 }
 
-/* Close those that wait for the log although nothing is done any more. */
+/* Close those that wait for the log while it makes no progress. */
 static void check_held(struct worker *w)
 {
     if (list_is_empty(&w->conns->parked[PARK_LOG])) {

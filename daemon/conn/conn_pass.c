@@ -60,8 +60,9 @@ bool conn_holds_others_up(const struct conn *c)
 
 /*
  * Do the queued replies consist only of bytes that can be copied? A pinned value is copied if
- * its client does not take it soon. Many connections may have pinned the same value, which
- * costs no memory until it is copied. So the copies are limited to what connections may keep.
+ * its client does not read it soon. Many connections may have pinned the same value, which
+ * costs no memory until it is copied. So the copies count towards the limit of connections'
+ * memory.
  */
 static bool has_bytes_only(const struct conn *c)
 {
@@ -114,7 +115,7 @@ static uint64_t idle_ms(const struct conn *c)
     return now > c->last_active ? (uint64_t)(now - c->last_active) : 0;
 }
 
-/* The begin of a get line, to be followed by the keys that are left of it. */
+/* Write the beginning of a get line, to be followed by its remaining keys. */
 static bool put_get(const struct get_rest *rest, struct buf *to)
 {
     const struct span name = command_name((enum command)rest->command);
@@ -125,7 +126,7 @@ static bool put_get(const struct get_rest *rest, struct buf *to)
     return buf_printf(to, "%.*s ", (int)name.len, name.ptr);
 }
 
-/* What is kept of it that is not in one piece. */
+/* Its kept data that is not contiguous. */
 struct copies {
     struct buf input;
     struct buf output;

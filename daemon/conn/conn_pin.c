@@ -4,17 +4,17 @@
  *
  * A pin costs nothing while its value is alive. When the value is deleted or overwritten, its
  * memory cannot be reused until the reader is done. At most an eighth of -m may be such memory.
- * If there is more, readers that took nothing for STALLED_MS are disconnected, a few at a time:
- * their memory is released after a moment, and may suffice. The slowest are disconnected first:
- * those that took least for the time since they were first checked. Among those that took
- * nothing, the ones that have made no progress for longest are first. A reader that takes any
- * byte stays, whatever others do.
+ * If there is more, readers that received nothing for STALLED_MS are disconnected, a few at a
+ * time: their memory is released after a moment, and may suffice. The slowest are disconnected
+ * first: those with the lowest rate since they were first checked. Among those that received
+ * nothing, the ones without progress for longest are first. A reader that makes progress stays
+ * connected.
  *
- * Progress is what has left the socket, not what was written to it: the kernel asks for more
- * only when a third of its buffer is empty, and for a slow but active reader that takes much
- * longer than STALLED_MS. The unsent bytes (SIOCOUTQ) are queried only for readers that last
- * through a check, and for those without progress for STALLED_MS while there is too much pinned
- * memory.
+ * Progress is measured by bytes that have left the socket, not by bytes written to it: the
+ * socket becomes writable only when a third of its buffer is empty, and for a slow but active
+ * reader that takes much longer than STALLED_MS. The unsent bytes (SIOCOUTQ) are queried only
+ * for readers that exist for more than one check, and for those without progress for STALLED_MS
+ * while there is too much pinned memory.
  */
 #include "daemon/conn/conn_steps.h"
 
@@ -32,7 +32,7 @@
 #define LOOKS_MAX 256u
 #define CUT_SHARE 16u
 
-/* A reader that has stalled, and the bytes in a millisecond that it took before. */
+/* A stalled reader, and its earlier rate in bytes per millisecond. */
 struct stalled {
     struct kept *kept;
     double rate;
@@ -53,8 +53,8 @@ void conn_pin_wrote(struct kept *k, uint64_t bytes)
 }
 
 /*
- * Bytes that the peer has taken since the pin began, less what the socket held then. *is_all:
- * it holds nothing any more, so the peer waits for us.
+ * Bytes that the peer has received since the pin began, minus the socket's content at that
+ * time. *is_all: the socket is empty, so the peer waits for us.
  */
 static int64_t taken(const struct kept *k, bool *is_all)
 {
@@ -64,7 +64,7 @@ static int64_t taken(const struct kept *k, bool *is_all)
     return (int64_t)k->pin.sent - queued;
 }
 
-/* See how far the readers are that have come since the last check. */
+/* Measure the progress of readers that are new since the last check. */
 static void look_at_new(struct worker *w, msec_t now)
 {
     for (unsigned n = 0; n < LOOKS_MAX; n++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See conn_steps.h. Only the header is taken from the socket. Its bytes are peeked at first,
- * then exactly as many are read as belong to it. So the bytes that follow remain for TLS, and a
- * header that comes in pieces does not wake the loop repeatedly for the same bytes.
+ * See conn_steps.h. Only the header is read from the socket: its bytes are peeked at first,
+ * then exactly its length is read. So the bytes after it remain for TLS, and a header that
+ * arrives in pieces does not wake the loop repeatedly for the same bytes.
  */
 #include "daemon/conn/conn_steps.h"
 

@@ -17,7 +17,7 @@ void conn_ready_defer(struct conn *c)
 
     must_be_worker(c->worker);
     if (c->state == CONN_SHAKES) {
-        conn_park(c, PARK_READY); /* its event would do no more */
+        conn_park(c, PARK_READY); /* serving its event would do the same */
     } else {
         conn_enter(c, CONN_EVENT);
         if (c->is_light) {
@@ -74,7 +74,7 @@ void conn_take_event(struct conn *c)
 static void serve_deferred(struct conn *c)
 {
     if (c->worker->is_stopping && !io_has_more(&c->client.io)) {
-        conn_settle(c); /* what is read then is counted with its event */
+        conn_settle(c); /* the next read is counted with its event */
     } else {
         conn_take_event(c);
     }

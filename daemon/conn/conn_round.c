@@ -106,7 +106,7 @@ void conn_round_run(struct worker *w)
         return;
     }
     serve_lots(w, r);
-    /* The inputs are consumed or kept: what comes now may use the buffer. */
+    /* The inputs are consumed or kept, so the buffer may be reused. */
     r->n = 0;
     r->filled = 0;
     for (unsigned i = 0; i < n; i++) {

@@ -156,7 +156,7 @@ static void begin_waiting(struct conn *c, bool is_parked)
         break;
     case CONN_EVENT:
     case CONN_TURN:
-        /* It stays armed as it was: re-arming twice would cost more. */
+        /* Keep the poll handle armed: re-arming it twice would cost more. */
         if (!is_parked) {
             conn_park(c, PARK_READY);
         }
@@ -270,7 +270,7 @@ static MF_NOINLINE void settle(struct conn *c)
 void conn_settle(struct conn *c)
 {
     must_be_worker(c->worker);
-    /* As mostly: it has waited for input, keeps nothing and waits for input again. */
+    /* The common case: it has waited for input, keeps nothing and waits for input again. */
     if (MF_LIKELY(c->state == CONN_INPUT && c->then == CONN_INPUT && c->client.kept == NULL &&
                   c->client.io.tls == NULL && !c->worker->is_stopping)) {
         debug_must(!conn_is_parked(c) && !task_is_waiting(&c->task));

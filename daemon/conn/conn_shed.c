@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections that keep too much; see conn_steps.h. On their worker.
+ * Closing connections that keep too much memory; see conn_steps.h. On their worker.
  */
 #include "daemon/conn/conn_steps.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection that watches, on its worker. After the OK it only gets lines: what it sends is
- * read and dropped, so that its end is noticed. Its lines wait in the ring of its watcher and
- * are sent in small portions as its socket takes them. Main skips lines that find no room in
- * the ring, so a client that does not read holds no more than that.
+ * A watching connection, on its worker. After the OK it only receives lines: its input is read
+ * and dropped, so that its end is noticed. Its lines wait in the ring of its watcher and are
+ * sent in small portions as its socket becomes writable. Main skips lines that do not fit the
+ * ring, so a client that does not read holds no more memory than that.
  */
 #include "daemon/conn/conn_steps.h"
 

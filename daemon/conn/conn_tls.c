@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a TLS connection does differently from a plain one: it begins with a handshake; and no
- * event announces bytes that OpenSSL has read from the socket already, so it takes its turns
+ * The differences of a TLS connection from a plain one: it begins with a handshake; and no
+ * event announces bytes that OpenSSL has already read from the socket, so it gets its turns
  * from the worker's ready list while there may be some.
  *
  * The signing of a handshake takes up to milliseconds, and a storm of connections brings
